@@ -25,7 +25,7 @@
 
 enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
 	OPT_CONNECTIONS, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT,
-	OPT_IO_WEIGHT, OPT_IO_RATE };
+	OPT_IO_WEIGHT, OPT_IO_RATE, OPT_RESET_RULES };
 
 static const struct opt options[] = {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
@@ -39,6 +39,8 @@ static const struct opt options[] = {
 	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
 	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
 	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
+	{ "reset-rules", 0, OPT_FLAG, NULL,
+	  "first forget every --allow-host, --deny-host and --deny-net", OPT_RESET_RULES },
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
 	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never", OPT_IDLE_TIMEOUT },
@@ -51,7 +53,7 @@ static const struct opt options[] = {
 struct update {
 	json_t *rq;	/* for the keeper */
 	json_t *options;	/* for spec.json, as create was given them */
-	int json;
+	int json, reset_rules;
 	uint64_t cut;	/* connections that were */
 	const char *tenant;	/* NULL: no tenant's limits apply */
 };
@@ -147,6 +149,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		u->json = 1;
 		return 0;
 	}
+	if (id == OPT_RESET_RULES) {
+		u->reset_rules = 1;
+		request_set_reset_rules(u->rq, 1);
+		return 0;
+	}
 	if (id == OPT_IDLE_TIMEOUT || id == OPT_TTL)
 		return set_time(u, id == OPT_TTL, value, e);
 	if (id == OPT_TENANT) {
@@ -191,6 +198,14 @@ static int replaces(const json_t *new, const json_t *old)
 	return update_life_replaces(a, b);
 }
 
+/* What --reset-rules forgets: not the ranges that were opened. */
+static int is_forgotten(const struct update *u, const json_t *old)
+{
+	const char *option = json_string_value(json_array_get(old, 0));
+
+	return u->reset_rules && option && is_rule(option) && strcmp(option, "allow-net");
+}
+
 /* Its spec.json with the changes: one entry per option, however often it is changed. */
 static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
@@ -206,7 +221,7 @@ static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struc
 	}
 	all = json_array();
 	json_array_foreach(kept, i, old) {
-		int replaced = 0;
+		int replaced = is_forgotten(u, old);
 
 		json_array_foreach(u->options, j, new)
 			replaced |= replaces(new, old);
@@ -409,7 +424,7 @@ static int update_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && !help) {
 		if (rest + 1 != argc)
 			r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth update --memory 1g ID");
-		else if (!json_array_size(u.options))
+		else if (!json_array_size(u.options) && !u.reset_rules)
 			r = err_set(&e, ERR_USAGE, "nothing to change; "
 				    "hint: --memory, --cpus, --pids, --allow-host and others "
 				    "(berth update --help)");

@@ -31,6 +31,7 @@
 #include "base/sdnotify.h"
 #include "manager/api/api.h"
 #include "manager/api/daemon.h"
+#include "manager/api/e2b.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 #include "manager/docker/docker.h"
@@ -292,6 +293,7 @@ static int serve(struct daemon *d, struct err *e)
 		.tables = daemon_routes, .context = &d->api, .on_audit = daemon_on_audit,
 		.max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
+		.shape_unknown = e2b_error,
 		.check_token = api_check_token, .check_key = api_check_key, .share_of = api_share_of,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");

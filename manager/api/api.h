@@ -76,6 +76,7 @@ extern const struct http_route system_routes[], sandbox_routes[], checkpoint_rou
 	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
+	e2b_network_routes[],
 	e2b_process_routes[],
 	e2b_file_routes[], e2b_watch_routes[], e2b_code_routes[];
 
@@ -131,8 +132,12 @@ int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, str
 /* A signal's number of its name or number in JSON, or -1 with e. */
 int api_signal_number(const json_t *v, struct err *e);
 
-/* What body (schema Create) asks for: {"id","name"}, a new reference, or NULL with e. */
-json_t *api_create(struct http_request *rq, const json_t *body, struct err *e);
+/*
+ * What body (schema Create) asks for: {"id","name"}, a new reference, or NULL with e. own: options
+ * of berth create that berthd adds, for which the asker needs no right; or NULL.
+ */
+json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own,
+		   struct err *e);
 
 /*
  * Forks the sandbox of b, which was found, as body says (schema Fork, and "no-start"):

@@ -19,12 +19,13 @@ static int forget_again(struct http_request *rq, const char *id)
 	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
 }
 
-static int create_words(struct http_request *rq, const json_t *body, const char *name,
-			struct args *a, struct err *e)
+static int create_words(struct http_request *rq, const json_t *body, const json_t *own,
+			const char *name, struct args *a, struct err *e)
 {
 	static const char *const verb[] = {"berth", "create", "--json", NULL};
 	struct config c;
-	struct createargs what = {.tenant = http_who(rq)->admin ? NULL : http_who(rq)->name};
+	struct createargs what = {.own = own,
+				  .tenant = http_who(rq)->admin ? NULL : http_who(rq)->name};
 
 	api_config(api_of(rq), &c);
 	what.image = c.image;
@@ -35,13 +36,14 @@ static int create_words(struct http_request *rq, const json_t *body, const char 
 	return createargs_add(a, &what, e);
 }
 
-static json_t *create(struct http_request *rq, const json_t *body, struct args *a, struct err *e)
+static json_t *create(struct http_request *rq, const json_t *body, const json_t *own,
+		      struct args *a, struct err *e)
 {
 	const char *name = NULL, *id;
 	json_t *made;
 
 	if (json_get_str(body, "name", &name, "body", e) < 0 ||
-	    create_words(rq, body, name, a, e) < 0)
+	    create_words(rq, body, own, name, a, e) < 0)
 		return NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
 	if (!made && name)
@@ -64,10 +66,10 @@ static json_t *create(struct http_request *rq, const json_t *body, struct args *
 	return made;
 }
 
-json_t *api_create(struct http_request *rq, const json_t *body, struct err *e)
+json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own, struct err *e)
 {
 	struct args a = {.n = 0};
-	json_t *made = create(rq, body, &a, e);
+	json_t *made = create(rq, body, own, &a, e);
 
 	args_release(&a);
 	return made;
@@ -131,6 +133,6 @@ int boxcreate_post(struct http_request *rq, struct err *e)
 
 	if (is_managers(http_json(rq)))
 		return make_managed(rq, e);
-	made = api_create(rq, http_json(rq), e);
+	made = api_create(rq, http_json(rq), NULL, e);
 	return made ? http_reply_json(rq, 0, made, e) : -1;
 }

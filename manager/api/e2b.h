@@ -13,6 +13,7 @@
 #include "manager/api/api.h"
 #include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
+#include "manager/service/args.h"
 
 #define E2B_FACE LABEL_FACE
 #define E2B_TEMPLATE "e2b.template" /* labels, as that one */
@@ -33,6 +34,20 @@ json_t *e2b_connect_error(const struct err *e);
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
 /* What POST /v1/sandboxes would be asked for a create of E2B's: a new reference, or NULL with e. */
 json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e);
+/* Whether a member says something: not null, false or empty. */
+int e2b_is_given(const json_t *object, const char *key);
+/*
+ * The options of the network that a create of E2B's asks for, which its caller needs no right to:
+ * they take away from what [sandbox] network_enabled (enabled) gives. NULL with E2B's own error.
+ */
+json_t *e2b_network_options(const json_t *body, int enabled, struct err *e);
+/* Writes down what the client said of the network; network may be NULL. */
+int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
+/* Adds it to a description of the sandbox. */
+void e2b_network_tell(struct box *b, json_t *description);
+/* The record of the request's sandbox and the keeper's answer: both new references. */
+int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
+	     struct err *e);
 /* The key of that sandbox, a new reference, or NULL with e (e2b_key.c). */
 json_t *e2b_key(struct http_request *rq, const char *id, struct err *e);
 /* Whether "GET /health" asks for a sandbox's envd; then it is answered here. */

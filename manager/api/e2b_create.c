@@ -10,8 +10,6 @@
 #include "base/mem.h"
 #include "manager/api/e2b.h"
 
-#define TRAFFIC_OF_ALL "0.0.0.0/0"
-
 /* The default template, if a client names none. */
 static int is_preset(const char *template)
 {
@@ -25,8 +23,7 @@ static int is_preset(const char *template)
 	return 0;
 }
 
-/* Whether a member says something: not null, false or empty. */
-static int is_given(const json_t *object, const char *key)
+int e2b_is_given(const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
 
@@ -45,57 +42,18 @@ static int check_members(const json_t *body, struct err *e)
 	if (!json_is_string(json_object_get(body, "templateID")))
 		return err_set(e, ERR_INVALID, "templateID is missing");
 	for (i = 0; i < ARRAY_LEN(missing); i++)
-		if (is_given(body, missing[i]))
+		if (e2b_is_given(body, missing[i]))
 			return err_set(e, ERR_UNSUPPORTED,
 				       "%s is not served: a sandbox ends at its timeout, and has "
 				       "what its image has",
 				       missing[i]);
-	if (is_given(json_object_get(body, "autoResume"), "enabled"))
+	if (e2b_is_given(json_object_get(body, "autoResume"), "enabled"))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "autoResume is not served: nothing pauses a "
 			       "sandbox but a request");
 	json_object_foreach(json_object_get(body, "metadata"), name, v)
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID, "metadata has a value that is not a string");
-	return 0;
-}
-
-/* ---- the network --------------------------------------------------------------------------- */
-
-static int denies_all(const json_t *network)
-{
-	const json_t *deny = json_object_get(network, "denyOut");
-	json_t *one;
-	size_t i;
-
-	json_array_foreach((json_t *)(size_t)deny, i, one)
-		if (json_is_string(one) && !strcmp(json_string_value(one), TRAFFIC_OF_ALL))
-			return !is_given(network, "allowOut");
-	return 0;
-}
-
-/* 1 when there is to be none, 0 when berthd's configuration decides, -1. */
-static int no_network(const json_t *body, struct err *e)
-{
-	static const char *const rules[] = { "allowOut",    "denyOut",         "rules",
-					     "egressProxy", "maskRequestHost", "httpsPorts" };
-	const json_t *access = json_object_get(body, "allow_internet_access");
-	const json_t *network = json_object_get(body, "network");
-	size_t i;
-
-	if (access && !json_is_boolean(access) && !json_is_null(access))
-		return err_set(e, ERR_INVALID, "allow_internet_access is not a boolean");
-	if (network && !json_is_object(network) && !json_is_null(network))
-		return err_set(e, ERR_INVALID, "network is not an object");
-	if (json_is_false(access) || denies_all(network))
-		return 1;
-	for (i = 0; i < ARRAY_LEN(rules); i++)
-		if (is_given(network, rules[i]))
-			return err_set(e, ERR_UNSUPPORTED,
-				       "network.%s is not served: what a sandbox may reach is "
-				       "[sandbox] network_enabled of berth.toml, or nothing; hint: "
-				       "allowInternetAccess: false",
-				       rules[i]);
 	return 0;
 }
 
@@ -146,12 +104,10 @@ json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e
 	const char *template = json_string_value(json_object_get(body, "templateID"));
 	json_t *envs, *volumes, *request, *options;
 	char ttl[32];
-	int closed;
 
 	if (check_members(body, e) < 0)
 		return NULL;
-	closed = no_network(body, e);
-	volumes = closed < 0 ? NULL : volumes_of(body, e);
+	volumes = volumes_of(body, e);
 	envs = volumes ? e2b_env(json_object_get(body, "envVars"), e) : NULL;
 	if (!envs) {
 		json_decref(volumes);
@@ -160,8 +116,6 @@ json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e
 	snprintf(ttl, sizeof(ttl), "%llds", (long long)(timeout ? timeout : 1));
 	options = json_pack("{s:s,s:o,s:o,s:o}", "ttl", ttl, "env", envs, "label",
 			    labels_of(body, template), "volume", volumes);
-	if (closed)
-		json_object_set_new(options, "network", json_string("none"));
 	request = json_pack("{s:o}", "options", options);
 	if (!is_preset(template))
 		json_object_set_new(request, "image", json_string(template));

@@ -286,6 +286,8 @@ static int begin_upload(struct http_request *rq, struct err *e)
 	http_set_data(rq, t, transfer_free);
 	if (http_header(rq, "Content-Encoding"))
 		return err_set(e, ERR_UNSUPPORTED, "Content-Encoding is not taken");
+	if (http_has_field(rq, "X-Metadata-"))
+		return err_set(e, ERR_UNSUPPORTED, "metadata of files is not kept");
 	if (type && !strncmp(type, "multipart/form-data", 19))
 		return form_boundary(type, t->boundary, e);
 	if (!path)

@@ -57,19 +57,39 @@ static int reply_new(struct http_request *rq, int status, const char *id, const 
 		e);
 }
 
+/* For getInfo(): what was asked of its network.  Without it the sandbox is as good. */
+static void note(struct http_request *rq, const char *id)
+{
+	const json_t *body = http_json(rq);
+	struct err ignored;
+	struct box b;
+
+	if (!json_object_get(body, "network") && !json_object_get(body, "allow_internet_access"))
+		return;
+	if (box_open(&b, rq, &ignored) == 0) {
+		snprintf(b.id, sizeof(b.id), "%s", id);
+		e2b_network_note(&b, json_object_get(body, "allow_internet_access"),
+				 json_object_get(body, "network"), &ignored);
+	}
+	box_close(&b);
+}
+
 static int post_sandbox(struct http_request *rq, struct err *e)
 {
-	autojson json_t *request = NULL, *made = NULL, *key = NULL;
+	autojson json_t *request = NULL, *made = NULL, *key = NULL, *network = NULL;
+	struct config c;
 	json_int_t timeout;
 
-	request = read_timeout(http_json(rq), &timeout, e) < 0 ?
-			  NULL :
-			  e2b_create_request(http_json(rq), timeout, e);
+	api_config(api_of(rq), &c);
+	if (read_timeout(http_json(rq), &timeout, e) == 0)
+		network = e2b_network_options(http_json(rq), c.network_enabled, e);
+	request = network ? e2b_create_request(http_json(rq), timeout, e) : NULL;
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;
-	made = key ? api_create(rq, request, e) : NULL;
+	made = key ? api_create(rq, request, network, e) : NULL;
 	if (!made)
 		return -1;
+	note(rq, json_string_value(json_object_get(made, "id")));
 	return reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
 			 json_string_value(json_object_get(http_json(rq), "templateID")), e);
 }
@@ -132,9 +152,8 @@ static json_t *describe(const json_t *record, const json_t *live)
 		metadata_of(record), "envdVersion", ENVD_VERSION);
 }
 
-/* The record and the keeper's answer; both new references. */
-static int look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
-		struct err *e)
+int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
+	     struct err *e)
 {
 	autojson json_t *ping = protocol_request(OP_ping);
 
@@ -153,11 +172,16 @@ static int look(struct box *b, struct http_request *rq, json_t **ret_record, jso
 static int get_sandbox(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
+	json_t *description = NULL;
 	struct box b;
-	int r = look(&b, rq, &record, &live, e);
+	int r = e2b_look(&b, rq, &record, &live, e);
 
+	if (r == 0) {
+		description = describe(record, live);
+		e2b_network_tell(&b, description);
+	}
 	box_close(&b);
-	return r < 0 ? -1 : http_reply_json(rq, 0, describe(record, live), e);
+	return r < 0 ? -1 : http_reply_json(rq, 0, description, e);
 }
 
 struct listing {
@@ -302,20 +326,33 @@ static int post_timeout(struct http_request *rq, struct err *e)
 
 	if (r < 0)
 		return -1;
-	r = look(&b, rq, &record, &live, e);
+	r = e2b_look(&b, rq, &record, &live, e);
 	if (r == 0)
 		r = set_ttl(&b, timeout ? timeout : 1, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
 
+/* A pause without memory, or a resume that drops it, would end what runs in it. */
+static int check_memory(struct http_request *rq, struct err *e)
+{
+	if (!json_is_false(json_object_get(http_json(rq), "memory")))
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED,
+		       "a pause keeps the memory here; hint: without keepMemory: false and "
+		       "onResume: 'reboot'");
+}
+
 /* Its memory stays where it is; while it is paused no time runs out. */
 static int post_pause(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
-	struct box b;
-	int r = look(&b, rq, &record, &live, e);
+	struct box b = { .sock = -1, .lock_fd = -1 };
+	int r = check_memory(rq, e);
 
+	if (r < 0)
+		return -1;
+	r = e2b_look(&b, rq, &record, &live, e);
 	if (r == 0 && is_paused(live))
 		r = err_set(e, ERR_EXISTS, "sandbox %s is paused already", b.id);
 	if (r == 0)
@@ -332,9 +369,9 @@ static int resume(struct http_request *rq, int status, struct err *e)
 	struct box b = { .sock = -1, .lock_fd = -1 };
 	int r = read_timeout(http_json(rq), &timeout, e);
 
-	if (r < 0)
+	if (r < 0 || check_memory(rq, e) < 0)
 		return -1;
-	r = look(&b, rq, &record, &live, e);
+	r = e2b_look(&b, rq, &record, &live, e);
 	ends = json_integer_value(json_object_get(record, "expires_ms"));
 	if (r == 0 && is_paused(live))
 		r = call(&b, protocol_request(OP_resume), e);
@@ -359,7 +396,7 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
 	autojson json_t *record = NULL, *live = NULL;
 	struct box b;
-	int r = look(&b, rq, &record, &live, e);
+	int r = e2b_look(&b, rq, &record, &live, e);
 
 	fd_close(&b.sock);
 	argv[4] = b.id;
@@ -373,7 +410,7 @@ static int get_metrics(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
 	struct box b;
-	int r = look(&b, rq, &record, &live, e);
+	int r = e2b_look(&b, rq, &record, &live, e);
 	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
 	json_int_t up = json_integer_value(json_object_get(live, "uptime_ms"));
 	json_int_t cpu = json_integer_value(json_object_get(live, "cpu_ms"));

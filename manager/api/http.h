@@ -122,6 +122,8 @@ struct http_options {
 	const char *allowed_hosts;	/* "name name": Host fields taken over TCP besides loopback's */
 	const char *allowed_origins;	/* "https://x https://y": Origin fields taken; others are refused */
 	uint64_t header_ms, body_ms, write_ms, idle_ms;	/* deadlines; 0 is the built-in one */
+	/* How a holder of X-API-Key is told of a path that is not there; NULL: like others. */
+	json_t *(*shape_unknown)(const struct err *e);
 	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
 	int (*check_token)(void *context, const char *token, struct http_who *ret);
 	/*
@@ -172,6 +174,8 @@ const char *http_target(const struct http_request *rq);
 int http_unescape(char *s);
 /* A header field, or NULL. */
 const char *http_header(const struct http_request *rq, const char *name);
+/* Whether the name of a field begins like that, in any case. */
+int http_has_field(const struct http_request *rq, const char *prefix);
 /* The JSON body, borrowed: an object that fits the route's schema. */
 json_t *http_json(const struct http_request *rq);
 /* Something of the handler's that lives as long as the request. */

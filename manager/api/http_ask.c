@@ -69,6 +69,30 @@ const char *http_header(const struct http_request *rq, const char *name)
 	return MHD_lookup_connection_value(rq->mhd, MHD_HEADER_KIND, name);
 }
 
+struct prefix {
+	const char *text;
+	int found;
+};
+
+static enum MHD_Result look_at_field(void *cls, enum MHD_ValueKind kind, const char *key,
+				     const char *value)
+{
+	struct prefix *p = cls;
+
+	(void)kind;
+	(void)value;
+	p->found |= !strncasecmp(key, p->text, strlen(p->text));
+	return MHD_YES;
+}
+
+int http_has_field(const struct http_request *rq, const char *prefix)
+{
+	struct prefix p = { .text = prefix };
+
+	MHD_get_connection_values(rq->mhd, MHD_HEADER_KIND, look_at_field, &p);
+	return p.found;
+}
+
 json_t *http_json(const struct http_request *rq)
 {
 	return rq->json;

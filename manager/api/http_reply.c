@@ -130,8 +130,11 @@ void http_reply_error(struct http_request *rq, const struct err *e)
 	int status = rq->error_status ? rq->error_status : err_http_status(e->code);
 	struct err ignored;
 	const struct http_foreign *f = rq->server->o.foreign;
+	json_t *(*unknown)(const struct err *e) = rq->server->o.shape_unknown;
 	json_t *j = rq->route && rq->route->shape_error ? rq->route->shape_error(e) :
-		    f ? f->shape_error(e) : http_error_json(e);
+		    f ? f->shape_error(e) :
+		    unknown && status == 404 && http_header(rq, "X-API-Key") ? unknown(e) :
+		    http_error_json(e);
 
 	if (status < 400)
 		status = 500;

@@ -171,7 +171,7 @@ static int detach(struct execution *x, struct err *e)
 /* A sandbox for this one command. */
 static int make_box(struct execution *x, struct http_request *rq, struct err *e)
 {
-	autojson json_t *made = api_create(rq, http_json(rq), e);
+	autojson json_t *made = api_create(rq, http_json(rq), NULL, e);
 	const char *id = json_string_value(json_object_get(made, "id"));
 	int r;
 

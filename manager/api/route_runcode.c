@@ -140,7 +140,7 @@ static int make_box(struct run *r, struct err *e)
 		json_object_set_new(json_object_get(body, "options"), "memory",
 				    json_string(memory));
 	}
-	made = api_create(r->rq, body, e);
+	made = api_create(r->rq, body, NULL, e);
 	if (!made)
 		return -1;
 	snprintf(r->id, sizeof(r->id), "%s", json_string_value(json_object_get(made, "id")));

@@ -11,6 +11,11 @@ static const struct { const char *key, *opposite; } lists[] = {
 	{ "deny_net", "allow_net" },
 };
 
+#define RESET "reset_rules"
+
+/* Forgotten at a reset: not the ranges that were opened, which may be the configuration's. */
+static const char *const forgotten[] = { "allow_host", "deny_host", "deny_net" };
+
 static const char *const budgets[] = { "max_bytes", "max_connections" };
 
 static void remove_value(json_t *list, const json_t *value)
@@ -46,6 +51,8 @@ int netmerge_wanted(const json_t *changes)
 {
 	size_t i;
 
+	if (json_is_true(json_object_get(changes, RESET)))
+		return 1;
 	for (i = 0; i < ARRAY_LEN(lists); i++)
 		if (json_object_get(changes, lists[i].key))
 			return 1;
@@ -61,6 +68,9 @@ int netmerge(json_t *policy, const json_t *changes, struct err *e)
 	json_t *v;
 	size_t i;
 
+	for (i = 0; json_is_true(json_object_get(changes, RESET)) && i < ARRAY_LEN(forgotten); i++)
+		if (json_object_get(policy, forgotten[i]))
+			json_object_set_new(policy, forgotten[i], json_array());
 	for (i = 0; r == 0 && i < ARRAY_LEN(lists); i++)
 		r = merge_list(policy, lists[i].key, lists[i].opposite, changes, e);
 	for (i = 0; r == 0 && i < ARRAY_LEN(budgets); i++)

@@ -12,7 +12,10 @@
 
 /* Whether changes has any. */
 int netmerge_wanted(const json_t *changes);
-/* What is allowed now is denied no more, and the other way round; a budget replaces the old one. */
+/*
+ * What is allowed now is denied no more, and the other way round; a budget replaces the old one.
+ * With "reset_rules" the changes take the place of all hosts and denied ranges of before.
+ */
 int netmerge(json_t *policy, const json_t *changes, struct err *e);
 
 #endif

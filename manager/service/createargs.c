@@ -50,8 +50,6 @@ int createargs_read(struct createargs *c, const json_t *body, struct err *e)
 	size_t i;
 
 	c->options = NULL;
-	if (!body)
-		return 0;
 	if (json_get_str(body, "image", &image, "body", e) < 0 ||
 	    json_get_str(body, "pull", &pull, "body", e) < 0 ||
 	    json_get_obj(body, "options", &c->options, "body", e) < 0) {
@@ -81,6 +79,8 @@ int createargs_add(struct args *a, const struct createargs *c, struct err *e)
 			  *const tenant[] = {"--tenant", c->tenant, NULL};
 
 	if (args_words(a, pull, e) < 0 || (c->options && args_options(a, c->options, e) < 0))
+		return -1;
+	if (c->own && args_options(a, (json_t *)(size_t)c->own, e) < 0)
 		return -1;
 	/* berth then applies [tenant], and writes the name beside the sandbox before that is
 	 * visible */

@@ -193,6 +193,9 @@ def test_what_is_not_there_is_refused():
             r = c.ask("POST", "/v2/sandboxes", body)
             assert 400 <= r.status < 502 and r.json["code"] and r.json["message"], (body, r)
         assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []
+        r = c.ask("GET", "/templates/aliases/base", check=False)
+        assert r.status == 404 and r.json["code"] == 404 and r.json["message"], r
+        assert d.request("GET", "/templates/aliases/base", token=TENANT, tcp=True, check=False).json["error"]["code"] == "not-found"
         for key in ({}, {"X-API-Key": ""}, {"X-API-Key": "e2b_"}, {"X-API-Key": "e2b_" + "0" * 32}, {"X-Access-Token": "a.b"}):
             assert d.request("GET", "/v2/sandboxes", headers=key, tcp=True).status == 401, key
 
@@ -206,10 +209,15 @@ def test_a_create_has_the_network_and_the_volumes_that_it_names():
             return json.loads(b.berth("inspect", made.id, ok=True).out)["network"]
 
         for closed in ({"allow_internet_access": False}, {"network": {"denyOut": ["0.0.0.0/0"]}}):
-            assert network(**closed)["mode"] == "none", closed
+            rules = network(**closed)
+            assert rules["mode"] == "egress", (closed, rules)
         closed = {"allow_internet_access": False}
         before = len(c.ask("GET", "/v2/sandboxes").json)
-        for asked in ({"network": {"allowOut": ["example.org"], "denyOut": ["0.0.0.0/0"]}}, {"network": {"denyOut": ["10.0.0.0/8"]}},
+        for asked in ({"network": {"allowOut": ["example.org"]}}, {"network": {"denyOut": ["example.org"]}}, {"network": {"denyOut": ["10.0.0.0/33"]}},
+                      {"network": {"allowOut": ["example.org:80"], "denyOut": ["0.0.0.0/0"]}}, {"network": {"allowOut": "1.1.1.1"}},
+                      {"network": {"allowOut": ["example.org", "10.0.0.1"], "denyOut": ["0.0.0.0/0"]}},
+                      {"network": {"allowOut": ["example.org", "8.8.8.0/24"], "denyOut": ["0.0.0.0/0"]}}, {"network": {"allowOut": [7]}},
+                      {"network": {"rules": {"x.test": [{}]}}}, {"allow_internet_access": False, "network": {"allowOut": ["example.org"]}},
                       {"network": {"egressProxy": {"url": "x"}}}, {"network": 1}, {"allow_internet_access": "no"}, {"iam": {"tokens": {}}},
                       {"mcp": {"x": {}}}, {"autoResume": {"enabled": True}}, {"volumeMounts": [{"name": "/etc", "path": "/mnt"}]},
                       {"volumeMounts": [{"name": "v", "path": "mnt"}]}, {"volumeMounts": {"v": "/mnt"}}, {"volumeMounts": [{"name": "v:/x", "path": "/mnt"}]},

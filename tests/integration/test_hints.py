@@ -442,6 +442,12 @@ daemon.allowed_origins
 /openapi.json lists them
 /openapi.json
 1 MiB of JSON
+allowOut and denyOut
+its addresses one by one, or ranges alone
+[sandbox] network_enabled of berth.toml
+create it with allowInternetAccess: false, or with names
+without keepMemory: false and onResume: 'reboot'
+leave it out, or POST /v1/sandboxes without the members session, sandbox_type, storage_path and auto_*
 end some, or [tenant] %s in berth.toml
 ask for less, or again later; the operator's key is [admission] in berth.toml
 again later; the operator's key is [manager] max_sandboxes in berth.toml
@@ -480,7 +486,6 @@ sysctl fs.inotify.max_user_watches
 sysctl fs.inotify.max_user_instances
 python or javascript
 a smaller depth
-allowInternetAccess: false
 """,
     "an answer of berthd's Engine API: test_docker_api.py asks for it, and no berth command is in it":
 r"""

@@ -164,6 +164,14 @@ def test_policy_changes_at_once_and_cuts_what_is_open():
         b.berth("update", "--allow-host", "outside.test", "live", ok=True)
         assert x.exec("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://outside.test/").out == "200"
         b.one_line_error(b.berth("update", "--allow-host", "http://x/", "live"), 2, "allow-host")
+        # other rules in place of all of these, now and at the next start
+        b.berth("update", "--reset-rules", "--allow-host", "second.test", "live", ok=True)
+        for again in (False, True):
+            if again:
+                b.berth("restart", "live", ok=True)
+            assert [fetch(f"http://{name}/") for name in ("outside.test", "second.test")] == ["403", "200"], again
+        b.berth("update", "--reset-rules", "live", ok=True)
+        assert fetch("http://second.test/") == "403"
         lab.untouched()
 
 

@@ -89,6 +89,20 @@ await sbx.pty.sendInput(pty.pid, new TextEncoder().encode('stty size\\n'))
 await shown
 assert.equal(await sbx.pty.kill(pty.pid), true)
 
+if (sbx.updateNetwork) {
+  await sbx.updateNetwork({allowInternetAccess: false})
+  assert.equal((await sbx.getInfo()).allowInternetAccess, false)
+  await assert.rejects(sbx.updateNetwork({allowOut: ['a.test']}), /ALL_TRAFFIC/)
+  await assert.rejects(sbx.updateNetwork({allowOut: ['a.test'], denyOut: ({allTraffic}) => [allTraffic]}), /network_enabled/)
+}
+// what is not served is refused in E2B's words, and makes nothing
+for (const more of [{network: {allowOut: ['a.test']}}, {network: {denyOut: ['not an address']}}, {lifecycle: {onTimeout: 'pause'}}])
+  if (sbx.updateNetwork) await assert.rejects(Sandbox.create({timeoutMs: 60000, ...more}), e => !/object Object/.test(e.message))
+if (sbx.pause) {
+  if (sbx.fork) await assert.rejects(sbx.pause({keepMemory: false}), /keeps the memory/)
+  const e2b = await import('e2b')
+  if (e2b.Volume) await assert.rejects(e2b.Volume.list(), /no such path/)
+}
 await sbx.setTimeout(120000)
 const me = await Sandbox.getInfo(sbx.sandboxId)
 assert.deepEqual([me.sandboxId, me.metadata, me.state], [sbx.sandboxId, {a: '1', 'b c': 'd&e=f'}, 'running'])

@@ -105,6 +105,7 @@ export interface UpdateOptions extends Abortable {
   denyHost?: string | readonly string[];
   allowNet?: string | readonly string[];
   denyNet?: string | readonly string[];
+  resetRules?: boolean;
   networkBytes?: number | string;
   networkConnections?: number | string;
   idleTimeout?: number | string;

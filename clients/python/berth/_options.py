@@ -87,6 +87,7 @@ class UpdateOptions(TypedDict, total=False):
     deny_host: Strings
     allow_net: Strings
     deny_net: Strings
+    reset_rules: bool
     network_bytes: Union[int, str]
     network_connections: Union[int, str]
     idle_timeout: Number
