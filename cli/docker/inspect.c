@@ -35,12 +35,11 @@ json_t *door_container_document(struct sandbox_ref *s, const char *name, struct 
 static json_t *find(struct sandbox_ref *s, const char *type, const char *name, struct err *e)
 {
 	json_t *doc = NULL;
+	struct err why;
 	size_t i;
 
 	err_set(e, ERR_NOT_FOUND, "Error: No such object: %.200s", name);
 	for (i = 0; i < ARRAY_LEN(kinds) && !doc; i++) {
-		struct err why;
-
 		if (type[0] && strcmp(type, kinds[i].type))
 			continue;
 		doc = kinds[i].load(s, name, &why);

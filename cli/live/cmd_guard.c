@@ -88,7 +88,7 @@ static int start_in_child(const struct guard *g)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		snprintf(restarts, sizeof(restarts), "%u", g->restarts + 1);
 		snprintf(backoff, sizeof(backoff), "%llu", (unsigned long long)g->backoff_ms);
-		guardian_exec(AGAIN, g->id, restarts, backoff, NULL);
+		guardian_exec(AGAIN, g->id, restarts, backoff, (char *)NULL);
 		_exit(1);
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -5,7 +5,7 @@
 
 uint64_t backend_send(struct mcp *m, json_t *rq, struct err *e)
 {
-	autojson json_t *owned = rq;
+	autojson json_t *owned __attribute__((unused)) = rq;
 	uint64_t number = ++m->next_request;
 	size_t n, start = m->back_out.len;
 

@@ -212,7 +212,7 @@ static int post_rename(struct http_request *rq, struct err *e)
 static int post_resize(struct http_request *rq, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_resize), *answer = NULL;
-	long rows, cols;
+	long rows = 0, cols = 0;
 	struct box b;
 	int r = docker_find_running(&b, rq, e);
 

@@ -43,7 +43,7 @@ static int derive(const char *name, char ret[ENGINE_NAME])
 {
 	size_t i;
 
-	for (i = 0; name[i] && i < KEPT; i++)
+	for (i = 0; i < KEPT && name[i]; i++)
 		ret[i] = lower(name[i]);
 	snprintf(ret + i, ENGINE_NAME - i, "-%016llx", (unsigned long long)hash(name));
 	return 1;

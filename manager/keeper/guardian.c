@@ -51,6 +51,6 @@ void guardian_become(const char *id, uint64_t backoff_ms, int go_fd)
 		_exit(0);
 	snprintf(last, sizeof(last), "%" PRIu64, backoff_ms);
 	syscall(SYS_close_range, 0, ~0U, 0);
-	guardian_exec(id, last, NULL);
+	guardian_exec(id, last, (char *)NULL);
 	_exit(125);
 }

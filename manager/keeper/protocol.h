@@ -201,7 +201,7 @@ static inline json_t *protocol_value(const json_t *rq, const char *key)
 	{ \
 		return protocol_number(rq, #name, otherwise); \
 	}
-#define PROTOCOL_GET_LIMIT PROTOCOL_GET_NUMBER
+#define PROTOCOL_GET_LIMIT(name) PROTOCOL_GET_NUMBER(name)
 #define PROTOCOL_GET_FLAG(name) \
 	static inline int request_##name(const json_t *rq) \
 	{ \
@@ -212,7 +212,7 @@ static inline json_t *protocol_value(const json_t *rq, const char *key)
 	{ \
 		return protocol_value(rq, #name); \
 	}
-#define PROTOCOL_GET_OBJECT PROTOCOL_GET_STRINGS
+#define PROTOCOL_GET_OBJECT(name) PROTOCOL_GET_STRINGS(name)
 
 #define PROTOCOL_HAS(name) \
 	static inline int request_has_##name(const json_t *rq) \
