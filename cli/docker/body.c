@@ -23,6 +23,7 @@ static const struct {
 	enum shape shape;
 } plain[] = {
 	{ "add-host", 1, "ExtraHosts", LIST },
+	{ "blkio-weight", 1, "BlkioWeight", NUMBER },
 	{ "cap-add", 1, "CapAdd", LIST },
 	{ "cap-drop", 1, "CapDrop", LIST },
 	{ "cgroupns", 1, "CgroupnsMode", TEXT },
@@ -231,24 +232,24 @@ static json_t *ulimit_of(const char *text, struct err *e)
 	return j;
 }
 
-/* SOURCE[:TARGET[:PERMISSIONS]] */
-static json_t *device_of(const char *text, struct err *e)
+static int add_device_rates(const struct door_args *a, json_t *host, struct err *e)
 {
-	autofree char *copy = strdup(text);
-	char *target = copy ? strchr(copy, ':') : NULL, *may = NULL;
+	static const struct {
+		const char *flag, *member;
+		json_t *(*item)(const char *text, struct err *e);
+	} rates[] = {
+		{ "device-read-bps", "BlkioDeviceReadBps", door_rate_bytes },
+		{ "device-write-bps", "BlkioDeviceWriteBps", door_rate_bytes },
+		{ "device-read-iops", "BlkioDeviceReadIOps", door_rate_operations },
+		{ "device-write-iops", "BlkioDeviceWriteIOps", door_rate_operations },
+	};
+	size_t i;
 
-	if (!copy) {
-		err_nomem(e);
-		return NULL;
-	}
-	if (target)
-		*target++ = '\0';
-	may = target ? strchr(target, ':') : NULL;
-	if (may)
-		*may++ = '\0';
-	return json_pack("{s:s,s:s,s:s}", "PathOnHost", copy, "PathInContainer",
-			 target && target[0] ? target : copy, "CgroupPermissions",
-			 may ? may : "rwm");
+	for (i = 0; i < ARRAY_LEN(rates); i++)
+		if (door_list(a, rates[i].flag) &&
+		    add_items(a, rates[i].flag, host, rates[i].member, rates[i].item, e) < 0)
+			return -1;
+	return 0;
 }
 
 static int add_mounts(const struct door_args *a, json_t *host, struct err *e)
@@ -290,24 +291,40 @@ static int add_ports(const struct door_args *a, json_t *body, json_t *host, stru
 	return 0;
 }
 
+/* --network-alias is of the first network, as docker has it. */
 static int add_network(const struct door_args *a, json_t *body, json_t *host, struct err *e)
 {
-	const json_t *nets = door_list(a, "network"), *aliases = door_list(a, "network-alias");
-	const char *name;
+	const json_t *nets = door_list(a, "network"), *aliases = door_list(a, "network-alias"), *one;
+	json_t *ends = json_object();
+	size_t i;
 
 	nets = nets ? nets : door_list(a, "net");
 	aliases = aliases ? aliases : door_list(a, "net-alias");
-	if (json_array_size(nets) > 1)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "one --network is taken; docker network connect "
-			       "adds another to a container that is there");
-	name = json_string_value(json_array_get(nets, 0));
-	if (name)
-		json_object_set_new(host, "NetworkMode", json_string(name));
-	if (aliases && name)
-		json_object_set_new(
-			body, "NetworkingConfig",
-			json_pack("{s:{s:{s:O}}}", "EndpointsConfig", name, "Aliases", aliases));
+	json_array_foreach ((json_t *)(size_t)nets, i, one) {
+		const char *name = json_string_value(one);
+		json_t *end = json_object();
+
+		if (strchr(name, '='))
+			err_set(e, ERR_UNSUPPORTED, "--network takes a name and no options");
+		else if (json_object_get(ends, name))
+			err_set(e, ERR_INVALID, "network \"%.100s\" is specified multiple times",
+				name);
+		else {
+			if (!i)
+				json_object_set_new(host, "NetworkMode", json_string(name));
+			if (!i && aliases)
+				json_object_set(end, "Aliases", (json_t *)(size_t)aliases);
+			json_object_set_new(ends, name, end);
+			continue;
+		}
+		json_decref(end);
+		json_decref(ends);
+		return -1;
+	}
+	if (aliases || json_object_size(ends) > 1)
+		json_object_set_new(body, "NetworkingConfig",
+				    json_pack("{s:O}", "EndpointsConfig", ends));
+	json_decref(ends);
 	return 0;
 }
 
@@ -421,7 +438,8 @@ static int fill(const struct door_args *a, json_t *body, json_t *host, struct er
 	}
 	return door_env(a, env, e) < 0 || add_labels(a, body, e) < 0 ||
 			       add_items(a, "ulimit", host, "Ulimits", ulimit_of, e) < 0 ||
-			       add_items(a, "device", host, "Devices", device_of, e) < 0 ||
+			       add_items(a, "device", host, "Devices", door_device, e) < 0 ||
+			       add_device_rates(a, host, e) < 0 ||
 			       add_mounts(a, host, e) < 0 || add_ports(a, body, host, e) < 0 ||
 			       add_network(a, body, host, e) < 0 || add_restart(a, host, e) < 0 ||
 			       add_health(a, body, e) < 0 || add_cpus(a, host, e) < 0 ||

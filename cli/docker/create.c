@@ -129,12 +129,37 @@ static int put_beside(void *ctx, const struct claim *claim, struct err *e)
 	return write_cidfile(cidfile, id, e);
 }
 
+/* On its other networks before it starts; else nothing of it is left. */
+static int join_networks(struct sandbox_ref *s, const struct engine_create *c, struct err *e)
+{
+	const json_t *words, *word;
+	struct err ignored;
+	size_t i, k;
+
+	json_array_foreach (c->joins, i, words) {
+		const char *argv[ENGINE_JOIN_WORDS];
+		autojson json_t *said = NULL;
+		size_t n = 0;
+
+		json_array_foreach (words, k, word)
+			argv[n++] = json_string_value(word);
+		argv[n++] = s->id;
+		argv[n] = NULL;
+		said = door_call(argv, e);
+		if (!said) {
+			lifecycle_remove(&s->registry, s->id, 1, &ignored);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 static int make(struct making *m, int starts, struct err *e)
 {
 	const char *name = door_value(m->a, "name");
 	struct resident_whose whose = {
 		.tenant = "",
-		.no_start = !starts,
+		.no_start = 1,
 		.awaited = !door_on(m->a, "detach"),
 		.fill = put_beside,
 		.ctx = m,
@@ -150,8 +175,9 @@ static int make(struct making *m, int starts, struct err *e)
 	if (!words)
 		return err_nomem(e);
 	whose.name = m->c->name;
+	whose.no_start = !starts || json_array_size(m->c->joins);
 	if (lifecycle_create(m->s, &whose, words, e) == 0)
-		return 0;
+		return join_networks(m->s, m->c, e);
 	return m->c->called[0] && e->code == ERR_EXISTS ?
 		       engine_host_name_taken(&m->s->registry, m->c->called, e) :
 		       -1;
@@ -223,12 +249,25 @@ static int run_error(const struct err *e)
 			text, hint ? " (remedy: " : "", hint ? hint + 8 : "", hint ? ")" : "");
 }
 
+/* One with --rm goes when its start fails, as it would at its end. */
+static int start_it(const struct door_args *a, struct sandbox_ref *s, unsigned awaited,
+		    struct err *e)
+{
+	struct err ignored;
+
+	if (!s->kept || door_start_it(s, awaited, e) == 0)
+		return 0;
+	if (door_on(a, "rm"))
+		lifecycle_remove(&s->registry, s->id, 1, &ignored);
+	return -1;
+}
+
 static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret_status,
 		      struct err *e)
 {
 	const struct door_join j = join_of(a);
 
-	if ((s->kept && door_start_it(s, 1, e) < 0) || door_join(s, &j, ret_status, e) < 0)
+	if (start_it(a, s, 1, e) < 0 || door_join(s, &j, ret_status, e) < 0)
 		return -1;
 	if (door_on(a, "rm") && *ret_status >= 0)
 		door_await_removal(s);
@@ -239,14 +278,19 @@ static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret
 	return 0;
 }
 
-static int run_detached(struct sandbox_ref *s, struct err *e)
+static int run_detached(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 {
 	char id[ENGINE_ID];
 
 	engine_id(s->id, id);
 	/* if it cannot be started it stays, as docker's does: then its id is of use, too */
-	printf("%s\n", id);
-	return s->kept ? door_start_it(s, 0, e) : 0;
+	if (!door_on(a, "rm"))
+		printf("%s\n", id);
+	if (start_it(a, s, 0, e) < 0)
+		return -1;
+	if (door_on(a, "rm"))
+		printf("%s\n", id);
+	return 0;
 }
 
 int door_run_main(const struct command *self, int argc, char **argv)
@@ -264,10 +308,9 @@ int door_run_main(const struct command *self, int argc, char **argv)
 		   !isatty(STDIN_FILENO)) {
 		status = door_say(1, "the input device is not a TTY");
 	} else {
-		/* one with --rm goes when its start fails, as it would at its end */
 		r = create(&a, &s, door_on(&a, "rm"), &body, &e);
 		if (r == 0)
-			r = door_on(&a, "detach") ? run_detached(&s, &e) :
+			r = door_on(&a, "detach") ? run_detached(&a, &s, &e) :
 						    run_joined(&a, &s, &status, &e);
 		if (r < 0)
 			status = run_error(&e);

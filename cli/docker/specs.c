@@ -270,3 +270,57 @@ json_t *door_gpus(const char *text, struct err *e)
 	return json_pack("{s:s,s:i,s:o,s:[[s]],s:{}}", "Driver", "", "Count", all ? -1 : (int)count,
 			 "DeviceIDs", ids, "Capabilities", "gpu", "Options");
 }
+
+/* ---- devices and their rates ----------------------------------------------------------------- */
+
+json_t *door_device(const char *text, struct err *e)
+{
+	autofree char *copy = strdup(text);
+	char *target = copy ? strchr(copy, ':') : NULL, *may = NULL;
+
+	if (!copy) {
+		err_nomem(e);
+		return NULL;
+	}
+	if (target)
+		*target++ = '\0';
+	may = target ? strchr(target, ':') : NULL;
+	if (may)
+		*may++ = '\0';
+	return json_pack("{s:s,s:s,s:s}", "PathOnHost", copy, "PathInContainer",
+			 target && target[0] ? target : copy, "CgroupPermissions",
+			 may ? may : "rwm");
+}
+
+
+static json_t *rate_of(const char *text, int64_t rate, struct err *e)
+{
+	const char *colon = strchr(text, ':');
+
+	if (!strncmp(text, "/dev/", 5) && colon && rate > 0)
+		return json_pack("{s:s#,s:I}", "Path", text, (int)(colon - text), "Rate",
+				 (json_int_t)rate);
+	err_set(e, ERR_INVALID,
+		"'%.100s' is not a rate for a device; the correct format is "
+		"<device-path>:<number>, such as /dev/sda:1mb of bytes or /dev/sda:1000 of "
+		"operations a second",
+		text);
+	return NULL;
+}
+
+json_t *door_rate_bytes(const char *text, struct err *e)
+{
+	const char *colon = strchr(text, ':');
+
+	return rate_of(text, colon ? door_bytes(colon + 1, "device-bps", e) : 0, e);
+}
+
+json_t *door_rate_operations(const char *text, struct err *e)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t n = 0;
+
+	if (colon && num_u64(colon + 1, "rate", 1, UINT32_MAX - 1, &n, e) < 0)
+		n = 0;
+	return rate_of(text, (int64_t)n, e);
+}

@@ -36,6 +36,11 @@ json_t *door_mount(const char *text, struct err *e);
 json_t *door_bind(const char *text, struct err *e);
 /* Of --gpus: an item of DeviceRequests. */
 json_t *door_gpus(const char *text, struct err *e);
+/* SOURCE[:TARGET[:PERMISSIONS]] as {"PathOnHost", "PathInContainer", "CgroupPermissions"}. */
+json_t *door_device(const char *text, struct err *e);
+/* "/dev/sda:1mb" and "/dev/sda:1000" as {"Path", "Rate"}. */
+json_t *door_rate_bytes(const char *text, struct err *e);
+json_t *door_rate_operations(const char *text, struct err *e);
 int64_t door_bytes(const char *text, const char *flag, struct err *e); /* -1: e; "-1" is -2 */
 
 struct door_join {

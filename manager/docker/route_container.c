@@ -8,6 +8,7 @@
 #include "manager/docker/docker.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
+#include "manager/host/forget.h"
 #include "manager/service/dlog.h"
 
 /* ---- create --------------------------------------------------------------------------- */
@@ -53,6 +54,32 @@ static int spawn_create(struct http_request *rq, const struct engine_create *c, 
 	return 0;
 }
 
+/* On its other networks before its client knows its id; else nothing of it is left. */
+static int join_networks(struct http_request *rq, struct box *b, const struct engine_create *c,
+			 struct err *e)
+{
+	const json_t *words, *word;
+	struct err ignored;
+	size_t i, k;
+	int r = 0;
+
+	json_array_foreach (c->joins, i, words) {
+		const char *argv[ENGINE_JOIN_WORDS];
+		size_t n = 0;
+
+		json_array_foreach (words, k, word)
+			argv[n++] = json_string_value(word);
+		argv[n++] = b->id;
+		argv[n] = NULL;
+		r = spawn_berth(rq, argv, 1, -1, NULL, e);
+		if (r < 0)
+			break;
+	}
+	if (r < 0)
+		forget_alone(&b->registry, b->id, &ignored);
+	return r;
+}
+
 static int create(struct http_request *rq, struct box *b, struct engine_create *c, struct err *e)
 {
 	const char *name = http_query(rq, "name"), *image = "";
@@ -75,7 +102,8 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 		return c->called[0] && e->code == ERR_EXISTS
 			       ? engine_host_name_taken(&b->registry, c->called, e)
 			       : -1;
-	return engine_host_save(&b->registry, b->id, c, body, e);
+	return engine_host_save(&b->registry, b->id, c, body, e) < 0 ? -1 :
+								      join_networks(rq, b, c, e);
 }
 
 static int post_create(struct http_request *rq, struct err *e)

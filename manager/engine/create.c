@@ -20,9 +20,11 @@ int engine_create_init(struct engine_create *c, const struct engine_rules *rules
 		.directories = json_array(),
 		.ports = json_object(),
 		.volumes = json_object(),
+		.joins = json_array(),
 		.called = "",
 	};
-	return c->words && c->warnings && c->unknown && c->directories && c->ports && c->volumes ?
+	return c->words && c->warnings && c->unknown && c->directories && c->ports && c->volumes &&
+			       c->joins ?
 		       0 :
 		       err_nomem(e);
 }
@@ -35,6 +37,7 @@ void engine_create_release(struct engine_create *c)
 	json_decref(c->directories);
 	json_decref(c->ports);
 	json_decref(c->volumes);
+	json_decref(c->joins);
 	*c = (struct engine_create){ 0 };
 }
 

@@ -14,6 +14,9 @@
 #include "manager/engine/name.h"
 #include "manager/engine/rules.h"
 
+/* Of the words of one of joins, with the id and NULL. */
+#define ENGINE_JOIN_WORDS 32
+
 struct engine_create {
 	const struct engine_rules *rules;
 	json_t *words;	     /* array: "--env=A=B", ..., "--", IMAGE, ARGUMENT... */
@@ -22,6 +25,8 @@ struct engine_create {
 	json_t *directories; /* array: sources of binds that must be made */
 	json_t *ports;	     /* "80/tcp": [{HostIp, HostPort}], with those that were chosen */
 	json_t *volumes;     /* object: Docker's names of those that berth knows by others */
+	/* array: of each network but its first, the words of berth that put it there, but its id */
+	json_t *joins;
 	const char *called;  /* the client's name for it, or "" */
 	char name[ENGINE_NAME]; /* berth's */
 };

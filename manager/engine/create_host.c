@@ -10,7 +10,12 @@
 static const char *const known[] = {
 	"AutoRemove",
 	"Binds",
+	"BlkioDeviceReadBps",
+	"BlkioDeviceReadIOps",
+	"BlkioDeviceWriteBps",
+	"BlkioDeviceWriteIOps",
 	"BlkioWeight",
+	"BlkioWeightDevice",
 	"CapAdd",
 	"CapDrop",
 	"CgroupnsMode",

@@ -167,14 +167,86 @@ static int add_sizes(struct engine_create *c, const json_t *host, struct err *e)
 	return size[0] ? engine_word(c, e, "--disk=%s", size) : 0;
 }
 
+#define DEVICES_MAX 16
+
+static const struct {
+	const char *member, *key;
+} rates[] = {
+	{ "BlkioDeviceReadBps", "read" },
+	{ "BlkioDeviceWriteBps", "write" },
+	{ "BlkioDeviceReadIOps", "read-iops" },
+	{ "BlkioDeviceWriteIOps", "write-iops" },
+};
+
+static int add_rate(json_t *disks, const json_t *one, const char *key, struct err *e)
+{
+	const char *path = "", *before;
+	json_int_t rate = 0;
+	json_t *text;
+
+	if (engine_str(one, "Path", &path, e) < 0 || engine_int(one, "Rate", &rate, e) < 0)
+		return -1;
+	if (path[0] != '/' || rate < 0)
+		return err_set(e, ERR_INVALID, "a rate of block I/O has a Path and a Rate");
+	if (!rate)
+		return 0;
+	before = json_string_value(json_object_get(disks, path));
+	text = json_sprintf("%s%s%s=%" JSON_INTEGER_FORMAT, before ? before : "",
+			    before ? "," : "", key, rate);
+	if (json_object_set_new(disks, path, text) < 0)
+		return err_nomem(e);
+	return json_object_size(disks) <= DEVICES_MAX ?
+		       0 :
+		       err_set(e, ERR_INVALID, "rates of more than %d devices", DEVICES_MAX);
+}
+
+/* Each disk is named once, with all its rates. */
+static int add_rates(struct engine_create *c, const json_t *host, struct err *e)
+{
+	autojson json_t *disks = json_object();
+	const char *path;
+	json_t *list, *text;
+	size_t i, k;
+
+	for (k = 0; k < ARRAY_LEN(rates); k++) {
+		if (engine_arr(host, rates[k].member, &list, e) < 0)
+			return -1;
+		for (i = 0; i < json_array_size(list); i++)
+			if (add_rate(disks, json_array_get(list, i), rates[k].key, e) < 0)
+				return -1;
+	}
+	json_object_foreach (disks, path, text)
+		if (engine_word(c, e, "--io-rate=%s:%s", path, json_string_value(text)) < 0)
+			return -1;
+	return 0;
+}
+
+static int add_block_io(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_int_t weight = 0;
+	json_t *each;
+
+	if (engine_int(host, "BlkioWeight", &weight, e) < 0 ||
+	    engine_arr(host, "BlkioWeightDevice", &each, e) < 0)
+		return -1;
+	if (weight && (weight < 10 || weight > 1000))
+		return err_set(e, ERR_INVALID,
+			       "Range of blkio weight is from 10 to 1000");
+	if (json_array_size(each))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "a weight of block I/O for one device is not supported; hint: "
+			       "--blkio-weight is of every device");
+	/* as runc counts the weights of cgroup v1 in those of v2 */
+	if (weight && engine_word(c, e, "--io-weight=%" JSON_INTEGER_FORMAT,
+				  1 + (weight - 10) * 9999 / 990) < 0)
+		return -1;
+	return add_rates(c, host, e);
+}
+
 int engine_create_limits(struct engine_create *c, const json_t *host, struct err *e)
 {
-	json_int_t blkio = 0;
-
-	if (engine_int(host, "BlkioWeight", &blkio, e) < 0 ||
-	    (blkio && engine_warn(c, e, "the weight of block I/O was ignored") < 0))
-		return -1;
-	return add_memory(c, host, e) < 0 || add_cpus(c, host, e) < 0 || add_pids(c, host, e) < 0 ||
+	return add_block_io(c, host, e) < 0 || add_memory(c, host, e) < 0 ||
+			       add_cpus(c, host, e) < 0 || add_pids(c, host, e) < 0 ||
 			       add_ulimits(c, host, e) < 0 || add_sizes(c, host, e) < 0
 		       ? -1
 		       : 0;
@@ -182,7 +254,8 @@ int engine_create_limits(struct engine_create *c, const json_t *host, struct err
 
 int engine_is_live(const char *word)
 {
-	static const char *const options[] = { "--memory=", "--cpus=", "--pids=", "--restart=" };
+	static const char *const options[] = { "--memory=", "--cpus=", "--pids=", "--restart=",
+					       "--io-weight=" };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(options); i++)

@@ -212,6 +212,64 @@ static int add_aliases(struct engine_create *c, const json_t *body, const char *
 	return strcmp(c->called, c->name) ? add_alias(c, c->called, e) : 0;
 }
 
+#define NETWORKS_MAX 16
+#define ALIASES_MAX 16
+
+/* On one network more, under these names. */
+static int add_join(struct engine_create *c, const char *network, const json_t *end, struct err *e)
+{
+	autojson json_t *words = json_pack("[s,s,s,s]", "berth", "network", "connect", "--json");
+	char name[ENGINE_NAME], alias[ENGINE_NAME];
+	json_t *list;
+	size_t i;
+
+	if (!words)
+		return err_nomem(e);
+	if (!strcmp(network, "bridge") || !strcmp(network, "host") || !strcmp(network, "none"))
+		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
+			       network);
+	if (name_network(c, network, name, e) < 0 || engine_arr(end, "Aliases", &list, e) < 0)
+		return -1;
+	if (json_array_size(list) > ALIASES_MAX)
+		return err_set(e, ERR_INVALID, "more than %d aliases on one network", ALIASES_MAX);
+	for (i = 0; i < json_array_size(list); i++) {
+		const char *text = engine_item(list, i, "Aliases", e);
+
+		if (!text)
+			return -1;
+		if (engine_name_alias(text, alias) &&
+		    json_array_append_new(words, json_sprintf("--alias=%s", alias)) < 0)
+			return err_nomem(e);
+	}
+	if (strcmp(c->called, c->name) && engine_name_alias(c->called, alias))
+		json_array_append_new(words, json_sprintf("--alias=%s", alias));
+	json_array_append_new(words, json_string("--"));
+	json_array_append_new(words, json_string(name));
+	return json_array_append(c->joins, words) < 0 ? err_nomem(e) : 0;
+}
+
+/* Clients of API 1.44 name all networks when they make a container. */
+static int add_joins(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+{
+	json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"),
+				       "EndpointsConfig"),
+	       *end;
+	const char *first = first_endpoint(body), *name;
+
+	if (!mode[0] || !strcmp(mode, "default"))
+		mode = first ? first : "bridge";
+	if (json_is_object(ends) && json_object_size(ends) > NETWORKS_MAX)
+		return err_set(e, ERR_INVALID, "more than %d networks", NETWORKS_MAX);
+	json_object_foreach (ends, name, end)
+		if (strcmp(name, mode) && add_join(c, name, end, e) < 0)
+			return -1;
+	if (json_array_size(c->joins) &&
+	    (!strcmp(mode, "bridge") || !strcmp(mode, "host") || !strcmp(mode, "none")))
+		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
+			       mode);
+	return 0;
+}
+
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
@@ -225,11 +283,12 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
-		return 0;
+		return add_joins(c, body, mode, e);
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||
 			       add_each(c, host, "ExtraHosts", "add-host", e) < 0 ||
-			       add_aliases(c, body, mode, e) < 0
+			       add_aliases(c, body, mode, e) < 0 ||
+			       add_joins(c, body, mode, e) < 0
 		       ? -1
 		       : 0;
 }

@@ -5,6 +5,7 @@ import urllib.parse
 
 import berthtest as b
 import netlab
+from dockerdoor import door
 from dockerlab import Cli, Engine, python_docker, read_all
 from netlab import Lab, need_bridge
 
@@ -190,8 +191,25 @@ def test_containers_find_each_other_by_name_on_the_networks_they_join():
             assert not finds("other")
             assert d.api("POST", "/networks/two/connect", {"Container": "nosuch"})[0] == 404
             assert d.api("POST", "/networks/bridge/connect", {"Container": "client"})[0] == 403
+            # a client of API 1.44 names all networks at once, as docker run does with several --network
+            both = {"one": {}, "two": {"Aliases": ["second"]}}
+            start(d, "sleep", "1000", name="both", HostConfig={"NetworkMode": "one"}, NetworkingConfig={"EndpointsConfig": both})
+            door("run", "-d", "--name", "flags", "--network", "one", "--network", "two", "host", "sleep", "1000", ok=True)
+            for name in ("both", "flags"):
+                networks = d.good("GET", f"/containers/{name}/json")["NetworkSettings"]["Networks"]
+                assert set(networks) == {"one", "two"} and len({n["IPAddress"] for n in networks.values()}) == 2, networks
+            assert finds("both") and finds("flags") and not finds("second")
+            assert d.api("POST", "/networks/two/connect", {"Container": "client"})[0] == 200
+            assert finds("second")
+            door("run", "--rm", "--network", "one", "--network", "two", "host", "getent", "hosts", "other", ok=True)
+            bad = {"Image": "host", "HostConfig": {"NetworkMode": "one"}, "NetworkingConfig": {"EndpointsConfig": {"one": {}, "no": {}}}}
+            assert d.api("POST", "/containers/create?name=bad", bad)[0] == 404 and d.api("GET", "/containers/bad/json")[0] == 404
+            for words, said in ((("one", "no"), "no"), (("one", "bridge"), "bridge"), (("none", "one"), "none"), (("one", "one"), "multiple")):
+                flags = [x for w in words for x in ("--network", w)]
+                assert said in door("create", "--name", "bad", *flags, "host", "true", ok=1).stderr
+            assert d.api("GET", "/containers/bad/json")[0] == 404
         finally:
-            for name in ("client", "other", "db"):
+            for name in ("both", "flags", "client", "other", "db"):
                 d.api("DELETE", f"/containers/{name}?force=1")
             b.berth("network", "prune", timeout=30)
             b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")

@@ -14,6 +14,7 @@ import time
 
 import berthtest as b
 from box import Box
+from dockerdoor import Doors, door
 
 COST = 15
 
@@ -158,6 +159,37 @@ def test_a_weight_is_set_where_the_disk_has_a_scheduler_for_it():
             assert all(said(x.id, k).split()[-1] == "50" for k in there), there
             assert json.loads(b.berth("inspect", "x", ok=True, env=env).out)["limits"]["io_weight"] == 50
             assert json.loads(b.berth("stats", "--json", "--no-stream", "x", ok=True, env=env).out)["io_weight"] == 50
+
+
+def test_dockers_flags_are_the_same_limits():
+    with Disk() as disk:
+        os.mkdir(f"{disk.top}/state", 0o700)
+        env = {"BERTH_STATE_DIR": disk.top + "/state"}
+        disk.weighs()
+        with Doors():
+            door("run", "-d", "--name", "slow", "--network", "none", "--device-read-bps", f"{disk.device}:1mb", "--device-read-iops",
+                 f"{disk.device}:500", "host", "sleep", "1000", ok=True)
+            id = json.loads(b.berth("inspect", "slow", ok=True).out)["id"]
+            if V2:
+                assert f"{disk.number} rbps=1048576 wbps=max riops=500 wiops=max" in said(id, "io.max"), said(id, "io.max")
+            else:
+                assert f"{disk.number} 1048576" in said(id, "blkio.throttle.read_bps_device")
+                assert f"{disk.number} 500" in said(id, "blkio.throttle.read_iops_device")
+            told = json.loads(door("inspect", "slow", ok=True).stdout)[0]["HostConfig"]
+            assert told["BlkioDeviceReadBps"] == [{"Path": disk.device, "Rate": 1048576}], told
+            for bad in ("sda:1mb", "/dev/sda", "/dev/sda:fast", "/dev/sda:0"):
+                assert "rate" in door("run", "--device-read-bps", bad, "host", "true", ok=125).stderr
+            assert "10 to 1000" in door("run", "--blkio-weight", "5", "host", "true", ok=125).stderr
+        try:
+            door("run", "-d", "--name", "light", "--network", "none", "--blkio-weight", "300", "host", "sleep", "1000", ok=True, env=env)
+            id = json.loads(b.berth("inspect", "light", ok=True, env=env).out)["id"]
+            wanted = {"io.weight": "default 2930", "io.bfq.weight": "default 357"} if V2 else {"blkio.bfq.weight": "357"}
+            there = {k: v for k, v in wanted.items() if os.path.exists(f"{cgroup(id)}/{k}")}
+            assert there and all(said(id, k).splitlines()[0] == v for k, v in there.items()), there
+            door("update", "--blkio-weight", "10", "light", ok=True, env=env)
+            assert all(said(id, k).split()[-1] == "1" for k in there), there
+        finally:
+            door("rm", "-f", "light", env=env)
 
 
 def test_what_cannot_be_enforced_is_refused():
