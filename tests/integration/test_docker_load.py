@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Many clients at both doors of Docker, with random verbs, while berthd is killed again and again.  A client knows what was
+acknowledged to it: its containers live on, and nothing of it is lost.
+
+BERTH_LOAD_MINUTES=10 runs it for so long (make load); BERTH_LOAD_SEED repeats a run's choices; BERTH_LOAD_REPORT names a file
+for the counts and times.
+"""
+import collections
+import contextlib
+import http.client
+import io
+import json
+import os
+import random
+import signal
+import statistics
+import tarfile
+import threading
+import time
+
+import berthtest as b
+from daemon import UnixConnection
+from dockerdoor import Doors, door
+from dockerlab import Engine, frames
+
+COST = 60
+CLIENTS = 32
+MINUTES = float(os.environ.get("BERTH_LOAD_MINUTES", "0"))
+SEED = int(os.environ.get("BERTH_LOAD_SEED", "0")) or random.randrange(1, 10 ** 9)
+OPERATIONS = 480        # of all clients together, where no time is given
+KILL_AFTER = (30, 90)   # operations from one death of berthd to the next
+MOST = 3                # containers of a client
+
+
+class Lost(Exception):
+    """berthd died while it worked: what was asked for may have happened or not, now or later."""
+
+
+class Pace:
+    """When to go on, and when berthd dies: by the number of operations, and not by the clock."""
+
+    def __init__(self):
+        self.lock, self.done, self.failed = threading.Condition(), 0, None
+        self.until = time.monotonic() + MINUTES * 60
+        self.times = collections.defaultdict(list)
+
+    def goes_on(self):
+        return not self.failed and (time.monotonic() < self.until if MINUTES else self.done < OPERATIONS)
+
+    def count(self, verb, seconds):
+        with self.lock:
+            self.done += 1
+            self.times[verb].append(seconds)
+            self.lock.notify_all()
+
+    def fail(self, why):
+        with self.lock:
+            self.failed = self.failed or why
+            self.lock.notify_all()
+
+    def wait_for(self, done):
+        with self.lock:
+            self.lock.wait_for(lambda: self.done >= done or not self.goes_on(), timeout=60 * b.SLOW)
+
+
+class Http:
+    """One request a connection at the socket; Lost when its reply does not come."""
+
+    def __init__(self, engine):
+        self.path = engine.docker_socket
+
+    def ask(self, method, path, body=None, kind="application/json"):
+        c = UnixConnection(self.path, 120 * b.SLOW)
+        try:
+            c.connect()
+        except OSError:         # it is not there at this moment: nothing was asked
+            c.close()
+            return None
+        try:
+            c.request(method, path, json.dumps(body) if isinstance(body, (dict, list)) else body,
+                      {"Content-Type": kind} if body is not None else {})
+            r = c.getresponse()
+            data = r.read()
+        except (http.client.HTTPException, ConnectionError) as e:
+            raise Lost(f"{method} {path}: {e!r}") from None
+        finally:
+            c.close()
+        assert r.status < 500, (method, path, r.status, data)
+        return r.status, json.loads(data) if data and r.headers.get("Content-Type") == "application/json" else data
+
+
+class Container:
+    def __init__(self, name):
+        self.name, self.running, self.paused, self.started, self.files = name, False, False, None, {}
+
+
+class Client:
+    """A client that shares nothing but the host with the others, so that it knows what there must be."""
+
+    def __init__(self, number, engine, pace):
+        self.random = random.Random(f"{SEED} {number}")
+        self.number, self.http, self.pace = number, Http(engine), pace
+        self.boxes, self.unsure, self.made, self.kept = [], [], 0, None
+        self.volume = f"v{number}"
+
+    # ---- one verb at either door ----
+
+    def through_a(self):
+        return self.random.random() < 0.5
+
+    def a(self, method, path, body=None, good=(200, 201, 204), kind="application/json"):
+        """What it says; asked again where berthd was not there to ask."""
+        answer = self.http.ask(method, path, body, kind)
+        while answer is None:
+            # the one that kills it starts it again at once
+            b.wait_for(lambda: os.path.exists(self.http.path), 60, "berthd")
+            answer = self.http.ask(method, path, body, kind)
+        assert answer[0] in good, (method, path, answer)
+        return answer[1]
+
+    def b(self, *args, ok=0, **kw):
+        return door(*args, ok=ok, timeout=120, **kw).stdout
+
+    def verb(self, name, verb, query="", flags=()):
+        if self.through_a():
+            self.a("POST", f"/containers/{name}/{verb}{query}", good=(204,))
+        else:
+            self.b(verb, *flags, name)
+
+    def execute(self, name, text):
+        """Its output; what fails at its exit code is a failure here."""
+        if not self.through_a():
+            return self.b("exec", name, "sh", "-c", text)
+        made = self.a("POST", f"/containers/{name}/exec", {"Cmd": ["sh", "-c", text], "AttachStdout": True, "AttachStderr": True})
+        out = self.a("POST", f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False}, good=(200, 404))
+        if isinstance(out, dict):       # execs that have not begun are berthd's own, and go with it
+            raise Lost("the exec was made by a berthd that died")
+        told = self.a("GET", f"/exec/{made['Id']}/json", good=(200, 404))
+        got = frames(out)
+        if told.get("ExitCode") != 0:
+            raise Lost(f"no exit code: {told} {got}") if "message" in told else AssertionError((told, got))
+        return got[1].decode()
+
+    def inspect(self, name):
+        if self.through_a():
+            return self.a("GET", f"/containers/{name}/json")
+        return json.loads(self.b("inspect", name))[0]
+
+    # ---- what it does ----
+
+    def do_create(self):
+        if len(self.boxes) >= MOST:
+            return self.do_remove()
+        self.made += 1
+        c = Container(f"c{self.number}-{self.made}")
+        self.unsure.append(c.name)
+        if self.through_a():
+            body = {"Image": "host", "Cmd": ["sleep", "1000000"], "Labels": {"client": str(self.number)},
+                    "HostConfig": {"NetworkMode": "none", "Binds": [f"{self.volume}:/data"], "StorageOpt": {"size": "16m"}}}
+            self.a("POST", f"/containers/create?name={c.name}", body)
+        else:
+            self.b("create", "--network", "none", "--label", f"client={self.number}", "--storage-opt", "size=16m", "-v",
+                   f"{self.volume}:/data", "--name", c.name, "host", "sleep", "1000000")
+        self.unsure.remove(c.name)
+        self.boxes.append(c)
+
+    def box(self, **wanted):
+        fit = [c for c in self.boxes if all(getattr(c, k) == v for k, v in wanted.items())]
+        return self.random.choice(fit) if fit else None
+
+    @contextlib.contextmanager
+    def touched(self, c):
+        """While this goes on nobody knows; if the reply is lost, it is removed."""
+        try:
+            yield
+        except Lost:
+            self.boxes.remove(c)
+            self.unsure.append(c.name)
+            raise
+
+    def note_start(self, c):
+        state = self.inspect(c.name)["State"]
+        assert state["Running"], (c.name, state)
+        c.running, c.started = True, state["StartedAt"]
+
+    def do_start(self):
+        c = self.box(running=False)
+        if not c:
+            return self.do_create()
+        with self.touched(c):
+            self.verb(c.name, "start")
+            self.note_start(c)
+
+    def do_stop(self):
+        c = self.box(running=True, paused=False)
+        if not c:
+            return self.do_start()
+        with self.touched(c):
+            how = self.random.choice(("stop", "kill", "restart"))
+            if how == "kill":
+                self.verb(c.name, "kill", "?signal=KILL", ("-s", "KILL"))
+            else:
+                self.verb(c.name, how, "?t=0", ("-t", "0"))
+            c.running, c.started = False, None
+            if how == "restart":
+                self.note_start(c)
+            else:
+                b.wait_for(lambda: not self.inspect(c.name)["State"]["Running"], 60, "its end")
+
+    def do_pause(self):
+        c = self.box(running=True)
+        if not c:
+            return self.do_start()
+        with self.touched(c):
+            self.verb(c.name, "unpause" if c.paused else "pause")
+            c.paused = not c.paused
+
+    def do_write(self):
+        c = self.box(running=True, paused=False)
+        if not c:
+            return self.do_start()
+        path, token = f"/srv/{self.random.randrange(4)}", f"{self.random.random()}"
+        with self.touched(c):
+            assert self.execute(c.name, f"echo {token} > {path}; cat {path}") == token + "\n"
+            c.files[path] = token
+
+    def do_keep(self):
+        """Data in a volume outlive every container."""
+        c = self.box(running=True, paused=False)
+        if not c:
+            return self.do_start()
+        token, self.kept = f"{self.random.random()}", None
+        with self.touched(c):
+            self.execute(c.name, f"echo {token} > /data/new; sync /data/new; mv /data/new /data/kept")
+            self.kept = token
+
+    def do_copy(self):
+        c = self.box(paused=False)
+        if not c:
+            return self.do_create()
+        token = f"{self.random.random()}".encode()
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as t:
+            info = tarfile.TarInfo("copied")
+            info.size = len(token)
+            t.addfile(info, io.BytesIO(token))
+        with self.touched(c):
+            self.a("PUT", f"/containers/{c.name}/archive?path=/srv", out.getvalue(), kind="application/x-tar")
+            got = b.tmp(f"copied-{self.number}")
+            self.b("cp", f"{c.name}:/srv/copied", got)
+            with open(got, "rb") as f:
+                assert f.read() == token
+
+    def do_run(self):
+        token = f"{self.random.random()}"
+        assert self.b("run", "--rm", "--network", "none", "-v", f"{self.volume}:/data", "host", "echo", token) == token + "\n"
+
+    def do_rename(self):
+        c = self.box()
+        if not c:
+            return self.do_create()
+        self.made += 1
+        old, new = c.name, f"c{self.number}-{self.made}"
+        self.unsure.append(new)
+        with self.touched(c):
+            if self.through_a():
+                self.a("POST", f"/containers/{old}/rename?name={new}")
+            else:
+                self.b("rename", old, new)
+            c.name = new
+        self.unsure.remove(new)
+
+    def do_remove(self):
+        c = self.box()
+        if not c:
+            return self.do_create()
+        with self.touched(c):
+            if self.through_a():
+                self.a("DELETE", f"/containers/{c.name}?force=1")
+            else:
+                self.b("rm", "-f", c.name)
+            self.boxes.remove(c)
+            self.check_gone(c.name)
+
+    # ---- what must hold ----
+
+    def check_gone(self, name):
+        assert door("inspect", name).returncode == 1, f"{name} was removed, and is there"
+
+    def do_check(self):
+        listed = json.loads("[" + ",".join(self.b("ps", "-a", "--filter", f"label=client={self.number}", "--format", "json").split("\n"))
+                            .rstrip(",") + "]")
+        there = {x["Names"] for x in listed}
+        mine = {c.name for c in self.boxes}
+        assert mine <= there and not there - mine - set(self.unsure), (mine, there, self.unsure)
+        for c in self.boxes:
+            state = self.inspect(c.name)["State"]
+            assert (state["Running"], state["Paused"]) == (c.running, c.paused), (c.name, vars(c), state)
+            assert not c.running or state["StartedAt"] == c.started, (c.name, vars(c), state)
+            if c.running and not c.paused:
+                for path, token in c.files.items():
+                    assert self.execute(c.name, f"cat {path}") == token + "\n", (c.name, path)
+        # a lost reply: whatever became of it, it can be removed
+        for name in there & set(self.unsure):
+            door("rm", "-f", name, timeout=120)
+            self.check_gone(name)
+
+    def check_volume(self):
+        if self.kept:
+            got = self.b("run", "--rm", "--network", "none", "-v", f"{self.volume}:/data", "host", "cat", "/data/kept")
+            assert got == self.kept + "\n", (self.volume, got, self.kept)
+
+    def live(self):
+        verbs = [v for v in dir(self) if v.startswith("do_")]
+        try:
+            self.b("volume", "create", self.volume)
+            while self.pace.goes_on():
+                verb, begun = self.random.choice(verbs), time.monotonic()
+                with contextlib.suppress(Lost):
+                    getattr(self, verb)()
+                self.pace.count(verb[3:], time.monotonic() - begun)
+        except Exception as e:
+            self.pace.fail(f"client {self.number}, seed {SEED}: {type(e).__name__} {e}"[:4000])
+
+    def leave(self):
+        self.do_check()
+        self.check_volume()
+        for c in self.boxes:
+            self.b("rm", "-f", c.name)
+        for name in self.unsure:
+            door("rm", "-f", name, timeout=120)
+        self.b("volume", "rm", self.volume)
+
+
+def report(pace, kills):
+    said = {v: {"count": len(t), "median_ms": round(statistics.median(t) * 1000, 1), "most_ms": round(max(t) * 1000, 1)}
+            for v, t in sorted(pace.times.items())}
+    if os.environ.get("BERTH_LOAD_REPORT"):
+        with open(os.environ["BERTH_LOAD_REPORT"], "w") as f:
+            json.dump({"seed": SEED, "operations": pace.done, "kills": kills, "verbs": said}, f, indent=1)
+
+
+@b.long_proof("hundreds of verbs by 32 clients")
+@b.deadline(300 + MINUTES * 60 / b.SLOW)
+def test_what_was_acknowledged_survives_kills_of_berthd():
+    with Doors(), Engine() as d:
+        pace, kills = Pace(), 0
+        clients = [Client(i, d, pace) for i in range(CLIENTS)]
+        threads = [threading.Thread(target=c.live) for c in clients]
+        for t in threads:
+            t.start()
+        chance = random.Random(SEED)
+        while pace.goes_on():
+            pace.wait_for(pace.done + chance.randint(*KILL_AFTER))
+            d.stop(signal.SIGKILL)
+            d.start()
+            kills += 1
+        for t in threads:
+            t.join()
+        report(pace, kills)
+        assert not pace.failed, pace.failed
+        assert kills >= 3 and pace.done >= OPERATIONS / 2, (kills, pace.done)
+        for c in clients:
+            c.leave()
+        assert door("ps", "-a", "-q", ok=True).stdout == "" and door("volume", "ls", "-q", ok=True).stdout == ""
