@@ -76,6 +76,7 @@ const struct command *const commands[] = {
 	&cmd_load,
 	&cmd_system_df,
 	&cmd_system_prune,
+	&cmd_system_pool,
 	&cmd_config_show,
 	&cmd_config_check,
 	&cmd_doctor,

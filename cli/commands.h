@@ -84,6 +84,7 @@ extern const struct command cmd_save;
 extern const struct command cmd_load;
 extern const struct command cmd_system_df;
 extern const struct command cmd_system_prune;
+extern const struct command cmd_system_pool;
 extern const struct command cmd_config_show;
 extern const struct command cmd_config_check;
 extern const struct command cmd_doctor;

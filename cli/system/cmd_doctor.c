@@ -21,11 +21,12 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/system/doctor_budgets.h"
+#include "cli/system/doctor_layers.h"
 #include "manager/host/config.h"
 #include "runtime/probe/hostinfo.h"
 
 #define RUN_SECONDS 30
-#define EXTRA 3		/* findings of our own: configuration, budgets, sandbox */
+#define EXTRA 4		/* findings of our own: configuration, budgets, checkpoints, sandbox */
 
 enum { OPT_JSON = 1, OPT_BUDGETS };
 
@@ -233,6 +234,7 @@ static int examine(struct doctor *d, struct err *e)
 	result = hostinfo_probe(&place, d->found + d->count, interrupted, e);
 	d->count += hostinfo_count();
 	doctor_budgets_find(&d->config, add(d, "shared budgets", 0));
+	doctor_layers_find(&d->config, add(d, "checkpoints", 0));
 	if (result == 0 && !interrupted())
 		try_run(d);
 	hostinfo_remove_cgroups(&place);

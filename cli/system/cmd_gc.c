@@ -10,6 +10,7 @@
 #include "manager/host/netclear.h"
 #include "manager/host/netend.h"
 #include "manager/host/parentclear.h"
+#include "manager/host/layerpool.h"
 #include "manager/host/list.h"
 #include "manager/host/record.h"
 #include "manager/host/volume.h"
@@ -55,7 +56,7 @@ int gc_collect(const struct config *c, const struct gc_options *o, struct err *e
 {
 	struct registry r;
 	autojson json_t *would = json_array();
-	unsigned cleared = 0, expired = 0, networks = 0, volumes = 0;
+	unsigned cleared = 0, expired = 0, networks = 0, volumes = 0, layers = 0;
 	char store[sizeof(c->state_dir) + 8];
 	size_t i;
 	int result;
@@ -75,6 +76,8 @@ int gc_collect(const struct config *c, const struct gc_options *o, struct err *e
 			result = netend_clear(&r, e);
 		if (result == 0)
 			result = volume_gc(&r, &volumes, e);
+		if (result == 0)
+			result = layerpool_gc(&r, &layers, e);
 		snprintf(store, sizeof(store), "%s/store", c->state_dir);
 		if (result == 0)
 			result = store_clear_dead(store, e);
@@ -89,8 +92,8 @@ int gc_collect(const struct config *c, const struct gc_options *o, struct err *e
 
 		return command_print_json(answer, JSON_COMPACT, e);
 	} else if (o->json) {
-		printf("{\"cleared\":%u,\"networks\":%u,\"volumes\":%u}\n", cleared, networks,
-		       volumes);
+		printf("{\"cleared\":%u,\"networks\":%u,\"volumes\":%u,\"layers\":%u}\n", cleared,
+		       networks, volumes, layers);
 	} else if (o->dry_run) {
 		for (i = 0; i < json_array_size(would); i++)
 			puts(json_string_value(json_array_get(would, i)));

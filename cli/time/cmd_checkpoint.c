@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth checkpoint, checkpoints, checkpoint rm: copies of a sandbox's files at one instant. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +10,6 @@
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
 #include "manager/keeper/request.h"
-#include "runtime/sandbox/writable.h"
 
 enum { OPT_JSON = 1, OPT_NAME, OPT_KEEP };
 
@@ -133,12 +131,10 @@ static const char *text_of(const json_t *record, const char *key)
 static int tell_list(const struct layerbox *b, const struct checkpoints *all, int json,
 		     struct err *e)
 {
-	autoclose int layer =
-		openat(b->dir_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	autojson json_t *doc = NULL;
 	struct checkpoint_use use = { 0, 0 };
 
-	if (checkpoints_use(all, layer, &use, e) < 0)
+	if (checkpoints_use(all, &use, e) < 0)
 		return -1;
 	doc = json_pack("{s:s,s:s?,s:O,s:I,s:I,s:I}", "id", b->s.id, "head", checkpoints_head(all),
 			"checkpoints", checkpoints_list(all), "bytes", (json_int_t)use.bytes,

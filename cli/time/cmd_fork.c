@@ -22,6 +22,8 @@
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "rootfs/store/image.h"
+#include "runtime/kernel/fileclone.h"
+#include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"
 
 #define COUNT_MAX 1000
@@ -187,6 +189,19 @@ static int copy_image(int source, int box, struct err *e)
 	return -1;
 }
 
+/* Beside that of its source where they can share their blocks there, else where any new one is. */
+static int copy_layer(const struct fork *f, const struct checkpoints *all, int source, int box,
+		      const char *id, struct err *e)
+{
+	const int stays = !layerhome_is_pool(source) && fileclone_shares(all->data_fd, e) > 0;
+	autoclose int home = -1;
+
+	if (!stays && layerhome_choose(box, id, e) < 0)
+		return -1;
+	home = layerhome_open(box, e);
+	return home < 0 ? -1 : checkpoint_copy(all, f->from, home, WRITABLE_FILE, e);
+}
+
 static int fill(void *ctx, const struct claim *c, struct err *e)
 {
 	struct fork *f = ctx;
@@ -202,7 +217,7 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 	    checkpoints_open(source, 0, &all, e) < 0)
 		return -1;
 	if (checkpoints_find(&all, f->from, e))
-		result = checkpoint_copy(&all, f->from, box, WRITABLE_FILE, e);
+		result = copy_layer(f, &all, source, box, c->id, e);
 	checkpoints_close(&all);
 	return result;
 }

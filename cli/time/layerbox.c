@@ -76,7 +76,7 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
 
 	/* a directory becomes a file here, and stays one */
 	if (writable_to_file(b->dir_fd, e) == 0 && checkpoints_open(b->dir_fd, 1, &all, e) == 0) {
-		layer = openat(b->dir_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		layer = openat(all.home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (layer < 0)
 			err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS,
 				     "open the writable layer");

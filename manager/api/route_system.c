@@ -15,6 +15,7 @@
 #include "manager/api/daemon.h"
 #include "manager/api/http_state.h"
 #include "manager/api/openapi.h"
+#include "manager/host/layerpool.h"
 #include "manager/host/list.h"
 #include "manager/service/service.h"
 
@@ -64,14 +65,11 @@ struct count {
 static int count_one(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct count *c = ctx;
-	autoclose int dir = openat(c->box->registry.kept_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
 
 	(void)record;
 	c->running += !kept;
 	c->kept += kept != 0;
-	if (dir >= 0 && !fstatat(dir, "writable.img", &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
-		c->disk_bytes += (uint64_t)st.st_blocks * 512;
+	c->disk_bytes += layerpool_layer_bytes(c->box->registry.kept_fd, id);
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/kernel/fileclone.h"
+#include "runtime/sandbox/layerhome.h"
 
 #define LIST "list.json"
 #define LIST_MAX (1u << 20)
@@ -61,9 +62,22 @@ static int save(struct checkpoints *c, struct err *e)
 		      err_nomem(e);
 }
 
+/* Where the layer is, and beside it those of checkpoints. */
+static int open_data(struct checkpoints *c, struct err *e)
+{
+	c->home_fd = layerhome_open(c->box_fd, e);
+	if (c->home_fd < 0)
+		return -1;
+	if (c->dir_fd >= 0)
+		c->data_fd = path_make_dir(c->home_fd, CHECKPOINTS_DIR, e);
+	return c->dir_fd >= 0 && c->data_fd < 0 ? -1 : 0;
+}
+
 int checkpoints_open(int box_fd, int exclusive, struct checkpoints *ret, struct err *e)
 {
-	struct checkpoints c = { .box_fd = box_fd, .dir_fd = -1 };
+	struct checkpoints c = CHECKPOINTS_NONE;
+
+	c.box_fd = box_fd;
 
 	if (exclusive)
 		c.dir_fd = path_make_dir(box_fd, CHECKPOINTS_DIR, e);
@@ -78,7 +92,7 @@ int checkpoints_open(int box_fd, int exclusive, struct checkpoints *ret, struct 
 			checkpoints_close(&c);
 			return -1;
 		}
-	if (load(&c, e) < 0) {
+	if (load(&c, e) < 0 || open_data(&c, e) < 0) {
 		checkpoints_close(&c);
 		return -1;
 	}
@@ -88,6 +102,8 @@ int checkpoints_open(int box_fd, int exclusive, struct checkpoints *ret, struct 
 
 void checkpoints_close(struct checkpoints *c)
 {
+	fd_close(&c->data_fd);
+	fd_close(&c->home_fd);
 	fd_close(&c->dir_fd);
 	json_decref(c->doc);
 	c->doc = NULL;
@@ -196,31 +212,42 @@ static int is_left(const struct checkpoints *c, const char *file)
 	return is_id(id) && !by_id(c, id);
 }
 
+struct collecting {
+	const struct checkpoints *c;
+	int dir_fd;
+};
+
 static int collect_one(void *ctx, const char *file)
 {
-	const struct checkpoints *c = ctx;
+	const struct collecting *x = ctx;
 
-	if (is_left(c, file))
-		unlinkat(c->dir_fd, file, 0);
+	if (is_left(x->c, file))
+		unlinkat(x->dir_fd, file, 0);
 	return 0;
+}
+
+static int collect_in(const struct checkpoints *c, int dir_fd, struct err *e)
+{
+	autoclose int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct collecting x = { c, dir_fd };
+	int failed = 0;
+
+	if (fd >= 0)
+		path_each_entry(fd, collect_one, &x, &failed);
+	return fd < 0 || failed ? err_sys(e, "read the directory of the checkpoints") : 0;
 }
 
 /* Of those that were not finished, and of those that the list has no more. */
 static int collect(const struct checkpoints *c, struct err *e)
 {
-	autoclose int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int failed = 0;
-
-	if (fd >= 0)
-		path_each_entry(fd, collect_one, (void *)(size_t)c, &failed);
-	return fd < 0 || failed ? err_sys(e, "read the directory of the checkpoints") : 0;
+	return collect_in(c, c->dir_fd, e) < 0 || collect_in(c, c->data_fd, e) < 0 ? -1 : 0;
 }
 
 /* Before anything stands still: a copy that finds no room half-way would have held it up for
  * nothing. */
 static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
 {
-	int shares = fileclone_shares(c->dir_fd, e);
+	int shares = fileclone_shares(c->data_fd, e);
 	struct statvfs fs;
 	struct stat st;
 	uint64_t need, has;
@@ -231,14 +258,14 @@ static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
 						 "berth checkpoint rm removes one, and berth "
 						 "system df tells what takes it") :
 					 -1;
-	if (fstatvfs(c->dir_fd, &fs) < 0 || fstat(layer_fd, &st) < 0)
+	if (fstatvfs(c->data_fd, &fs) < 0 || fstat(layer_fd, &st) < 0)
 		return err_sys(e, "measure the room for a checkpoint");
 	need = SPARE_BYTES + (shares ? 0 : (uint64_t)st.st_blocks * 512);
 	has = (uint64_t)fs.f_bavail * fs.f_frsize;
 	return has >= need ?
 		       0 :
 		       err_set(e, ERR_FULL,
-			       "a checkpoint takes %llu MiB, and the state directory's file system "
+			       "a checkpoint takes %llu MiB, and the file system of the layer "
 			       "has %llu MiB; hint: berth checkpoint rm removes one, and berth "
 			       "system df tells "
 			       "what takes it",
@@ -259,7 +286,7 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 		return -1;
 	snprintf(ret_id, CHECKPOINT_ID, "k%d", (int)next);
 	snprintf(file, sizeof(file), "%s.img", ret_id);
-	fd = openat(c->dir_fd, file, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(c->data_fd, file, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? err_sys(e, "make the file of a checkpoint") : fd;
 }
 
@@ -311,7 +338,7 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 	int failed;
 
 	snprintf(file, sizeof(file), "%s.img", id);
-	if (fstatat(c->dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (fstatat(c->data_fd, file, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		err_sys(e, "look at the file of a checkpoint");
 		json_decref(members);
 		json_decref(record);
@@ -343,7 +370,7 @@ void checkpoint_cancel(const struct checkpoints *c, const char *id)
 	char file[CHECKPOINT_ID + 8];
 
 	snprintf(file, sizeof(file), "%s.img", id);
-	unlinkat(c->dir_fd, file, 0);
+	unlinkat(c->data_fd, file, 0);
 	checkpoints_note_use(c);
 }
 

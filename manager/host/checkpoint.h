@@ -6,7 +6,8 @@
  * On disk, below the sandbox's directory:
  *   checkpoints/            flock'ed by each process that reads (shared) or changes it
  *   checkpoints/list.json   {"version", "next", "head", "keep", "list": [{"id", "parent", ...}]}
- *   checkpoints/kN.img      the layer of checkpoint kN
+ *   checkpoints/kN.img      the layer of checkpoint kN; it and undo.img are with the layer, which
+ *                           may be elsewhere (layerhome.h)
  *   checkpoints/kN.NAME.sh  of the shell of session NAME then, checkpoint_shells.h
  *   checkpoints/shells      the id of the checkpoint whose shells the next start brings back
  *   checkpoints/undo.img    a layer that is to become the sandbox's
@@ -35,14 +36,16 @@
 
 struct checkpoints {
 	int box_fd; /* the sandbox's directory, borrowed */
-	int dir_fd; /* locked; -1: it has none */
+	int dir_fd;  /* locked; -1: it has none */
+	int home_fd; /* where its layer is */
+	int data_fd; /* where the layers of checkpoints are; -1: it has none */
 	json_t *doc;
 	size_t fit; /* how many of them stay beside one that was begun */
 };
 
 #define CHECKPOINTS_NONE                                                                           \
 	{                                                                                          \
-		.box_fd = -1, .dir_fd = -1                                                         \
+		.box_fd = -1, .dir_fd = -1, .home_fd = -1, .data_fd = -1                           \
 	}
 
 /* The checkpoints of the sandbox with that directory.  To change them takes exclusive. */
@@ -117,9 +120,7 @@ struct checkpoint_use {
 	uint64_t bytes; /* all of them, blocks that they share once */
 	uint64_t held;  /* the part that the layer does not have: what their removal frees */
 };
-/* layer_fd: the layer's file; -1: it has none. */
-int checkpoints_use(const struct checkpoints *c, int layer_fd, struct checkpoint_use *ret,
-		    struct err *e);
+int checkpoints_use(const struct checkpoints *c, struct checkpoint_use *ret, struct err *e);
 /* Of all sandboxes below kept_fd that can be read: the sums, and how many checkpoints there are. */
 int checkpoints_use_all(int kept_fd, struct checkpoint_use *ret, uint64_t *ret_count,
 			struct err *e);

@@ -17,6 +17,7 @@
 #include "runtime/kernel/fileclone.h"
 #include "runtime/kernel/fsfreeze.h"
 #include "runtime/kernel/loopdev.h"
+#include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"
 
 #define UNDO "undo.img"
@@ -32,7 +33,7 @@ int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, con
 	autoclose int from = -1, to = -1;
 
 	snprintf(file, sizeof(file), "%s.img", id);
-	from = openat(c->dir_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	from = openat(c->data_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (from < 0)
 		return err_sys(e, "open checkpoint %s", id);
 	to = openat(to_dir, to_name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -49,7 +50,7 @@ int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, con
 int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e)
 {
 	*e = (struct err){ 0 };
-	return checkpoint_copy(c, id, c->dir_fd, UNDO, e);
+	return checkpoint_copy(c, id, c->data_fd, UNDO, e);
 }
 
 /* A small file with the id of a checkpoint: 1, or 0 when there is none. */
@@ -68,14 +69,15 @@ static int complete(struct checkpoints *c, const char *id, struct err *e)
 {
 	autofree char *text = NULL;
 
-	if (path_has(c->dir_fd, UNDO) && renameat(c->dir_fd, UNDO, c->box_fd, WRITABLE_FILE) < 0)
+	if (path_has(c->data_fd, UNDO) &&
+	    renameat(c->data_fd, UNDO, c->home_fd, WRITABLE_FILE) < 0)
 		return err_sys(e, "put the layer of checkpoint %s in its place", id);
 	if (json_object_set_new(c->doc, "head", json_string(id)) < 0)
 		return err_nomem(e);
 	text = json_dumps(c->doc, JSON_COMPACT);
 	if (!text)
 		return err_nomem(e);
-	if (fsync(c->box_fd) < 0)
+	if (fsync(c->home_fd) < 0)
 		return err_sys(e, "write the layer of checkpoint %s", id);
 	if (io_replace_file(c->dir_fd, "list.json", text, strlen(text), 0600, 1, e) < 0 ||
 	    io_replace_file(c->dir_fd, RESTORED, id, strlen(id), 0600, 0, e) < 0 ||
@@ -150,7 +152,7 @@ int checkpoint_copies(int kept_fd, const char *id)
 void checkpoint_thaw_left(int box_fd)
 {
 	autobuf struct buf b = BUF_INIT(16);
-	autoclose int file = -1, loop = -1, mnt = -1;
+	autoclose int home = -1, file = -1, loop = -1, mnt = -1;
 	uint64_t number;
 	struct err ignored;
 
@@ -158,7 +160,8 @@ void checkpoint_thaw_left(int box_fd)
 	    buf_add(&b, "", 1, &ignored) < 0 ||
 	    num_u64(b.data, "loop", 0, 1u << 20, &number, &ignored) < 0)
 		return;
-	file = openat(box_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	home = layerhome_open(box_fd, &ignored);
+	file = home < 0 ? -1 : openat(home, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	loop = file < 0 ? -1 : loopdev_find(file, (unsigned)number);
 	mnt = loop < 0 ? -1 : loopdev_mount(loop, &ignored);
 	if (mnt >= 0)

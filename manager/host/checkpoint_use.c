@@ -32,8 +32,8 @@
 
 struct checkpoint_bounds checkpoint_bounds(const struct config *c, unsigned keep_from_now_on)
 {
-	return (struct checkpoint_bounds){ keep_from_now_on, (unsigned)c->checkpoint_keep,
-					   c->checkpoint_bytes, c->host_checkpoint_bytes };
+	return (struct checkpoint_bounds){keep_from_now_on, (unsigned)c->checkpoint_keep,
+					  c->checkpoint_bytes, c->host_checkpoint_bytes};
 }
 
 /* ---- blocks --------------------------------------------------------------------- */
@@ -46,15 +46,16 @@ static int add_file(struct extents *x, const struct checkpoints *c, size_t i, st
 	autoclose int fd = -1;
 
 	snprintf(file, sizeof(file), "%.*s.img", CHECKPOINT_ID, id ? id : "");
-	fd = openat(c->dir_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(c->data_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open checkpoint %s", file);
 	return extents_add(x, fd, e);
 }
 
-int checkpoints_use(const struct checkpoints *c, int layer_fd, struct checkpoint_use *ret,
-		    struct err *e)
+int checkpoints_use(const struct checkpoints *c, struct checkpoint_use *ret, struct err *e)
 {
+	autoclose int layer_fd =
+		openat(c->home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct extents all = EXTENTS_INIT, layer = EXTENTS_INIT;
 	const size_t n = json_array_size(checkpoints_list(c));
 	int result = 0;
@@ -85,17 +86,15 @@ static int sum_one(void *ctx, const char *id)
 {
 	struct sums *s = ctx;
 	autoclose int box = openat(s->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	autoclose int layer = -1;
 	struct checkpoints c = CHECKPOINTS_NONE;
-	struct checkpoint_use use = { 0, 0 };
+	struct checkpoint_use use = {0, 0};
 	struct err ignored;
 
 	/* one that is removed meanwhile, or that a newer berth wrote, counts as none */
 	if (box < 0 || !path_has(box, CHECKPOINTS_DIR) ||
 	    checkpoints_open(box, 0, &c, &ignored) < 0)
 		return 0;
-	layer = openat(box, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (checkpoints_use(&c, layer, &use, &ignored) == 0) {
+	if (checkpoints_use(&c, &use, &ignored) == 0) {
 		s->use.bytes += use.bytes;
 		s->use.held += use.held;
 		s->count += json_array_size(checkpoints_list(&c));
@@ -106,7 +105,7 @@ static int sum_one(void *ctx, const char *id)
 
 int checkpoints_use_all(int kept_fd, struct checkpoint_use *ret, uint64_t *ret_count, struct err *e)
 {
-	struct sums s = { .kept_fd = kept_fd };
+	struct sums s = {.kept_fd = kept_fd};
 
 	if (registry_each(kept_fd, sum_one, &s, e) < 0)
 		return -1;
@@ -176,7 +175,7 @@ void checkpoints_note_use(const struct checkpoints *c)
 	struct err ignored;
 	autoclose int notes = -1;
 
-	if (checkpoints_use(c, -1, &use, &ignored) < 0)
+	if (checkpoints_use(c, &use, &ignored) < 0)
 		return;
 	notes = open_notes(c->box_fd, &ignored);
 	if (notes >= 0)

@@ -21,6 +21,7 @@
 #include "manager/host/ranges.h"
 #include "manager/host/registry.h"
 #include "manager/host/rundir.h"
+#include "runtime/sandbox/layerhome.h"
 
 #define FORGET_TRIES 1000
 #define DYING_MS 1000	/* wait for the processes of a dead sandbox whose place is needed */
@@ -164,13 +165,15 @@ static void undo_claim(struct registry *r, struct claim *c)
 		registry_forget(r, id, &ignored);
 }
 
-/* Its checkpoints count no more. */
-static void forget_checkpoints(struct registry *r, const char *id)
+/* Its checkpoints count no more, and what is elsewhere of its layer goes first. */
+static int forget_layer(struct registry *r, const char *id, struct err *e)
 {
 	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (box >= 0)
-		checkpoint_forget(box);
+	if (box < 0)
+		return 0;
+	checkpoint_forget(box);
+	return layerhome_remove(box, e);
 }
 
 /* An undo that was decided, and cut short, is completed before anybody looks at the layer. */
@@ -266,18 +269,23 @@ int registry_release(struct registry *r, struct claim *c, struct err *e)
 	return result;
 }
 
+int registry_remove_kept(struct registry *r, const char *id, struct err *e)
+{
+	return forget_layer(r, id, e) < 0 ? -1 : path_remove_tree(r->kept_fd, id, e);
+}
+
 int registry_forget(struct registry *r, const char *id, struct err *e)
 {
 	int tries = 0, result;
 
 	if (names_drop(r, id, e) < 0)
 		return -1;
-	forget_checkpoints(r, id);
 	/*
 	 * this also gives up the claim to its range (ranges.h); a process that stops the sandbox
 	 * may still write to its record
 	 */
-	while ((result = path_remove_tree(r->kept_fd, id, e)) < 0 && e->os_errno == ENOTEMPTY && ++tries < FORGET_TRIES)
+	while ((result = registry_remove_kept(r, id, e)) < 0 &&
+	       e->os_errno == ENOTEMPTY && ++tries < FORGET_TRIES)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	return result;
 }

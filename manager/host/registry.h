@@ -151,5 +151,7 @@ int registry_save(struct registry *r, const char *id, const char *file, const js
 int registry_save_passing(struct registry *r, const char *id, const char *file, const json_t *j,
 			  struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);
+/* Removes the directory of a lasting sandbox, and its layer wherever it is (layerhome.h). */
+int registry_remove_kept(struct registry *r, const char *id, struct err *e);
 
 #endif

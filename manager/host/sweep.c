@@ -115,7 +115,7 @@ static int clear(struct registry *r, const char *id, unsigned ms, struct err *e)
 	cgroup_release(&cg);
 	if (result == 0)
 		result = netclear_one(r, id, e);
-	if (result < 0 || (is_unfinished(r, id) && path_remove_tree(r->kept_fd, id, e) < 0))
+	if (result < 0 || (is_unfinished(r, id) && registry_remove_kept(r, id, e) < 0))
 		return -1;
 	/* a lasting sandbox keeps its name, and can be started again */
 	if (!path_has(r->kept_fd, id) && names_drop(r, id, e) < 0)
@@ -223,7 +223,7 @@ static int gc_kept(void *ctx, const char *id)
 		return 0;
 	if (g->report)
 		return g->report(g->report_ctx, id);
-	if (path_remove_tree(g->r->kept_fd, id, &mine) < 0 || names_drop(g->r, id, &mine) < 0) {
+	if (registry_remove_kept(g->r, id, &mine) < 0 || names_drop(g->r, id, &mine) < 0) {
 		*g->e = mine;
 		g->failed = 1;
 		return 0;

@@ -12,7 +12,6 @@
 #include "base/getdents.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/path.h"
 #include "manager/host/volume.h"
 #include "runtime/kernel/loopdev.h"
@@ -29,61 +28,6 @@ void volume_close(struct volume *v)
 
 /* ---- its file system ---- */
 
-static int lock_file(int fd, struct err *e)
-{
-	while (flock(fd, LOCK_EX) < 0)
-		if (errno != EINTR)
-			return err_sys(e, "lock the loop device of a volume");
-	return 0;
-}
-
-/* The device that shows the file already, by what its maker wrote down; -1: none does. */
-static int known_device(int hint, int file)
-{
-	char text[16];
-	ssize_t n = pread(hint, text, sizeof(text) - 1, 0);
-	struct err ignored;
-	uint64_t number;
-
-	text[n < 0 ? 0 : n] = '\0';
-	return num_u64(text, "loop", 0, 1u << 20, &number, &ignored) < 0 ?
-		       -1 :
-		       loopdev_find(file, (unsigned)number);
-}
-
-/* Written down before anybody can mount it: a second device of the file would be the end of its
- * file system. */
-static int new_device(int hint, int file, struct err *e)
-{
-	autoclose int loop = -1;
-	unsigned number;
-	char text[16];
-	int n;
-
-	loop = loopdev_attach(file, &number, e);
-	if (loop < 0)
-		return -1;
-	n = snprintf(text, sizeof(text), "%u", number);
-	if (ftruncate(hint, 0) < 0 || pwrite(hint, text, (size_t)n, 0) != n)
-		return err_sys(e, "write down the loop device of a volume");
-	return take_fd(&loop);
-}
-
-static int mount_image(int dir, int file, struct err *e)
-{
-	autoclose int hint = openat(dir, "loop", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600),
-		      loop = -1;
-
-	if (hint < 0)
-		return err_sys(e, "open the note of a volume's loop device");
-	if (lock_file(hint, e) < 0)
-		return -1;
-	loop = known_device(hint, file);
-	if (loop < 0)
-		loop = new_device(hint, file, e);
-	return loop < 0 ? -1 : loopdev_mount(loop, e);
-}
-
 /* The locked directory of a volume in top; ret->root_fd is its top. */
 static int volume_mount(struct volume *v, struct err *e)
 {
@@ -91,7 +35,7 @@ static int volume_mount(struct volume *v, struct err *e)
 		      data = -1;
 
 	if (file >= 0) {
-		v->root_fd = mount_image(v->dir_fd, file, e);
+		v->root_fd = loopdev_mount_shared(v->dir_fd, file, "ext4", e);
 		v->is_mount = v->root_fd >= 0;
 		return v->is_mount ? 0 : -1;
 	}

@@ -150,7 +150,7 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 	if (s.bounds.keep_from_now_on > CHECKPOINT_KEEP_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox keeps at most %u checkpoints",
 			       CHECKPOINT_KEEP_MAX);
-	if (!path_has(box, WRITABLE_FILE))
+	if (path_has(box, WRITABLE_DIR))
 		return err_set(
 			e, ERR_UNSUPPORTED,
 			"the writable layer of sandbox %s is a directory, "

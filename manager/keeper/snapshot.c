@@ -24,7 +24,7 @@ struct work {
 	const struct snapshot *s;
 	struct checkpoints all;
 	pid_t keeper;
-	int file; /* of the checkpoint */
+	int layer, file; /* of the sandbox, of the checkpoint */
 	struct snapshot_note note;
 };
 
@@ -59,14 +59,14 @@ static int keep_only(const struct snapshot *s, int sock)
 
 static int begin(struct work *w, struct err *e)
 {
-	autoclose int layer = openat(BOX, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	uint64_t began;
 
-	if (layer < 0 || top < 0)
-		return err_sys(e, "open the writable layer");
 	if (checkpoints_open(BOX, 1, &w->all, e) < 0)
 		return -1;
+	w->layer = openat(w->all.home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (w->layer < 0 || top < 0)
+		return err_sys(e, "open the writable layer");
 	if (w->s->name[0] && checkpoints_check_name(&w->all, w->s->name, e) < 0)
 		return -1;
 	began = now_us();
@@ -74,7 +74,7 @@ static int begin(struct work *w, struct err *e)
 		return err_sys(e, "write out the writable layer");
 	w->note.flush_us = now_us() - began;
 	/* now the layer has the blocks that count */
-	w->file = checkpoint_begin(&w->all, layer, &w->s->bounds, w->note.id, e);
+	w->file = checkpoint_begin(&w->all, w->layer, &w->s->bounds, w->note.id, e);
 	return w->file < 0 ? -1 : 0;
 }
 
@@ -87,18 +87,15 @@ static int keeper_lives(void *ctx)
 
 static int copy_frozen(struct work *w, struct err *e)
 {
-	autoclose int layer = openat(BOX, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct err ignored;
 	int result;
 
-	if (layer < 0)
-		return err_sys(e, "open the writable layer");
 	/* from here on it outlives the keeper, until it has thawed the layer */
 	if (checkpoint_note_frozen(w->all.dir_fd, LAYER, e) < 0 || prctl(PR_SET_PDEATHSIG, 0) < 0)
 		return -1;
 	result = fsfreeze(LAYER, e);
 	if (result == 0) {
-		result = fileclone(layer, w->file, keeper_lives, w, e);
+		result = fileclone(w->layer, w->file, keeper_lives, w, e);
 		if (fsfreeze_thaw(LAYER, result < 0 ? &ignored : e) < 0)
 			result = -1;
 	}
@@ -163,7 +160,11 @@ static void run(struct work *w)
 
 int snapshot_start(const struct snapshot *s, pid_t *ret_pid, int *ret_sock, struct err *e)
 {
-	struct work w = { .s = s, .all = CHECKPOINTS_NONE, .keeper = getpid(), .file = -1 };
+	struct work w = { .s = s,
+			  .all = CHECKPOINTS_NONE,
+			  .keeper = getpid(),
+			  .layer = -1,
+			  .file = -1 };
 	autoclose int ours = -1, theirs = -1;
 	int sv[2];
 	pid_t pid;

@@ -35,6 +35,7 @@
 #include "manager/service/state.h"
 #include "rootfs/store/image.h"
 #include "runtime/kernel/quota.h"
+#include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"
 
 #define ARCHIVED "manager/archived"
@@ -88,7 +89,8 @@ static int put_archive(struct service *s, struct registry *reg, const struct rec
 		return -1;
 	archive_path(r, "sandbox", path);
 	/* a folder in the storage has no devices and attributes, which overlayfs marks with; a file holds all */
-	if (writable_to_file(dir, e) < 0 || storage_put_folder(s->storage, path, dir, &st, e) < 0)
+	if (layerhome_bring_back(dir, e) < 0 || writable_to_file(dir, e) < 0 ||
+	    storage_put_folder(s->storage, path, dir, &st, e) < 0)
 		return -1;
 	archive_path(r, "workspace", path);
 	return work < 0 ? 0 : storage_put_folder(s->storage, path, work, &st, e);

@@ -35,7 +35,7 @@ static int keep(struct extents *x, const struct fiemap_extent *f, struct err *e)
 		x->list = list;
 		x->cap = cap;
 	}
-	x->list[x->count++] = (struct extent){ f->fe_physical, f->fe_length };
+	x->list[x->count++] = (struct extent){f->fe_physical, f->fe_length};
 	return 0;
 }
 
@@ -66,8 +66,7 @@ static int has_no_reflinks(int fd)
 {
 	struct statfs fs;
 
-	return fstatfs(fd, &fs) == 0 &&
-	       (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC);
+	return fstatfs(fd, &fs) == 0 && (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC);
 }
 
 int extents_add(struct extents *x, int fd, struct err *e)

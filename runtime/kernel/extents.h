@@ -21,7 +21,10 @@ struct extents {
 	size_t count, cap;
 };
 
-#define EXTENTS_INIT { .list = NULL }
+#define EXTENTS_INIT                                                                               \
+	{                                                                                          \
+		.list = NULL                                                                       \
+	}
 
 /*
  * Adds the blocks of the file.  Where its file system has no reflinks, or tells no places, all of

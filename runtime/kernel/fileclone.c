@@ -25,6 +25,15 @@ static int fail(struct err *e)
 	return err_sys(e, "copy the file of a writable layer");
 }
 
+/* Between two file systems, of which most refuse copy_file_range(2). */
+static ssize_t copy_piece(const struct copy *c, off_t at, size_t n)
+{
+	char piece[1 << 16];
+	ssize_t got = pread(c->from, piece, n < sizeof(piece) ? n : sizeof(piece), at);
+
+	return got > 0 ? pwrite(c->to, piece, (size_t)got, at) : got;
+}
+
 static int copy_extent(const struct copy *c, off_t at, off_t end, struct err *e)
 {
 	while (at < end) {
@@ -35,6 +44,8 @@ static int copy_extent(const struct copy *c, off_t at, off_t end, struct err *e)
 		if (c->go_on && !c->go_on(c->ctx))
 			return err_set(e, ERR_BUSY, "the copy was cut short");
 		got = copy_file_range(c->from, &in, c->to, &out, n, 0);
+		if (got < 0 && errno == EXDEV)
+			got = copy_piece(c, at, n);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got == 0)

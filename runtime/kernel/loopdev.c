@@ -6,11 +6,13 @@
 #include <linux/loop.h>
 #include <linux/mount.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 #include "runtime/kernel/newmount.h"
 
@@ -80,7 +82,7 @@ int loopdev_find(int file_fd, unsigned number)
 	return info.lo_device == st.st_dev && info.lo_inode == st.st_ino ? take_fd(&fd) : -1;
 }
 
-static int mount_with(int loop_fd, int passing, struct err *e)
+static int mount_device(int loop_fd, const char *type, int passing, struct err *e)
 {
 	char path[64], proc[32];
 	ssize_t n = readlink(path_of_fd(loop_fd, proc), path, sizeof(path) - 1);
@@ -88,17 +90,75 @@ static int mount_with(int loop_fd, int passing, struct err *e)
 	if (n < 0)
 		return err_sys(e, "name the loop device");
 	path[n] = '\0';
-	return newmount_fs("ext4",
+	return newmount_fs(type,
 			   (const struct newmount_opt[]){ { "source", path }, { "barrier", "0" } },
 			   passing ? 2 : 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
 }
 
 int loopdev_mount(int loop_fd, struct err *e)
 {
-	return mount_with(loop_fd, 0, e);
+	return mount_device(loop_fd, "ext4", 0, e);
 }
 
 int loopdev_mount_passing(int loop_fd, struct err *e)
 {
-	return mount_with(loop_fd, 1, e);
+	return mount_device(loop_fd, "ext4", 1, e);
+}
+
+/* ---- one device for all processes ------------------------------------------------- */
+
+static int lock_note(int fd, struct err *e)
+{
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock the note of a loop device");
+	return 0;
+}
+
+/* The device that shows the file already, by what its maker wrote down; -1: none does. */
+static int known_device(int note, int file)
+{
+	char text[16];
+	ssize_t n = pread(note, text, sizeof(text) - 1, 0);
+	struct err ignored;
+	uint64_t number;
+
+	text[n < 0 ? 0 : n] = '\0';
+	return num_u64(text, "loop", 0, 1u << 20, &number, &ignored) < 0 ?
+		       -1 :
+		       loopdev_find(file, (unsigned)number);
+}
+
+/* Written down before anybody can mount it: a second device of the file would be the end of its
+ * file system. */
+static int new_device(int note, int file, struct err *e)
+{
+	autoclose int loop = -1;
+	unsigned number;
+	char text[16];
+	int n;
+
+	loop = loopdev_attach(file, &number, e);
+	if (loop < 0)
+		return -1;
+	n = snprintf(text, sizeof(text), "%u", number);
+	if (ftruncate(note, 0) < 0 || pwrite(note, text, (size_t)n, 0) != n)
+		return err_sys(e, "write down a loop device");
+	return take_fd(&loop);
+}
+
+int loopdev_mount_shared(int dir_fd, int file_fd, const char *type, struct err *e)
+{
+	autoclose int note = openat(dir_fd, "loop", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+				    0600);
+	autoclose int loop = -1;
+
+	if (note < 0)
+		return err_sys(e, "open the note of a loop device");
+	if (lock_note(note, e) < 0)
+		return -1;
+	loop = known_device(note, file_fd);
+	if (loop < 0)
+		loop = new_device(note, file_fd, e);
+	return loop < 0 ? -1 : mount_device(loop, type, 0, e);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loopdev - loop devices (loop(4)) that hold an ext4 file system in a file.
+ * loopdev - loop devices (loop(4)) that hold a file system in a file.
  *
  * A device goes away with its last user, which is the mount: nothing is left to
  * clear after a crash.
@@ -24,5 +24,10 @@ int loopdev_find(int file_fd, unsigned number);
 int loopdev_mount(int loop_fd, struct err *e);
 /* The same for files that nobody needs after a power cut: nothing waits until the disk has them. */
 int loopdev_mount_passing(int loop_fd, struct err *e);
+/*
+ * A detached mount of the file system of that type in the file, by the one device that all
+ * processes use for it: its number is in the file "loop" of dir_fd, the file's directory.
+ */
+int loopdev_mount_shared(int dir_fd, int file_fd, const char *type, struct err *e);
 
 #endif

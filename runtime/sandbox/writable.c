@@ -22,6 +22,7 @@
 #include "runtime/kernel/loopdev.h"
 #include "runtime/kernel/newmount.h"
 #include "runtime/kernel/quota.h"
+#include "runtime/sandbox/layerhome.h"
 
 int writable_memory(const struct spec *s, struct err *e)
 {
@@ -135,7 +136,7 @@ static int make_dir(const struct spec *s, int dirfd, struct err *e)
 
 static int open_layer(int dirfd, int passing, struct err *e)
 {
-	autoclose int file = -1;
+	autoclose int home = -1, file = -1;
 
 	if (path_has(dirfd, WRITABLE_DIR)) {
 		autoclose int fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -145,7 +146,10 @@ static int open_layer(int dirfd, int passing, struct err *e)
 			return err_sys(e, "open the directory of the writable layer");
 		return quota_check(fd, e) < 0 ? err_wrap(e, "the writable layer") : mount_dir(dirfd, e);
 	}
-	file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	home = layerhome_open(dirfd, e);
+	if (home < 0)
+		return -1;
+	file = openat(home, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (file < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
 	return writable_map(dirfd, mount_file(file, passing, e), e);
@@ -158,13 +162,19 @@ int writable_open(int dirfd, struct err *e)
 
 int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e)
 {
+	autoclose int home = -1;
 	struct err why;
 	int mnt;
 
 	if (path_has(dirfd, WRITABLE_DIR))
 		return writable_drop_rest(dirfd, e) < 0 ? -1 : open_layer(dirfd, s->passing, e);
-	if (!path_has(dirfd, WRITABLE_FILE)) {
-		mnt = make_dir(s, dirfd, &why);
+	if (!path_has(dirfd, WRITABLE_FILE) && layerhome_choose(dirfd, s->id, e) < 0)
+		return -1;
+	home = layerhome_open(dirfd, e);
+	if (home < 0)
+		return -1;
+	if (!path_has(home, WRITABLE_FILE)) {
+		mnt = make_dir(s, home, &why);
 		if (mnt >= 0)
 			return mnt;
 		if (why.code != ERR_UNSUPPORTED) {
@@ -174,7 +184,7 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 	} else if (writable_drop_rest(dirfd, e) < 0) {
 		return -1;
 	}
-	return writable_map(dirfd, writable_file(s, dirfd, WRITABLE_FILE, models_fd, e), e);
+	return writable_map(dirfd, writable_file(s, home, WRITABLE_FILE, models_fd, e), e);
 }
 
 /*

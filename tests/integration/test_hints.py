@@ -227,6 +227,13 @@ berth create makes sandboxes that last
 berth checkpoint rm removes one, and berth system df tells what takes it
 berth checkpoint rm removes some, or [manager] checkpoint_size in berth.toml
 [sandbox] checkpoint_size in berth.toml
+berth checkpoint rm and berth rm make room, and berth system df tells what takes it
+apt-get install xfsprogs
+berth system df
+berth system pool create --size 20g
+berth system pool create --size 20g, berth system pool rm, or berth system pool
+a smaller --size
+berth rm %s
 berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
 set state_dir to a directory on ext4, xfs or btrfs
 ask for a larger --disk or fewer --disk-inodes
