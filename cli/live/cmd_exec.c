@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -30,6 +31,7 @@
 enum {
 	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_ENV_FILE, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
 	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN, OPT_TIMING, OPT_CHECKPOINT,
+	OPT_MAX_SILENT,
 };
 
 static const struct opt options[] = {
@@ -42,6 +44,9 @@ static const struct opt options[] = {
 	{ "workdir", 'w', OPT_VALUE, "DIR", "working directory (default: the sandbox's)", OPT_WORKDIR },
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 means none (default: the sandbox's, or none)", OPT_TIMEOUT },
 	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL at a timeout (default: the sandbox's, 2s)", OPT_GRACE },
+	{ "max-silent-time", 0, OPT_VALUE, "TIME",
+	  "time without output before it is killed; 0 means none (default: the sandbox's)",
+	  OPT_MAX_SILENT },
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory limit of this command (default: only the sandbox's)", OPT_MEMORY },
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs of this command (default: only the sandbox's)", OPT_CPUS },
 	{ "pids", 0, OPT_VALUE, "N", "processes of this command (default: only the sandbox's)", OPT_PIDS },
@@ -64,6 +69,7 @@ struct exec {
 	struct tty *terminal;	/* one with -t, the other without: large, and not touched before */
 	struct relay *relay;
 	int master, relayed;
+	uint64_t max_silent_ms, heard, heard_ms;	/* of the terminal */
 	char command[24];	/* its id, once it has ended */
 };
 
@@ -82,6 +88,10 @@ static int set_limit(json_t *rq, int id, const char *value, struct err *e)
 	case OPT_TIMEOUT:
 		if ((r = num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e)) == 0)
 			request_set_timeout_ms(rq, v);
+		return r;
+	case OPT_MAX_SILENT:
+		if ((r = num_duration_ms(value, "max-silent-time", 366ULL * 86400000, &v, e)) == 0)
+			request_set_max_silent_ms(rq, v);
 		return r;
 	case OPT_GRACE:
 		if ((r = num_duration_ms(value, "grace", 86400000, &v, e)) == 0)
@@ -145,6 +155,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_TIMEOUT:
 	case OPT_GRACE:
+	case OPT_MAX_SILENT:
 	case OPT_MEMORY:
 	case OPT_CPUS:
 	case OPT_PIDS:
@@ -189,6 +200,9 @@ static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
 		return -1;
 	if (json_object_get(msg, "terminal") && n == 1) {
 		x->master = fds[0];
+		x->max_silent_ms = (uint64_t)json_integer_value(
+			json_object_get(msg, "max_silent_ms"));
+		x->heard_ms = clock_ms();
 		return tty_open(x->terminal, x->master, STDIN_FILENO, STDOUT_FILENO, e);
 	}
 	if (json_object_get(msg, "started") && x->detach) {
@@ -207,6 +221,29 @@ static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
 	return 0;
 }
 
+/* Looks at what the terminal has printed: milliseconds until that is too long ago, -1: no limit. */
+static int silent_in_ms(struct exec *x)
+{
+	const uint64_t now = clock_ms();
+
+	if (x->master < 0 || !x->max_silent_ms)
+		return -1;
+	/* a reader that is slow is no silence */
+	if (x->terminal->heard != x->heard || x->terminal->to_out_len)
+		x->heard_ms = now;
+	x->heard = x->terminal->heard;
+	return clock_poll_ms(x->heard_ms + x->max_silent_ms, now, 1000000);
+}
+
+/* The keeper, which has no part in the terminal, ends the command. */
+static int tell_silent(struct exec *x, struct err *e)
+{
+	autojson json_t *rq = protocol_request(OP_silent);
+
+	x->max_silent_ms = 0;
+	return wire_request(x->sock, rq, NULL, 0, e);
+}
+
 static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, struct err *e)
 {
 	*ret_verdict = NULL;
@@ -215,6 +252,7 @@ static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, str
 			{ .fd = x->sock, .events = POLLIN }, { .fd = signal_fd, .events = POLLIN },
 		};
 		nfds_t n = 2;
+		int wait_ms = silent_in_ms(x);
 
 		_Static_assert(RELAY_POLLS >= TTY_POLLS, "either fits");
 		if (x->master >= 0) {
@@ -224,7 +262,9 @@ static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, str
 			relay_polls(x->relay, p + 2);
 			n += RELAY_POLLS;
 		}
-		if (poll(p, n, -1) < 0) {
+		if (wait_ms == 0 && tell_silent(x, e) < 0)
+			return -1;
+		if (poll(p, n, wait_ms) < 0) {
 			if (errno == EINTR)
 				continue;
 			return err_sys(e, "wait for the command");

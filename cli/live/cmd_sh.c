@@ -20,11 +20,14 @@
 #define STATUS_UNFINISHED 123	/* the command runs on: it awaits input, was frozen, or was left running */
 
 enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SESSIONS, OPT_CLOSE, OPT_START, OPT_JSON, OPT_QUEUE_TIMEOUT, OPT_NO_WAIT,
-	OPT_CHECKPOINT };
+	OPT_CHECKPOINT, OPT_MAX_SILENT };
 
 static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "which shell (default: main)", OPT_SESSION },
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time of the command; 0 means none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
+	{ "max-silent-time", 0, OPT_VALUE, "TIME",
+	  "time without output before --on-timeout; 0 means none (default: the sandbox's)",
+	  OPT_MAX_SILENT },
 	{ "on-timeout", 0, OPT_VALUE, "WHAT", "kill its tree, interrupt, freeze or detach (default: kill)", OPT_ON_TIMEOUT,
 	  COMPLETE_WORDS, "kill interrupt freeze detach" },
 	{ "split", 0, OPT_FLAG, NULL, "no terminal; stdout and stderr apart", OPT_SPLIT },
@@ -59,6 +62,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		if (num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e) < 0)
 			return -1;
 		request_set_timeout_ms(s->rq, v);
+		return 0;
+	case OPT_MAX_SILENT:
+		if (num_duration_ms(value, "max-silent-time", 366ULL * 86400000, &v, e) < 0)
+			return -1;
+		request_set_max_silent_ms(s->rq, v);
 		return 0;
 	case OPT_QUEUE_TIMEOUT:
 		if (num_duration_ms(value, "queue-timeout", 366ULL * 86400000, &v, e) < 0)

@@ -81,6 +81,7 @@ static void build_request(struct shell *s)
 	request_set_env(s->rq, json_incref(s->env));
 	request_set_tty(s->rq, 1);
 	request_set_detach(s->rq, 1);
+	request_set_max_silent_ms(s->rq, 0);
 	request_set_timeout_ms(s->rq, 0);	/* a person types in it: the limit is for commands */
 	request_set_rows(s->rq, w.ws_row);
 	request_set_cols(s->rq, w.ws_col);

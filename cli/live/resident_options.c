@@ -169,5 +169,7 @@ int resident_settle_time(struct spec *s, const struct config *c, struct err *e)
 		s->timeout_ms = c->timeout_ms;
 		s->timeout_given = config_is_set(c, "sandbox", "timeout");
 	}
+	if (!s->max_silent_given)
+		s->max_silent_ms = c->max_silent_ms;
 	return 0;
 }

@@ -112,6 +112,7 @@ int serviceopts_finish(struct serviceopts *s, const struct runopts *o, const str
 	s->service.tty = o->spec.tty;
 	s->service.interactive = o->interactive;
 	s->service.timeout_ms = s->timeout_asked ? o->spec.timeout_ms : 0;
+	s->service.max_silent_ms = o->spec.max_silent_given ? o->spec.max_silent_ms : 0;
 	settle_stop_signal(&s->service, im);
 	return 0;
 }

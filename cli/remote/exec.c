@@ -123,7 +123,8 @@ static int exec_body(struct remote *r, json_t *body, struct err *e)
 	remote_set_list(r, body, "ulimits", "ulimit");
 	remote_set_string(r, body, "user", "user");
 	remote_set_string(r, body, "workdir", "workdir");
-	if (remote_set_ms(r, body, "timeout_ms", "timeout", e) < 0 || remote_set_ms(r, body, "grace_ms", "grace", e) < 0)
+	if (remote_set_ms(r, body, "timeout_ms", "timeout", e) < 0 || remote_set_ms(r, body, "grace_ms", "grace", e) < 0 ||
+	    remote_set_ms(r, body, "max_silent_ms", "max-silent-time", e) < 0)
 		return -1;
 	v = remote_value(r, "memory");
 	if (v && (num_size(v, "memory", 512 << 10, 1ULL << 60, &n, e) < 0 ||
@@ -296,7 +297,8 @@ int remote_sh(struct remote *r, struct err *e)
 			return -1;
 		if (remote_flag(r, "split") && !wait)
 			json_object_set_new(body, "split", json_true());
-		if (!wait && remote_set_ms(r, body, "queue_ms", "queue-timeout", e) < 0)
+		if (!wait && (remote_set_ms(r, body, "queue_ms", "queue-timeout", e) < 0 ||
+			      remote_set_ms(r, body, "max_silent_ms", "max-silent-time", e) < 0))
 			return -1;
 		if (remote_flag(r, "no-wait") && !wait)
 			json_object_set_new(body, "no_wait", json_true());

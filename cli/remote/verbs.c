@@ -372,9 +372,9 @@ const struct remote_verb remote_verbs[] = {
 	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections "
 	  "io-weight io-rate ", update },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids "
-	  "ulimit status-fd checkpoint ", remote_exec },
+	  "ulimit status-fd max-silent-time checkpoint ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close "
-	  "checkpoint ", remote_sh },
+	  "max-silent-time checkpoint ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell session detach-keys ", remote_shell },
 	{ "attach", 2, 2, " from stderr-from detach-keys ", remote_attach },
 	{ "commands", 1, 1, "", list_commands },

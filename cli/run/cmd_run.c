@@ -264,7 +264,7 @@ static int start(struct run *r, struct err *e)
 		std[0] = std[1] = std[2] = slave;
 		c.flags |= INIT_TTY;
 	}
-	return sandbox_exec(&r->sandbox, 1, &c, std, e);
+	return supervise_exec(&r->sandbox, 1, &c, std, e);
 }
 
 /* The timing becomes the verdict's last member. */

@@ -126,6 +126,9 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	json_object_set_new(j, "io_weight", json_integer((json_int_t)s->limits.io_weight));
 	json_object_set_new(j, "io_rates", cgroup_io_json(&s->limits));
 	json_object_set_new(j, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
+	if (s->max_silent_ms)
+		json_object_set_new(j, "max_silent_ms",
+				    json_integer((json_int_t)s->max_silent_ms));
 	json_object_set_new(j, "cpu_time_ms", json_integer((json_int_t)s->cpu_time_ms));
 	json_object_set_new(j, "capabilities", json_caps(s->caps));
 	json_object_set_new(j, "rlimits", json_rlimits(&s->rlimits));

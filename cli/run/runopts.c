@@ -186,10 +186,12 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_SHM_SIZE:
 		return num_size(v, "shm-size", 4096, 1ULL << 50, &s->shm_bytes, e);
 	case RUNOPT_TIMEOUT:
-		if (num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e) < 0)
-			return -1;
 		s->timeout_given = 1;
-		return 0;
+		return num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e);
+	case RUNOPT_MAX_SILENT:
+		s->max_silent_given = 1;
+		return num_duration_ms(v, "max-silent-time", 366ULL * 86400000,
+				       &s->max_silent_ms, e);
 	case RUNOPT_GRACE:
 		return num_duration_ms(v, "grace", 86400000, &s->grace_ms, e);
 	default:

@@ -20,6 +20,7 @@
 enum runopts_id {
 	RUNOPT_MEMORY = 1, RUNOPT_SWAP, RUNOPT_CPUS, RUNOPT_CPU_TIME, RUNOPT_CPU_WEIGHT, RUNOPT_CPUSET, RUNOPT_PIDS,
 	RUNOPT_DISK, RUNOPT_DISK_INODES, RUNOPT_TMP_SIZE, RUNOPT_SHM_SIZE, RUNOPT_TIMEOUT, RUNOPT_GRACE,
+	RUNOPT_MAX_SILENT,
 	RUNOPT_ULIMIT, RUNOPT_ENV, RUNOPT_ENV_FILE, RUNOPT_WORKDIR, RUNOPT_USER, RUNOPT_HOSTNAME, RUNOPT_MOUNT,
 	RUNOPT_VOLUME, RUNOPT_TMPFS, RUNOPT_NO_TMPFS, RUNOPT_READ_ONLY, RUNOPT_NETWORK, RUNOPT_CAP_ADD, RUNOPT_CAP_DROP,
 	RUNOPT_PUBLISH, RUNOPT_ALIAS, RUNOPT_ADD_HOST,
@@ -50,6 +51,8 @@ enum runopts_id {
 	{ "shm-size", 0, OPT_VALUE, "SIZE", "bytes of /dev/shm (default: 64m)", RUNOPT_SHM_SIZE }, \
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed (default: none)", RUNOPT_TIMEOUT }, \
 	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL at a timeout (default: 2s)", RUNOPT_GRACE }, \
+	{ "max-silent-time", 0, OPT_VALUE, "TIME", \
+	  "time without output before it is killed (default: none)", RUNOPT_MAX_SILENT }, \
 	{ "ulimit", 0, OPT_LIST, "NAME=SOFT[:HARD]", "resource limit of each process, such as nofile=256", RUNOPT_ULIMIT }, \
 	{ "env", 'e', OPT_LIST, "NAME[=VALUE]", "environment variable; without a value: the caller's", RUNOPT_ENV }, \
 	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", RUNOPT_ENV_FILE, COMPLETE_FILE }, \

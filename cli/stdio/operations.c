@@ -154,8 +154,9 @@ static const struct operation {
 	const char *members;
 } operations[] = {
 	{ "exec", BY_KEEPER, NULL, "sandbox:s argv:S env:S user:s workdir:s timeout_ms:n grace_ms:n memory_bytes:n cpu_milli:n pids:n ulimits:S "
-	  "stdin:d stdin_open:b detach:b name:s tty:b rows:n cols:n checkpoint:b" },
-	{ "sh", BY_KEEPER, NULL, "sandbox:s text:d session:s timeout_ms:n on_timeout:s split:b queue_ms:n no_wait:b checkpoint:b" },
+	  "max_silent_ms:n stdin:d stdin_open:b detach:b name:s tty:b rows:n cols:n checkpoint:b" },
+	{ "sh", BY_KEEPER, NULL, "sandbox:s text:d session:s timeout_ms:n on_timeout:s split:b queue_ms:n no_wait:b "
+	  "max_silent_ms:n checkpoint:b" },
 	{ "sh-wait", BY_KEEPER, NULL, "sandbox:s session:s timeout_ms:n on_timeout:s" },
 	{ "sh-cancel", BY_KEEPER, NULL, "sandbox:s session:s" },
 	{ "sessions", BY_KEEPER, NULL, "sandbox:s" },

@@ -38,6 +38,7 @@ struct config {
 	uint64_t disk_bytes;		/* of the writable layer */
 	uint64_t disk_inodes;
 	uint64_t tmp_bytes;
+	uint64_t max_silent_ms;		/* of one command in exec, sh and code; 0 means none */
 	uint64_t timeout_ms;		/* of one command in exec (if set), sh and code; 0 means none */
 	uint64_t grace_ms;		/* between TERM and KILL */
 	int network_enabled;

@@ -35,14 +35,14 @@
 /* ---- the loop ---------------------------------------------------------------- */
 
 enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_INPUT, WATCH_SESSION, WATCH_STATUS,
-		  WATCH_NETWORK, WATCH_FILTERS, WATCH_OWNER, WATCH_CALLER, WATCH_CHECKPOINT };
+		  WATCH_NETWORK, WATCH_FILTERS, WATCH_OWNER, WATCH_CALLER, WATCH_CHECKPOINT, WATCH_DRAINED };
 
 struct watch {
 	enum watch_kind kind;
 	int index, which;
 };
 
-#define WATCHES_MAX (9 + KEEPER_CLIENTS + 3 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
+#define WATCHES_MAX (9 + KEEPER_CLIENTS + 4 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
 
 struct watches {
 	struct pollfd p[WATCHES_MAX];
@@ -78,6 +78,8 @@ static void watch_all(struct keeper *k, struct watches *ws)
 			watch(ws, k->commands[i]->out_fd[0], WATCH_COMMAND, i, 0);
 		if (!keeper_follow_lags(k, k->commands[i]) && !keeper_main_rests(k, k->commands[i]))
 			watch(ws, k->commands[i]->out_fd[1], WATCH_COMMAND, i, 1);
+		if (k->commands[i]->draining)
+			watch(ws, k->commands[i]->silence.fd, WATCH_DRAINED, i, 0);
 		if (keeper_send_waits(k, k->commands[i]))
 			watch(ws, k->commands[i]->in_fd, WATCH_INPUT, i, 0);
 	}
@@ -210,6 +212,9 @@ static void serve(struct keeper *k, const struct watch *w)
 	case WATCH_COMMAND:
 		if (k->commands[w->index])
 			keeper_command_read(k, k->commands[w->index], w->which);
+		break;
+	case WATCH_DRAINED:
+		keeper_silence_drained(k, k->commands[w->index]);
 		break;
 	case WATCH_INPUT:
 		if (k->commands[w->index])

@@ -48,6 +48,7 @@ struct keeper_service {
 	int stop_signal;
 	uint64_t stop_timeout_ms;	/* from there to SIGKILL */
 	uint64_t timeout_ms;		/* of the main command; 0: none */
+	uint64_t max_silent_ms;		/* of the main command; 0: none */
 	struct restart_policy restart;
 	unsigned restarts;		/* so far, since the last start by hand */
 	uint64_t backoff_ms;		/* waited before this start; 0: nothing */

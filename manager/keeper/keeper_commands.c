@@ -19,7 +19,6 @@
 #include "runtime/sandbox/writable.h"
 
 #define OUTPUT_CHUNK 65536
-#define OUTPUT_MAX (16u << 20)	/* bytes of an answer to "output" that names no maximum */
 
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq)
 {
@@ -71,6 +70,7 @@ struct keeper_command *keeper_command_new(struct keeper *k, int check, const str
 	c->check = check;
 	c->seq = check ? KEEPER_CHECKS | k->next_check++ : k->next_seq++;
 	c->client = c->session = c->in_fd = c->out_fd[0] = c->out_fd[1] = -1;
+	c->silence = (struct silence)SILENCE_NONE;
 	ring_init(&c->out[0], k->head_max, k->tail_max);
 	ring_init(&c->out[1], k->head_max, k->tail_max);
 	if (keeper_leaf(k, c->seq, l, &c->leaf, e) < 0) {
@@ -104,6 +104,7 @@ void keeper_command_remove(struct keeper *k, struct keeper_command *c)
 
 	keeper_follow_removed(k, c);
 	drop_leaf(k, c);
+	silence_close(&c->silence);
 	fd_close(&c->in_fd);
 	fd_close(&c->out_fd[0]);
 	fd_close(&c->out_fd[1]);
@@ -218,7 +219,7 @@ static void note_end(struct keeper *k, struct keeper_command *c)
 		keeper_event_end(k, "exit", &c->verdict, json_pack("{s:s}", "command", id));
 }
 
-static void conclude(struct keeper *k, struct keeper_command *c)
+void keeper_command_conclude(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
 	int which, is_main;
@@ -226,7 +227,8 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	/* only the bytes in the pipes now count: nobody waits for end-of-file (L03) */
 	for (which = 0; which < 2; which++)
 		keeper_command_read(k, c, which);
-	c->facts.wall_ms = clock_ms() - c->started_ms;
+	if (!c->draining)
+		c->facts.wall_ms = clock_ms() - c->started_ms;
 	keeper_rest_limit(c);
 	c->facts.left_behind = keeper_rest_count(c);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
@@ -235,6 +237,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	c->facts.loosened = k->spec->loosened;
 	verdict_decide(&c->facts, &c->verdict);
 	c->concluded = 1;
+	c->draining = 0;
 	c->deadline_ms = c->rest_look_ms = 0;
 	c->ending = ENDING_NOT;
 	if (c->check) {
@@ -307,8 +310,8 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 		if (c->session >= 0) {
 			session_shell_ended(k, c->session, c);
 			keeper_command_remove(k, c);
-		} else {
-			conclude(k, c);
+		} else if (!keeper_silence_drains(c)) {
+			keeper_command_conclude(k, c);
 		}
 	}
 }
@@ -317,7 +320,8 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 static void end_rest(struct keeper *k, struct keeper_command *c)
 {
 	c->ended = 1;
-	conclude(k, c);
+	if (!keeper_silence_drains(c))
+		keeper_command_conclude(k, c);
 }
 
 void keeper_command_killed(struct keeper *k, struct keeper_command *c)
@@ -335,11 +339,13 @@ void keeper_command_killed(struct keeper *k, struct keeper_command *c)
 
 void keeper_command_lost(struct keeper *k, struct keeper_command *c, int killed_by_us)
 {
-	if (c->ended || c->helper || c->check || c->session >= 0)
+	if (c->helper || c->check || c->session >= 0 || (c->ended && !c->draining))
 		return;
+	if (!c->ended)
+		c->facts.killed_by_us |= killed_by_us;
 	c->ended = 1;
-	c->facts.killed_by_us |= killed_by_us;
-	conclude(k, c);
+	silence_drain(&c->silence, SILENCE_STUCK_MS, -1);
+	keeper_command_conclude(k, c);
 }
 
 void keeper_command_stands_still(struct keeper *k)
@@ -368,6 +374,8 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 		else
 			break;
 	}
+	if (c->out[which].total != before && c->max_silent_ms)
+		c->spoke_ms = clock_ms();
 	if (c->out[which].total != before && !c->check) {
 		keeper_busy(k);
 		keeper_follow_news(k, c);
@@ -380,7 +388,10 @@ uint64_t keeper_command_next_deadline(const struct keeper_command *c)
 
 	if (c->concluded)
 		return c->leaf.ops ? c->lingers_checked_ms + 1000 : 0;
+	if (c->draining)
+		return c->drained_ms;
 	at = c->ending == ENDING_ASKED ? c->kill_at_ms : c->facts.timed_out ? 0 : c->deadline_ms;
+	at = clock_earlier(at, keeper_silence_due(c));
 	return clock_earlier(at, c->rest_look_ms);
 }
 
@@ -390,6 +401,17 @@ int keeper_command_signal(struct keeper *k, const struct keeper_command *c, int 
 		return sandbox_signal(&k->sandbox, c->seq, signo, e);
 	keeper_rest_signal(c, signo);
 	return 0;
+}
+
+void keeper_command_over_time(struct keeper *k, struct keeper_command *c, uint64_t now)
+{
+	struct err ignored;
+
+	c->facts.timed_out = 1;
+	c->ending = ENDING_ASKED;
+	c->kill_at_ms = now + c->grace_ms;
+	if (c->grace_ms)
+		keeper_command_signal(k, c, SIGTERM, &ignored);
 }
 
 void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now)
@@ -409,13 +431,15 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 		end_rest(k, c);
 		return;
 	}
-	if (c->deadline_ms && !c->facts.timed_out && now >= c->deadline_ms) {
-		c->facts.timed_out = 1;
-		c->ending = ENDING_ASKED;
-		c->kill_at_ms = now + c->grace_ms;
-		if (c->grace_ms)
-			keeper_command_signal(k, c, SIGTERM, &ignored);
+	if (c->draining) {
+		if (c->drained_ms && now >= c->drained_ms)
+			keeper_silence_drained(k, c);
+		return;
 	}
+	if (c->deadline_ms && !c->facts.timed_out && now >= c->deadline_ms)
+		keeper_command_over_time(k, c, now);
+	else if (keeper_silence_over(k, c, now))
+		keeper_command_over_time(k, c, now);
 	if (c->ending == ENDING_ASKED && now >= c->kill_at_ms) {
 		c->ending = ENDING_KILLED;
 		cgroup_kill(&c->leaf, &ignored);
@@ -438,6 +462,10 @@ void keeper_command_client_gone(struct keeper *k, int client)
 		c->client = -1;
 		if (c->detached || c->session >= 0)
 			continue;
+		if (c->draining) {
+			keeper_silence_drained(k, c);
+			continue;
+		}
 		c->facts.killed_by_us = 1;
 		/* the helper for files removes what it made */
 		if (c->helper && c->ending == ENDING_NOT &&
@@ -450,94 +478,7 @@ void keeper_command_client_gone(struct keeper *k, int client)
 	}
 }
 
-/* ---- the other operations --------------------------------------------------------------- */
-
-static json_t *describe(const struct keeper_command *c, int is_main)
-{
-	char id[24];
-	json_t *j;
-
-	snprintf(id, sizeof(id), "c%u", c->seq);
-	j = json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:I,s:I}", "command", id, "text", c->text ? c->text : "", "state",
-		      c->concluded ? "ended" : c->started ? "running" : "starting", "detached", c->detached, "tty", c->tty,
-		      "stdout_bytes", (json_int_t)c->out[0].total, "stderr_bytes", (json_int_t)c->out[1].total, "age_ms",
-		      (json_int_t)(clock_ms() - c->started_ms));
-	if (c->name[0])
-		json_object_set_new(j, "name", json_string(c->name));
-	if (is_main && json_object_set_new(j, KEEPER_MAIN, json_true()) == 0)
-		json_object_set_new(j, "stdin_open", json_boolean(c->in_fd >= 0));
-	if (c->concluded)
-		json_object_set_new(j, "verdict", keeper_command_verdict(&c->verdict));
-	return j;
-}
-
-int keeper_op_commands(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	json_t *list = json_array();
-	int i;
-
-	(void)e;
-	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && !k->commands[i]->check && k->commands[i]->session < 0)
-			json_array_append_new(list, describe(k->commands[i],
-				k->commands[i] == keeper_main_command(k)));
-	keeper_answer(k, rq->client, json_pack("{s:o}", "commands", list), NULL, 0);
-	return 0;
-}
-
-int keeper_op_output(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
-	const uint64_t from = request_from(rq->json, 0), max = request_max(rq->json, OUTPUT_MAX);
-	const char *stream = request_stream(rq->json, "stdout");
-	struct keeper_command *c = rq->command;
-	uint64_t start, next;
-	int which;
-	autoclose int fd = -1;
-
-	which = !strcmp(stream, "stderr");
-	if (!which && strcmp(stream, "stdout"))
-		return err_set(e, ERR_INVALID, "'%.20s' is neither stdout nor stderr", stream);
-	keeper_command_read(k, c, which);
-	if (ring_read(&c->out[which], from, (size_t)max, &b, &start, &next, e) < 0)
-		return -1;
-	fd = wire_data(b.data ? b.data : "", b.len, e);
-	if (fd < 0)
-		return -1;
-	keeper_answer(k, rq->client, json_pack("{s:I,s:I,s:I,s:I,s:b}", "from", (json_int_t)start, "next", (json_int_t)next,
-					   "total", (json_int_t)c->out[which].total, "dropped",
-					   (json_int_t)ring_dropped(&c->out[which]), "ended", c->concluded), &fd, 1);
-	return 0;
-}
-
-static int signal_command(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	const uint64_t signo = request_signal(rq->json, 15);
-	const int all = request_all(rq->json);
-	struct keeper_command *c = rq->command;
-
-	if (signo < 1 || signo > 64)
-		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	if (c->ended)
-		return err_set(e, ERR_NOT_FOUND, "command c%u has ended", c->seq);
-	c->facts.killed_by_us |= signo == 9;
-	if (c == keeper_main_command(k))
-		k->main.by_hand |= signo == 9 || (int)signo == k->main.service->stop_signal;
-	if (all && signo == 9 ? cgroup_kill(&c->leaf, e) < 0 : keeper_command_signal(k, c, (int)signo, e) < 0)
-		return -1;
-	keeper_answer(k, rq->client, json_pack("{s:b}", "signalled", 1), NULL, 0);
-	return 0;
-}
-
-int keeper_op_signal(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	return rq->command ? signal_command(k, rq, e) : session_op_signal(k, rq, e);
-}
-
-int keeper_op_send(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	return rq->command ? keeper_send(k, rq, e) : session_op_send(k, rq, e);
-}
+/* ---- waiting for it ------------------------------------------------------------------- */
 
 int keeper_op_wait(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
@@ -547,16 +488,4 @@ int keeper_op_wait(struct keeper *k, const struct keeper_request *rq, struct err
 	if (rq->command->concluded)
 		tell_end(k, rq->client, rq->command);
 	return 0;
-}
-
-/* The foreground command of this very client. */
-int keeper_op_forward(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	const uint64_t signo = request_signal(rq->json, 0);
-	int i;
-
-	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && k->commands[i]->client == rq->client && !k->commands[i]->ended)
-			return keeper_command_signal(k, k->commands[i], (int)signo, e);
-	return 0;	/* it ended meanwhile: no answer is expected either way */
 }

@@ -189,7 +189,8 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 		err_set(e, ERR_INVALID, argv.n ? "the working directory must be absolute" : "no command given");
 		goto out;
 	}
-	if (arrange_stdio(k, c, tty, q->fds, q->count, std, ret_master, e) < 0)
+	if (arrange_stdio(k, c, tty, q->fds, q->count, std, ret_master, e) < 0 ||
+	    keeper_silence_begin(k, c, tty, std, e) < 0)
 		goto out;
 	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
 		goto out;
@@ -252,18 +253,20 @@ int keeper_op_exec(struct keeper *k, const struct keeper_request *q, struct err 
 	c->wait_children = request_wait_children(rq);
 	c->merged = c->detached && request_merge(rq);
 	c->client = q->client < 0 ? -1 : q->client;
+	c->max_silent_ms = keeper_silence_limit(k, rq);
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	if (launch_command(k, c, q, &master, e) < 0) {
 		keeper_command_remove(k, c);
 		return -1;
 	}
-	c->started_ms = clock_ms();
+	c->started_ms = c->spoke_ms = clock_ms();
 	keeper_network_begin(k, &c->facts);
 	if (timeout_ms)
 		c->deadline_ms = c->started_ms + timeout_ms;
 	if (master >= 0) {
 		/* the terminal goes straight to the client: no proxy in the data path */
-		answer = json_pack("{s:b}", "terminal", 1);
+		answer = json_pack("{s:b,s:I}", "terminal", 1, "max_silent_ms",
+				   (json_int_t)c->max_silent_ms);
 		keeper_answer(k, q->client, answer, &master, 1);
 	}
 	return 0;

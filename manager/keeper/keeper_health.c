@@ -157,9 +157,9 @@ static void start_check(struct keeper *k)
 	struct keeper_health *kh = k->health;
 	const struct health_spec *s = &kh->h.spec;
 	const uint64_t pids = pids_of(k);
-	autojson json_t *rq = json_pack("{s:O,s:b,s:b,s:I,s:i}", "argv", s->argv, "detach", 1,
+	autojson json_t *rq = json_pack("{s:O,s:b,s:b,s:I,s:i,s:i}", "argv", s->argv, "detach", 1,
 					"merge", 1, "timeout_ms", (json_int_t)s->timeout_ms,
-					"grace_ms", 0);
+					"grace_ms", 0, "max_silent_ms", 0);
 	const struct keeper_request ask = { .client = -1, .op = OP_exec, .json = rq };
 	struct keeper_command *c;
 	struct err e;

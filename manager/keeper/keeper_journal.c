@@ -52,6 +52,8 @@ void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdi
 	json_object_set_new(members, "cause", json_string(cause));
 	json_object_set_new(members, "exit_status", json_integer(verdict_exit_status(v)));
 	json_object_set_new(members, "wall_ms", json_integer((json_int_t)v->facts.wall_ms));
+	if (v->cause == CAUSE_SILENT)
+		cause = verdict_cause_name(CAUSE_TIMEOUT);
 	keeper_event(k, !strcmp(cause, "timeout") || !strcmp(cause, "oom") ? cause : ordinary, members);
 }
 

@@ -35,13 +35,14 @@ static json_t *request_of(const struct keeper *k)
 	size_t i;
 
 	if (k->main.phase == MAIN_PREPARES)
-		return json_pack("{s:[s,s,s],s:b,s:i}", "argv", "/bin/sh", "-c", s->init_command,
-				 "detach", 1, "timeout_ms", 0);
+		return json_pack("{s:[s,s,s],s:b,s:i,s:i}", "argv", "/bin/sh", "-c", s->init_command,
+				 "detach", 1, "timeout_ms", 0, "max_silent_ms", 0);
 	argv = json_array();
 	for (i = 0; i < k->spec->argc; i++)
 		json_array_append_new(argv, json_string(k->spec->argv[i]));
-	rq = json_pack("{s:o,s:b,s:b,s:I}", "argv", argv, "detach", 1, "tty", s->tty, "timeout_ms",
-		       (json_int_t)s->timeout_ms);
+	rq = json_pack("{s:o,s:b,s:b,s:I,s:I}", "argv", argv, "detach", 1, "tty", s->tty,
+		       "timeout_ms", (json_int_t)s->timeout_ms, "max_silent_ms",
+		       (json_int_t)s->max_silent_ms);
 	if (rq && json_array_size(argv) == k->spec->argc)
 		return rq;
 	json_decref(rq);

@@ -70,7 +70,7 @@ struct session_text {
 	int client;
 	const char *text;
 	size_t n;
-	uint64_t timeout_ms, queued_ms;
+	uint64_t timeout_ms, max_silent_ms, queued_ms;
 	enum session_on_timeout on_timeout;
 	int inlined;
 };

@@ -118,7 +118,7 @@ int keeper_op_sh(struct keeper *k, const struct keeper_request *q, struct err *e
 	autobuf struct buf b = BUF_INIT(TEXT_MAX);
 	struct session_text t = {
 		.client = q->client, .timeout_ms = request_timeout_ms(rq, keeper_timeout(k, 1)), .inlined = request_inline(rq),
-		.text = request_text(rq, NULL),
+		.text = request_text(rq, NULL), .max_silent_ms = keeper_silence_limit(k, rq),
 	};
 	struct keeper_session *s = NULL;
 	const char *name;

@@ -18,6 +18,7 @@
 #include "manager/keeper/ring.h"
 #include "manager/keeper/shellname.h"
 #include "manager/keeper/wire.h"
+#include "runtime/kernel/silence.h"
 #include "runtime/sandbox/verdict.h"
 
 #define KEEPER_CLIENTS 64
@@ -83,6 +84,11 @@ struct keeper_command {
 	struct ring out[2];
 	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
 	uint64_t started_ms, deadline_ms, grace_ms;	/* 0: none */
+	/* keeper_silence.c: the limit (0: none), and when something was last written */
+	uint64_t max_silent_ms, spoke_ms;
+	struct silence silence;		/* what watches its client's descriptors */
+	int draining;			/* it has ended, and they get the rest of its output */
+	uint64_t drained_ms;		/* they are waited for until then; 0: as long as it takes */
 	enum keeper_ending ending;
 	uint64_t kill_at_ms;	/* ENDING_ASKED: remaining processes are killed then */
 	uint64_t lingers_checked_ms;
@@ -140,6 +146,7 @@ struct keeper_session {
 	unsigned last_status;		/* what $? is in the shell */
 	size_t status_len;
 	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms, nudge_ms;
+	uint64_t max_silent_ms, spoke_ms;	/* as of a command */
 	enum session_on_timeout on_timeout;
 	struct cgroup_usage before;
 	/* after the last command only the shell was left: the last measurement is still true */
@@ -258,6 +265,10 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r);
 void keeper_command_announce(struct keeper *k);
 /* Kills it, and counts it as ended: the frozen init cannot report it. */
 void keeper_command_killed(struct keeper *k, struct keeper_command *c);
+/* It has ended, and nothing of its output is on its way any more. */
+void keeper_command_conclude(struct keeper *k, struct keeper_command *c);
+/* A limit of time ends it: TERM, and after its grace KILL. */
+void keeper_command_over_time(struct keeper *k, struct keeper_command *c, uint64_t now);
 /* Those that were killed and not heard of yet, when all of the sandbox was frozen. */
 void keeper_command_stands_still(struct keeper *k);
 /* The sandbox has ended, and the command with it: its verdict is killed-by, or lost when nobody asked for it. */
@@ -289,6 +300,20 @@ int keeper_memory_count(const struct keeper *k, struct err *e);
 int keeper_memory_even(struct err *e);
 /* ring_add() within one budget for all rings of the keeper: the largest ones give bytes up, which count as dropped. */
 void keeper_ring_add(struct keeper *k, struct ring *r, const void *p, size_t n);
+
+/* keeper_silence.c: a limit of the time without output */
+/* The limit of a command whose request names none. */
+uint64_t keeper_silence_limit(const struct keeper *k, const json_t *rq);
+/* c has the limit max_ms; puts what watches them in the place of the client's descriptors std. */
+int keeper_silence_begin(struct keeper *k, struct keeper_command *c, int tty, int std[3],
+			 struct err *e);
+/* When c will have been silent for too long; 0: never. */
+uint64_t keeper_silence_due(const struct keeper_command *c);
+/* Whether it has. */
+int keeper_silence_over(struct keeper *k, struct keeper_command *c, uint64_t now);
+/* c has ended: 1 if its client's descriptors are waited for, until keeper_silence_drained(). */
+int keeper_silence_drains(struct keeper_command *c);
+void keeper_silence_drained(struct keeper *k, struct keeper_command *c);
 
 /* keeper_rest.c */
 /* How many processes run in its cgroup. */

@@ -131,6 +131,7 @@ void session_watch(struct keeper_session *s, uint64_t timeout_ms)
 	const uint64_t now = clock_ms();
 
 	s->deadline_ms = timeout_ms ? now + timeout_ms : 0;
+	s->spoke_ms = now;
 	s->probe_ms = now + PROBE_MS;
 	s->awaiting = 0;
 }
@@ -187,6 +188,7 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 	s->inlined = t->inlined;
 	s->on_timeout = t->on_timeout;
 	s->queued_ms = t->queued_ms;
+	s->max_silent_ms = t->max_silent_ms;
 	s->started_ms = clock_ms();
 	keeper_network_begin(k, &s->facts);
 	session_watch(s, t->timeout_ms);
@@ -355,12 +357,12 @@ void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us)
 	finish(k, s, c);
 }
 
-static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
+static void over_time(struct keeper *k, struct keeper_session *s, int silent, uint64_t now)
 {
 	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	struct err ignored;
 
-	s->deadline_ms = 0;
+	s->deadline_ms = s->max_silent_ms = 0;
 	if (s->on_timeout == ON_TIMEOUT_DETACH || s->on_timeout == ON_TIMEOUT_FREEZE) {
 		if (s->on_timeout == ON_TIMEOUT_FREEZE && c)
 			cgroup_freeze(&c->leaf, 1, &ignored);
@@ -371,6 +373,7 @@ static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 		return;
 	}
 	s->facts.timed_out = 1;
+	s->facts.silent = silent;
 	session_force(k, s, now);
 }
 
@@ -396,6 +399,12 @@ static int is_probed(const struct keeper_session *s)
 	return s->probe_ms && s->client >= 0 && !s->split && !s->escalated;
 }
 
+/* When its text will have printed nothing for too long; 0: that is not limited. */
+static uint64_t silent_at(const struct keeper_session *s)
+{
+	return s->max_silent_ms && !s->facts.timed_out ? s->spoke_ms + s->max_silent_ms : 0;
+}
+
 uint64_t session_next_deadline(const struct keeper_session *s)
 {
 	uint64_t at = session_queue_deadline(s);
@@ -403,6 +412,7 @@ uint64_t session_next_deadline(const struct keeper_session *s)
 	if (!s->busy)
 		return at;
 	at = clock_earlier(at, s->deadline_ms);
+	at = clock_earlier(at, silent_at(s));
 	at = clock_earlier(at, s->escalate_ms);
 	at = clock_earlier(at, s->nudge_ms);
 	return is_probed(s) ? clock_earlier(at, s->probe_ms) : at;
@@ -411,7 +421,15 @@ uint64_t session_next_deadline(const struct keeper_session *s)
 void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	if (s->busy && s->deadline_ms && now >= s->deadline_ms)
-		over_time(k, s, now);
+		over_time(k, s, 0, now);
+	if (s->busy && silent_at(s) && now >= silent_at(s)) {
+		session_read(k, s, 0);
+		session_read(k, s, 1);
+		if (k->paused || k->held_by)
+			s->spoke_ms = now;
+		if (now >= silent_at(s))
+			over_time(k, s, 1, now);
+	}
 	if (s->busy && s->escalate_ms && now >= s->escalate_ms)
 		session_force(k, s, now);
 	if (s->busy && s->nudge_ms && now >= s->nudge_ms)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/shellscript.h"
@@ -113,6 +114,7 @@ void session_read(struct keeper *k, struct keeper_session *s, int which)
 		n = read(*fd, buf, sizeof(buf));
 		if (n > 0) {
 			shellname_feed(&s->names[which], buf, (size_t)n, keep_output, &o);
+			s->spoke_ms = s->max_silent_ms ? clock_ms() : 0;
 		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 			fd_close(fd);	/* EIO: no process has the terminal open any more */
 			if (!which && !s->split)

@@ -37,7 +37,8 @@
 	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
 	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_bytes, NUMBER) \
 	X(io_rates, STRINGS) X(io_weight, NUMBER) X(is_text, FLAG) X(keep, NUMBER) \
-	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) X(memory_bytes, LIMIT) \
+	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) \
+	X(max_silent_ms, NUMBER) X(memory_bytes, LIMIT) \
 	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(net_bytes, NUMBER) \
 	X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
@@ -84,7 +85,8 @@ enum protocol_flags {
 	X(exec, "exec", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(env) HAS(user) \
 	  HAS(workdir) HAS(ulimits) HAS(tty) HAS(rows) HAS(cols) HAS(detach) HAS(silent) \
 	  HAS(is_text) HAS(stdin_open) HAS(wait_children) HAS(name) HAS(timeout_ms) HAS(grace_ms) \
-	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids) SINCE(2, checkpoint)) \
+	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids) SINCE(2, checkpoint) \
+	  SINCE(2, max_silent_ms)) \
 	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
 	  HAS(timeout_ms)) \
 	X(follow, "follow", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) \
@@ -112,10 +114,12 @@ enum protocol_flags {
 	X(session_close, "session-close", 1, 0, 0, HAS(session)) \
 	X(sessions, "sessions", 1, 0, 0, ) \
 	X(sh, "sh", 1, 1, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(session) HAS(text) HAS(split) \
-	  HAS(timeout_ms) HAS(on_timeout) HAS(queue_ms) HAS(no_wait) SINCE(2, checkpoint)) \
+	  HAS(timeout_ms) HAS(on_timeout) HAS(queue_ms) HAS(no_wait) SINCE(2, checkpoint) \
+	  SINCE(2, max_silent_ms)) \
 	X(sh_cancel, "sh-cancel", 1, 0, 0, HAS(session) HAS(own)) \
 	X(sh_wait, "sh-wait", 1, 0, 0, HAS(session) HAS(timeout_ms) HAS(on_timeout)) \
 	X(signal, "signal", 1, 0, PROTOCOL_EITHER, HAS(command) HAS(session) HAS(signal) HAS(all)) \
+	X(silent, "silent", 2, 0, 0, ) \
 	X(stats, "stats", 1, 0, 0, ) \
 	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays)) \
 	X(update, "update", 1, 0, 0, HAS(memory_bytes) HAS(cpu_milli) HAS(pids) HAS(ttl_ms) \

@@ -46,6 +46,7 @@ static int is_allowed(const char *option, const json_t *value)
 		"hostname",
 		"timeout",
 		"grace",
+		"max-silent-time",
 		"ulimit",
 		"label",
 		"read-only",

@@ -78,10 +78,12 @@ static void read_master(struct tty *t)
 {
 	ssize_t n = read(t->master, t->to_out, sizeof(t->to_out));
 
-	if (n > 0)
+	if (n > 0) {
 		t->to_out_len = (size_t)n;
-	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+		t->heard += (size_t)n;
+	} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
 		t->master_eof = 1;	/* EIO: no slave is open any more (pty(7)) */
+	}
 }
 
 int tty_move(struct tty *t, const struct pollfd *p, struct err *e)

@@ -11,6 +11,7 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <termios.h>
 
 #include "base/err.h"
@@ -25,6 +26,7 @@ struct tty {
 	struct termios saved;
 	char to_master[TTY_BUFFER], to_out[TTY_BUFFER];
 	size_t to_master_len, to_out_len;
+	uint64_t heard;		/* bytes of output so far */
 };
 
 #define TTY_POLLS 3

@@ -41,6 +41,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	sb->spec = s;
 	filterwatch_init(&sb->filters);
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
+	sb->silence.fd = -1;
 	nethelper_init(&sb->net), nethelper_init(&sb->proxy);
 }
 
@@ -416,6 +417,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
 		sandbox_reap(sb, CGROUP_END_MS, &ignored);
 	}
+	silence_close(&sb->silence);
 	filterwatch_close(&sb->filters);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->mntns_fd);

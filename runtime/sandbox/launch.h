@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include "runtime/kernel/silence.h"
 #include "runtime/sandbox/filterwatch.h"
 #include "runtime/sandbox/initproto.h"
 #include "runtime/sandbox/job.h"
@@ -40,6 +41,7 @@ struct sandbox {
 	struct filterwatch filters;
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
+	struct silence silence;	/* of one command, with a limit of silence */
 	/* last, because it is large: sandbox_init() does not clear it */
 	struct mountplan plan;
 };

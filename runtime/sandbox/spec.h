@@ -127,6 +127,9 @@ struct spec {
 	uint64_t timeout_ms;	/* 0: none; of a resident one: of each command */
 	int timeout_given;	/* resident: the caller gave a timeout, so it applies to exec too */
 	uint64_t grace_ms;
+	/* no output for so long ends a command; 0: none; resident: of each command */
+	uint64_t max_silent_ms;
+	int max_silent_given;
 	uint64_t cpu_time_ms;	/* 0: none */
 
 	const char *cgroup_parent;

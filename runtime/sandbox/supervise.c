@@ -32,6 +32,7 @@ struct run {
 	struct tty *tty;	/* 32 KiB: touched only when there is a terminal */
 	uint32_t seq;
 	uint64_t started_ms;
+	uint64_t heard, heard_ms;	/* of the terminal: bytes, and when the last came */
 	uint64_t kill_at_ms;		/* what TERM has left dies then; 0: no TERM, or all were killed */
 	uint64_t cpu_check_at_ms;	/* 0: no CPU time limit */
 	uint64_t oom_until_ms;		/* v1: memory ran out, wait until then; 0: it did not */
@@ -105,6 +106,26 @@ static int check_oom(struct run *r, uint64_t now, struct err *e)
 	return kill_all(r, e);
 }
 
+/* When it must have written something; 0: that is not limited. */
+static uint64_t silent_at(const struct run *r, uint64_t now)
+{
+	const uint64_t max = r->sb->spec->max_silent_ms;
+
+	if (!max || r->facts.timed_out)
+		return 0;
+	if (r->sb->spec->tty)	/* a reader that is slow is no silence */
+		return max + (r->tty->to_out_len ? now : r->heard_ms);
+	return max + silence_last_ms(&r->sb->silence, now);
+}
+
+static void hear_terminal(struct run *r)
+{
+	if (!r->sb->spec->max_silent_ms || r->tty->heard == r->heard)
+		return;
+	r->heard = r->tty->heard;
+	r->heard_ms = clock_ms();
+}
+
 static int serve_deadlines(struct run *r, struct err *e)
 {
 	const struct spec *s = r->sb->spec;
@@ -113,6 +134,11 @@ static int serve_deadlines(struct run *r, struct err *e)
 	if (s->timeout_ms && !r->facts.timed_out && now >= r->started_ms + s->timeout_ms &&
 	    over_wall_time(r, now, e) < 0)
 		return -1;
+	if (silent_at(r, now) && now >= silent_at(r, now)) {
+		r->facts.silent = 1;
+		if (over_wall_time(r, now, e) < 0)
+			return -1;
+	}
 	if (r->kill_at_ms && now >= r->kill_at_ms && kill_all(r, e) < 0)
 		return -1;
 	if (r->oom_until_ms && check_oom(r, now, e) < 0)
@@ -131,6 +157,7 @@ static int next_deadline(const struct run *r)
 
 	if (s->timeout_ms && !r->facts.timed_out)
 		at = clock_earlier(at, r->started_ms + s->timeout_ms);
+	at = clock_earlier(at, silent_at(r, now));
 	if (!r->facts.cpu_timed_out)
 		at = clock_earlier(at, r->cpu_check_at_ms);
 	if (r->oom_until_ms && !r->facts.killed_for_oom)
@@ -216,6 +243,8 @@ static int loop(struct run *r, struct err *e)
 			return -1;
 		if (r->sb->spec->tty && tty_move(r->tty, p + POLL_TTY, e) < 0)
 			return -1;
+		if (r->sb->spec->tty)
+			hear_terminal(r);
 		if (p[POLL_FILTERS].revents)
 			filterwatch_serve(&r->sb->filters, r->sb->cgroup.v2_fd);
 		if (p[POLL_NETWORK].revents && r->how->notice)
@@ -294,6 +323,21 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 	return 0;
 }
 
+int supervise_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3],
+		   struct err *e)
+{
+	int given[3] = { std[0], std[1], std[2] }, r;
+
+	if (!sb->spec->max_silent_ms || sb->spec->tty)
+		return sandbox_exec(sb, seq, c, std, e);
+	if (silence_open(&sb->silence, std + 1, given + 1, e) < 0)
+		return -1;
+	r = sandbox_exec(sb, seq, c, given, e);
+	close(given[1]);
+	close(given[2]);
+	return r;
+}
+
 int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how, struct verdict *ret,
 		  struct err *e)
 {
@@ -301,7 +345,7 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 	struct run r = { .sb = sb, .how = how, .tty = &tty, .seq = seq };
 	int result;
 
-	r.started_ms = clock_ms();
+	r.started_ms = r.heard_ms = clock_ms();
 	if (sb->spec->cpu_time_ms)
 		r.cpu_check_at_ms = r.started_ms + 5;
 	if (sb->spec->tty && tty_open(r.tty, how->tty_fd, how->in, how->out, e) < 0)
@@ -316,5 +360,6 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 		tty_drain(r.tty);
 		tty_close(r.tty);
 	}
+	silence_drain(&sb->silence, r.facts.timed_out ? SILENCE_STUCK_MS : -1, how->signal_fd);
 	return result;
 }

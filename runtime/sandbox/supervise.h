@@ -34,7 +34,13 @@ struct supervise {
 };
 
 /*
- * Runs command seq, already sent by sandbox_exec(), to its end. 0 with the verdict, also of a
+ * sandbox_exec() of the one command, as seq; where the spec limits its silence, std[1] and std[2]
+ * are read by a process between.
+ */
+int supervise_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3],
+		   struct err *e);
+/*
+ * Runs command seq, already sent by supervise_exec(), to its end. 0 with the verdict, also of a
  * failed command; -1 if the command could not be started (ERR_EXEC, ERR_EXEC_NOT_FOUND,
  * ERR_INVALID, ...) or berth itself failed.
  */

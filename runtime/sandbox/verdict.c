@@ -33,7 +33,7 @@ static enum verdict_cause decide(const struct verdict_facts *f)
 	if (f->cpu_timed_out)
 		return CAUSE_CPU_TIMEOUT;
 	if (f->timed_out)
-		return CAUSE_TIMEOUT;
+		return f->silent ? CAUSE_SILENT : CAUSE_TIMEOUT;
 	if (f->killed_by_us)
 		return CAUSE_KILLED_BY;
 	if (!f->ended)

@@ -19,6 +19,7 @@
 	X(CAUSE_EXIT, "exit")               /* it ended by itself with exit_code */ \
 	X(CAUSE_SIGNAL, "signal")           /* it died of a signal not explained below */ \
 	X(CAUSE_TIMEOUT, "timeout")         /* --timeout ran out */ \
+	X(CAUSE_SILENT, "silent")           /* --max-silent-time ran out */ \
 	X(CAUSE_CPU_TIMEOUT, "cpu-timeout") /* --cpu-time ran out */ \
 	X(CAUSE_OOM, "oom")                 /* memory limit: the kernel killed in its cgroup */ \
 	X(CAUSE_PIDS, "pids")               /* it failed and forks were refused by the pids limit */ \
@@ -42,7 +43,8 @@ struct verdict_facts {
 	int ended;		/* the leader was reaped; exited and value are valid */
 	int exited;		/* 1: value is its exit code, 0: a signal */
 	uint32_t value;
-	int timed_out;		/* we killed it for wall time */
+	int timed_out;		/* we killed it for wall time, or for silence */
+	int silent;		/* for silence */
 	int cpu_timed_out;	/* we killed it for CPU time */
 	int killed_for_oom;	/* we completed the kernel's kill (v1 has no oom.group) */
 	int killed_by_us;	/* stop, kill or gc */

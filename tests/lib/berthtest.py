@@ -25,7 +25,7 @@ BERTH = os.environ.get("BERTH_TEST_BERTH", os.path.join(BUILD, "berth"))
 SANITIZED = "-san" in os.path.basename(BUILD.rstrip("/"))
 ROOTS = "/var/tmp"
 
-CAUSES = ("exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "network", "output",
+CAUSES = ("exit", "signal", "timeout", "silent", "cpu-timeout", "oom", "pids", "disk", "network", "output",
           "seccomp", "killed-by", "lost")
 VERDICT_KEYS = ("cause", "wall_ms", "cpu_ms", "peak_memory_bytes", "read_bytes", "write_bytes",
                 "left_behind", "timed_out")

@@ -34,6 +34,7 @@ static const struct {
 	{ "timeout, then KILL", { DIED(SIGKILL), .timed_out = 1 }, CAUSE_TIMEOUT, 124 },
 	{ "timeout, and TERM was handled", { EXITED(0), .timed_out = 1 }, CAUSE_TIMEOUT, 124 },
 	{ "timeout, init went too", { .timed_out = 1 }, CAUSE_TIMEOUT, 124 },
+	{ "silence", { DIED(SIGTERM), .timed_out = 1, .silent = 1 }, CAUSE_SILENT, 124 },
 	{ "CPU time", { DIED(SIGKILL), .cpu_timed_out = 1 }, CAUSE_CPU_TIMEOUT, 124 },
 	{ "CPU time, init went too", { .cpu_timed_out = 1 }, CAUSE_CPU_TIMEOUT, 124 },
 	{ "CPU time before wall time", { DIED(SIGKILL), .cpu_timed_out = 1, .timed_out = 1 }, CAUSE_CPU_TIMEOUT, 124 },
@@ -181,7 +182,7 @@ Test(verdict, an_unknown_signal_still_gives_json)
 Test(verdict, the_causes_have_the_documented_names)
 {
 	static const char *const names[] = {
-		"exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "network", "output", "seccomp", "killed-by", "lost",
+		"exit", "signal", "timeout", "silent", "cpu-timeout", "oom", "pids", "disk", "network", "output", "seccomp", "killed-by", "lost",
 	};
 	unsigned i;
 

@@ -7,7 +7,8 @@ import { argvOf, bytesOf, Command, Files, listed, options, pairsOf, Process, Rec
 import { Stdio } from "./stdio.js";
 
 const STDIN_AT_ONCE = 256 << 10;
-const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids", "ulimits", "checkpoint"];
+const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids",
+  "ulimits", "maxSilentMs", "checkpoint"];
 
 function linkTo({ host = process.env.BERTH_HOST, token = process.env.BERTH_TOKEN, program = "berth", env }) {
   return host ? new Http(host, token) : new Stdio(program, env);
@@ -180,7 +181,7 @@ export class Sandbox {
     return {
       argv: argvOf(argv), env: pairsOf(o.env), user: o.user, workdir: o.workdir, timeout_ms: o.timeoutMs, grace_ms: o.graceMs,
       memory_bytes: o.memoryBytes, cpu_milli: o.cpuMilli, pids: o.pids, ulimits: o.ulimits?.length ? [...o.ulimits] : undefined,
-      checkpoint: o.checkpoint,
+      max_silent_ms: o.maxSilentMs, checkpoint: o.checkpoint,
     };
   }
 

@@ -14,7 +14,7 @@ export interface Abortable {
 }
 
 export interface Verdict {
-  cause: "exit" | "signal" | "timeout" | "cpu-timeout" | "oom" | "pids" | "disk" | "network" | "output" | "seccomp" | "killed-by" | "lost";
+  cause: "exit" | "signal" | "timeout" | "silent" | "cpu-timeout" | "oom" | "pids" | "disk" | "network" | "output" | "seccomp" | "killed-by" | "lost";
   exit_status: number;
   exit_code?: number;
   signal?: number;
@@ -42,6 +42,7 @@ export interface CreateOptions extends Abortable {
   shmSize?: number | string;
   timeout?: number | string;
   grace?: number | string;
+  maxSilentTime?: number | string;
   ulimit?: string | readonly string[];
   env?: Pairs;
   workdir?: string;
@@ -275,6 +276,7 @@ export class Sandbox {
       cpuMilli?: number;
       pids?: number;
       ulimits?: readonly string[];
+      maxSilentMs?: number;
       checkpoint?: boolean;
     }
   ): Promise<Process>;
@@ -291,6 +293,7 @@ export class Sandbox {
       cpuMilli?: number;
       pids?: number;
       ulimits?: readonly string[];
+      maxSilentMs?: number;
       checkpoint?: boolean;
       maxOutputBytes?: number;
       onOutput?: (piece: Output) => unknown;
@@ -310,6 +313,7 @@ export class Sandbox {
       cpuMilli?: number;
       pids?: number;
       ulimits?: readonly string[];
+      maxSilentMs?: number;
       checkpoint?: boolean;
       tty?: boolean;
       rows?: number;
@@ -402,6 +406,7 @@ export class Shell {
       split?: boolean;
       queueMs?: number;
       noWait?: boolean;
+      maxSilentMs?: number;
       checkpoint?: boolean;
     }
   ): Promise<ShellResult>;

@@ -308,10 +308,11 @@ export class Shell {
   }
 
   async run(text, given = {}) {
-    const { timeoutMs, onTimeout, split, queueMs, noWait, checkpoint, signal } =
-      options(given, "timeoutMs", "onTimeout", "split", "queueMs", "noWait", "checkpoint");
+    const { timeoutMs, onTimeout, split, queueMs, noWait, maxSilentMs, checkpoint, signal } =
+      options(given, "timeoutMs", "onTimeout", "split", "queueMs", "noWait", "maxSilentMs", "checkpoint");
     return new ShellResult(await this.#call("sh", {
-      text: bytesOf(text), timeout_ms: timeoutMs, on_timeout: onTimeout, split, queue_ms: queueMs, no_wait: noWait, checkpoint,
+      text: bytesOf(text), timeout_ms: timeoutMs, on_timeout: onTimeout, split, queue_ms: queueMs, no_wait: noWait,
+      max_silent_ms: maxSilentMs, checkpoint,
     }, signal));
   }
 

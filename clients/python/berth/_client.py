@@ -192,7 +192,7 @@ class Sandbox:
               env: Optional[Pairs] = None, user: Optional[str] = None, workdir: Optional[str] = None,
               timeout_ms: Optional[int] = None, grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None,
               cpu_milli: Optional[int] = None, pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
-              checkpoint: Optional[bool] = None) -> "Process":
+              max_silent_ms: Optional[int] = None, checkpoint: Optional[bool] = None) -> "Process":
         """
         Starts a command whose output comes as it is written.  A string is a command line for /bin/sh, a list a
         program and its arguments.  With stdin_open its input stays open for Process.send().  With checkpoint the files
@@ -202,13 +202,14 @@ class Sandbox:
             "sandbox": self.id, "argv": argv_of(argv), "stdin": bytes_of(stdin), "stdin_open": stdin_open or None,
             "env": pairs_of(env), "user": user, "workdir": workdir, "timeout_ms": timeout_ms, "grace_ms": grace_ms,
             "memory_bytes": memory_bytes, "cpu_milli": cpu_milli, "pids": pids,
-            "ulimits": list(ulimits) if ulimits else None, "checkpoint": checkpoint}))
+            "ulimits": list(ulimits) if ulimits else None, "max_silent_ms": max_silent_ms,
+            "checkpoint": checkpoint}))
 
     def run(self, argv: Argv, *, stdin: Optional[Bytes] = None, env: Optional[Pairs] = None,
             user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
             grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
-            pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None, checkpoint: Optional[bool] = None,
-            max_output_bytes: int = MAX_OUTPUT_BYTES, on_output: Optional[Callable[[Output], object]] = None,
+            pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None, max_silent_ms: Optional[int] = None,
+            checkpoint: Optional[bool] = None, max_output_bytes: int = MAX_OUTPUT_BYTES, on_output: Optional[Callable[[Output], object]] = None,
             check: bool = False) -> Result:
         """
         Runs a command to its end.  A command that fails is a Result, unless check is given.  on_output gets each piece
@@ -219,7 +220,7 @@ class Sandbox:
         late = data is not None and len(data) > STDIN_AT_ONCE
         with self.popen(argv, stdin=None if late else data, stdin_open=late, env=env, user=user, workdir=workdir,
                         timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli,
-                        pids=pids, ulimits=ulimits, checkpoint=checkpoint) as process:
+                        pids=pids, ulimits=ulimits, max_silent_ms=max_silent_ms, checkpoint=checkpoint) as process:
             if late and data is not None:
                 process._feed(data)
             result = process.wait(max_output_bytes=max_output_bytes, on_output=on_output)
@@ -229,12 +230,13 @@ class Sandbox:
               user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
               grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
               pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
-              checkpoint: Optional[bool] = None, tty: bool = False,
+              max_silent_ms: Optional[int] = None, checkpoint: Optional[bool] = None, tty: bool = False,
               rows: Optional[int] = None, cols: Optional[int] = None) -> "Command":
         """Starts a detached command, which goes on without this client; others find it by commands()."""
         got = self._call("exec", argv=argv_of(argv), detach=True, name=name, env=pairs_of(env), user=user, workdir=workdir,
                          timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli, pids=pids,
-                         ulimits=list(ulimits) if ulimits else None, checkpoint=checkpoint, tty=tty or None, rows=rows, cols=cols)
+                         ulimits=list(ulimits) if ulimits else None, max_silent_ms=max_silent_ms, checkpoint=checkpoint,
+                         tty=tty or None, rows=rows, cols=cols)
         return Command(self._link, self.id, str(got["command"]))
 
     def commands(self) -> List[Record]:

@@ -24,6 +24,7 @@ class CreateOptions(TypedDict, total=False):
     shm_size: Union[int, str]
     timeout: Number
     grace: Number
+    max_silent_time: Number
     ulimit: Strings
     env: Pairs
     workdir: str

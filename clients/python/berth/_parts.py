@@ -173,14 +173,15 @@ class Shell:
 
     def run(self, text: Bytes, *, timeout_ms: Optional[int] = None, on_timeout: Optional[str] = None,
             split: Optional[bool] = None, queue_ms: Optional[int] = None, no_wait: Optional[bool] = None,
-            checkpoint: Optional[bool] = None) -> ShellResult:
+            max_silent_ms: Optional[int] = None, checkpoint: Optional[bool] = None) -> ShellResult:
         """
         Runs a command line and waits for its end.  on_timeout: kill, interrupt, freeze or detach.  Another that runs
         in the session is waited for, at most queue_ms, or not at all with no_wait.  With checkpoint the files are kept
         first as they are, for Sandbox.undo().
         """
         return shell_result(self._call("sh", text=bytes_of(text), timeout_ms=timeout_ms, on_timeout=on_timeout, split=split,
-                                       queue_ms=queue_ms, no_wait=no_wait, checkpoint=checkpoint))
+                                       queue_ms=queue_ms, no_wait=no_wait, max_silent_ms=max_silent_ms,
+                                       checkpoint=checkpoint))
 
     def wait(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[str] = None) -> ShellResult:
         """Waits for the command line that runs, after a timeout that detached it."""
