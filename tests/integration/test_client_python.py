@@ -487,6 +487,29 @@ async def awaits() -> None:
 """
 
 
+FIRST = """
+import sys
+before = set(sys.modules)
+sys.path.insert(0, sys.argv[1])
+import berth
+with berth.Berth(program=sys.argv[2]) as client, client.create("host") as box:
+    assert box.run(["echo", "x"]).out == "x\\n"
+print(*sorted({name.split(".")[0] for name in set(sys.modules) - before}))
+"""
+# what the first command takes; json needs re, and with it enum, functools and collections
+NEEDED = {"berth", "__future__", "binascii", "threading", "_weakrefset", "_queue", "itertools", "json", "_json", "re", "_sre", "enum", "types", "operator",
+          "_operator", "functools", "_functools", "collections", "_collections", "_collections_abc", "copyreg", "keyword", "reprlib", "os", "posixpath",
+          "genericpath", "stat", "_stat", "sre_compile", "sre_constants", "sre_parse", "abc", "_abc", "heapq", "_heapq", "_thread", "errno"}
+
+
+def test_the_first_command_imports_no_more_than_it_needs():
+    """Each module is a part of what the client's first command takes longer than the command line's: asyncio alone is 40 ms."""
+    p = subprocess.run([sys.executable, "-S", "-E", "-c", FIRST, os.path.dirname(README), b.BERTH], capture_output=True, text=True, env=b.environment(), timeout=60)
+    assert p.returncode == 0, p.stderr
+    more = set(p.stdout.split()) - NEEDED
+    assert "json" in p.stdout and not more, f"the first command imports {sorted(more)} too"
+
+
 @b.deadline(180)
 def test_the_types_are_right_and_find_what_is_wrong():
     if subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True).returncode:

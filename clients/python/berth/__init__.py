@@ -9,17 +9,18 @@ AsyncBerth is the same for asyncio.  Errors are BerthError and its classes in be
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from . import errors
 from ._client import Berth, Sandbox
-from ._options import CreateOptions, ForkOptions, UpdateOptions
 from ._parts import Command, Files, Process, Records, Shell
 from ._results import CodeResult, Output, Result, ShellResult
 from .errors import BerthError, CommandFailed
 
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._aio import AsyncBerth, AsyncCommand, AsyncFiles, AsyncProcess, AsyncRecords, AsyncSandbox, AsyncShell
+    from ._options import CreateOptions, ForkOptions, UpdateOptions
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,8 +31,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """asyncio, which takes longer to import than a command to run, is imported by those who use it."""
+    """asyncio and typing, which take longer to import than a command to run, are imported by those who use them."""
     if name.startswith("Async") and name in __all__:
         from . import _aio
         return getattr(_aio, name)
+    if name.endswith("Options") and name in __all__:
+        from . import _options
+        return getattr(_options, name)
     raise AttributeError(f"module 'berth' has no attribute '{name}'")

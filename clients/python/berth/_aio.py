@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generic, List, Mappi
 
 from ._client import Berth, Sandbox
 from ._link import Call
-from ._parts import Command, Files, Process, Record, Shell
+from ._parts import Command, Files, Process, Shell
 from ._results import Output
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec, Unpack
 
     from ._options import ForkOptions
+    from ._parts import Record
     P = ParamSpec("P")
 
 CALLS_MAX = 256             # under way at once, as berth-stdio(1) has it

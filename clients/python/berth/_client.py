@@ -2,18 +2,24 @@
 """The client whose calls wait: Berth and its sandboxes."""
 from __future__ import annotations
 
-import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Union
+from collections.abc import Mapping
 
 from . import errors
-from ._link import Link, take_bytes
-from ._options import CreateOptions, ForkOptions, Pairs, UpdateOptions, pairs_of, words_of
-from ._parts import MAX_OUTPUT_BYTES, Argv, Bytes, Command, Files, Process, Record, Records, Shell, argv_of, bytes_of, listed
+from ._link import take_bytes
+from ._parts import MAX_OUTPUT_BYTES, Command, Files, Process, Records, Shell, argv_of, bytes_of, listed
 from ._results import CodeResult, Output, Result
+from ._words import pairs_of, words_of
 
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
 if TYPE_CHECKING:
+    from typing import Any, Callable, List, Optional, Sequence, Union
+
     from typing_extensions import Unpack
+
+    from ._link import Link
+    from ._options import CreateOptions, ForkOptions, Pairs, UpdateOptions
+    from ._parts import Argv, Bytes, Record
 
 STDIN_AT_ONCE = 256 << 10
 
@@ -143,10 +149,13 @@ class Berth:
         and comes from; auto_* are times without use, such as "15m".
         """
         cpus = options.pop("cpus", None)
-        env = options.pop("env") if isinstance(options.get("env"), Mapping) else None
+        given = options.get("env")
+        env = dict(given) if isinstance(given, Mapping) else None
+        if env is not None:
+            del options["env"]
         words = words_of(options)
         got = self._link.call("claim", {
-            "sandbox_type": pool, "environment": dict(env) if env else None, "memory": words.pop("memory", None),
+            "sandbox_type": pool, "environment": env or None, "memory": words.pop("memory", None),
             "cpus": None if cpus is None else float(cpus), "name": words.pop("name", None), "pull": words.pop("pull", None),
             "meta": {"session_ctx_id": session} if session else None, "image": image, "command": list(command) if command else None,
             "storage_path": storage_path, "auto_stop": auto_stop, "auto_archive": auto_archive, "auto_delete": auto_delete,
@@ -180,8 +189,10 @@ class Sandbox:
 
     def __exit__(self, *unused: object) -> None:
         if self._owned:
-            with contextlib.suppress(errors.NotFound):
+            try:
                 self.remove()
+            except errors.NotFound:
+                pass
 
     def _call(self, op: str, **members: Any) -> Record:
         return self._link.call(op, {"sandbox": self.id, **members})

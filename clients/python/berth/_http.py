@@ -15,16 +15,19 @@ import shutil
 import socket
 import threading
 import urllib.parse
-from typing import IO, Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import errors
-from ._link import Answer, Link, Stream, interruptible, is_text
+from ._link import Link, Stream, interruptible, is_text
+
+if TYPE_CHECKING:
+    from ._link import Answer
 
 CONNECT_SECONDS = 10
 KEPT = 16                   # idle connections
 ERROR_MAX = 1 << 20
 Reply = Tuple[http.client.HTTPConnection, http.client.HTTPResponse, socket.socket]
-Body = Union[None, bytes, Answer, IO[bytes]]
+Body = Union[None, bytes, Dict[str, Any], IO[bytes]]
 
 BOX = "/v1/sandboxes/{sandbox}"
 COMMAND = BOX + "/commands/{command}"

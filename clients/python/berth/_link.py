@@ -7,14 +7,16 @@ call() is for an operation with one answer, stream() for one with several.  A li
 """
 from __future__ import annotations
 
-import base64
-import contextlib
+import binascii
 import threading
-from typing import Any, Callable, Dict, Iterator, Optional
 
 from . import errors
 
-Answer = Dict[str, Any]
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, Optional
+
+    Answer = Dict[str, Any]
 
 
 def is_text(data: bytes) -> bool:
@@ -37,7 +39,7 @@ def take_bytes(answer: Answer, name: str) -> bytes:
     if f"{name}_hex" in answer:
         return bytes.fromhex(answer[f"{name}_hex"])
     if f"{name}_base64" in answer:
-        return base64.b64decode(answer[f"{name}_base64"])
+        return binascii.a2b_base64(answer[f"{name}_base64"])
     return b""
 
 
@@ -110,20 +112,26 @@ class Call:
             cancel()
 
 
-@contextlib.contextmanager
-def interruptible(cancel: Callable[[], None]) -> Iterator[None]:
+class interruptible:
     """
     While the body waits, cancel() ends what it waits for: from the thread that cancels this one's call, or here when
     an exception, such as KeyboardInterrupt, leaves the body.
     """
-    call: Optional[Call] = getattr(_here, "call", None)
-    try:
-        if call and not call.arm(cancel):
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+        self._call: Optional[Call] = getattr(_here, "call", None)
+
+    def __enter__(self) -> None:
+        if self._call and not self._call.arm(self._cancel):
+            self._cancel()
+            self._call.arm(None)
             raise errors.Timeout("the call was cancelled")
-        yield
-    except BaseException:
-        cancel()
-        raise
-    finally:
-        if call:
-            call.arm(None)
+
+    def __exit__(self, kind: Optional[type], *unused: object) -> None:
+        try:
+            if kind:
+                self._cancel()
+        finally:
+            if self._call:
+                self._call.arm(None)

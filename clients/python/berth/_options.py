@@ -2,7 +2,7 @@
 """The options of create(), which are those of berth-create(1): the hyphens of their names are underscores here."""
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Sequence, TypedDict, Union
+from typing import Mapping, Sequence, TypedDict, Union
 
 Strings = Union[str, Sequence[str]]
 Pairs = Union[Mapping[str, str], Sequence[str]]
@@ -120,25 +120,3 @@ class ForkOptions(TypedDict, total=False):
     allow_net: Strings
     deny_net: Strings
     no_start: bool
-
-
-def words_of(options: Mapping[str, Any]) -> Dict[str, Any]:
-    """Options as berth has them: hyphens, pairs as NAME=VALUE, numbers as text."""
-    out: Dict[str, Any] = {}
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            value = pairs_of(value)
-        elif isinstance(value, (list, tuple)):
-            value = [str(one) for one in value]
-        elif value is not None and not isinstance(value, bool):
-            value = str(value)
-        if value is not None and value is not False:
-            out[name.replace("_", "-")] = value
-    return out
-
-
-def pairs_of(pairs: Any) -> Any:
-    """["NAME=VALUE", ...] of a mapping, a list or nothing."""
-    if isinstance(pairs, Mapping):
-        return [f"{name}={value}" for name, value in pairs.items()]
-    return None if pairs is None else list(pairs)

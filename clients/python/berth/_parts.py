@@ -2,17 +2,22 @@
 """What is in a sandbox, for the client whose calls wait: commands, shells, files."""
 from __future__ import annotations
 
-import contextlib
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import errors
-from ._link import Link, Stream, take_bytes
+from ._link import take_bytes
 from ._results import Output, Result, ShellResult
 
-Bytes = Union[str, bytes]
-Argv = Union[str, Sequence[str]]
-Record = Dict[str, Any]
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+
+    from ._link import Link, Stream
+
+    Bytes = Union[str, bytes]
+    Argv = Union[str, Sequence[str]]
+    Record = Dict[str, Any]
+
 MAX_OUTPUT_BYTES = 16 << 20     # of each stream in a Result
 STDIN_PIECE = 1 << 20
 
@@ -86,9 +91,11 @@ class Process:
     def _feed(self, data: bytes) -> None:
         """All of data, from a thread: the command may have to be read before it reads."""
         def feed() -> None:
-            with contextlib.suppress(errors.BerthError):
+            try:
                 for at in range(0, len(data), STDIN_PIECE):
                     self.send(data[at:at + STDIN_PIECE], eof=at + STDIN_PIECE >= len(data))
+            except errors.BerthError:
+                pass
         self._feeder = threading.Thread(target=feed, daemon=True)
         self._feeder.start()
 

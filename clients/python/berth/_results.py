@@ -2,9 +2,20 @@
 """What calls return."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+import collections
 
 from . import errors
+
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, NamedTuple, Optional
+
+    class _Piece(NamedTuple):
+        stream: str
+        data: bytes
+        dropped: int = 0
+else:
+    _Piece = collections.namedtuple("_Piece", ("stream", "data", "dropped"), defaults=(0,))
 
 
 class _Ended:
@@ -110,12 +121,10 @@ class CodeResult(_Ended):
         return self.stderr.decode(errors="replace")
 
 
-class Output(NamedTuple):
+class Output(_Piece):
     """A piece of what a command wrote: stream is stdout or stderr."""
 
-    stream: str
-    data: bytes
-    dropped: int = 0
+    __slots__ = ()
 
     @property
     def text(self) -> str:

@@ -8,17 +8,25 @@ is a process of its own.
 """
 from __future__ import annotations
 
-import base64
+import binascii
 import itertools
 import json
 import os
-import queue
-import subprocess
 import threading
-from typing import Callable, Dict, List, Optional, Tuple
 
 from . import errors
-from ._link import Answer, Link, Stream, interruptible, is_text, take_bytes
+from ._child import Child
+from ._link import Link, Stream, interruptible, is_text, take_bytes
+
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
+if TYPE_CHECKING:
+    import subprocess
+    from queue import SimpleQueue
+    from typing import Callable, Dict, List, Optional, Tuple
+
+    from ._link import Answer
+else:
+    from _queue import SimpleQueue
 
 LINE_MAX = 16 << 20         # of berth-stdio(1)
 UNREAD_MAX = 64 << 20       # bytes of a command's output that nobody has taken yet
@@ -63,7 +71,7 @@ def encode(members: Answer) -> Answer:
             if is_text(value):
                 out[name] = value.decode()
             else:
-                out[f"{name}_base64"] = base64.b64encode(value).decode()
+                out[f"{name}_base64"] = binascii.b2a_base64(value, newline=False).decode()
         elif value is not None:
             out[name] = value
     return out
@@ -74,7 +82,7 @@ class Stdio(Link):
 
     def __init__(self, program: str = "berth", env: Optional[Dict[str, str]] = None) -> None:
         self._program, self._env = program, env
-        self._child: Optional[subprocess.Popen[bytes]] = None
+        self._child: Optional[Child] = None
         self._lock = threading.Lock()
         self._waiting: Dict[int, Callable[[Answer], bool]] = {}
         self._ids = itertools.count(1)
@@ -91,15 +99,13 @@ class Stdio(Link):
             return
         self._said = os.memfd_create("berth-stderr") if hasattr(os, "memfd_create") else os.open(os.devnull, os.O_RDWR)
         try:
-            self._child = subprocess.Popen([self._program, "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                           stderr=self._said, env=self._env, start_new_session=True)
+            self._child = Child([self._program, "stdio"], self._said, self._env)
         except OSError as e:
             os.close(self._said)
             raise errors.NotFound(f"start {self._program}: {e.strerror}", "install berth, or give program=PATH") from None
         threading.Thread(target=self._read, args=(self._child,), name="berth-stdio", daemon=True).start()
 
-    def _read(self, child: "subprocess.Popen[bytes]") -> None:
-        assert child.stdout
+    def _read(self, child: Child) -> None:
         for line in child.stdout:
             answer = json.loads(line)
             n = answer.pop("id", None)
@@ -124,7 +130,6 @@ class Stdio(Link):
             self._closed = True
             child = self._child
         if child:
-            assert child.stdin
             child.terminate()
             try:
                 child.stdin.close()
@@ -142,7 +147,7 @@ class Stdio(Link):
             raise errors.Limit(f"a request of {len(line)} bytes; one has at most {LINE_MAX}", "files.copy_in takes files of any size")
         with self._lock:
             self._start()
-            assert self._child and self._child.stdin
+            assert self._child
             self._waiting[n] = take
             try:
                 self._child.stdin.write(line)
@@ -163,7 +168,7 @@ class Stdio(Link):
         if op in self.cannot:
             raise errors.Unsupported(f"{op} over berth stdio: {self.cannot[op]}", HINT)
         op, members = translate(op, members)
-        answers: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
+        answers: "SimpleQueue[Answer]" = SimpleQueue()
 
         def take(answer: Answer) -> bool:
             answers.put(answer)
@@ -227,7 +232,7 @@ class Running(Stream):
 
     def __init__(self, link: Stdio, op: str, members: Answer) -> None:
         self._link, self._ended = link, False
-        self._answers: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
+        self._answers: "SimpleQueue[Answer]" = SimpleQueue()
         self._unread, self._lock = 0, threading.Lock()
         self._too_much = False
         self._id = link._send(op, members, self._take)
@@ -314,6 +319,7 @@ class Lines(Stream):
     """A command of berth that writes an object a line for as long as somebody reads."""
 
     def __init__(self, words: List[str], env: Optional[Dict[str, str]], events: bool = False) -> None:
+        import subprocess
         self._events = events
         self._child: "Optional[subprocess.Popen[bytes]]" = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True)

@@ -7,7 +7,9 @@ Each error has the code, the cause and the remedy apart; str() is all of them.  
 """
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Type
+TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Type
 
 
 class BerthError(Exception):
