@@ -62,6 +62,26 @@ def over_all(text):
         javascript(text, {"host": f"http://127.0.0.1:{d.port}", "token": daemon.TOKEN})
 
 
+FIRST = """
+const { Berth } = await import(process.argv[1]);
+const client = new Berth({ program: process.argv[2] });
+const box = await client.create("host");
+if ((await box.run("echo x")).out !== "x\\n") process.exit(1);
+console.log(process.moduleLoadList.map((one) => one.split(" ").pop()).join(" "));
+await box.remove();
+await client.close();
+"""
+
+
+def test_the_first_command_loads_no_more_than_it_needs():
+    """node:http and node:https take as long to load as a command to run; those who reach berthd load them."""
+    p = subprocess.run([node(), "--input-type=module", "-e", FIRST, os.path.join(b.TOP, "clients/javascript/src/index.js"), b.BERTH], capture_output=True,
+                       text=True, env=b.environment(), timeout=60)
+    assert p.returncode == 0, p.stderr
+    loaded = set(p.stdout.split())
+    assert "child_process" in loaded and not loaded & {"http", "https", "tls", "_http_client", "zlib", "crypto"}, sorted(loaded)
+
+
 @b.deadline(120)
 def test_a_command_has_output_status_and_cause():
     over_all(r"""

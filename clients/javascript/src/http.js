@@ -5,12 +5,9 @@
  * with its connection, which is how it is cancelled.
  */
 import { once } from "node:events";
-import http from "node:http";
-import https from "node:https";
 
 import * as errors from "./errors.js";
 import { given, interruptible, LineSplitter, Queue } from "./link.js";
-import * as tar from "./tar.js";
 
 const ERROR_MAX = 1 << 20;
 const UNREAD_LINES = 1000; // of a stream, before berthd is let wait
@@ -78,9 +75,9 @@ const bodyOf = (members) => given(members, (bytes) => ["_hex", bytes.toString("h
 
 export class Http {
   #url;
-  #agent;
+  #way;
   #options;
-  #request;
+  #kind;
   #headers;
   #closed = false;
 
@@ -96,17 +93,21 @@ export class Http {
       throw new errors.Invalid(`'${url}' is not an address of berthd`, "unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST");
     if (parts?.protocol === "http:" && !/^(localhost|\[::1\]|127(\.\d+){3})$/.test(parts.hostname))
       throw new errors.Invalid(`'${url}': plain http, with its token, leads to loopback only`, "https://, or ssh -L 7423:127.0.0.1:7423 HOST");
-    const kind = parts?.protocol === "https:" ? https : http;
     this.#url = url;
-    this.#request = kind.request;
-    this.#agent = new kind.Agent({ keepAlive: true });
+    this.#kind = parts?.protocol === "https:" ? "node:https" : "node:http";
     this.#options = unix ? { socketPath: unix[1], host: "localhost" } : { host: parts.hostname.replace(/^\[|\]$/g, ""), port: parts.port || undefined };
     this.#headers = token ? { authorization: `Bearer ${token}` } : {};
   }
 
+  /* Loaded by the first request: these modules take longer to load than a command to run. */
+  async #load() {
+    const { default: kind } = await import(this.#kind);
+    return { request: kind.request, agent: new kind.Agent({ keepAlive: true }) };
+  }
+
   async close() {
     this.#closed = true;
-    this.#agent.destroy();
+    (await this.#way)?.agent.destroy();
   }
 
   /* The reply, when it is a good one; body: an object, bytes, or pieces of an iterable. */
@@ -124,7 +125,11 @@ export class Http {
     }
     if (data instanceof Uint8Array || data === undefined)
       headers["content-length"] = data ? data.length : 0;
-    const rq = this.#request({ ...this.#options, method, path, headers, agent: this.#agent });
+    this.#way ??= this.#load();
+    const { request, agent } = await this.#way;
+    if (this.#closed)
+      throw new errors.Usage("the client is closed");
+    const rq = request({ ...this.#options, method, path, headers, agent });
     rq.on("error", () => {}); // told to whoever waits for the reply, or for more of it
     const hangUp = () => rq.destroy(new Error("cancelled"));
     try {
@@ -379,12 +384,14 @@ const SPECIAL = {
 
   async "copy-in"(link, { local, remote, parents, ...members }, signal) {
     const [path] = pathOf(`${BOX}/files/archive`, members);
+    const tar = await import("./tar.js");
     await tar.mustExist(local);
     const query = { path: remote, parents, as: tar.isContents(local) ? "contents" : "copy" };
     return link.json("PUT", path + queryOf(query), tar.pack(local), signal);
   },
 
   async "copy-out"(link, { local, remote, parents, ...members }, signal) {
+    const tar = await import("./tar.js");
     const [path] = pathOf(`${BOX}/files/archive`, members);
     const { reply, hangUp } = await link.open("GET", path + queryOf({ path: remote, checked: true }), undefined, signal);
     return interruptible(signal, hangUp, tar.unpack(reply, remote, local, Boolean(parents)));
