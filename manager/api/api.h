@@ -76,8 +76,7 @@ extern const struct http_route system_routes[], sandbox_routes[], checkpoint_rou
 	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
-	e2b_network_routes[],
-	e2b_process_routes[],
+	e2b_network_routes[], e2b_snapshot_routes[], e2b_process_routes[],
 	e2b_file_routes[], e2b_watch_routes[], e2b_code_routes[];
 
 /* ---- one sandbox of a request (box.c) ---- */
@@ -140,10 +139,19 @@ json_t *api_create(struct http_request *rq, const json_t *body, const json_t *ow
 		   struct err *e);
 
 /*
- * Forks the sandbox of b, which was found, as body says (schema Fork, and "no-start"):
- * {"checkpoint","forks":[{"id","name"}]}, a new reference, or NULL with e.
+ * A checkpoint of the sandbox of b, which was found, as body says (schema CheckpointCreate): its
+ * answer (CheckpointMade), a new reference, or NULL with e.
  */
-json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body, struct err *e);
+json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e);
+/* Removes one of them; best effort. */
+void api_drop_checkpoint(const struct box *b, const char *checkpoint);
+/*
+ * Forks the sandbox of b, which was found, as body says (schema Fork, and "no-start"), and with
+ * the options own, as of api_create(): {"checkpoint","forks":[{"id","name"}]}, a new reference, or
+ * NULL with e.
+ */
+json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body,
+		 const json_t *own, struct err *e);
 
 /*
  * The reply: first (consumed) as the event "started", then the command's output and verdict

@@ -18,6 +18,11 @@
 #define E2B_FACE LABEL_FACE
 #define E2B_TEMPLATE "e2b.template" /* labels, as that one */
 #define E2B_METADATA "e2b.metadata"
+/* Of a snapshot: a sandbox of the face E2B_SNAPSHOT that was never started, and of which create
+ * makes forks. */
+#define E2B_SNAPSHOT "e2b-snapshot"
+#define E2B_SNAPSHOT_OF "e2b.snapshot.of" /* labels: the id of the sandbox that it is of */
+#define E2B_SNAPSHOT_NAME "e2b.snapshot.name"
 #define E2B_USER "user" /* the user of E2B's images, which other images may lack */
 
 /* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say
@@ -45,9 +50,23 @@ json_t *e2b_network_options(const json_t *body, int enabled, struct err *e);
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
 /* Adds it to a description of the sandbox. */
 void e2b_network_tell(struct box *b, json_t *description);
-/* The record of the request's sandbox and the keeper's answer: both new references. */
+/* "timeout" of a body, in seconds: ERR_INVALID. */
+int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e);
+/* What create answers of a sandbox: a new reference, or NULL with e. */
+json_t *e2b_answer(struct http_request *rq, const char *id, const char *template, struct err *e);
+/* The label of a record, or NULL. */
+const char *e2b_label(const json_t *record, const char *key);
+/*
+ * The sandbox of E2B's that {id} names, its record, and its keeper's answer to a ping; both new
+ * references.  ERR_NOT_FOUND for one that does not run or is of another face.
+ */
 int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
 	     struct err *e);
+/* Whether the "templateID" of a create is a snapshot that the caller has (e2b_snapshot.c). */
+int e2b_is_snapshot(struct http_request *rq, struct err *e);
+/* Then: a sandbox of it as request and own say, which are what api_create() takes; its answer. */
+json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const json_t *own,
+			  struct err *e);
 /* The key of that sandbox, a new reference, or NULL with e (e2b_key.c). */
 json_t *e2b_key(struct http_request *rq, const char *id, struct err *e);
 /* Whether "GET /health" asks for a sandbox's envd; then it is answered here. */

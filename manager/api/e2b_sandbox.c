@@ -24,7 +24,7 @@
 
 /* ---- create -------------------------------------------------------------------------- */
 
-static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
+int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e)
 {
 	const json_t *v = json_object_get(body, "timeout");
 
@@ -39,22 +39,24 @@ static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
 	return 0;
 }
 
-/* The answer of create and connect. */
-static int reply_new(struct http_request *rq, int status, const char *id, const char *template,
-		     struct err *e)
+json_t *e2b_answer(struct http_request *rq, const char *id, const char *template, struct err *e)
 {
 	json_t *key = e2b_key(rq, id, e);
 
-	if (!key)
-		return -1;
 	/* some requests carry the one, some the other */
-	return http_reply_json(
-		rq, status,
-		json_pack("{s:s,s:s,s:s,s:s,s:O,s:o,s:n}", "sandboxID", id, "templateID",
-			  template ? template : "base", "clientID", "berth", "envdVersion",
-			  ENVD_VERSION, "envdAccessToken", key, "trafficAccessToken", key,
-			  "domain"),
-		e);
+	return key ? json_pack("{s:s,s:s,s:s,s:s,s:O,s:o,s:n}", "sandboxID", id, "templateID",
+			       template ? template : "base", "clientID", "berth", "envdVersion",
+			       ENVD_VERSION, "envdAccessToken", key, "trafficAccessToken", key,
+			       "domain") :
+		     NULL;
+}
+
+static int reply_new(struct http_request *rq, int status, const char *id, const char *template,
+		     struct err *e)
+{
+	json_t *answer = e2b_answer(rq, id, template, e);
+
+	return answer ? http_reply_json(rq, status, answer, e) : -1;
 }
 
 /* For getInfo(): what was asked of its network.  Without it the sandbox is as good. */
@@ -81,12 +83,15 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 	json_int_t timeout;
 
 	api_config(api_of(rq), &c);
-	if (read_timeout(http_json(rq), &timeout, e) == 0)
+	if (e2b_timeout(http_json(rq), &timeout, e) == 0)
 		network = e2b_network_options(http_json(rq), c.network_enabled, e);
 	request = network ? e2b_create_request(http_json(rq), timeout, e) : NULL;
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;
-	made = key ? api_create(rq, request, network, e) : NULL;
+	made = !key ? NULL :
+	       json_object_get(request, "image") && e2b_is_snapshot(rq, e) ?
+		      e2b_from_snapshot(rq, request, network, e) :
+		      api_create(rq, request, network, e);
 	if (!made)
 		return -1;
 	note(rq, json_string_value(json_object_get(made, "id")));
@@ -96,14 +101,14 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-static const char *label_of(const json_t *record, const char *key)
+const char *e2b_label(const json_t *record, const char *key)
 {
 	return json_string_value(json_object_get(json_object_get(record, "labels"), key));
 }
 
 static int is_e2b(const json_t *record)
 {
-	const char *face = label_of(record, E2B_FACE);
+	const char *face = e2b_label(record, E2B_FACE);
 
 	return face && !strcmp(face, "e2b");
 }
@@ -121,7 +126,7 @@ static json_t *when(int64_t wall_ms)
 
 static json_t *metadata_of(const json_t *record)
 {
-	const char *text = label_of(record, E2B_METADATA);
+	const char *text = e2b_label(record, E2B_METADATA);
 	struct err ignored;
 	json_t *j = text ? json_parse(text, strlen(text), 8192, E2B_METADATA, &ignored) : NULL;
 
@@ -137,7 +142,7 @@ static int is_paused(const json_t *live)
 
 static json_t *describe(const json_t *record, const json_t *live)
 {
-	const char *template = label_of(record, E2B_TEMPLATE);
+	const char *template = e2b_label(record, E2B_TEMPLATE);
 	json_int_t ends = json_integer_value(json_object_get(record, "expires_ms"));
 	json_int_t memory = json_integer_value(json_object_get(live, "memory_limit_bytes"));
 	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
@@ -322,7 +327,7 @@ static int post_timeout(struct http_request *rq, struct err *e)
 	autojson json_t *record = NULL, *live = NULL;
 	json_int_t timeout;
 	struct box b = { .sock = -1, .lock_fd = -1 };
-	int r = read_timeout(http_json(rq), &timeout, e);
+	int r = e2b_timeout(http_json(rq), &timeout, e);
 
 	if (r < 0)
 		return -1;
@@ -367,7 +372,7 @@ static int resume(struct http_request *rq, int status, struct err *e)
 	autojson json_t *record = NULL, *live = NULL;
 	json_int_t timeout, ends;
 	struct box b = { .sock = -1, .lock_fd = -1 };
-	int r = read_timeout(http_json(rq), &timeout, e);
+	int r = e2b_timeout(http_json(rq), &timeout, e);
 
 	if (r < 0 || check_memory(rq, e) < 0)
 		return -1;
@@ -378,7 +383,7 @@ static int resume(struct http_request *rq, int status, struct err *e)
 	if (r == 0 && (!ends || ends < (json_int_t)clock_wall_ms() + timeout * 1000))
 		r = set_ttl(&b, timeout ? timeout : 1, e);
 	box_close(&b);
-	return r < 0 ? -1 : reply_new(rq, status, b.id, label_of(record, E2B_TEMPLATE), e);
+	return r < 0 ? -1 : reply_new(rq, status, b.id, e2b_label(record, E2B_TEMPLATE), e);
 }
 
 static int post_connect(struct http_request *rq, struct err *e)

@@ -63,21 +63,36 @@ static json_t *ask_keeper(struct box *b, const json_t *body, struct err *e)
 		request_set_name(ask, name);
 	if (keep)
 		request_set_keep(ask, (uint64_t)json_integer_value(keep));
-	b->sock = keeper_connect(&b->registry, b->id, e);
+	if (b->sock < 0)
+		b->sock = keeper_connect(&b->registry, b->id, e);
 	answer = b->sock < 0 ? NULL : box_call(b, ask, NULL, 0, NULL, e);
 	if (answer)
 		json_object_set_new(answer, "id", json_string(b->id));
 	return answer;
 }
 
-static json_t *of_stopped(struct box *b, struct err *e)
+static json_t *of_stopped(struct box *b, const json_t *body, struct err *e)
 {
 	const char *const words[] = { "berth", "checkpoint", "--json", NULL };
 	const char *const members[] = { "name", "keep", NULL };
 
 	return box_lock(b, e) < 0 ?
 		       NULL :
-		       run_program(b->rq, words, http_json(b->rq), members, b->id, NULL, e);
+		       run_program(b->rq, words, body, members, b->id, NULL, e);
+}
+
+json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e)
+{
+	return b->kept ? of_stopped(b, body, e) : ask_keeper(b, body, e);
+}
+
+void api_drop_checkpoint(const struct box *b, const char *checkpoint)
+{
+	const char *const argv[] = { "berth", "checkpoint", "rm", "--json",
+				     "--",    b->id,	    checkpoint, NULL };
+	struct err ignored;
+
+	spawn_berth(b->rq, argv, 1, -1, NULL, &ignored);
 }
 
 static int post_checkpoint(struct http_request *rq, struct err *e)
@@ -86,7 +101,7 @@ static int post_checkpoint(struct http_request *rq, struct err *e)
 	struct box b;
 
 	if (box_find(&b, rq, e) == 0)
-		made = b.kept ? of_stopped(&b, e) : ask_keeper(&b, http_json(rq), e);
+		made = api_checkpoint(&b, http_json(rq), e);
 	box_close(&b);
 	return made ? http_reply_json(rq, 0, made, e) : -1;
 }
@@ -146,13 +161,15 @@ static int check_options(const struct http_request *rq, const json_t *options, s
 	return 0;
 }
 
-json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body, struct err *e)
+json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body,
+		 const json_t *own, struct err *e)
 {
 	static const char *const words[] = { "berth", "fork", "--json", NULL };
 	static const char *const members[] = { "count", "name", "no-start", NULL };
 	const char *name = json_string_value(json_object_get(body, "name"));
 	const char *checkpoint = json_string_value(json_object_get(body, "checkpoint"));
 	char from[sizeof(b->id) + 80];
+	autojson json_t *all = NULL;
 	json_t *made, *forks;
 
 	if (check_options(rq, json_object_get(body, "options"), e) < 0)
@@ -163,7 +180,16 @@ json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *bod
 		err_set(e, ERR_NOT_FOUND, "no checkpoint has a name that long");
 		return NULL;
 	}
-	made = run_program(rq, words, body, members, from, NULL, e);
+	all = json_copy((json_t *)(size_t)body);
+	if (json_object_size(own)) {
+		json_t *options = json_copy(json_object_get(body, "options"));
+
+		if (!options)
+			options = json_object();
+		json_object_update(options, (json_t *)(size_t)own);
+		json_object_set_new(all, "options", options);
+	}
+	made = run_program(rq, words, all, members, from, NULL, e);
 	if (!made) {
 		if (name)
 			box_name_taken(rq, name, e);
@@ -186,7 +212,7 @@ static int post_fork(struct http_request *rq, struct err *e)
 	struct box b;
 
 	if (box_find(&b, rq, e) == 0)
-		made = api_fork(rq, &b, http_json(rq), e);
+		made = api_fork(rq, &b, http_json(rq), NULL, e);
 	box_close(&b);
 	return made ? http_reply_json(rq, 0, made, e) : -1;
 }

@@ -2,6 +2,7 @@
 """E2B's API in berthd, on the wire: envelopes of the Connect protocol, errors, limits, tenants.  Its SDKs: tests/real."""
 import base64
 import json
+import os
 import random
 import shutil
 import struct
@@ -247,3 +248,49 @@ def test_a_timeout_ends_a_sandbox():
         c.create(timeout=1)
         b.wait_for(lambda: c.ask("GET", "/v2/sandboxes").json == [], 30, "the end of its time")
         b.wait_for(lambda: json.loads(b.berth("ps", "-a", "--json", ok=True).out) == [], 30, "its removal")
+
+
+def e2b_ids(client, query=""):
+    return sorted(x["snapshotID"] for x in client.ask("GET", "/snapshots" + query).json)
+
+
+@b.deadline(90)
+def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
+    with Daemon("[tenant]\nsandboxes = 4\n", tcp=True) as d:
+        alice, bob = Client(d), Client(d, OTHER)
+        e = alice.create(metadata={"a": "1"})
+        if not os.path.isfile(os.path.join(b.root(), "state", "sandboxes", e.id, "writable.img")):
+            raise b.skip("the state directory has project quotas")
+        e.run("echo 1 > /root/n")
+        r = alice.ask("POST", f"/sandboxes/{e.id}/snapshots", {"name": "state"})
+        assert r.status == 201 and r.json == {"snapshotID": "state:default", "names": ["state:default"]}, r
+        # nothing of it is left on the first, and it is no sandbox, and no prune's
+        assert d.good("GET", f"/v1/sandboxes/{e.id}/checkpoints")["checkpoints"] == []
+        assert [s["sandboxID"] for s in alice.ask("GET", "/v2/sandboxes").json] == [e.id]
+        b.berth("prune", "--force", ok=True)
+        box = next(x for x in json.loads(b.berth("ps", "-a", "--json", ok=True).out) if x["id"] != e.id)
+        assert (box["status"], box["labels"]["berth.face"]) == ("created", "e2b-snapshot") and not box["expires_ms"], box
+        assert e2b_ids(alice) == e2b_ids(alice, f"?sandboxID={e.id}") == e2b_ids(alice, "?name=state") == ["state:default"]
+        assert e2b_ids(alice, "?sandboxID=x") == e2b_ids(bob) == []
+        assert alice.ask("GET", f"/sandboxes/{box['id']}").status == 404
+        # three of four are used: one fork of two is made
+        one = alice.create(templateID="state:default")
+        assert one.run("cat /root/n")[0] == b"1\n"
+        r = alice.ask("POST", f"/sandboxes/{one.id}/fork", {"count": 2, "timeout": 60})
+        assert r.status == 201 and len(r.json) == 2 and r.json[1]["error"]["code"] == 429 and "may have 4" in r.json[1]["error"]["message"], r
+        assert r.json[0]["sandbox"]["templateID"] == "state:default" and r.json[0]["sandbox"]["envdAccessToken"], r
+        assert d.good("GET", f"/v1/sandboxes/{one.id}/checkpoints")["checkpoints"] == []
+        assert alice.ask("POST", f"/sandboxes/{e.id}/snapshots", {}).status == 429
+        # nothing of a snapshot that is not made is left
+        assert len(json.loads(b.berth("ps", "-a", "--json", ok=True).out)) == 4
+        for body in ({"count": 0}, {"count": 101}, {"count": "2"}, {"timeout": -1}):
+            assert alice.ask("POST", f"/sandboxes/{one.id}/fork", body).status == 400, body
+        for name in ("A", "a.b", "", "a/b", "x" * 80, "a:default"):
+            r = alice.ask("POST", f"/sandboxes/{e.id}/snapshots", {"name": name})
+            assert r.status == 400 and "not a name" in r.json["message"], (name, r)
+        for who, path in ((bob, f"/sandboxes/{e.id}/snapshots"), (bob, f"/sandboxes/{e.id}/fork"), (alice, f"/sandboxes/{box['id']}/fork")):
+            assert who.ask("POST", path, {}).status == 404
+        for who, text in ((bob, "state:default"), (bob, box["id"]), (alice, "none"), (alice, e.id)):
+            assert who.ask("DELETE", "/templates/" + text).status == 404, text
+        assert alice.ask("DELETE", "/templates/" + box["id"] + ":default").status == 204
+        assert e2b_ids(alice) == [] and one.run("cat /root/n")[0] == b"1\n"

@@ -127,18 +127,90 @@ process.exit(0)     // older ones keep connections open
 """
 
 
-def run(package, text, token=TENANT, **more):
+def run(package, text, *args, token=TENANT, config="", **more):
     place = npmkit.packages(package)
-    with Daemon(tcp=True) as d:
+    with Daemon(config, tcp=True) as d:
         url = f"http://127.0.0.1:{d.port}"
-        said = npmkit.script(place, text, env={"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": "e2b_" + token}, **more)
+        said = npmkit.script(place, text, *args, env={"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": "e2b_" + token}, **more)
         assert said.endswith("done\n"), said
         left = json.loads(b.berth("ps", "-a", "--json", ok=True).out)
         assert left == [], left
 
 
+SNAPSHOTS = """
+import {Sandbox, NotFoundError} from 'e2b'
+import assert from 'node:assert/strict'
+const [alice, bob] = process.argv.slice(2).map(k => ({apiKey: 'e2b_' + k}))
+const read = async s => (await s.commands.run('cat /root/n')).stdout.trim()
+const sbx = await Sandbox.create({metadata: {a: '1'}, envs: {FOO: 'bar'}, timeoutMs: 60000, ...alice})
+await sbx.commands.run('echo 1 > /root/n')
+const one = await sbx.createSnapshot()
+await sbx.commands.run('echo 2 > /root/n')
+const two = await Sandbox.createSnapshot(sbx.sandboxId, {name: 'my-state', ...alice})
+assert.deepEqual([one.names, two.names], [[], [two.snapshotId]])
+await sbx.commands.run('echo 3 > /root/n')
+const ids = async (q = {}) => (await Sandbox.listSnapshots({...alice, ...q}).nextItems()).map(s => s.snapshotId).sort()
+assert.deepEqual(await ids(), [one.snapshotId, two.snapshotId].sort())
+assert.deepEqual(await ids({sandboxId: sbx.sandboxId}), [one.snapshotId, two.snapshotId].sort())
+assert.deepEqual(await ids({sandboxId: 'none'}), [])
+if (Sandbox.fork) assert.deepEqual(await ids({name: 'my-state'}), [two.snapshotId])     // 2.27 has no such filter
+const pages = sbx.listSnapshots({limit: 1}); await pages.nextItems(); assert.ok(pages.hasNext); await pages.nextItems(); assert.ok(!pages.hasNext)
+assert.equal((await Sandbox.list(alice).nextItems()).length, 1)     // a snapshot is no sandbox
+// they outlive it
+await sbx.kill()
+const [a, b] = await Promise.all([one, two].map(s => Sandbox.create(s.snapshotId, {timeoutMs: 60000, metadata: {of: s.snapshotId}, envs: {X: 'y'}, ...alice})))
+assert.deepEqual([await read(a), await read(b)], ['1', '2'])
+assert.equal((await a.commands.run('echo $FOO $X')).stdout, 'bar y\\n')
+assert.deepEqual((await Sandbox.getInfo(a.sandboxId, alice)).metadata, {of: one.snapshotId})
+const c = await Sandbox.create('my-state', {timeoutMs: 60000, ...alice})
+assert.deepEqual([await read(c), (await Sandbox.getInfo(c.sandboxId, alice)).metadata], ['2', {}])
+// another's is not there
+assert.deepEqual(await Sandbox.listSnapshots(bob).nextItems(), [])
+assert.equal(await Sandbox.deleteSnapshot(one.snapshotId, bob), false)
+await assert.rejects(Sandbox.create(one.snapshotId, bob))
+await assert.rejects(Sandbox.create('my-state', bob))
+// the newest has the name
+await c.commands.run('echo 4 > /root/n')
+const three = await c.createSnapshot({name: 'my-state'})
+assert.equal(three.snapshotId, two.snapshotId)
+const d = await Sandbox.create('my-state', {timeoutMs: 60000, ...alice})
+assert.equal(await read(d), '4')
+for (const id of [one.snapshotId, 'my-state']) {
+  assert.equal(await Sandbox.deleteSnapshot(id, alice), true)
+  assert.equal(await Sandbox.deleteSnapshot(id, alice), false)
+}
+assert.deepEqual(await ids(), [])
+await assert.rejects(Sandbox.createSnapshot('none', alice), NotFoundError)
+await assert.rejects(d.createSnapshot({name: 'a/b:c'}), /not a name/)
+if (d.fork) {
+  await d.commands.run('echo 5 > /root/n')
+  const forks = await d.fork({count: 2, timeoutMs: 60000})
+  assert.deepEqual(await Promise.all(forks.map(read)), ['5', '5'])
+  await forks[0].commands.run('echo 6 > /root/n')
+  assert.deepEqual([await read(forks[1]), await read(d)], ['5', '5'])
+  assert.ok((await Sandbox.getInfo(forks[0].sandboxId, alice)).endAt - Date.now() < 61000)
+  await assert.rejects(Sandbox.fork('none', alice), NotFoundError)
+  const more = await Sandbox.fork(d.sandboxId, {count: 6, ...alice})
+  const made = more.filter(f => f instanceof Sandbox)
+  assert.ok(made.length && made.length < 6 && more.every(f => f instanceof Sandbox || /may have 8/.test(f.message)), String(more))
+  await Promise.all([...forks, ...made].map(f => f.kill()))
+}
+for (const s of [a, b, c, d]) await s.kill()
+console.log('done')
+process.exit(0)
+"""
+
+
 def test_sdk_2_51():
     run("e2b@2.51.0", SCRIPT)
+
+
+def test_snapshots_and_forks_of_sdk_2_51():
+    run("e2b@2.51.0", SNAPSHOTS, TENANT, OTHER, config="[tenant]\nsandboxes = 8\n")
+
+
+def test_snapshots_of_sdk_2_27():
+    run("e2b@2.27.0", SNAPSHOTS, TENANT, OTHER, config="[tenant]\nsandboxes = 8\n")
 
 
 def test_sdk_2_27():

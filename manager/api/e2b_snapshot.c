@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * E2B's snapshots and forks: files, not memory.
+ *
+ * A snapshot outlives its sandbox, so it is a sandbox of its own: a fork that is never started,
+ * of the face E2B_SNAPSHOT.  It counts among its tenant's sandboxes.  Create makes forks of it.
+ * A snapshot with a name has the sandbox's name "snapshot.[TENANT.]NAME", by which it is found at
+ * once; names of E2B's have no dot, so each tenant has names of its own.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/api/boxlist.h"
+#include "manager/api/e2b.h"
+#include "manager/host/list.h"
+#include "manager/host/record.h"
+#include "manager/host/rename.h"
+
+#define TAG ":default" /* what an id of E2B's ends with */
+#define NAME_MAX_BYTES 64
+#define FORKS_MAX 100
+#define PAGE_MAX 100
+
+/* ---- which snapshot ------------------------------------------------------------------ */
+
+/* E2B's name or id, without the one tag that there is. */
+static void cut_tag(const char *text, char ret[NAME_MAX_BYTES + 1])
+{
+	const size_t n = strlen(text), tag = sizeof(TAG) - 1;
+	const int tagged = n > tag && !strcmp(text + n - tag, TAG);
+
+	snprintf(ret, NAME_MAX_BYTES + 1, "%.*s",
+		 n < 4 * NAME_MAX_BYTES ? (int)(tagged ? n - tag : n) : 0, text);
+}
+
+/* The name of its sandbox: 1, or 0 when name cannot be that of a snapshot. */
+static int sandbox_name(const struct http_request *rq, const char *name, char ret[65])
+{
+	const struct http_who *who = http_who(rq);
+	int n;
+
+	if (!name[0] || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")])
+		return 0;
+	n = who->admin ? snprintf(ret, 65, "snapshot.%s", name) :
+			 snprintf(ret, 65, "snapshot.%s.%s", who->name, name);
+	return n > 0 && n < 65 && path_is_name(ret);
+}
+
+/*
+ * The snapshot that the text names: 1 with b open and the record, a new reference; 0; -1.  At the
+ * cost of two looks, however many sandboxes there are.
+ */
+static int find(struct box *b, struct http_request *rq, const char *text, json_t **ret_record,
+		struct err *e)
+{
+	char word[NAME_MAX_BYTES + 1], name[65] = "";
+	const char *face;
+
+	*ret_record = NULL;
+	cut_tag(text, word);
+	if (box_open(b, rq, e) < 0)
+		return -1;
+	if (!path_is_name(word))
+		return 0;
+	if (!path_has(b->registry.kept_fd, word)) {
+		if (!sandbox_name(rq, word, name) || !path_has(b->registry.names_fd, name))
+			return 0;
+	}
+	box_close(b);
+	if (box_find_ref(b, rq, name[0] ? name : word, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	*ret_record = boxlist_load(b, e);
+	face = e2b_label(*ret_record, E2B_FACE);
+	return face && !strcmp(face, E2B_SNAPSHOT);
+}
+
+/* ---- make one -------------------------------------------------------------------------- */
+
+static json_t *info(const char *id, const char *name)
+{
+	return name && name[0] ? json_pack("{s:o,s:[o]}", "snapshotID", json_sprintf("%s" TAG, name),
+					   "names", json_sprintf("%s" TAG, name)) :
+				 json_pack("{s:o,s:[]}", "snapshotID", json_sprintf("%s" TAG, id),
+					   "names");
+}
+
+static json_t *fork_body(const struct box *b, const char *name)
+{
+	json_t *labels = json_pack("[s,s,o]", LABEL_MANAGED "=e2b", E2B_FACE "=" E2B_SNAPSHOT,
+				   json_sprintf(E2B_SNAPSHOT_OF "=%s", b->id));
+
+	if (name)
+		json_array_append_new(labels, json_sprintf(E2B_SNAPSHOT_NAME "=%s", name));
+	/* what it is of may have little time left */
+	return json_pack("{s:b,s:{s:s,s:o}}", "no-start", 1, "options", "ttl", "0", "label",
+			 labels);
+}
+
+static int forget(struct http_request *rq, const char *id, struct err *e)
+{
+	const char *const argv[] = { "berth", "rm", "--force", "--json", id, NULL };
+
+	return spawn_berth(rq, argv, 1, -1, NULL, e);
+}
+
+/* The newest snapshot with a name has it alone. */
+static int take_name(struct http_request *rq, const char *id, const char *word, struct err *e)
+{
+	autojson json_t *record = NULL;
+	char name[65] = "";
+	struct box b;
+	int r;
+
+	sandbox_name(rq, word, name); /* it was checked */
+	r = find(&b, rq, word, &record, e);
+	if (r > 0)
+		r = forget(rq, b.id, e);
+	if (r == 0 && registry_rename(&b.registry, id, name, e) < 0)
+		r = box_name_taken(rq, name, e);
+	box_close(&b);
+	return r;
+}
+
+static int check_name(struct http_request *rq, const char *name, struct err *e)
+{
+	char ignored[65];
+
+	return !name || sandbox_name(rq, name, ignored) ?
+		       0 :
+		       err_set(e, ERR_INVALID,
+			       "'%.64s' is not a name of a snapshot; hint: a-z 0-9 _ -, and not "
+			       "too long",
+			       name);
+}
+
+static int post_snapshot(struct http_request *rq, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(http_json(rq), "name")), *id, *point;
+	autojson json_t *record = NULL, *live = NULL, *body = NULL, *made = NULL;
+	struct box b = { .sock = -1, .lock_fd = -1 };
+	int r;
+
+	if (check_name(rq, name, e) < 0)
+		return -1;
+	r = e2b_look(&b, rq, &record, &live, e);
+	body = r == 0 ? fork_body(&b, name) : NULL;
+	made = body ? api_fork(rq, &b, body, NULL, e) : NULL;
+	point = json_string_value(json_object_get(made, "checkpoint"));
+	if (point)
+		api_drop_checkpoint(&b, point);
+	box_close(&b);
+	id = json_string_value(
+		json_object_get(json_array_get(json_object_get(made, "forks"), 0), "id"));
+	if (!id)
+		return made ? err_set(e, ERR_INTERNAL, "berth fork gave no id") : -1;
+	if (name && take_name(rq, id, name, e) < 0) {
+		struct err ignored;
+
+		forget(rq, id, &ignored);
+		return -1;
+	}
+	return http_reply_json(rq, 0, info(id, name), e);
+}
+
+/* ---- use one ----------------------------------------------------------------------------- */
+
+int e2b_is_snapshot(struct http_request *rq, struct err *e)
+{
+	const char *template = json_string_value(json_object_get(http_json(rq), "templateID"));
+	autojson json_t *record = NULL;
+	struct box b;
+	int r = find(&b, rq, template ? template : "", &record, e);
+
+	box_close(&b);
+	return r > 0;
+}
+
+json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const json_t *own,
+			  struct err *e)
+{
+	const char *template = json_string_value(json_object_get(http_json(rq), "templateID"));
+	autojson json_t *record = NULL, *body = NULL, *forks = NULL;
+	json_t *options = json_deep_copy(json_object_get(request, "options")), *one = NULL;
+	struct box b;
+	int r = find(&b, rq, template, &record, e);
+
+	/* those of the sandbox that it is of are not those of this one */
+	if (!json_object_size(json_object_get(http_json(rq), "metadata")))
+		json_array_append_new(json_object_get(options, "label"),
+				      json_string(E2B_METADATA "={}"));
+	body = json_pack("{s:o}", "options", options);
+	if (r == 0)
+		err_set(e, ERR_NOT_FOUND, "snapshot %.80s not found", template);
+	forks = r > 0 ? api_fork(rq, &b, body, own, e) : NULL;
+	box_close(&b);
+	if (forks)
+		one = json_array_get(json_object_get(forks, "forks"), 0);
+	return json_incref(one);
+}
+
+/* ---- list and remove ------------------------------------------------------------------------ */
+
+struct listing {
+	struct box *box;
+	json_t *list;
+	const char *of;
+	char name[NAME_MAX_BYTES + 1];
+};
+
+static int add_record(void *ctx, const char *id, int kept, json_t *record)
+{
+	const char *face = e2b_label(record, E2B_FACE), *of = e2b_label(record, E2B_SNAPSHOT_OF);
+	const char *name = e2b_label(record, E2B_SNAPSHOT_NAME);
+	struct listing *l = ctx;
+
+	(void)kept;
+	if (!face || strcmp(face, E2B_SNAPSHOT) || !box_allowed(l->box, id) ||
+	    (l->of && (!of || strcmp(of, l->of))) ||
+	    (l->name[0] && strcmp(id, l->name) && (!name || strcmp(name, l->name))))
+		return 0;
+	return json_array_append_new(l->list, info(id, name));
+}
+
+static int get_snapshots(struct http_request *rq, struct err *e)
+{
+	const uint64_t after = http_query_u64(rq, "nextToken", 0);
+	const uint64_t limit = http_query_u64(rq, "limit", PAGE_MAX);
+	const char *named = http_query(rq, "name");
+	struct listing l = { .list = json_array(), .of = http_query(rq, "sandboxID") };
+	json_t *page = json_array(), *one;
+	char next[24] = "";
+	struct box b;
+	size_t i;
+	int r = box_open(&b, rq, e);
+
+	l.box = &b;
+	cut_tag(named ? named : "", l.name);
+	if (r == 0)
+		r = registry_list(&b.registry, 1, add_record, &l, e);
+	box_close(&b);
+	json_array_foreach (l.list, i, one)
+		if (i >= after && json_array_size(page) < limit)
+			json_array_append(page, one);
+	if (after + json_array_size(page) < json_array_size(l.list))
+		snprintf(next, sizeof(next), "%zu", (size_t)after + json_array_size(page));
+	json_decref(l.list);
+	if (r < 0) {
+		json_decref(page);
+		return -1;
+	}
+	r = http_reply_json(rq, 0, page, e);
+	return r == 0 && next[0] ? http_reply_header(rq, "X-Next-Token", next, e) : r;
+}
+
+static int delete_template(struct http_request *rq, struct err *e)
+{
+	const char *text = http_param(rq, "template");
+	autojson json_t *record = NULL;
+	struct box b;
+	int r = find(&b, rq, text, &record, e);
+
+	if (r > 0)
+		r = forget(rq, b.id, e);
+	else if (r == 0)
+		r = err_set(e, ERR_NOT_FOUND, "snapshot %.80s not found", text);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+/* ---- forks ---------------------------------------------------------------------------------- */
+
+/* Each succeeds or fails by itself: {"sandbox"} or {"error"}. */
+static json_t *make_fork(struct http_request *rq, const struct box *b, const json_t *record,
+			 const char *point, json_int_t timeout)
+{
+	autojson json_t *body = json_pack("{s:s,s:{s:o}}", "checkpoint", point, "options", "ttl",
+					  json_sprintf("%llds", (long long)(timeout ? timeout : 1)));
+	autojson json_t *made = NULL;
+	struct err e = { 0 };
+	const char *id;
+	json_t *answer;
+
+	made = body ? api_fork(rq, b, body, NULL, &e) : NULL;
+	id = json_string_value(
+		json_object_get(json_array_get(json_object_get(made, "forks"), 0), "id"));
+	answer = id ? e2b_answer(rq, id, e2b_label(record, E2B_TEMPLATE), &e) : NULL;
+	return answer ? json_pack("{s:o}", "sandbox", answer) :
+			json_pack("{s:o}", "error", e2b_error(&e));
+}
+
+static int post_fork(struct http_request *rq, struct err *e)
+{
+	autojson json_t *record = NULL, *live = NULL, *point = NULL;
+	const json_t *number = json_object_get(http_json(rq), "count");
+	json_int_t count = json_is_integer(number) ? json_integer_value(number) : 1, timeout, i;
+	struct box b = { .sock = -1, .lock_fd = -1 };
+	json_t *all = NULL;
+	const char *id = NULL;
+
+	if ((number && !json_is_integer(number)) || count < 1 || count > FORKS_MAX)
+		return err_set(e, ERR_INVALID, "count is not a number from 1 to %d", FORKS_MAX);
+	if (e2b_timeout(http_json(rq), &timeout, e) < 0)
+		return -1;
+	if (e2b_look(&b, rq, &record, &live, e) == 0)
+		point = api_checkpoint(&b, NULL, e);
+	id = json_string_value(json_object_get(point, "checkpoint"));
+	if (id)
+		all = json_array();
+	for (i = 0; all && i < count && http_wait(rq, -1, 0, 0, e) >= 0; i++)
+		json_array_append_new(all, make_fork(rq, &b, record, id, timeout));
+	if (id)
+		api_drop_checkpoint(&b, id);
+	box_close(&b);
+	return all ? http_reply_json(rq, 0, all, e) : -1;
+}
+
+#define ERRORS .shape_error = e2b_error, .error_schema = "Document"
+
+const struct http_route e2b_snapshot_routes[] = {
+	{ "POST", "/sandboxes/{id}/snapshots", post_snapshot,
+	  "E2B: keep its files as they are, beyond its end", HTTP_JSON, HTTP_OPTIONAL,
+	  .response = "Document", .status = 201, ERRORS },
+	{ "GET", "/snapshots", get_snapshots, "E2B: list snapshots",
+	  .query = "sandboxID:string name:string limit:integer nextToken:integer",
+	  .response = "Documents", ERRORS },
+	{ "DELETE", "/templates/{template}", delete_template, "E2B: remove a snapshot",
+	  .status = 204, ERRORS },
+	{ "POST", "/sandboxes/{id}/fork", post_fork,
+	  "E2B: sandboxes that begin with its files, each with its own result", HTTP_JSON,
+	  HTTP_OPTIONAL, .response = "Documents", .status = 201, ERRORS },
+	{ NULL },
+};
