@@ -410,4 +410,5 @@ clean:
 
 .PHONY: all help demo clients install install-docker uninstall dist deb clean FORCE
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)
+# not those of packages that tests install
+-include $(shell find $(BUILD) -path $(BUILD)/npm -prune -o -name '*.d' -type f -print 2>/dev/null)

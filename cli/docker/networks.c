@@ -205,7 +205,7 @@ static int move(const struct door_args *a, const char *verb, struct err *e)
 	const char *argv[DOOR_WORDS_MAX] = { "berth", "network", verb, "--json" };
 	autojson json_t *said = NULL;
 	struct sandbox_ref s;
-	char name[65], small[16][ENGINE_NAME];
+	char name[65], small[15][ENGINE_NAME], its[ENGINE_NAME];
 	const json_t *one;
 	size_t n = 4, i;
 	int r;
@@ -222,6 +222,11 @@ static int move(const struct door_args *a, const char *verb, struct err *e)
 			    name);
 	if (r == 0)
 		r = door_find(&s, a->words[1], e);
+	if (r == 0 && !strcmp(verb, "connect") &&
+	    engine_load_alias(&s.registry, s.id, s.kept, its)) {
+		argv[n++] = "--alias";
+		argv[n++] = its;
+	}
 	argv[n++] = "--";
 	argv[n++] = name;
 	argv[n++] = s.id;

@@ -169,6 +169,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0)
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
+	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
 	if ((!x->for_files && runopts_devices(&x->opts, e) < 0) ||
 	    (!x->no_start && !x->for_files &&
 	     resident_network_open(r, &x->opts, x->claim.promise->tenant, &x->guest, e) < 0) ||
@@ -181,7 +182,6 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	s->passing = x->life.auto_remove;
 	s->tty = 0;
 	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
-	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
 	s->id_base = x->claim.id_base;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The effective options of a lasting sandbox, for commands that show or change them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -21,6 +22,7 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 	if (dir < 0)
 		return NULL;
 	runopts_init(&o, r->config);
+	snprintf(o.spec.id, sizeof(o.spec.id), "%s", id);
 	/* none: "host", or a directory, which say nothing themselves */
 	if (image_load_pin(dir, &image, &why) < 0 && why.code != ERR_NOT_FOUND)
 		*e = why;

@@ -458,6 +458,9 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 		s->disk_inodes = s->disk_bytes / DISK_BYTES_AN_INODE;
 	if (o->config->network_enabled && !o->network_set)
 		s->network = NETWORK_BRIDGE;
+	/* without an id, as in berth run, spec_check() refuses it */
+	if (!strcmp(s->hostname, HOSTNAME_ID) && s->id[0])
+		s->hostname = s->id;
 	if (netopts_finish(&o->net, o->config, s, e) < 0)
 		return -1;
 	/* capabilities the kernel does not know cannot be held or dropped */

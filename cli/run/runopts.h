@@ -115,6 +115,8 @@ struct runopts_strings {
 	size_t count;
 };
 
+#define HOSTNAME_ID "@id" /* of --hostname: the id of a sandbox that stays */
+
 struct runopts {
 	const struct config *config;
 	struct spec spec;

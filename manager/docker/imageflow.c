@@ -18,6 +18,7 @@
 #define OUTPUT_MAX (16u << 20)
 #define LINE_MAX_BYTES 65536
 #define BEAT_MS 5000 /* a client that hears nothing thinks the engine is dead */
+#define FIRST_MS 2000 /* for a registry to refuse, which is then the status of the reply */
 #define REF_MAX 400
 
 /* ---- a body ------------------------------------------------------------------------------- */
@@ -92,6 +93,7 @@ struct pull {
 	size_t sent;
 	int pushes;
 	int said; /* 0: nothing; 1: that it begins; 2: how it ended */
+	json_t *got; /* the program's answer, once it has ended */
 };
 
 static void pull_free(void *ctx)
@@ -100,6 +102,7 @@ static void pull_free(void *ctx)
 
 	spawn_abort(&p->program);
 	buf_release(&p->out);
+	json_decref(p->got);
 	free(p);
 }
 
@@ -135,27 +138,46 @@ static int say_done(struct pull *p, const json_t *said, struct err *e)
 	return say(p, text, e);
 }
 
-static int say_end(struct pull *p, struct http_request *rq, struct err *e)
+static int finish(struct pull *p, struct http_request *rq, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
-	autojson json_t *said = NULL, *error = NULL;
 
-	if (spawn_finish(rq, &p->program, 0, &out, e) < 0) {
-		error = docker_error_json(e);
-		return imageflow_line(&p->out,
-				      json_pack("{s:O,s:O}", "errorDetail", error, "error",
-						json_object_get(error, "message")),
-				      e);
-	}
-	said = json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
-	return said ? say_done(p, said, e) : -1;
+	if (spawn_finish(rq, &p->program, 0, &out, e) < 0)
+		return -1;
+	p->got = json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
+	return p->got ? 0 : -1;
+}
+
+static int say_end(struct pull *p, struct http_request *rq, struct err *e)
+{
+	autojson json_t *error = NULL;
+
+	if (p->got || finish(p, rq, e) == 0)
+		return say_done(p, p->got, e);
+	error = docker_error_json(e);
+	return imageflow_line(&p->out,
+			      json_pack("{s:O,s:O}", "errorDetail", error, "error",
+					json_object_get(error, "message")),
+			      e);
+}
+
+/*
+ * A pull that fails at once is an error of the request, as Docker has it: clients look at the
+ * status, and not all of them at the lines.
+ */
+static int look_first(struct pull *p, struct http_request *rq, struct err *e)
+{
+	struct pollfd wait = { .fd = p->program.out, .events = POLLIN };
+	int r = http_poll(rq, &wait, 1, FIRST_MS, e);
+
+	return r > 0 ? finish(p, rq, e) : r;
 }
 
 /* Sends a line from time to time until the program writes, which it does at its end. */
 static int go_on(struct pull *p, struct http_request *rq, struct err *e)
 {
 	struct pollfd wait = { .fd = p->program.out, .events = POLLIN };
-	int r = http_poll(rq, &wait, 1, BEAT_MS, e);
+	int r = p->got ? 1 : http_poll(rq, &wait, 1, BEAT_MS, e);
 
 	if (r < 0)
 		return -1;
@@ -236,6 +258,8 @@ static int stream(struct http_request *rq, const char *image, int pushes, struct
 		snprintf(p->name, sizeof(p->name), "%s",
 			 engine_image_tagged(name, room, sizeof(room)));
 		r = start(rq, p, pushes ? NULL : http_query(rq, "platform"), e);
+		if (r == 0 && !pushes)
+			r = look_first(p, rq, e);
 	}
 	if (r < 0) {
 		pull_free(p);

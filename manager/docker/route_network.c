@@ -210,7 +210,7 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	const char *box = "";
-	char name[65], small[16][ENGINE_NAME];
+	char name[65], small[15][ENGINE_NAME], its[ENGINE_NAME];
 	json_t *end, *aliases;
 	struct words w;
 	struct box b;
@@ -237,9 +237,14 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 			w.v[w.n++] = small[i];
 		}
 	}
+	r = docker_find_named(&b, rq, box, e);
+	if (r == 0 && !strcmp(verb, "connect") &&
+	    engine_load_alias(&b.registry, b.id, b.kept, its)) {
+		w.v[w.n++] = "--alias";
+		w.v[w.n++] = its;
+	}
 	w.v[w.n++] = "--";
 	w.v[w.n++] = name;
-	r = docker_find_named(&b, rq, box, e);
 	w.v[w.n++] = b.id;
 	if (r == 0)
 		r = spawn_berth(rq, w.v, 1, -1, NULL, e);

@@ -228,6 +228,20 @@ static int add_flag(struct engine_create *c, const json_t *config, const char *k
 	return on ? engine_word(c, e, "--%s", option) : 0;
 }
 
+/* The short id, unless the client names one or the name is that of another container. */
+static int add_hostname(struct engine_create *c, const json_t *body, const json_t *host,
+			struct err *e)
+{
+	const char *name = "", *mode = "";
+
+	if (engine_str(body, "Hostname", &name, e) < 0 ||
+	    engine_str(host, "NetworkMode", &mode, e) < 0)
+		return -1;
+	if (name[0])
+		return engine_word(c, e, "--hostname=%s", name);
+	return strncmp(mode, "container:", 10) ? engine_word(c, e, "--hostname=@id") : 0;
+}
+
 static int add_stop_timeout(struct engine_create *c, const json_t *config, struct err *e)
 {
 	json_int_t s = -1;
@@ -271,7 +285,7 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	if (!image[0])
 		return err_set(e, ERR_INVALID, "no image specified");
 	if (engine_note_unknown(c, body, known, "", e) < 0 || add_env(c, body, e) < 0 ||
-	    add_labels(c, body, e) < 0 || add_text(c, body, "Hostname", "hostname", e) < 0 ||
+	    add_labels(c, body, e) < 0 || add_hostname(c, body, host, e) < 0 ||
 	    add_text(c, body, "User", "user", e) < 0 ||
 	    add_text(c, body, "WorkingDir", "workdir", e) < 0 ||
 	    add_text(c, body, "StopSignal", "stop-signal", e) < 0 ||

@@ -115,13 +115,26 @@ static json_t *flag_of(const struct engine_view *v, const char *key)
 	return json_boolean(json_is_true(engine_asked(v, key)));
 }
 
+/* As engine_create_read() had it: the id, unless it is that of another container. */
+static json_t *hostname_of(const struct engine_view *v)
+{
+	const json_t *asked = engine_asked(v, "Hostname");
+
+	if (json_string_length(asked))
+		return json_deep_copy(asked);
+	return json_string(
+		v->asked && !json_object_get(json_object_get(v->record, "network"), "container") ?
+			v->id :
+			"");
+}
+
 json_t *engine_config(const struct engine_view *v)
 {
 	const json_t *entry = engine_asked(v, "Entrypoint"), *cmd = engine_asked(v, "Cmd"),
 		     *own = v->asked ? NULL : json_object_get(v->record, "command");
 	json_t *c = json_pack(
 		"{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "Hostname",
-		text_or(engine_asked(v, "Hostname"), NULL), "Domainname", "", "User",
+		hostname_of(v), "Domainname", "", "User",
 		text_or(engine_asked(v, "User"), json_object_get(v->image, "user")), "AttachStdin",
 		flag_of(v, "AttachStdin"), "AttachStdout", flag_of(v, "AttachStdout"),
 		"AttachStderr", flag_of(v, "AttachStderr"), "Tty", json_boolean(engine_is_tty(v)),

@@ -96,6 +96,22 @@ void engine_loaded_release(struct engine_loaded *l)
 	memset(l, 0, sizeof(*l));
 }
 
+int engine_load_alias(struct registry *r, const char *id, int kept, char ret[ENGINE_NAME])
+{
+	struct engine_loaded l;
+	struct err ignored;
+	const char *called;
+	int differs;
+
+	if (engine_load(&l, r, id, kept, NULL, &ignored) < 0)
+		return 0;
+	called = engine_name(&l.v);
+	differs = strcmp(called, id) && strcmp(called, record_name(l.record)) &&
+		  engine_name_alias(called, ret);
+	engine_loaded_release(&l);
+	return differs;
+}
+
 /* ---- the list ------------------------------------------------------------------------------ */
 
 static int add_record(void *ctx, const char *id, int kept, json_t *record)

@@ -5,6 +5,7 @@
 #ifndef BERTH_MANAGER_ENGINE_LOAD_H
 #define BERTH_MANAGER_ENGINE_LOAD_H
 
+#include "manager/engine/name.h"
 #include "manager/engine/view.h"
 #include "manager/host/registry.h"
 
@@ -26,6 +27,11 @@ struct engine_asker {
  */
 int engine_load(struct engine_loaded *ret, struct registry *r, const char *id, int kept,
 		const struct engine_asker *asker, struct err *e);
+/*
+ * 1 when clients call the container by another name than berth does, and a host can have it: the
+ * name that its networks must learn, too.
+ */
+int engine_load_alias(struct registry *r, const char *id, int kept, char ret[ENGINE_NAME]);
 void engine_loaded_release(struct engine_loaded *l);
 
 /*

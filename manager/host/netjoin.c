@@ -8,6 +8,8 @@
 #include "manager/host/nets.h"
 #include "manager/host/record.h"
 
+#define SPEC_FILE "spec.json"
+
 #define ALIASES_MAX 16
 #define ALIAS_MAX 63
 
@@ -71,8 +73,9 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 
 	if (!first)
 		return err_set(e, ERR_INVALID, "the sandbox was made without a network that has a "
-					       "name, and cannot join one; hint: berth create "
-					       "--network NAME");
+					       "name, and cannot join one while it runs; hint: "
+					       "berth create --network NAME, or berth stop first "
+					       "where it has --network bridge");
 	if (record_budget_net_bytes(record))
 		return err_set(e, ERR_INVALID, "a budget of net counts the first network alone, so "
 			       "the sandbox joins no other; hint: berth create without net in --budget");
@@ -107,17 +110,75 @@ int netjoin_edit(json_t *record, const char *network, const json_t *aliases, str
 						     aliases)) < 0 ? err_nomem(e) : 0;
 }
 
+/* The pair of an option that it was made with; NULL without it. */
+static json_t *option_of(const json_t *options, const char *name)
+{
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)options, i, pair) {
+		const char *its = json_string_value(json_array_get(pair, 0));
+
+		if (its && !strcmp(its, name))
+			return pair;
+	}
+	return NULL;
+}
+
+/*
+ * A stopped sandbox on the bridge without a name: the network becomes the one that it was made
+ * with.  1, or 0 for any other sandbox.  Its options come first: the next start makes its record
+ * from them.
+ */
+static int become_first(struct registry *r, const char *id, const json_t *known,
+			const json_t *aliases, json_t *record, struct err *e)
+{
+	const char *network = json_string_value(json_object_get(known, "name"));
+	autojson json_t *spec = NULL;
+	json_t *options, *pair, *v;
+	const char *was;
+	size_t i;
+
+	if (json_object_get(record_network(record), "network") ||
+	    record_is_there(r->sandboxes_fd, id))
+		return 0;
+	spec = registry_load(r, id, SPEC_FILE, e);
+	if (!spec)
+		return -1;
+	options = json_object_get(spec, "options");
+	pair = option_of(options, "network");
+	was = json_string_value(json_array_get(pair, 1));
+	if (!was || strcmp(was, "bridge"))
+		return 0;
+	if (json_is_true(json_object_get(known, "internal")) && option_of(options, "publish"))
+		return err_set(e, ERR_INVALID, "the sandbox publishes ports, and network %s is "
+			       "internal; hint: berth network create without --internal", network);
+	if (check_aliases(aliases, e) < 0)
+		return -1;
+	json_array_set_new(pair, 1, json_string(network));
+	json_array_foreach((json_t *)(size_t)aliases, i, v)
+		json_array_append_new(options, json_pack("[s,O]", "alias", v));
+	if (registry_save(r, id, SPEC_FILE, spec, e) < 0)
+		return -1;
+	record_set_network(record, json_pack("{s:s,s:s}", "mode", "bridge", "network", network));
+	return record_save_kept(r, id, record, e) < 0 ? -1 : 1;
+}
+
 int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
 		   struct err *e)
 {
 	autoclose int dir = nets_open(r->config, e), lock = -1;
 	autojson json_t *known = NULL, *record = NULL;
+	int first;
 
 	/* under the lock of networks: the removal of a network counts its members under it */
 	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 ||
 	    (aliases && !(known = nets_load(r->config, network, e))) ||
-	    !(record = record_load_kept(r, id, e)) ||
-	    netjoin_edit(record, network, aliases, e) < 0)
+	    !(record = record_load_kept(r, id, e)))
 		return -1;
-	return record_save_kept(r, id, record, e);
+	first = aliases ? become_first(r, id, known, aliases, record, e) : 0;
+	if (first)
+		return first < 0 ? -1 : 0;
+	return netjoin_edit(record, network, aliases, e) < 0 ? -1 :
+								record_save_kept(r, id, record, e);
 }

@@ -23,8 +23,9 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 /* The record with the network, or without it where aliases is NULL. */
 int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e);
 /*
- * The same for the record that the next start reads. ERR_NOT_FOUND if there is no such network,
- * or the sandbox is not on it.
+ * The same for the record that the next start reads.  A stopped sandbox on the bridge without a
+ * name is then as if it had been made with the network.  ERR_NOT_FOUND if there is no such
+ * network, or the sandbox is not on it.
  */
 int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
 		   struct err *e);

@@ -166,7 +166,8 @@ struct listing {
 
 static int list_one(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
 {
-	static const char *const keys[] = { "name", "digest", "platform", "created", "imported", "size" };
+	static const char *const keys[] = { "name", "digest", "platform", "created", "imported", "size",
+				      "labels" };
 	struct listing *l = ctx;
 	json_t *one, *layers, *layer;
 	size_t i;

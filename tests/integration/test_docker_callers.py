@@ -196,3 +196,22 @@ def test_many_at_once_without_one_failure():
             for i, out in enumerate(pool.map(run, range(50))):
                 assert out == f"{i}\n".encode(), (i, out)
         assert len(d.good("GET", "/containers/json?all=1")) == 1
+
+
+@b.deadline(60)
+def test_what_ryuk_removes_is_all_that_has_the_label():
+    with Engine() as d:
+        b.berth("image", "import", b.busybox_rootfs(), "web:1", ok=True)
+        marks = {"org.testcontainers": "true", "org.testcontainers.session-id": "s1"}
+        for labels, name in ((marks, "Mine"), ({}, "kept")):
+            d.good("POST", "/containers/" + d.create("sleep", "1000", name=name, image="web:1", Labels=labels) + "/start")
+            d.good("POST", "/volumes/create", {"Name": name + "-data", "Labels": labels})
+            d.good("POST", "/networks/create", {"Name": name + "-net", "Labels": labels, "CheckDuplicate": True, "Internal": True})
+        d.good("POST", "/commit?container=Mine&repo=mine&tag=1&changes=LABEL+org.testcontainers.session-id%3Ds1")
+        d.reap("org.testcontainers.session-id=s1")
+        assert [c["Names"] for c in d.good("GET", "/containers/json?all=1")] == [["/kept"]]
+        assert [v["Name"] for v in d.good("GET", "/volumes")["Volumes"]] == ["kept-data"]
+        assert {n["Name"] for n in d.good("GET", "/networks")} == {"bridge", "host", "none", "kept-net"}
+        assert [i["RepoTags"] for i in d.good("GET", "/images/json")] == [["web:1"]]
+        b.berth("network", "rm", "kept-net", ok=True)
+        b.berth("volume", "rm", "kept-data", ok=True)

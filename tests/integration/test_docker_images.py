@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import socket
 import tarfile
 import urllib.parse
 
@@ -112,12 +113,15 @@ def test_images_are_listed_tagged_saved_loaded_and_removed():
 
 
 @b.deadline(120)
-def test_a_pull_that_fails_says_so_in_its_stream():
-    with Engine(config="[registry]\nretries = 0") as d:
+def test_a_pull_that_fails_at_once_is_an_error_and_a_later_one_says_so_in_its_stream():
+    with socket.create_server(("127.0.0.1", 0)) as mute, Engine(config="[registry]\nretries = 0\nstall_timeout = \"4s\"") as d:
         status, said, _ = d.api("POST", "/images/create?fromImage=localhost:1/x&tag=y")
+        assert status >= 400 and "localhost:1" in said["message"], (status, said)
+        name = f"localhost:{mute.getsockname()[1]}/x"
+        status, said, _ = d.api("POST", f"/images/create?fromImage={name}&tag=y")
         assert status == 200, said
         lines = [json.loads(line) for line in said.splitlines()]
-        assert lines[0]["status"] == "Pulling localhost:1/x:y" and "localhost:1" in lines[-1]["error"], lines
+        assert lines[0]["status"] == f"Pulling {name}:y" and name in lines[-1]["error"], lines
         for bad in ("", "?fromSrc=http://x/y", "?fromSrc=-", "?fromImage=" + "x" * 500):
             assert d.api("POST", "/images/create" + bad)[0] == 400, bad
 

@@ -102,3 +102,17 @@ def test_volumes_and_networks_have_such_names_too():
                 door("network", "rm", name)
         assert json.loads(door("volume", "ls", "--format", "json").stdout or "[]") == []
         assert {n["Name"] for n in d.good("GET", "/networks")} == {"bridge", "host", "none"}
+
+
+@b.deadline(60)
+def test_the_hostname_is_the_short_id_unless_the_client_names_one():
+    with Engine() as d:
+        made = d.create("sleep", "1000", name="Box")
+        d.good("POST", "/containers/Box/start")
+        assert d.good("GET", "/containers/Box/json")["Config"]["Hostname"] == made[:12]
+        assert door("exec", "Box", "sh", "-c", "hostname; echo $HOSTNAME", ok=True).stdout.split() == [made[:12]] * 2
+        assert json.loads(b.berth("inspect", made[:12], ok=True).out)["hostname"] == made[:12]
+        joined = door("run", "--rm", "--network", "container:Box", "host", "hostname", ok=True).stdout
+        assert joined == made[:12] + "\n", joined
+        assert door("run", "--rm", "--network", "none", "-h", "named", "host", "hostname", ok=True).stdout == "named\n"
+    b.one_line_error(b.berth("run", "--hostname", "@id", "host", "true"), 2, "may hold only letters")

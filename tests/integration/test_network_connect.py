@@ -110,6 +110,27 @@ def test_a_sandbox_that_is_renamed_is_found_by_its_new_name():
         assert ask(db, ("shop", A))[0][0] == NXDOMAIN and ask(db, ("web", A))[0][0] == OK
 
 
+@b.deadline(120)
+def test_a_stopped_sandbox_on_the_nameless_bridge_changes_to_the_network():
+    need_bridge()
+    with Lab(forwarding=True), networks(["front"], ["--internal", "deep"], ["other"]), \
+            Box("--name", "web", "--network", "bridge", "--publish", "127.0.0.1:18080:8000") as web, \
+            Box("--name", "db", "--network", "front", "--dns", DNS) as db, Box("--name", "none") as none:
+        b.one_line_error(connect("front", "web"), 2, "while it runs", "hint")
+        b.berth("stop", "web", "none", ok=True)
+        b.one_line_error(connect("deep", "web"), 2, "internal", "hint")
+        b.one_line_error(connect("front", "none"), 2, "without a network", "hint")
+        connect("--alias", "www", "front", "web", ok=True)
+        connect("other", "web", ok=True)
+        assert inspect("web")["network"] == "front", inspect("web")
+        b.berth("start", "web", ok=True)
+        serve(web)
+        assert ask(db, ("web", A), ("www", A)) == [(OK, [inspect("web")["address"]])] * 2
+        assert reaches(db, inspect("web")["address"]) and [n["network"] for n in inspect("web")["networks"]] == ["other"]
+        assert b.berth("exec", "db", "true").code == 0 and none.id
+
+
+
 @b.deadline(90)
 def test_only_a_member_of_a_network_joins_another():
     need_bridge()

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import urllib.parse
 
 import berthtest as b
 from daemon import Daemon, UnixConnection
@@ -90,6 +91,18 @@ class Engine(Daemon):
         host = {"NetworkMode": "none", **more.pop("HostConfig", {})}
         body = {"Image": image, "Cmd": list(command), "HostConfig": host, **more}
         return self.good("POST", "/containers/create" + (f"?name={name}" if name else ""), body)["Id"]
+
+    def reap(self, label):
+        """The calls of ryuk: all that has the label is removed, in its order."""
+        where = "filters=" + urllib.parse.quote(json.dumps({"label": {label: True}}))
+        for c in self.good("GET", "/containers/json?all=1&" + where):
+            assert self.api("DELETE", f"/containers/{c['Id']}?force=1&v=1")[0] == 204
+        for n in self.good("GET", "/networks?" + where):
+            assert self.api("DELETE", "/networks/" + n["Id"])[0] == 204
+        for v in self.good("GET", "/volumes?" + where)["Volumes"]:
+            assert self.api("DELETE", f"/volumes/{v['Name']}?force=1")[0] == 204
+        for i in self.good("GET", "/images/json?" + where):
+            assert self.api("DELETE", f"/images/{i['Id']}?force=1")[0] == 200
 
     def hijack(self, path, body=None, upgrade=True):
         """A connection that became a stream: (socket, what the head said)."""
