@@ -16,11 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
 #include "cli/run/imageprog.h"
+#include "manager/host/checkpoint.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "runtime/sandbox/writable.h"
@@ -205,18 +208,39 @@ static int open_stopped(struct commit *c, struct err *e)
 	return c->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
 }
 
-static int open_sandbox(struct commit *c, const char *ref, struct err *e)
+/* Whether it runs does not matter, and it may run on. */
+static int open_checkpoint(struct commit *c, const char *word, struct err *e)
 {
+	autobuf struct buf range = BUF_INIT(32);
+	uint64_t base;
+
+	if (io_read_file(c->dir_fd, "range", &range, e) < 0 || buf_add(&range, "", 1, e) < 0 ||
+	    num_u64(range.data, "range", SPEC_IDS, UINT32_MAX, &base, e) < 0)
+		return err_wrap(e, "sandbox %s", c->s.id);
+	c->id_base = (uint32_t)base;
+	workdir_of_spec(c);
+	c->base_fd = checkpoint_mount(c->dir_fd, word, NULL, e);
+	if (c->base_fd < 0)
+		return -1;
+	c->upper_fd = openat(c->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return c->upper_fd < 0 ? err_sys(e, "open the layer of the checkpoint") : 0;
+}
+
+/* SANDBOX, or SANDBOX@CHECKPOINT. */
+static int open_sandbox(struct commit *c, char *ref, struct err *e)
+{
+	char *at = strchr(ref, '@');
+
+	if (at)
+		*at++ = '\0';
 	if (sandbox_ref_find(&c->s, ref, e) < 0)
 		return -1;
 	c->dir_fd = registry_keep_dir(&c->s.registry, c->s.id, e);
 	if (c->dir_fd < 0)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s ends with its command and cannot be committed; hint: berth create "
 			       "makes sandboxes that last, and berth run --keep leaves one behind", c->s.id);
-	if (!path_has(c->dir_fd, "image.json"))
-		return err_set(e, ERR_UNSUPPORTED, "sandbox %s was not made from an image of the store (but from \"host\", whose /usr is "
-			       "no layer, or a directory), so there is nothing to add a layer to; hint: make an image by berth image "
-			       "bootstrap or import, and a sandbox of it", c->s.id);
+	if (at)
+		return open_checkpoint(c, at, e);
 	return c->s.kept ? open_stopped(c, e) : open_running(c, e);
 }
 
@@ -310,10 +334,11 @@ static int commit_main(const struct command *self, int argc, char **argv)
 
 const struct command cmd_commit = {
 	.name = "commit",
-	.args = "SANDBOX NAME",
+	.args = "SANDBOX[@CHECKPOINT] NAME",
 	.summary = "make an image of what a sandbox changed",
 	.detail = "What the sandbox wrote becomes a layer on top of the image it was made from; berth diff shows what that\n"
-		  "is.  A running sandbox stands still meanwhile.  /tmp, /run and volumes are no part of it, nor is what\n"
+		  "is.  A running sandbox stands still meanwhile, unless a checkpoint of it is named.  The image of a sandbox\n"
+		  "of the host has that layer alone.  /tmp, /run and volumes are no part of it, nor is what\n"
 		  "berth made: /etc/hosts, mount points.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

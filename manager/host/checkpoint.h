@@ -93,6 +93,12 @@ int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e);
 int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
 		    struct err *e);
 
+/*
+ * A detached mount of the layer of that checkpoint, which nobody writes to, with the ids that the
+ * sandbox has.  It lasts when the checkpoint is removed.  ret_id, unless NULL: the id that word is.
+ */
+int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], struct err *e);
+
 /* Makes undo.img, which takes as long as a copy does; the sandbox may run meanwhile. */
 int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e);
 /* Decides the undo, for one who has claimed the sandbox, and completes it. */

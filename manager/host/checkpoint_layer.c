@@ -47,6 +47,43 @@ int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, con
 	return -1;
 }
 
+static int open_image(int box_fd, const char *word, char id[CHECKPOINT_ID], struct err *e)
+{
+	struct checkpoints c = CHECKPOINTS_NONE;
+	char file[CHECKPOINT_ID + 8];
+	const json_t *one;
+	int fd = -1;
+
+	if (checkpoints_open(box_fd, 0, &c, e) < 0)
+		return -1;
+	one = checkpoints_find(&c, word, e);
+	if (one) {
+		snprintf(id, CHECKPOINT_ID, "%s", json_string_value(json_object_get(one, "id")));
+		snprintf(file, sizeof(file), "%s.img", id);
+		fd = openat(c.data_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			err_sys(e, "open checkpoint %s", id);
+	}
+	checkpoints_close(&c);
+	return fd;
+}
+
+int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], struct err *e)
+{
+	char id[CHECKPOINT_ID];
+	autoclose int file = open_image(box_fd, word, id, e);
+	autoclose int loop = file < 0 ? -1 : loopdev_attach(file, NULL, e);
+	int mnt = loop < 0 ? -1 : loopdev_mount_readonly(loop, e);
+
+	if (file < 0)
+		return -1;
+	if (mnt < 0)
+		return err_wrap(e, "mount checkpoint %s", id);
+	if (ret_id)
+		memcpy(ret_id, id, sizeof(id));
+	return writable_map(box_fd, mnt, e);
+}
+
 int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e)
 {
 	*e = (struct err){ 0 };

@@ -30,6 +30,9 @@ struct commit {
 	struct difftar_marks marks;
 	struct import_image img;
 	int has_layer;			/* the sandbox changed something */
+	int has_parent;			/* an image of the store; else nothing is below it */
+	int empty_fd;			/* an empty directory in place of its files */
+	char tmp_empty[32];
 	char created[40];
 };
 
@@ -47,6 +50,35 @@ static int read_document(struct commit *c, const char *digest, size_t max, struc
 	return strcmp(is, digest) ? err_set(e, ERR_CORRUPT, "document %s of the image is damaged; hint: berth image fsck", digest) : 0;
 }
 
+/* A sandbox of the host, or of a directory: their files are not the store's to hand on. */
+static int load_nothing(struct commit *c, struct err *e)
+{
+	importer_note(&c->im, "the sandbox was not made from an image of the store: the new image has only what the sandbox "
+		      "wrote, and nothing below it");
+	c->config = json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[]}}", "os", c->im.want.os, "architecture", c->im.want.arch,
+			      "config", "Env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			      "rootfs", "type", "layers", "diff_ids");
+	if (!c->config)
+		return err_nomem(e);
+	if (c->im.want.variant[0])
+		json_object_set_new(c->config, "variant", json_string(c->im.want.variant));
+	c->empty_fd = store_tmp_dir(&c->im.store, c->tmp_empty, e);
+	return c->empty_fd < 0 ? -1 : import_image_layers(&c->img, 1, e);
+}
+
+/* What is in a renamed directory of the host's is not in the layer. */
+static int check_renamed(const struct commit *c, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; !c->has_parent && i < c->marks.count; i++)
+		if (c->marks.list[i].redirect)
+			return err_set(e, ERR_UNSUPPORTED, "the directory '%.120s' came from the host, or the directory that the "
+				       "sandbox was made from, by a rename, and its files are not the sandbox's; hint: copy it "
+				       "with cp -r in the sandbox and remove it", c->marks.list[i].path);
+	return 0;
+}
+
 static int load_parent(struct commit *c, struct err *e)
 {
 	autobuf struct buf manifest = BUF_INIT(0), config = BUF_INIT(0);
@@ -55,12 +87,11 @@ static int load_parent(struct commit *c, struct err *e)
 
 	if (image_load_pin(c->o->dir_fd, &c->parent, &why) < 0) {
 		if (why.code == ERR_NOT_FOUND)
-			return err_set(e, ERR_NOT_FOUND, "the sandbox was not made from an image of the store, so there is nothing "
-				       "to add a layer to; hint: berth image bootstrap or import makes one, and berth create NAME "
-				       "a sandbox of it");
+			return load_nothing(c, e);
 		*e = why;
 		return -1;
 	}
+	c->has_parent = 1;
 	if (read_document(c, c->parent.digest, OCI_MANIFEST_MAX, &manifest, e) < 0 ||
 	    oci_manifest_parse(manifest.data, manifest.len, NULL, &c->manifest, e) < 0 ||
 	    read_document(c, c->manifest.config.digest, OCI_CONFIG_MAX, &config, e) < 0 ||
@@ -100,6 +131,8 @@ static int stage_parent(struct commit *c, struct err *e)
 {
 	int r;
 
+	if (!c->has_parent)
+		return 0;
 	c->img.layer_count--;
 	c->im.making.stands_on_all = 1;
 	r = importer_stage(&c->im, &c->img, no_source, c, e);
@@ -113,8 +146,9 @@ static int stage_parent(struct commit *c, struct err *e)
 static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret, struct err *e)
 {
 	const struct commit *c = ctx;
-	autoclose int lower = merge_layers(c->im.store.fd, (const char (*)[DIGEST_HEX_SIZE])c->parent.layers,
-					   c->parent.layer_count, e);
+	autoclose int lower = c->has_parent ? merge_layers(c->im.store.fd, (const char (*)[DIGEST_HEX_SIZE])c->parent.layers,
+							   c->parent.layer_count, e) :
+					      fcntl(c->empty_fd, F_DUPFD_CLOEXEC, 3);
 	const int keep[] = { lower, c->o->upper_fd, out_fd, report_fd };
 	const struct confine how = { CONFINE_READ, parent, lower, c->o->upper_fd, -1, keep, ARRAY_LEN(keep), PACKER_MEMORY };
 	const struct difftar d = {
@@ -133,7 +167,7 @@ static int stage_upper(struct commit *c, struct err *e)
 	size_t n = c->img.layer_count - 1, i;
 	struct import_layer *l = &c->img.layers[n];
 	autoclose int blob = store_tmp_file(&c->im.store, l->tmp_blob, e), src = -1;
-	autofree int *lower = calloc(n, sizeof(*lower));
+	autofree int *lower = calloc(n + 1, sizeof(*lower));
 	struct packer packer = PACKER_INIT;
 	struct tarout_stats st = { 0 };
 	struct unpack u = { .blob_fd = blob, .lower_fds = lower, .lower_count = n };
@@ -156,7 +190,7 @@ static int stage_upper(struct commit *c, struct err *e)
 	rc = packer_end(&packer, rc, &st, e);
 	c->img.skipped_elsewhere = st.skipped;
 	c->has_layer = st.entries > 0;
-	return rc < 0 ? -1 : hash_chain(c->img.layers[n - 1].chain_id, l->diff_id, l->chain_id, e);
+	return rc < 0 ? -1 : hash_chain(n ? c->img.layers[n - 1].chain_id : NULL, l->diff_id, l->chain_id, e);
 }
 
 /* Nothing changed: the image is its parent with another config. */
@@ -301,7 +335,8 @@ static int set_time(struct commit *c, struct err *e)
  */
 static int set_owner(struct commit *c, struct err *e)
 {
-	autojson json_t *parent = json_parse(c->parent.record, c->parent.record_len, c->parent.record_len, "image record", e);
+	autojson json_t *parent = c->has_parent ? json_parse(c->parent.record, c->parent.record_len, c->parent.record_len,
+							     "image record", e) : json_object();
 	const char *owner = c->o->owner ? c->o->owner : json_string_value(json_object_get(parent, "owner"));
 
 	if (!parent)
@@ -319,8 +354,11 @@ static int run(struct commit *c, struct err *e)
 	struct ref name;
 
 	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || set_owner(c, e) < 0 || stage_parent(c, e) < 0 ||
-	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 || stage_upper(c, e) < 0)
+	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 || check_renamed(c, e) < 0 || stage_upper(c, e) < 0)
 		return -1;
+	if (!c->has_layer && !c->has_parent)
+		return err_set(e, ERR_INVALID, "the sandbox wrote no files, and there is no image that it was made from: the new "
+			       "one would be empty");
 	if (!c->has_layer)
 		drop_layer(c);
 	if (make_config(c, e) < 0)
@@ -331,7 +369,7 @@ static int run(struct commit *c, struct err *e)
 json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e)
 {
 	struct import_options opts = o->shown;
-	struct commit c = { .o = o, .im.opts = &opts };
+	struct commit c = { .o = o, .im.opts = &opts, .empty_fd = -1 };
 	json_t *ret = NULL;
 
 	opts.name = o->name;
@@ -343,6 +381,9 @@ json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e)
 		err_nomem(e);
 	else if (run(&c, e) == 0)
 		ret = json_incref(json_array_get(c.im.results, 0));
+	if (c.empty_fd >= 0)
+		store_tmp_remove(&c.im.store, c.tmp_empty);
+	fd_close(&c.empty_fd);
 	importer_end(&c.im);
 	json_decref(c.im.results);
 	json_decref(c.config);

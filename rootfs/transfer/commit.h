@@ -33,7 +33,8 @@ struct commit_options {
 
 /*
  * Returns one object as of import_run()'s array.  A sandbox that changed
- * nothing adds no layer.  ERR_NOT_FOUND when its image is not one of the store.
+ * nothing adds no layer.  Where its image is not one of the store the new one has that layer alone;
+ * ERR_INVALID when there is none either.
  */
 json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e);
 

@@ -82,27 +82,34 @@ int loopdev_find(int file_fd, unsigned number)
 	return info.lo_device == st.st_dev && info.lo_inode == st.st_ino ? take_fd(&fd) : -1;
 }
 
-static int mount_device(int loop_fd, const char *type, int passing, struct err *e)
+static int mount_device(int loop_fd, const char *type, const struct newmount_opt *more,
+			struct err *e)
 {
 	char path[64], proc[32];
 	ssize_t n = readlink(path_of_fd(loop_fd, proc), path, sizeof(path) - 1);
+	struct newmount_opt opts[2] = { { "source", path } };
 
 	if (n < 0)
 		return err_sys(e, "name the loop device");
 	path[n] = '\0';
-	return newmount_fs(type,
-			   (const struct newmount_opt[]){ { "source", path }, { "barrier", "0" } },
-			   passing ? 2 : 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+	if (more)
+		opts[1] = *more;
+	return newmount_fs(type, opts, more ? 2 : 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
 }
 
 int loopdev_mount(int loop_fd, struct err *e)
 {
-	return mount_device(loop_fd, "ext4", 0, e);
+	return mount_device(loop_fd, "ext4", NULL, e);
 }
 
 int loopdev_mount_passing(int loop_fd, struct err *e)
 {
-	return mount_device(loop_fd, "ext4", 1, e);
+	return mount_device(loop_fd, "ext4", &(struct newmount_opt){ "barrier", "0" }, e);
+}
+
+int loopdev_mount_readonly(int loop_fd, struct err *e)
+{
+	return mount_device(loop_fd, "ext4", &(struct newmount_opt){ "ro", NULL }, e);
 }
 
 /* ---- one device for all processes ------------------------------------------------- */
@@ -160,5 +167,5 @@ int loopdev_mount_shared(int dir_fd, int file_fd, const char *type, struct err *
 	loop = known_device(note, file_fd);
 	if (loop < 0)
 		loop = new_device(note, file_fd, e);
-	return loop < 0 ? -1 : mount_device(loop, type, 0, e);
+	return loop < 0 ? -1 : mount_device(loop, type, NULL, e);
 }

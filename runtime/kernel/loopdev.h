@@ -24,6 +24,8 @@ int loopdev_find(int file_fd, unsigned number);
 int loopdev_mount(int loop_fd, struct err *e);
 /* The same for files that nobody needs after a power cut: nothing waits until the disk has them. */
 int loopdev_mount_passing(int loop_fd, struct err *e);
+/* The same, which nobody writes to, of a device whose file is only open for reading. */
+int loopdev_mount_readonly(int loop_fd, struct err *e);
 /*
  * A detached mount of the file system of that type in the file, by the one device that all
  * processes use for it: its number is in the file "loop" of dir_fd, the file's directory.

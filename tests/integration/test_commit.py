@@ -304,8 +304,8 @@ def test_commit_says_what_it_cannot_do():
     setup()
     b.berth("create", "--name", "h", "host", ok=True)
     r = b.berth("commit", "h", "x")
-    b.one_line_error(r, 125, "hint", "bootstrap", "host")
-    for words, code in ((["nosuch", "x"], 125), (["h"], 2), (["h", "UPPER"], 125), (["h", "x", "--env", "novalue"], 2),
+    assert r.code == 2 and "wrote no files" in r.err, r
+    for words, code in ((["nosuch", "x"], 125), (["h"], 2), (["h", "UPPER"], 2), (["h", "x", "--env", "novalue"], 2),
                         (["h", "x", "--cmd", "[1]"], 2), (["h", "x", "--compression", "xz"], 2), (["h", "x", "-w", "rel"], 2)):
         r = b.berth("commit", *words)
         assert r.code == code and "hint" in r.err or code == 2, b.describe(r)

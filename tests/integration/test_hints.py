@@ -54,7 +54,6 @@ a-z 0-9 _ . -, and not k with a number | checkpoint --name k1 work | checkpoint 
 another --name, or berth checkpoint rm | create --name c8 host; checkpoint --name a c8; checkpoint --name a c8 | checkpoint --name b c8; checkpoint rm c8 a; rm -f c8
 %%v takes any | inspect --format '{{printf "%d" .id}}' work | inspect --format '{{printf "%v" .id}}' work
 berth commit SANDBOX NAME | commit rest | commit rest made:1
-make an image by berth image bootstrap or import, and a sandbox of it | commit work x:1 | image import fs made:2; create --name m2 made:2; commit m2 made:3; rm -f m2
 berth %s ID, ids are listed by berth ps -a | stop | ps -a; stop rest
 berth inspect ID, ids are listed by berth ps -a | inspect | ps -a; inspect work
 berth rename ID NAME | rename rest | rename rest rest2; rename rest2 rest
@@ -234,6 +233,7 @@ berth system pool create --size 20g
 berth system pool create --size 20g, berth system pool rm, or berth system pool
 a smaller --size
 berth rm %s
+copy it with cp -r in the sandbox and remove it
 berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
 set state_dir to a directory on ext4, xfs or btrfs
 ask for a larger --disk or fewer --disk-inodes
