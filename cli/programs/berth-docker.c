@@ -159,6 +159,9 @@ static int dispatch(int argc, char **argv)
 
 	if (!argc || !strcmp(argv[0], "help"))
 		return help(argc ? argc - 1 : 0, argv + (argc > 0));
+	if (!strcmp(argv[0], "checkpoint"))
+		return door_say(1, "docker: checkpoint is refused: memory is not kept; berth "
+				   "checkpoint keeps the files of a container (berth-docker(1))");
 	verb = door_find_verb(argc, argv, &words);
 	if (!verb)
 		return door_say(1,

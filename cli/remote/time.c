@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "cli/remote/remote.h"
 #include "cli/time/checkpointtable.h"
+#include "cli/time/undoreport.h"
 
 #define PATH_BUF BUF_INIT(65536)
 
@@ -104,9 +105,6 @@ int remote_checkpoint_rm(struct remote *r, struct err *e)
 int remote_undo(struct remote *r, struct err *e)
 {
 	autojson json_t *body = json_object(), *done = NULL;
-	char text[300];
-	json_t *one;
-	size_t i;
 
 	remote_set_string(r, body, "to", "to");
 	if (set_number(r, body, "steps", e) < 0)
@@ -116,13 +114,7 @@ int remote_undo(struct remote *r, struct err *e)
 		return -1;
 	if (r->json)
 		return remote_print(json_incref(done), e);
-	print_text(done, "checkpoint");
-	json_array_foreach (json_object_get(done, "ended"), i, one) {
-		const char *said = json_string_value(json_object_get(one, "text"));
-
-		log_clean(text, sizeof(text), said ? said : "", 0);
-		fprintf(stderr, "berth undo: ended: %s\n", text);
-	}
+	undoreport_print(done);
 	return 0;
 }
 

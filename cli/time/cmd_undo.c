@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "base/io.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
 #include "cli/live/processes.h"
 #include "cli/time/layerbox.h"
+#include "cli/time/undoreport.h"
 #include "manager/host/checkpoint_shells.h"
 #include "manager/host/events.h"
 #include "manager/keeper/request.h"
@@ -217,40 +217,19 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 	return u->ran ? resident_start(r, u->b.s.id, e) : 0;
 }
 
-static void report_text(const struct undo *u)
-{
-	const char *name;
-	char text[300];
-	json_t *one;
-	size_t i;
-
-	puts(u->target);
-	json_array_foreach (u->ended, i, one) {
-		const char *said = json_string_value(json_object_get(one, "text"));
-
-		log_clean(text, sizeof(text), said ? said : "", 0);
-		fprintf(stderr, "berth undo: ended: %lld %s\n",
-			(long long)json_integer_value(json_object_get(one, "pid")), text);
-	}
-	if (u->more)
-		fprintf(stderr, "berth undo: ended: %zu more\n", u->more);
-	json_object_foreach (u->sessions, name, one)
-		if (!json_is_true(json_object_get(one, "restored")))
-			fprintf(stderr, "berth undo: session %s begins anew: %s\n", name,
-				json_string_value(json_object_get(one, "reason")));
-}
-
 static int report(const struct undo *u, struct err *e)
 {
-	autojson json_t *doc = NULL;
+	autojson json_t *doc =
+		json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint", u->target,
+			  "ended", u->ended, "ended_more", (int)u->more, "sessions",
+			  list_of_sessions(u));
 
-	if (!u->json) {
-		report_text(u);
-		return 0;
-	}
-	doc = json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint", u->target, "ended",
-			u->ended, "ended_more", (int)u->more, "sessions", list_of_sessions(u));
-	return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
+	if (!doc)
+		return err_nomem(e);
+	if (u->json)
+		return command_print_json(doc, JSON_COMPACT, e);
+	undoreport_print(doc);
+	return 0;
 }
 
 static int undo_main(const struct command *self, int argc, char **argv)

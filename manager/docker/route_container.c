@@ -158,7 +158,21 @@ static int get_list(struct http_request *rq, struct err *e)
 	return out ? http_reply_json(rq, 200, out, e) : -1;
 }
 
+/* Docker's hold memory and processes, by CRIU; berth's hold files. */
+static int refuse_checkpoint(struct http_request *rq, struct err *e)
+{
+	(void)rq;
+	return err_set(e, ERR_UNSUPPORTED,
+		       "checkpoints of memory and processes are not supported; berth checkpoint "
+		       "keeps the files of a container");
+}
+
+#define CHECKPOINTS "/containers/{id}/checkpoints"
+
 const struct http_route docker_container_routes[] = {
+	{ "GET", CHECKPOINTS, refuse_checkpoint, "refused", HTTP_NONE, HTTP_QUIET },
+	{ "POST", CHECKPOINTS, refuse_checkpoint, "refused", HTTP_JSON, HTTP_OPTIONAL },
+	{ "DELETE", CHECKPOINTS "/{checkpoint}", refuse_checkpoint, "refused" },
 	{ "GET", "/containers/json", get_list, "list containers", HTTP_NONE, HTTP_QUIET },
 	{ "POST", "/containers/create", post_create, "make a container", HTTP_JSON },
 	{ "GET", "/containers/{id}/json", get_one, "look at a container", HTTP_NONE, HTTP_QUIET },

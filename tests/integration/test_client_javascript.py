@@ -268,7 +268,12 @@ for (const twin of twins) {
   await twin.remove();
 }
 assert.deepEqual(twins.map((t) => t.name), ["twin-1", "twin-2"]);
-assert.deepEqual(await box.undo({ steps: 3 }), { checkpoint: "k1", ended: [] });
+await box.shell().run("cd /; kept=yes");
+await box.checkpoint({ name: "shell" });
+await box.shell().run("cd /tmp; kept=no");
+assert.deepEqual((await box.undo()).sessions, [{ session: "main", restored: true }]);
+assert.equal((await box.shell().run("echo $kept in $PWD")).out, "yes in /\n");
+assert.equal((await box.undo({ to: "clean" })).checkpoint, "k1");
 await box.removeCheckpoint("clean");
 await fails(errors.NotFound, box.undo({ to: "clean" }), "clean");
 await fails(errors.NotFound, box.fork({ checkpoint: "none" }), "none");

@@ -235,6 +235,12 @@ def test_files_go_back_to_a_checkpoint_and_forks_begin_with_one(client):
         assert undone["checkpoint"] == "k4" and any("sleep" in e["text"] for e in undone["ended"]), undone
         assert box.files.read("f") == b"three"
         assert box.undo(to="clean")["checkpoint"] == "k1" and box.files.read("f") == b"one"
+        box.shell().run("cd /; kept=yes")
+        box.checkpoint()
+        box.shell().run("cd /tmp; kept=no")
+        assert box.undo()["sessions"] == [{"session": "main", "restored": True}]
+        assert box.shell().run("echo $kept in $PWD").out == "yes in /\n"
+        assert box.undo(to="clean")["checkpoint"] == "k1"
         twins = box.fork(checkpoint="k3", count=2, name="twin")
         assert [t.name for t in twins] == ["twin-1", "twin-2"]
         with twins[0], twins[1]:

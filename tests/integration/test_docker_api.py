@@ -160,6 +160,9 @@ def test_stop_kill_pause_rename_and_remove_answer_as_docker_does():
         assert code("POST", "/containers/box1/unpause") == 204 and code("POST", "/containers/box1/unpause") == 409
         assert code("POST", "/containers/box1/rename?name=box2") == 204 and code("GET", "/containers/box1/json") == 404
         assert code("POST", "/containers/box2/kill?signal=NONSENSE") == 400
+        for method, rest in (("GET", ""), ("POST", ""), ("DELETE", "/x")):
+            status, said = d.api(method, f"/containers/box2/checkpoints{rest}")[:2]
+            assert status == 501 and "berth checkpoint keeps the files" in said["message"], (method, status, said)
         assert code("POST", "/containers/box2/stop?t=30") == 204
         assert d.good("GET", f"/containers/{cid}/json")["State"]["ExitCode"] == 5
         assert code("POST", "/containers/box2/restart?t=1") == 204 and code("POST", "/containers/box2/kill?signal=9") == 204

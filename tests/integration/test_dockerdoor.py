@@ -73,6 +73,7 @@ def test_misuse_ends_with_125_and_says_what_is_wrong():
            (("run", "--name"), 125, "flag needs an argument: --name"), (("run",), 1, "'docker run' requires at least 1 argument"),
            (("exec", "x"), 1, "'docker exec' requires at least 2 arguments"), (("ps", "x"), 1, "accepts no arguments"),
            (("run", "--rm=maybe", "host"), 125, "strconv.ParseBool"), (("nosuch",), 1, "unknown command: docker nosuch"),
+           (("checkpoint", "create", "x", "y"), 1, "berth checkpoint keeps the files"), (("start", "--checkpoint", "y", "x"), 125, "memory is not kept"),
            (("run", "--memory", "x", "host"), 125, "memory"), (("run", "--name", "a/b", "host"), 125, "Invalid container name"),
            (("run", "-p", "99999:1", "host"), 125, "port"), (("run", "--mount", "type=bind", "host"), 125, "target is required"),
            (("run", "--mount", "x=1,target=/x", "host"), 125, "unexpected key"), (("run", "--ulimit", "nofile", "host"), 125, "ulimit"),

@@ -255,8 +255,8 @@ export class Sandbox {
 
   async undo(given = {}) {
     const { steps, to, signal } = options(given, "steps", "to");
-    const { checkpoint, ended } = await this.#call("undo", { steps, to }, signal);
-    return { checkpoint, ended };
+    const { checkpoint, ended, ended_more, sessions } = await this.#call("undo", { steps, to }, signal);
+    return { checkpoint, ended, ended_more, sessions };
   }
 
   async fork({ checkpoint, count, name, signal, ...more } = {}) {

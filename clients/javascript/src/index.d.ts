@@ -340,7 +340,7 @@ export class Sandbox {
   checkpoints(options?: Abortable): Promise<Entry[]>;
   removeCheckpoint(checkpoint: string, options?: Abortable): Promise<void>;
   /** Puts its files back as they were at a checkpoint, the last one unless said otherwise, and starts it again. */
-  undo(options?: Abortable & { steps?: number; to?: string }): Promise<{ checkpoint: string; ended: Entry[] }>;
+  undo(options?: Abortable & { steps?: number; to?: string }): Promise<{ checkpoint: string; ended: Entry[]; ended_more: number; sessions: Entry[] }>;
   /** Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an error. */
   fork(options?: ForkOptions & { checkpoint?: string; count?: number; name?: string }): Promise<Sandbox[]>;
   start(options?: Abortable): Promise<void>;

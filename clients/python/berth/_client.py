@@ -293,10 +293,11 @@ class Sandbox:
     def undo(self, *, steps: Optional[int] = None, to: Optional[str] = None) -> Record:
         """
         Puts its files back as they were at the last checkpoint, at one so many steps before, or at that of an id or name,
-        and starts it again.  The answer has the checkpoint, and the commands that it ended.
+        and starts it again.  The answer has the checkpoint, the processes that it ended (ended, ended_more), and the
+        shell sessions, each with restored: whether it is as it was.
         """
         got = self._call("undo", steps=steps, to=to)
-        return {"checkpoint": got["checkpoint"], "ended": got["ended"]}
+        return {k: got.get(k) for k in ("checkpoint", "ended", "ended_more", "sessions")}
 
     def fork(self, *, checkpoint: Optional[str] = None, count: Optional[int] = None, name: Optional[str] = None,
              **options: "Unpack[ForkOptions]") -> List["Sandbox"]:
