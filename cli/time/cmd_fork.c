@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
@@ -19,6 +20,7 @@
 #include "cli/time/forkspec.h"
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
+#include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "rootfs/store/image.h"
@@ -46,6 +48,7 @@ struct fork {
 	const char *name;
 	struct layerbox b; /* what is forked */
 	char from[CHECKPOINT_ID];
+	int ours; /* it was made for the forks, and goes when they are there */
 	char tenant[65];
 	uint32_t disk_ids; /* of the files of its layer */
 	json_t *more; /* options that take the place of the first one's */
@@ -72,17 +75,23 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- what is forked -------------------------------------------------------------- */
 
+static int is_never_started(const struct fork *f)
+{
+	struct err ignored;
+	autojson json_t *record =
+		record_load_kept(&f->b.s.registry, f->b.s.id, &ignored);
+
+	return record && record_status(record) == RECORD_CREATED;
+}
+
 /* One that was never started still has the files of the last checkpoint, which is its id then. */
 static int is_unchanged(struct fork *f, char ret_id[CHECKPOINT_ID])
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
-	autojson json_t *record = NULL;
 	struct err ignored;
 	const char *head;
 
-	record = record_load_kept(&f->b.s.registry, f->b.s.id, &ignored);
-	if (!record || record_status(record) != RECORD_CREATED ||
-	    checkpoints_open(f->b.dir_fd, 0, &all, &ignored) < 0)
+	if (!is_never_started(f) || checkpoints_open(f->b.dir_fd, 0, &all, &ignored) < 0)
 		return 0;
 	head = checkpoints_head(&all);
 	if (head)
@@ -91,7 +100,8 @@ static int is_unchanged(struct fork *f, char ret_id[CHECKPOINT_ID])
 	return head != NULL;
 }
 
-static int of_stopped(struct fork *f, struct err *e)
+/* us: the process that the checkpoint is for. */
+static int of_stopped(struct fork *f, const char *us, struct err *e)
 {
 	int result = 0;
 
@@ -99,28 +109,52 @@ static int of_stopped(struct fork *f, struct err *e)
 		return 0;
 	if (layerbox_claim(&f->b, e) < 0)
 		return -1;
-	if (!is_unchanged(f, f->from)) /* while we waited */
-		result = layerbox_checkpoint(&f->b, "", json_object(), 0, f->from, e);
+	f->ours = !is_never_started(f); /* else it serves all forks */
+	if (!is_unchanged(f, f->from))  /* while we waited */
+		result = layerbox_checkpoint(&f->b, "",
+					     json_pack("{s:s*}", "owner", f->ours ? us : NULL), 0,
+					     f->from, e);
 	layerbox_release(&f->b);
 	return result;
 }
 
-/* A checkpoint of now, for a name without one. */
+/* A checkpoint of now, for a name without one; it is ours, and goes with us at the latest. */
 static int checkpoint_now(struct fork *f, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_checkpoint), *answer = NULL;
+	char us[PROCID_SIZE];
 	const char *id;
 
+	if (procid_name(getpid(), us, e) < 0)
+		return -1;
 	if (f->b.s.kept)
-		return of_stopped(f, e);
+		return of_stopped(f, us, e);
+	f->ours = 1;
 	f->b.s.sock = keeper_connect(&f->b.s.registry, f->b.s.id, e);
 	if (f->b.s.sock < 0)
 		return -1;
+	request_set_owner(rq, us);
 	answer = keeper_call(f->b.s.sock, rq, NULL, 0, NULL, e);
 	fd_close(&f->b.s.sock);
 	id = json_string_value(json_object_get(answer, "checkpoint"));
 	snprintf(f->from, sizeof(f->from), "%s", id ? id : "");
 	return !answer ? -1 : id ? 0 : err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
+}
+
+static void remove_ours(struct fork *f)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	struct err ignored;
+	autoclose int box = -1;
+
+	if (!f->ours || !f->from[0])
+		return;
+	box = registry_keep_dir(&f->b.s.registry, f->b.s.id, &ignored);
+	if (box < 0 || checkpoints_open(box, 1, &all, &ignored) < 0)
+		return;
+	if (checkpoints_find(&all, f->from, &ignored))
+		checkpoint_remove(&all, f->from, &ignored);
+	checkpoints_close(&all);
 }
 
 static int choose(struct fork *f, const char *word, struct err *e)
@@ -321,6 +355,7 @@ static int fork_main(const struct command *self, int argc, char **argv)
 			    "one sandbox is wanted; hint: berth fork ID, or berth fork ID@k1");
 	if (r == 0)
 		r = make_all(&f, argv[rest], &e);
+	remove_ours(&f);
 	layerbox_close(&f.b);
 	json_decref(f.more);
 	json_decref(f.spec);
@@ -335,7 +370,7 @@ const struct command cmd_fork = {
 	.detail = "Each has the options of the first, but for those given here, and an id, an "
 		  "address and\n"
 		  "a range of ids of its own.\n"
-		  "Without a checkpoint, one is made now.",
+		  "Without a checkpoint, one is made now, and removed again.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/procid.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/layerhome.h"
 
@@ -272,6 +273,25 @@ static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
 			       (unsigned long long)(need >> 20), (unsigned long long)(has >> 20));
 }
 
+static int is_owned(const json_t *record)
+{
+	return text_of(record, "owner")[0] != '\0';
+}
+
+/* Those of processes that have ended. */
+static int drop_left(struct checkpoints *c, struct err *e)
+{
+	json_t *list = json_object_get(c->doc, "list");
+	const size_t before = json_array_size(list);
+	size_t i;
+
+	for (i = before; i-- > 0;)
+		if (is_owned(json_array_get(list, i)) &&
+		    procid_has_ended(text_of(json_array_get(list, i), "owner")))
+			json_array_remove(list, i);
+	return json_array_size(list) < before ? save(c, e) : 0;
+}
+
 int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoint_bounds *bounds,
 		     char ret_id[CHECKPOINT_ID], struct err *e)
 {
@@ -281,7 +301,7 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 
 	if (next < 1 || next > 999999999)
 		return err_set(e, ERR_CORRUPT, LIST " has no number for the next checkpoint");
-	if (collect(c, e) < 0 || check_room(c, layer_fd, e) < 0 ||
+	if (drop_left(c, e) < 0 || collect(c, e) < 0 || check_room(c, layer_fd, e) < 0 ||
 	    checkpoints_fit(c, layer_fd, bounds, &c->fit, e) < 0)
 		return -1;
 	snprintf(ret_id, CHECKPOINT_ID, "k%d", (int)next);
@@ -319,9 +339,14 @@ static void prune(struct checkpoints *c, unsigned preset)
 	const size_t want = own > 0 && own <= CHECKPOINT_KEEP_MAX ? (size_t)own : preset;
 	const size_t keep = want < fit ? want : fit;
 	char id[CHECKPOINT_ID];
+	size_t i, n = 0;
 
-	while (json_array_size(list) > 1 && json_array_size(list) > keep) {
-		snprintf(id, sizeof(id), "%s", text_of(json_array_get(list, 0), "id"));
+	for (i = 0; i < json_array_size(list); i++)
+		n += !is_owned(json_array_get(list, i));
+	for (i = 0; n > 1 && n > keep; n--) {
+		while (is_owned(json_array_get(list, i)))
+			i++;
+		snprintf(id, sizeof(id), "%s", text_of(json_array_get(list, i), "id"));
 		drop(c, id);
 	}
 }
@@ -333,6 +358,7 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		json_pack("{s:s,s:O,s:I}", "id", id, "parent", json_object_get(c->doc, "head"),
 			  "created_ms", (json_int_t)clock_wall_ms());
 	char file[CHECKPOINT_ID + 8];
+	const int owned = is_owned(members);
 	struct err ignored;
 	struct stat st;
 	int failed;
@@ -348,7 +374,7 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		 json_object_set_new(record, "bytes",
 				     json_integer((json_int_t)st.st_blocks * 512)) < 0 ||
 		 json_array_append(json_object_get(c->doc, "list"), record) < 0 ||
-		 json_object_set_new(c->doc, "head", json_string(id)) < 0 ||
+		 (!owned && json_object_set_new(c->doc, "head", json_string(id)) < 0) ||
 		 json_object_set_new(c->doc, "next", json_integer(atoi(id + 1) + 1)) < 0 ||
 		 (bounds->keep_from_now_on &&
 		  json_object_set_new(c->doc, "keep", json_integer(bounds->keep_from_now_on)) < 0);
@@ -356,11 +382,13 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 	json_decref(record);
 	if (failed)
 		return err_nomem(e);
-	prune(c, bounds->keep);
+	if (!owned)
+		prune(c, bounds->keep);
 	if (save(c, e) < 0)
 		return -1;
-	checkpoint_touched(c->box_fd); /* the head is this one now */
-	collect(c, &ignored);          /* else the next one does */
+	if (!owned)
+		checkpoint_touched(c->box_fd); /* the head is this one now */
+	collect(c, &ignored);                  /* else the next one does */
 	checkpoints_note_use(c);
 	return 0;
 }

@@ -20,6 +20,9 @@
  * not name is removed by the next checkpoint_begin().  An undo is decided when "pending" is there;
  * checkpoint_settle() then completes it, as often as it takes.  The head is the checkpoint that
  * the layer came from.
+ *
+ * One with "owner" is of that process alone (procid.h), as berth fork makes it: it is no head and
+ * no parent, takes no other's place, and goes with the process at the latest.
  */
 #ifndef BERTH_MANAGER_HOST_CHECKPOINT_H
 #define BERTH_MANAGER_HOST_CHECKPOINT_H

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/utf8.h"
+#include "manager/host/procid.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/snapshot.h"
 #include "runtime/kernel/fsfreeze.h"
@@ -119,13 +120,21 @@ static void go_on(struct keeper *k)
 
 /* ---- one checkpoint ------------------------------------------------------------ */
 
+/* The process that it is for alone; NULL: it stays. */
+static const char *owner_of(const struct keeper_request *rq)
+{
+	const char *owner = rq->op == OP_checkpoint ? request_owner(rq->json, "") : "";
+
+	return owner[0] ? owner : NULL;
+}
+
 static json_t *members_of(const struct keeper *k, const struct keeper_request *rq)
 {
 	const char *name = rq->op == OP_checkpoint ? request_name(rq->json, "") : "";
 
-	return json_pack("{s:s*,s:s*,s:b}", "name", name[0] ? name : NULL, "command",
-			 k->checkpoint.last[0] ? k->checkpoint.last : NULL, "before_command",
-			 rq->op != OP_checkpoint);
+	return json_pack("{s:s*,s:s*,s:s*,s:b}", "name", name[0] ? name : NULL, "command",
+			 k->checkpoint.last[0] ? k->checkpoint.last : NULL, "owner", owner_of(rq),
+			 "before_command", rq->op != OP_checkpoint);
 }
 
 static int begin(struct keeper *k, const struct keeper_request *rq, struct err *e)
@@ -150,6 +159,9 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 	if (s.bounds.keep_from_now_on > CHECKPOINT_KEEP_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox keeps at most %u checkpoints",
 			       CHECKPOINT_KEEP_MAX);
+	if (owner_of(rq) && procid_has_ended(owner_of(rq)))
+		return err_set(e, ERR_INVALID,
+			       "the process that the checkpoint is for has ended");
 	if (path_has(box, WRITABLE_DIR))
 		return err_set(
 			e, ERR_UNSUPPORTED,
@@ -159,7 +171,8 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 			id, id, id, id);
 	if (snapshot_start(&s, &k->checkpoint.pid, &k->checkpoint.sock, e) < 0)
 		return -1;
-	session_states_ask(k);
+	if (!owner_of(rq))
+		session_states_ask(k);
 	return 0;
 }
 
@@ -251,7 +264,8 @@ static void done(struct keeper *k, const struct snapshot_note *n)
 	struct checkpoint_job *j = take_first(k);
 	json_t *members = members_of(k, &j->rq);
 
-	session_states_write(k, n->id);
+	if (!owner_of(&j->rq))
+		session_states_write(k, n->id);
 	json_object_set_new(members, "checkpoint", json_string(n->id));
 	if (n->parent[0])
 		json_object_set_new(members, "parent", json_string(n->parent));

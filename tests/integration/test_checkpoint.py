@@ -367,6 +367,38 @@ def test_forks_begin_with_the_files_and_go_their_own_ways():
             b.berth("rm", "-f", second)
 
 
+@b.deadline(120)
+def test_a_fork_leaves_no_checkpoint_and_takes_the_place_of_none():
+    with Box("--disk", "128m") as x:
+        needs_file(x)
+        filled(x, 24)
+        checkpoint(x.id, "--keep", "2")
+        checkpoint(x.id, "--name", "last")
+        b.berth("undo", x.id, ok=True)
+        before = listed(x.id)
+        for state in ("runs", "restored", "stopped"):
+            if state == "stopped":
+                b.berth("stop", x.id, ok=True)
+            b.berth("rm", "-f", b.berth("fork", x.id, ok=True).out.strip(), ok=True)
+            assert listed(x.id) == before, state
+            assert os.path.exists(folder(x) + "/restored"), state
+        b.berth("start", x.id, ok=True)
+        # one that is killed leaves it to the next checkpoint
+        for n in range(b.times(6, 30)):
+            p = b.start("fork", x.id)
+            b.wait_for(lambda: p.poll() is not None or switches(p.pid) >= 3 * n, 30, "a point")
+            p.kill()
+            p.wait()
+        assert sorted(os.listdir(folder(x)))
+        b.wait_for(lambda: b.berth("checkpoint", "--name", "next", x.id).code == 0, 60, "the next checkpoint")
+        told = listed(x.id)
+        assert [c.get("name") for c in told["checkpoints"]] == ["last", "next"] and told["checkpoints"][1]["parent"] == "k2", told
+        assert sorted(f for f in os.listdir(folder(x)) if f.endswith(".img")) == sorted(f"{k}.img" for k in ids(x.id))
+        for name in b.berth("ps", "-aq", ok=True).out.split():
+            if name != x.id:
+                b.berth("rm", "-f", name, ok=True)
+
+
 def test_a_fork_that_cannot_be_made_leaves_nothing():
     with Box() as x:
         needs_file(x)
