@@ -11,29 +11,45 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/files/difflayers.h"
 #include "cli/files/difftree.h"
 #include "cli/live/keptlayers.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/time/layerbox.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/request.h"
 
-enum { OPT_JSON = 1 };
+enum { OPT_JSON = 1, OPT_FROM, OPT_TO, OPT_PATCH };
 
 static const struct opt options[] = {
+	{ "from", 0, OPT_VALUE, "CHECKPOINT", "what changed since this checkpoint, not the image",
+	  OPT_FROM },
+	{ "to", 0, OPT_VALUE, "CHECKPOINT", "with --from: up to this checkpoint (default: now)",
+	  OPT_TO },
+	{ "patch", 'p', OPT_FLAG, NULL, "with --from: show the changed lines of text files",
+	  OPT_PATCH },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object; errors too", OPT_JSON },
 };
 
 struct diff {
-	int json;
+	int json, patch;
+	const char *from, *to;
 	struct difftree tree;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
-	(void)id;
-	(void)value;
+	struct diff *d = ctx;
+
 	(void)e;
-	((struct diff *)ctx)->json = 1;
+	if (id == OPT_FROM)
+		d->from = value;
+	else if (id == OPT_TO)
+		d->to = value;
+	else if (id == OPT_PATCH)
+		d->patch = 1;
+	else
+		d->json = 1;
 	return 0;
 }
 
@@ -79,7 +95,8 @@ static int show(struct diff *d, struct err *e)
 	return 0;
 }
 
-static int compare(struct diff *d, int sock, struct err *e)
+/* Those of the image into the tree, and the writable one. */
+static int get_layers(struct diff *d, int sock, struct err *e)
 {
 	int count = 0, i, upper;
 
@@ -94,11 +111,32 @@ static int compare(struct diff *d, int sock, struct err *e)
 		}
 		d->tree.layers++;
 	}
+	return upper;
+}
+
+static int compare(struct diff *d, int sock, struct err *e)
+{
+	int upper = get_layers(d, sock, e);
+
+	if (upper < 0)
+		return -1;
 	return difftree_compare(&d->tree, upper, e) < 0 ? -1 : show(d, e);
 }
 
+/* The layers of two checkpoints, above those of the image. */
+static int between(struct diff *d, struct difflayers *l, struct err *e)
+{
+	const struct diffview v = { .json = d->json, .patch = d->patch };
+
+	memcpy(l->workdir, d->tree.workdir, sizeof(l->workdir));
+	memcpy(l->image, d->tree.layer, sizeof(l->image));
+	l->images = d->tree.layers;
+	return difflayers_show(l, &v, e);
+}
+
 /* A stopped sandbox's layers are opened here, where no keeper holds them. */
-static int compare_stopped(struct diff *d, struct registry *r, const char *id, struct err *e)
+static int compare_stopped(struct diff *d, struct registry *r, const char *id,
+			   struct difflayers *views, struct err *e)
 {
 	struct keptlayers l;
 	int result = keptlayers_open(r, id, &l, e), i, upper;
@@ -108,12 +146,64 @@ static int compare_stopped(struct diff *d, struct registry *r, const char *id, s
 		for (i = 0; i < l.count; i++)
 			d->tree.layer[i] = l.layer_fd[i];
 		d->tree.layers = l.count;
-		upper = take_fd(&l.upper_fd);
-		result = difftree_compare(&d->tree, upper, e) < 0 ? -1 : show(d, e);
+		upper = views ? -1 : take_fd(&l.upper_fd);
+		if (views)
+			result = between(d, views, e);
+		else
+			result = difftree_compare(&d->tree, upper, e) < 0 ? -1 : show(d, e);
 		d->tree.layers = 0;	/* they are l's */
 	}
 	keptlayers_close(r, &l);
 	return result;
+}
+
+/* Between two checkpoints, or one and now. */
+static int compare_checkpoints(struct diff *d, const char *ref, struct err *e)
+{
+	struct difflayers views = { .from = -1, .to = -1 };
+	char now[CHECKPOINT_ID] = "";
+	struct layerbox b;
+	int upper, result = -1;
+
+	layerbox_init(&b);
+	if (layerbox_find(&b, ref, e) == 0 &&
+	    (views.from = layerbox_view(&b, d->from, e)) >= 0 &&
+	    (d->to || layerbox_now(&b, now, e) == 0))
+		views.to = layerbox_view(&b, d->to ? d->to : now, e);
+	if (views.to >= 0 && b.s.kept) {
+		result = compare_stopped(d, &b.s.registry, b.s.id, &views, e);
+	} else if (views.to >= 0 && sandbox_ref_connect(&b.s, ref, 0, e) == 0) {
+		upper = get_layers(d, b.s.sock, e);
+		result = upper < 0 ? -1 : between(d, &views, e);
+		fd_close(&upper);
+	}
+	fd_close(&views.from);
+	fd_close(&views.to);
+	layerbox_drop(&b, now);
+	layerbox_close(&b);
+	return result;
+}
+
+/* Against its image. */
+static int compare_image(struct diff *d, struct sandbox_ref *s, const char *ref, struct err *e)
+{
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	if (s->kept)
+		return compare_stopped(d, &s->registry, s->id, NULL, e);
+	return sandbox_ref_connect(s, ref, 0, e) < 0 ? -1 : compare(d, s->sock, e);
+}
+
+static int run(struct diff *d, struct sandbox_ref *s, int n, char **refs, struct err *e)
+{
+	if (n != 1)
+		return err_set(e, ERR_USAGE, "one sandbox is wanted; hint: berth diff ID");
+	if (!d->from && (d->to || d->patch))
+		return err_set(e, ERR_USAGE,
+			       "--to and --patch compare with a checkpoint; "
+			       "hint: berth diff --from k1 %.64s",
+			       refs[0]);
+	return d->from ? compare_checkpoints(d, refs[0], e) : compare_image(d, s, refs[0], e);
 }
 
 static int diff_main(const struct command *self, int argc, char **argv)
@@ -125,14 +215,8 @@ static int diff_main(const struct command *self, int argc, char **argv)
 
 	sandbox_ref_init(&s);
 	result = d ? command_options(self, argc, argv, set_option, d, &rest, &help, &e) : err_nomem(&e);
-	if (result == 0 && !help) {
-		result = argc - rest == 1 ? sandbox_ref_find(&s, argv[rest], &e) :
-			 err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth diff ID");
-		if (result == 0 && s.kept)
-			result = compare_stopped(d, &s.registry, s.id, &e);
-		else if (result == 0 && (result = sandbox_ref_connect(&s, argv[rest], 0, &e)) == 0)
-			result = compare(d, s.sock, &e);
-	}
+	if (result == 0 && !help)
+		result = run(d, &s, argc - rest, argv + rest, &e);
 	as_json = d && d->json;
 	while (d && d->tree.layers)
 		close(d->tree.layer[--d->tree.layers]);
@@ -148,7 +232,7 @@ static int diff_main(const struct command *self, int argc, char **argv)
 const struct command cmd_diff = {
 	.name = "diff",
 	.args = "SANDBOX",
-	.summary = "what a sandbox changed against its image",
+	.summary = "what a sandbox changed against its image or a checkpoint",
 	.detail = "A line per path: A added, C changed, D deleted.  What berth itself makes (/etc/hosts, mount points)\n"
 		  "is left out, and so is what is not in the writable layer: /tmp, /run, volumes.",
 	.opts = options,

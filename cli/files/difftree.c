@@ -96,6 +96,19 @@ static int in_image(const struct difftree *d, const char *path, struct stat *ret
 	return r == 1;
 }
 
+int difftree_image_file(const struct difftree *d, const char *path)
+{
+	struct stat st;
+	int i, r = 0;
+
+	for (i = 0; i < d->layers && r == 0; i++)
+		r = in_layer(d->layer[i], path, &st);
+	if (r != 1 || !S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
+		return -1;
+	return path_open_beneath(d->layer[i - 1], path + 1,
+				 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+}
+
 struct names {
 	char **list;
 	size_t count;

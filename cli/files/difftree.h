@@ -38,6 +38,11 @@ struct difftree {
 
 /* Fills the list, sorted by path.  Takes over upper. */
 int difftree_compare(struct difftree *d, int upper, struct err *e);
+/*
+ * The regular file that the image has at path, to read; -1: there is none, or not everyone may read
+ * it, as the image may be the host.
+ */
+int difftree_image_file(const struct difftree *d, const char *path);
 void difftree_release(struct difftree *d);
 
 #endif

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
@@ -20,7 +19,6 @@
 #include "cli/time/forkspec.h"
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
-#include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "rootfs/store/image.h"
@@ -75,7 +73,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- what is forked -------------------------------------------------------------- */
 
-static int is_never_started(const struct fork *f)
+static int is_never_started(struct fork *f)
 {
 	struct err ignored;
 	autojson json_t *record =
@@ -100,8 +98,8 @@ static int is_unchanged(struct fork *f, char ret_id[CHECKPOINT_ID])
 	return head != NULL;
 }
 
-/* us: the process that the checkpoint is for. */
-static int of_stopped(struct fork *f, const char *us, struct err *e)
+/* Of one that was never started, which serves all forks: it stays. */
+static int of_never_started(struct fork *f, struct err *e)
 {
 	int result = 0;
 
@@ -109,52 +107,18 @@ static int of_stopped(struct fork *f, const char *us, struct err *e)
 		return 0;
 	if (layerbox_claim(&f->b, e) < 0)
 		return -1;
-	f->ours = !is_never_started(f); /* else it serves all forks */
-	if (!is_unchanged(f, f->from))  /* while we waited */
-		result = layerbox_checkpoint(&f->b, "",
-					     json_pack("{s:s*}", "owner", f->ours ? us : NULL), 0,
-					     f->from, e);
+	if (!is_unchanged(f, f->from)) /* while we waited */
+		result = layerbox_checkpoint(&f->b, "", json_object(), 0, f->from, e);
 	layerbox_release(&f->b);
 	return result;
 }
 
-/* A checkpoint of now, for a name without one; it is ours, and goes with us at the latest. */
-static int checkpoint_now(struct fork *f, struct err *e)
+static int checkpoint_of_now(struct fork *f, struct err *e)
 {
-	autojson json_t *rq = protocol_request(OP_checkpoint), *answer = NULL;
-	char us[PROCID_SIZE];
-	const char *id;
-
-	if (procid_name(getpid(), us, e) < 0)
-		return -1;
-	if (f->b.s.kept)
-		return of_stopped(f, us, e);
+	if (f->b.s.kept && is_never_started(f))
+		return of_never_started(f, e);
 	f->ours = 1;
-	f->b.s.sock = keeper_connect(&f->b.s.registry, f->b.s.id, e);
-	if (f->b.s.sock < 0)
-		return -1;
-	request_set_owner(rq, us);
-	answer = keeper_call(f->b.s.sock, rq, NULL, 0, NULL, e);
-	fd_close(&f->b.s.sock);
-	id = json_string_value(json_object_get(answer, "checkpoint"));
-	snprintf(f->from, sizeof(f->from), "%s", id ? id : "");
-	return !answer ? -1 : id ? 0 : err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
-}
-
-static void remove_ours(struct fork *f)
-{
-	struct checkpoints all = CHECKPOINTS_NONE;
-	struct err ignored;
-	autoclose int box = -1;
-
-	if (!f->ours || !f->from[0])
-		return;
-	box = registry_keep_dir(&f->b.s.registry, f->b.s.id, &ignored);
-	if (box < 0 || checkpoints_open(box, 1, &all, &ignored) < 0)
-		return;
-	if (checkpoints_find(&all, f->from, &ignored))
-		checkpoint_remove(&all, f->from, &ignored);
-	checkpoints_close(&all);
+	return layerbox_now(&f->b, f->from, e);
 }
 
 static int choose(struct fork *f, const char *word, struct err *e)
@@ -162,7 +126,7 @@ static int choose(struct fork *f, const char *word, struct err *e)
 	struct checkpoints all = CHECKPOINTS_NONE;
 	const json_t *one;
 
-	if (!word && checkpoint_now(f, e) < 0)
+	if (!word && checkpoint_of_now(f, e) < 0)
 		return -1;
 	if (checkpoints_open(f->b.dir_fd, 0, &all, e) < 0)
 		return -1;
@@ -355,7 +319,8 @@ static int fork_main(const struct command *self, int argc, char **argv)
 			    "one sandbox is wanted; hint: berth fork ID, or berth fork ID@k1");
 	if (r == 0)
 		r = make_all(&f, argv[rest], &e);
-	remove_ours(&f);
+	if (f.ours)
+		layerbox_drop(&f.b, f.from);
 	layerbox_close(&f.b);
 	json_decref(f.more);
 	json_decref(f.spec);

@@ -3,13 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/live/resident.h"
+#include "manager/host/procid.h"
 #include "manager/host/record.h"
+#include "manager/keeper/request.h"
 #include "runtime/kernel/fileclone.h"
+#include "runtime/kernel/loopdev.h"
 #include "runtime/sandbox/writable.h"
 
 void layerbox_init(struct layerbox *b)
@@ -92,4 +96,112 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
 	json_decref(members);
 	checkpoints_close(&all);
 	return result;
+}
+
+/* ---- a checkpoint for this process alone ------------------------------------------- */
+
+static int ask_keeper(struct layerbox *b, const char *us, char ret_id[CHECKPOINT_ID],
+		      struct err *e)
+{
+	autojson json_t *rq = protocol_request(OP_checkpoint), *answer = NULL;
+	const char *id;
+
+	b->s.sock = keeper_connect(&b->s.registry, b->s.id, e);
+	if (b->s.sock < 0)
+		return -1;
+	request_set_owner(rq, us);
+	answer = keeper_call(b->s.sock, rq, NULL, 0, NULL, e);
+	fd_close(&b->s.sock);
+	if (!answer)
+		return -1;
+	id = json_string_value(json_object_get(answer, "checkpoint"));
+	if (!id)
+		return err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
+	snprintf(ret_id, CHECKPOINT_ID, "%s", id);
+	return 0;
+}
+
+int layerbox_now(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e)
+{
+	char us[PROCID_SIZE];
+	int result;
+
+	if (procid_name(getpid(), us, e) < 0)
+		return -1;
+	if (!b->s.kept)
+		return ask_keeper(b, us, ret_id, e);
+	if (layerbox_claim(b, e) < 0)
+		return -1;
+	result = layerbox_checkpoint(b, "", json_pack("{s:s}", "owner", us), 0, ret_id, e);
+	layerbox_release(b);
+	return result;
+}
+
+void layerbox_drop(struct layerbox *b, const char *id)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	struct err ignored;
+	autoclose int box = -1;
+
+	if (!id[0])
+		return;
+	box = registry_keep_dir(&b->s.registry, b->s.id, &ignored);
+	if (box < 0 || checkpoints_open(box, 1, &all, &ignored) < 0)
+		return;
+	if (checkpoints_find(&all, id, &ignored))
+		checkpoint_remove(&all, id, &ignored);
+	checkpoints_close(&all);
+}
+
+/* ---- looking at one ---------------------------------------------------------------- */
+
+static int mount_at(int file, int (*mount)(int loop_fd, struct err *e), struct err *e)
+{
+	autoclose int loop = loopdev_attach(file, NULL, e);
+	autoclose int mnt = loop < 0 ? -1 : mount(loop, e);
+	int upper;
+
+	if (mnt < 0)
+		return -1;
+	upper = openat(mnt, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return upper < 0 ? err_sys(e, "open the layer of a checkpoint") : upper;
+}
+
+/* One whose journal must be replayed, after a power cut, is copied for that. */
+static int view_copy(int dir_fd, int file, struct err *e)
+{
+	autoclose int copy = openat(dir_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+
+	if (copy < 0)
+		return err_sys(e, "make a file to look at a checkpoint with");
+	if (fileclone(file, copy, NULL, NULL, e) < 0)
+		return -1;
+	return mount_at(copy, loopdev_mount, e);
+}
+
+int layerbox_view(struct layerbox *b, const char *word, struct err *e)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	autoclose int file = -1;
+	char name[CHECKPOINT_ID + 8];
+	const json_t *one;
+	int upper = -1;
+
+	if (checkpoints_open(b->dir_fd, 0, &all, e) < 0)
+		return -1;
+	one = checkpoints_find(&all, word, e);
+	if (one) {
+		snprintf(name, sizeof(name), "%s.img",
+			 json_string_value(json_object_get(one, "id")));
+		file = openat(all.data_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (file < 0)
+			err_sys(e, "open checkpoint %s", word);
+	}
+	if (file >= 0) {
+		upper = mount_at(file, loopdev_mount_readonly, e);
+		if (upper < 0 && e->os_errno == EROFS)
+			upper = view_copy(all.data_fd, file, e);
+	}
+	checkpoints_close(&all);
+	return upper;
 }

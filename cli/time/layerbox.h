@@ -26,5 +26,16 @@ void layerbox_release(struct layerbox *b);
 /* A checkpoint of one that does not run; members (consumed) as checkpoint_commit() has them. */
 int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, unsigned keep,
 			char ret_id[CHECKPOINT_ID], struct err *e);
+/*
+ * A checkpoint of now, of one that runs or not, which belongs to this process: it goes with
+ * layerbox_drop(), or when the process has ended.
+ */
+int layerbox_now(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e);
+void layerbox_drop(struct layerbox *b, const char *id);
+/*
+ * The "upper" of the layer of a checkpoint (an id or a name), read-only, in a mount of its own that
+ * goes with the descriptor.  What is in it is hostile; but nothing changes any more.
+ */
+int layerbox_view(struct layerbox *b, const char *word, struct err *e);
 
 #endif

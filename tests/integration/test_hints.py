@@ -38,6 +38,7 @@ berth run host true, or berth run --help | run | run host true; run --help
 berth cp FILE SANDBOX:PATH | cp in.txt | cp in.txt work:/tmp/x
 ./a:b is a file of the host | cp a:b c:d | cp ./a:b work:/tmp/y
 berth diff ID | diff | diff work
+berth diff --from k1 %.64s | create --name c6 host; checkpoint c6; diff --patch c6 | diff --from k1 --patch c6; rm -f c6
 berth login keeps both | pull --username me fs:1 | login --help
 berth build . | build | build --help
 644 | file write --mode 9z work /tmp/z < in.txt | file write --mode 644 work /tmp/z < in.txt
@@ -45,7 +46,7 @@ berth %s --help | file read work | file read --help
 berth checkpoint ID | checkpoint | checkpoint work; checkpoint rm work k1
 berth checkpoints ID | checkpoints | checkpoints work
 berth checkpoint rm ID k1 | checkpoint rm | checkpoint work; checkpoints work
-berth fork ID, or berth fork ID@k1 | fork | create --name c7 host; fork --name c8 c7; fork --name c9 c7@k1; rm -f c7 c8 c9
+berth fork ID, or berth fork ID@k1 | fork | create --name c7 host; fork --name c8 c7; checkpoint --name a c7; fork --name c9 c7@a; rm -f c7 c8 c9
 berth volume create NAME | create --name c8 host; fork --volume ./x:/x c8 | volume create va; fork --name c7 --volume va:/x c8; rm -f c7 c8; volume rm va
 berth undo ID | undo | create --name c7 host; checkpoint c7; undo c7; rm -f c7
 berth checkpoints lists them | undo --to k99 work | checkpoints work
