@@ -58,7 +58,7 @@ net_d = runtime/net
 init_d = runtime/init
 fileop_d = runtime/fileop
 # of a folder that is not linked as a whole: what berth takes of berth-net's and of berthd's
-SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c runtime/net/netshare.c manager/ledger/storeurl.c
+SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c runtime/net/netrate.c runtime/net/netshare.c manager/ledger/storeurl.c
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))

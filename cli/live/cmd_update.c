@@ -24,7 +24,7 @@
 #define SPEC_FILE "spec.json"
 
 enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
-	OPT_CONNECTIONS, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT,
+	OPT_CONNECTIONS, OPT_RATE, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT,
 	OPT_IO_WEIGHT, OPT_IO_RATE, OPT_RESET_RULES };
 
 static const struct opt options[] = {
@@ -43,6 +43,8 @@ static const struct opt options[] = {
 	  "first forget every --allow-host, --deny-host and --deny-net", OPT_RESET_RULES },
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
+	{ "network-rate", 0, OPT_VALUE, "RATE",
+	  "bytes a second in each direction, or bits, such as 10mbit, or unlimited", OPT_RATE },
 	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never", OPT_IDLE_TIMEOUT },
 	{ "ttl", 0, OPT_VALUE, "TIME", "remove it so long from now on, whatever it does; 0 is never", OPT_TTL },
 	UPDATE_LIFE_TABLE,
@@ -72,16 +74,21 @@ static int add_rule(struct update *u, enum netopts_list l, const char *value, st
 
 static int set_budget(struct update *u, enum netopts_budget b, const char *value, struct err *e)
 {
+	static const struct {
+		void (*set)(json_t *rq, uint64_t v);
+		const char *option;
+	} budgets[NETOPTS_BUDGETS] = {
+		[NETOPTS_BYTES] = { request_set_max_bytes, "network-bytes" },
+		[NETOPTS_CONNECTIONS] = { request_set_max_connections, "network-connections" },
+		[NETOPTS_RATE] = { request_set_max_rate, "network-rate" },
+	};
 	uint64_t v;
 
 	if (netopts_budget(b, value, &v, e) < 0)
 		return -1;
-	if (b == NETOPTS_BYTES)
-		request_set_max_bytes(u->rq, v);
-	else
-		request_set_max_connections(u->rq, v);
-	return json_array_append_new(u->options, json_pack("[s,s]", b == NETOPTS_BYTES ? "network-bytes" : "network-connections",
-							   value)) < 0 ? err_nomem(e) : 0;
+	budgets[b].set(u->rq, v);
+	return json_array_append_new(u->options, json_pack("[s,s]", budgets[b].option, value)) < 0 ?
+	       err_nomem(e) : 0;
 }
 
 static int set_network(struct update *u, int id, const char *value, struct err *e)
@@ -97,6 +104,8 @@ static int set_network(struct update *u, int id, const char *value, struct err *
 		return add_rule(u, NETOPTS_DENY_NET, value, e);
 	case OPT_BYTES:
 		return set_budget(u, NETOPTS_BYTES, value, e);
+	case OPT_RATE:
+		return set_budget(u, NETOPTS_RATE, value, e);
 	default:
 		return set_budget(u, NETOPTS_CONNECTIONS, value, e);
 	}

@@ -210,7 +210,7 @@ static int rename_it(struct remote *r, struct err *e)
 static int update(struct remote *r, struct err *e)
 {
 	static const char *const values[] = { "memory", "cpus", "pids", "network-bytes",
-					      "network-connections", "io-weight" };
+					      "network-connections", "network-rate", "io-weight" };
 	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net",
 					     "io-rate" };
 	autojson json_t *body = json_object(), *answer = NULL;
@@ -370,7 +370,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "stats", 1, 1, " no-stream ", stats },
 	{ "rename", 2, 2, "", rename_it },
 	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections "
-	  "io-weight io-rate ", update },
+	  "network-rate io-weight io-rate ", update },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids "
 	  "ulimit status-fd max-silent-time checkpoint ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close "

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "manager/host/nets.h"
 #include "runtime/net/netpolicy.h"
+#include "runtime/net/netrate.h"
 #include "runtime/net/netshare.h"
 
 #define BRIDGE 1U
@@ -39,6 +40,7 @@ _Static_assert(ARRAY_LEN(lists) == NETOPTS_LISTS, "one row per list");
 static const struct { const char *key, *option; unsigned modes; } budgets[] = {
 	[NETOPTS_BYTES] = { "max_bytes", "network-bytes", BRIDGE | EGRESS | GROUP },
 	[NETOPTS_CONNECTIONS] = { "max_connections", "network-connections", BRIDGE | EGRESS | GROUP },
+	[NETOPTS_RATE] = { "max_rate", "network-rate", BRIDGE | EGRESS },
 };
 _Static_assert(ARRAY_LEN(budgets) == NETOPTS_BUDGETS, "one row per budget");
 
@@ -95,12 +97,41 @@ int netopts_add(struct netopts *o, enum netopts_list l, const char *value, struc
 	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
 }
 
+/* Bytes a second, or, with "bit", bits. */
+static int parse_rate(const char *value, uint64_t *ret, struct err *e)
+{
+	const size_t n = strlen(value);
+	const int is_bits = n > 3 && !strcmp(value + n - 3, "bit");
+	const char *const option = budgets[NETOPTS_RATE].option;
+	char number[32], unit = '\0';
+	uint64_t v, scale = 1;
+
+	if (!is_bits)
+		return num_size(value, option, NETRATE_MIN, NETRATE_MAX, ret, e);
+	if (n - 3 < sizeof(number)) {
+		snprintf(number, sizeof(number), "%.*s", (int)(n - 3), value);
+		unit = number[n - 4];
+	}
+	if (unit == 'k' || unit == 'm' || unit == 'g') {
+		scale = unit == 'k' ? 1000 : unit == 'm' ? 1000000 : 1000000000;
+		number[n - 4] = '\0';
+	}
+	if (!unit || num_u64(number, option, 1, NETRATE_MAX, &v, e) < 0 || v > NETRATE_MAX / scale ||
+	    v * scale / 8 < NETRATE_MIN)
+		return err_set(e, ERR_INVALID, "%s: '%.40s' is no rate from 8192bit; hint: 10m is "
+			       "10 MiB a second, 10mbit ten million bits", option, value);
+	*ret = v * scale / 8;
+	return 0;
+}
+
 int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, struct err *e)
 {
 	if (!strcmp(value, "unlimited")) {
 		*ret = 0;
 		return 0;
 	}
+	if (b == NETOPTS_RATE)
+		return parse_rate(value, ret, e);
 	return b == NETOPTS_BYTES ? num_size(value, budgets[b].option, 1, 1ULL << 60, ret, e) :
 				    num_u64(value, budgets[b].option, 1, 1ULL << 40, ret, e);
 }
@@ -286,7 +317,8 @@ static int split_own(struct netopts *o, json_t *place, struct spec *s, struct er
 		if (json_object_get(policy(o), budgets[i].key)) {
 			json_object_set(o->own, budgets[i].key,
 					json_object_get(o->policy, budgets[i].key));
-			json_object_del(o->policy, budgets[i].key);
+			if (i != NETOPTS_RATE)	/* both bound it: its interface, and its proxy */
+				json_object_del(o->policy, budgets[i].key);
 		}
 	if (json_object_set(o->own, "group", group) < 0 ||
 	    !(o->own_text = json_dumps(o->own, JSON_COMPACT)))
@@ -390,6 +422,11 @@ int netopts_chose_port(const struct netopts *o)
 		if (netpublish_parse(json_string_value(v), &p, &ignored) == 0 && p.any_port)
 			return 1;
 	return 0;
+}
+
+int netopts_has(const struct netopts *o, enum netopts_budget b)
+{
+	return json_integer_value(json_object_get(o->policy, budgets[b].key)) > 0;
 }
 
 int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b)

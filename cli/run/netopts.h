@@ -15,7 +15,7 @@
 
 enum netopts_list { NETOPTS_ALLOW_HOST, NETOPTS_DENY_HOST, NETOPTS_ALLOW_NET, NETOPTS_DENY_NET, NETOPTS_DNS, NETOPTS_PUBLISH,
 		    NETOPTS_LISTS };
-enum netopts_budget { NETOPTS_BYTES, NETOPTS_CONNECTIONS, NETOPTS_BUDGETS };
+enum netopts_budget { NETOPTS_BYTES, NETOPTS_CONNECTIONS, NETOPTS_RATE, NETOPTS_BUDGETS };
 
 #define NETOPTS_CONTAINER "container:"	/* --network container:SANDBOX */
 
@@ -51,6 +51,8 @@ int netopts_host(struct netopts *o, const char *value, struct err *e);
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
 /* A port was published without one of the host: berth chooses it. */
 int netopts_chose_port(const struct netopts *o);
+/* A value other than "unlimited" was given for it. */
+int netopts_has(const struct netopts *o, enum netopts_budget b);
 /* "unlimited" was given for it. */
 int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b);
 void netopts_release(struct netopts *o);

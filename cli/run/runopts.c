@@ -139,11 +139,22 @@ static int set_network(struct runopts *o, int id, const char *v, struct err *e)
 		return netopts_set(&o->net, NETOPTS_BYTES, v, e);
 	case RUNOPT_NETWORK_CONNECTIONS:
 		return netopts_set(&o->net, NETOPTS_CONNECTIONS, v, e);
+	case RUNOPT_NETWORK_RATE:
+		return netopts_set(&o->net, NETOPTS_RATE, v, e);
 	default:
 		return netopts_add(&o->net, id == RUNOPT_ALLOW_HOST ? NETOPTS_ALLOW_HOST : id == RUNOPT_DENY_HOST ? NETOPTS_DENY_HOST :
 				   id == RUNOPT_ALLOW_NET ? NETOPTS_ALLOW_NET : id == RUNOPT_DENY_NET ? NETOPTS_DENY_NET :
 				   id == RUNOPT_DNS ? NETOPTS_DNS : NETOPTS_PUBLISH, v, e);
 	}
+}
+
+static int set_time(const char *v, const char *name, uint64_t *ret_ms, int *ret_given,
+		    struct err *e)
+{
+	if (num_duration_ms(v, name, 366ULL * 86400000, ret_ms, e) < 0)
+		return -1;
+	*ret_given = 1;
+	return 0;
 }
 
 static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
@@ -186,12 +197,9 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_SHM_SIZE:
 		return num_size(v, "shm-size", 4096, 1ULL << 50, &s->shm_bytes, e);
 	case RUNOPT_TIMEOUT:
-		s->timeout_given = 1;
-		return num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e);
+		return set_time(v, "timeout", &s->timeout_ms, &s->timeout_given, e);
 	case RUNOPT_MAX_SILENT:
-		s->max_silent_given = 1;
-		return num_duration_ms(v, "max-silent-time", 366ULL * 86400000,
-				       &s->max_silent_ms, e);
+		return set_time(v, "max-silent-time", &s->max_silent_ms, &s->max_silent_given, e);
 	case RUNOPT_GRACE:
 		return num_duration_ms(v, "grace", 86400000, &s->grace_ms, e);
 	default:
@@ -304,6 +312,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_ALIAS:
 	case RUNOPT_NETWORK_BYTES:
 	case RUNOPT_NETWORK_CONNECTIONS:
+	case RUNOPT_NETWORK_RATE:
 	case RUNOPT_ALLOW_HOST:
 	case RUNOPT_DENY_HOST:
 	case RUNOPT_ALLOW_NET:
@@ -477,6 +486,10 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	if (s->caps & 1ULL << CAP_SETFCAP && spec_writes_host(s))
 		return err_set(e, ERR_INVALID, "with CAP_SETFCAP a sandbox could leave programs with capabilities in a host directory that it "
 			       "may write; hint: --cap-drop SETFCAP, or the volume without :rw");
+	if (s->caps & 1ULL << CAP_NET_ADMIN && s->network == NETWORK_BRIDGE &&
+	    netopts_has(&o->net, NETOPTS_RATE))
+		return err_set(e, ERR_INVALID, "with CAP_NET_ADMIN a sandbox could remove its "
+			       "--network-rate; hint: --cap-drop NET_ADMIN");
 	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;
 	s->user = o->user ? o->user : im && im->user[0] ? im->user : o->config->user;
 	if (mountspec_owner(s, e) < 0)

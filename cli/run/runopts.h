@@ -26,6 +26,7 @@ enum runopts_id {
 	RUNOPT_PUBLISH, RUNOPT_ALIAS, RUNOPT_ADD_HOST,
 	RUNOPT_ALLOW_HOST, RUNOPT_DENY_HOST, RUNOPT_ALLOW_NET,
 	RUNOPT_DENY_NET, RUNOPT_DNS, RUNOPT_NETWORK_BYTES, RUNOPT_NETWORK_CONNECTIONS,
+	RUNOPT_NETWORK_RATE,
 	RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
 	RUNOPT_LABEL, RUNOPT_LABEL_FILE, RUNOPT_DEVICE, RUNOPT_GPUS,
 	RUNOPT_IO_WEIGHT, RUNOPT_IO_RATE,
@@ -95,6 +96,9 @@ enum runopts_id {
 	  RUNOPT_NETWORK_BYTES }, \
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops; bridge: open at once (default: 4096 or less)", \
 	  RUNOPT_NETWORK_CONNECTIONS }, \
+	{ "network-rate", 0, OPT_VALUE, "RATE", \
+	  "bytes a second in each direction, or bits, such as 10mbit (default: unlimited)", \
+	  RUNOPT_NETWORK_RATE }, \
 	{ "cap-add", 0, OPT_LIST, "CAP", "add a capability, within the sandbox's user namespace", RUNOPT_CAP_ADD }, \
 	{ "cap-drop", 0, OPT_LIST, "CAP", "drop a capability, or ALL", RUNOPT_CAP_DROP }, \
 	{ "seccomp", 0, OPT_VALUE, "PROFILE", "strict, standard, dev, a JSON file or unconfined (default: standard)", \

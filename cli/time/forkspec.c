@@ -36,7 +36,8 @@ static const struct row {
 
 /* Of a network besides its rules. */
 static const char *const of_network[] = {
-	"dns", "publish", "network-bytes", "network-connections", "add-host", "alias",
+	"dns", "publish", "network-bytes", "network-connections", "network-rate",
+	"add-host", "alias",
 };
 
 static const struct row *row_of(int id, const char *name)

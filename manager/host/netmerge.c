@@ -16,7 +16,7 @@ static const struct { const char *key, *opposite; } lists[] = {
 /* Forgotten at a reset: not the ranges that were opened, which may be the configuration's. */
 static const char *const forgotten[] = { "allow_host", "deny_host", "deny_net" };
 
-static const char *const budgets[] = { "max_bytes", "max_connections" };
+static const char *const budgets[] = { "max_bytes", "max_connections", "max_rate" };
 
 static void remove_value(json_t *list, const json_t *value)
 {

@@ -49,17 +49,15 @@ static int join(struct keeper *k, const char *network, const json_t *aliases, st
 	autojson json_t *told = NULL, *record = NULL;
 	const char *name = NULL;
 	const unsigned interface = free_interface(k);
-	autoclose int netns = -1;
+	autoclose int netns = policy ? keeper_netns(k, e) : -1;
 	struct err ignored;
-	char path[40];
 
-	if (!policy)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", k->sandbox.pid);
-	/* not reaped: no other process can have the pid */
-	netns = open(path, O_RDONLY | O_CLOEXEC);
 	if (netns < 0)
-		return err_sys(e, "open the sandbox's network namespace");
+		return -1;
+	if (keeper_network_rate(k))
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s has a --network-rate, which bounds "
+			       "one network; hint: berth update --network-rate unlimited %s",
+			       k->spec->id, k->spec->id);
 	/* it may have been renamed since this run began */
 	record = record_load_kept(k->registry, k->claim.id, &ignored);
 	name = record_name(record ? record : k->record);

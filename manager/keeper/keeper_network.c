@@ -3,6 +3,8 @@
  * The network of a living sandbox: its counters so far, and changes of its policy. The keeper
  * holds the present policy; berth-net enforces it.
  */
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 #include "manager/host/nets.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/net/netpolicy.h"
+#include "runtime/net/netrate.h"
 
 static json_t *policy_now(struct keeper *k, struct err *e)
 {
@@ -43,13 +46,42 @@ static json_t *changed(struct keeper *k, const json_t *rq, struct err *e)
 	return NULL;
 }
 
+int keeper_netns(const struct keeper *k, struct err *e)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", k->sandbox.pid);
+	/* not reaped: no other process can have the pid */
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open the sandbox's network namespace") : fd;
+}
+
+/* The rate bounds one interface, and a proxy beside it would not hear of the change. */
+static int check_rate(const struct keeper *k, const json_t *rq, struct err *e)
+{
+	if (!request_has_max_rate(rq))
+		return 0;
+	if (k->spec->net_egress)
+		return err_set(e, ERR_UNSUPPORTED, "the network of sandbox %s has rules, and a "
+			       "rate there is set when the sandbox is made", k->spec->id);
+	if (json_array_size(k->joined) && request_max_rate(rq, 0))
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is on several networks, and a rate "
+			       "bounds one only", k->spec->id);
+	if (k->spec->caps & (1ULL << CAP_NET_ADMIN) && k->spec->network == NETWORK_BRIDGE)
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s has CAP_NET_ADMIN, and could remove "
+			       "a rate", k->spec->id);
+	return 0;
+}
+
 /* A new policy, whole: k->net_policy takes its reference. */
 static int put_policy(struct keeper *k, json_t *fresh, uint64_t *ret_cut, struct err *e)
 {
 	autofree char *text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
+	autoclose int netns = keeper_netns(k, e);
 
-	if (!text ||
-	    nethelper_update(sandbox_meter(&k->sandbox), k->spec, text, ret_cut, e) < 0) {
+	if (!text || netns < 0 ||
+	    nethelper_update(sandbox_meter(&k->sandbox), k->spec, text, netns, ret_cut, e) < 0) {
 		json_decref(fresh);
 		return -1;
 	}
@@ -77,6 +109,8 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 			       "reach; hint: berth network update --allow-net", k->spec->id);
 	if (k->spec->network == NETWORK_BRIDGE && !k->spec->net_egress && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host")))
 		return err_set(e, ERR_INVALID, "rules by name take --network egress; hint: --allow-net and --deny-net work with a bridge");
+	if (check_rate(k, rq, e) < 0)
+		return -1;
 	fresh = changed(k, rq, e);
 	return fresh ? put_policy(k, fresh, ret_cut, e) : -1;
 }
@@ -128,11 +162,17 @@ static uint64_t budget(struct keeper *k, const char *key)
 	return spec_needs_nethelper(k->spec) ? (uint64_t)json_integer_value(json_object_get(policy_now(k, &ignored), key)) : 0;
 }
 
+uint64_t keeper_network_rate(struct keeper *k)
+{
+	return budget(k, "max_rate");
+}
+
 /* The budgets and the used parts, including earlier runs. */
 static json_t *describe(struct keeper *k)
 {
 	json_t *j = nethelper_describe(&k->sandbox.net, k->spec), *b;
 	uint64_t bytes = budget(k, "max_bytes"), connections = budget(k, "max_connections");
+	const uint64_t rate = budget(k, "max_rate");
 	struct netcounters c;
 	struct err ignored;
 
@@ -148,6 +188,10 @@ static json_t *describe(struct keeper *k)
 	if (spec_is_proxied(k->spec))
 		json_object_set_new(b, "connections_used", json_integer((json_int_t)(k->spec->net_used_connections + c.allowed)));
 	json_object_set_new(j, "budget", b);
+	if (rate)
+		json_object_set_new(j, "rate", json_pack("{s:I,s:I}", "bytes_per_second",
+				    (json_int_t)rate, "burst_bytes",
+				    (json_int_t)netrate_burst(rate)));
 	if (k->spec->net_egress)
 		json_object_set_new(j, "egress", nethelper_describe(&k->sandbox.proxy, k->spec));
 	return j;

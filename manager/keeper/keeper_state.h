@@ -427,6 +427,10 @@ int keeper_join_begin(struct keeper *k, struct err *e);
 void keeper_join_end(struct keeper *k);
 void keeper_join_describe(const struct keeper *k, json_t *network);
 
+/* keeper_network.c: the network namespace of the sandbox, opened. */
+int keeper_netns(const struct keeper *k, struct err *e);
+/* Its --network-rate, bytes a second; 0: none. */
+uint64_t keeper_network_rate(struct keeper *k);
 /* keeper_network.c; the part of an update that concerns the network: all of it or nothing. */
 int keeper_network_rules_begin(struct keeper *k, struct err *e);
 int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);

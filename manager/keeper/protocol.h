@@ -38,6 +38,7 @@
 	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_bytes, NUMBER) \
 	X(io_rates, STRINGS) X(io_weight, NUMBER) X(is_text, FLAG) X(keep, NUMBER) \
 	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) \
+	X(max_rate, NUMBER) \
 	X(max_silent_ms, NUMBER) X(memory_bytes, LIMIT) \
 	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(net_bytes, NUMBER) \
 	X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
@@ -125,7 +126,8 @@ enum protocol_flags {
 	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays)) \
 	X(update, "update", 1, 0, 0, HAS(memory_bytes) HAS(cpu_milli) HAS(pids) HAS(ttl_ms) \
 	  HAS(idle_timeout_ms) HAS(allow_host) HAS(deny_host) HAS(allow_net) HAS(deny_net) \
-	  HAS(max_bytes) HAS(max_connections) SINCE(2, restart) SINCE(2, guardian_pid) \
+	  HAS(max_bytes) HAS(max_connections) SINCE(2, max_rate) \
+	  SINCE(2, restart) SINCE(2, guardian_pid) \
 	  SINCE(2, owner) SINCE(2, owner_grace_ms) SINCE(2, health) SINCE(2, io_rates) \
 	  SINCE(2, io_weight) SINCE(2, reset_rules)) \
 	X(wait, "wait", 1, 0, PROTOCOL_COMMAND, HAS(command))

@@ -22,6 +22,7 @@
 #include "runtime/net/nameserver.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
+#include "runtime/net/tbf.h"
 
 #define PORT_TRIES 16
 
@@ -286,6 +287,9 @@ static int make(struct bridge *b, struct err *e)
 	if (take_address(b, e) < 0 || add_rules(b, e) < 0 ||
 	    link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
+	if (b->policy.max_rate &&
+	    tbf_set(b->link.port, NETHELPER_NETNS, "eth0", b->policy.max_rate, e) < 0)
+		return -1;
 	if (b->link.interface)
 		return 0;	/* the files are those of the first */
 	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers,
@@ -466,6 +470,8 @@ int bridge_change(const json_t *job, struct err *e)
 		r = -1;
 	if (r == 0)
 		r = ruleset_change(b.id, &b.link, &b.policy, &fresh, b.used_before, e);
+	if (r == 0 && fresh.max_rate != b.policy.max_rate)
+		r = tbf_set(b.link.port, NETHELPER_NETNS, "eth0", fresh.max_rate, e);
 	if (r == 0)
 		bridge_answer(NULL);
 	netpolicy_release(&fresh);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "runtime/net/netrate.h"
 
 #define PORT_WEB 80
 #define PORT_TLS 443
@@ -311,8 +312,12 @@ static int load_one(struct netpolicy *p, const json_t *j, struct err *e)
 	    each_string(j, "publish", NETPOLICY_PUBLISH, take_publish, p, e) < 0)
 		return -1;
 	if (json_get_u64(j, "max_bytes", &p->max_bytes, "network policy", e) < 0 ||
-	    json_get_u64(j, "max_connections", &p->max_connections, "network policy", e) < 0)
+	    json_get_u64(j, "max_connections", &p->max_connections, "network policy", e) < 0 ||
+	    json_get_u64(j, "max_rate", &p->max_rate, "network policy", e) < 0)
 		return -1;
+	if (p->max_rate && (p->max_rate < NETRATE_MIN || p->max_rate > NETRATE_MAX))
+		return err_set(e, ERR_INVALID, "a network rate of %llu bytes a second",
+			       (unsigned long long)p->max_rate);
 	return 0;
 }
 

@@ -60,6 +60,7 @@ struct netpolicy {
 	struct netpublish publish[NETPOLICY_PUBLISH];
 	size_t publish_count;
 	uint64_t max_bytes, max_connections;	/* 0: none */
+	uint64_t max_rate;	/* bytes a second in each direction (netrate.h); 0: none */
 	/*
 	 * That of the network which the sandbox is on, or NULL.  With it this one only takes away: its
 	 * names narrow, its denials hold, its allowed ranges count for nothing.

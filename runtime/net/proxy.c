@@ -211,6 +211,8 @@ static void serve_control(struct proxy *p)
 		err_set(&e, ERR_INTERNAL, "a policy of another network");
 	}
 	if (fresh && e.code == ERR_NONE) {
+		if (fresh->max_rate != p->policy.max_rate)
+			p->rate_out = p->rate_in = (struct netrate){ .at_ms = clock_ms() };
 		netpolicy_release(&p->policy);
 		p->policy = *fresh;
 		p->counters->exhausted = proxy_exhausted(p) != NULL;
@@ -291,6 +293,16 @@ static void bury(struct proxy *p)
 			proxy_watch(p, &p->listens[i], p->conn_count < PROXY_CONNECTIONS ? EPOLLIN : 0);
 }
 
+/* When a rate that holds connections back lets something pass again; 0: it holds back nothing. */
+static uint64_t rate_at(const struct proxy *p, uint64_t now)
+{
+	const uint64_t out = netrate_wait_ms(&p->rate_out, p->policy.max_rate);
+	const uint64_t in = netrate_wait_ms(&p->rate_in, p->policy.max_rate);
+	const uint64_t first = out && (!in || out < in) ? out : in;
+
+	return p->conns && first ? now + first : 0;
+}
+
 static int next_timeout(const struct proxy *p)
 {
 	uint64_t now = clock_ms(), at = now + 60000;
@@ -299,10 +311,25 @@ static int next_timeout(const struct proxy *p)
 	for (c = p->conns; c; c = c->next)
 		if (c->state != CONN_DEAD && c->deadline_ms && c->deadline_ms < at)
 			at = c->deadline_ms;
+	at = clock_earlier(at, rate_at(p, now));
 	if (p->guest)
 		at = p->guest->next(p->guest_ctx, at);
 	at = at > now ? at - now : 0;
 	return p->resolver ? resolver_timeout(p->resolver, (int)at) : (int)at;
+}
+
+/* Those that it held back are read again, as far as it lets them. */
+static void rate_update(struct proxy *p)
+{
+	struct conn *c;
+
+	if (!p->policy.max_rate && !p->rate_out.at_ms && !p->rate_in.at_ms)
+		return;
+	for (c = p->conns; c; c = c->next)
+		if (c->state == CONN_RELAY || c->state == CONN_HEAD)
+			conn_update(c);
+	if (!p->policy.max_rate)	/* it was taken away */
+		p->rate_out = p->rate_in = (struct netrate){ 0 };
 }
 
 static void loop(struct proxy *p)
@@ -324,6 +351,7 @@ static void loop(struct proxy *p)
 		for (c = p->conns; c; c = c->next)
 			if (c->state != CONN_DEAD && c->deadline_ms && now >= c->deadline_ms)
 				conn_deadline(c, now);
+		rate_update(p);
 		bury(p);
 	}
 }

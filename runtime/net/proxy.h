@@ -22,6 +22,7 @@
 #include "runtime/net/httpreq.h"
 #include "runtime/net/netgroup.h"
 #include "runtime/net/netpolicy.h"
+#include "runtime/net/netrate.h"
 #include "runtime/net/netwire.h"
 #include "runtime/net/resolver.h"
 #include "runtime/net/tlshello.h"
@@ -105,6 +106,7 @@ struct proxy {
 	int log_fd[2];			/* now, before; -1: none */
 	int notice_fd;			/* refusals are also reported there; -1: no */
 	uint64_t used_bytes, used_connections;	/* of the budgets, by earlier runs */
+	struct netrate rate_out, rate_in;	/* of policy.max_rate */
 	size_t log_bytes;
 	struct mnl_socket *route;
 	struct resolver *resolver;	/* NULL when it forwards */
@@ -129,6 +131,8 @@ const char *proxy_exhausted(const struct proxy *p);
 uint64_t proxy_bytes_left(const struct proxy *p);
 
 /* proxyconn.c */
+/* The events to wait for, by its state and by what the rate lets pass. */
+void conn_update(struct conn *c);
 void conn_accept(struct proxy *p, const struct watch *w);
 void conn_serve(struct conn *c, const struct watch *w, uint32_t events);
 void conn_deadline(struct conn *c, uint64_t now);

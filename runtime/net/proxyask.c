@@ -230,6 +230,7 @@ void proxyask_connected(struct conn *c)
 					   c->out.end);
 	c->bytes_out += c->out.end;
 	c->proxy->counters->bytes_out += c->out.end;
+	netrate_spend(&c->proxy->rate_out, c->proxy->policy.max_rate, c->out.end);
 	if (conn_over_budget(c))
 		return;
 	proxypeek_begin(c);

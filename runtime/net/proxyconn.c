@@ -197,6 +197,16 @@ int conn_over_budget(struct conn *c)
 	return 1;
 }
 
+/* What the rate lets pass now. */
+static size_t rate_room(const struct conn *c, const struct flow *f, size_t want)
+{
+	struct proxy *p = c->proxy;
+
+	return !p->policy.max_rate ? want :
+	       netrate_room(f == &c->out ? &p->rate_out : &p->rate_in, p->policy.max_rate,
+			    clock_ms(), want);
+}
+
 static size_t room(const struct conn *c, const struct flow *f)
 {
 	const struct proxy *p = c->proxy;
@@ -206,7 +216,7 @@ static size_t room(const struct conn *c, const struct flow *f)
 		n = f->end > HTTPREQ_HEAD_MAX ? 0 : HTTPREQ_HEAD_MAX + 1024 - f->end;
 	if (c->state == CONN_RELAY && proxy_bytes_left(p) < n)
 		n = (size_t)proxy_bytes_left(p);
-	return n;
+	return c->state == CONN_RELAY && n ? rate_room(c, f, n) : n;
 }
 
 /* -1: the connection is broken. */
@@ -248,6 +258,8 @@ static int fill(struct conn *c, int fd, struct flow *f)
 	if (c->state == CONN_RELAY) {
 		const char *came = f->data + f->end - n;
 
+		netrate_spend(f == &c->out ? &c->proxy->rate_out : &c->proxy->rate_in,
+			      c->proxy->policy.max_rate, (size_t)n);
 		*(f == &c->out ? &c->bytes_out : &c->bytes_in) += (uint64_t)n;
 		*(f == &c->out ? &c->proxy->counters->bytes_out : &c->proxy->counters->bytes_in) += (uint64_t)n;
 		if (f == &c->out)
@@ -323,14 +335,13 @@ static void end_slowly(struct conn *c)
 		conn_update(c);
 }
 
-/* The events to wait for, by state. */
 void conn_update(struct conn *c)
 {
 	uint32_t client = 0, server = 0;
 
 	switch (c->state) {
-	case CONN_HEAD:
-		client = EPOLLIN;
+	case CONN_HEAD:		/* a body may come with it */
+		client = rate_room(c, &c->out, 1) ? EPOLLIN : 0;
 		break;
 	case CONN_RESOLVING:
 		break;
@@ -338,11 +349,12 @@ void conn_update(struct conn *c)
 		server = EPOLLOUT;
 		break;
 	case CONN_RELAY:
-		if (!c->out.eof && c->out.end < PROXY_BUFFER && !(c->kind == CONN_HTTP && c->http.body.done))
+		if (!c->out.eof && c->out.end < PROXY_BUFFER && rate_room(c, &c->out, 1) &&
+		    !(c->kind == CONN_HTTP && c->http.body.done))
 			client |= EPOLLIN;
 		if (c->in.start < c->in.end || (c->in.eof && !c->in.shut))
 			client |= EPOLLOUT;
-		if (!c->in.eof && c->in.end < PROXY_BUFFER)
+		if (!c->in.eof && c->in.end < PROXY_BUFFER && rate_room(c, &c->in, 1))
 			server |= EPOLLIN;
 		if (c->out.start < c->out.end - c->out.held || (c->out.eof && !c->out.shut && !c->out.held))
 			server |= EPOLLOUT;

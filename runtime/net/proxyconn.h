@@ -12,7 +12,6 @@
 void conn_note(struct conn *c, const char *verdict, const char *reason);
 void conn_die(struct conn *c);
 /* Waits for what its state wants. */
-void conn_update(struct conn *c);
 /* Puts bytes on their way to the client. */
 void conn_say(struct conn *c, const char *p, size_t n);
 void conn_socks_say(struct conn *c, unsigned char code);

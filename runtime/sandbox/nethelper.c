@@ -196,31 +196,6 @@ int nethelper_ready(struct nethelper *h, struct err *e)
 	return 0;
 }
 
-int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e)
-{
-	autojson json_t *told = NULL;
-	autoclose int fd = -1;
-	char byte = 'u';
-
-	*ret_cut = 0;
-	/*
-	 * packets are judged one by one: the next packet of a connection that is no longer
-	 * allowed is dropped
-	 */
-	if (h->bridge)
-		return nethelper_bridge("bridge-change", s->id, "", policy, NULL, e);
-	if (!h->proc.pid || !h->counters)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox has no proxy");
-	fd = job_file(policy, e);
-	if (fd < 0)
-		return -1;
-	if (fdpass_send(h->proc.sock, &byte, 1, &fd, 1) < 0)
-		return err_code_sys(e, ERR_NET, "reach the sandbox's proxy");
-	if (helper_answer(&h->proc, UPDATE_MS, &told, e) < 0)
-		return err_wrap(e, "change the network policy");
-	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
-}
-
 /*
  * With `soon` we do not wait for its end: it has answered, and does its slow removals while we
  * end.
@@ -270,6 +245,40 @@ int nethelper_bridge(const char *verb, const char *id, const char *extra, const 
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
 
 	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call(verb, job.data, 0, ret_answer, e);
+}
+
+static int change_bridge(const struct spec *s, const char *policy, int netns_fd, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+
+	return bridge_job(&job, s->id, "", policy, e) < 0 ?
+	       -1 : call_in("bridge-change", job.data, netns_fd, 0, NULL, e);
+}
+
+int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, int netns_fd,
+		     uint64_t *ret_cut, struct err *e)
+{
+	autojson json_t *told = NULL;
+	autoclose int fd = -1;
+	char byte = 'u';
+
+	*ret_cut = 0;
+	/*
+	 * packets are judged one by one: the next packet of a connection that is no longer
+	 * allowed is dropped
+	 */
+	if (h->bridge)
+		return change_bridge(s, policy, netns_fd, e);
+	if (!h->proc.pid || !h->counters)
+		return err_set(e, ERR_NOT_FOUND, "the sandbox has no proxy");
+	fd = job_file(policy, e);
+	if (fd < 0)
+		return -1;
+	if (fdpass_send(h->proc.sock, &byte, 1, &fd, 1) < 0)
+		return err_code_sys(e, ERR_NET, "reach the sandbox's proxy");
+	if (helper_answer(&h->proc, UPDATE_MS, &told, e) < 0)
+		return err_wrap(e, "change the network policy");
+	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
 }
 
 /* The resolver that stays with the sandbox hears of a network. */

@@ -42,8 +42,9 @@ int nethelper_start_member(struct nethelper *h, const struct spec *s, int netns_
 int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e);
 /* Waits for its answer. */
 int nethelper_ready(struct nethelper *h, struct err *e);
-/* Another policy, at once; *ret_cut connections were cut. */
-int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e);
+/* Another policy, at once; *ret_cut connections were cut.  netns_fd: the sandbox's network. */
+int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, int netns_fd,
+		     uint64_t *ret_cut, struct err *e);
 /* Ends it and removes what it made. Idempotent. */
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* {"mode":..., counters}: a new reference. */

@@ -112,6 +112,9 @@ berth network log ID | network log | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
 cpu=60s, or several of cpu=60s,time=1h,io=1g,net=1g | create --budget 60s host | create --name b1 --budget cpu=60s,time=1h host; rm -f b1
 berth create --budget %s=%s | create --name b5 --budget cpu=1h host; grant b5 time=+1h | rm -f b5; create --name b5 --budget time=1h host; rm -f b5
+--cap-drop NET_ADMIN | run --network bridge --cap-add NET_ADMIN --network-rate 1m host true | run --dry-run --network bridge --network-rate 1m --cap-drop NET_ADMIN host true
+10m is 10 MiB a second, 10mbit ten million bits | run --network egress --network-rate 1bit host true | run --dry-run --network egress --network-rate 10m host true; run --dry-run --network egress --network-rate 10mbit host true
+berth update --network-rate unlimited %s | network create --internal n1; network create --internal n2; create --name c6 --network n1 --network-rate 1m host; network connect n2 c6 | rm -f c6; create --network n1 --name c6 host; network connect n2 c6; rm -f c6; network rm n1 n2
 --network egress or bridge | create --budget net=1g host | create --name b7 --network egress --budget net=1g host; rm -f b7
 %s=%s | create --budget time=0 host | create --name b4 --budget time=1h host; rm -f b4
 berth create --budget cpu=60s | grant work cpu=+60s | create --name b2 --budget cpu=60s host; grant b2 cpu=+60s; rm -f b2
@@ -217,6 +220,7 @@ install berth under that name
 """,
     "needs another kernel, cgroup layout, file system or network of the host: the fault, attack and bridge tests make some of these":
 r"""
+this kernel lacks it: modprobe sch_tbf; --network egress bounds the rate without it
 this kernel lacks the call, or a filter around berth hides it; see `berth doctor`
 stop all sandboxes once, and remove that cgroup
 berth gc clears what could not be removed: %.200s

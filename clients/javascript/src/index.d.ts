@@ -66,6 +66,7 @@ export interface CreateOptions extends Abortable {
   publish?: string | readonly string[];
   networkBytes?: number | string;
   networkConnections?: number | string;
+  networkRate?: number | string;
   capAdd?: string | readonly string[];
   capDrop?: string | readonly string[];
   seccomp?: string;
@@ -109,6 +110,7 @@ export interface UpdateOptions extends Abortable {
   resetRules?: boolean;
   networkBytes?: number | string;
   networkConnections?: number | string;
+  networkRate?: number | string;
   idleTimeout?: number | string;
   ttl?: number | string;
   restart?: string;

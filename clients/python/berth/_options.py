@@ -48,6 +48,7 @@ class CreateOptions(TypedDict, total=False):
     publish: Strings
     network_bytes: Union[int, str]
     network_connections: Union[int, str]
+    network_rate: Union[int, str]
     cap_add: Strings
     cap_drop: Strings
     seccomp: str
@@ -91,6 +92,7 @@ class UpdateOptions(TypedDict, total=False):
     reset_rules: bool
     network_bytes: Union[int, str]
     network_connections: Union[int, str]
+    network_rate: Union[int, str]
     idle_timeout: Number
     ttl: Number
     restart: str
