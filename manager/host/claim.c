@@ -244,6 +244,40 @@ int registry_claim(struct registry *r, const char *name, int lasting, const stru
 	return result;
 }
 
+int registry_claim_range(struct registry *r, const struct claim *c, const struct promise *p,
+			 struct claim *ret, struct err *e)
+{
+	int result;
+
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
+	memcpy(ret->id, c->id, sizeof(ret->id));
+	if (registry_lock(r, e) < 0)
+		return -1;
+	result = promise_fits(r, p, NULL, e) < 0 ? -1 : ranges_take(r, ret, e);
+	registry_unlock(r);
+	return result;
+}
+
+int registry_claim_within(struct registry *r, uint32_t id_base, struct claim *ret, struct err *e)
+{
+	int result;
+
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .id_base = id_base };
+	if (registry_lock(r, e) < 0)
+		return -1;
+	result = check_room(r, 0, e);
+	if (result == 0) {
+		random_id(ret->id);
+		result = rundir_take(r, ret, e);
+	}
+	registry_unlock(r);
+	if (result < 0 && ret->dir_fd < 0)
+		ret->id[0] = '\0';	/* never ours */
+	if (result < 0)
+		undo_claim(r, ret);
+	return result;
+}
+
 void registry_abandon(struct claim *c)
 {
 	fd_close(&c->slot_fd);

@@ -84,6 +84,14 @@ int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx
  * counts those that run, for a lasting one at max_stopped, or when p does not fit.  lasting also makes state_dir/sandboxes/ID.
  */
 int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e);
+/*
+ * Reserves a range of ids more for the sandbox of c, with a promise of its own: ret->slot_fd
+ * holds it, and ret->id_base is its first id.  registry_claim_within() adds a fork there.
+ */
+int registry_claim_range(struct registry *r, const struct claim *c, const struct promise *p,
+			 struct claim *ret, struct err *e);
+/* registry_claim() for a sandbox without a name, whose range from id_base on another one holds. */
+int registry_claim_within(struct registry *r, uint32_t id_base, struct claim *ret, struct err *e);
 /* ERR_INVALID when name is not a name, or could be the id of a sandbox or the start of one. */
 int registry_check_name(const char *name, struct err *e);
 /*

@@ -233,6 +233,22 @@ static void handle_exec(const struct init_request *rq, const char *blob, const s
 		send_now(&r);
 }
 
+/* A fork of a zygote, which became our child when the process ended that had made it. */
+static void handle_adopt(const struct init_request *rq)
+{
+	struct init_reply r = { .seq = rq->seq, .pid = (int)rq->signo, .type = INIT_EXEC_FAILED };
+	struct running *slot = slot_of(0);
+
+	if (!slot)
+		err_set(&r.err, ERR_LIMIT, "%d commands are running already", COMMANDS_MAX);
+	else if (verify_once(&rq->expect, &r.err) == 0)
+		r.type = INIT_STARTED;
+	if (r.type == INIT_STARTED)
+		*slot = (struct running){ .pid = r.pid, .seq = rq->seq,
+					  .last = rq->flags & INIT_LAST };
+	send_reply(&r);
+}
+
 static void handle_signal(const struct init_request *rq)
 {
 	size_t i;
@@ -339,6 +355,8 @@ static void handle(const struct init_request *rq, const char *inlined, size_t in
 		handle_exec(rq, blob, fds);
 	else if (rq->type == INIT_SIGNAL)
 		handle_signal(rq);
+	else if (rq->type == INIT_ADOPT)
+		handle_adopt(rq);
 	else if (rq->type == INIT_PING)
 		handle_ping(rq);
 	if (map)

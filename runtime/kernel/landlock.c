@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ enum {
 	CREATE_RULESET_VERSION = 1,
 	RULE_PATH_BENEATH = 1,
 	FS_EXECUTE = 1 << 0,
+	FS_WRITE_FILE = 1 << 1,
 	FS_READ_FILE = 1 << 2,
 	FS_READ_DIR = 1 << 3,
 	FS_MAKE_CHAR = 1 << 6,
@@ -66,6 +68,20 @@ int landlock_confine(struct err *e)
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_sys(e, "enter the Landlock domain");
 	return 0;
+}
+
+struct landlock_words landlock_home(int root_fd)
+{
+	const struct path_beneath_attr b = {
+		.allowed_access = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_REFER |
+				  (landlock_abi() >= 3 ? FS_TRUNCATE : 0),
+		.parent_fd = root_fd,
+	};
+	struct landlock_words w = { .ruleset = { b.allowed_access } };
+
+	_Static_assert(sizeof(w.beneath) == sizeof(b), "linux/landlock.h");
+	memcpy(w.beneath, &b, sizeof(b));
+	return w;
 }
 
 int landlock_seal(struct err *e)

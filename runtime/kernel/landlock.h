@@ -9,6 +9,8 @@
 #ifndef BERTH_RUNTIME_KERNEL_LANDLOCK_H
 #define BERTH_RUNTIME_KERNEL_LANDLOCK_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 
 /* The kernel's Landlock ABI, 0 when it has none. */
@@ -22,5 +24,15 @@ int landlock_seal(struct err *e);
  * nothing else may be opened.
  */
 int landlock_copy(int from_fd, int to_fd, struct err *e);
+
+/*
+ * The arguments of landlock_create_ruleset(2) and landlock_add_rule(2) for another process: it may
+ * then open no file that is not below its directory root_fd.  ABI 2.
+ */
+struct landlock_words {
+	uint64_t ruleset[1];
+	unsigned char beneath[12];
+};
+struct landlock_words landlock_home(int root_fd);
 
 #endif

@@ -31,6 +31,8 @@
 enum init_request_type {
 	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, 8, 9] [, program] [, blob] [, cgroup] [, v1 tasks files ...] */
 	INIT_SIGNAL,	/* signal the leader of command seq */
+	/* the child signo, which init did not start (graft.h), is command seq; flags: INIT_LAST */
+	INIT_ADOPT,
 	INIT_PING,	/* answered by INIT_STATUS: init runs, confined as expected, and nothing else does yet */
 };
 

@@ -26,6 +26,7 @@
 #include "runtime/sandbox/child.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/mounts.h"
+#include "runtime/sandbox/nested.h"
 #include "runtime/sandbox/writable.h"
 
 /* linux/pidfd.h of Linux 6.11; Debian 12's headers are older */
@@ -40,9 +41,35 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	sb->plan.count = sb->plan.spare_count = 0;
 	sb->spec = s;
 	filterwatch_init(&sb->filters);
+	sb->leader_fd = -1;
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	sb->silence.fd = -1;
 	nethelper_init(&sb->net), nethelper_init(&sb->proxy);
+}
+
+struct inner {
+	const struct sandbox *sb;
+	struct child *c;
+};
+
+static void run_inner(void *ctx)
+{
+	struct inner *i = ctx;
+
+	close(i->sb->sock);
+	child_run(i->c);
+}
+
+static int clone_inside(struct sandbox *sb, struct child *c, struct err *e)
+{
+	struct inner inner = { sb, c };
+	struct nested n = { .spec = sb->spec, .cgroup_fd = sb->cgroup.v2_fd, .run = run_inner,
+			    .ctx = &inner };
+	int r = nested_clone(&n, e);
+
+	sb->pid = n.pid;
+	sb->pidfd = n.pidfd;
+	return r;
 }
 
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
@@ -63,6 +90,8 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 	int saved;
 	pid_t pid;
 
+	if (sb->spec->inside)
+		return clone_inside(sb, &c, e);
 	if (birth_begin(&b, sb->spec, e) < 0) {
 		birth_end(&b, &ignored);
 		return -1;
@@ -127,9 +156,17 @@ static int complete_cgroups(struct sandbox *sb, struct err *e)
 /* One range for uids and one for gids; the kernel takes exactly one write to each file. */
 static int map_ids(const struct sandbox *sb, struct err *e)
 {
-	char map[64];
+	char map[4096];	/* the kernel takes less than a page */
+	size_t len, i;
 
-	snprintf(map, sizeof(map), "0 %u %u\n", sb->spec->id_base, SPEC_IDS);
+	if (sb->spec->inside)
+		return 0;	/* nested_clone() has */
+	len = (size_t)snprintf(map, sizeof(map), "0 %u %u\n", sb->spec->id_base, SPEC_IDS);
+	for (i = 0; i < sb->spec->inner_count && len < sizeof(map); i++)
+		len += (size_t)snprintf(map + len, sizeof(map) - len, "%zu %u %u\n",
+					(i + 1) * SPEC_IDS, sb->spec->inner_base[i], SPEC_IDS);
+	if (len >= sizeof(map))
+		return err_set(e, ERR_INTERNAL, "a map of ids longer than a page");
 	return io_write_file(sb->proc_fd, "uid_map", map, e) < 0 ? -1 : io_write_file(sb->proc_fd, "gid_map", map, e);
 }
 
@@ -427,6 +464,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		r = -1;
 	fd_close(&sb->pidfd);
 	fd_close(&sb->proc_fd);
+	fd_close(&sb->leader_fd);
 	fd_close(&sb->io_fd);
 	fd_close(&sb->pts_fd);
 	fd_close(&sb->control_fd);

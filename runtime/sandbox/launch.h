@@ -34,6 +34,7 @@ struct sandbox {
 	uint64_t read_bytes, written_bytes;	/* from there and of what was killed, once it is reaped */
 	int killed;
 	int sock;	/* to init */
+	int leader_fd;	/* of a fork of a zygote: its pidfd; else -1 */
 	int base_fd;	/* the writable layer's file system */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* bridge, egress */
@@ -79,6 +80,10 @@ int sandbox_init_program(struct err *e);
 int sandbox_file_program(struct err *e);
 /* Opens a terminal of the sandbox: both sides, close-on-exec. */
 int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e);
+/* ERR_INVALID when one of these descriptors would lead a command to the host's files. */
+int sandbox_check_std(const int std[3], struct err *e);
+/* A process that graft_fork() put into it becomes command seq; pid is the one inside. */
+int sandbox_adopt(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e);
 int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
 /*
  * Reads one reply of init, which is hostile input: 1, 0 when init is gone, -1

@@ -50,6 +50,6 @@ int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, st
  * Forbids further namespaces of every kind, also to root of the sandbox and under any seccomp
  * profile (K01). After all the mounts, because each copied mount counts as one.
  */
-int mounts_forbid_namespaces(int knobs_fd, struct err *e);
+int mounts_limit_namespaces(int knobs_fd, size_t max, struct err *e);
 
 #endif

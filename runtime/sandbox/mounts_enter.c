@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/kernel/newmount.h"
@@ -96,13 +97,15 @@ static int attach(int root, const struct mount_op *op, int mnt, struct err *e)
 	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
 }
 
-int mounts_forbid_namespaces(int knobs_fd, struct err *e)
+int mounts_limit_namespaces(int knobs_fd, size_t max, struct err *e)
 {
 	static const char *const knobs[] = {
 		"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time",
 	};
+	char text[24];
 	size_t i;
 
+	snprintf(text, sizeof(text), "%zu", max);
 	for (i = 0; i < ARRAY_LEN(knobs); i++) {
 		char path[64];
 		autoclose int fd = -1;
@@ -111,7 +114,7 @@ int mounts_forbid_namespaces(int knobs_fd, struct err *e)
 		fd = openat(knobs_fd, path, O_RDWR | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT && !strcmp(knobs[i], "time"))
 			continue;	/* before Linux 5.6 */
-		if (fd < 0 || write(fd, "0", 1) != 1)
+		if (fd < 0 || io_write_all(fd, text, strlen(text)) < 0)
 			return err_sys(e, "forbid further %s namespaces", knobs[i]);
 	}
 	return 0;

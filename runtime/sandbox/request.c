@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox's init is asked for; reply.c reads what it answers. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
@@ -82,7 +85,7 @@ static size_t collect_fds(const struct job *c, struct init_request *rq, const in
  * Upholds S5 and S9 of SECURITY.md: by a directory of the host, or by an O_PATH
  * descriptor, "/proc/self/fd/0/.." is the host's tree, for reading and writing.
  */
-static int check_std(const int std[3], struct err *e)
+int sandbox_check_std(const int std[3], struct err *e)
 {
 	static const char *const names[] = { "stdin", "stdout", "stderr" };
 	struct stat st;
@@ -124,7 +127,7 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 	};
 	size_t n;
 
-	if (check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
+	if (sandbox_check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
 		return -1;
 	if (blob.len > INIT_INLINE_MAX) {
 		memfd = memfd_create("berth-command", MFD_CLOEXEC);
@@ -139,10 +142,38 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 	return 0;
 }
 
+int sandbox_adopt(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e)
+{
+	struct init_request rq = {
+		.magic = INIT_MAGIC, .type = INIT_ADOPT, .seq = seq, .flags = flags,
+		.signo = (uint32_t)pid, .expect = sandbox_expect(sb->spec),
+	};
+	struct init_reply r;
+	int got;
+
+	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
+		return err_sys(e, "hand the fork to the sandbox's init");
+	got = sandbox_reply(sb, &r, 1, e);
+	if (got < 0)
+		return -1;
+	if (got && (r.type == INIT_SETUP_FAILED || r.type == INIT_EXEC_FAILED)) {
+		*e = r.err;
+		return -1;
+	}
+	return got && r.type == INIT_STARTED && r.seq == seq ?
+		       0 : err_set(e, ERR_INTERNAL, "the sandbox's init did not take the fork");
+}
+
 int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
 {
 	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_SIGNAL, .seq = seq, .signo = (uint32_t)signo };
 
+	/* the Landlock domain of init does not reach into that of the zygote */
+	if (sb->leader_fd >= 0) {
+		if (!syscall(SYS_pidfd_send_signal, sb->leader_fd, signo, NULL, 0) || errno == ESRCH)
+			return 0;
+		return err_sys(e, "send signal %d to the fork", signo);
+	}
 	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
 		return err_sys(e, "send signal %d to the sandbox", signo);
 	return 0;

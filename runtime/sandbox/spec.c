@@ -80,6 +80,10 @@ int spec_check(const struct spec *s, struct err *e)
 		return err_set(e, ERR_INTERNAL, "a sandbox without a seccomp profile");
 	if (spec_needs_nethelper(s) && !s->net_policy)
 		return err_set(e, ERR_INTERNAL, "a network without a policy");
+	if ((s->inside || s->inner_count) && s->unconfined_seccomp)
+		return err_set(e, ERR_UNSUPPORTED, "a zygote and its forks need a seccomp profile");
+	if (s->inner_count > SPEC_INNER_MAX || (s->inside && s->network == NETWORK_JOINED))
+		return err_set(e, ERR_INTERNAL, "a zygote that cannot be");
 	if (s->id_base < SPEC_IDS || s->id_base % SPEC_IDS)
 		return err_set(e, ERR_INTERNAL, "id range %u is not aligned or overlaps the host's", s->id_base);
 	if (check_hostname(s->hostname, e) < 0 || check_strings(s->argv, s->argc, "argument", e) < 0)

@@ -70,6 +70,18 @@ struct spec_joined {
 	const char *hostname, *hosts;	/* as its files have them; netopts_finish() takes them */
 };
 
+/* The zygote inside whose namespaces a sandbox is born that takes a fork of it (nested.h). */
+struct spec_inside {
+	int userns_fd, pidns_fd;
+	/* host ids of the zygote's process, which will own the user namespace */
+	uid_t owner_uid;
+	gid_t owner_gid;
+	uint32_t id_at;	/* what the zygote's user namespace calls the sandbox's first id */
+};
+
+/* forks of one zygote: their ranges of ids fit into a page of uid_map */
+#define SPEC_INNER_MAX 128
+
 struct spec {
 	char id[65];
 	const char *name;	/* what its network calls it; NULL: nothing */
@@ -120,6 +132,10 @@ struct spec {
 	const char *seccomp_name;
 	int hide_pids;		/* strict: hidepid=ptraceable */
 	uint32_t id_base;	/* first host uid and gid of the range of SPEC_IDS */
+	const struct spec_inside *inside;	/* of a fork of a zygote; else NULL */
+	/* of a zygote: first host ids of its forks' ranges, which it calls SPEC_IDS * (i + 1) */
+	const uint32_t *inner_base;
+	size_t inner_count;
 
 	/* limits */
 	struct cgroup_limits limits;

@@ -19,7 +19,8 @@
 #include "runtime/sandbox/writable.h"
 
 enum {
-	POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_NETWORK, POLL_FILTERS, POLL_TTY,
+	POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_NETWORK, POLL_FILTERS,
+	POLL_CLIENT, POLL_TTY,
 	POLL_COUNT = POLL_TTY + TTY_POLLS
 };
 
@@ -230,6 +231,8 @@ static int loop(struct run *r, struct err *e)
 		p[POLL_OOM] = (struct pollfd){ .fd = r->sb->cgroup.oom_fd, .events = POLLIN };
 		p[POLL_NETWORK] = (struct pollfd){ .fd = r->how->notice ? sandbox_meter(r->sb)->notice_fd : -1, .events = POLLIN };
 		p[POLL_FILTERS] = (struct pollfd){ .fd = r->sb->filters.fd, .events = POLLIN };
+		p[POLL_CLIENT] = (struct pollfd){ .fd = r->how->client ? r->how->client_fd : -1,
+						  .events = POLLIN };
 		if (r->sb->spec->tty) {
 			tty_polls(r->tty, p + POLL_TTY);
 			n = POLL_COUNT;
@@ -249,6 +252,8 @@ static int loop(struct run *r, struct err *e)
 			filterwatch_serve(&r->sb->filters, r->sb->cgroup.v2_fd);
 		if (p[POLL_NETWORK].revents && r->how->notice)
 			r->how->notice(r->how->notice_ctx);
+		if (p[POLL_CLIENT].revents)
+			r->how->client(r->how->client_ctx);
 		if (p[POLL_SOCK].revents && serve_reply(r, e) < 0)
 			return -1;
 		if (r->done)

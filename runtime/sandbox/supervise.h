@@ -28,6 +28,10 @@ struct supervise {
 	 */
 	void (*notice)(void *ctx);
 	void *notice_ctx;
+	/* who asked for the command, when that is another process; called when it can be read */
+	int client_fd;		/* 0: none */
+	void (*client)(void *ctx);
+	void *client_ctx;
 	/* asked when the command did not end of its own accord: whether berth was told to kill the sandbox; may be NULL */
 	int (*was_killed)(void *ctx);
 	void *was_killed_ctx;

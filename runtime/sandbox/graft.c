@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S48 of SECURITY.md.  Made on x86_64 alone; runtime/kernel/inject.h. */
+#include "runtime/sandbox/graft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/kernel/fdpass.h"
+#include "runtime/kernel/inject.h"
+#include "runtime/kernel/landlock.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+#define FDS_MAX (GRAFT_NS_COUNT + CGROUP_JOIN_MAX + 1)
+
+#ifdef __x86_64__
+
+/* Where things lie in the injected page (inject_room()). */
+enum {
+	AT_PAIR = 0,
+	AT_MSG = 64,
+	AT_IOV = 128,
+	AT_CONTROL = 192,
+	AT_NULL = 512,
+	AT_ROOT = 544,
+	AT_ZERO = 560,
+	AT_GROUPS = 1024,
+	AT_CAPS = 2048,
+	AT_RULESET = 2112,
+	AT_BENEATH = 2176,
+	AT_WORKDIR = 4096
+};
+
+struct work {
+	const struct graft_stock *stock;
+	const struct graft_place *place;
+	struct inject zygote, enterer, born, fork;
+	struct user_regs_struct at_fork; /* of the zygote, as it entered fork(2) */
+	int fd[FDS_MAX];                 /* in the enterer, in the order of send_fds() */
+	size_t fd_count;
+	int null_fd, root_fd; /* in the one that is born */
+	uint64_t rseq[3];     /* inject_rseq() */
+	int has_rseq;
+};
+
+#define CALL(n, text, ...)                                                                         \
+	{                                                                                          \
+		.nr = (n), .arg = {__VA_ARGS__}, .what = (text)                                    \
+	}
+
+/* ---- the zygote, until it forks ------------------------------------------------------------ */
+
+static int one_byte(struct inject *t, struct err *e)
+{
+	struct user_regs_struct r;
+
+	if (inject_regs(t, &r, e) < 0)
+		return -1;
+	r.rax = 1;
+	r.orig_rax = ~0UL;
+	return inject_set_regs(t, &r, e);
+}
+
+/* It waits in read(2) of stdin, which returns now as if a byte had come. */
+static int end_read(struct work *w, struct err *e)
+{
+	struct inject_call nothing = CALL(SYS_getpid, "wake the zygote");
+	struct user_regs_struct r;
+
+	if (inject_regs(&w->zygote, &r, e) < 0)
+		return -1;
+	if (r.orig_rax != SYS_read || (long)r.rax > -512 || (long)r.rax < -516) {
+		do
+			if (inject_next_entry(&w->zygote, &r, e) < 0)
+				return -1;
+		while (r.orig_rax != SYS_read || r.rdi != STDIN_FILENO);
+		if (inject_replace(&w->zygote, &nothing, e) < 0)
+			return -1;
+	}
+	return one_byte(&w->zygote, e);
+}
+
+static int reach_fork(struct work *w, struct err *e)
+{
+	do
+		if (inject_next_entry(&w->zygote, &w->at_fork, e) < 0)
+			return -1;
+	while (w->at_fork.orig_rax != SYS_clone && w->at_fork.orig_rax != SYS_fork);
+	return 0;
+}
+
+static int map_page(struct work *w, struct err *e)
+{
+	struct inject_call map = CALL(SYS_mmap, "map a page in the zygote", 0, INJECT_PAGE,
+				      PROT_READ | PROT_WRITE | PROT_EXEC,
+				      MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
+
+	/* at an entry stop, of the fork that it wanted to make */
+	if (inject_unfilter(&w->zygote, 1, e) < 0 || inject_replace(&w->zygote, &map, e) < 0)
+		return -1;
+	return inject_map(&w->zygote, (uint64_t)map.result, e);
+}
+
+/* ---- the one that enters the namespaces ----------------------------------------------------- */
+
+static int make_enterer(struct work *w, struct err *e)
+{
+	/* its parent is the zygote's init, which reaps it */
+	struct inject_call c =
+		CALL(SYS_clone, "clone a helper", CLONE_VM | CLONE_PARENT, 0, 0, 0, 0);
+
+	return inject_batch(&w->zygote, &c, 1, &w->enterer, e);
+}
+
+static int send_fds(const struct work *w, int sock, struct err *e)
+{
+	const struct graft_place *p = w->place;
+	int fd[FDS_MAX];
+	size_t n = 0;
+
+	fd[n++] = p->control_fd;
+	memcpy(fd + n, p->task_fd, p->task_count * sizeof(int));
+	n += p->task_count;
+	memcpy(fd + n, p->ns_fd, GRAFT_NS_COUNT * sizeof(int));
+	n += GRAFT_NS_COUNT - (p->ns_fd[GRAFT_TIME] < 0);
+	return fdpass_send(sock, "", 1, fd, n) < 0 ? err_sys(e, "hand descriptors to the fork") :
+						     (int)n;
+}
+
+/* A socket pair of its own, one end of which we take. */
+static int pass_fds(struct work *w, struct err *e)
+{
+	struct inject *t = &w->enterer;
+	struct inject_call pair = CALL(SYS_socketpair, "make a socket pair", AF_UNIX,
+				       SOCK_SEQPACKET | SOCK_CLOEXEC, 0, inject_room(t, AT_PAIR));
+	struct inject_call take =
+		CALL(SYS_recvmsg, "take descriptors", 0, inject_room(t, AT_MSG), MSG_CMSG_CLOEXEC);
+	struct iovec iov = {(void *)inject_room(t, AT_ZERO), 1};
+	struct msghdr m = {.msg_iov = (void *)inject_room(t, AT_IOV),
+			   .msg_iovlen = 1,
+			   .msg_control = (void *)inject_room(t, AT_CONTROL),
+			   .msg_controllen = CMSG_SPACE(sizeof(w->fd))};
+	autoclose int pidfd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	autoclose int far = -1;
+	int ends[2], n;
+	struct cmsghdr head;
+
+	if (pidfd < 0)
+		return err_sys(e, "open the helper");
+	if (inject_batch(t, &pair, 1, NULL, e) < 0 ||
+	    inject_get(t, AT_PAIR, ends, sizeof(ends), e) < 0)
+		return -1;
+	far = (int)syscall(SYS_pidfd_getfd, pidfd, ends[1], 0);
+	if (far < 0)
+		return err_sys(e, "take the helper's socket");
+	n = send_fds(w, far, e);
+	take.arg[0] = (uint64_t)ends[0];
+	if (n < 0 || inject_put(t, AT_IOV, &iov, sizeof(iov), e) < 0 ||
+	    inject_put(t, AT_MSG, &m, sizeof(m), e) < 0 || inject_batch(t, &take, 1, NULL, e) < 0 ||
+	    inject_get(t, AT_CONTROL, &head, sizeof(head), e) < 0)
+		return -1;
+	if (head.cmsg_level != SOL_SOCKET || head.cmsg_type != SCM_RIGHTS ||
+	    head.cmsg_len != CMSG_LEN((size_t)n * sizeof(int)))
+		return err_set(e, ERR_INTERNAL, "the helper did not get its descriptors");
+	w->fd_count = (size_t)n;
+	return inject_get(t, AT_CONTROL + CMSG_LEN(0), w->fd, (size_t)n * sizeof(int), e);
+}
+
+static int enter(struct work *w, struct err *e)
+{
+	struct inject_call c[GRAFT_TIME + 1];
+	const int *fd = w->fd + 1 + w->place->task_count;
+	size_t i;
+
+	for (i = 0; i < GRAFT_TIME; i++)
+		c[i] = (struct inject_call)CALL(SYS_setns, "enter the sandbox's namespaces",
+						(uint64_t)fd[i], (uint64_t)graft_ns_kinds[i].flag);
+	/* born in the new pid namespace; its parent is the zygote's init, too */
+	c[i] = (struct inject_call)CALL(SYS_clone, "clone a helper in the sandbox",
+					CLONE_VM | CLONE_PARENT, 0, 0, 0, 0);
+	return inject_batch(&w->enterer, c, i + 1, &w->born, e);
+}
+
+/* ---- the one that is born in the sandbox, and the fork ----------------------------------------
+ */
+
+static int join_cgroups(struct work *w, struct err *e)
+{
+	struct inject *t = &w->born;
+	struct inject_call c[2 + CGROUP_JOIN_MAX] = {
+		CALL(SYS_open, "open the sandbox's /dev/null", inject_room(t, AT_NULL),
+		     O_RDWR | O_CLOEXEC, 0),
+		CALL(SYS_open, "open the sandbox's /", inject_room(t, AT_ROOT),
+		     O_PATH | O_DIRECTORY | O_CLOEXEC, 0),
+	};
+	char pid[24];
+	size_t i;
+
+	snprintf(pid, sizeof(pid), "%d", (int)t->pid);
+	if (cgroup_write(w->place->cgroup_fd, "cgroup.procs", pid) < 0)
+		return err_sys(e, "move the fork to the sandbox's cgroup");
+	for (i = 0; i < w->place->task_count; i++)
+		c[2 + i] = (struct inject_call)CALL(SYS_write, "join the sandbox's cgroups",
+						    (uint64_t)w->fd[1 + i], inject_room(t, AT_ZERO),
+						    1);
+	if (inject_put(t, AT_NULL, "/dev/null", 10, e) < 0 ||
+	    inject_put(t, AT_ROOT, "/", 2, e) < 0 || inject_put(t, AT_ZERO, "0", 2, e) < 0 ||
+	    inject_batch(t, c, 2 + i, NULL, e) < 0)
+		return -1;
+	w->null_fd = (int)c[0].result;
+	w->root_fd = (int)c[1].result;
+	return 0;
+}
+
+/* The fork that the zygote asked for, with what libc wants of it and no other flag. */
+static int make_fork(struct work *w, pid_t *ret_inner, struct err *e)
+{
+	const uint64_t may = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+	const struct user_regs_struct *r = &w->at_fork;
+	struct inject_call c =
+		CALL(SYS_clone, "fork the zygote",
+		     (r->orig_rax == SYS_clone ? r->rdi & may : 0) | SIGCHLD, 0, 0, r->r10, 0);
+
+	if (inject_batch(&w->born, &c, 1, &w->fork, e) < 0)
+		return -1;
+	*ret_inner = (pid_t)c.result;
+	return 0;
+}
+
+static int put_arguments(struct work *w, struct err *e)
+{
+	struct inject *t = &w->fork;
+	const uint64_t caps = w->stock->uid ? 0 : w->stock->caps;
+	struct {
+		struct __user_cap_header_struct h;
+		struct __user_cap_data_struct d[2];
+	} c = {{_LINUX_CAPABILITY_VERSION_3, 0},
+	       {{(uint32_t)caps, (uint32_t)caps, 0},
+		{(uint32_t)(caps >> 32), (uint32_t)(caps >> 32), 0}}};
+	struct landlock_words words = landlock_home(w->root_fd);
+
+	return inject_put(t, AT_GROUPS, w->stock->groups, sizeof(w->stock->groups), e) < 0 ||
+			       inject_put(t, AT_CAPS, &c, sizeof(c), e) < 0 ||
+			       inject_put(t, AT_RULESET, words.ruleset, sizeof(words.ruleset), e) <
+				       0 ||
+			       inject_put(t, AT_BENEATH, words.beneath, sizeof(words.beneath), e) <
+				       0 ?
+		       -1 :
+		       0;
+}
+
+/* Room for what follows in the table. */
+struct list {
+	struct inject_call c[INJECT_CALLS_MAX];
+	size_t n;
+};
+
+static void add(struct list *l, const char *what, long nr, uint64_t a, uint64_t b, uint64_t c,
+		uint64_t d)
+{
+	l->c[l->n++] = (struct inject_call)CALL(nr, what, a, b, c, d);
+}
+
+/* As runtime/init/exec.c does for a command. */
+static void list_descriptors(const struct work *w, struct list *l)
+{
+	uint64_t i;
+
+	for (i = 0; i < 3; i++)
+		add(l, "set up stdio", SYS_dup3, (uint64_t)w->null_fd, i, 0, 0);
+	add(l, "set up the control socket", SYS_dup3, (uint64_t)w->fd[0], GRAFT_CONTROL_FD, 0, 0);
+	add(l, "close descriptors", SYS_close_range, GRAFT_CONTROL_FD + 1, ~0U, 0, 0);
+}
+
+static void list_bounding_set(const struct work *w, struct list *l)
+{
+	uint64_t i;
+
+	for (i = 0; i <= CAP_LAST_CAP; i++)
+		if (!(w->stock->caps & 1ULL << i))
+			/* EINVAL beyond the kernel's last; what is left is read back */
+			add(l, NULL, SYS_prctl, PR_CAPBSET_DROP, i, 0, 0);
+}
+
+/*
+ * The fork may open what is below its own root: not the program file of the zygote, which
+ * /proc/self/exe leads to, and by whose locks two forks could speak.
+ */
+static void list_landlock(const struct work *w, struct list *l, int ruleset)
+{
+	if (landlock_abi() < 2)
+		return;
+	if (ruleset < 0) {
+		add(l, "make a Landlock ruleset", SYS_landlock_create_ruleset,
+		    inject_room(&w->fork, AT_RULESET), 8, 0, 0);
+		return;
+	}
+	add(l, "add a Landlock rule", SYS_landlock_add_rule, (uint64_t)ruleset, 1,
+	    inject_room(&w->fork, AT_BENEATH), 0);
+	add(l, "enter the Landlock domain", SYS_landlock_restrict_self, (uint64_t)ruleset, 0, 0, 0);
+}
+
+/* As init makes a command's: by root, for the user. */
+static int make_workdir(struct work *w, struct err *e)
+{
+	const uint64_t path = inject_room(&w->fork, AT_WORKDIR);
+	const struct graft_stock *s = w->stock;
+	struct inject_call make[] = {
+		CALL(SYS_setresgid, "become root of the sandbox", 0, 0, 0),
+		CALL(SYS_setresuid, "become root of the sandbox", 0, 0, 0),
+		CALL(SYS_mkdir, NULL, path, 0755),
+	};
+	struct inject_call give = CALL(SYS_lchown, NULL, path, s->uid, s->gid);
+	const size_t len = s->workdir ? strlen(s->workdir) + 1 : 0;
+
+	if (!s->uid || !len || len > INJECT_ROOM - AT_WORKDIR)
+		return 0;
+	if (inject_put(&w->fork, AT_WORKDIR, s->workdir, len, e) < 0 ||
+	    inject_batch(&w->fork, make, ARRAY_LEN(make), NULL, e) < 0)
+		return -1;
+	return make[2].result < 0 ? 0 : inject_batch(&w->fork, &give, 1, NULL, e);
+}
+
+static int confine(struct work *w, struct err *e)
+{
+	struct list l = {.n = 0};
+	const struct graft_stock *s = w->stock;
+	int ruleset = 0;
+
+	if (put_arguments(w, e) < 0 || make_workdir(w, e) < 0)
+		return -1;
+	if (w->place->ns_fd[GRAFT_TIME] >= 0)
+		add(&l, "enter the sandbox's clocks", SYS_setns, (uint64_t)w->fd[w->fd_count - 1],
+		    CLONE_NEWTIME, 0, 0);
+	list_landlock(w, &l, -1);
+	if (l.n && inject_batch(&w->fork, l.c, l.n, NULL, e) < 0)
+		return -1;
+	if (landlock_abi() >= 2)
+		ruleset = (int)l.c[l.n - 1].result;
+	l.n = 0;
+	list_landlock(w, &l, ruleset);
+	list_descriptors(w, &l);
+	add(&l, "start a session", SYS_setsid, 0, 0, 0, 0);
+	add(&l, NULL, SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0);
+	list_bounding_set(w, &l);
+	add(&l, "set groups", SYS_setgroups, s->group_count, inject_room(&w->fork, AT_GROUPS), 0,
+	    0);
+	add(&l, "set the group", SYS_setresgid, s->gid, s->gid, s->gid, 0);
+	add(&l, "set the user", SYS_setresuid, s->uid, s->uid, s->uid, 0);
+	add(&l, "drop capabilities", SYS_capset, inject_room(&w->fork, AT_CAPS),
+	    inject_room(&w->fork, AT_CAPS) + sizeof(struct __user_cap_header_struct), 0, 0);
+	add(&l, "keep no_new_privs", SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
+	add(&l, "be dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0);
+	if (w->has_rseq)
+		add(&l, NULL, SYS_rseq, w->rseq[0], w->rseq[1], 0, w->rseq[2]);
+	return inject_batch(&w->fork, l.c, l.n, NULL, e);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------
+ */
+
+static int unmap(struct work *w, struct inject *t, struct err *e)
+{
+	struct inject_call c = CALL(SYS_munmap, "unmap our page", w->zygote.page, INJECT_PAGE);
+
+	return inject_call(t, &w->at_fork, &c, e);
+}
+
+static int make(struct work *w, struct graft *ret, struct err *e)
+{
+	struct user_regs_struct in_child = w->at_fork;
+
+	if (map_page(w, e) < 0 || make_enterer(w, e) < 0 || pass_fds(w, e) < 0 || enter(w, e) < 0)
+		return -1;
+	inject_end(&w->enterer);
+	if (join_cgroups(w, e) < 0 || make_fork(w, &ret->inner, e) < 0)
+		return -1;
+	inject_end(&w->born); /* the fork becomes a child of its sandbox's init */
+	if (confine(w, e) < 0 || unmap(w, &w->fork, e) < 0 || inject_unfilter(&w->fork, 0, e) < 0 ||
+	    graft_verify(w->stock, w->place, w->fork.pid, e) < 0)
+		return -1;
+	ret->pid = w->fork.pid;
+	in_child.rax = 0;
+	return inject_release(&w->fork, &in_child, e);
+}
+
+/* The zygote goes on as if it had forked, or could not. */
+static int let_go(struct work *w, int made, struct err *e)
+{
+	struct user_regs_struct r = w->at_fork;
+
+	r.rax = made ? (unsigned long)w->zygote.pid : (unsigned long)-EAGAIN;
+	if (w->zygote.page && unmap(w, &w->zygote, e) < 0)
+		return -1;
+	return inject_unfilter(&w->zygote, 0, e) < 0 ? -1 : inject_release(&w->zygote, &r, e);
+}
+
+int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigned ms,
+	       struct graft *ret, struct err *e)
+{
+	struct work w = {.stock = s, .place = p};
+	struct err second;
+	int r;
+
+	if (inject_available(e) < 0 || inject_seize(&w.zygote, s->pid, clock_ms() + ms, e) < 0)
+		return -1;
+	if (end_read(&w, e) < 0 || reach_fork(&w, e) < 0 || graft_check_alone(s, e) < 0) {
+		inject_end(&w.zygote); /* it is not what was examined */
+		return err_wrap(e, "fork the zygote");
+	}
+	w.has_rseq = inject_rseq(&w.zygote, w.rseq);
+	r = make(&w, ret, e);
+	inject_end(&w.enterer);
+	inject_end(&w.born);
+	inject_end(&w.fork);
+	if (let_go(&w, r == 0, &second) < 0)
+		inject_end(&w.zygote); /* the fork is whole, but there will be no other */
+	return r < 0 ? err_wrap(e, "fork the zygote") : 0;
+}
+#else
+int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigned ms,
+	       struct graft *ret, struct err *e)
+{
+	(void)s;
+	(void)p;
+	(void)ms;
+	(void)ret;
+	return inject_available(e);
+}
+#endif

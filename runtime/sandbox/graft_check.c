@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of a zygote may be forked, and what the kernel says of the fork.  Upholds S1 and S48 of
+ * SECURITY.md. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/sandbox/graft.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+const struct graft_ns_kind graft_ns_kinds[] = {
+	[GRAFT_USER] = {"user", CLONE_NEWUSER}, [GRAFT_MNT] = {"mnt", CLONE_NEWNS},
+	[GRAFT_IPC] = {"ipc", CLONE_NEWIPC},    [GRAFT_UTS] = {"uts", CLONE_NEWUTS},
+	[GRAFT_NET] = {"net", CLONE_NEWNET},    [GRAFT_CGROUP] = {"cgroup", CLONE_NEWCGROUP},
+	[GRAFT_PID] = {"pid", CLONE_NEWPID},    [GRAFT_TIME] = {"time", CLONE_NEWTIME},
+};
+
+_Static_assert(ARRAY_LEN(graft_ns_kinds) == GRAFT_NS_COUNT, "one row for each namespace");
+
+int graft_open_namespaces(pid_t pid, struct graft_place *p, struct err *e)
+{
+	char path[48];
+	size_t i;
+
+	for (i = 0; i < GRAFT_NS_COUNT; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, graft_ns_kinds[i].file);
+		p->ns_fd[i] = open(path, O_RDONLY | O_CLOEXEC);
+		if (p->ns_fd[i] < 0 && (i != GRAFT_TIME || errno != ENOENT))
+			return err_sys(e, "open %s", path);
+	}
+	return 0;
+}
+
+/* ---- what may be forked ----------------------------------------------------------------- */
+
+static int read_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return io_read_file(AT_FDCWD, path, b, e);
+}
+
+static const char *after(const char *text, const char *key)
+{
+	const char *p = strstr(text, key);
+
+	return p ? p + strlen(key) : "";
+}
+
+/*
+ * Memory that the fork and the zygote would both write to: a shared mapping that is writable or
+ * may become so ("mw" of proc_pid_smaps(5)).
+ */
+static int check_maps(pid_t pid, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(64 << 20);
+	char *line, *next, name[160] = "";
+	int shared = 0;
+
+	if (read_proc(pid, "smaps", &b, e) < 0)
+		return -1;
+	for (line = b.data; line && *line; line = next) {
+		char perms[5] = "";
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (!strncmp(line, "VmFlags:", 8)) {
+			if (shared && strstr(line, " mw"))
+				return err_set(e, ERR_INVALID,
+					       "the preload shares memory that its forks would "
+					       "share too (%s); hint: let it make no shared memory",
+					       name[0] ? name : "anonymous");
+		} else if (strchr(line, '-') && sscanf(line, "%*x-%*x %4s", perms) == 1) {
+			shared = perms[3] == 's';
+			name[0] = '\0';
+			(void)!sscanf(line, "%*s %*s %*s %*s %*s %159[^\n]", name);
+		}
+	}
+	return 0;
+}
+
+/* Nobody else may run in its sandbox: who could would share, or trace, what enters another one. */
+int graft_check_alone(const struct graft_stock *s, struct err *e)
+{
+	char text[4096], *p = text, path[48];
+	struct stat st;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)s->pid);
+	if (stat(path, &st) < 0)
+		return err_sys(e, "look at the zygote's threads");
+	if (st.st_nlink != 3)
+		return err_set(e, ERR_INVALID,
+			       "the preload has %u threads, and a fork has one; hint: let it "
+			       "start none, as by -e OPENBLAS_NUM_THREADS=1",
+			       (unsigned)st.st_nlink - 2);
+	if (cgroup_read(s->cgroup_fd, "cgroup.procs", text, sizeof(text)) < 0)
+		return err_sys(e, "look at the zygote's processes");
+	while (*p) {
+		pid = strtol(p, &p, 10);
+		p += strspn(p, "\n");
+		if (pid != s->pid && pid != s->init)
+			return err_set(e, ERR_INVALID,
+				       "the preload has started a process that still runs; hint: "
+				       "let it wait for its end");
+	}
+	return 0;
+}
+
+int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 16);
+	const char *p;
+	char *end;
+
+	if (graft_check_alone(s, e) < 0 || check_maps(s->pid, e) < 0 ||
+	    read_proc(s->pid, "status", &b, e) < 0)
+		return -1;
+	s->uid = (uint32_t)strtoul(after(b.data, "\nUid:\t"), NULL, 10) - id_base;
+	s->gid = (uint32_t)strtoul(after(b.data, "\nGid:\t"), NULL, 10) - id_base;
+	s->filters = (unsigned)strtoul(after(b.data, "\nSeccomp_filters:\t"), NULL, 10);
+	p = after(b.data, "\nGroups:\t");
+	for (s->group_count = 0; *p != '\n' && *p; p = end + strspn(end, " ")) {
+		uint32_t gid = (uint32_t)strtoul(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (s->group_count == GRAFT_GROUPS_MAX)
+			return err_set(e, ERR_LIMIT, "the zygote's user has more than %d groups",
+				       GRAFT_GROUPS_MAX);
+		s->groups[s->group_count++] = gid - id_base;
+	}
+	return 0;
+}
+
+/* ---- what the kernel says of the fork (S1) ------------------------------------------------------
+ */
+
+static int check_number(const char *status, const char *key, int base, uint64_t want, struct err *e)
+{
+	uint64_t got = strtoull(after(status, key), NULL, base);
+
+	return got == want ? 0 :
+			     err_set(e, ERR_INTERNAL,
+				     "the kernel reports %.*s %llx of the fork, not %llx",
+				     (int)strcspn(key + 1, ":"), key + 1, (unsigned long long)got,
+				     (unsigned long long)want);
+}
+
+static int check_namespaces(const struct graft_place *p, pid_t pid, struct err *e)
+{
+	struct graft_place mine = {.init = 0};
+	struct stat a, b;
+	int r = 0;
+	size_t i;
+
+	for (i = 0; i < GRAFT_NS_COUNT; i++)
+		mine.ns_fd[i] = -1;
+	r = graft_open_namespaces(pid, &mine, e);
+	for (i = 0; r == 0 && i < GRAFT_NS_COUNT; i++)
+		if (p->ns_fd[i] >= 0 && (fstat(mine.ns_fd[i], &a) < 0 ||
+					 fstat(p->ns_fd[i], &b) < 0 || a.st_ino != b.st_ino))
+			r = err_set(e, ERR_INTERNAL,
+				    "the fork is not in the %s namespace of its sandbox",
+				    graft_ns_kinds[i].file);
+	for (i = 0; i < GRAFT_NS_COUNT; i++)
+		fd_close(&mine.ns_fd[i]);
+	return r;
+}
+
+static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
+{
+	autobuf struct buf a = BUF_INIT(1 << 16), b = BUF_INIT(1 << 16);
+
+	if (read_proc(pid, "cgroup", &a, e) < 0 || read_proc(p->init, "cgroup", &b, e) < 0)
+		return -1;
+	return a.data && b.data && !strcmp(a.data, b.data) ?
+		       0 :
+		       err_set(e, ERR_INTERNAL, "the fork is not in the cgroups of its sandbox");
+}
+
+int graft_verify(const struct graft_stock *s, const struct graft_place *p, pid_t pid, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 16);
+	const uint64_t caps = s->uid ? 0 : s->caps;
+
+	if (read_proc(pid, "status", &b, e) < 0 ||
+	    check_number(b.data, "\nCapBnd:\t", 16, s->caps, e) < 0 ||
+	    check_number(b.data, "\nCapPrm:\t", 16, caps, e) < 0 ||
+	    check_number(b.data, "\nCapEff:\t", 16, caps, e) < 0 ||
+	    check_number(b.data, "\nCapInh:\t", 16, 0, e) < 0 ||
+	    check_number(b.data, "\nCapAmb:\t", 16, 0, e) < 0 ||
+	    check_number(b.data, "\nNoNewPrivs:\t", 10, 1, e) < 0 ||
+	    check_number(b.data, "\nSeccomp:\t", 10, 2, e) < 0 ||
+	    check_number(b.data, "\nSeccomp_filters:\t", 10, s->filters, e) < 0 ||
+	    check_number(b.data, "\nThreads:\t", 10, 1, e) < 0)
+		return -1;
+	return check_namespaces(p, pid, e) < 0 ? -1 : check_cgroups(p, pid, e);
+}
