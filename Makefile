@@ -45,7 +45,7 @@ seccomp_d = seccomp
 rootfs_d = rootfs/store rootfs/layer rootfs/transfer rootfs/registry
 runtime_d = runtime/kernel runtime/sandbox runtime/probe runtime/oci
 manager_d = manager/host manager/keeper
-cli_d = cli cli/run cli/live cli/time cli/files cli/look cli/image cli/system cli/stdio cli/oci
+cli_d = cli cli/run cli/live cli/time cli/zygote cli/files cli/look cli/image cli/system cli/stdio cli/oci
 http_d = rootfs/http
 remote_d = cli/remote
 mcp_d = cli/mcp
@@ -71,6 +71,7 @@ manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
 api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o
 mcp_o += $(BUILD)/cli/mcp/toolsblob.o
+cli_o += $(BUILD)/cli/zygote/agentblob.o
 
 # `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);
 # the sanitizers and musl-gcc's own compiler leave these to glibc
@@ -78,7 +79,7 @@ LIBC ?= $(if $(filter 1,$(SAN))$(filter clang%,$(CC)),glibc,musl)
 MUSL_LIB ?= /usr/lib/$(shell uname -m)-linux-musl
 musl_a = $(BUILD)/musl/libberth.a
 musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS) engine door,$($(l)_o)))) \
-	$(filter %blob.o,$(runtime_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
+	$(filter %blob.o,$(runtime_o) $(cli_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command commands run/runopts run/imageuse run/mountspec) \
 	$(addprefix manager/host/,config registry claim rundir ranges sweep) rootfs/store/image \
@@ -363,6 +364,11 @@ $(BUILD)/berth-remote: $(BUILD)/cli/programs/berth-remote.o $(remote_a) $(cli_a)
 $(BUILD)/berth-mcp: $(BUILD)/cli/programs/berth-mcp.o $(mcp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson)
+
+$(BUILD)/cli/zygote/agentblob.o: cli/zygote/agentblob.S cli/zygote/agent.py
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DAGENT_PATH='"cli/zygote/agent.py"' -c -o $@ $<
 
 $(BUILD)/cli/mcp/toolsblob.o: cli/mcp/toolsblob.S cli/mcp/tools.json
 	$(call say,AS,$<)

@@ -152,7 +152,8 @@ static int parse_letters(struct parse *p, struct err *e)
  */
 static int options_follow_operands(const struct command *c)
 {
-	static const char *const theirs[] = { "COMMAND...", "COMMAND [ARGUMENT", "-- COMMAND", "TEXT", "SIGNAL" };
+	static const char *const theirs[] = { "COMMAND...", "COMMAND [ARGUMENT", "-- COMMAND", "TEXT", "SIGNAL",
+		"CODE [ARGUMENT" };
 	size_t i;
 
 	for (i = 0; c->args && i < ARRAY_LEN(theirs); i++)

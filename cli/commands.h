@@ -10,6 +10,11 @@
 extern const struct command cmd_run;
 extern const struct command cmd_create;
 extern const struct command cmd_run_detached;	/* what cmd_run becomes with --detach; in no list */
+extern const struct command cmd_run_zygote;	/* and with --zygote */
+extern const struct command cmd_zygote_create;
+extern const struct command cmd_zygote_ls;
+extern const struct command cmd_zygote_inspect;
+extern const struct command cmd_zygote_rm;
 extern const struct command cmd_start;
 extern const struct command cmd_stop;
 extern const struct command cmd_restart;

@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "base/phases.h"
 #include "cli/commands.h"
+#include "cli/run/attestation.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/plan.h"
 #include "cli/run/residentopts.h"
@@ -31,14 +32,13 @@
 #include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/netguest.h"
-#include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/supervise.h"
 #include "runtime/sandbox/verdict.h"
 #include "runtime/sandbox/writable.h"
 
 enum {
 	OPT_RM = RESIDENT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST,
-	OPT_PULL, OPT_DETACH, OPT_TIMING,
+	OPT_PULL, OPT_DETACH, OPT_TIMING, OPT_ZYGOTE, OPT_FILE,
 };
 
 static const struct opt options[] = {
@@ -54,6 +54,10 @@ static const struct opt options[] = {
 	  OPT_ATTEST },
 	{ "timing", 0, OPT_FLAG, NULL, "print how long each phase took on stderr, or in the verdict",
 	  OPT_TIMING },
+	{ "zygote", 0, OPT_VALUE, "ZYGOTE", "run CODE in a fork of it; see berth zygote create",
+	  OPT_ZYGOTE },
+	{ "file", 'f', OPT_VALUE, "FILE", "with --zygote: the code is in this file; - is stdin",
+	  OPT_FILE, COMPLETE_FILE },
 	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
 	  COMPLETE_WORDS, "missing always never" },
 };
@@ -70,10 +74,11 @@ struct run {
 	struct sandbox sandbox;
 	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
-	int keep, json, dry_run, attest, detach;
+	int keep, json, dry_run, attest, detach, zygote;
 	/* the id of an option that only a sandbox that lives has; 0: none */
 	int of_resident;
 	int status_fd;
+	const char *code_file;	/* of --file */
 	const char *image_ref;
 	struct netevents net_events;
 	struct err *idle_error;
@@ -91,6 +96,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	switch (id) {
 	case OPT_DETACH:
 		r->detach = 1;
+		return 0;
+	case OPT_ZYGOTE:
+		r->zygote = 1;
+		return 0;
+	case OPT_FILE:
+		r->code_file = value;
 		return 0;
 	case OPT_RM:
 		r->keep = 0;
@@ -191,22 +202,6 @@ static int write_kept(struct run *r, const struct verdict *v, struct err *e)
 	return record_keep(&r->registry, r->opts.spec.id, record, e);
 }
 
-static int print_attestation(struct run *r, struct err *e)
-{
-	autojson json_t *j = NULL;
-	autofree char *text = NULL;
-
-	if (attest_ready(&r->sandbox, e) < 0)
-		return -1;
-	j = attest_report(r->sandbox.pid, &r->sandbox.cgroup, e);
-	text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
-	if (!text)
-		return j ? err_nomem(e) : -1;
-	if (io_write_all(STDERR_FILENO, text, strlen(text)) < 0 || io_write_all(STDERR_FILENO, "\n", 1) < 0)
-		return err_sys(e, "write the attestation");
-	return 0;
-}
-
 /* While the command runs: some of what dead berths left behind is cleared. */
 static void clear_leftovers(void *ctx)
 {
@@ -254,7 +249,7 @@ static int start(struct run *r, struct err *e)
 	where.lasting = r->keep;
 	if (volumes_open(&r->volumes, &r->registry, &r->opts.spec, "", scratch, e) < 0 ||
 	    sandbox_launch(&r->sandbox, &where, e) < 0 ||
-	    (r->attest && print_attestation(r, e) < 0))
+	    (r->attest && attestation_print(&r->sandbox, e) < 0))
 		return -1;
 	runopts_tell_loosened(&r->opts, "berth run");
 	tell_ports(r);
@@ -427,6 +422,9 @@ static int check_detached(const struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--keep, --status-fd, --dry-run and --attest do not "
 			       "go with --detach; hint: berth inspect and berth wait tell of a "
 			       "sandbox that lives");
+	if (r->code_file && !r->zygote)
+		return err_set(e, ERR_USAGE, "--file goes with --zygote; hint: berth run IMAGE "
+			       "python3 - < FILE");
 	if (r->detach)
 		return 0;
 	for (i = 0; r->of_resident && i < ARRAY_LEN(options); i++)
@@ -460,6 +458,10 @@ static int run_main(const struct command *self, int argc, char **argv)
 		return 0;
 	if (result == 0)
 		result = check_detached(&r, &e);
+	if (result == 0 && r.zygote) {
+		runopts_release(&r.opts);
+		return cmd_run_zygote.run(&cmd_run_zygote, argc, argv);
+	}
 	if (result == 0 && r.detach) {
 		runopts_release(&r.opts);
 		return cmd_run_detached.run(&cmd_run_detached, argc, argv);

@@ -58,6 +58,19 @@ berth commit SANDBOX NAME | commit rest | commit rest made:1
 berth %s ID, ids are listed by berth ps -a | stop | ps -a; stop rest
 berth inspect ID, ids are listed by berth ps -a | inspect | ps -a; inspect work
 berth rename ID NAME | rename rest | rename rest rest2; rename rest2 rest
+berth run IMAGE python3 - < FILE | run --file in.txt host true | run host cat - < in.txt
+let it make no shared memory | zygote create --forks 1 host python3 -c 'm = __import__("mmap").mmap(-1, 4096)' | zygote create --name zq host python3 -c 'x = 1'; zygote rm zq
+let it start none, as by -e OPENBLAS_NUM_THREADS=1 | zygote create --forks 1 host python3 -c '__import__("threading").Thread(target=__import__("time").sleep, args=(99,), daemon=True).start()' | zygote create --name zq -e OPENBLAS_NUM_THREADS=1 host python3 -c 'x = 1'; zygote rm zq
+let it wait for its end | zygote create --forks 1 host python3 -c '__import__("os").spawnlp(1, "sleep", "sleep", "99")' | zygote create --name zq host python3 -c '__import__("os").spawnlp(0, "true", "true")'; zygote rm zq
+berth zygote ls | run --zygote none 1 | zygote ls
+berth run --zygote %.80s CODE, or --file FILE | zygote create --name zq host python3; run --zygote zq | run --zygote zq 'print(1)'; run --zygote zq --file /dev/null; zygote rm zq
+berth zygote create IMAGE python3 -c 'import json' | zygote create host | zygote create --name zq host python3 -c 'import json'; zygote rm zq
+berth zygote create IMAGE python3 -c CODE | zygote create host node | zygote create --name zq host python3 -c 'import json'; zygote rm zq
+leave --tty out | zygote create --tty host python3 | zygote create --name zq host python3; zygote rm zq
+leave --seccomp unconfined out | zygote create --seccomp unconfined host python3 | zygote create --name zq host python3; zygote rm zq
+leave --network out | zygote create --network bridge host python3 | zygote create --name zq host python3; zygote rm zq
+berth zygote create host python3 -c 'import json' | zygote create | zygote create --name zq host python3 -c 'import json'; zygote rm zq
+--preload-timeout gives it more time | zygote create --preload-timeout 300ms host python3 -c '__import__("time").sleep(99)' | zygote create --preload-timeout 90s --name zq host python3; zygote rm zq
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
 berth create host | create | create --name c2 host; rm -f c2
 berth create --health-cmd TEXT | wait --healthy work | create --name c6 --health-cmd true host; rm -f c6
@@ -212,6 +225,11 @@ use that berth again; berth rm --force %s removes the sandbox | start newer | rm
 
 # The hints that no row runs, by the reason for that.
 ELSEWHERE = {
+    "are of a host that cannot trace, of a zygote that ends meanwhile, and of ten seconds without a free fork": """
+zygotes need ptrace(2): berth needs CAP_SYS_PTRACE, and /proc/sys/kernel/yama/ptrace_scope below 3
+berth zygote create makes it again
+again later, or berth zygote create --forks
+""",
     "are berth-docker's: test_dockerdoor.py and test_dockerdoor_objects.py meet them":
 r"""
 [docker] socket in berth.toml, and start berthd

@@ -1,0 +1,154 @@
+def _berth_zygote():
+    # The waiting interpreter.  argv: the word that says "ready", the name of the preload, its text
+    # (none: the name is a file), its arguments.  stdin never has a byte: berth ends the read when
+    # it wants a fork (runtime/sandbox/graft.h), and the fork's request comes on descriptor 3.
+    import atexit, builtins, gc, os, sys, _socket, threading
+
+    ready, name, text = sys.argv[1:4]
+    space = sys.modules["__main__"].__dict__
+    del space["_berth_zygote"]
+
+    def run(text, name):
+        try:
+            exec(compile(text, name, "exec"), space)
+            return 0
+        except SystemExit as stop:
+            if stop.code is None or isinstance(stop.code, int):
+                return (stop.code or 0) & 255
+            print(stop.code, file=sys.stderr)
+            return 1
+        except BaseException as error:
+            trace = error.__traceback__.tb_next  # without this frame
+            error.__traceback__ = trace
+            sys.excepthook(type(error), error, trace)
+            return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+    def flush():
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+
+    def generators():
+        found = []
+        random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+        for one in gc.get_objects():
+            try:
+                if random and isinstance(one, random.Random) and not isinstance(one, random.SystemRandom):
+                    found.append((one.seed, None))
+                elif numpy and isinstance(one, numpy.BitGenerator):
+                    found.append((None, one))
+            except Exception:
+                pass
+        return found
+
+    # Everything that was drawn from the kernel once, and would be the same in all forks.
+    def renew():
+        loaded = sys.modules
+        for seed, bits in seeded:
+            if seed:
+                seed()
+            else:
+                bits.state = type(bits)().state
+        if "numpy.random" in loaded:
+            loaded["numpy.random"].seed()
+        if "torch" in loaded:
+            loaded["torch"].seed()
+        if "tempfile" in loaded:
+            loaded["tempfile"]._name_sequence = None
+        if "uuid" in loaded:
+            loaded["uuid"]._node = loaded["uuid"]._last_timestamp = None
+            loaded["uuid"]._generate_time_safe = None
+        if "_ssl" in loaded:
+            loaded["_ssl"].RAND_add(os.urandom(48), 48.0)
+
+    def request():
+        import_fds = _socket.CMSG_SPACE(16)
+        with_fds = _socket.socket(fileno=3)
+        try:
+            data, parts, flags, peer = with_fds.recvmsg(1, import_fds)
+        except OSError:
+            os._exit(125)
+        if not data or not parts:
+            os._exit(0)
+        fds = memoryview(parts[0][2]).cast("i").tolist()
+        for i in range(3):
+            os.dup2(fds[i], i)
+        size, got, pieces = os.fstat(fds[3]).st_size, 0, []
+        while got < size:
+            piece = os.pread(fds[3], size - got, got)
+            if not piece:
+                os._exit(125)
+            pieces.append(piece)
+            got += len(piece)
+        for fd in fds:
+            os.close(fd)
+        with_fds.close()
+        return b"".join(pieces)
+
+    # directory, name of the code, number of variables, them, number of arguments, them, the code
+    def serve():
+        data = request()
+        where, name, count, data = data.split(b"\0", 3)
+        for _ in range(int(count)):
+            variable, data = data.split(b"\0", 1)
+            key, _, value = variable.partition(b"=")
+            os.environb[key] = value
+        count, data = data.split(b"\0", 1)
+        arguments = []
+        for _ in range(int(count)):
+            word, data = data.split(b"\0", 1)
+            arguments.append(os.fsdecode(word))
+        for stream in (sys.stdout, sys.stderr):
+            if stream.isatty():
+                stream.reconfigure(line_buffering=True)
+        name = os.fsdecode(name)
+        sys.argv = [name if name[:1] != "<" else "-c"] + arguments
+        try:
+            os.makedirs(os.fsdecode(where), exist_ok=True)
+            os.chdir(where)
+        except OSError as error:
+            print(f"cannot enter {os.fsdecode(where)}: {error.strerror}", file=sys.stderr)
+            os._exit(125)
+        return run(data, name)
+
+    def leave(code):
+        try:
+            threading._shutdown()
+            atexit._run_exitfuncs()
+        except BaseException as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+        flush()
+        os._exit(code)
+
+    sys.argv = ["-c" if name == "<zygote>" else name] + sys.argv[4:]
+    if not text and name != "<zygote>":
+        with open(name) as script:
+            text = script.read()
+    code = run(text, name)
+    if code:
+        flush()
+        os._exit(code)
+    flush()
+    seeded = generators()
+    gc.collect()
+    gc.freeze()
+    os.write(1, ready.encode() + b"\n")
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+    while True:
+        if os.read(0, 1) == b"":
+            os._exit(0)
+        try:
+            if os.fork() == 0:
+                break
+        except OSError:
+            continue
+    renew()
+    leave(serve())
+
+
+_berth_zygote()

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/zygote/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "cli/zygote/zygote.h"
+#include "runtime/kernel/fdpass.h"
+
+#define WAIT_MS 10000 /* for a fork that is free */
+
+int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e)
+{
+	autoclose int dir = -1;
+	int kept;
+
+	if (registry_find(r, ref, ret_id, &kept, e) < 0) {
+		if (e->code == ERR_NOT_FOUND)
+			return err_set(e, ERR_NOT_FOUND,
+				       "zygote '%.80s' not found; hint: berth zygote ls", ref);
+		return -1;
+	}
+	dir = openat(r->sandboxes_fd, ret_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || !path_has(dir, ZYGOTE_FILE))
+		return err_set(e, ERR_INVALID,
+			       "sandbox %.80s is not a zygote; hint: berth zygote ls", ref);
+	return take_fd(&dir);
+}
+
+static int connect_to(struct registry *r, const char *ref, struct err *e)
+{
+	char id[65];
+	struct sockaddr_un a;
+	autoclose int dir = zygote_open(r, ref, id, e);
+	autoclose int sock = -1;
+
+	if (dir < 0)
+		return -1;
+	zygote_address(dir, &a);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0 || connect(sock, (struct sockaddr *)&a, sizeof(a)) < 0) {
+		if (errno == ECONNREFUSED || errno == ENOENT)
+			return err_set(
+				e, ERR_NOT_FOUND,
+				"zygote %.80s has ended; hint: berth zygote create makes it again",
+				ref);
+		return err_sys(e, "connect to zygote %.80s", ref);
+	}
+	return take_fd(&sock);
+}
+
+/* What agent.py reads, in its order. */
+static int pack(const struct zygote_request *q, struct buf *b, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	if (buf_add(b, q->cwd, strlen(q->cwd) + 1, e) < 0 ||
+	    buf_add(b, q->name, strlen(q->name) + 1, e) < 0 ||
+	    buf_addf(b, e, "%zu", json_array_size(q->env)) < 0 || buf_add(b, "", 1, e) < 0)
+		return -1;
+	json_array_foreach (q->env, i, one)
+		if (buf_add(b, json_string_value(one), json_string_length(one) + 1, e) < 0)
+			return -1;
+	if (buf_addf(b, e, "%zu", q->argc) < 0 || buf_add(b, "", 1, e) < 0)
+		return -1;
+	for (i = 0; i < q->argc; i++)
+		if (buf_add(b, q->argv[i], strlen(q->argv[i]) + 1, e) < 0)
+			return -1;
+	return buf_add(b, q->code, q->code_len, e);
+}
+
+static int send_request(int sock, const struct zygote_request *q, const int std[3], struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(ZYGOTE_REQUEST_MAX);
+	const struct zygote_ask ask = {.timeout_ms = q->timeout_ms};
+	autoclose int file = memfd_create("berth-request", MFD_CLOEXEC);
+	const int fds[4] = {std[0], std[1], std[2], file};
+
+	if (pack(q, &b, e) < 0)
+		return err_wrap(e, "the code with its variables and arguments");
+	if (file < 0 || io_write_all(file, b.data, b.len) < 0 ||
+	    fdpass_send(sock, &ask, sizeof(ask), fds, ARRAY_LEN(fds)) < 0)
+		return err_sys(e, "send the code to the zygote");
+	return 0;
+}
+
+static void pass_signals(int sock, int signal_fd)
+{
+	struct signalfd_siginfo si;
+	struct zygote_signal s;
+
+	while (read(signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		s.signo = si.ssi_signo;
+		(void)!send(sock, &s, sizeof(s), MSG_NOSIGNAL);
+	}
+}
+
+/* One packet of the branch: its type; 0: there was none for us yet. */
+static int hear(int sock, struct zygote_answer *a, struct buf *text, struct err *e)
+{
+	char packet[sizeof(*a) + (64 << 10)];
+	ssize_t n = recv(sock, packet, sizeof(packet), 0);
+
+	if (n < 0 && errno == EINTR)
+		return 0;
+	if (n < (ssize_t)sizeof(*a))
+		return err_set(e, ERR_BUSY, "the zygote has ended; hint: berth zygote ls");
+	memcpy(a, packet, sizeof(*a));
+	if (buf_add(text, packet + sizeof(*a), (size_t)n - sizeof(*a), e) < 0)
+		return -1;
+	return (int)a->type;
+}
+
+int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
+	       struct buf *ret_verdict, int *ret_status, struct err *e)
+{
+	autoclose int sock = connect_to(r, q->zygote, e);
+	const uint64_t until = clock_ms() + WAIT_MS;
+	struct zygote_answer a = {.type = 0};
+	int taken = 0;
+
+	if (sock < 0 || send_request(sock, q, std, e) < 0)
+		return -1;
+	for (;;) {
+		struct pollfd p[2] = {{.fd = sock, .events = POLLIN},
+				      {.fd = signal_fd, .events = POLLIN}};
+		uint64_t now = clock_ms();
+
+		if (!taken && now >= until)
+			return err_set(
+				e, ERR_BUSY,
+				"all forks of zygote %.80s are in use; hint: again later, or "
+				"berth zygote create --forks",
+				q->zygote);
+		if (poll(p, 2, taken ? -1 : (int)(until - now)) < 0 && errno != EINTR)
+			return err_sys(e, "wait for the fork");
+		if (p[1].revents)
+			pass_signals(sock, signal_fd);
+		if (!p[0].revents)
+			continue;
+		switch (hear(sock, &a, ret_verdict, e)) {
+		case -1:
+			return -1;
+		case ZYGOTE_TAKEN:
+			taken = 1;
+			break;
+		case ZYGOTE_FAILED:
+			*e = a.err;
+			return -1;
+		case ZYGOTE_VERDICT:
+			*ret_status = a.status;
+			return 0;
+		}
+	}
+}

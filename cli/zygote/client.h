@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client - has a fork of a zygote run a piece of code. */
+#ifndef BERTH_CLI_ZYGOTE_CLIENT_H
+#define BERTH_CLI_ZYGOTE_CLIENT_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "manager/host/registry.h"
+
+struct zygote_request {
+	const char *zygote; /* name or id */
+	const char *cwd;    /* absolute in the sandbox */
+	const char *name;   /* of the code, in a traceback */
+	const char *code;
+	size_t code_len;
+	const json_t *env; /* array of NAME=VALUE; may be NULL */
+	char *const *argv; /* arguments of the code */
+	size_t argc;
+	uint64_t timeout_ms; /* UINT64_MAX: as the zygote was made */
+};
+
+/*
+ * Runs it with std as its descriptors 0 to 2.  Signals that signal_fd brings go to the fork.  0
+ * with the verdict as JSON and the exit status of a command line, also when the code failed.
+ * ERR_BUSY when all forks are in use for 10 seconds.
+ */
+int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
+	       struct buf *ret_verdict, int *ret_status, struct err *e);
+/* The directory of a zygote that lives: ERR_INVALID for another sandbox. */
+int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e);
+
+#endif

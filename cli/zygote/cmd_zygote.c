@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth zygote create, ls, inspect, rm. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/live/lifecycle.h"
+#include "cli/zygote/client.h"
+#include "cli/zygote/zygote.h"
+#include "manager/host/record.h"
+#include "runtime/kernel/inject.h"
+
+enum { OPT_POOL = RUNOPT_FIRST_OWN, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_JSON };
+
+extern const char zygote_agent_start[];
+
+static const struct opt create_options[] = {
+	RUNOPTS_TABLE,
+	{"pool", 0, OPT_VALUE, "N", "forks that are made ahead and wait (default: 1)", OPT_POOL},
+	{"forks", 0, OPT_VALUE, "N", "forks at a time, waiting ones too, 1 to 128 (default: 32)",
+	 OPT_FORKS},
+	{"preload-timeout", 0, OPT_VALUE, "TIME", "time for the preload (default: 60s)",
+	 OPT_PRELOAD_TIMEOUT},
+	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
+};
+
+static const struct opt json_option[] = {
+	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct zygote *z = ctx;
+	uint64_t n;
+
+	switch (id) {
+	case OPT_POOL:
+		if (num_u64(value, "number of waiting forks", 0, SPEC_INNER_MAX, &n, e) < 0)
+			return -1;
+		z->pool = (unsigned)n;
+		return 0;
+	case OPT_FORKS:
+		if (num_u64(value, "number of forks", 1, SPEC_INNER_MAX, &n, e) < 0)
+			return -1;
+		z->max = (unsigned)n;
+		return 0;
+	case OPT_PRELOAD_TIMEOUT:
+		if (num_duration_ms(value, "preload timeout", 86400000, &z->preload_ms, e) < 0)
+			return -1;
+		return z->preload_ms ? 0 : err_set(e, ERR_INVALID, "a preload without time");
+	case OPT_JSON:
+		*z->json = 1;
+		return 0;
+	default:
+		return runopts_set(&z->opts, id, value, e);
+	}
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+#define WORDS_MAX 256
+
+static int is_python(const char *program)
+{
+	const char *base = strrchr(program, '/');
+
+	return !strncmp(base ? base + 1 : program, "python", 6);
+}
+
+/* The interpreter with its options; "-c" and the agent, then what the agent takes. */
+static int rewrite(struct zygote *z, char **words, size_t count, char *ret[WORDS_MAX],
+		   size_t *ret_n, struct err *e)
+{
+	size_t i, n = 0;
+
+	if (!count)
+		return err_set(e, ERR_USAGE,
+			       "no interpreter given; hint: berth zygote create IMAGE python3 -c "
+			       "'import json'");
+	if (!is_python(words[0]))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "'%.80s' cannot be forked while it waits: zygotes are of Python, as "
+			       "other interpreters run threads; hint: berth zygote create IMAGE "
+			       "python3 -c CODE",
+			       words[0]);
+	if (count + 6 > WORDS_MAX)
+		return err_set(e, ERR_LIMIT, "a preload with more than %d words", WORDS_MAX - 6);
+	ret[n++] = words[0];
+	for (i = 1; i < count && words[i][0] == '-' && strcmp(words[i], "-c"); i++) {
+		ret[n++] = words[i];
+		if ((!strcmp(words[i], "-X") || !strcmp(words[i], "-W")) && i + 1 < count)
+			ret[n++] = words[++i];
+	}
+	ret[n++] = (char *)"-c";
+	ret[n++] = (char *)zygote_agent_start;
+	ret[n++] = z->ready;
+	if (i < count && !strcmp(words[i], "-c")) {
+		if (i + 1 == count)
+			return err_set(e, ERR_USAGE,
+				       "-c without code; hint: berth zygote create IMAGE python3 "
+				       "-c 'import json'");
+		ret[n++] = (char *)"<zygote>";
+		ret[n++] = words[i + 1];
+		i += 2;
+	} else {
+		ret[n++] = i < count ? words[i++] : (char *)"<zygote>";
+		ret[n++] = (char *)"";
+	}
+	while (i < count)
+		ret[n++] = words[i++];
+	*ret_n = n;
+	return 0;
+}
+
+static int check(const struct zygote *z, struct err *e)
+{
+	const struct spec *s = &z->opts.spec;
+
+	if (z->pool > z->max)
+		return err_set(e, ERR_USAGE, "--pool %u is more than --forks %u", z->pool, z->max);
+	if (s->tty)
+		return err_set(e, ERR_USAGE, "a zygote has no terminal; hint: leave --tty out");
+	if (s->unconfined_seccomp)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "a zygote needs its filters: its forks inherit them; hint: leave "
+			       "--seccomp unconfined out");
+	if (s->network != NETWORK_NONE)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "forks of a zygote have no network yet; hint: leave --network out");
+	return 0;
+}
+
+static int create(struct zygote *z, char **words, size_t count, char ret_id[65], struct err *e)
+{
+	char *all[WORDS_MAX];
+	unsigned char raw[16];
+	struct spec *s = &z->opts.spec;
+	size_t n = 0, i;
+
+	if (inject_available(e) < 0)
+		return -1;
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "draw random bytes");
+	hex_format(z->ready, raw, sizeof(raw));
+	z->command = json_array();
+	for (i = 0; i < count; i++)
+		if (json_array_append_new(z->command, json_string(words[i])) < 0)
+			return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+	if (rewrite(z, words, count, all, &n, e) < 0 ||
+	    registry_open(&z->registry, &z->config, e) < 0 ||
+	    imageuse_open(&z->image, &z->registry, z->image_ref, s, e) < 0 ||
+	    runopts_devices(&z->opts, e) < 0)
+		return -1;
+	/* not the image's entry point: what is given is the interpreter */
+	z->opts.entrypoint = "";
+	if (runopts_finish(&z->opts, z->image.has_image ? &z->image.image : NULL, all, n, e) < 0 ||
+	    check(z, e) < 0)
+		return -1;
+	s->timeout_ms = z->opts.spec.timeout_ms;
+	z->promise = (struct promise){.memory_bytes = s->limits.memory_bytes,
+				      .cpu_milli = s->limits.cpu_milli};
+	return zygote_start(z, ret_id, e);
+}
+
+/* Libraries that would start threads, which forks do not have. */
+static int one_thread(struct runopts *o, struct err *e)
+{
+	return runopts_set(o, RUNOPT_ENV, "OPENBLAS_NUM_THREADS=1", e) < 0 ||
+			       runopts_set(o, RUNOPT_ENV, "OMP_NUM_THREADS=1", e) < 0 ||
+			       runopts_set(o, RUNOPT_ENV, "MKL_NUM_THREADS=1", e) < 0 ?
+		       -1 :
+		       0;
+}
+
+static void tell(const char *id, const struct zygote *z, int json)
+{
+	autojson json_t *j =
+		json ? json_pack("{s:s,s:s}", "id", id, "name", z->opts.name ? z->opts.name : "") :
+		       NULL;
+	struct err ignored;
+
+	if (j)
+		command_print_json(j, JSON_COMPACT, &ignored);
+	else
+		puts(id);
+}
+
+static int create_main(const struct command *self, int argc, char **argv)
+{
+	static struct zygote z;
+	struct err e = {0};
+	char id[65];
+	int rest, help = 0, json = 0, result, i;
+
+	z = (struct zygote){.registry = REGISTRY_INIT,
+			    .image = IMAGEUSE_INIT,
+			    .disk_fd = -1,
+			    .in_fd = -1,
+			    .out_fd = -1,
+			    .listen_fd = -1,
+			    .pool = ZYGOTE_POOL,
+			    .max = ZYGOTE_FORKS,
+			    .preload_ms = ZYGOTE_PRELOAD_MS,
+			    .json = &json,
+			    .claim = {.dir_fd = -1, .slot_fd = -1}};
+	for (i = 0; i < SPEC_INNER_MAX; i++)
+		z.inner[i] = (struct claim){.dir_fd = -1, .slot_fd = -1};
+	if (config_load(&z.config, &e) < 0)
+		return command_fail(self, &e, 0);
+	runopts_init(&z.opts, &z.config);
+	sandbox_init(&z.sandbox, &z.spec);
+	result = one_thread(&z.opts, &e);
+	if (result == 0)
+		result = command_options(self, argc, argv, set_option, &z, &rest, &help, &e);
+	if (result == 0 && !help && rest >= argc)
+		result = err_set(
+			&e, ERR_USAGE,
+			"no image given; hint: berth zygote create host python3 -c 'import json'");
+	if (result == 0 && !help) {
+		z.image_ref = argv[rest];
+		z.image.quiet = json;
+		result = create(&z, argv + rest + 1, (size_t)(argc - rest - 1), id, &e);
+		if (result == 0)
+			tell(id, &z, json);
+	}
+	registry_close(&z.registry);
+	imageuse_close(&z.image, &z.opts.spec);
+	runopts_release(&z.opts);
+	json_decref(z.command);
+	return result < 0 ? command_fail(self, &e, json) : 0;
+}
+
+/* ---- ls, inspect, rm
+ * ----------------------------------------------------------------------------- */
+
+struct look {
+	struct config config;
+	struct registry registry;
+	int json;
+	json_t *list;
+	const char *id; /* of the zygote whose forks are counted */
+	json_t *forks;
+};
+
+static int look_option(void *ctx, int id, const char *value, struct err *e)
+{
+	(void)id;
+	(void)value;
+	(void)e;
+	((struct look *)ctx)->json = 1;
+	return 0;
+}
+
+static int add_fork(void *ctx, const char *id)
+{
+	struct look *l = ctx;
+	struct err ignored;
+	json_t *record = NULL;
+	const char *of;
+
+	if (record_read(l->registry.sandboxes_fd, id, &record, &ignored) < 1)
+		return 0;
+	of = json_string_value(json_object_get(record_labels(record), ZYGOTE_LABEL));
+	if (of && !strcmp(of, l->id))
+		json_array_append_new(l->forks, json_string(id));
+	json_decref(record);
+	return 0;
+}
+
+/* What FILE says of one, with its living forks; NULL: it is no zygote, or just ends. */
+static json_t *read_one(struct look *l, const char *id, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	char path[96];
+	json_t *j;
+
+	snprintf(path, sizeof(path), "%s/" ZYGOTE_FILE, id);
+	if (io_read_file(l->registry.sandboxes_fd, path, &b, e) < 0 || !b.data)
+		return NULL;
+	j = json_parse(b.data, b.len, b.len, ZYGOTE_FILE, e);
+	l->id = id;
+	l->forks = json_array();
+	if (!j || registry_each(l->registry.sandboxes_fd, add_fork, l, e) < 0)
+		return j;
+	json_object_set_new(j, "alive", l->forks);
+	return j;
+}
+
+static int add_zygote(void *ctx, const char *id)
+{
+	struct look *l = ctx;
+	struct err ignored;
+	json_t *j = read_one(l, id, &ignored);
+
+	if (j)
+		json_array_append_new(l->list, j);
+	return 0;
+}
+
+static int ls(struct look *l, int argc, char **argv, struct err *e)
+{
+	const json_t *j;
+	size_t i;
+
+	(void)argv;
+	if (argc)
+		return err_set(e, ERR_USAGE, "berth zygote ls takes no operand");
+	l->list = json_array();
+	if (registry_each(l->registry.sandboxes_fd, add_zygote, l, e) < 0)
+		return -1;
+	if (l->json)
+		return command_print_json(l->list, JSON_COMPACT, e);
+	printf("%-14s %-20s %-20s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "POOL", "FORKS", "ALIVE");
+	json_array_foreach (l->list, i, j)
+		printf("%-14s %-20s %-20s %5d %5d %5zu\n",
+		       json_string_value(json_object_get(j, "id")),
+		       json_string_value(json_object_get(j, "name")),
+		       json_string_value(json_object_get(j, "image")),
+		       (int)json_integer_value(json_object_get(j, "pool")),
+		       (int)json_integer_value(json_object_get(j, "forks")),
+		       json_array_size(json_object_get(j, "alive")));
+	return 0;
+}
+
+static int one_operand(int argc, const char *verb, struct err *e)
+{
+	return argc == 1 ? 0 :
+			   err_set(e, ERR_USAGE,
+				   "berth zygote %s takes one zygote; hint: berth zygote ls", verb);
+}
+
+static int inspect(struct look *l, int argc, char **argv, struct err *e)
+{
+	char id[65];
+	autoclose int dir = one_operand(argc, "inspect", e) < 0 ?
+				    -1 :
+				    zygote_open(&l->registry, argv[0], id, e);
+	autojson json_t *j = dir < 0 ? NULL : read_one(l, id, e);
+
+	return j ? command_print_json(j, l->json ? JSON_COMPACT : JSON_INDENT(2), e) : -1;
+}
+
+static int rm(struct look *l, int argc, char **argv, struct err *e)
+{
+	char id[65];
+	autoclose int dir =
+		one_operand(argc, "rm", e) < 0 ? -1 : zygote_open(&l->registry, argv[0], id, e);
+
+	if (dir < 0 || lifecycle_remove(&l->registry, id, 1, e) < 0)
+		return -1;
+	if (l->json)
+		puts("{\"removed\":true}");
+	return 0;
+}
+
+static int look_main(const struct command *self, int argc, char **argv,
+		     int (*act)(struct look *l, int argc, char **argv, struct err *e))
+{
+	struct look l = {.registry = REGISTRY_INIT};
+	struct err e = {0};
+	int rest, help = 0, r = config_load(&l.config, &e);
+
+	if (r == 0)
+		r = command_options(self, argc, argv, look_option, &l, &rest, &help, &e);
+	if (r == 0 && !help && (r = registry_open(&l.registry, &l.config, &e)) == 0)
+		r = act(&l, argc - rest, argv + rest, &e);
+	json_decref(l.list);
+	registry_close(&l.registry);
+	return r < 0 ? command_fail(self, &e, l.json) : 0;
+}
+
+static int ls_main(const struct command *self, int argc, char **argv)
+{
+	return look_main(self, argc, argv, ls);
+}
+
+static int inspect_main(const struct command *self, int argc, char **argv)
+{
+	return look_main(self, argc, argv, inspect);
+}
+
+static int rm_main(const struct command *self, int argc, char **argv)
+{
+	return look_main(self, argc, argv, rm);
+}
+
+const struct command cmd_zygote_create = {
+	.name = "zygote create",
+	.args = "IMAGE COMMAND...",
+	.summary = "have an interpreter load what it needs, and wait to be forked",
+	.detail = "berth run --zygote runs code in a fork of it, in a sandbox of its own.  Limits "
+		  "and mounts are\n"
+		  "those of the interpreter and of each fork.",
+	.opts = create_options,
+	.opt_count = ARRAY_LEN(create_options),
+	.complete = COMPLETE_IMAGE,
+	.run = create_main,
+};
+
+const struct command cmd_zygote_ls = {
+	.name = "zygote ls",
+	.args = "",
+	.summary = "list zygotes",
+	.opts = json_option,
+	.opt_count = ARRAY_LEN(json_option),
+	.run = ls_main,
+};
+
+const struct command cmd_zygote_inspect = {
+	.name = "zygote inspect",
+	.args = "ZYGOTE",
+	.summary = "show a zygote and its forks",
+	.opts = json_option,
+	.opt_count = ARRAY_LEN(json_option),
+	.complete = COMPLETE_SANDBOX,
+	.run = inspect_main,
+};
+
+const struct command cmd_zygote_rm = {
+	.name = "zygote rm",
+	.args = "ZYGOTE",
+	.summary = "end a zygote and its forks",
+	.opts = json_option,
+	.opt_count = ARRAY_LEN(json_option),
+	.complete = COMPLETE_SANDBOX,
+	.run = rm_main,
+};

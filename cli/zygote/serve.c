@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The supervisor of a zygote.  Upholds S48 of SECURITY.md. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "cli/zygote/zygote.h"
+#include "manager/host/events.h"
+#include "runtime/kernel/fdpass.h"
+
+#define FORK_MS 5000  /* for the zygote to fork, before it is ended */
+#define AGAIN_MS 1000 /* between branches that fail */
+
+static void end_branch(struct zygote *z, struct branch *b)
+{
+	while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (b->state == BRANCH_MAKING) /* it failed: not at once again */
+		z->next_try_ms = clock_ms() + AGAIN_MS;
+	close(b->pidfd);
+	close(b->sock);
+	*b = (struct branch){.state = BRANCH_NONE};
+}
+
+static void graft(struct zygote *z, struct branch *b, const struct branch_ask *ask, const int *fds,
+		  size_t n)
+{
+	struct branch_answer a = {.err = {.code = ERR_NONE}};
+	struct graft_place p = {.init = ask->init};
+	size_t i, names = GRAFT_NS_COUNT - !ask->has_time;
+
+	if (n != 2 + ask->tasks + names || ask->tasks > CGROUP_JOIN_MAX) {
+		err_set(&a.err, ERR_INTERNAL, "a branch asked for a fork with %zu descriptors", n);
+	} else {
+		p.cgroup_fd = fds[0];
+		p.control_fd = fds[1];
+		p.task_count = ask->tasks;
+		memcpy(p.task_fd, fds + 2, ask->tasks * sizeof(int));
+		for (i = 0; i < GRAFT_NS_COUNT; i++)
+			p.ns_fd[i] = i < names ? fds[2 + ask->tasks + i] : -1;
+		if (graft_fork(&z->stock, &p, FORK_MS, &a.graft, &a.err) == 0)
+			b->state = BRANCH_IDLE;
+	}
+	(void)!send(b->sock, &a, sizeof(a), MSG_NOSIGNAL);
+}
+
+static void serve_branch(struct zygote *z, struct branch *b)
+{
+	int fds[2 + CGROUP_JOIN_MAX + GRAFT_NS_COUNT];
+	struct branch_ask ask;
+	size_t n = 0, i;
+
+	if (fdpass_recv_flags(b->sock, &ask, sizeof(ask), fds, ARRAY_LEN(fds), &n, MSG_DONTWAIT) ==
+	    (ssize_t)sizeof(ask)) {
+		if (ask.word == BRANCH_GRAFT)
+			graft(z, b, &ask, fds, n);
+		else if (ask.word == BRANCH_TAKEN)
+			b->state = BRANCH_BUSY;
+	}
+	for (i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+/* Keeps z->pool forks waiting, and one for a client that waits itself. */
+static void fill_pool(struct zygote *z, int wanted)
+{
+	size_t i, ready = 0, free_slot = z->max;
+	struct err ignored;
+
+	if (clock_ms() < z->next_try_ms)
+		return;
+	for (i = 0; i < z->max; i++) {
+		ready += z->branch[i].state == BRANCH_MAKING || z->branch[i].state == BRANCH_IDLE;
+		if (z->branch[i].state == BRANCH_NONE && free_slot == z->max)
+			free_slot = i;
+	}
+	for (; free_slot < z->max &&
+	       ready < (z->pool > (unsigned)wanted ? z->pool : (unsigned)wanted);
+	     free_slot++) {
+		if (z->branch[free_slot].state != BRANCH_NONE)
+			continue;
+		if (branch_start(z, free_slot, &ignored) < 0) {
+			z->next_try_ms = clock_ms() + AGAIN_MS;
+			return;
+		}
+		ready++;
+	}
+}
+
+static int is_waiting(const struct zygote *z)
+{
+	return poll(&(struct pollfd){.fd = z->listen_fd, .events = POLLIN}, 1, 0) == 1;
+}
+
+/* Whether one of its branches is in one of two states. */
+static int has_branch(const struct zygote *z, enum branch_state a, enum branch_state b)
+{
+	size_t i;
+
+	for (i = 0; i < z->max; i++)
+		if (z->branch[i].state == a || z->branch[i].state == b)
+			return 1;
+	return 0;
+}
+
+/* A fork is idle or about to be: then a client needs nothing of us. */
+static int has_spare(const struct zygote *z)
+{
+	return has_branch(z, BRANCH_MAKING, BRANCH_IDLE);
+}
+
+/* Until the zygote ends, or we are told to. */
+static void serve(struct zygote *z, int signal_fd)
+{
+	static struct pollfd p[3 + 2 * SPEC_INNER_MAX];
+
+	for (;;) {
+		uint64_t now = clock_ms();
+		int look, timeout = -1;
+		size_t i;
+
+		fill_pool(z, !has_spare(z) && is_waiting(z));
+		look = !has_spare(z) && has_branch(z, BRANCH_NONE, BRANCH_NONE);
+		if (now < z->next_try_ms) {
+			timeout = (int)(z->next_try_ms - now);
+			look = 0;
+		}
+		p[0] = (struct pollfd){.fd = z->sandbox.sock, .events = POLLIN};
+		p[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+		p[2] = (struct pollfd){.fd = look ? z->listen_fd : -1, .events = POLLIN};
+		for (i = 0; i < z->max; i++) {
+			const struct branch *b = &z->branch[i];
+			const int is = b->state != BRANCH_NONE;
+
+			p[3 + 2 * i] = (struct pollfd){.fd = is ? b->sock : -1, .events = POLLIN};
+			p[4 + 2 * i] = (struct pollfd){.fd = is ? b->pidfd : -1, .events = POLLIN};
+		}
+		if (poll(p, 3 + 2 * z->max, timeout) < 0 && errno != EINTR)
+			return;
+		if (p[0].revents || p[1].revents)
+			return;
+		for (i = 0; i < z->max; i++) {
+			if (p[3 + 2 * i].revents & POLLIN)
+				serve_branch(z, &z->branch[i]);
+			if (p[4 + 2 * i].revents)
+				end_branch(z, &z->branch[i]);
+		}
+	}
+}
+
+/* Its forks die with it; their branches remove them. */
+static void take_down(struct zygote *z)
+{
+	struct err ignored;
+	size_t i;
+	int failed = sandbox_destroy(&z->sandbox, &ignored) < 0;
+
+	for (i = 0; i < z->max; i++)
+		if (z->branch[i].state != BRANCH_NONE)
+			shutdown(z->branch[i].sock, SHUT_RDWR);
+	for (i = 0; i < z->max; i++)
+		if (z->branch[i].state != BRANCH_NONE)
+			end_branch(z, &z->branch[i]);
+	for (i = 0; i < z->max; i++)
+		fd_close(&z->inner[i].slot_fd);
+	volumes_close(&z->volumes);
+	fd_close(&z->listen_fd);
+	fd_close(&z->in_fd);
+	fd_close(&z->out_fd);
+	if (failed)
+		registry_abandon(&z->claim);
+	registry_release(&z->registry, &z->claim, &ignored);
+}
+
+/* SIGCHLD is blocked for graft_fork(), which takes it. */
+static int block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	sigdelset(&set, SIGCHLD);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void detach(void)
+{
+	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int i;
+
+	setsid();
+	for (i = 0; i < 3; i++)
+		dup2(null, i);
+}
+
+struct started {
+	struct err err;
+	char id[65];
+};
+
+static void supervisor(struct zygote *z, int told) __attribute__((noreturn));
+static void supervisor(struct zygote *z, int told)
+{
+	struct started s = {.err = {.code = ERR_NONE}};
+	int signal_fd;
+
+	detach();
+	signal_fd = block_signals();
+	if (zygote_make(z, &s.err) < 0) {
+		take_down(z);
+		(void)!io_write_all(told, &s, sizeof(s));
+		(void)!io_write_all(told, z->output, z->output_len);
+		_exit(1);
+	}
+	snprintf(s.id, sizeof(s.id), "%s", z->claim.id);
+	events_add(&z->registry, "zygote-create", s.id, json_pack("{s:s}", "image", z->image_ref));
+	(void)!io_write_all(told, &s, sizeof(s));
+	close(told);
+	serve(z, signal_fd);
+	snprintf(s.id, sizeof(s.id), "%s", z->claim.id);
+	take_down(z);
+	events_add(&z->registry, "zygote-end", s.id, NULL);
+	_exit(0);
+}
+
+/* What the preload wrote, when it failed. */
+static void show_output(int fd)
+{
+	char text[4096];
+	ssize_t n;
+
+	while ((n = read(fd, text, sizeof(text))) > 0)
+		(void)!io_write_all(STDERR_FILENO, text, (size_t)n);
+}
+
+int zygote_start(struct zygote *z, char ret_id[65], struct err *e)
+{
+	struct started s;
+	autoclose int hear_fd = -1;
+	int fds[2], got;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	hear_fd = fds[0];
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		close(fds[0]);
+		if (fork() == 0)
+			supervisor(z, fds[1]);
+		_exit(0);
+	}
+	close(fds[1]);
+	if (pid < 0)
+		return err_sys(e, "fork the zygote's supervisor");
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	got = io_read_exact(hear_fd, &s, sizeof(s));
+	if (got != 1)
+		return err_set(e, ERR_INTERNAL, "the zygote's supervisor died");
+	if (s.err.code != ERR_NONE) {
+		show_output(hear_fd);
+		*e = s.err;
+		return -1;
+	}
+	memcpy(ret_id, s.id, sizeof(s.id));
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zygote - an interpreter that has loaded what it needs and waits, and its forks.
+ *
+ * Processes.  "berth zygote create" leaves one supervisor (serve.c): it holds the zygote's
+ * sandbox, is the only one that traces the zygote's process, and starts branches.  A branch
+ * (branch.c) is a child of it that supervises one fork from its sandbox's making to its verdict,
+ * as `berth run` does.  It makes the sandbox, has the supervisor graft a fork into it
+ * (runtime/sandbox/graft.h), waits for a client at the zygote's socket, hands it to the fork, and
+ * ends with it.  When the zygote ends, the kernel kills its forks: their pid namespaces are
+ * inside its own.
+ *
+ * In the zygote's run_dir/sandboxes/ID: FILE, and SOCKET, at which branches accept.
+ */
+#ifndef BERTH_CLI_ZYGOTE_ZYGOTE_H
+#define BERTH_CLI_ZYGOTE_ZYGOTE_H
+
+#include "cli/run/imageuse.h"
+#include "cli/run/runopts.h"
+#include "cli/run/volumes.h"
+#include "manager/host/registry.h"
+#include "runtime/sandbox/graft.h"
+#include "runtime/sandbox/launch.h"
+
+#define ZYGOTE_FILE "zygote.json"
+#define ZYGOTE_SOCKET "zygote.sock"
+#define ZYGOTE_LABEL "berth.zygote" /* of a fork's record: the zygote's id */
+#define ZYGOTE_POOL 1
+#define ZYGOTE_FORKS 32
+#define ZYGOTE_PRELOAD_MS 60000
+#define ZYGOTE_REQUEST_MAX (16u << 20) /* bytes of code, variables and arguments */
+
+enum branch_state { BRANCH_NONE, BRANCH_MAKING, BRANCH_IDLE, BRANCH_BUSY };
+
+struct branch {
+	enum branch_state state;
+	pid_t pid;
+	int pidfd, sock; /* to it */
+};
+
+struct zygote {
+	struct config config;
+	struct runopts opts;
+	struct registry registry;
+	struct imageuse image;
+	struct claim claim;
+	struct promise promise;
+	struct spec spec;       /* of the zygote itself: opts.spec without a network */
+	struct volumes volumes; /* of its own sandbox */
+	struct sandbox sandbox;
+	struct graft_stock stock;
+	int disk_fd;
+	const char *image_ref;
+	json_t *command; /* as it was given */
+	unsigned pool, max;
+	uint64_t preload_ms;
+	int *json;         /* create's option */
+	char ready[33];    /* what the agent says when the preload is done */
+	char output[8192]; /* the last of what the preload wrote */
+	size_t output_len;
+	int in_fd, out_fd; /* our ends of its stdin and of its stdout and stderr */
+	int listen_fd;
+	uint64_t next_try_ms; /* after a branch failed: not before */
+	struct claim inner[SPEC_INNER_MAX];
+	uint32_t inner_base[SPEC_INNER_MAX];
+	struct branch branch[SPEC_INNER_MAX];
+};
+
+/* Between a branch and the supervisor: one packet each. */
+enum branch_word { BRANCH_GRAFT = 1, BRANCH_TAKEN };
+
+struct branch_ask {
+	uint32_t word;
+	int32_t init;
+	uint32_t tasks, has_time; /* descriptors: v2 cgroup, control, tasks, namespaces */
+};
+
+struct branch_answer {
+	struct err err;
+	struct graft graft;
+};
+
+/* Between a client and a branch.  The request brings stdin, stdout, stderr and a file (agent.py).
+ */
+struct zygote_ask {
+	uint64_t timeout_ms; /* UINT64_MAX: as the zygote was made */
+};
+
+enum zygote_answer_type { ZYGOTE_TAKEN = 1, ZYGOTE_FAILED, ZYGOTE_VERDICT };
+
+/* Followed by the verdict as JSON. */
+struct zygote_answer {
+	uint32_t type;
+	int32_t status; /* exit status of the client */
+	struct err err;
+};
+
+/* From a client, later: a signal for the fork.  Its end kills the fork. */
+struct zygote_signal {
+	uint32_t signo;
+};
+
+/* Makes the zygote and returns when it waits; the supervisor lives on. */
+int zygote_start(struct zygote *z, char ret_id[65], struct err *e);
+/* The supervisor's: makes the sandbox, and returns when its preload is done and it can be forked.
+ */
+int zygote_make(struct zygote *z, struct err *e);
+/* A new branch in slot i. */
+int branch_start(struct zygote *z, size_t i, struct err *e);
+/* A path of at most 108 bytes to the socket in the directory that dir_fd is. */
+struct sockaddr_un;
+void zygote_address(int dir_fd, struct sockaddr_un *ret);
+
+#endif

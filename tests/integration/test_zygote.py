@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+berth zygote, and berth run --zygote: forks of an interpreter that waits.
+
+Attacks S48 of SECURITY.md.
+"""
+import concurrent.futures
+import json
+import os
+import signal
+
+import berthtest as b
+import proc
+from zygotebox import PYTHON, Zygote, needs_zygotes
+
+COST = 40
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def create(*words, **kw):
+    needs_zygotes()
+    return b.berth("zygote", "create", *words, **kw)
+
+
+def test_a_fork_has_what_the_preload_made():
+    with Zygote("import random, json\nanswer = 40") as z:
+        check("42\n" == z.out("print(answer + 2)"), "the preload's variable")
+        r = z.run("answer += 1; print(answer)", ok=True)
+        b.expect(r.out == "41\n", r, "no earlier fork changed it")
+        r = z.run("import sys; print(sys.argv[1:])", "-x", "b c", ok=True)
+        b.expect(r.out == "['-x', 'b c']\n", r, "arguments of the code, of which one looks like an option")
+
+
+def test_code_comes_as_a_word_a_file_or_stdin():
+    path = b.write(b.tmp("code.py"), "import sys\nprint('file', sys.argv)\n")
+    with Zygote() as z:
+        r = b.berth("run", "--zygote", z.name, "--file", path, "one", ok=True)
+        b.expect(r.out == f"file ['{path}', 'one']\n", r, "code of a file")
+        r = b.berth("run", "--zygote", z.name, "--file", "-", input="print('stdin')", ok=True)
+        b.expect(r.out == "stdin\n", r, "code of stdin")
+        r = z.run("import sys; print(sys.stdin.read() * 2)", input="ab", ok=True)
+        b.expect(r.out == "abab\n", r, "stdin for the code")
+        r = z.run("print('x' * (1 << 20))", ok=True)
+        b.expect(len(r.out) == (1 << 20) + 1, r, "much output")
+        b.one_line_error(b.berth("run", "--zygote", z.name), 2, "no code given")
+        b.one_line_error(b.berth("run", "--zygote", z.name, "--file", "/nowhere"), 125, "/nowhere")
+
+
+def test_the_fork_ends_as_a_command_does():
+    with Zygote("import sys, os, atexit") as z:
+        for code, status in (("sys.exit(3)", 3), ("sys.exit()", 0), ("1/0", 1), ("os._exit(7)", 7),
+                             ("os.kill(os.getpid(), 9)", 137), ("sys.exit('why')", 1)):
+            b.expect_code(z.run(code), status)
+        r = z.run("def f():\n  1/0\nf()")
+        b.expect("ZeroDivisionError" in r.err and "<string>" in r.err and "_berth" not in r.err and "in run" not in r.err,
+                 r, "a traceback of the code alone")
+        r = z.run("atexit.register(print, 'bye'); print('hi')", ok=True)
+        b.expect(r.out == "hi\nbye\n", r, "what atexit has is called")
+        v = json.loads(z.run("print('x'); sys.exit(4)", options=["--json"]).out.splitlines()[-1])
+        check(v["cause"] == "exit" and v["exit_code"] == 4, v)
+
+
+def test_variables_directory_and_timeout_are_the_forks():
+    with Zygote("import os, time", "-e", "A=1") as z:
+        r = z.run("print(os.environ['A'], os.environ['B'], os.getcwd())", options=["-e", "B=2=3", "-w", "/tmp/x/y"], ok=True)
+        b.expect(r.out == "1 2=3 /tmp/x/y\n", r, "variables and directory")
+        r = z.run("time.sleep(600)", options=["--timeout", "200ms", "--json"], timeout=30)
+        b.expect(r.code == 124 and json.loads(r.out)["cause"] == "timeout", r, "its own timeout")
+        b.expect_code(z.run("print(1)"), 0)
+
+
+def test_limits_are_the_forks_own():
+    with Zygote("import os", "--memory", "64m", "--pids", "20", "--disk", "8m") as z:
+        r = z.run("x = bytearray(200 << 20)\nprint('all')", options=["--json"], timeout=60)
+        b.expect(json.loads(r.out.splitlines()[-1])["cause"] == "oom", r, "the memory limit")
+        r = z.run("n = 0\ntry:\n  while True:\n    if os.fork() == 0: os.read(0, 1); os._exit(0)\n    n += 1\n"
+                  "except BlockingIOError: print(n)", timeout=60)
+        b.expect(0 < int(r.out) < 20, r, "the pids limit")
+        r = z.run("try:\n  open('/root/x', 'wb').write(bytes(64 << 20))\nexcept OSError as e: print(e.errno)", ok=True)
+        b.expect(r.out == "28\n", r, "the disk limit")
+        b.expect_code(z.run("print(1)"), 0)
+
+
+def test_a_fork_has_its_own_ids_clock_host_and_files():
+    code = ("import os, socket, time\n"
+            "print([os.stat('/proc/self/ns/' + n).st_ino for n in ('user','mnt','pid','net','ipc','uts','cgroup','time')])\n"
+            "print(open('/proc/self/uid_map').read().split()[2], os.getuid(), os.listdir('/proc/self/fd') != [], time.monotonic())\n"
+            "print(sorted(os.listdir('/root')), sorted(os.listdir('/tmp')))\n"
+            "open('/root/mine', 'w').close(); open('/tmp/mine', 'w').close()")
+    with Zygote("open('/root/preload', 'w').close(); open('/tmp/preload', 'w').close()", "--pool", "2") as z:
+        here = {os.stat("/proc/self/ns/" + n).st_ino for n in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")}
+        zygote = {os.stat(f"/proc/{z.pid()}/ns/" + n).st_ino for n in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")}
+        for _ in range(4):
+            r = z.run(code, ok=True)
+            spaces, ids, files = r.out.splitlines()
+            spaces = json.loads(spaces)
+            b.expect(len(set(spaces)) == 8 and not set(spaces) & (here | zygote), r, "eight namespaces of its own")
+            count, uid, _, clock = ids.split()
+            b.expect(count == "65536" and uid == "0" and float(clock) < 60, r, "ids and clock")
+            b.expect(files == "[] []", r, "files of the zygote or of an earlier fork")
+
+
+DRAW = """
+import ssl
+def hello():
+    i, o = ssl.MemoryBIO(), ssl.MemoryBIO()
+    s = ssl.create_default_context().wrap_bio(i, o, server_hostname="a.example")
+    try: s.do_handshake()
+    except ssl.SSLWantReadError: pass
+    return o.read()[11:43].hex()
+import json
+print(json.dumps([[random.random(), made.random(), str(uuid.uuid1()), str(uuid.uuid4()), secrets.token_hex(8),
+                   tempfile.mktemp(), hello(), random.getrandbits(64), ssl.RAND_bytes(8).hex(),
+                   NUMPY] for _ in range(4)]))
+"""
+
+
+@b.deadline(240)
+def test_no_two_forks_draw_the_same():
+    """1,000 draws: of Python's random, generators that the preload made, uuid, secrets, tempfile, ssl and numpy."""
+    preload = ("import random, uuid, tempfile, ssl, secrets, json\n"
+               "made = random.Random(7); random.seed(1); tempfile.mktemp(); uuid.uuid1(); ssl.RAND_bytes(8); uuid.getnode()\n"
+               "try:\n  import numpy; numpy.random.seed(2); rng = numpy.random.default_rng(3)\nexcept ImportError: numpy = None")
+    with Zygote(preload, "--pool", "4") as z:
+        numpy = z.out("print(numpy is not None)") == "True\n"
+        code = DRAW.replace("NUMPY", "numpy.random.random(), rng.random()" if numpy else "secrets.token_hex(8)")
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            rows = [row for out in pool.map(lambda _: z.out(code), range(25)) for row in json.loads(out)]
+        values = [str(v) for row in rows for v in row]
+        check(len(values) >= 1000, f"{len(values)} draws")
+        check(len(set(values)) == len(values), [v for v in values if values.count(v) > 1][:4])
+
+
+def test_a_preload_that_fails_hangs_or_cannot_be_forked_is_told():
+    base = ("--forks", "1", "host", PYTHON, "-c")
+    r = create(*base, "print('words'); 1/0")
+    b.expect(r.code == 2 and "ZeroDivisionError" in r.err and "words" in r.err and "exit status 1" in r.err, r, "it fails")
+    r = create("--preload-timeout", "300ms", *base, "import time; time.sleep(600)")
+    b.expect(r.code == 124 and "--preload-timeout" in r.err, r, "it hangs")
+    r = create(*base, "import threading, time; threading.Thread(target=time.sleep, args=(600,), daemon=True).start()")
+    b.one_line_error(r, 2, "2 threads")
+    r = create(*base, "import mmap; m = mmap.mmap(-1, 4096)")
+    b.one_line_error(r, 2, "shares memory")
+    r = create(*base, "import subprocess; p = subprocess.Popen(['sleep', '600'])")
+    b.one_line_error(r, 2, "started a process")
+    r = create("--memory", "32m", *base, "x = bytearray(200 << 20)")
+    b.expect(r.code == 2 and "killed" in r.err, r, "its memory limit")
+    b.one_line_error(create("host", "/nowhere/python3", "-c", ""), 127, "not found")
+    b.one_line_error(create("host", "node", "-e", ""), 125, "zygotes are of Python")
+    b.one_line_error(create("--network", "bridge", "host", PYTHON), 125, "no network")
+    b.one_line_error(create("--seccomp", "unconfined", "host", PYTHON), 125, "filters")
+    b.one_line_error(create("--pool", "3", "--forks", "2", "host", PYTHON), 2, "--pool 3 is more")
+    b.one_line_error(create("--forks", "129", "host", PYTHON), 2, "129")
+    check(json.loads(b.berth("zygote", "ls", "--json", ok=True).out) == [], "nothing is left")
+
+
+def test_ls_inspect_rm_and_refusals():
+    with Zygote("x = 1", "--pool", "2", "--forks", "3") as z:
+        one = [j for j in json.loads(b.berth("zygote", "ls", "--json", ok=True).out) if j["id"] == z.id]
+        check(one and one[0]["name"] == z.name and one[0]["pool"] == 2 and one[0]["forks"] == 3, one)
+        check(z.name in b.berth("zygote", "ls", ok=True).out, "the table")
+        b.wait_for(lambda: len(z.alive()) == 2, 20, "the pool")
+        check(set(z.alive()) <= set(b.berth("ps", "-q", ok=True).out.split()), "forks are sandboxes")
+        b.one_line_error(b.berth("run", "--zygote", "no-such", "1"), 125, "no-such", "not found")
+        r = b.berth("run", "--zygote", z.name, "--memory", "1g", "print(1)")
+        b.expect(r.code == 2 and "those of the zygote" in r.err, r, "limits are the zygote's")
+        b.one_line_error(b.berth("run", "--file", "x", "host", "true"), 2, "--zygote")
+        other = b.berth("create", "host", ok=True).out.strip()
+        b.one_line_error(b.berth("run", "--zygote", other, "1"), 2, "not a zygote")
+        b.one_line_error(b.berth("zygote", "rm", other), 2, "not a zygote")
+        b.berth("rm", "-f", other, ok=True)
+        b.expect_code(b.berth("zygote", "rm", z.name), 0)
+        b.one_line_error(b.berth("run", "--zygote", z.name, "1"), 125, "not found")
+
+
+def test_forks_are_bounded_and_a_free_one_is_waited_for():
+    with Zygote("import time, sys", "--pool", "0", "--forks", "2") as z:
+        held = [b.start("run", "--zygote", z.name, "print('up', flush=True); sys.stdin.read()", stdin=-1, stdout=-1) for _ in range(2)]
+        for p in held:
+            b.read_until(p.stdout, b"up")
+        late = b.start("run", "--zygote", z.name, "print('late')", stdout=-1)
+        b.wait_for(lambda: len(z.alive()) == 2, 10, "two forks")
+        held[0].communicate(b"")
+        out, _ = late.communicate(timeout=30)
+        check(out == b"late\n" and late.returncode == 0, "the third runs when the first has ended")
+        held[1].communicate(b"")
+
+
+def test_a_signal_and_the_end_of_the_client_reach_the_fork():
+    with Zygote("import signal, time, sys") as z:
+        code = ("signal.signal(signal.SIGTERM, lambda *a: (print('term', flush=True), sys.exit(5)))\n"
+                "print('up', flush=True); time.sleep(600)")
+        p = b.start("run", "--zygote", z.name, code, stdout=-1)
+        b.read_until(p.stdout, b"up")
+        p.send_signal(signal.SIGTERM)
+        out, _ = p.communicate(timeout=20)
+        check(b"term" in out and p.returncode == 5, (out, p.returncode))
+        p = b.start("run", "--zygote", z.name, "print('up', flush=True); time.sleep(600)", stdout=-1)
+        b.read_until(p.stdout, b"up")
+        before = set(z.alive())
+        p.kill()
+        p.communicate()
+        b.wait_for(lambda: not before & set(z.alive()) or len(z.alive()) == 1, 20, "the fork of a client that died")
+
+
+def supervisors(z):
+    """The supervisor of the zygote, and those of its forks."""
+    def of(x):
+        return json.load(open(os.path.join(b.root(), "run", "sandboxes", x, "record.json")))["supervisor_pid"]
+    return of(z.id), [of(x) for x in z.alive()]
+
+
+@b.deadline(120)
+def test_kill_9_of_any_supervisor_leaves_nothing():
+    with Zygote("import time", "--pool", "2") as z:
+        b.wait_for(lambda: len(z.alive()) == 2, 20, "the pool")
+        _, forks = supervisors(z)
+        os.kill(forks[0], signal.SIGKILL)
+        b.gc()
+        check(z.out("print(1)") == "1\n", "another fork serves")
+        os.kill(z.pid(), signal.SIGKILL)
+        b.wait_for(lambda: z.id not in b.berth("ps", "-q", ok=True).out, 20, "the zygote's end")
+        b.one_line_error(z.run("1"), 125, "not found")
+    with Zygote("import time", "--pool", "2") as z:
+        b.wait_for(lambda: len(z.alive()) == 2, 20, "the pool")
+        p = b.start("run", "--zygote", z.name, "print('up', flush=True); time.sleep(600)", stdout=-1)
+        b.read_until(p.stdout, b"up")
+        top, forks = supervisors(z)
+        os.kill(top, signal.SIGKILL)
+        p.communicate(timeout=30)
+        check(p.returncode != 0, "the fork ends with its zygote")
+        b.wait_for(lambda: not any(proc.alive(pid) for pid in forks), 20, "the forks' supervisors end")
+        b.gc()
+
+
+def test_users_volumes_and_read_only_roots_are_those_of_a_sandbox():
+    where = b.tmpdir("rw", 0o777)
+    b.berth("volume", "create", "zv", ok=True)
+    try:
+        with Zygote("import os", "--user", "nobody", "-v", f"{where}:/rw:rw", "-v", "zv:/data:rw") as z:
+            for n in (1, 2):
+                r = z.run(f"open('/rw/{n}', 'w').close(); open('mine', 'w').close(); os.mkdir('/tmp/x')\n"
+                          "print(os.getuid() != 0, os.getcwd(), sorted(os.listdir('/rw')))\n"
+                          "try: os.setuid(0)\nexcept PermissionError: print('not root')", ok=True)
+                check(r.out == f"True /workspace {[str(i) for i in range(1, n + 1)]}\nnot root\n", r.out)
+        with Zygote("import os", "-v", "zv:/data:rw", "--read-only") as z:
+            z.run("open('/data/x', 'w').write('kept')", ok=True)
+            check(z.out("print(open('/data/x').read())") == "kept\n", "the volume is shared")
+            b.expect_code(z.run("open('/root/x', 'w')"), 1)
+    finally:
+        b.berth("volume", "rm", "zv")

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A zygote for a test: made, named, and removed at its end."""
+import json
+import os
+import platform
+
+import berthtest as b
+
+PYTHON = "/usr/bin/python3"
+COUNT = 0
+
+
+def needs_zygotes():
+    if platform.machine() != "x86_64":
+        raise b.skip("zygotes exist on x86_64 alone")
+    if not os.path.exists(PYTHON):
+        raise b.skip("needs /usr/bin/python3")
+
+
+class Zygote:
+    def __init__(self, preload="import random", *options, timeout=60):
+        global COUNT
+        needs_zygotes()
+        COUNT += 1
+        self.name = f"zy{os.getpid()}-{COUNT}"
+        self.id = b.berth("zygote", "create", "--name", self.name, *options, "host", PYTHON, "-c", preload,
+                          ok=True, timeout=timeout).out.strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        b.berth("zygote", "rm", self.name, timeout=60)
+
+    def run(self, code, *rest, options=(), **kw):
+        return b.berth("run", "--zygote", self.name, *options, code, *rest, **kw)
+
+    def out(self, code, *rest, **kw):
+        return self.run(code, *rest, ok=True, **kw).out
+
+    def inspect(self):
+        return json.loads(b.berth("zygote", "inspect", "--json", self.name, ok=True).out)
+
+    def alive(self):
+        return self.inspect()["alive"]
+
+    def pid(self):
+        return self.inspect()["pid"]
