@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -136,7 +137,9 @@ int io_replace_file(int dirfd, const char *name, const void *data, size_t n, mod
 	char tmp[300];
 	autoclose int fd = -1;
 
-	if ((size_t)snprintf(tmp, sizeof(tmp), ".%s.%d.new", name, (int)getpid()) >= sizeof(tmp))
+	/* of this thread alone: two of berthd may replace one file at a time */
+	if ((size_t)snprintf(tmp, sizeof(tmp), ".%s.%d.new", name, (int)syscall(SYS_gettid)) >=
+	    sizeof(tmp))
 		return err_set(e, ERR_INVALID, "name '%s' is too long", name);
 	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)

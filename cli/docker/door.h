@@ -82,6 +82,11 @@ int door_pass(const char *const *argv);
 int door_find(struct sandbox_ref *s, const char *name, struct err *e);
 /* And connects to its keeper: ERR_BUSY "Container X is not running". */
 int door_connect(struct sandbox_ref *s, const char *name, struct err *e);
+/*
+ * After a failure with the container that name called: that another client removed or ended it
+ * meanwhile is told as such, and not as the file or connection that went with it.
+ */
+void door_explain(struct sandbox_ref *s, const char *name, struct err *e);
 int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct err *e);
 /* Calls fn for each word; what went well is printed by its name. */
 typedef int door_fn(void *ctx, struct sandbox_ref *s, const char *name, struct err *e);

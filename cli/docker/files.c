@@ -21,42 +21,50 @@ static const char *colon_of(const char *text)
 		       colon;
 }
 
+/* berth cp, and which container it is for. */
+struct copying {
+	struct command command; /* first: cp_failed() gets this */
+	struct sandbox_ref s;
+	const char *name;
+};
+
 /* As berth cp takes it: its id for its name, and a path from the root; to be freed. */
-static char *settle(const char *text, struct err *e)
+static char *settle(struct copying *c, const char *text, struct err *e)
 {
 	const char *colon = colon_of(text);
 	autofree char *name = colon ? strndup(text, (size_t)(colon - text)) : NULL;
-	struct sandbox_ref s;
 	char *made = NULL;
-	int r;
 
 	if (!colon)
 		return strdup(text);
-	sandbox_ref_init(&s);
-	r = door_find(&s, name ? name : "", e);
-	if (r == 0 && asprintf(&made, "%s:%s%s", s.id, colon[1] == '/' ? "" : "/", colon + 1) < 0) {
-		made = NULL;
-		err_nomem(e);
-	}
-	sandbox_ref_close(&s);
-	return made;
+	if (door_find(&c->s, name ? name : "", e) < 0)
+		return NULL;
+	c->name = text;
+	if (asprintf(&made, "%s:%s%s", c->s.id, colon[1] == '/' ? "" : "/", colon + 1) >= 0)
+		return made;
+	err_nomem(e);
+	return NULL;
 }
 
 static int cp_failed(const struct command *self, const struct err *why)
 {
+	struct copying *c = (struct copying *)(size_t)self;
+	const char *colon = c->name ? colon_of(c->name) : NULL;
+	autofree char *name = colon ? strndup(c->name, (size_t)(colon - c->name)) : NULL;
 	struct err e = *why;
 
-	(void)self;
-	if (why->code == ERR_NOT_FOUND)
+	if (name)
+		door_explain(&c->s, name, &e);
+	if (why->code == ERR_NOT_FOUND && !strcmp(e.msg, why->msg))
 		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.400s", why->msg);
 	return door_error(&e);
 }
 
-static int copy(const struct door_args *a, struct err *e)
+static int copy(struct copying *c, const struct door_args *a, struct err *e)
 {
-	autofree char *from = settle(a->words[0], e), *to = from ? settle(a->words[1], e) : NULL;
+	autofree char *from = settle(c, a->words[0], e),
+		      *to = from ? settle(c, a->words[1], e) : NULL;
 	const char *argv[8] = { "cp", "--quiet" };
-	struct command cp = cmd_cp;
 	int n = 2;
 
 	if (!from || !to)
@@ -73,22 +81,25 @@ static int copy(const struct door_args *a, struct err *e)
 	argv[n++] = "--";
 	argv[n++] = from;
 	argv[n++] = to;
-	cp.fail = cp_failed;
-	return cp.run(&cp, n, (char **)(size_t)argv);
+	return cmd_cp.run(&c->command, n, (char **)(size_t)argv);
 }
 
 static int cp_main(const struct command *self, int argc, char **argv)
 {
+	struct copying c = { .command = cmd_cp };
 	struct door_args a;
 	struct err e;
 	int status;
 
+	c.command.fail = cp_failed;
+	sandbox_ref_init(&c.s);
 	if (!door_parse(&a, self, argc, argv, 2, 2)) {
 		status = a.status;
 	} else {
-		status = copy(&a, &e);
+		status = copy(&c, &a, &e);
 		status = status < 0 ? door_error(&e) : status;
 	}
+	sandbox_ref_close(&c.s);
 	door_release(&a);
 	return status;
 }

@@ -7,6 +7,7 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 
@@ -48,6 +49,16 @@ int door_connect(struct sandbox_ref *s, const char *name, struct err *e)
 	return 0;
 }
 
+void door_explain(struct sandbox_ref *s, const char *name, struct err *e)
+{
+	if (!s->id[0] || s->registry.run_fd < 0)
+		return;
+	if (record_is_gone(&s->registry, s->id))
+		err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name + (*name == '/'));
+	else if (e->code == ERR_NOT_FOUND && !record_is_there(s->registry.sandboxes_fd, s->id))
+		not_running(s, e);
+}
+
 static json_t *ask(void *ctx, json_t *rq, struct err *e)
 {
 	struct sandbox_ref *s = ctx;
@@ -73,10 +84,12 @@ int door_each(const struct door_args *a, door_fn *fn, void *ctx)
 		struct err e;
 
 		sandbox_ref_init(&s);
-		if (fn(ctx, &s, a->words[i], &e) < 0)
+		if (fn(ctx, &s, a->words[i], &e) < 0) {
+			door_explain(&s, a->words[i], &e);
 			status = door_error(&e);
-		else
+		} else {
 			printf("%s\n", a->words[i]);
+		}
 		sandbox_ref_close(&s);
 	}
 	return status;

@@ -206,10 +206,12 @@ static int rename_main(const struct command *self, int argc, char **argv)
 	int status = 0;
 
 	sandbox_ref_init(&s);
-	if (!door_parse(&a, self, argc, argv, 2, 2))
+	if (!door_parse(&a, self, argc, argv, 2, 2)) {
 		status = a.status;
-	else if (rename_it(&s, a.words[0], a.words[1], &e) < 0)
+	} else if (rename_it(&s, a.words[0], a.words[1], &e) < 0) {
+		door_explain(&s, a.words[0], &e);
 		status = door_say(1, "Error response from daemon: %s", e.msg);
+	}
 	sandbox_ref_close(&s);
 	door_release(&a);
 	return status;
@@ -246,11 +248,13 @@ static int rm_main(const struct command *self, int argc, char **argv)
 			struct err e;
 
 			sandbox_ref_init(&s);
-			if (rm_one(&force, &s, a.words[i], &e) == 0)
+			if (rm_one(&force, &s, a.words[i], &e) == 0) {
 				printf("%s\n", a.words[i]);
-			else
+			} else {
+				door_explain(&s, a.words[i], &e);
 				/* with --force one that is not there is told, and is no failure */
 				status |= door_error(&e) && !(force && e.code == ERR_NOT_FOUND);
+			}
 			sandbox_ref_close(&s);
 		}
 	}

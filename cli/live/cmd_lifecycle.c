@@ -100,7 +100,10 @@ int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, st
 	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
 		return cleared;
 	restart_cancel(&s->registry, s->id);
-	return resident_start_again(&s->registry, s->id, 0, 0, (unsigned)awaited, e);
+	if (resident_start_again(&s->registry, s->id, 0, 0, (unsigned)awaited, e) == 0)
+		return 0;
+	/* another client started it meanwhile */
+	return e->code == ERR_EXISTS ? 0 : -1;
 }
 
 int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how,

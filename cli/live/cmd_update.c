@@ -215,6 +215,13 @@ static int is_forgotten(const struct update *u, const json_t *old)
 	return u->reset_rules && option && is_rule(option) && strcmp(option, "allow-net");
 }
 
+static int no_spec(struct sandbox_ref *s, struct err *e)
+{
+	if (record_is_gone(&s->registry, s->id))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", s->id);
+	return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+}
+
 /* Its spec.json with the changes: one entry per option, however often it is changed. */
 static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
@@ -223,7 +230,7 @@ static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struc
 	size_t i, j;
 
 	if (!spec && e->code == ERR_NOT_FOUND)
-		err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+		no_spec(s, e);
 	if (!spec || json_get_arr(spec, "options", &kept, SPEC_FILE, e) < 0) {
 		json_decref(spec);
 		return NULL;
@@ -412,7 +419,7 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 		return -1;
 	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
 	if (!spec && e->code == ERR_NOT_FOUND)
-		return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+		return no_spec(s, e);
 	if (find_disks(s, u, e) < 0 || take(s, u, &old, e) < 0)
 		return -1;
 	if (change(s, u, spec, e) == 0)

@@ -368,7 +368,9 @@ int resident_claim(struct registry *r, const char *id, const struct promise *p, 
 	for (tries = 0; tries < IN_USE_TRIES; tries++) {
 		if (registry_reclaim(r, id, p, ret, e) == 0)
 			return 0;
-		if (e->code != ERR_EXISTS || record_is_there(r->sandboxes_fd, id))
+		/* busy: the lock of its ids goes a moment after its directory (registry_release()) */
+		if (e->code != ERR_BUSY &&
+		    (e->code != ERR_EXISTS || record_is_there(r->sandboxes_fd, id)))
 			return -1;
 		poll(NULL, 0, IN_USE_LOOK_MS);
 	}

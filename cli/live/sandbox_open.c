@@ -12,7 +12,8 @@
 
 #define LOOK_FIRST_MS 5
 #define LOOK_MS 100
-#define FILES_TRIES 3
+#define FILES_TRIES 100 /* while another command starts or ends it */
+#define FILES_LOOK_MS 5
 #define ENDS_MS 30000
 
 void sandbox_ref_init(struct sandbox_ref *s)
@@ -72,6 +73,7 @@ int sandbox_ref_connect_files(struct sandbox_ref *s, const char *ref, int start,
 		result = resident_start_files(&s->registry, s->id, e);
 		if (result == 0 || e->code != ERR_EXISTS)
 			break;
+		poll(NULL, 0, FILES_LOOK_MS);
 	}
 	if (result < 0)
 		return -1;

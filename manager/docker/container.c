@@ -6,6 +6,7 @@
 
 #include "manager/docker/docker.h"
 #include "manager/engine/host.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 
@@ -45,6 +46,13 @@ int docker_find_named(struct box *b, struct http_request *rq, const char *name, 
 	if (!b->kept && registry_clear_dead(&b->registry, b->id, PINGS_MS, 0, &ignored) == 1)
 		b->kept = 1;
 	return 0;
+}
+
+int docker_explain(struct box *b, struct http_request *rq, struct err *e)
+{
+	return b->id[0] && record_is_gone(&b->registry, b->id) ?
+		       docker_fail(rq, 404, e, "No such container: %.200s", docker_called(rq)) :
+		       -1;
 }
 
 int docker_find(struct box *b, struct http_request *rq, struct err *e)

@@ -94,6 +94,12 @@ int docker_verb(struct http_request *rq, const char *verb, const char *option, c
  */
 int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct err *e);
 
+/*
+ * After a failure: 404 in Docker's words when another client removed the container meanwhile, and
+ * else what it was.  -1.
+ */
+int docker_explain(struct box *b, struct http_request *rq, struct err *e);
+
 /* ---- those who wait for a start (arrivals.c) ---- */
 
 enum arrival_news { ARRIVAL_NONE, ARRIVAL_STARTED, ARRIVAL_FAILED };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routes that make containers, list them and look at one. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/host/forget.h"
+#include "manager/host/record.h"
 #include "manager/service/dlog.h"
 
 /* ---- create --------------------------------------------------------------------------- */
@@ -102,8 +104,13 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 		return c->called[0] && e->code == ERR_EXISTS
 			       ? engine_host_name_taken(&b->registry, c->called, e)
 			       : -1;
-	return engine_host_save(&b->registry, b->id, c, body, e) < 0 ? -1 :
-								      join_networks(rq, b, c, e);
+	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 &&
+	    join_networks(rq, b, c, e) == 0)
+		return 0;
+	/* a client that lists containers may have seen it, and removed it */
+	return record_is_gone(&b->registry, b->id) && e->os_errno == ENOENT ?
+		       docker_fail(rq, 404, e, "No such container: %s", b->id) :
+		       -1;
 }
 
 static int post_create(struct http_request *rq, struct err *e)

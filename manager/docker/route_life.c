@@ -204,7 +204,7 @@ static int post_rename(struct http_request *rq, struct err *e)
 							"The container name "
 							"\"/%.255s\" is already in use",
 							name)
-					  : -1;
+					  : docker_explain(&b, rq, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }

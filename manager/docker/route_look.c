@@ -213,6 +213,8 @@ static int post_update(struct http_request *rq, struct err *e)
 		r = engine_host_save_update(&b.registry, b.id, http_json(rq), e);
 	if (r == 0)
 		reply = json_pack("{s:O}", "Warnings", c.warnings);
+	else
+		docker_explain(&b, rq, e);
 	engine_create_release(&c);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 200, reply, e);

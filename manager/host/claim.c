@@ -19,6 +19,7 @@
 #include "manager/host/names.h"
 #include "manager/host/promise.h"
 #include "manager/host/ranges.h"
+#include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/host/rundir.h"
 #include "runtime/sandbox/layerhome.h"
@@ -314,6 +315,8 @@ int registry_forget(struct registry *r, const char *id, struct err *e)
 
 	if (names_drop(r, id, e) < 0)
 		return -1;
+	/* first: without it the rest is no sandbox any more, whoever looks meanwhile (sweep.c) */
+	record_drop_kept(r, id);
 	/*
 	 * this also gives up the claim to its range (ranges.h); a process that stops the sandbox
 	 * may still write to its record

@@ -229,6 +229,24 @@ int record_save_kept(struct registry *r, const char *id, const json_t *record, s
 					    registry_save(r, id, RECORD_FILE, record, e);
 }
 
+void record_drop_kept(struct registry *r, const char *id)
+{
+	char path[100];
+
+	path_of(id, path);
+	unlinkat(r->kept_fd, path, 0);
+}
+
+int record_is_gone(struct registry *r, const char *id)
+{
+	autojson json_t *run = NULL;
+	struct err ignored;
+
+	/* a run's record may be there and void (rundir.h) */
+	return !record_is_there(r->kept_fd, id) && errno == ENOENT &&
+	       record_read(r->sandboxes_fd, id, &run, &ignored) == 0;
+}
+
 int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e)
 {
 	autoclose int dir = registry_keep_dir(r, id, e);

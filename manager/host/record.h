@@ -172,6 +172,10 @@ int record_replace_run(struct registry *r, const char *id, const json_t *record,
  * end.  ENOENT when its directory is gone.
  */
 int record_save_kept(struct registry *r, const char *id, const json_t *record, struct err *e);
+/* Removes it: the sandbox is gone then, and what is left of it is to be removed. */
+void record_drop_kept(struct registry *r, const char *id);
+/* Whether the sandbox is neither kept nor running, and no command can name it. */
+int record_is_gone(struct registry *r, const char *id);
 /* The same, and makes its directory where it is not there: the sandbox lasts from then on. */
 int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e);
 /*

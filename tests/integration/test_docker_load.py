@@ -364,3 +364,69 @@ def test_what_was_acknowledged_survives_kills_of_berthd():
         for c in clients:
             c.leave()
         assert door("ps", "-a", "-q", ok=True).stdout == "" and door("volume", "ls", "-q", ok=True).stdout == ""
+
+
+class Racer:
+    """Several of them want other things of the same two names."""
+
+    VERBS = ("create", "create", "create", "start", "start", "start", "stop", "kill", "restart", "pause", "unpause", "rm", "rename", "exec", "copy", "update", "join")
+    # what docker's own door says where another was faster
+    FASTER = ("No such container", "is not running", "already in use", "not paused", "already paused", "is paused", "no sandbox", "is gone",
+              "was started meanwhile", "is restarting", "try again", "cannot join", "join the network of", "was stopped before its main",
+              "was stopped or removed meanwhile")
+
+    def __init__(self, number, engine, said):
+        self.random, self.engine, self.said, self.number = random.Random(f"{SEED} racer {number}"), engine, said, number
+
+    def ask(self, verb, name, other):
+        limits = {"NetworkMode": "none", "StorageOpt": {"size": "16m"}, "AutoRemove": self.random.random() < 0.3}
+        return {
+            "create": ("POST", f"/containers/create?name={name}", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": limits}),
+            "join": ("POST", "/containers/create", {"Image": "host", "Cmd": ["true"], "HostConfig": {"NetworkMode": "container:" + name}}),
+            "rm": ("DELETE", f"/containers/{name}?force=1", None), "rename": ("POST", f"/containers/{name}/rename?name={other}", None),
+            "stop": ("POST", f"/containers/{name}/stop?t=0", None), "restart": ("POST", f"/containers/{name}/restart?t=0", None),
+            "copy": ("GET", f"/containers/{name}/archive?path=/etc/hosts", None), "update": ("POST", f"/containers/{name}/update", {"Memory": 1 << 27}),
+            "exec": ("POST", f"/containers/{name}/exec", {"Cmd": ["true"]}),
+        }.get(verb, ("POST", f"/containers/{name}/{verb}", None))
+
+    def words(self, verb, name, other):
+        return {
+            "create": ("create", "--name", name, "--network", "none", "--storage-opt", "size=16m", "host", "sleep", "1000"),
+            "join": ("run", "--rm", "--network", "container:" + name, "host", "true"), "rm": ("rm", "-f", name), "rename": ("rename", name, other),
+            "stop": ("stop", "-t", "0", name), "restart": ("restart", "-t", "0", name), "exec": ("exec", name, "true"),
+            "copy": ("cp", f"{name}:/etc/hosts", "-"), "update": ("update", "--memory", "128m", name),
+        }.get(verb, (verb, name))
+
+    def race(self, rounds):
+        for _ in range(rounds):
+            verb, names = self.random.choice(self.VERBS), self.random.sample(("one", "other"), 2)
+            if self.random.random() < 0.5:
+                try:
+                    status, said, _ = self.engine.api(*self.ask(verb, *names), timeout=120 * b.SLOW)
+                except (http.client.HTTPException, ValueError):
+                    # the rest of an archive cannot come when its container goes
+                    assert verb == "copy", verb
+                    continue
+                if status not in (200, 201, 204, 304, 404, 409):
+                    self.said.append((verb, status, said))
+            else:
+                r = door(*self.words(verb, *names), timeout=120)
+                # the command of an exec is killed with its container
+                if r.returncode and (verb, r.returncode) != ("exec", 137) and not any(text in r.stderr for text in self.FASTER):
+                    self.said.append((verb, r.returncode, r.stderr))
+
+
+@b.long_proof("hundreds of verbs by 8 clients on two names")
+@b.deadline(300)
+def test_clients_that_race_for_two_names_get_an_answer_each_and_leave_nothing():
+    with Doors(), Engine() as d:
+        said, threads = [], []
+        for i in range(8):
+            threads.append(threading.Thread(target=Racer(i, d, said).race, args=(b.times(100, 300),)))
+            threads[-1].start()
+        for t in threads:
+            t.join()
+        assert not said, (SEED, said[:5])
+        left = door("ps", "-a", "-q", ok=True).stdout.split()
+        assert not left or door("rm", "-f", *left, ok=True)
+        assert door("ps", "-a", "-q", ok=True).stdout == ""

@@ -317,6 +317,38 @@ Test(io, replacing_a_symlink_replaces_the_link_not_its_target)
 	cr_expect_str_eq(b.data, "untouched");
 }
 
+static void *replace_often(void *text)
+{
+	struct err e;
+	int i;
+
+	for (i = 0; i < 2000; i++)
+		if (io_replace_file(dir, "shared", text, 1 + 999 * (*(char *)text == 'b'), 0600, 0, &e) < 0)
+			return "failed";
+	return NULL;
+}
+
+Test(io, two_threads_that_replace_a_file_leave_what_one_of_them_wrote)
+{
+	autobuf struct buf b = BUF_INIT(2000);
+	static char text[2][1001];
+	pthread_t t[2];
+	struct err e;
+	void *result;
+	int i;
+
+	memset(text[0], 'a', 1000);
+	memset(text[1], 'b', 1000);
+	for (i = 0; i < 2; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, replace_often, text[i]), 0);
+	for (i = 0; i < 2; i++) {
+		cr_assert_eq(pthread_join(t[i], &result), 0);
+		cr_expect_null(result);
+	}
+	cr_assert_eq(io_read_file(dir, "shared", &b, &e), 0);
+	cr_expect(!strcmp(b.data, "a") || !strcmp(b.data, text[1]));
+}
+
 Test(io, a_replacement_that_cannot_be_done_leaves_nothing)
 {
 	struct err e;
