@@ -41,6 +41,7 @@ static void request_free(struct http_request *rq)
 	json_decref(rq->json);
 	json_decref(rq->audit);
 	buf_release(&rq->body);
+	http_hold_json_end(rq);
 	free(rq->target);
 	free(rq);
 }
@@ -246,9 +247,8 @@ static int feed(struct http_request *rq, const char *data, size_t n, struct err 
 
 	if (rq->route->body == HTTP_JSON) {
 		if (buf_add(&rq->body, data, n, e) == 0)
-			return 0;
-		if (e->code == ERR_LIMIT)
-			rq->error_status = 413;
+			return http_hold_json(rq, rq->body.len, e);
+		rq->error_status = e->code == ERR_LIMIT ? 413 : rq->error_status;
 		return -1;
 	}
 	http_phase_set(rq->conn, PHASE_RUN);

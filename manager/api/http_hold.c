@@ -2,6 +2,8 @@
 /* Upholds S42, S43 of SECURITY.md. */
 #include "manager/api/http_hold.h"
 
+#include <stdlib.h>
+
 #include "manager/api/http_state.h"
 
 static size_t *held_by(struct http_hold *h)
@@ -24,8 +26,9 @@ int http_hold_take(struct http_request *rq, struct http_hold *h, size_t n, struc
 	left = HTTP_HOLD_MAX - (s->held - *mine);
 	if (n > left || *mine + n > left / 5 * 4) {
 		rq->error_status = 429;
-		r = err_set(e, ERR_LIMIT, "the batches of %s%s that are under way may have %zu bytes "
-			    "together now, of %u for all; hint: again later, or PUT files one by one",
+		r = err_set(e, ERR_LIMIT, "the request bodies of %s%s that are under way may "
+			    "have %zu bytes together now, of %u for all; "
+			    "hint: again later, or PUT files one by one",
 			    h->share ? "tenant " : "administrators", h->share ? h->share->name : "",
 			    left / 5 * 4, HTTP_HOLD_MAX);
 	} else {
@@ -46,4 +49,27 @@ void http_hold_end(struct http_hold *h)
 	h->server->held -= h->bytes;
 	h->bytes = 0;
 	pthread_mutex_unlock(&h->server->lock);
+}
+
+int http_hold_json(struct http_request *rq, size_t n, struct err *e)
+{
+	const size_t want = n > HTTP_JSON_FREE ? n - HTTP_JSON_FREE : 0;
+
+	if (!want)
+		return 0;
+	if (!rq->body_hold)
+		rq->body_hold = calloc(1, sizeof(*rq->body_hold));
+	if (!rq->body_hold)
+		return err_nomem(e);
+	return want > rq->body_hold->bytes ?
+		       http_hold_take(rq, rq->body_hold, want - rq->body_hold->bytes, e) :
+		       0;
+}
+
+void http_hold_json_end(struct http_request *rq)
+{
+	if (rq->body_hold)
+		http_hold_end(rq->body_hold);
+	free(rq->body_hold);
+	rq->body_hold = NULL;
 }

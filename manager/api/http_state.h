@@ -91,6 +91,7 @@ struct http_request {
 	int error_status;
 	uint64_t discarded;
 	struct buf body;
+	struct http_hold *body_hold;	/* NULL: none */
 	json_t *json;
 	void *data;
 	void (*release)(void *data);
@@ -104,6 +105,13 @@ struct http_request {
 
 void http_phase_set(struct http_conn *c, enum http_phase p);
 
+/*
+ * http_hold.c. That the JSON body of rq has n bytes by now: those over HTTP_JSON_FREE count among
+ * what is held, until the second.
+ */
+#define HTTP_JSON_FREE (256u << 10)
+int http_hold_json(struct http_request *rq, size_t n, struct err *e);
+void http_hold_json_end(struct http_request *rq);
 /* http_head.c: everything that is decided before the body; -1 with e and rq->error_status. */
 int http_head_check(struct http_request *rq, struct err *e);
 
