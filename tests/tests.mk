@@ -95,6 +95,7 @@ integration attack fault: $(PROGRAMS) $(test_tools)
 # clients that others wrote, from the npm registry: 600 MB below $(BUILD)/npm
 check-real: $(PROGRAMS) $(test_tools)
 	@$(python) tests/lib/npmkit.py $(BUILD)
+	@$(python) tests/lib/debkit.py $(BUILD)
 	@$(run_tests) real
 
 .PHONY: check check-long check-all check-built check-real unit fuzz-replay fuzz-check integration attack fault

@@ -211,11 +211,13 @@ static void name_positional(const char *names, json_t *body)
 
 static int read_json(struct http_request *rq, struct err *e)
 {
+	const size_t n = rq->body.len;
+	/* docker commit of 20.10 sends null for no body */
+	autojson json_t *any = rq->server->o.foreign && n && n < 8 ?
+				       json_loadb(rq->body.data, n, JSON_DECODE_ANY, NULL) : NULL;
 	char *near;
 
-	rq->json = rq->body.len ? json_parse(rq->body.data, rq->body.len, HTTP_JSON_MAX, "body", e) : json_object();
-	if (rq->server->o.foreign && json_is_null(rq->json))
-		rq->json = json_object();
+	rq->json = n && !json_is_null(any) ? json_parse(rq->body.data, n, HTTP_JSON_MAX, "body", e) : json_object();
 	if (!rq->json || !json_is_object(rq->json)) {
 		rq->error_status = 400;
 		/* the place of the error without its text: a reply repeats nothing of it */

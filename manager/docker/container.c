@@ -6,6 +6,7 @@
 
 #include "manager/docker/docker.h"
 #include "manager/engine/host.h"
+#include "manager/engine/id.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
@@ -60,21 +61,26 @@ int docker_find(struct box *b, struct http_request *rq, struct err *e)
 	return docker_find_named(b, rq, http_param(rq, "id"), e);
 }
 
+int docker_not_running(struct box *b, struct err *e)
+{
+	char id[ENGINE_ID];
+
+	engine_id(b->id, id);
+	return docker_fail(b->rq, 409, e, "Container %s is not running", id);
+}
+
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e)
 {
 	if (docker_find(b, rq, e) < 0)
 		return -1;
-	return b->kept ? docker_fail(rq, 409, e, "Container %.200s is not running",
-				     docker_called(rq))
-		       : 0;
+	return b->kept ? docker_not_running(b, e) : 0;
 }
 
 int docker_connect(struct box *b, struct err *e)
 {
 	b->sock = keeper_connect(&b->registry, b->id, e);
 	if (b->sock < 0 && e->code == ERR_NOT_FOUND)
-		return docker_fail(b->rq, 409, e, "Container %.200s is not running",
-				   docker_called(b->rq));
+		return docker_not_running(b, e);
 	return b->sock < 0 ? -1 : 0;
 }
 

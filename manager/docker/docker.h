@@ -68,6 +68,8 @@ int docker_find(struct box *b, struct http_request *rq, struct err *e);
 int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e);
 /* And it runs: 409 "Container X is not running". */
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
+/* 409 "Container ID is not running": -1. */
+int docker_not_running(struct box *b, struct err *e);
 /* Turns an error of its keeper into this meaning: the container stopped meanwhile. */
 int docker_connect(struct box *b, struct err *e);
 

@@ -159,6 +159,7 @@ static int freeze(struct http_request *rq, int on, struct err *e)
 	autojson json_t *ping = protocol_request(OP_ping),
 			*ask = protocol_request(on ? OP_pause : OP_resume);
 	autojson json_t *now = NULL, *answer = NULL;
+	char whole[ENGINE_ID];
 	const char *state;
 	struct box b;
 	int r = docker_find_running(&b, rq, e);
@@ -168,8 +169,9 @@ static int freeze(struct http_request *rq, int on, struct err *e)
 	if (r == 0 && !(now = box_call(&b, ping, NULL, 0, NULL, e)))
 		r = -1;
 	state = json_string_value(json_object_get(now, "state"));
+	engine_id(b.id, whole);
 	if (r == 0 && state && on == !strcmp(state, "paused"))
-		r = docker_fail(rq, 409, e, "Container %.200s is %s", docker_called(rq),
+		r = docker_fail(rq, 409, e, "Container %s is %s", whole,
 				on ? "already paused" : "not paused");
 	if (r == 0 && !(answer = box_call(&b, ask, NULL, 0, NULL, e)))
 		r = -1;

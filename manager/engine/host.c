@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/engine/id.h"
+#include "manager/engine/image.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/view.h"
@@ -189,6 +190,7 @@ int engine_host_image(const struct config *c, const char *image, struct err *e)
 {
 	char path[sizeof(c->state_dir) + sizeof(STORE_SUFFIX)];
 	struct image im = { 0 };
+	char room[400];
 	autoclose int store = -1;
 	int r;
 
@@ -203,7 +205,8 @@ int engine_host_image(const struct config *c, const char *image, struct err *e)
 	r = image_load(store, image, &im, e);
 	image_release(&im);
 	if (r < 0 && e->code == ERR_NOT_FOUND)
-		return err_set(e, ERR_NOT_FOUND, "No such image: %.200s", image);
+		return err_set(e, ERR_NOT_FOUND, "No such image: %.200s",
+			       engine_image_tagged(image, room, sizeof(room)));
 	return r;
 }
 

@@ -6,6 +6,8 @@
 #include "manager/engine/id.h"
 #include "manager/engine/view.h"
 
+#define SHM_BYTES (64 << 20) /* of /dev/shm, as berth create has it, too */
+
 static json_t *copy_or(const json_t *v, json_t *otherwise)
 {
 	if (!v)
@@ -154,14 +156,19 @@ json_t *engine_config(const struct engine_view *v)
 					    : NULL,
 				    json_null()));
 	json_object_set_new(c, "Image", json_string(engine_image_name(v)));
-	json_object_set_new(c, "Volumes", copy_or(engine_asked(v, "Volumes"), json_null()));
+	json_object_set_new(c, "Volumes",
+			    copy_or(json_object_size(engine_asked(v, "Volumes")) ?
+					    engine_asked(v, "Volumes") :
+					    NULL,
+				    json_null()));
 	json_object_set_new(
 		c, "WorkingDir",
 		text_or(engine_asked(v, "WorkingDir"), json_object_get(v->image, "workdir")));
 	json_object_set_new(c, "OnBuild", json_null());
 	json_object_set_new(c, "Labels", engine_labels(v->record));
-	json_object_set_new(c, "ExposedPorts",
-			    copy_or(engine_asked(v, "ExposedPorts"), json_object()));
+	if (json_object_size(engine_asked(v, "ExposedPorts")))
+		json_object_set_new(c, "ExposedPorts",
+				    json_deep_copy(engine_asked(v, "ExposedPorts")));
 	if (engine_asked(v, "Healthcheck"))
 		json_object_set_new(c, "Healthcheck",
 				    json_deep_copy(engine_asked(v, "Healthcheck")));
@@ -171,6 +178,19 @@ json_t *engine_config(const struct engine_view *v)
 	json_object_set_new(c, "StopSignal",
 			    text_or(json_object_get(v->record, "stop_signal"), NULL));
 	return c;
+}
+
+/* What holds where the client left it open. */
+static void set_presets(json_t *host)
+{
+	static const char *const modes[] = { "CgroupnsMode", "IpcMode" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(modes); i++)
+		if (!json_string_length(json_object_get(host, modes[i])))
+			json_object_set_new(host, modes[i], json_string("private"));
+	if (json_integer_value(json_object_get(host, "ShmSize")) <= 0)
+		json_object_set_new(host, "ShmSize", json_integer(SHM_BYTES));
 }
 
 /* As requested; "LogConfig" must name a driver whose logs can be read. */
@@ -195,6 +215,8 @@ json_t *engine_host_config(const struct engine_view *v)
 	if (!json_string_length(json_object_get(json_object_get(h, "RestartPolicy"), "Name")))
 		json_object_set(h, "RestartPolicy", json_object_get(made, "RestartPolicy"));
 	json_decref(made);
+	if (v->asked)
+		set_presets(h);
 	return h;
 }
 
@@ -216,6 +238,29 @@ static void set_rest(json_t *doc, const struct engine_view *v)
 	json_object_set_new(doc, "GraphDriver", json_pack("{s:s,s:n}", "Name", "overlay2", "Data"));
 }
 
+/* Consumes ports and nets.  At its top it has the address on the bridge without a name. */
+static json_t *network_settings(const char *sandbox, json_t *ports, json_t *nets)
+{
+	static const char *const texts[] = { "Bridge",	    "SandboxKey",
+					     "EndpointID",  "Gateway",
+					     "IPv6Gateway", "GlobalIPv6Address",
+					     "MacAddress",  "LinkLocalIPv6Address" },
+			  *const numbers[] = { "GlobalIPv6PrefixLen", "IPPrefixLen",
+					       "LinkLocalIPv6PrefixLen" };
+	const json_t *address =
+		json_object_get(json_object_get(nets, "bridge"), "IPAddress");
+	json_t *s = json_pack("{s:s,s:o,s:b,s:o,s:o,s:n,s:n}", "SandboxID", sandbox, "IPAddress",
+			      copy_or(address, json_string("")), "HairpinMode", 0, "Ports", ports,
+			      "Networks", nets, "SecondaryIPAddresses", "SecondaryIPv6Addresses");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(texts); i++)
+		json_object_set_new(s, texts[i], json_string(""));
+	for (i = 0; i < ARRAY_LEN(numbers); i++)
+		json_object_set_new(s, numbers[i], json_integer(0));
+	return s;
+}
+
 json_t *engine_inspect(const struct engine_view *v)
 {
 	const json_t *digest = json_object_get(v->image, "digest");
@@ -233,8 +278,6 @@ json_t *engine_inspect(const struct engine_view *v)
 	set_path(doc, v);
 	set_rest(doc, v);
 	json_object_set_new(doc, "NetworkSettings",
-			    json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:o}", "Bridge", "", "SandboxID",
-				      v->runs ? id : "", "SandboxKey", "", "Gateway", "",
-				      "IPAddress", "", "Ports", ports, "Networks", nets));
+			    network_settings(v->runs ? id : "", ports, nets));
 	return doc;
 }

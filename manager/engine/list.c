@@ -46,11 +46,12 @@ static json_t *endpoint(const struct engine_view *v, const char *network, const 
 	char id[ENGINE_ID];
 
 	engine_network_id(network, id);
-	return json_pack("{s:n,s:n,s:o,s:s,s:s,s:s,s:s,s:s,s:i,s:s}", "IPAMConfig", "Links",
+	return json_pack("{s:n,s:n,s:n,s:o,s:s,s:s,s:s,s:s,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig",
+			 "Links", "DriverOpts",
 			 "Aliases", aliases_of(v, network, said), "NetworkID", id, "EndpointID", "",
 			 "Gateway", "", "MacAddress", "", "IPAddress",
 			 json_is_string(address) ? json_string_value(address) : "", "IPPrefixLen",
-			 0, "IPv6Gateway", "");
+			 0, "IPv6Gateway", "", "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0);
 }
 
 /* Of a network joined later, where it runs. */

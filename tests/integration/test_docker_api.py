@@ -149,7 +149,7 @@ def test_stop_kill_pause_rename_and_remove_answer_as_docker_does():
     with Engine() as d:
         cid = d.create("sh", "-c", "trap 'echo got; exit 5' USR1; while :; do sleep 0.05; done", name="box1", StopSignal="USR1")
         assert code("POST", "/containers/box1/kill") == 409 and code("POST", "/containers/box1/stop") == 304
-        assert d.api("POST", "/containers/box1/pause")[1] == {"message": "Container box1 is not running"}
+        assert d.api("POST", "/containers/box1/pause")[1] == {"message": f"Container {cid} is not running"}
         assert code("POST", "/containers/box1/start") == 204 and code("POST", "/containers/box1/start") == 304
         j = d.good("GET", "/containers/box1/json")["State"]
         assert j["Running"] and os.path.isdir(f"/proc/{j['Pid']}"), j

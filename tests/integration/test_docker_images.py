@@ -112,6 +112,20 @@ def test_images_are_listed_tagged_saved_loaded_and_removed():
         assert {"Deleted": digest} in gone and d.good("GET", "/images/json") == [], gone
 
 
+@b.deadline(60)
+def test_a_body_of_null_is_no_body():
+    """As docker commit of 20.10 sends it."""
+    with Engine() as d:
+        box_image()
+        d.create("true", name="c1", image="box:1")
+        d.good("POST", "/containers/c1/start")
+        d.good("POST", "/containers/c1/wait")
+        for body in ("null", "null\n"):
+            d.good("POST", "/commit?container=c1&repo=made&tag=1", body, headers={"Content-Type": "application/json"})
+        for body in ("nul", "null x", "nullnull", "1"):
+            assert d.api("POST", "/commit?container=c1&repo=made&tag=1", body, headers={"Content-Type": "application/json"})[0] == 400
+
+
 @b.deadline(120)
 def test_a_pull_that_fails_at_once_is_an_error_and_a_later_one_says_so_in_its_stream():
     with socket.create_server(("127.0.0.1", 0)) as mute, Engine(config="[registry]\nretries = 0\nstall_timeout = \"4s\"") as d:
