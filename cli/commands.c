@@ -55,6 +55,8 @@ const struct command *const commands[] = {
 	&cmd_volume_inspect,
 	&cmd_volume_rm,
 	&cmd_volume_prune,
+	&cmd_checkpoint_export,
+	&cmd_checkpoint_import,
 	&cmd_checkpoint_rm,	/* before the command of one word */
 	&cmd_checkpoint,
 	&cmd_checkpoints,

@@ -67,6 +67,8 @@ extern const struct command cmd_volume_inspect;
 extern const struct command cmd_volume_rm;
 extern const struct command cmd_volume_prune;
 extern const struct command cmd_checkpoint_rm;
+extern const struct command cmd_checkpoint_export;
+extern const struct command cmd_checkpoint_import;
 extern const struct command cmd_checkpoint;
 extern const struct command cmd_checkpoints;
 extern const struct command cmd_undo;

@@ -6,24 +6,18 @@
  * confined (rootfs/transfer/commit.h). The keeper freezes a running sandbox while our connection
  * lasts; a stopped one is claimed, so that nobody starts it meanwhile.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/path.h"
 #include "cli/commands.h"
+#include "cli/image/imagechild.h"
+#include "cli/image/layersource.h"
 #include "cli/live/resident.h"
-#include "cli/run/imageprog.h"
-#include "manager/host/checkpoint.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "runtime/sandbox/writable.h"
@@ -177,30 +171,13 @@ static int open_running(struct commit *c, struct err *e)
 	return 0;
 }
 
-/* An option of its creation; the last one counts. */
-static void workdir_of_spec(struct commit *c)
-{
-	struct err ignored;
-	autojson json_t *spec = registry_load(&c->s.registry, c->s.id, "spec.json", &ignored);
-	json_t *pair;
-	size_t i;
-
-	snprintf(c->workdir, sizeof(c->workdir), "%s", c->s.config.work_dir);
-	json_array_foreach(json_object_get(spec, "options"), i, pair) {
-		const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
-
-		if (name && value && !strcmp(name, "workdir"))
-			snprintf(c->workdir, sizeof(c->workdir), "%s", value);
-	}
-}
-
 static int open_stopped(struct commit *c, struct err *e)
 {
 	if (resident_claim(&c->s.registry, c->s.id, NULL, &c->claim, e) < 0)
 		return -1;
 	c->claimed = 1;
 	c->id_base = c->claim.id_base;
-	workdir_of_spec(c);
+	layersource_workdir(&c->s, c->workdir, sizeof(c->workdir));
 	c->base_fd = writable_open(c->dir_fd, e);
 	if (c->base_fd < 0)
 		return -1;
@@ -211,19 +188,15 @@ static int open_stopped(struct commit *c, struct err *e)
 /* Whether it runs does not matter, and it may run on. */
 static int open_checkpoint(struct commit *c, const char *word, struct err *e)
 {
-	autobuf struct buf range = BUF_INIT(32);
-	uint64_t base;
+	struct layersource l = LAYERSOURCE_NONE;
 
-	if (io_read_file(c->dir_fd, "range", &range, e) < 0 || buf_add(&range, "", 1, e) < 0 ||
-	    num_u64(range.data, "range", SPEC_IDS, UINT32_MAX, &base, e) < 0)
-		return err_wrap(e, "sandbox %s", c->s.id);
-	c->id_base = (uint32_t)base;
-	workdir_of_spec(c);
-	c->base_fd = checkpoint_mount(c->dir_fd, word, NULL, e);
-	if (c->base_fd < 0)
+	layersource_workdir(&c->s, c->workdir, sizeof(c->workdir));
+	if (layersource_open(c->dir_fd, word, &l, e) < 0)
 		return -1;
-	c->upper_fd = openat(c->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return c->upper_fd < 0 ? err_sys(e, "open the layer of the checkpoint") : 0;
+	c->id_base = l.id_base;
+	c->base_fd = l.base_fd;
+	c->upper_fd = l.upper_fd;
+	return 0;
 }
 
 /* SANDBOX, or SANDBOX@CHECKPOINT. */
@@ -246,16 +219,17 @@ static int open_sandbox(struct commit *c, char *ref, struct err *e)
 
 /* ---- berth-image ---- */
 
-static void become_program(struct commit *c, const char *name, const char *changes, pid_t parent)
+/* Its exit status; it has printed its own errors. */
+static int run_program(struct commit *c, const char *name, int *ret_status, struct err *e)
 {
+	autofree char *changes = json_dumps(c->changes, JSON_COMPACT);
+	const int fds[] = { c->upper_fd, c->dir_fd };
 	char upper[16], dir[16], base[16];
 	char *argv[20] = { NULL, (char *)"commit-layer" };
-	struct err e;
 	int n = 2;
 
-	/* if we are killed, the sandbox continues: then nobody may read it any more */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-		_exit(125);
+	if (!changes)
+		return err_nomem(e);
 	if (c->json)
 		argv[n++] = (char *)"--json";
 	if (c->quiet)
@@ -270,35 +244,11 @@ static void become_program(struct commit *c, const char *name, const char *chang
 	argv[n++] = dir;
 	argv[n++] = base;
 	argv[n++] = c->workdir;
-	argv[n++] = (char *)changes;
+	argv[n++] = changes;
 	snprintf(upper, sizeof(upper), "%d", c->upper_fd);
 	snprintf(dir, sizeof(dir), "%d", c->dir_fd);
 	snprintf(base, sizeof(base), "%u", c->id_base);
-	fcntl(c->upper_fd, F_SETFD, 0);
-	fcntl(c->dir_fd, F_SETFD, 0);
-	imageprog_exec(argv, &e);
-	_exit(command_fail(&cmd_commit, &e, c->json));
-}
-
-/* Its exit status; it has printed its own errors. */
-static int run_program(struct commit *c, const char *name, int *ret_status, struct err *e)
-{
-	autofree char *changes = json_dumps(c->changes, JSON_COMPACT);
-	pid_t pid, me = getpid();
-	int status;
-
-	if (!changes)
-		return err_nomem(e);
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, "fork");
-	if (!pid)
-		become_program(c, name, changes, me);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_sys(e, "wait for berth-image");
-	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	return 0;
+	return imagechild_run(&cmd_commit, c->json, argv, fds, ARRAY_LEN(fds), -1, ret_status, e);
 }
 
 static void close_sandbox(struct commit *c)

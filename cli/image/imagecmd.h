@@ -53,6 +53,7 @@ struct imagecmd {
 extern const struct imagecmd imagecmd_import, imagecmd_ls, imagecmd_inspect, imagecmd_rm, imagecmd_gc, imagecmd_fsck;
 extern const struct imagecmd imagecmd_pull, imagecmd_push, imagecmd_copy, imagecmd_login, imagecmd_logout, imagecmd_ensure;
 extern const struct imagecmd imagecmd_export, imagecmd_save, imagecmd_load, imagecmd_commit, imagecmd_bootstrap;
+extern const struct imagecmd imagecmd_pack_layer, imagecmd_unpack_layer;
 extern const struct imagecmd imagecmd_tag, imagecmd_history, imagecmd_pin, imagecmd_unpin, imagecmd_prune, imagecmd_df;
 
 /* The last value given for an option ("" for a flag), NULL when it was not. */

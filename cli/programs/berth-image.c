@@ -48,6 +48,8 @@ static const struct imagecmd *const commands[] = {
 	&imagecmd_logout,
 	&imagecmd_ensure,
 	&imagecmd_commit,
+	&imagecmd_pack_layer,
+	&imagecmd_unpack_layer,
 };
 
 static void print_help(const struct imagecmd *c)

@@ -270,6 +270,13 @@ static void origin_of(const struct diff *x, const char *path, const char *name, 
 
 static int walk(struct diff *x, int fd, const char *from, int depth, struct err *e);
 
+static int is_opaque(const struct diff *x, const char *path)
+{
+	const struct difftar_mark *m = find_mark(x->d->marks, path);
+
+	return m && m->opaque;
+}
+
 static int put_dir(struct diff *x, int fd, const struct stat *st, const char *name, const char *from, int depth, struct err *e)
 {
 	autofree char *origin = malloc(TREE_PATH_MAX + 1), *path = strdup(x->t->path);
@@ -283,7 +290,9 @@ static int put_dir(struct diff *x, int fd, const struct stat *st, const char *na
 	if (entry && tarstream_dir(x->t, fd, NULL, e) < 0)
 		return -1;
 	/* something else lies in its place in the image */
-	hides = strcmp(origin, path) && lower_type(x, path, NULL) == S_IFDIR;
+	hides = x->d->lower_fd < 0 ?
+			is_opaque(x, path) :
+			strcmp(origin, path) && lower_type(x, path, NULL) == S_IFDIR;
 	if (hides && put_marker(x, path, ".wh..wh..", "opq", e) < 0)
 		return -1;
 	return walk(x, fd, *origin ? origin : NULL, depth + 1, e);
@@ -298,7 +307,10 @@ static int put_one(struct diff *x, int dir_fd, const char *dir, const char *name
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "look at '%.200s'", x->t->path);
 	if (is_whiteout(&st))	/* elsewhere the directory is written in full */
-		return from && !strcmp(from, dir) && lower_type(x, x->t->path, NULL) ? put_marker(x, dir, ".wh.", name, e) : 0;
+		return x->d->lower_fd < 0 ||
+				       (from && !strcmp(from, dir) && lower_type(x, x->t->path, NULL)) ?
+			       put_marker(x, dir, ".wh.", name, e) :
+			       0;
 	if (!S_ISDIR(st.st_mode)) {
 		if (S_ISREG(st.st_mode) && is_among(x->t->path, seed_files, ARRAY_LEN(seed_files)))
 			return 0;
@@ -372,6 +384,21 @@ static int walk(struct diff *x, int fd, const char *from, int depth, struct err 
 	}
 	tarout_free_names(lower.list, lower.count);
 	return rc;
+}
+
+int difftar_check_renamed(const struct difftar_marks *m, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < m->count; i++)
+		if (m->list[i].redirect)
+			return err_set(e, ERR_UNSUPPORTED,
+				       "the directory '%.120s' came from the host, or the "
+				       "directory that the sandbox was made from, by a rename, and "
+				       "its files are not the sandbox's; hint: copy it with cp -r in the "
+				       "sandbox and remove it",
+				       m->list[i].path);
+	return 0;
 }
 
 int difftar_write(const struct difftar *d, int out_fd, struct tarout_stats *ret, struct err *e)

@@ -53,9 +53,10 @@ static int read_document(struct commit *c, const char *digest, size_t max, struc
 /* A sandbox of the host, or of a directory: their files are not the store's to hand on. */
 static int load_nothing(struct commit *c, struct err *e)
 {
-	importer_note(&c->im, "the sandbox was not made from an image of the store: the new image has only what the sandbox "
-		      "wrote, and nothing below it");
-	c->config = json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[]}}", "os", c->im.want.os, "architecture", c->im.want.arch,
+	importer_note(&c->im, "the sandbox was not made from an image of the store: the new image "
+		      "has only what the sandbox wrote, and nothing below it");
+	c->config = json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[]}}", "os", c->im.want.os,
+			      "architecture", c->im.want.arch,
 			      "config", "Env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			      "rootfs", "type", "layers", "diff_ids");
 	if (!c->config)
@@ -64,19 +65,6 @@ static int load_nothing(struct commit *c, struct err *e)
 		json_object_set_new(c->config, "variant", json_string(c->im.want.variant));
 	c->empty_fd = store_tmp_dir(&c->im.store, c->tmp_empty, e);
 	return c->empty_fd < 0 ? -1 : import_image_layers(&c->img, 1, e);
-}
-
-/* What is in a renamed directory of the host's is not in the layer. */
-static int check_renamed(const struct commit *c, struct err *e)
-{
-	size_t i;
-
-	for (i = 0; !c->has_parent && i < c->marks.count; i++)
-		if (c->marks.list[i].redirect)
-			return err_set(e, ERR_UNSUPPORTED, "the directory '%.120s' came from the host, or the directory that the "
-				       "sandbox was made from, by a rename, and its files are not the sandbox's; hint: copy it "
-				       "with cp -r in the sandbox and remove it", c->marks.list[i].path);
-	return 0;
 }
 
 static int load_parent(struct commit *c, struct err *e)
@@ -146,9 +134,11 @@ static int stage_parent(struct commit *c, struct err *e)
 static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret, struct err *e)
 {
 	const struct commit *c = ctx;
-	autoclose int lower = c->has_parent ? merge_layers(c->im.store.fd, (const char (*)[DIGEST_HEX_SIZE])c->parent.layers,
-							   c->parent.layer_count, e) :
-					      fcntl(c->empty_fd, F_DUPFD_CLOEXEC, 3);
+	autoclose int lower =
+		c->has_parent ? merge_layers(c->im.store.fd,
+					     (const char (*)[DIGEST_HEX_SIZE])c->parent.layers,
+					     c->parent.layer_count, e) :
+				fcntl(c->empty_fd, F_DUPFD_CLOEXEC, 3);
 	const int keep[] = { lower, c->o->upper_fd, out_fd, report_fd };
 	const struct confine how = { CONFINE_READ, parent, lower, c->o->upper_fd, -1, keep, ARRAY_LEN(keep), PACKER_MEMORY };
 	const struct difftar d = {
@@ -335,8 +325,10 @@ static int set_time(struct commit *c, struct err *e)
  */
 static int set_owner(struct commit *c, struct err *e)
 {
-	autojson json_t *parent = c->has_parent ? json_parse(c->parent.record, c->parent.record_len, c->parent.record_len,
-							     "image record", e) : json_object();
+	autojson json_t *parent =
+		c->has_parent ? json_parse(c->parent.record, c->parent.record_len,
+					   c->parent.record_len, "image record", e) :
+				json_object();
 	const char *owner = c->o->owner ? c->o->owner : json_string_value(json_object_get(parent, "owner"));
 
 	if (!parent)
@@ -354,11 +346,13 @@ static int run(struct commit *c, struct err *e)
 	struct ref name;
 
 	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || set_owner(c, e) < 0 || stage_parent(c, e) < 0 ||
-	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 || check_renamed(c, e) < 0 || stage_upper(c, e) < 0)
+	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 ||
+	    (!c->has_parent && difftar_check_renamed(&c->marks, e) < 0) ||
+	     stage_upper(c, e) < 0)
 		return -1;
 	if (!c->has_layer && !c->has_parent)
-		return err_set(e, ERR_INVALID, "the sandbox wrote no files, and there is no image that it was made from: the new "
-			       "one would be empty");
+		return err_set(e, ERR_INVALID, "the sandbox wrote no files, and there is no image "
+			       "that it was made from: the new one would be empty");
 	if (!c->has_layer)
 		drop_layer(c);
 	if (make_config(c, e) < 0)

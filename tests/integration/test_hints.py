@@ -257,6 +257,15 @@ berth system pool create --size 20g, berth system pool rm, or berth system pool
 a smaller --size
 berth rm %s
 copy it with cp -r in the sandbox and remove it
+a newer berth
+-o FILE
+another -o, or remove it
+berth checkpoint export ID@k1
+berth checkpoint import FILE
+berth checkpoints %.64s lists them, and berth checkpoint export %.64s@k1 takes one
+berth pull, or berth image import
+--trust takes that of this host
+--trust takes all that it asks for, --drop leaves such options out
 berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
 set state_dir to a directory on ext4, xfs or btrfs
 ask for a larger --disk or fewer --disk-inodes

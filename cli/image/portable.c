@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/image/portable.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/host/registry.h"
+#include "rootfs/store/digest.h"
+
+#define MANIFEST "checkpoint.json"
+#define LAYER "layer.tar.zst"
+#define MANIFEST_MAX (1u << 20)
+#define BLOCK 512u
+#define OPTIONS_MAX 4096
+#define CHUNK (256u << 10)
+
+/* pax(1), "ustar Interchange Format"; a size above 8 GiB is in base 256, as GNU tar has it. */
+struct header {
+	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100];
+	char magic[6], version[2], rest[247];
+};
+_Static_assert(sizeof(struct header) == BLOCK, "a block");
+
+static const char zeros[2 * BLOCK];
+
+/* ---- writing ------------------------------------------------------------------------- */
+
+static unsigned sum_of(const struct header *h)
+{
+	const unsigned char *p = (const unsigned char *)h;
+	const size_t at = offsetof(struct header, sum);
+	unsigned sum = 0;
+	size_t i;
+
+	for (i = 0; i < BLOCK; i++)
+		sum += i >= at && i < at + sizeof(h->sum) ? ' ' : p[i];
+	return sum;
+}
+
+static void put_size(char out[12], uint64_t size)
+{
+	int i;
+
+	if (size < UINT64_C(1) << 33) {
+		snprintf(out, 12, "%011llo", (unsigned long long)size);
+		return;
+	}
+	memset(out, 0, 12);
+	out[0] = (char)0x80;
+	for (i = 11; i > 3; i--, size >>= 8)
+		out[i] = (char)(size & 0xff);
+}
+
+static int put_header(int fd, const char *name, uint64_t size, struct err *e)
+{
+	struct header h = {.mode = "0000644", .uid = "0000000", .gid = "0000000", .type = '0'};
+
+	snprintf(h.name, sizeof(h.name), "%s", name);
+	put_size(h.size, size);
+	memcpy(h.mtime, "00000000000", 12);
+	memcpy(h.magic, "ustar", 6);
+	memcpy(h.version, "00", 2);
+	snprintf(h.sum, sizeof(h.sum), "%06o", sum_of(&h));
+	h.sum[7] = ' ';
+	return io_write_all(fd, &h, sizeof(h)) < 0 ? err_sys(e, "write the checkpoint's file") : 0;
+}
+
+static int put_padding(int fd, uint64_t size, struct err *e)
+{
+	const size_t n = (BLOCK - size % BLOCK) % BLOCK;
+
+	return n && io_write_all(fd, zeros, n) < 0 ? err_sys(e, "write the checkpoint's file") : 0;
+}
+
+static int put_layer(int out, int layer, uint64_t size, struct err *e)
+{
+	autofree char *chunk = malloc(CHUNK);
+	uint64_t at = 0;
+
+	if (!chunk)
+		return err_nomem(e);
+	while (at < size) {
+		ssize_t n = pread(layer, chunk, CHUNK, (off_t)at);
+
+		if (n <= 0)
+			return n < 0 ? err_sys(e, "read the packed layer") :
+				       err_set(e, ERR_INTERNAL, "the packed layer ends early");
+		if (io_write_all(out, chunk, (size_t)n) < 0)
+			return err_sys(e, "write the checkpoint's file");
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+int portable_write(int out_fd, const json_t *manifest, int layer_fd, uint64_t layer_size,
+		   struct err *e)
+{
+	autofree char *text = json_dumps(manifest, JSON_INDENT(1));
+	size_t n;
+
+	if (!text)
+		return err_nomem(e);
+	n = strlen(text);
+	if (n > MANIFEST_MAX)
+		return err_set(e, ERR_LIMIT, "the options of the sandbox take more than %u bytes",
+			       MANIFEST_MAX);
+	if (put_header(out_fd, MANIFEST, n, e) < 0)
+		return -1;
+	if (io_write_all(out_fd, text, n) < 0)
+		return err_sys(e, "write the checkpoint's file");
+	if (put_padding(out_fd, n, e) < 0 || put_header(out_fd, LAYER, layer_size, e) < 0 ||
+	    put_layer(out_fd, layer_fd, layer_size, e) < 0 ||
+	    put_padding(out_fd, layer_size, e) < 0)
+		return -1;
+	return io_write_all(out_fd, zeros, sizeof(zeros)) < 0 ?
+		       err_sys(e, "write the checkpoint's file") :
+		       0;
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+static int get(int fd, void *p, size_t n, struct err *e)
+{
+	const int got = io_read_exact(fd, p, n);
+
+	if (got < 0)
+		return err_sys(e, "read the checkpoint's file");
+	return got ? 0 : err_set(e, ERR_CORRUPT, "the checkpoint's file ends early");
+}
+
+static int get_size(const char in[12], uint64_t *ret)
+{
+	uint64_t v = 0;
+	int i;
+
+	if ((unsigned char)in[0] == 0x80) {
+		for (i = 1; i < 12; i++) {
+			if (v >> 55)
+				return -1;
+			v = v << 8 | (unsigned char)in[i];
+		}
+		*ret = v;
+		return 0;
+	}
+	for (i = 0; i < 11; i++) {
+		if (in[i] < '0' || in[i] > '7')
+			return -1;
+		v = v << 3 | (uint64_t)(in[i] - '0');
+	}
+	*ret = v;
+	return in[11] ? -1 : 0;
+}
+
+static int get_header(int fd, const char *name, uint64_t *ret_size, struct err *e)
+{
+	struct header h;
+	char sum[8];
+
+	if (get(fd, &h, sizeof(h), e) < 0)
+		return -1;
+	snprintf(sum, sizeof(sum), "%06o", sum_of(&h));
+	if (strncmp(h.name, name, sizeof(h.name)) != 0 || h.type != '0' ||
+	    memcmp(h.magic, "ustar", 6) != 0 || memcmp(h.sum, sum, 7) != 0 ||
+	    get_size(h.size, ret_size) < 0)
+		return err_set(
+			e, ERR_CORRUPT,
+			"this is no file of berth checkpoint export: no %s where it should be",
+			name);
+	return 0;
+}
+
+static int skip_padding(int fd, uint64_t size, struct err *e)
+{
+	char padding[BLOCK];
+	const size_t n = (BLOCK - size % BLOCK) % BLOCK;
+
+	return n ? get(fd, padding, n, e) : 0;
+}
+
+static int check_manifest(const json_t *m, uint64_t layer_size, struct err *e)
+{
+	const json_t *layer = json_object_get(m, "layer"), *spec = json_object_get(m, "spec");
+	const char *digest = json_string_value(json_object_get(layer, "digest"));
+
+	if (json_integer_value(json_object_get(m, "berth-checkpoint")) > PORTABLE_FORMAT)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "the checkpoint's file is of a newer berth; hint: a newer berth");
+	if (json_integer_value(json_object_get(m, "berth-checkpoint")) != PORTABLE_FORMAT ||
+	    !digest || !digest_is_valid(digest) || !json_is_object(spec) ||
+	    !json_is_string(json_object_get(m, "image")) ||
+	    !json_is_array(json_object_get(spec, "options")) ||
+	    json_array_size(json_object_get(spec, "options")) > OPTIONS_MAX)
+		return err_set(e, ERR_CORRUPT, MANIFEST " is damaged");
+	if (json_integer_value(json_object_get(layer, "size")) < 0 ||
+	    (uint64_t)json_integer_value(json_object_get(layer, "size")) != layer_size)
+		return err_set(e, ERR_CORRUPT, LAYER " is not of the size that " MANIFEST " says");
+	return 0;
+}
+
+json_t *portable_read(int in_fd, struct err *e)
+{
+	autojson json_t *m = NULL;
+	autofree char *text = NULL;
+	uint64_t n, layer_size;
+
+	if (get_header(in_fd, MANIFEST, &n, e) < 0)
+		return NULL;
+	if (n > MANIFEST_MAX) {
+		err_set(e, ERR_LIMIT, MANIFEST " has more than %u bytes", MANIFEST_MAX);
+		return NULL;
+	}
+	text = malloc(n + 1);
+	if (!text) {
+		err_nomem(e);
+		return NULL;
+	}
+	if (get(in_fd, text, n, e) < 0 || skip_padding(in_fd, n, e) < 0)
+		return NULL;
+	m = json_parse(text, n, MANIFEST_MAX, MANIFEST, e);
+	if (!m || get_header(in_fd, LAYER, &layer_size, e) < 0 ||
+	    check_manifest(m, layer_size, e) < 0)
+		return NULL;
+	return take_ptr(&m);
+}
+
+int portable_read_end(int in_fd, uint64_t layer_size, struct err *e)
+{
+	char block[sizeof(zeros)];
+
+	if (skip_padding(in_fd, layer_size, e) < 0 || get(in_fd, block, sizeof(block), e) < 0)
+		return -1;
+	return memcmp(block, zeros, sizeof(zeros)) != 0 ?
+		       err_set(e, ERR_CORRUPT,
+			       "the checkpoint's file has more in it than a layer") :
+		       0;
+}
+
+/* ---- what a stranger may say ------------------------------------------------------------ */
+
+/* Of these options a sandbox gets no more than any other has: limits, and what is in it. */
+static const char *const harmless[] = {
+	"memory",       "swap",         "cpus",        "cpu-time",    "cpu-weight", "io-weight",
+	"pids",         "disk",         "disk-inodes", "tmp-size",    "shm-size",   "timeout",
+	"grace",        "ulimit",       "env",         "workdir",     "user",       "hostname",
+	"tmpfs",        "no-tmpfs",     "read-only",   "cap-drop",    "entrypoint", "label",
+	"idle-timeout", "ttl",          "budget",      "auto-remove", "service",    "init-command",
+	"stop-signal",  "stop-timeout",
+};
+
+static int is_harmless(const char *name, const char *value)
+{
+	size_t i;
+
+	if (!strcmp(name, "network"))
+		return value && !strcmp(value, "none");
+	if (!strcmp(name, "seccomp"))
+		return value && (!strcmp(value, "strict") || !strcmp(value, "standard"));
+	for (i = 0; i < ARRAY_LEN(harmless); i++)
+		if (!strcmp(name, harmless[i]))
+			return 1;
+	return 0;
+}
+
+static int refuse(const char *name, struct err *e)
+{
+	return err_set(e, ERR_DENIED,
+		       "the checkpoint's file asks for --%.40s, by which a sandbox may reach this "
+		       "host or its networks; hint: --trust takes all that it asks for, --drop "
+		       "leaves such options out",
+		       name);
+}
+
+static int take_options(const json_t *from, json_t *to, int trusted, int drop, struct err *e)
+{
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach (from, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+		const char *value = json_string_value(json_array_get(pair, 1));
+
+		if (!name ||
+		    (!value && !json_is_null(json_array_get(pair, 1)) && json_array_get(pair, 1)))
+			return err_set(e, ERR_CORRUPT, "an option in " MANIFEST " is damaged");
+		if (!trusted && !is_harmless(name, value)) {
+			if (!drop)
+				return refuse(name, e);
+			continue;
+		}
+		if (json_array_append(to, pair) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+json_t *portable_spec(const json_t *manifest, int trusted, int drop, struct err *e)
+{
+	const json_t *spec = json_object_get(manifest, "spec");
+	json_t *seccomp = json_object_get(spec, "seccomp");
+	const json_t *command = json_object_get(spec, "command");
+	autojson json_t *options = json_array();
+	json_t *ret;
+
+	if (take_options(json_object_get(spec, "options"), options, trusted, drop, e) < 0)
+		return NULL;
+	if (seccomp && !trusted) { /* a profile of its own */
+		if (!drop) {
+			refuse("seccomp", e);
+			return NULL;
+		}
+		seccomp = NULL;
+	}
+	ret = json_pack("{s:i,s:O,s:O,s:O*,s:O*}", "version", REGISTRY_FORMAT, "image",
+			json_object_get(manifest, "image"), "options", options, "seccomp", seccomp,
+			"command", command);
+	if (!ret)
+		err_nomem(e);
+	return ret;
+}

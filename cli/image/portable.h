@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * portable - the file of a checkpoint: a tar (ustar) of exactly two files, in this order:
+ *   checkpoint.json   {"berth-checkpoint": 1, "checkpoint": {...}, "image", "image_digest", "spec",
+ *                     "layer": {"digest", "size"}}
+ *   layer.tar.zst     the files of the layer, with OCI whiteouts (rootfs/transfer/layerfile.h)
+ * "spec" is the sandbox's spec.json: its options, limits among them.  The file may come from a
+ * stranger: nothing else is read from it, and all of it has bounds.
+ */
+#ifndef BERTH_CLI_IMAGE_PORTABLE_H
+#define BERTH_CLI_IMAGE_PORTABLE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define PORTABLE_FORMAT 1
+
+/* Writes all of it to out_fd; the layer is that of layer_fd, from its beginning. */
+int portable_write(int out_fd, const json_t *manifest, int layer_fd, uint64_t layer_size,
+		   struct err *e);
+/*
+ * Reads up to the layer's first byte.  A new reference; ERR_CORRUPT, or ERR_UNSUPPORTED for the
+ * file of a newer berth.
+ */
+json_t *portable_read(int in_fd, struct err *e);
+/* Whether nothing but the end of the archive follows the layer. */
+int portable_read_end(int in_fd, uint64_t layer_size, struct err *e);
+
+/*
+ * The spec.json for a sandbox of this host, of that of the file: a new reference.  What reaches the
+ * host (mounts, devices, networks, more rights) is refused, ERR_DENIED, unless trusted, or left
+ * out with drop.
+ */
+json_t *portable_spec(const json_t *manifest, int trusted, int drop, struct err *e);
+
+#endif

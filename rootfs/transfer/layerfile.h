@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layerfile - a writable layer as a compressed tar, and back.
+ *
+ * The file holds files and OCI whiteouts, and no file system image: the kernel would have to mount
+ * that, and it may come from a stranger.  It is written and read by the same confined processes
+ * as a layer of an image, with the same checks (difftar.h, unpack.h).
+ */
+#ifndef BERTH_ROOTFS_TRANSFER_LAYERFILE_H
+#define BERTH_ROOTFS_TRANSFER_LAYERFILE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "rootfs/store/digest.h"
+
+struct layerfile {
+	int upper_fd; /* nothing changes it meanwhile */
+	int dir_fd;   /* the sandbox's directory, with the record of its image, if any */
+	uint32_t id_base;
+	const char *workdir;
+	/* out */
+	char digest[DIGEST_SIZE];
+	uint64_t size, skipped;
+};
+
+/* Writes it to the empty file out_fd, of which it tells digest and size. */
+int layerfile_pack(int store_fd, struct layerfile *l, int out_fd, struct err *e);
+/*
+ * Reads size bytes of in_fd into the empty directory tree_fd, as files of the ids from 0 on.
+ * beside_fd: another directory without files.  ERR_CORRUPT when they are not those of the digest.
+ */
+int layerfile_unpack(int in_fd, const char *digest, uint64_t size, int tree_fd, int beside_fd,
+		     struct err *e);
+
+#endif
