@@ -43,15 +43,25 @@ static int read_cgroup(struct keeper *k, struct err *e)
 
 static int read_network(struct keeper *k, struct err *e)
 {
-	struct netcounters c;
+	const struct nethelper *meter = sandbox_meter(&k->sandbox);
+	struct netcounters c, near;
 
 	if (!k->life.budget.v[LIVEBUDGET_NET])
 		return 0;
-	if (nethelper_count(&k->sandbox.net, k->spec, &c, e) <= 0)
+	/* nothing passes a proxy that has ended, but nothing would show that it does not */
+	if (nethelper_count(meter, k->spec, &c, e) <= 0 ||
+	    (meter->counters && !nethelper_lives(meter)))
 		return err_set(e, ERR_UNSUPPORTED, "the network of sandbox %s is not counted",
 			       k->claim.id);
 	/* with what earlier runs used, which the network remembers itself */
 	k->budget.run.v[LIVEBUDGET_NET] = nethelper_used(&c, k->spec);
+	if (!k->spec->net_egress)
+		return 0;
+	/* what passes between the members, too, which only the record of the budget remembers */
+	if (nethelper_count(&k->sandbox.net, k->spec, &near, e) <= 0)
+		return err_set(e, ERR_UNSUPPORTED, "the network of sandbox %s is not counted",
+			       k->claim.id);
+	k->budget.run.v[LIVEBUDGET_NET] = c.bytes_in + c.bytes_out + near.bytes_in + near.bytes_out;
 	return 0;
 }
 
@@ -72,7 +82,11 @@ static void add_earlier(const struct keeper *k, struct livebudget *ret)
 
 	for (i = 0; i < LIVEBUDGET_KINDS; i++)
 		ret->v[i] = k->budget.run.v[i] + k->life.budget_used.v[i];
-	ret->v[LIVEBUDGET_NET] = k->budget.run.v[LIVEBUDGET_NET];
+	if (!k->spec->net_egress)
+		ret->v[LIVEBUDGET_NET] = k->budget.run.v[LIVEBUDGET_NET];
+	else if (k->life.budget_used.v[LIVEBUDGET_NET] < k->spec->net_used_bytes)
+		/* the keeper of the last run was killed */
+		ret->v[LIVEBUDGET_NET] = k->budget.run.v[LIVEBUDGET_NET] + k->spec->net_used_bytes;
 }
 
 static struct livebudget used_now(struct keeper *k)

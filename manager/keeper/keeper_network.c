@@ -273,6 +273,7 @@ void keeper_network_notice(struct keeper *k)
 	}
 	if (netevents_notices(&k->net_events, h->notice_fd, clock_ms(), emit, k) < 0) {
 		fd_close(&h->notice_fd);
+		k->budget.look_ms = 0;
 		keeper_event(k, "network-failed", json_pack("{s:s}", "reason", "its proxy ended, and nothing passes any more"));
 	}
 	look(k, &c);

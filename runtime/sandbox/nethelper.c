@@ -386,6 +386,11 @@ static int is_zombie(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
 }
 
+int nethelper_lives(const struct nethelper *h)
+{
+	return h->proc.pid > 0 && kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid);
+}
+
 int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e)
 {
 	const char *table = json_string_value(json_object_get(h->told, "bridge"));
@@ -432,7 +437,7 @@ static void describe_server(json_t *j, const struct nethelper *h)
 
 	if (!h->proc.pid)
 		return;
-	state = kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid) ? "running" : "gone";
+	state = nethelper_lives(h) ? "running" : "gone";
 	if (h->counters)
 		json_object_set_new(j, "proxy", json_string(state));
 	for (i = 0; i < ARRAY_LEN(kinds); i++)

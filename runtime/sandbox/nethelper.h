@@ -45,6 +45,8 @@ int nethelper_ready(struct nethelper *h, struct err *e);
 /* Another policy, at once; *ret_cut connections were cut.  netns_fd: the sandbox's network. */
 int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, int netns_fd,
 		     uint64_t *ret_cut, struct err *e);
+/* Whether its process still runs, where one stays: what a proxy counts, it counts no more after. */
+int nethelper_lives(const struct nethelper *h);
 /* Ends it and removes what it made. Idempotent. */
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* {"mode":..., counters}: a new reference. */

@@ -7,8 +7,9 @@ import json
 import os
 
 import berthtest as b
+import proc
 from box import Box
-from netlab import BASE, OUTSIDE, Lab, need_bridge, need_net
+from netlab import BASE, DNS, OUTSIDE, Lab, need_bridge, need_net
 
 V2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
 
@@ -166,3 +167,34 @@ def test_what_makes_no_sense_is_refused():
         assert inspect(x)["budget_cpu_ms"] == 3600000 and "budget_time_ms" not in inspect(x)
     b.one_line_error(b.berth("grant", "nobody", "cpu=+60s"), 125, "nobody")
     b.one_line_error(b.berth("grant"), 2, "berth grant ID")
+
+
+def test_traffic_that_is_counted_no_more_ends_a_sandbox_with_a_budget_of_it():
+    need_net()
+    with Lab(), Box(*BASE, "--allow-host", OUTSIDE, "--budget", "net=1g") as x, Box(*BASE, "--allow-host", OUTSIDE) as y:
+        for box in (x, y):
+            proxies = [p for p in proc.descendants(box.keeper) if "egress" in proc.cmdline(p)]
+            assert len(proxies) == 1, proxies
+            proc.kill(proxies[0])
+        b.wait_for(lambda: inspect(x)["status"] == "stopped", 2, lambda: f"its end: {inspect(x)}")
+        assert [e["reason"] for e in events(x, "stop")] == ["budget"], events(x, "stop")
+        # without a budget nothing passes, and the rest goes on
+        assert y.exec("curl", "-s", "-m", "5", f"http://{OUTSIDE}/").code != 0
+        assert inspect(y)["status"] == "running"
+
+
+def test_a_budget_of_traffic_counts_what_passes_by_the_rules_of_a_network():
+    need_bridge()
+    with Lab(answer=lambda path, headers: (200, {}, b"x" * (600 << 10)), forwarding=True):
+        b.berth("network", "create", "--dns", DNS, "--allow-host", "outside.test", "app", ok=True)
+        with Box("--network", "app", "--budget", "net=1m") as x:
+            fetch = ("curl", "-x", "http://127.0.0.1:3128", "-s", "-m", "20", "-o", "/dev/null", "http://outside.test/")
+            x.exec(*fetch, ok=True)
+            used = budget(x)["net_used_bytes"]
+            assert used >= 600 << 10, used
+            b.berth("restart", x.id, ok=True)
+            assert budget(x)["net_used_bytes"] >= used, budget(x)
+            b.berth("exec", "--detach", x.id, "sh", "-c", "while " + " ".join(fetch) + "; do :; done", ok=True)
+            stands_still(x)
+            assert budget(x)["net_used_bytes"] >= 1 << 20, budget(x)
+        b.berth("network", "rm", "app", ok=True)
