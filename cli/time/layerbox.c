@@ -13,7 +13,6 @@
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "runtime/kernel/fileclone.h"
-#include "runtime/kernel/loopdev.h"
 #include "runtime/sandbox/writable.h"
 
 void layerbox_init(struct layerbox *b)
@@ -155,53 +154,13 @@ void layerbox_drop(struct layerbox *b, const char *id)
 
 /* ---- looking at one ---------------------------------------------------------------- */
 
-static int mount_at(int file, int (*mount)(int loop_fd, struct err *e), struct err *e)
+int layerbox_view(struct layerbox *b, const char *word, struct err *e)
 {
-	autoclose int loop = loopdev_attach(file, NULL, e);
-	autoclose int mnt = loop < 0 ? -1 : mount(loop, e);
+	autoclose int mnt = checkpoint_mount(b->dir_fd, word, NULL, e);
 	int upper;
 
 	if (mnt < 0)
 		return -1;
 	upper = openat(mnt, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return upper < 0 ? err_sys(e, "open the layer of a checkpoint") : upper;
-}
-
-/* One whose journal must be replayed, after a power cut, is copied for that. */
-static int view_copy(int dir_fd, int file, struct err *e)
-{
-	autoclose int copy = openat(dir_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-
-	if (copy < 0)
-		return err_sys(e, "make a file to look at a checkpoint with");
-	if (fileclone(file, copy, NULL, NULL, e) < 0)
-		return -1;
-	return mount_at(copy, loopdev_mount, e);
-}
-
-int layerbox_view(struct layerbox *b, const char *word, struct err *e)
-{
-	struct checkpoints all = CHECKPOINTS_NONE;
-	autoclose int file = -1;
-	char name[CHECKPOINT_ID + 8];
-	const json_t *one;
-	int upper = -1;
-
-	if (checkpoints_open(b->dir_fd, 0, &all, e) < 0)
-		return -1;
-	one = checkpoints_find(&all, word, e);
-	if (one) {
-		snprintf(name, sizeof(name), "%s.img",
-			 json_string_value(json_object_get(one, "id")));
-		file = openat(all.data_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		if (file < 0)
-			err_sys(e, "open checkpoint %s", word);
-	}
-	if (file >= 0) {
-		upper = mount_at(file, loopdev_mount_readonly, e);
-		if (upper < 0 && e->os_errno == EROFS)
-			upper = view_copy(all.data_fd, file, e);
-	}
-	checkpoints_close(&all);
-	return upper;
 }

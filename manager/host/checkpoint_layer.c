@@ -68,6 +68,27 @@ static int open_image(int box_fd, const char *word, char id[CHECKPOINT_ID], stru
 	return fd;
 }
 
+/*
+ * One that is a clone has a journal that must be replayed first, in a copy: its own file is not
+ * written to, as others may look at it, too.
+ */
+static int mount_copy(int box_fd, int file, struct err *e)
+{
+	struct checkpoints c = CHECKPOINTS_NONE;
+	autoclose int copy = -1, loop = -1;
+
+	if (checkpoints_open(box_fd, 0, &c, e) < 0)
+		return -1;
+	copy = c.data_fd < 0 ? -1 : openat(c.data_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (copy < 0)
+		err_sys(e, "make a file to look at a checkpoint with");
+	checkpoints_close(&c);
+	if (copy < 0 || fileclone(file, copy, NULL, NULL, e) < 0)
+		return -1;
+	loop = loopdev_attach(copy, NULL, e);
+	return loop < 0 ? -1 : loopdev_mount_passing(loop, e);
+}
+
 int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], struct err *e)
 {
 	char id[CHECKPOINT_ID];
@@ -77,6 +98,8 @@ int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], s
 
 	if (file < 0)
 		return -1;
+	if (mnt < 0 && loop >= 0 && e->os_errno == EROFS)
+		mnt = mount_copy(box_fd, file, e);
 	if (mnt < 0)
 		return err_wrap(e, "mount checkpoint %s", id);
 	if (ret_id)

@@ -4,10 +4,14 @@
  *
  * The keeper forks it, so that the keeper goes on to answer its clients.  It writes out what is
  * dirty while the sandbox runs, says SNAPSHOT_READY and waits for one byte, with which the keeper
- * tells it that the sandbox stands still; it freezes the file system, copies its file, thaws it
- * and says SNAPSHOT_COPIED; then it writes the list, and says SNAPSHOT_DONE.
+ * tells it that the sandbox stands still; it copies the layer's file and says SNAPSHOT_COPIED; then
+ * it writes the list, and says SNAPSHOT_DONE.
  *
- * Whoever is killed, the layer goes on.  When the keeper is, this process thaws the layer after
+ * With reflinks the copy is a clone of one instant, as a power cut would leave the disk, and ext4
+ * replays its journal when it is mounted.  Elsewhere the file must not change while it is copied, so
+ * the file system is frozen (FIFREEZE) for that time.
+ *
+ * Whoever is killed, a frozen layer goes on.  When the keeper is, this process thaws the layer after
  * the piece that it copies now.  When this process is, the keeper thaws it.  When both are, the one
  * who clears up after the sandbox does (checkpoint_thaw_left()): it finds the lock of the sandbox
  * free, which this process holds as long as it has the layer open.

@@ -74,15 +74,23 @@ static int copy_data(const struct copy *c, off_t size, struct err *e)
 	return 0;
 }
 
+int fileclone_share(int from_fd, int to_fd, struct err *e)
+{
+	if (ioctl(to_fd, FICLONE, from_fd) == 0)
+		return 1;
+	return errno == EOPNOTSUPP || errno == EXDEV || errno == ENOTTY || errno == EINVAL ?
+		       0 :
+		       fail(e);
+}
+
 int fileclone(int from_fd, int to_fd, int (*go_on)(void *ctx), void *ctx, struct err *e)
 {
 	const struct copy c = { from_fd, to_fd, go_on, ctx };
 	struct stat st;
+	int shared = fileclone_share(from_fd, to_fd, e);
 
-	if (ioctl(to_fd, FICLONE, from_fd) == 0)
-		return 1;
-	if (errno != EOPNOTSUPP && errno != EXDEV && errno != ENOTTY && errno != EINVAL)
-		return fail(e);
+	if (shared != 0)
+		return shared;
 	if (fstat(from_fd, &st) < 0 || ftruncate(to_fd, st.st_size) < 0)
 		return fail(e);
 	return copy_data(&c, st.st_size, e);

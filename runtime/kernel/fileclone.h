@@ -17,6 +17,8 @@
  * ends it (ERR_BUSY) with 0.
  */
 int fileclone(int from_fd, int to_fd, int (*go_on)(void *ctx), void *ctx, struct err *e);
+/* The same without a copy: 0 where the file system cannot share. */
+int fileclone_share(int from_fd, int to_fd, struct err *e);
 /* Whether files below dirfd can share their blocks: 1, 0, or -1. */
 int fileclone_shares(int dirfd, struct err *e);
 
