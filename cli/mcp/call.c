@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #define PROGRESS_MS 250   /* at most so often, and only while there is output */
 #define HEARTBEAT_MS 5000 /* and so often without: a client may take silence for a failure */
@@ -79,11 +80,31 @@ void call_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n, 
 	call_finish_content(m, c, content, structured, is_error);
 }
 
+/* An error in the words of the tools: the member of the arguments for an option, the whole path. */
+static void describe(const struct mcp_call *c, const struct err *e, char *ret, size_t n)
+{
+	static const char option[] = "option --lang: ";
+	const char *path = json_string_value(json_object_get(c->arguments, "path"));
+
+	if (!strncmp(e->msg, option, strlen(option)))
+		snprintf(ret, n, "language: %s", e->msg + strlen(option));
+	else if (path && !strstr(e->msg, path))
+		snprintf(ret, n, "%.200s: %s", path, e->msg);
+	else
+		snprintf(ret, n, "%s", e->msg);
+}
+
 /* Ends c with a failure of the tool. */
 static void call_fail(struct mcp *m, struct mcp_call *c, const struct err *e)
 {
+	autobuf struct buf clean = BUF_INIT(8192);
+	char text[sizeof(e->msg) + 256];
+	struct err ignored;
+
 	if (!is_resource(c)) {
-		call_finish(m, c, e->msg, strlen(e->msg), NULL, 1);
+		describe(c, e, text, sizeof(text));
+		utf8_add(&clean, text, strlen(text), &ignored);	/* a path may be cut */
+		call_finish(m, c, clean.data, clean.len, NULL, 1);
 		return;
 	}
 	if (!c->cancelled)

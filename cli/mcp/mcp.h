@@ -195,6 +195,8 @@ const struct mcp_tool *tool_find(const struct mcp *m, const char *name);
 json_t *tool_list(const struct mcp *m);
 /* Parses tools.json: ERR_INTERNAL when it and the table differ. */
 int tool_load(struct mcp *m, struct err *e);
+/* The arguments of a tool by their names: a new reference. */
+json_t *tool_arguments(const struct mcp *m, const char *name);
 /* 0, or -1 with why the arguments do not fit the tool's schema. */
 int tool_check(const struct mcp *m, const struct mcp_tool *t, const json_t *arguments,
 	       struct err *e);

@@ -6,6 +6,7 @@
 
 #include "base/mcprev.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #define LIST_TTL_MS 300000 /* how long a client may keep a list: it never changes */
 
@@ -147,6 +148,29 @@ static void read_resource(struct mcp *m, const struct mcp_request *r)
 	call_begin(m, r, &tool_resource, json_pack("{s:O}", "uri", uri));
 }
 
+/* What a model can mend is the result of the tool, not an error of the protocol (SEP-1303). */
+static void refuse_arguments(struct mcp *m, const struct mcp_request *r, const char *name,
+			     const struct err *e)
+{
+	autojson json_t *known = tool_arguments(m, name);
+	autobuf struct buf text = BUF_INIT(4096), clean = BUF_INIT(16384);
+	const char *hint = strstr(e->msg, "; hint: tools/list"), *one;
+	json_t *ignored, *result;
+	struct err full;
+	size_t n = 0;
+
+	buf_addf(&text, &full, "%.*s; %s takes", hint ? (int)(hint - e->msg) : (int)strlen(e->msg),
+		 e->msg, name);
+	json_object_foreach(known, one, ignored)
+		buf_addf(&text, &full, "%s%s", n++ ? ", " : " ", one);
+	if (!n)
+		buf_addf(&text, &full, " no arguments");
+	utf8_add(&clean, text.data ? text.data : "", text.len, &full);	/* the name may be cut */
+	result = json_pack("{s:[{s:s,s:s%}],s:b}", "content", "type", "text", "text",
+			   clean.data ? clean.data : "", clean.len, "isError", 1);
+	rpc_result(m, r->id, r->modern, result);
+}
+
 static void call_tool(struct mcp *m, const struct mcp_request *r)
 {
 	json_t *arguments = json_object_get(r->params, "arguments");
@@ -162,7 +186,7 @@ static void call_tool(struct mcp *m, const struct mcp_request *r)
 	}
 	arguments = arguments ? json_incref(arguments) : json_object();
 	if (tool_check(m, tool, arguments, &e) < 0) {
-		rpc_error(m, r->id, RPC_INVALID_PARAMS, e.msg, NULL);
+		refuse_arguments(m, r, name, &e);
 		json_decref(arguments);
 		return;
 	}

@@ -88,6 +88,22 @@ int toolparts_output(struct mcp_call *c, int which, const json_t *a, const char 
 
 /* ---- verdicts ---- */
 
+/* What of a session goes on, and what can be done about it. */
+static int add_status(struct buf *text, const char *status, struct err *e)
+{
+	const char *nl = text->len && text->data[text->len - 1] != '\n' ? "\n" : "";
+
+	if (status && !strcmp(status, "awaiting-input"))
+		return buf_addf(text, e,
+				"%s[the command waits for input: call shell again with \"input\" "
+				"(end it with a newline), or with \"interrupt\"]",
+				nl);
+	return buf_addf(text, e,
+			"%s[the command still runs: call shell again with \"interrupt\" or "
+			"\"close\", or use another session]",
+			nl);
+}
+
 /* Notes for the reader besides the output; nothing for a plain success. */
 static int add_end(struct buf *text, const json_t *verdict, struct err *e)
 {
@@ -133,10 +149,11 @@ static int add_outputs(struct mcp_call *c, json_t *structured, struct buf *text,
 
 int toolparts_verdict(struct mcp *m, struct mcp_call *c, const json_t *verdict, const json_t *more)
 {
-	static const char *const kept[] = { "files", "language", "session", "fresh_shell" };
+	static const char *const kept[] = { "files",	   "language", "session",
+					     "fresh_shell", "status" };
 	autobuf struct buf text = BUF_INIT(32u << 20);
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
-	json_t *structured = json_pack("{s:O?,s:O?,s:O?}", "exit_status",
+	json_t *structured = json_pack("{s:O*,s:O*,s:O*}", "exit_status",
 				       json_object_get(verdict, "exit_status"), "cause",
 				       json_object_get(verdict, "cause"), "verdict", verdict);
 	struct err e;
@@ -145,7 +162,10 @@ int toolparts_verdict(struct mcp *m, struct mcp_call *c, const json_t *verdict, 
 	for (i = 0; i < ARRAY_LEN(kept); i++)
 		if (json_object_get(more, kept[i]))
 			json_object_set(structured, kept[i], json_object_get(more, kept[i]));
-	if (add_outputs(c, structured, &text, &e) < 0 || add_end(&text, verdict, &e) < 0) {
+	if (add_outputs(c, structured, &text, &e) < 0 ||
+	    (verdict ? add_end(&text, verdict, &e) :
+		       add_status(&text, json_string_value(json_object_get(more, "status")),
+				  &e)) < 0) {
 		json_decref(structured);
 		return -1;
 	}

@@ -67,24 +67,62 @@ static int answer_code(struct mcp *m, struct mcp_call *c, json_t *a)
 	return toolparts_verdict(m, c, json_object_get(a, "verdict"), a);
 }
 
-static int begin_shell(struct mcp *m, struct mcp_call *c, struct err *e)
+/* What a call asks of a session: one of these members. */
+static const char *shell_verb(const json_t *arguments, struct err *e)
 {
-	json_t *rq;
+	static const char *const verbs[] = { "command", "input", "interrupt", "close" };
+	const char *found = NULL;
+	size_t i, n = 0;
 
-	if (json_is_true(json_object_get(c->arguments, "close"))) {
-		rq = json_pack("{s:s}", "op", "session-close");
-		toolparts_copy(rq, c->arguments, "session", NULL, NULL);
-		return call_send(m, c, rq, e);
+	for (i = 0; i < ARRAY_LEN(verbs); i++) {
+		const json_t *v = json_object_get(arguments, verbs[i]);
+
+		if (v && !json_is_false(v)) {
+			found = verbs[i];
+			n++;
+		}
 	}
-	if (!json_object_get(c->arguments, "command"))
-		return err_set(e, ERR_INVALID, "neither \"command\" nor \"close\" given");
-	rq = json_pack("{s:s,s:O}", "op", "sh", "text", json_object_get(c->arguments, "command"));
-	toolparts_copy(rq, c->arguments, "session", "checkpoint", NULL);
-	if (toolparts_timeout(m, c, rq, e) < 0) {
+	if (n == 1)
+		return found;
+	err_set(e, ERR_INVALID, "give one of \"command\", \"input\", \"interrupt\" and \"close\"");
+	return NULL;
+}
+
+static json_t *shell_session(const struct mcp_call *c)
+{
+	json_t *session = json_object_get(c->arguments, "session");
+
+	return session ? json_incref(session) : json_string("main");
+}
+
+/* Sends rq, which it consumes, with the session and the time of the call. */
+static int send_shell(struct mcp *m, struct mcp_call *c, json_t *rq, int is_run, struct err *e)
+{
+	json_object_set_new(rq, "session", shell_session(c));
+	if (is_run && toolparts_timeout(m, c, rq, e) < 0) {
 		json_decref(rq);
 		return -1;
 	}
 	return call_send(m, c, rq, e);
+}
+
+static int begin_shell(struct mcp *m, struct mcp_call *c, struct err *e)
+{
+	const char *verb = shell_verb(c->arguments, e);
+	json_t *rq, *given = verb ? json_object_get(c->arguments, verb) : NULL;
+
+	if (!verb)
+		return -1;
+	if (!strcmp(verb, "close"))
+		return send_shell(m, c, json_pack("{s:s}", "op", "session-close"), 0, e);
+	if (!strcmp(verb, "input"))
+		return send_shell(m, c, json_pack("{s:s,s:O}", "op", "send", "data", given), 0, e);
+	if (!strcmp(verb, "interrupt"))
+		return send_shell(m, c, json_pack("{s:s,s:s}", "op", "signal", "signal", "INT"), 0,
+				  e);
+	rq = json_pack("{s:s,s:O}", "op", "sh", "text", given);
+	toolparts_copy(rq, c->arguments, "checkpoint", NULL, NULL);
+	return send_shell(m, c, rq, 1, e);
 }
 
 static int answer_shell(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -95,6 +133,9 @@ static int answer_shell(struct mcp *m, struct mcp_call *c, json_t *a)
 		call_finish(m, c, "closed", 6, json_pack("{s:b}", "closed", 1), 0);
 		return 0;
 	}
+	/* it was given input or a signal: now for what the command makes of it */
+	if (!json_object_get(a, "status"))
+		return send_shell(m, c, json_pack("{s:s}", "op", "sh-wait"), 1, &e);
 	if (toolparts_output(c, 0, a, "output", &e) < 0)
 		return -1;
 	return toolparts_verdict(m, c, json_object_get(a, "verdict"), a);
@@ -398,6 +439,14 @@ json_t *tool_list(const struct mcp *m)
 		if (is_offered(m, &tools[i]))
 			json_array_append(list, json_array_get(m->tools, i));
 	return list;
+}
+
+json_t *tool_arguments(const struct mcp *m, const char *name)
+{
+	const struct mcp_tool *t = tool_find(m, name);
+	const json_t *one = t ? json_array_get(m->tools, (size_t)(t - tools)) : NULL;
+
+	return json_incref(json_object_get(json_object_get(one, "inputSchema"), "properties"));
 }
 
 int tool_check(const struct mcp *m, const struct mcp_tool *t, const json_t *arguments,

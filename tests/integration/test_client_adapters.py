@@ -5,10 +5,13 @@ berth.adapters: what agent frameworks ask of a sandbox, by the calls that they m
 The frameworks are in neither Debian nor npm; tests/lib/frameworks.py has doubles of the interfaces that they had.
 """
 import asyncio
+import gc
 import io
+import json
 import os
 import subprocess
 import sys
+import time
 
 import berthtest as b
 import frameworks
@@ -81,6 +84,13 @@ def test_mini_swe_agent_runs_each_step_in_one_sandbox():
         assert env.execute(f"echo {mark}; false")["returncode"] == 1
         assert env.get_template_vars(task="t")["image"] == "host" and env.get_template_vars(task="t")["task"] == "t"
         assert env.serialize()["info"]["config"]["environment_type"] == "berth.adapters.mini_swe_agent.BerthEnvironment"
+        assert json.loads(b.berth("inspect", env._sandbox.id, ok=True).out)["expires_ms"] > (time.time() + 7000) * 1000
+    assert left() == []
+    # its agent lets go of it, and calls nothing
+    env = BerthEnvironment(image="host")
+    assert len(left()) == 1
+    del env
+    gc.collect()
     assert left() == []
 
 
@@ -168,6 +178,8 @@ def test_inspect_gives_each_sample_a_sandbox():
         await araises(TimeoutError, one.exec(["sleep", "1001"], timeout=1))
         await araises(frameworks.OutputLimitExceededError, one.exec(["head", "-c", "11000000", "/dev/zero"]))
         assert (await one.exec(["nosuchcommand"])).returncode == 127
+        told = await one.connection(user="1000")
+        assert told.type == "berth" and told.command == f"berth exec -it --user 1000 {one._sandbox.id} /bin/sh" and told.container == one._sandbox.id
         await kind.sample_cleanup("task", "host", {"default": one}, False)
         assert [j["id"] for j in left()] == [two._sandbox.id]
         await kind.cli_cleanup(None)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import berthtest as b
+from daemon import fits
 
 COST = 15
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -137,8 +138,6 @@ def test_malformed_messages_are_answered_and_nothing_breaks(s):
                        ('{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600), ('{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
                        ('{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', -32600), ('{"jsonrpc":"2.0","id":1,"method":"ping","id":2}', -32602),
                        ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nope"}}', -32602),
-                       ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_command","arguments":{}}}', -32602),
-                       ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"x","more":1}}}', -32602),
                        ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"a\\u0000b"}}}', -32602),
                        ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"network_change","arguments":{}}}', -32602),
                        ('{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}', -32602),
@@ -152,6 +151,44 @@ def test_malformed_messages_are_answered_and_nothing_breaks(s):
     assert s.read()["error"]["code"] == -32700
     assert s.ask("ping")["result"] == {}
     assert sandboxes() == []
+
+
+@server()
+def test_wrong_arguments_are_a_result_that_a_model_can_mend(s):
+    for arguments, word in (({}, 'lacks "command"'), ({"command": "x", "timeout": 1}, "'timeout' that is unknown"), ({"command": ["ls"]}, "wrong type"),
+                            ({"command": "x", "y" * 3000: 1}, "unknown"), ({"command": "x", "é" * 300: 1}, "unknown")):
+        r = s.call("run_command", **arguments)
+        text = r["content"][0]["text"]
+        assert r["isError"] and word in text and "timeout_ms" in text and "structuredContent" not in r, r
+    for tool, arguments, words in (("run_code", {"code": "x", "language": "cobol"}, "language: 'cobol' is not one of python"),
+                                   ("write_file", {"path": "/usr/x", "content": "x"}, "/usr/x: create x: Read-only file system"),
+                                   ("read_file", {"path": "/nosuch"}, "open /nosuch: No such file")):
+        r = s.call(tool, **arguments)
+        assert r["isError"] and r["content"][0]["text"].startswith(words), r
+    assert s.call("sandbox_list", x=1)["content"][0]["text"].endswith("sandbox_list takes no arguments")
+
+
+@server()
+def test_a_command_that_waits_for_input_gets_it_or_is_interrupted(s):
+    schema = next(t for t in s.ask("tools/list")["result"]["tools"] if t["name"] == "shell")["outputSchema"]
+
+    def shell(**arguments):
+        r = s.call("shell", **arguments)
+        fits(schema, r["structuredContent"], {}) if not r["isError"] else None
+        return r
+
+    r = shell(command="read name; echo hello $name; read again; echo $again")
+    assert not r["isError"] and r["structuredContent"]["status"] == "awaiting-input" and '"input"' in r["content"][0]["text"], r
+    assert "exit_status" not in r["structuredContent"], r
+    r = shell(input="you\n")
+    assert r["structuredContent"]["stdout"] == "hello you\n" and r["structuredContent"]["status"] == "awaiting-input", r
+    r = shell(interrupt=True)
+    assert r["structuredContent"]["exit_status"] == 130 and r["structuredContent"]["status"] == "done", r
+    assert shell(command="echo on")["structuredContent"]["stdout"] == "on\n"
+    for bad in ({}, {"command": "x", "input": "y"}, {"input": "x", "close": True}):
+        assert "give one of" in s.call("shell", **bad)["content"][0]["text"]
+    assert "runs no command" in s.call("shell", interrupt=True)["content"][0]["text"]
+    assert s.call("shell", close=True)["structuredContent"] == {"closed": True}
 
 
 # ---- tools ------------------------------------------------------------------

@@ -215,7 +215,7 @@ def sandboxenv(name):
 
 
 def inspect_ai():
-    module("inspect_ai.util", ExecResult=InspectResult, OutputLimitExceededError=OutputLimitExceededError,
+    module("inspect_ai.util", SandboxConnection=types.SimpleNamespace, ExecResult=InspectResult, OutputLimitExceededError=OutputLimitExceededError,
            SandboxEnvironment=SandboxEnvironment, sandboxenv=sandboxenv)
     # a dataclass that is ExecResult[str] in annotations only
     return registered

@@ -8,6 +8,7 @@ BERTH_NETWORK and the like are options for all of them, in the words of berth-cr
 from __future__ import annotations
 
 import os
+import shlex
 from typing import Any, Dict, List, Optional, Union
 
 from inspect_ai.util import ExecResult, OutputLimitExceededError, SandboxEnvironment, sandboxenv
@@ -103,6 +104,12 @@ class BerthSandboxEnvironment(SandboxEnvironment):
         if r.stdout_dropped or r.stderr_dropped:
             raise OutputLimitExceededError("10 MiB", r.out if r.stdout_dropped else r.err)
         return ExecResult(r.exit_status == 0, r.exit_status, r.stdout.decode(), r.stderr.decode())
+
+    async def connection(self, *, user: Optional[str] = None) -> Any:
+        """How a person looks into a sample's sandbox, which Inspect shows."""
+        from inspect_ai.util import SandboxConnection
+        as_user = f"--user {shlex.quote(user)} " if user else ""
+        return SandboxConnection(type="berth", command=f"berth exec -it {as_user}{self._sandbox.id} /bin/sh", container=self._sandbox.id)
 
     async def write_file(self, file: str, contents: Union[str, bytes]) -> None:
         try:

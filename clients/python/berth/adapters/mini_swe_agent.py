@@ -29,6 +29,8 @@ class BerthEnvironmentConfig:
     forward_env: List[str] = dataclasses.field(default_factory=list)
     timeout: int = 30
     interpreter: List[str] = dataclasses.field(default_factory=lambda: ["bash", "-lc"])
+    container_timeout: str = "2h"
+    """The sandbox is removed after so long, even if the agent's program was killed."""
     options: Dict[str, Any] = dataclasses.field(default_factory=dict)
     """Of create(): {"memory": "2g", "network": "egress", "allow_host": ["pypi.org"]}."""
 
@@ -43,7 +45,8 @@ class BerthEnvironment:
         self._own = client is None
         self._client = client or Berth()
         try:
-            self._sandbox: Optional[Sandbox] = self._client.create(self.config.image, **self.config.options)
+            self._sandbox: Optional[Sandbox] = self._client.create(self.config.image, **{"ttl": self.config.container_timeout,
+                                                                                          **self.config.options})
         except BaseException:
             if self._own:
                 self._client.close()
@@ -88,6 +91,13 @@ class BerthEnvironment:
             sandbox.remove()
             if self._own:
                 self._client.close()
+
+    def __del__(self) -> None:
+        """The agent never calls cleanup(): it lets go of its environment."""
+        try:
+            self.cleanup()
+        except Exception:
+            pass
 
     def __enter__(self) -> "BerthEnvironment":
         return self

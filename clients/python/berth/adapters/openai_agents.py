@@ -153,9 +153,12 @@ class BerthSandboxSession(BaseSandboxSession):
         try:
             await self.sandbox.files.mkdir(root, parents=True)
             async with self.sandbox.popen(["tar", "-C", root, "-xf", "-"], stdin_open=True) as process:
-                while piece := data.read(PIECE):
-                    await process.send(piece)
-                await process.send(b"", eof=True)
+                try:
+                    while piece := data.read(PIECE):
+                        await process.send(piece)
+                    await process.send(b"", eof=True)
+                except errors.NotFound:
+                    pass        # it ends at the archive's last block, or has failed, which its status tells
                 (await process.wait()).check()
         except BerthError as e:
             raise WorkspaceArchiveWriteError(path=Path(root), cause=e) from e
