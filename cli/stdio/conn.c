@@ -48,6 +48,18 @@ static int free_conn(struct stdio *st, struct err *e)
 	return idle;
 }
 
+int conn_add(struct stdio *st, int fd, struct err *e)
+{
+	int i = free_conn(st, e);
+
+	if (i < 0) {
+		close(fd);
+		return -1;
+	}
+	st->conns[i] = (struct stdio_conn){ .fd = fd, .used = 1 };
+	return i;
+}
+
 /* A connection to the sandbox that ref names: an open one by its id at once, else looked up. */
 int conn_take(struct stdio *st, const char *ref, struct err *e)
 {

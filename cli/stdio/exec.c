@@ -93,6 +93,10 @@ void exec_answer(struct stdio *st, struct stdio_request *r)
 	size_t n = 0, i, len;
 	char buf[WIRE_MAX + 1];
 
+	if (r->is_fork) {
+		forkrun_answer(st, r);
+		return;
+	}
 	got = wire_recv_text(st->conns[r->conn].fd, 0, buf, &len, fds, WIRE_FDS_MAX, &n, &e);
 	if (got < 0 && e.code == ERR_TIMEOUT)
 		return;

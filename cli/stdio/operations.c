@@ -86,6 +86,8 @@ static int op_cancel(struct stdio *st, json_t *id, const json_t *rq, struct err 
 	if (!r)
 		return -1;
 	r->cancelled = 1;
+	if (r->is_fork)
+		forkrun_cancel(st, r);
 	if (r->kind == EXEC && r->command[0])
 		return exec_kill(st, id, r, e);
 	if (r->kind == CALL && r->session[0])
@@ -139,7 +141,7 @@ static int op_send(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-enum performer { BY_KEEPER, BY_CHILD, BY_FILE, BY_SEND, BY_CANCEL };
+enum performer { BY_KEEPER, BY_CHILD, BY_FILE, BY_SEND, BY_CANCEL, BY_ZYGOTE };
 
 /*
  * The members of each besides id, op and encoding; any other is refused, because it would have
@@ -155,6 +157,8 @@ static const struct operation {
 } operations[] = {
 	{ "exec", BY_KEEPER, NULL, "sandbox:s argv:S env:S user:s workdir:s timeout_ms:n grace_ms:n memory_bytes:n cpu_milli:n pids:n ulimits:S "
 	  "max_silent_ms:n stdin:d stdin_open:b detach:b name:s tty:b rows:n cols:n checkpoint:b" },
+	{ "run", BY_ZYGOTE, "zygote", "zygote:s code:d args:S env:S workdir:s timeout_ms:n "
+	  "stdin:d stdin_open:b" },
 	{ "sh", BY_KEEPER, NULL, "sandbox:s text:d session:s timeout_ms:n on_timeout:s split:b queue_ms:n no_wait:b "
 	  "max_silent_ms:n checkpoint:b" },
 	{ "sh-wait", BY_KEEPER, NULL, "sandbox:s session:s timeout_ms:n on_timeout:s" },
@@ -312,6 +316,8 @@ int operations_begin(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 		return op_send(st, id, rq, e);
 	case BY_CANCEL:
 		return op_cancel(st, id, rq, e);
+	case BY_ZYGOTE:
+		return forkrun_start(st, id, rq, e);
 	case BY_KEEPER:
 		break;
 	}

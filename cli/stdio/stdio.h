@@ -53,6 +53,7 @@ struct stdio_request {
 	int in_open;			/* more may be sent */
 	struct buf input;
 	size_t input_done;
+	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c), not in a sandbox */
 	int file;			/* EXEC: the helper for files, whose output is the answer's */
 	pid_t pid;			/* CHILD */
 	struct buf text[2];
@@ -86,6 +87,8 @@ void answer_error(struct stdio *st, const json_t *id, const struct err *e);
 void conn_drop(struct stdio *st, int i);
 /* The index of a connection to the sandbox that ref names, now in use; -1. */
 int conn_take(struct stdio *st, const char *ref, struct err *e);
+/* The index of fd, which it takes over, as a connection that serves one request. */
+int conn_add(struct stdio *st, int fd, struct err *e);
 /* Sends rq over r's connection. */
 int conn_send(struct stdio *st, const struct stdio_request *r, json_t *rq, const int *fds, size_t count, struct err *e);
 
@@ -120,6 +123,14 @@ int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, struct err
 int exec_kill(struct stdio *st, json_t *id, const struct stdio_request *r, struct err *e);
 /* Reads the next packet of r's keeper. */
 void exec_answer(struct stdio *st, struct stdio_request *r);
+
+/* ---- forkrun.c */
+
+int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e);
+/* Reads the next packet of the fork's supervisor. */
+void forkrun_answer(struct stdio *st, struct stdio_request *r);
+/* Kills the fork; its verdict follows. */
+void forkrun_cancel(struct stdio *st, struct stdio_request *r);
 
 /* ---- fileop.c */
 

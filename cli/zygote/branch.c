@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "cli/zygote/client.h"
 #include "cli/zygote/zygote.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"

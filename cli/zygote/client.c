@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -107,31 +108,50 @@ static void pass_signals(int sock, int signal_fd)
 	}
 }
 
-/* One packet of the branch: its type; 0: there was none for us yet. */
-static int hear(int sock, struct zygote_answer *a, struct buf *text, struct err *e)
+int zygote_hear(int sock, int *ret_status, struct buf *ret_verdict, struct err *e)
 {
-	char packet[sizeof(*a) + (64 << 10)];
+	struct zygote_answer a;
+	char packet[sizeof(a) + (64 << 10)];
 	ssize_t n = recv(sock, packet, sizeof(packet), 0);
 
 	if (n < 0 && errno == EINTR)
 		return 0;
-	if (n < (ssize_t)sizeof(*a))
+	if (n < (ssize_t)sizeof(a))
 		return err_set(e, ERR_BUSY, "the zygote has ended; hint: berth zygote ls");
-	memcpy(a, packet, sizeof(*a));
-	if (buf_add(text, packet + sizeof(*a), (size_t)n - sizeof(*a), e) < 0)
+	memcpy(&a, packet, sizeof(a));
+	if (a.type == ZYGOTE_FAILED) {
+		*e = a.err;
 		return -1;
-	return (int)a->type;
+	}
+	*ret_status = a.status;
+	if (buf_add(ret_verdict, packet + sizeof(a), (size_t)n - sizeof(a), e) < 0)
+		return -1;
+	return (int)a.type;
+}
+
+void zygote_kill(int sock)
+{
+	const struct zygote_signal s = {.signo = SIGKILL};
+
+	(void)!send(sock, &s, sizeof(s), MSG_NOSIGNAL);
+}
+
+int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int std[3],
+		   struct err *e)
+{
+	autoclose int sock = connect_to(r, q->zygote, e);
+
+	return sock < 0 || send_request(sock, q, std, e) < 0 ? -1 : take_fd(&sock);
 }
 
 int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
 	       struct buf *ret_verdict, int *ret_status, struct err *e)
 {
-	autoclose int sock = connect_to(r, q->zygote, e);
+	autoclose int sock = zygote_ask_for(r, q, std, e);
 	const uint64_t until = clock_ms() + WAIT_MS;
-	struct zygote_answer a = {.type = 0};
-	int taken = 0;
+	int taken = 0, got;
 
-	if (sock < 0 || send_request(sock, q, std, e) < 0)
+	if (sock < 0)
 		return -1;
 	for (;;) {
 		struct pollfd p[2] = {{.fd = sock, .events = POLLIN},
@@ -150,18 +170,9 @@ int zygote_run(struct registry *r, const struct zygote_request *q, const int std
 			pass_signals(sock, signal_fd);
 		if (!p[0].revents)
 			continue;
-		switch (hear(sock, &a, ret_verdict, e)) {
-		case -1:
-			return -1;
-		case ZYGOTE_TAKEN:
-			taken = 1;
-			break;
-		case ZYGOTE_FAILED:
-			*e = a.err;
-			return -1;
-		case ZYGOTE_VERDICT:
-			*ret_status = a.status;
-			return 0;
-		}
+		got = zygote_hear(sock, ret_status, ret_verdict, e);
+		if (got < 0 || got == ZYGOTE_VERDICT)
+			return got < 0 ? -1 : 0;
+		taken |= got == ZYGOTE_TAKEN;
 	}
 }

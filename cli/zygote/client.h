@@ -7,6 +7,10 @@
 #include "base/json.h"
 #include "manager/host/registry.h"
 
+#define ZYGOTE_WORKDIR "/workspace" /* of a request that names none */
+
+enum zygote_answer_type { ZYGOTE_TAKEN = 1, ZYGOTE_FAILED, ZYGOTE_VERDICT };
+
 struct zygote_request {
 	const char *zygote; /* name or id */
 	const char *cwd;    /* absolute in the sandbox */
@@ -26,6 +30,16 @@ struct zygote_request {
  */
 int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
 	       struct buf *ret_verdict, int *ret_status, struct err *e);
+/* Its parts.  Sends the request and returns a socket, whose end is the fork's end, too. */
+int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int std[3],
+		   struct err *e);
+/*
+ * The next packet of that socket: ZYGOTE_TAKEN; ZYGOTE_VERDICT with both results; 0, nothing yet;
+ * -1 with the reason why the fork did not run.
+ */
+int zygote_hear(int sock, int *ret_status, struct buf *ret_verdict, struct err *e);
+/* SIGKILL to the fork. */
+void zygote_kill(int sock);
 /* The directory of a zygote that lives: ERR_INVALID for another sandbox. */
 int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e);
 

@@ -159,7 +159,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 			.env = json_array(),
 			.code = BUF_INIT(ZYGOTE_REQUEST_MAX),
 			.status_fd = -1,
-			.q = {.cwd = "/workspace", .timeout_ms = UINT64_MAX}};
+			.q = {.cwd = ZYGOTE_WORKDIR, .timeout_ms = UINT64_MAX}};
 	struct err e = {0};
 	int rest, help = 0, status = 0, result = config_load(&r.config, &e);
 

@@ -86,9 +86,7 @@ struct zygote_ask {
 	uint64_t timeout_ms; /* UINT64_MAX: as the zygote was made */
 };
 
-enum zygote_answer_type { ZYGOTE_TAKEN = 1, ZYGOTE_FAILED, ZYGOTE_VERDICT };
-
-/* Followed by the verdict as JSON. */
+/* enum zygote_answer_type of client.h; followed by the verdict as JSON. */
 struct zygote_answer {
 	uint32_t type;
 	int32_t status; /* exit status of the client */

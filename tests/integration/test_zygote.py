@@ -253,3 +253,42 @@ def test_users_volumes_and_read_only_roots_are_those_of_a_sandbox():
             b.expect_code(z.run("open('/root/x', 'w')"), 1)
     finally:
         b.berth("volume", "rm", "zv")
+
+
+def test_stdio_runs_code_in_a_fork():
+    with Zygote("import sys, os, time\nmade = 6", "--pool", "2") as z:
+        p = b.start("stdio", stdin=-1, stdout=-1)
+
+        def send(**rq):
+            p.stdin.write(json.dumps(rq).encode() + b"\n")
+            p.stdin.flush()
+
+        def answers(n):
+            got = [json.loads(p.stdout.readline())]
+            while "verdict" not in got[-1] and "error" not in got[-1]:
+                got.append(json.loads(p.stdout.readline()))
+            check(all(a["id"] == n for a in got), got)
+            return got
+
+        send(id=1, op="run", zygote=z.name, code="print(made * 7, sys.argv[1:], os.environ['A'], os.getcwd(), sys.stdin.read())",
+             args=["x"], env=["A=b=c"], workdir="/tmp", stdin="in")
+        got = answers(1)
+        check(got[0]["started"] is True, got)
+        check("".join(a["data"] for a in got if "data" in a) == "42 ['x'] b=c /tmp in\n", got)
+        check(got[-1]["verdict"]["exit_code"] == 0, got)
+        send(id=2, op="run", zygote=z.name, code="print('up', flush=True); time.sleep(600)")
+        while b"up" not in p.stdout.readline():
+            pass
+        send(id=3, op="cancel", request=2)
+        two = [json.loads(p.stdout.readline()) for _ in range(2)]
+        check({a["id"] for a in two} == {2, 3} and [a for a in two if a["id"] == 2][0]["verdict"]["cause"] == "signal", two)
+        for rq, word in (({"zygote": "none", "code": "1"}, "not found"), ({"zygote": z.name}, "no \"code\""),
+                         ({"zygote": z.name, "code": "1", "env": ["x"]}, "NAME=VALUE"), ({"code": "1"}, "zygote"),
+                         ({"zygote": z.name, "code": "1", "workdir": "x"}, "absolute")):
+            send(id=4, op="run", **rq)
+            got = answers(4)
+            check(word in got[-1]["error"]["message"], got)
+        send(id=5, op="run", zygote=z.name, code="sys.exit(3)", timeout_ms=60000)
+        check(answers(5)[-1]["verdict"]["exit_code"] == 3, "its exit status")
+        p.stdin.close()
+        p.wait(20)
