@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/docker/imageflow.h"
+#include "manager/engine/create.h"
 #include "manager/engine/image.h"
 #include "manager/engine/view.h"
 #include "rootfs/store/catalog.h"
@@ -263,14 +264,67 @@ static int add_changes(struct http_request *rq, const char **argv, size_t *n, ch
 	return 0;
 }
 
+#define CONFIG_MAX 100 /* words */
+
+/* What the body says of the image's configuration, as docker-py and dockerode send it. */
+static json_t *config_words(const json_t *config, struct err *e)
+{
+	static const char *const lists[][2] = { { "Entrypoint", "entrypoint" }, { "Cmd", "cmd" } },
+			  *const texts[][2] = { { "User", "user" }, { "WorkingDir", "workdir" } };
+	json_t *words = json_array(), *list, *v;
+	const char *key, *text;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(lists); i++) {
+		autofree char *json = NULL;
+
+		if (engine_arr(config, lists[i][0], &list, e) < 0)
+			goto wrong;
+		json = json_array_size(list) ? json_dumps(list, JSON_COMPACT) : NULL;
+		if (json)
+			json_array_append_new(words, json_sprintf("--%s=%s", lists[i][1], json));
+	}
+	for (i = 0; i < ARRAY_LEN(texts); i++) {
+		text = "";
+		if (engine_str(config, texts[i][0], &text, e) < 0)
+			goto wrong;
+		if (text[0])
+			json_array_append_new(words, json_sprintf("--%s=%s", texts[i][1], text));
+	}
+	if (engine_arr(config, "Env", &list, e) < 0)
+		goto wrong;
+	for (i = 0; i < json_array_size(list); i++) {
+		text = engine_item(list, i, "Env", e);
+		if (!text)
+			goto wrong;
+		json_array_append_new(words, json_sprintf("--env=%s", text));
+	}
+	if (engine_obj(config, "Labels", &list, e) < 0)
+		goto wrong;
+	json_object_foreach (list, key, v) {
+		text = json_string_value(v);
+		json_array_append_new(words, json_sprintf("--label=%s=%s", key, text ? text : ""));
+	}
+	if (json_array_size(words) <= CONFIG_MAX)
+		return words;
+	err_set(e, ERR_INVALID, "more than %d words of configuration", CONFIG_MAX);
+wrong:
+	json_decref(words);
+	return NULL;
+}
+
 static int commit(struct http_request *rq, const char *id, char *digest, size_t max, struct err *e)
 {
 	const char *repo = http_query(rq, "repo"), *author = http_query(rq, "author"),
 		   *comment = http_query(rq, "comment");
-	const char *argv[32] = { "berth", "commit", "--json", "--quiet" }, *made;
+	const char *argv[32 + CONFIG_MAX] = { "berth", "commit", "--json", "--quiet" }, *made;
 	char room[8][1024], ref[REF_MAX] = "";
-	autojson json_t *said = NULL;
-	size_t n = 4;
+	autojson json_t *said = NULL, *config = config_words(http_json(rq), e);
+	const json_t *word;
+	size_t n = 4, i;
+
+	if (!config)
+		return -1;
 
 	if (!repo || !repo[0] ||
 	    engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0)
@@ -282,6 +336,9 @@ static int commit(struct http_request *rq, const char *id, char *digest, size_t 
 		argv[n++] = "--message", argv[n++] = comment;
 	if (http_query(rq, "pause") && !docker_query_flag(rq, "pause"))
 		argv[n++] = "--no-pause";
+	json_array_foreach (config, i, word)
+		argv[n++] = json_string_value(word);
+	/* these win */
 	if (add_changes(rq, argv, &n, room, e) < 0)
 		return -1;
 	argv[n++] = "--";
