@@ -53,7 +53,7 @@ struct stdio_request {
 	int in_open;			/* more may be sent */
 	struct buf input;
 	size_t input_done;
-	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c), not in a sandbox */
+	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c) */
 	int file;			/* EXEC: the helper for files, whose output is the answer's */
 	pid_t pid;			/* CHILD */
 	struct buf text[2];

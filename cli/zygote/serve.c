@@ -159,16 +159,20 @@ static void serve(struct zygote *z, int signal_fd)
 	}
 }
 
-/* Its forks die with it; their branches remove them. */
+/*
+ * Its forks die with it, and their branches remove them. The kernel keeps its pid namespace until
+ * they have reaped theirs, so they are told first: one may wait for a fork that we do not make.
+ */
 static void take_down(struct zygote *z)
 {
 	struct err ignored;
 	size_t i;
-	int failed = sandbox_destroy(&z->sandbox, &ignored) < 0;
+	int failed;
 
 	for (i = 0; i < z->max; i++)
 		if (z->branch[i].state != BRANCH_NONE)
 			shutdown(z->branch[i].sock, SHUT_RDWR);
+	failed = sandbox_destroy(&z->sandbox, &ignored) < 0;
 	for (i = 0; i < z->max; i++)
 		if (z->branch[i].state != BRANCH_NONE)
 			end_branch(z, &z->branch[i]);
