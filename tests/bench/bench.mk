@@ -5,6 +5,7 @@
 #                       build/bench.txt, build/bench.json, build/bench.svg
 #   make bench-image    of it, importing images beside umoci, skopeo, podman and tar
 #   make bench-oci      of it, berth-oci beside crun and runc
+#   make bench-networks members of a network beside a veth pair and a bridge
 #   make bench-clients  the first command of the clients beside that of the command line
 #   make bench BENCH_ARGS="--budget 120 run create"     see tests/bench/bench.py --help
 
@@ -32,4 +33,8 @@ bench bench-image bench-oci: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/flo
 bench-clients: $(PROGRAMS)
 	@$(python) tests/bench/clients.py $(BUILD)
 
-.PHONY: bench bench-oci bench-image bench-clients
+# members of a network beside a veth pair and a bridge, names, and what a service costs more than a bare sandbox
+bench-networks: $(PROGRAMS)
+	@$(python) tests/bench/networks.py
+
+.PHONY: bench bench-oci bench-image bench-clients bench-networks
