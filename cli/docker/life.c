@@ -276,21 +276,25 @@ static const struct opt rm_options[] = {
 struct pruning {
 	const json_t *filters;
 	json_t *ids;
+	struct err *e;
 };
 
 static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct pruning *p = ctx;
+	int wanted = engine_filters_prune(p->filters, json_object_get(record, "labels"),
+					  json_string_value(json_object_get(record, "created")),
+					  p->e);
 
-	if (kept && engine_filters_labels(p->filters, "label", json_object_get(record, "labels")))
+	if (kept && wanted > 0)
 		json_array_append_new(p->ids, json_string(id));
-	return 0;
+	return wanted < 0 ? -1 : 0;
 }
 
 static int prune(const struct door_args *a, struct err *e)
 {
 	autojson json_t *filters = door_filters(a, e), *ids = json_array();
-	struct pruning p = { filters, ids };
+	struct pruning p = { filters, ids, e };
 	struct sandbox_ref s;
 	char id[ENGINE_ID];
 	struct err ignored;

@@ -184,19 +184,43 @@ static int remove_network(struct sandbox_ref *s, const char *want, int force, st
 	return door_remove_object("network", name, 0, e);
 }
 
+/* One that gets a member meanwhile is not removed. */
+static int prune_one(const char *name, const json_t *filters, int *told, struct err *e)
+{
+	struct err why;
+	autojson json_t *doc = load_network(name, &why);
+	int wanted = !doc ? 0 : engine_object_matches(filters, doc, e);
+
+	if (wanted > 0 && !json_object_size(json_object_get(doc, "Containers")) &&
+	    door_remove_object("network", door_text(doc, "Name"), 0, &why) == 0)
+		printf("%s%s\n", (*told)++ ? "" : "Deleted Networks:\n", door_text(doc, "Name"));
+	return wanted < 0 ? -1 : 0;
+}
+
 static int prune_networks(const struct door_args *a, struct err *e)
 {
-	static const char *const argv[] = { "berth", "network", "prune", "--json", NULL };
-	autojson json_t *said = NULL;
-	const json_t *one;
+	autojson json_t *filters = door_filters(a, e);
+	struct naming n = { .names = json_array() };
+	autojson json_t *names = n.names;
+	struct sandbox_ref s;
+	const json_t *name;
+	int told = 0, r;
 	size_t i;
 
+	/* a filter that is not known would spare nothing */
+	if (!filters || engine_filters_prune(filters, NULL, NULL, e) < 0)
+		return -1;
 	if (!door_sure(a, "This will remove all custom networks not used by a container."))
 		return 0;
-	said = door_call(argv, e);
-	json_array_foreach (json_object_get(said, "removed"), i, one)
-		printf("%s%s\n", i ? "" : "Deleted Networks:\n", json_string_value(one));
-	return said ? 0 : -1;
+	sandbox_ref_init(&s);
+	r = sandbox_ref_registry(&s, e);
+	if (r == 0)
+		r = nets_each(&s.config, take_name, &n, e);
+	sandbox_ref_close(&s);
+	json_array_foreach (names, i, name)
+		if (r >= 0)
+			r = prune_one(json_string_value(name), filters, &told, e);
+	return r < 0 ? -1 : 0;
 }
 
 /* A container on one more network, or off it. */

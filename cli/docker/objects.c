@@ -159,6 +159,8 @@ static int make_volume(const struct door_args *a, struct err *e)
 			       driver);
 	if (!called && engine_new_id(fresh) < 0)
 		return err_sys(e, "choose a name");
+	if (!called)
+		argv[n++] = "--label=" ENGINE_VOLUME_ANONYMOUS "=";
 	called = called ? called : fresh;
 	if (engine_name_map(called, name) < 0)
 		return err_set(e, ERR_INVALID,
@@ -182,9 +184,10 @@ static int prune_volumes(const struct door_args *a, struct err *e)
 	size_t i;
 	int told = 0;
 
-	if (filters)
-		json_object_set_new(filters, "dangling", json_pack("[s]", "true"));
-	all = filters ? door_volumes(filters, e) : NULL;
+	if (filters && door_on(a, "all"))
+		json_object_set_new(filters, "all", json_pack("[s]", "true"));
+	if (filters && engine_volumes_prunable(filters, e) == 0)
+		all = door_volumes(filters, e);
 	if (!all)
 		return -1;
 	json_array_foreach (all, i, v) {
@@ -247,7 +250,7 @@ static const struct opt rm_options[] = {
 };
 static const struct opt prune_options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused ones, not just anonymous ones",
-	  DOOR_IGNORED },
+	  DOOR_TAKEN },
 	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_TAKEN },
 	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
 };

@@ -49,7 +49,8 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 					   "memory",      "remote",    "version",
 					   "cpuquota",    "cpushares", "cpusetcpus",
 					   "cpusetmems",  "memswap",   "shmsize",
-					   "ulimits",     "squash",    "extrahosts"};
+					   "ulimits",     "squash",    "extrahosts",
+					   "cpuperiod",   "cgroupparent", "securityopt"};
 	const char *tag;
 	size_t i;
 

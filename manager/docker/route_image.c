@@ -153,6 +153,10 @@ static int post_prune(struct http_request *rq, struct err *e)
 	json_t *gone = json_array(), *one;
 	size_t i;
 
+	if (filters && engine_image_prunable(filters, e) < 0) {
+		json_decref(gone);
+		return -1;
+	}
 	said = filters ? spawn_json(rq, argv, 1, e) : NULL;
 	json_array_foreach(json_object_get(said, "removed"), i, one)
 		json_array_append_new(gone, json_pack("{s:O}", "Untagged", one));

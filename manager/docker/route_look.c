@@ -226,15 +226,19 @@ static int post_update(struct http_request *rq, struct err *e)
 struct pruning {
 	const json_t *filters;
 	json_t *ids;
+	struct err *e;
 };
 
 static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct pruning *p = ctx;
+	int wanted = engine_filters_prune(p->filters, json_object_get(record, "labels"),
+					  json_string_value(json_object_get(record, "created")),
+					  p->e);
 
-	if (kept && engine_filters_labels(p->filters, "label", json_object_get(record, "labels")))
+	if (kept && wanted > 0)
 		json_array_append_new(p->ids, json_string(id));
-	return 0;
+	return wanted < 0 ? -1 : 0;
 }
 
 /* Containers that cannot be removed stay: they run again, or another process works on them. */
@@ -259,7 +263,7 @@ static int post_prune(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e),
 			*ids = json_array();
-	struct pruning p = { filters, ids };
+	struct pruning p = { filters, ids, e };
 	struct box b;
 	int r = filters ? box_open(&b, rq, e) : -1;
 

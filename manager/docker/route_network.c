@@ -262,18 +262,40 @@ static int post_disconnect(struct http_request *rq, struct err *e)
 	return move(rq, "disconnect", e);
 }
 
+/* Those that filters want and nobody is on: one that gets a member meanwhile is not removed. */
+static int prune_one(struct http_request *rq, const char *name, const json_t *filters, json_t *gone,
+		     struct err *e)
+{
+	const char *argv[] = { "berth", "network", "rm", "--json", "--", name, NULL };
+	struct err why;
+	autojson json_t *doc = load_network(rq, name, &why);
+	int wanted = !doc ? 0 : engine_object_matches(filters, doc, e);
+
+	if (wanted > 0 && !json_object_size(json_object_get(doc, "Containers")) &&
+	    spawn_berth(rq, argv, 1, -1, NULL, &why) == 0)
+		json_array_append(gone, json_object_get(doc, "Name"));
+	return wanted < 0 ? -1 : 0;
+}
+
 static int post_prune_networks(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "network", "prune", "--json", NULL };
-	autojson json_t *said = spawn_json(rq, argv, 1, e);
-	json_t *gone = json_object_get(said, "removed");
+	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e);
+	autojson json_t *gone = json_array();
+	struct naming n = { .names = json_array() };
+	autojson json_t *names = n.names;
+	const json_t *name;
+	struct config c;
+	size_t i;
 
-	if (!said)
+	api_config(api_of(rq), &c);
+	/* a filter that is not known would spare nothing */
+	if (!filters || engine_filters_prune(filters, NULL, NULL, e) < 0 ||
+	    nets_each(&c, take_name, &n, e) < 0)
 		return -1;
-	return http_reply_json(rq, 200,
-			       json_pack("{s:o}", "NetworksDeleted",
-					 json_is_array(gone) ? json_incref(gone) : json_array()),
-			       e);
+	json_array_foreach(names, i, name)
+		if (prune_one(rq, json_string_value(name), filters, gone, e) < 0)
+			return -1;
+	return http_reply_json(rq, 200, json_pack("{s:O}", "NetworksDeleted", gone), e);
 }
 
 const struct http_route docker_network_routes[] = {

@@ -81,7 +81,7 @@ static int get_volume(struct http_request *rq, struct err *e)
 }
 
 static int make_volume(struct http_request *rq, const char *called, const json_t *labels,
-		       struct err *e)
+		       int unnamed, struct err *e)
 {
 	autojson json_t *made = NULL;
 	char name[ENGINE_NAME];
@@ -93,6 +93,8 @@ static int make_volume(struct http_request *rq, const char *called, const json_t
 				   "volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed",
 				   called, called);
 	words_begin(&w, "volume", "create");
+	if (unnamed)
+		w.v[w.n++] = "--label=" ENGINE_VOLUME_ANONYMOUS "=";
 	if (words_labels(&w, labels, e) == 0 && words_called(&w, called, name, e) == 0)
 		made = words_run(&w, rq, name, e);
 	words_release(&w);
@@ -105,7 +107,7 @@ int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct e
 	json_t *called;
 
 	json_object_foreach((json_t *)(size_t)volumes, name, called)
-		if (make_volume(rq, json_string_value(called), NULL, e) < 0)
+		if (make_volume(rq, json_string_value(called), NULL, 0, e) < 0)
 			return -1;
 	return 0;
 }
@@ -126,9 +128,9 @@ static int post_volume(struct http_request *rq, struct err *e)
 				   driver);
 	if (!name[0] && engine_new_id(fresh) < 0)
 		return err_sys(e, "choose a name");
-	if (!name[0])
-		name = fresh;
-	return make_volume(rq, name, labels, e) < 0 ? -1 : reply_volume(rq, name, 201, e);
+	return make_volume(rq, name[0] ? name : fresh, labels, !name[0], e) < 0 ? -1 :
+							   reply_volume(rq, name[0] ? name : fresh,
+									201, e);
 }
 
 static int delete_volume(struct http_request *rq, struct err *e)
@@ -156,10 +158,8 @@ static int post_prune_volumes(struct http_request *rq, struct err *e)
 	struct err ignored;
 	size_t i;
 
-	if (filters) {
-		json_object_set_new(filters, "dangling", json_pack("[s]", "true"));
+	if (filters && engine_volumes_prunable(filters, e) == 0)
 		all = wanted_volumes(rq, filters, e);
-	}
 	json_array_foreach(all, i, v) {
 		const char *called = json_string_value(json_object_get(v, "Name"));
 		char name[ENGINE_NAME];

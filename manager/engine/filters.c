@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/id.h"
+#include "manager/engine/logs.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/view.h"
@@ -204,6 +205,47 @@ int engine_filters_match(const json_t *filters, const struct engine_view *v, str
 			    engine_filters_labels(filters, key,
 						  json_object_get(v->record, "labels")) :
 			    key_matches(v, key, list, e);
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}
+
+/* Made before a time, or longer ago than a duration. */
+static int is_older(const json_t *list, const char *created, struct err *e)
+{
+	const size_t whole = strlen("2026-01-01T00:00:00");
+	char until[JOURNAL_TIME];
+
+	if (json_array_size(list) > 1)
+		return err_set(e, ERR_INVALID, "more than one until filter specified");
+	if (engine_logs_time(json_string_value(json_array_get(list, 0)), until, e) < 0)
+		return -1;
+	return created && until[0] && strncmp(created, until, whole) < 0;
+}
+
+int engine_filters_common(const json_t *filters, const char *key, const json_t *labels,
+			  const char *created, struct err *e)
+{
+	if (!strcmp(key, "label"))
+		return engine_filters_labels(filters, key, labels);
+	if (!strcmp(key, "label!"))
+		return !engine_filters_has(filters, key) ||
+		       !engine_filters_labels(filters, key, labels);
+	return !strcmp(key, "until") ? is_older(json_object_get(filters, key), created, e) : 2;
+}
+
+int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created,
+			 struct err *e)
+{
+	const char *key;
+	json_t *list;
+	int r;
+
+	json_object_foreach ((json_t *)(size_t)filters, key, list) {
+		r = engine_filters_common(filters, key, labels, created, e);
+		if (r == 2)
+			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
 		if (r <= 0)
 			return r;
 	}

@@ -122,6 +122,20 @@ static int is_wanted(const json_t *filters, const json_t *item, struct err *e)
 	return 1;
 }
 
+int engine_image_prunable(const json_t *filters, struct err *e)
+{
+	const char *key;
+	json_t *list;
+
+	json_object_foreach((json_t *)(size_t)filters, key, list)
+		if (strcmp(key, "dangling") && json_array_size(list))
+			return err_set(e, ERR_UNSUPPORTED,
+				       "a prune of images takes no filter %.40s here; hint: docker "
+				       "image ls --filter, and docker rmi",
+				       key);
+	return 0;
+}
+
 json_t *engine_image_list(const json_t *list, const json_t *filters, struct err *e)
 {
 	json_t *all = json_array(), *one;

@@ -113,7 +113,13 @@ static int value_matches(const json_t *doc, const char *key, const char *want)
 
 		return (!strcmp(want, "true") || !strcmp(want, "1")) == !users;
 	}
-	return !strcmp(key, "all") || !strcmp(key, "until") ? 1 : -1;
+	return !strcmp(key, "all") ? 1 : -1;
+}
+
+/* Of a network or a volume. */
+static const char *created_of(const json_t *doc)
+{
+	return text_of(doc, json_object_get(doc, "CreatedAt") ? "CreatedAt" : "Created");
 }
 
 int engine_object_matches(const json_t *filters, const json_t *doc, struct err *e)
@@ -125,12 +131,13 @@ int engine_object_matches(const json_t *filters, const json_t *doc, struct err *
 
 	json_object_foreach ((json_t *)(size_t)filters, key, list) {
 		int found = json_array_size(list) == 0;
+		int common = engine_filters_common(filters, key, json_object_get(doc, "Labels"),
+						   created_of(doc), e);
 
-		if (!strcmp(key, "label")) {
-			if (!engine_filters_labels(filters, key, json_object_get(doc, "Labels")))
-				return 0;
+		if (common <= 0)
+			return common;
+		if (common == 1)
 			continue;
-		}
 		json_array_foreach (list, i, one) {
 			int r = value_matches(doc, key, json_string_value(one));
 
@@ -162,4 +169,22 @@ json_t *engine_volumes(const json_t *records, const json_t *filters, struct err 
 			json_array_append(all, doc);
 	}
 	return all;
+}
+
+int engine_volumes_prunable(json_t *filters, struct err *e)
+{
+	const char *all = json_string_value(json_array_get(json_object_get(filters, "all"), 0));
+	json_t *labels = json_object_get(filters, "label");
+
+	if (!all || (strcmp(all, "true") && strcmp(all, "1"))) {
+		if (!labels && json_object_set_new(filters, "label", labels = json_array()) < 0)
+			return err_nomem(e);
+		json_array_append_new(labels, json_string(ENGINE_VOLUME_ANONYMOUS));
+	}
+	json_object_del(filters, "all");
+	if (engine_filters_prune(filters, NULL, NULL, e) < 0)
+		return -1;
+	return json_object_set_new(filters, "dangling", json_pack("[s]", "true")) < 0 ?
+		       err_nomem(e) :
+		       0;
 }

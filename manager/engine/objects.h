@@ -9,6 +9,10 @@
 
 /* From a record of berth volume ls. */
 json_t *engine_volume(const json_t *record);
+/* A label of volumes that nobody named; a prune removes no others unless it says all. */
+#define ENGINE_VOLUME_ANONYMOUS "com.docker.volume.anonymous"
+/* Turns the filters of a prune into those of a list of what it removes; ERR_INVALID. */
+int engine_volumes_prunable(json_t *filters, struct err *e);
 /* Those of a list of such records that filters want: a new array. */
 json_t *engine_volumes(const json_t *records, const json_t *filters, struct err *e);
 /* Docker's id of a network, which has none here. */

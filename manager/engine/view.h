@@ -96,6 +96,16 @@ int engine_filters_has(const json_t *filters, const char *key);
  */
 int engine_filters_labels(const json_t *filters, const char *key, const json_t *labels);
 
+/*
+ * Whether a prune with these filters wants an object: label, label! and until; created is a time
+ * as records have it.  -1 with ERR_INVALID for another filter, as what it spared would be removed.
+ */
+int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created,
+			 struct err *e);
+/* One of those three: 1, 0, -1 with e; 2 for another key. */
+int engine_filters_common(const json_t *filters, const char *key, const json_t *labels,
+			  const char *created, struct err *e);
+
 /* Bytes of one frame's head (attach, logs, exec without a terminal): 1 is stdout, 2 stderr. */
 void engine_frame(unsigned char head[8], int stream, uint32_t n);
 

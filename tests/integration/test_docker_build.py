@@ -157,7 +157,8 @@ def test_dockers_clients_build_with_the_classic_builder():
         status, said, _ = d.api("POST", "/build?networkmode=none&dockerfile=nosuch", tar_of(top), timeout=120)
         assert status == 200 and "nosuch" in lines(said)[-1]["error"], said
         for query, word in (("version=2", "DOCKER_BUILDKIT=0"), ("remote=https://x/y.git", "body"), ("buildargs=x", "build-arg"),
-                            ("labels=[]", "object"), ("cpuquota=1000", "cpuquota"), ("cpusetcpus=0-1", "cpusetcpus"), ("shmsize=1000", "shmsize"), ("t=" + "x" * 500, "reference")):
+                            ("labels=[]", "object"), ("cpuquota=1000", "cpuquota"), ("cpusetcpus=0-1", "cpusetcpus"), ("cpuperiod=50000", "cpuperiod"),
+                            ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("shmsize=1000", "shmsize"), ("t=" + "x" * 500, "reference")):
             status, said, _ = d.api("POST", "/build?" + query, b"")
             assert 400 <= status < 502 and word in said["message"], (query, status, said)
         for path in ("/session", "/grpc"):

@@ -41,7 +41,10 @@ def test_volumes_outlive_their_containers():
         d.api("POST", f"/containers/{cid}/start")
         assert d.good("POST", f"/containers/{cid}/wait") == {"StatusCode": 0}
         assert d.good("POST", "/containers/prune")["ContainersDeleted"] == [cid]
-        assert set(d.good("POST", "/volumes/prune")["VolumesDeleted"]) == {"data", unnamed}
+        # one with a name stays unless the client says all
+        assert d.good("POST", "/volumes/prune")["VolumesDeleted"] == [unnamed]
+        assert d.good("POST", "/volumes/prune?" + where(**{"all": ["true"], "label!": ["k"]}))["VolumesDeleted"] == []
+        assert d.good("POST", "/volumes/prune?" + where(all=["true"]))["VolumesDeleted"] == ["data"]
         for method in ("GET", "DELETE"):
             status, said, _ = d.api(method, "/volumes/data")
             assert status == 404 and said["message"] == "get data: no such volume", said
@@ -213,3 +216,26 @@ def test_containers_find_each_other_by_name_on_the_networks_they_join():
                 d.api("DELETE", f"/containers/{name}?force=1")
             b.berth("network", "prune", timeout=30)
             b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")
+
+
+@b.deadline(90)
+def test_a_prune_spares_what_its_filters_do_not_name():
+    with Engine() as d:
+        for name, labels in (("mine", {"job": "1"}), ("other", {"job": "2"}), ("plain", {})):
+            d.good("POST", "/networks/create", {"Name": name, "Internal": True, "Labels": labels})
+            d.create("true", name=name, Labels=labels)
+        try:
+            for what in ("networks", "containers"):
+                deleted = what.capitalize() + "Deleted"
+                for filters in (where(until=["1h"]), where(label=["job=3"]), where(label=["job=1"], until=["2020-01-01T00:00:00Z"]), where(**{"label!": []}, label=["no"])):
+                    assert d.good("POST", f"/{what}/prune?" + filters)[deleted] == [], (what, filters)
+                assert len(d.good("POST", f"/{what}/prune?" + where(label=["job=1"]))[deleted]) == 1
+                assert len(d.good("POST", f"/{what}/prune?" + where(**{"label!": ["job"]}, until=["2100-01-01T00:00:00Z"]))[deleted]) == 1
+            status, said, _ = d.api("POST", "/containers/prune?" + where(nosuch=["1"]))
+            assert status == 400 and "invalid filter 'nosuch'" in said["message"], said
+            assert d.api("POST", "/containers/prune?" + where(until=["1h", "2h"]))[0] == 400
+            assert d.api("POST", "/images/prune?" + where(until=["1h"]))[0] >= 400
+            assert [c["Names"] for c in d.good("GET", "/containers/json?all=1")] == [["/other"]]
+            assert {n["Name"] for n in d.good("GET", "/networks")} == {"bridge", "host", "none", "other"}
+        finally:
+            b.berth("network", "prune", timeout=30)

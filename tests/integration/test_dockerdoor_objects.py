@@ -114,7 +114,14 @@ def test_volumes_and_networks():
         assert "no such volume" in door("volume", "rm", "data", ok=1).stderr
         assert "no such volume" in door("volume", "inspect", "data", ok=1).stderr
         fresh = door("volume", "create", ok=True).stdout.strip()
-        assert fresh in door("volume", "prune", "--force", ok=True).stdout and door("volume", "ls", "-q", ok=True).stdout == ""
+        door("volume", "create", "named", ok=True)
+        pruned = door("volume", "prune", "--force", ok=True).stdout
+        assert fresh in pruned and "named" not in pruned, pruned
+        assert door("network", "create", "--label", "job=1", "spared", ok=True) and "spared" not in door(
+            "network", "prune", "-f", "--filter", "label=job=2", ok=True).stdout
+        assert "spared" in door("network", "prune", "-f", "--filter", "label=job=1", ok=True).stdout
+        assert "invalid filter" in door("network", "prune", "-f", "--filter", "nosuch=1", ok=1).stderr
+        assert "named" in door("volume", "prune", "-f", "--all", ok=True).stdout and door("volume", "ls", "-q", ok=True).stdout == ""
         nid = door("network", "create", "--internal", "--label", "k=v", "back", ok=True).stdout.strip()
         assert f"{nid[:12]}" in door("network", "ls", "--filter", "name=back", "-q", ok=True).stdout
         assert json.loads(door("network", "inspect", "back", ok=True).stdout)[0]["Internal"] is True
