@@ -145,6 +145,7 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 		.box_fd = box,
 		.layer_fd = k->sandbox.base_fd,
 		.lock_fd = k->claim.dir_fd,
+		.cgroup_fd = k->sandbox.cgroup.v2_fd,
 		.name = rq->op == OP_checkpoint ? request_name(rq->json, "") : "",
 		.members = members,
 		.bounds = checkpoint_bounds(k->registry->config, rq->op == OP_checkpoint ?

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,9 @@
 #include "runtime/kernel/fsfreeze.h"
 #include "runtime/sandbox/writable.h"
 
-enum { BOX = 3, LAYER, LOCK, SOCK, KEPT }; /* descriptors of the process */
+#define STILL_US 20000
+
+enum { BOX = 3, LAYER, LOCK, SOCK, CGROUP, KEPT }; /* descriptors of the process */
 
 struct work {
 	const struct snapshot *s;
@@ -45,7 +48,7 @@ static void tell(struct work *w, enum snapshot_kind kind)
 /* Nothing else of the keeper's: its socket and its clients would outlive it. */
 static int keep_only(const struct snapshot *s, int sock)
 {
-	const int fds[] = { s->box_fd, s->layer_fd, s->lock_fd, sock };
+	const int fds[] = { s->box_fd, s->layer_fd, s->lock_fd, sock, s->cgroup_fd };
 	int high[ARRAY_LEN(fds)];
 	size_t i;
 
@@ -87,6 +90,27 @@ static int keeper_lives(void *ctx)
 	const struct work *w = ctx;
 
 	return getppid() == w->keeper;
+}
+
+/*
+ * The keeper has told the kernel to freeze the cgroup, which takes a moment.  What sleeps in the
+ * kernel without end, as a hostile process may, is not waited for: it writes nothing.
+ */
+static void wait_for_still(void)
+{
+	autoclose int events = openat(CGROUP, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	const uint64_t end = now_us() + STILL_US;
+	struct pollfd p = { .fd = events, .events = POLLPRI };
+	char text[128];
+
+	while (events >= 0 && now_us() < end) {
+		ssize_t n = pread(events, text, sizeof(text) - 1, 0);
+
+		text[n < 0 ? 0 : n] = '\0';
+		if (n < 0 || strstr(text, "frozen 1"))
+			return;
+		poll(&p, 1, 1 + (int)((end - now_us()) / 1000));
+	}
 }
 
 /*
@@ -134,10 +158,12 @@ static int copy(struct work *w, struct err *e)
 		return -1;
 	began = now_us();
 	tell(w, SNAPSHOT_READY);
-	if (recv(SOCK, &go, 1, 0) == 1)
+	if (recv(SOCK, &go, 1, 0) == 1) {
+		wait_for_still();
 		result = copy_frozen(w, e);
-	else
+	} else {
 		result = err_set(e, ERR_BUSY, "the keeper has ended");
+	}
 	w->note.frozen_us = now_us() - began;
 	if (result == 0)
 		tell(w, SNAPSHOT_COPIED);

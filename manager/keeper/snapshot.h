@@ -28,6 +28,7 @@ struct snapshot {
 	int box_fd;       /* the sandbox's directory */
 	int layer_fd;     /* the mount of its layer */
 	int lock_fd;      /* that says that the sandbox lives */
+	int cgroup_fd;    /* that of the sandbox, v2 */
 	const char *name; /* of the checkpoint; "": none */
 	json_t *members;  /* of its record, borrowed */
 	struct checkpoint_bounds bounds;
