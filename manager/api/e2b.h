@@ -39,13 +39,6 @@ json_t *e2b_connect_error(const struct err *e);
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
 /* What POST /v1/sandboxes would be asked for a create of E2B's: a new reference, or NULL with e. */
 json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e);
-/* Whether a member says something: not null, false or empty. */
-int e2b_is_given(const json_t *object, const char *key);
-/*
- * The options of the network that a create of E2B's asks for, which its caller needs no right to:
- * they take away from what [sandbox] network_enabled (enabled) gives. NULL with E2B's own error.
- */
-json_t *e2b_network_options(const json_t *body, int enabled, struct err *e);
 /* Writes down what the client said of the network; network may be NULL. */
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
 /* Adds it to a description of the sandbox. */

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/api/e2b.h"
+#include "manager/api/e2b_rules.h"
 
 /* The default template, if a client names none. */
 static int is_preset(const char *template)
@@ -23,15 +24,6 @@ static int is_preset(const char *template)
 	return 0;
 }
 
-int e2b_is_given(const json_t *object, const char *key)
-{
-	const json_t *v = json_object_get(object, key);
-
-	return v && !json_is_null(v) && !json_is_false(v) &&
-	       !(json_is_array(v) && !json_array_size(v)) &&
-	       !(json_is_object(v) && !json_object_size(v));
-}
-
 static int check_members(const json_t *body, struct err *e)
 {
 	static const char *const missing[] = { "autoPause", "mcp", "iam" };
@@ -42,12 +34,12 @@ static int check_members(const json_t *body, struct err *e)
 	if (!json_is_string(json_object_get(body, "templateID")))
 		return err_set(e, ERR_INVALID, "templateID is missing");
 	for (i = 0; i < ARRAY_LEN(missing); i++)
-		if (e2b_is_given(body, missing[i]))
+		if (e2b_rules_given(body, missing[i]))
 			return err_set(e, ERR_UNSUPPORTED,
 				       "%s is not served: a sandbox ends at its timeout, and has "
 				       "what its image has",
 				       missing[i]);
-	if (e2b_is_given(json_object_get(body, "autoResume"), "enabled"))
+	if (e2b_rules_given(json_object_get(body, "autoResume"), "enabled"))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "autoResume is not served: nothing pauses a "
 			       "sandbox but a request");

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "manager/api/boxlist.h"
 #include "manager/api/e2b.h"
+#include "manager/api/e2b_rules.h"
 #include "manager/host/list.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
@@ -84,7 +85,7 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 
 	api_config(api_of(rq), &c);
 	if (e2b_timeout(http_json(rq), &timeout, e) == 0)
-		network = e2b_network_options(http_json(rq), c.network_enabled, e);
+		network = e2b_rules_of_create(http_json(rq), c.network_enabled, e);
 	request = network ? e2b_create_request(http_json(rq), timeout, e) : NULL;
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;
