@@ -18,6 +18,7 @@
 #include "cli/live/resident.h"
 #include "cli/time/forkspec.h"
 #include "cli/time/layerbox.h"
+#include "manager/host/copyturn.h"
 #include "manager/host/events.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
@@ -208,9 +209,11 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 	autoclose int box = registry_keep_dir(r, c->id, e);
 	/* opened here and closed again: the keeper, which is forked next, would hold the lock */
 	autoclose int source = box < 0 ? -1 : registry_keep_dir(r, f->b.s.id, e);
+	autoclose int turn = -1;
 	int result = -1;
 
-	if (source < 0 || copy_image(source, box, e) < 0 ||
+	if (source < 0 || copyturn_take(r, f->b.s.id, &turn, e) < 0 ||
+	    copy_image(source, box, e) < 0 ||
 	    writable_set_ids(box, f->disk_ids, c->id_base, e) < 0 ||
 	    checkpoints_open(source, 0, &all, e) < 0)
 		return -1;

@@ -19,6 +19,7 @@
 #include "cli/time/layerbox.h"
 #include "cli/time/undoreport.h"
 #include "manager/host/checkpoint_shells.h"
+#include "manager/host/copyturn.h"
 #include "manager/host/events.h"
 #include "manager/keeper/request.h"
 
@@ -63,10 +64,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int prepare(struct undo *u, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
+	autoclose int turn = -1;
 	json_t *target;
 	int result = -1;
 
-	if (checkpoints_open(u->b.dir_fd, 1, &all, e) < 0)
+	if (copyturn_take(&u->b.s.registry, u->b.s.id, &turn, e) < 0 ||
+	    checkpoints_open(u->b.dir_fd, 1, &all, e) < 0)
 		return -1;
 	target = u->to ? checkpoints_find(&all, u->to, e) :
 			 checkpoints_back(&all, u->steps ? (unsigned)u->steps : 1, e);

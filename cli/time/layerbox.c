@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "cli/live/resident.h"
+#include "manager/host/copyturn.h"
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
@@ -74,11 +75,12 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
 {
 	const struct checkpoint_bounds bounds = checkpoint_bounds(&b->s.config, keep);
 	struct checkpoints all = CHECKPOINTS_NONE;
-	autoclose int layer = -1, file = -1;
+	autoclose int layer = -1, file = -1, turn = -1;
 	int result = -1;
 
 	/* a directory becomes a file here, and stays one */
-	if (writable_to_file(b->dir_fd, e) == 0 && checkpoints_open(b->dir_fd, 1, &all, e) == 0) {
+	if (copyturn_take(&b->s.registry, b->s.id, &turn, e) == 0 &&
+	    writable_to_file(b->dir_fd, e) == 0 && checkpoints_open(b->dir_fd, 1, &all, e) == 0) {
 		layer = openat(all.home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (layer < 0)
 			err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS,

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/utf8.h"
+#include "manager/host/copyturn.h"
 #include "manager/host/procid.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/snapshot.h"
@@ -152,6 +153,8 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 					    (unsigned)request_keep(rq->json, 0) : 0),
 	};
 	const char *id = k->claim.id;
+	autoclose int turn = -1;
+	int ours;
 
 	if (box < 0)
 		return -1;
@@ -170,9 +173,12 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 			"which has no checkpoints while it runs; hint: berth stop %s, then berth "
 			"checkpoint %s, which makes it a file, then berth start %s",
 			id, id, id, id);
-	if (snapshot_start(&s, &k->checkpoint.pid, &k->checkpoint.sock, e) < 0)
+	ours = copyturn_ask(k->registry, id, &turn, &s.turn_at, e);
+	s.turn_fd = turn;
+	s.waits = !ours;
+	if (ours < 0 || snapshot_start(&s, &k->checkpoint.pid, &k->checkpoint.sock, e) < 0)
 		return -1;
-	if (!owner_of(rq))
+	if (ours && !owner_of(rq))
 		session_states_ask(k);
 	return 0;
 }
@@ -320,6 +326,11 @@ void keeper_checkpoint_note(struct keeper *k)
 	if (got != (ssize_t)sizeof(n)) {
 		n.kind = SNAPSHOT_FAILED;
 		err_set(&n.err, ERR_INTERNAL, "the process that made the checkpoint was killed");
+	}
+	if (n.kind == SNAPSHOT_TURN) {
+		if (!owner_of(&k->checkpoint.jobs->rq))
+			session_states_ask(k);
+		return;
 	}
 	if (n.kind == SNAPSHOT_READY) {
 		if (stand(k, &n.err) == 0 && send(k->checkpoint.sock, "", 1, MSG_NOSIGNAL) == 1)

@@ -15,13 +15,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "manager/host/copyturn.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/kernel/fsfreeze.h"
 #include "runtime/sandbox/writable.h"
 
 #define STILL_US 20000
 
-enum { BOX = 3, LAYER, LOCK, SOCK, CGROUP, KEPT }; /* descriptors of the process */
+enum { BOX = 3, LAYER, LOCK, SOCK, CGROUP, TURN, KEPT }; /* descriptors of the process */
 
 struct work {
 	const struct snapshot *s;
@@ -48,17 +49,19 @@ static void tell(struct work *w, enum snapshot_kind kind)
 /* Nothing else of the keeper's: its socket and its clients would outlive it. */
 static int keep_only(const struct snapshot *s, int sock)
 {
-	const int fds[] = { s->box_fd, s->layer_fd, s->lock_fd, sock, s->cgroup_fd };
+	const int fds[] = { s->box_fd, s->layer_fd,  s->lock_fd,
+			    sock,      s->cgroup_fd, s->turn_fd };
+	const size_t count = ARRAY_LEN(fds) - (s->turn_fd < 0);
 	int high[ARRAY_LEN(fds)];
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(fds); i++)
+	for (i = 0; i < count; i++)
 		if ((high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, KEPT)) < 0)
 			return -1;
-	for (i = 0; i < ARRAY_LEN(fds); i++)
+	for (i = 0; i < count; i++)
 		if (dup2(high[i], BOX + (int)i) < 0)
 			return -1;
-	return (int)syscall(SYS_close_range, KEPT, ~0U, 0);
+	return (int)syscall(SYS_close_range, BOX + count, ~0U, 0);
 }
 
 static int begin(struct work *w, struct err *e)
@@ -66,6 +69,11 @@ static int begin(struct work *w, struct err *e)
 	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	uint64_t began;
 
+	if (w->s->waits) {
+		if (copyturn_wait(TURN, w->s->turn_at, e) < 0)
+			return -1;
+		tell(w, SNAPSHOT_TURN);
+	}
 	if (checkpoints_open(BOX, 1, &w->all, e) < 0)
 		return -1;
 	w->layer = openat(w->all.home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

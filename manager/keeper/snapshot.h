@@ -29,12 +29,15 @@ struct snapshot {
 	int layer_fd;     /* the mount of its layer */
 	int lock_fd;      /* that says that the sandbox lives */
 	int cgroup_fd;    /* that of the sandbox, v2 */
+	int turn_fd;      /* copyturn.h; or -1 */
+	uint64_t turn_at;
+	int waits; /* for that turn: SNAPSHOT_TURN tells when it has come */
 	const char *name; /* of the checkpoint; "": none */
 	json_t *members;  /* of its record, borrowed */
 	struct checkpoint_bounds bounds;
 };
 
-enum snapshot_kind { SNAPSHOT_READY, SNAPSHOT_COPIED, SNAPSHOT_DONE, SNAPSHOT_FAILED };
+enum snapshot_kind { SNAPSHOT_TURN, SNAPSHOT_READY, SNAPSHOT_COPIED, SNAPSHOT_DONE, SNAPSHOT_FAILED };
 
 /* One packet. */
 struct snapshot_note {

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints, undo and fork by berth stdio, by berthd, by berth --host; tenants have only their own."""
+import concurrent.futures
+import contextlib
+import fcntl
+import itertools
 import json
 import os
+import struct
 import subprocess
 
 import berthtest as b
 import daemon
+import proc
 from box import Box
 from daemon import Daemon
-from test_checkpoint import ids, needs_file
+from test_checkpoint import ids, needs_file, snapshot_of
 from test_remote import far
 from test_stdio import stdio
 
 COST = 12
+F_OFD_SETLKW = 38
 TENANTS = "[tenant]\nsandboxes = 3\nmemory_total = \"1g\"\n"
 
 
@@ -294,7 +301,7 @@ def test_a_berthd_that_is_killed_leaves_each_as_before_or_after():
             curl.wait(30)
             # what it had started goes on to its end
             for pid in programs if isinstance(programs, list) else ():
-                b.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 60, "the end of the program")
+                b.wait_for(lambda: not proc.alive(int(pid)), 60, "the end of the program")
             d.start()
             assert d.post(f"/v1/sandboxes/{box}/start").status == 200
             files = ("one\n", f"new{n}\n") if rest == "undo" else (f"new{n}\n",)
@@ -308,6 +315,66 @@ def test_a_berthd_that_is_killed_leaves_each_as_before_or_after():
             b.wait_for(lambda: d.post(f"/v1/sandboxes/{box}/checkpoints").status == 201, 60, "a checkpoint")
 
 
+@contextlib.contextmanager
+def turn_of(tenant):
+    """As if a copy of this tenant's took its time."""
+    at = 14695981039346656037       # FNV-1a, as ranges.c has it
+    for byte in tenant.encode():
+        at = (at ^ byte) * 1099511628211 % (1 << 64)
+    with open(os.path.join(b.root(), "run", "copies.lock"), "a+") as f:
+        fcntl.fcntl(f, F_OFD_SETLKW, struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, at >> 2, 1, 0))
+        yield
+
+
+@b.deadline(120)
+def test_copies_of_a_tenant_take_turns_and_hold_nobody_else_up():
+    alice, bob = as_tenant(daemon.TENANT), as_tenant(daemon.OTHER)
+    with Daemon(tcp=True) as d:
+        one, two, other, ours = d.create("one", **alice), d.create("two", **alice), d.create("other", **bob), d.create("ours")
+        needs_file(Id(one))
+        d.good("POST", f"/v1/sandboxes/{one}/sessions/main/run", {"text": "cd /usr; x=1"}, **alice)
+
+        def asks(box, route, pool, body=None):
+            # a time of its own is a connection of its own
+            return pool.submit(d.request, "POST", f"/v1/sandboxes/{box}/{route}", body or {}, timeout=60 + next(numbers), **alice)
+
+        numbers = itertools.count(1)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            with turn_of("alice"):
+                waiting = [asks(one, "checkpoints", pool), asks(two, "exec", pool, {"argv": ["true"], "checkpoint": True})]
+                for box in (one, two):
+                    snapshot_of(json.loads(b.berth("inspect", box, ok=True).out)["supervisor_pid"])
+                # theirs go on, and those of others do not wait
+                put(d, one, "meanwhile", **alice)
+                d.good("POST", f"/v1/sandboxes/{one}/sessions/main/run", {"text": "x=2"}, **alice)
+                assert d.good("POST", f"/v1/sandboxes/{other}/checkpoints", **bob)["checkpoint"] == "k1"
+                assert d.good("POST", f"/v1/sandboxes/{ours}/checkpoints")["checkpoint"] == "k1"
+                assert not any(w.done() for w in waiting)
+                # one that stops while it waits is refused, and leaves nothing
+                d.good("POST", f"/v1/sandboxes/{two}/kill", **alice)
+                r = waiting[1].result()
+                assert r.status == 409, r
+                assert ids(two) == []
+                assert not waiting[0].done()
+            r = waiting[0].result()
+            assert r.status == 201, r
+            # the files and the shell of the moment when its turn came
+            put(d, one, "after", **alice)
+            d.good("POST", f"/v1/sandboxes/{one}/sessions/main/run", {"text": "x=3; cd /"}, **alice)
+            with turn_of("alice"):
+                undo = asks(one, "undo", pool)
+                fork = asks(one, "fork", pool, {"checkpoint": "k1"})
+                b.wait_for(lambda: len(children(d.p.pid)) == 2, 30, "both programs")
+                assert text_of(d, one, **alice) == "after\n" and not undo.done() and not fork.done()
+            assert undo.result().status == 200 and fork.result().status == 201, (undo.result(), fork.result())
+        assert text_of(d, one, **alice) == text_of(d, fork.result().json["forks"][0]["id"], **alice) == "meanwhile\n"
+        assert d.good("POST", f"/v1/sandboxes/{one}/sessions/main/run", {"text": "echo $x $PWD"}, **alice)["output"] == "2 /usr\n"
+
+
 def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        return f.read().split()
+    """Of all its threads."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as f:
+            found += f.read().split()
+    return found
