@@ -43,6 +43,8 @@ json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
 /* Adds it to a description of the sandbox. */
 void e2b_network_tell(struct box *b, json_t *description);
+/* The fork id of b has b's rules, and tells of them. */
+void e2b_network_inherit(struct box *b, const char *id);
 /* "timeout" of a body, in seconds: ERR_INVALID. */
 int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e);
 /* What create answers of a sandbox: a new reference, or NULL with e. */

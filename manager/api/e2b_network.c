@@ -39,6 +39,15 @@ void e2b_network_tell(struct box *b, json_t *description)
 		json_object_update(description, note);
 }
 
+void e2b_network_inherit(struct box *b, const char *id)
+{
+	struct err ignored;
+	autojson json_t *note = registry_load(&b->registry, b->id, FILE_NAME, &ignored);
+
+	if (note)
+		registry_save(&b->registry, id, FILE_NAME, note, &ignored);
+}
+
 /* ---- a change -------------------------------------------------------------------------------- */
 
 static const char *mode_of(const json_t *spec)

@@ -272,7 +272,7 @@ static int delete_template(struct http_request *rq, struct err *e)
 /* ---- forks ---------------------------------------------------------------------------------- */
 
 /* Each succeeds or fails by itself: {"sandbox"} or {"error"}. */
-static json_t *make_fork(struct http_request *rq, const struct box *b, const json_t *record,
+static json_t *make_fork(struct http_request *rq, struct box *b, const json_t *record,
 			 const char *point, json_int_t timeout)
 {
 	autojson json_t *body = json_pack("{s:s,s:{s:o}}", "checkpoint", point, "options", "ttl",
@@ -285,6 +285,8 @@ static json_t *make_fork(struct http_request *rq, const struct box *b, const jso
 	made = body ? api_fork(rq, b, body, NULL, &e) : NULL;
 	id = json_string_value(
 		json_object_get(json_array_get(json_object_get(made, "forks"), 0), "id"));
+	if (id)
+		e2b_network_inherit(b, id);
 	answer = id ? e2b_answer(rq, id, e2b_label(record, E2B_TEMPLATE), &e) : NULL;
 	return answer ? json_pack("{s:o}", "sandbox", answer) :
 			json_pack("{s:o}", "error", e2b_error(&e));

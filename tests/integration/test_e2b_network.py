@@ -62,6 +62,11 @@ def test_names_are_allowed_by_the_proxy_and_change_while_it_runs():
         # the lists stand in its files, too
         b.berth("restart", e.id, ok=True)
         assert fetch(e, f"http://{OUTSIDE}/") == "200"
+        # a fork has the rules, and tells of them
+        fork = c.ask("POST", f"/sandboxes/{e.id}/fork", {"timeout": 60}).json[0]["sandbox"]["sandboxID"]
+        assert rules_of(fork)["deny_net"] == rules_of(e.id)["deny_net"] and len(rules_of(fork)["deny_net"]) > 5
+        assert c.ask("GET", f"/sandboxes/{fork}").json["network"] == c.ask("GET", f"/sandboxes/{e.id}").json["network"]
+        c.ask("DELETE", f"/sandboxes/{fork}")
         # the proxy opens nothing that is not public
         assert fetch(e, "http://127.0.0.1:1/", "--noproxy ''", "-x http://127.0.0.1:3128") == "403"
         c.ask("DELETE", f"/sandboxes/{e.id}")
