@@ -246,6 +246,18 @@ def test_agentscope_has_its_base_sandbox_without_a_server():
         assert "base_url" in raises(berth.errors.Unsupported, lambda: box.add_mcp_servers({})).remedy
     assert left() == []
 
+    async def main():
+        from berth.adapters.agentscope import BerthBaseSandboxAsync
+        async with BerthBaseSandboxAsync(image="host", timeout=20) as box:
+            assert set((await box.list_tools_async())["generic"]) == {"run_ipython_cell", "run_shell_command"}
+            cells = await asyncio.gather(*(box.run_ipython_cell(f"x = {n}; print(x)") for n in range(5)))
+            assert [c["content"][0]["text"] for c in cells] == [f"{n}\n" for n in range(5)], cells
+            assert (await box.run_shell_command("echo out"))["content"][0]["text"] == "out\n"
+            assert (await box.get_info_async())["container_id"] == box.sandbox_id
+            await araises(berth.errors.Unsupported, box.add_mcp_servers_async({}))
+    asyncio.run(main())
+    assert left() == []
+
 
 def test_openai_agents_sessions_run_persist_and_resume():
     environment()

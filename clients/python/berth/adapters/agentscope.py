@@ -7,7 +7,8 @@ bearer_token=TOKEN) speaks with it.  MCP servers, sessions and stored workspaces
 """
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+import asyncio
+from typing import Any, Callable, Dict, Optional
 
 from berth import Berth, Sandbox, errors
 
@@ -111,3 +112,47 @@ class BerthBaseSandbox:
 
     def add_mcp_servers(self, server_configs: Dict[str, Any], overwrite: bool = False) -> bool:
         raise errors.Unsupported("MCP servers are started by berthd", "BaseSandbox(base_url=...) of agentscope at berthd")
+
+
+class BerthBaseSandboxAsync:
+    """The same for asyncio: `async with BerthBaseSandboxAsync(image="py") as box: await box.run_ipython_cell(...)`."""
+
+    def __init__(self, sandbox_id: Optional[str] = None, timeout: int = 3000, *, image: Optional[str] = None,
+                 client: Optional[Berth] = None, **options: Any) -> None:
+        self._box = BerthBaseSandbox(sandbox_id, timeout, image=image, client=client, **options)
+        self._turn: Optional[asyncio.Lock] = None      # of the loop that enters it
+
+    @property
+    def sandbox_id(self) -> Optional[str]:
+        return self._box.sandbox_id
+
+    async def _call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """In a thread, one after the other, as a kernel takes cells."""
+        self._turn = self._turn or asyncio.Lock()
+        async with self._turn:
+            return await asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+
+    async def __aenter__(self) -> "BerthBaseSandboxAsync":
+        await self._call(self._box.__enter__)
+        return self
+
+    async def __aexit__(self, *unused: object) -> None:
+        await self._call(self._box.__exit__)
+
+    async def get_info_async(self) -> Dict[str, Any]:
+        return dict(await self._call(self._box.get_info))
+
+    async def list_tools_async(self, tool_type: Optional[str] = None) -> Dict[str, Any]:
+        return self._box.list_tools(tool_type)
+
+    async def call_tool_async(self, name: str, arguments: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        return dict(await self._call(self._box.call_tool, name, arguments))
+
+    async def run_ipython_cell(self, code: str) -> Dict[str, Any]:
+        return await self.call_tool_async("run_ipython_cell", {"code": code})
+
+    async def run_shell_command(self, command: str) -> Dict[str, Any]:
+        return await self.call_tool_async("run_shell_command", {"command": command})
+
+    async def add_mcp_servers_async(self, server_configs: Dict[str, Any], overwrite: bool = False) -> bool:
+        return self._box.add_mcp_servers(server_configs, overwrite)
