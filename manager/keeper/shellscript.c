@@ -71,16 +71,19 @@ void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES])
 
 /*
  * At the top level, as a function has other parameters, and what it declares is its own.  The
- * answer begins with a line with the nonce, and ends as a text does.
+ * answer begins with a line with the nonce, and ends as a text does.  All in one compound, whose
+ * output nobody sees: a trap of the session may be on DEBUG, or set -x on by a file that it sourced.
  */
-#define STATE_FILE "{ %s. " MOUNTPLAN_CONTROL "/+%s || :; } >/dev/null 2>&1"
+#define STATE_FILE "%s. " MOUNTPLAN_CONTROL "/+%s || :; "
+#define UNSEEN "} >/dev/null 2>&1"
 
 void shellscript_ask(const char *session, const char *nonce, int is_bash,
 		     char ret[SHELLSCRIPT_LINES])
 {
 	snprintf(ret, SHELLSCRIPT_LINES,
-		 "__berth_s=$?; __berth %s 0; " STATE_FILE
-		 "; __berth_do \"$__berth_s\" 'unset __berth_s' && :\n__berth %s \"$?\" && :\n",
+		 "{ __berth_s=$?; __berth %s 0; " STATE_FILE
+		 "__berth_do \"$__berth_s\" 'unset __berth_s' && :\n"
+		 "__berth %s \"$?\" && :; " UNSEEN " && :\n",
 		 nonce, is_bash ? "" : "command ", session, nonce);
 }
 
@@ -88,7 +91,8 @@ void shellscript_ask(const char *session, const char *nonce, int is_bash,
 void shellscript_restore(const char *session, int is_bash, unsigned status,
 			 char ret[SHELLSCRIPT_LINES])
 {
-	snprintf(ret, SHELLSCRIPT_LINES, STATE_FILE " 9>&-\n%s__berth_do %u : && :\n",
+	snprintf(ret, SHELLSCRIPT_LINES,
+		 "{ " STATE_FILE "%s__berth_do %u : && :; " UNSEEN " 9>&- && :\n",
 		 is_bash ? "" : "command ", session, STATUS_FUNCTIONS, status);
 }
 

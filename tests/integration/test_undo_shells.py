@@ -116,6 +116,23 @@ def test_tracing_and_a_status_come_back_and_show_no_line_of_ours():
         assert (again.out, again.err) == (got.out, got.err) == ("5\n", "++ echo 5\n"), (got, again)
 
 
+def test_a_checkpoint_and_an_undo_print_nothing_and_change_no_status_in_a_session():
+    for shell in SHELLS:
+        image = image_of(shell)
+        with Box("--memory", "256m", image=image) as x:
+            needs_file(x)
+            trap = "trap 'echo debug' DEBUG; " if shell == "bash" else ""
+            sh(x, trap + "set -e; printf 'set -x\n' > /on; . /on; kept=1", ok=True)
+            sh(x, "set +x; set +e; (exit 9)")
+            for _ in range(2):
+                b.berth("checkpoint", x.id, ok=True)
+                b.berth("exec", x.id, "true", ok=True)
+            b.berth("sh", x.id, input="trap - DEBUG 2>/dev/null; echo $?", ok=True)
+            b.berth("undo", x.id, ok=True)
+            got = plain(sh(x, "echo $? $kept").out)
+            assert got.replace("debug\n", "") == "9 1\n" and got.count("debug") <= 3, (shell, got)
+
+
 def test_an_interrupt_and_a_timeout_work_in_a_shell_that_came_back():
     for shell in SHELLS:
         with Box("--memory", "256m", image=image_of(shell)) as x:
