@@ -135,6 +135,9 @@ static int launch(struct execution *x, const json_t *how, struct err *e)
 
 	if (is_on(x->exec.body, "Tty"))
 		set_size(ask, json_object_get(how, "ConsoleSize") ? how : x->exec.body);
+	/* nothing is lost between here and the first look at its output */
+	if (!is_on(how, "Detach"))
+		request_set_hold(ask, 1);
 	answer = box_call(&x->box, ask, NULL, 0, NULL, e);
 	command = json_string_value(json_object_get(answer, "command"));
 	if (!command)

@@ -392,7 +392,7 @@ uint64_t keeper_command_next_deadline(const struct keeper_command *c)
 		return c->drained_ms;
 	at = c->ending == ENDING_ASKED ? c->kill_at_ms : c->facts.timed_out ? 0 : c->deadline_ms;
 	at = clock_earlier(at, keeper_silence_due(c));
-	return clock_earlier(at, c->rest_look_ms);
+	return clock_earlier(clock_earlier(at, c->rest_look_ms), c->held_until_ms);
 }
 
 int keeper_command_signal(struct keeper *k, const struct keeper_command *c, int signo, struct err *e)
@@ -418,6 +418,8 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 {
 	struct err ignored;
 
+	if (now >= c->held_until_ms)
+		c->held_until_ms = 0;
 	if (c->concluded) {
 		/* it answered, but left processes behind: its cgroup goes when they do */
 		if (c->leaf.ops && now >= c->lingers_checked_ms + 1000) {

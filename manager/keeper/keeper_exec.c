@@ -249,6 +249,7 @@ int keeper_op_exec(struct keeper *k, const struct keeper_request *q, struct err 
 	if (!c)
 		return -1;
 	c->detached = request_detach(rq);
+	c->held_until_ms = c->detached && request_hold(rq) ? clock_ms() + KEEPER_AWAITED_MS : 0;
 	c->silent = request_silent(rq) && !c->detached;
 	c->wait_children = request_wait_children(rq);
 	c->merged = c->detached && request_merge(rq);

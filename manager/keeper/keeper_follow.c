@@ -115,7 +115,7 @@ int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c)
 	const int terminal = c->tty && !keeper_main_is(k, c);
 	int i;
 
-	if (!c->ended && keeper_main_holds(k, c) &&
+	if (!c->ended && (c->held_until_ms || keeper_main_holds(k, c)) &&
 	    (c->out[0].total > LAG_MAX || c->out[1].total > LAG_MAX))
 		return 1;
 	for (i = 0; !c->ended && i < KEEPER_CLIENTS; i++)
@@ -301,6 +301,7 @@ int keeper_op_follow(struct keeper *k, const struct keeper_request *rq, struct e
 			return err_set(e, ERR_INVALID, "offset %llu is beyond the end of %s at %llu",
 				       (unsigned long long)f.from[i], stream_names[i], (unsigned long long)c->out[i].total);
 	f.hold = request_hold(rq->json);
+	c->held_until_ms = 0;
 	k->clients[rq->client].follow = f;
 	keeper_main_attended(k, rq->client, c);
 	return has_news(&f, c) ? answer(k, rq->client, c, e) : 0;

@@ -23,7 +23,6 @@
 #define PACE_MS 100		/* in which at most PACE_BYTES of its output are read */
 #define PACE_BYTES (1U << 20)
 #define FOLLOWED_MS 1000	/* for followers to ask for the rest of its output */
-#define AWAITED_MS 10000	/* for the clients that --await announced */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
 static const char keeper_main_reason[] = "its main command ended";
@@ -82,7 +81,7 @@ static int launch(struct keeper *k, enum main_phase phase, struct err *e)
 		ring_init(&c->out[i], 0, k->tail_max);
 	if (phase == MAIN_STARTS) {
 		set_waiters(k);
-		k->main.held_until_ms = clock_ms() + AWAITED_MS;
+		k->main.held_until_ms = clock_ms() + KEEPER_AWAITED_MS;
 	}
 	return 0;
 }
@@ -222,7 +221,7 @@ void keeper_main_concluded(struct keeper *k, const struct keeper_command *c)
 	if (!k->stop_reason && !k->stopping && !k->stop_at_ms)
 		k->stop_reason = keeper_main_reason;
 	k->main.until_ms = clock_ms() +
-			   (k->main.awaited || is_followed(k, 1) ? AWAITED_MS : FOLLOWED_MS);
+			   (k->main.awaited || is_followed(k, 1) ? KEEPER_AWAITED_MS : FOLLOWED_MS);
 	keeper_main_check(k, clock_ms());
 }
 

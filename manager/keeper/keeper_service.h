@@ -7,6 +7,8 @@
 #include "manager/keeper/keeper.h"
 #include "runtime/sandbox/verdict.h"
 
+#define KEEPER_AWAITED_MS 10000	/* for clients that were announced */
+
 struct keeper;
 struct keeper_command;
 

@@ -92,6 +92,7 @@ struct keeper_command {
 	enum keeper_ending ending;
 	uint64_t kill_at_ms;	/* ENDING_ASKED: remaining processes are killed then */
 	uint64_t lingers_checked_ms;
+	uint64_t held_until_ms;	/* its output waits until then for the client that will follow it */
 	int wait_children;	/* it lasts until its last process has ended, not only the first */
 	uint64_t rest_look_ms, rest_gap_ms;	/* next look at the other processes; 0: none */
 	struct verdict_facts facts;

@@ -88,7 +88,7 @@ enum protocol_flags {
 	  HAS(workdir) HAS(ulimits) HAS(tty) HAS(rows) HAS(cols) HAS(detach) HAS(silent) \
 	  HAS(is_text) HAS(stdin_open) HAS(wait_children) HAS(name) HAS(timeout_ms) HAS(grace_ms) \
 	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids) SINCE(2, checkpoint) \
-	  SINCE(2, max_silent_ms)) \
+	  SINCE(2, max_silent_ms) SINCE(2, hold)) \
 	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
 	  HAS(timeout_ms)) \
 	X(follow, "follow", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) \

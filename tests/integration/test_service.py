@@ -321,23 +321,23 @@ def started_for_one_client(*command):
     return made
 
 
-def at_rest(client):
-    """How many bytes of the main command's output the keeper has read, once it reads no more; more means all of them."""
+def at_rest(client, command=None):
+    """How many bytes of the command's output the keeper has read, once it reads no more; more means all of them."""
     seen = [0, 0]
 
     def same():
-        n = client.call("commands")["commands"][0]["stdout_bytes"]
+        n = [c for c in client.call("commands")["commands"] if command in (None, c["command"])][0]["stdout_bytes"]
         seen[:] = [n, seen[1] + 1 if n and n == seen[0] else 0]
         return n >= MANY or seen[1] >= 100
     b.wait_for(same, 30, "the rest")
     return seen[0]
 
 
-def followed(client):
-    """The main command's output from its beginning."""
+def followed(client, command="main"):
+    """The command's output from its beginning."""
     got, at = b"", 0
     while True:
-        client.send("follow", command="main", stream="stdout", hold=True, **{"from": at})
+        client.send("follow", command=command, stream="stdout", hold=True, **{"from": at})
         answer, fds = client.receive()
         for fd in fds:
             got += box.content(fd)
@@ -362,3 +362,14 @@ def test_output_goes_on_when_the_announced_client_never_comes():
     started_for_one_client("sh", "-c", f"yes 0123456789 | head -c {MANY}; echo end >&2; exec sleep 1000")
     b.wait_for(lambda: "end" in logs("--tail", "1").err, 30, "the end of the output")
     remove()
+
+
+def test_a_command_that_is_held_for_its_client_waits_with_its_output():
+    """docker exec by the Engine API: the client begins to read some time after the start."""
+    with box.Box() as x, x.client() as looks, x.client() as late:
+        c = late.detach("sh", "-c", f"yes 0123456789 | head -c {MANY}", hold=True)
+        at = at_rest(looks, c)
+        assert (256 << 10) < at < (512 << 10), f"the keeper read {at} bytes before its client came"
+        assert len(followed(late, c)) == MANY
+        free = late.detach("sh", "-c", f"yes 0123456789 | head -c {MANY}")
+        assert looks.wait(free)["cause"] == "exit"
