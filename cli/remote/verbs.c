@@ -309,7 +309,20 @@ static int config(struct remote *r, struct err *e)
 
 static int diff(struct remote *r, struct err *e)
 {
-	return show(r, "/diff", NULL, e);
+	static const char *const values[] = { "from", "to" };
+	autobuf struct buf path = PATH_BUF;
+	json_t *answer;
+	size_t i;
+
+	if (remote_path(&path, r->words[0], "/diff", e) < 0 ||
+	    (remote_flag(r, "patch") && remote_query(&path, "patch", "true", e) < 0))
+		return -1;
+	for (i = 0; i < ARRAY_LEN(values); i++)
+		if (remote_value(r, values[i]) &&
+		    remote_query(&path, values[i], remote_value(r, values[i]), e) < 0)
+			return -1;
+	answer = remote_call(r, "GET", path.data, NULL, e);
+	return answer ? remote_print(answer, e) : -1;
 }
 
 /* As they come, an object a line; from now on. */
@@ -400,7 +413,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "save", 1, 4, "", remote_save },
 	{ "load", 0, 3, "", remote_load },
 	{ "run", 1, ANY, "*", remote_run },
-	{ "diff", 1, 1, "", diff },
+	{ "diff", 1, 1, " from to patch ", diff },
 	{ "code", 1, 1, " lang env user timeout keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },

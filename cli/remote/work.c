@@ -60,8 +60,13 @@ int remote_commit(struct remote *r, struct err *e)
 	autojson json_t *body = json_pack("{s:s,s:o}", "image", r->words[1], "options", json_object()), *answer = NULL;
 	json_t *options = json_object_get(body, "options"), *values;
 	autobuf struct buf path = PATH_BUF;
+	char *at = strchr(r->words[0], '@');
 	const char *name, *digest;
 
+	if (at) {
+		*at = '\0';
+		json_object_set_new(body, "checkpoint", json_string(at + 1));
+	}
 	if (!body)
 		return err_set(e, ERR_INVALID, "the image's name is not valid UTF-8");
 	json_object_foreach(r->options, name, values)

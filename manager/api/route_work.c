@@ -15,8 +15,24 @@
 
 #define OUTPUT_MAX (32u << 20)
 
-/* berth WORDS --json OPTIONS -- ID [MORE] on the sandbox of {id}, which must be the caller's. */
-static json_t *work(struct http_request *rq, const char *const *words, json_t *options, const char *more, int in_fd, struct err *e)
+/* ID, or ID@CHECKPOINT. */
+static int add_box(struct args *a, const struct box *b, const char *checkpoint, struct err *e)
+{
+	char text[sizeof(b->id) + 80];
+	int n = snprintf(text, sizeof(text), "%s%s%s", b->id, checkpoint ? "@" : "",
+			 checkpoint ? checkpoint : "");
+
+	return n < (int)sizeof(text) ? args_add(a, text, e) :
+				       err_set(e, ERR_NOT_FOUND,
+					       "no checkpoint has a name that long");
+}
+
+/*
+ * berth WORDS --json OPTIONS -- ID[@CHECKPOINT] [MORE] on the sandbox of {id}, which must be the
+ * caller's.
+ */
+static json_t *work_at(struct http_request *rq, const char *const *words, json_t *options,
+		       const char *checkpoint, const char *more, int in_fd, struct err *e)
 {
 	struct args a = { .n = 0 };
 	json_t *j = NULL;
@@ -24,11 +40,17 @@ static json_t *work(struct http_request *rq, const char *const *words, json_t *o
 
 	if (box_find(&b, rq, e) == 0 && args_add(&a, "berth", e) == 0 && args_words(&a, words, e) == 0 &&
 	    args_add(&a, "--json", e) == 0 && args_options(&a, options, e) == 0 && args_add(&a, "--", e) == 0 &&
-	    args_add(&a, b.id, e) == 0 && (!more || args_add(&a, more, e) == 0))
+	    add_box(&a, &b, checkpoint, e) == 0 && (!more || args_add(&a, more, e) == 0))
 		j = spawn_json_fed(rq, (const char *const *)a.v, 0, in_fd, e);
 	box_close(&b);
 	args_release(&a);
 	return j;
+}
+
+static json_t *work(struct http_request *rq, const char *const *words, json_t *options,
+		    const char *more, int in_fd, struct err *e)
+{
+	return work_at(rq, words, options, NULL, more, in_fd, e);
 }
 
 static int reply(struct http_request *rq, json_t *j, struct err *e)
@@ -52,8 +74,11 @@ static int post_code(struct http_request *rq, struct err *e)
 static int get_diff(struct http_request *rq, struct err *e)
 {
 	static const char *const words[] = { "diff", NULL };
+	autojson json_t *options =
+		json_pack("{s:s*,s:s*,s:b}", "from", http_query(rq, "from"), "to",
+			  http_query(rq, "to"), "patch", http_query_bool(rq, "patch"));
 
-	return reply(rq, work(rq, words, NULL, NULL, -1, e), e);
+	return reply(rq, work(rq, words, options, NULL, -1, e), e);
 }
 
 static int post_commit(struct http_request *rq, struct err *e)
@@ -72,7 +97,8 @@ static int post_commit(struct http_request *rq, struct err *e)
 		words[2] = "--tenant";
 		words[3] = http_who(rq)->name;
 	}
-	j = work(rq, words, options, json_string_value(json_object_get(body, "image")), -1, e);
+	j = work_at(rq, words, options, json_string_value(json_object_get(body, "checkpoint")),
+		    json_string_value(json_object_get(body, "image")), -1, e);
 	if (j)
 		api_show_image_names(rq, j);
 	return reply(rq, j, e);
@@ -217,7 +243,8 @@ const struct http_route work_routes[] = {
 	  "wait until it is healthy, listens on ports and has matching lines in its log",
 	  .query = "healthy:boolean port:strings log:strings timeout:string",
 	  .response = "SandboxReady" },
-	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image", .response = "Diff" },
+	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image, or a checkpoint",
+	  .query = "from:string to:string patch:boolean", .response = "Diff" },
 	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, .request = "Commit",
 	  .response = "Document", .status = 201 },
 	{ "GET", SANDBOX "/network", get_network, "its network: rules, counters, budgets", .response = "Document" },

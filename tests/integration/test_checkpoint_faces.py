@@ -105,9 +105,17 @@ def test_berthd_makes_checkpoints_goes_back_and_forks():
         made = d.good("POST", path + "/fork", {"checkpoint": "k3", "count": 2, "name": "twin"})
         assert [f["name"] for f in made["forks"]] == ["twin-1", "twin-2"] and made["from"] == box, made
         assert [text_of(d, f["id"]) for f in made["forks"]] == ["two\n", "two\n"]
+        changed = d.good("GET", path + "/diff?from=k2&to=k3&patch=true")["changes"]
+        assert [c["path"] for c in changed] == ["/f"] and "-one" in json.dumps(changed) and "+two" in json.dumps(changed), changed
+        put(d, box, "now")
+        assert [c["path"] for c in d.good("GET", path + "/diff?from=k3")["changes"]] == ["/f"]
+        assert d.get(path + "/diff?from=k9").status == 404 and d.get(path + "/diff?patch=true").status == 400
+        r = d.post(path + "/commit", {"image": "made:1", "checkpoint": "k9"})
+        assert r.status == 404 and "k9" in r.json["error"]["message"], r
+        assert d.post(path + "/commit", {"image": "made:1", "checkpoint": "k2"}).status == 201
         # of one that does not run
         d.good("POST", path + "/stop")
-        assert d.post(path + "/checkpoints").json["checkpoint"] == "k4"
+        assert d.post(path + "/checkpoints").json["checkpoint"] == "k5"     # diff made one for itself
         assert d.good("POST", path + "/undo", {"to": "k2"})["checkpoint"] == "k2"
         assert d.get(path).json["status"] == "stopped"
         one = d.good("POST", path + "/fork")["forks"][0]["id"]
@@ -221,6 +229,8 @@ def test_berth_host_does_the_same():
         forks = far(d, "fork", "--count", "2", "--name", "twin", "--env", "X=1", "--memory", "90m", "far@k3", ok=True).out.split()
         assert d.exec(forks[0], "sh", "-c", "echo $X")["stdout"] == "1\n"
         assert [text_of(d, f) for f in forks] == ["two\n", "two\n"]
+        assert json.loads(far(d, "diff", "--from", "k2", "--to", "k3", "--patch", "far", ok=True).out)["changes"][0]["path"] == "/f"
+        far(d, "commit", "far@k2", "made:1", ok=True)
         assert far(d, "checkpoint", "rm", "far", "k2", "k3", ok=True).out == "k2\nk3\n"
         b.one_line_error(far(d, "checkpoint", "rm", "far", "k2"), 125, "no checkpoint 'k2'")
         b.one_line_error(far(d, "undo", "--steps", "x", "far"), 2, "steps")

@@ -247,6 +247,8 @@ def test_files_go_back_to_a_checkpoint_and_forks_begin_with_one(client):
             assert [t.files.read("f") for t in twins] == [b"two", b"two"]
         with box.fork()[0] as one:
             assert one.files.read("f") == b"one" and one.name == ""
+        assert [c["path"] for c in box.diff(from_checkpoint="clean", to_checkpoint="k3", patch=True)] == ["/workspace/f"]
+        assert box.diff(from_checkpoint="clean") == []
         box.remove_checkpoint("clean")
         fails(errors.NotFound, lambda: box.undo(to="clean"), "clean")
         fails(errors.NotFound, lambda: box.remove_checkpoint("k9"), "k9")

@@ -345,12 +345,14 @@ export class Sandbox {
     return this.#records("logs", { follow: follow || undefined, since, source, tail }, signal);
   }
 
-  async diff({ signal } = {}) {
-    return (await this.#call("diff", {}, signal)).changes;
+  async diff(given = {}) {
+    const { fromCheckpoint: from, toCheckpoint: to, patch, signal } = options(given, "fromCheckpoint", "toCheckpoint", "patch");
+    return (await this.#call("diff", { from, to, patch: patch || undefined }, signal)).changes;
   }
 
-  async commit(image, { signal } = {}) {
-    return this.#call("commit", { image }, signal);
+  async commit(image, given = {}) {
+    const { checkpoint, signal } = options(given, "checkpoint");
+    return this.#call("commit", { image, checkpoint }, signal);
   }
 
   // ---- limits and network

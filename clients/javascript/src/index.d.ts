@@ -362,8 +362,8 @@ export class Sandbox {
   top(options?: Abortable): Promise<Entry[]>;
   events(options?: Abortable & { since?: number }): Promise<Records>;
   logs(options?: Abortable & { follow?: boolean; since?: string; source?: string; tail?: number }): Promise<Records>;
-  diff(options?: Abortable): Promise<Entry[]>;
-  commit(image: string, options?: Abortable): Promise<Entry>;
+  diff(options?: Abortable & { fromCheckpoint?: string; toCheckpoint?: string; patch?: boolean }): Promise<Entry[]>;
+  commit(image: string, options?: Abortable & { checkpoint?: string }): Promise<Entry>;
   update(options?: UpdateOptions): Promise<void>;
   network(options?: Abortable): Promise<Entry>;
   connect(network: string, options?: Abortable & { alias?: readonly string[] }): Promise<void>;

@@ -53,6 +53,8 @@ function commandWords(op, members) {
 
 /* The operation of stdio for one of ours. */
 function translate(op, members) {
+  if (op === "commit" && members.checkpoint)
+    return translate(op, { sandbox: `${members.sandbox}@${members.checkpoint}`, image: members.image });
   if (op in COMMANDS)
     return ["berth", { args: commandWords(op, members) }];
   const { sandbox, ...rest } = given(members, () => ["", ""]);

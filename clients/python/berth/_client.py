@@ -381,13 +381,15 @@ class Sandbox:
         return Records(self._link.stream("logs", {"sandbox": self.id, "follow": follow or None, "since": since, "source": source,
                                                   "tail": tail}))
 
-    def diff(self) -> List[Record]:
-        """What it changed against its image."""
-        return list(self._call("diff")["changes"])
+    def diff(self, *, from_checkpoint: Optional[str] = None, to_checkpoint: Optional[str] = None,
+             patch: bool = False) -> List[Record]:
+        """What it changed against its image; or since a checkpoint, or between two; with patch the changed lines, too."""
+        members = {"from": from_checkpoint, "to": to_checkpoint, "patch": patch or None}
+        return list(self._call("diff", **members)["changes"])
 
-    def commit(self, image: str) -> Record:
-        """Makes an image of what it changed."""
-        return self._call("commit", image=image)
+    def commit(self, image: str, *, checkpoint: Optional[str] = None) -> Record:
+        """Makes an image of what it changed, now or up to a checkpoint."""
+        return self._call("commit", image=image, checkpoint=checkpoint)
 
     # ---- limits and network
 

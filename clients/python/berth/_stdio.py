@@ -195,6 +195,8 @@ def command_words(op: str, members: Answer) -> List[str]:
 
 def translate(op: str, members: Answer) -> Tuple[str, Answer]:
     """The operation of stdio for one of ours."""
+    if op == "commit" and members.get("checkpoint"):
+        members = {"sandbox": f"{members['sandbox']}@{members['checkpoint']}", "image": members["image"]}
     if op in COMMANDS:
         return "berth", {"args": command_words(op, members)}
     rest = {k: v for k, v in members.items() if k != "sandbox" and v is not None}
