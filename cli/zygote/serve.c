@@ -49,8 +49,10 @@ static void graft(struct zygote *z, struct branch *b, const struct branch_ask *a
 		memcpy(p.task_fd, fds + 2, ask->tasks * sizeof(int));
 		for (i = 0; i < GRAFT_NS_COUNT; i++)
 			p.ns_fd[i] = i < names ? fds[2 + ask->tasks + i] : -1;
-		if (graft_fork(&z->stock, &p, FORK_MS, &a.graft, &a.err) == 0)
+		if (graft_fork(&z->stock, &p, FORK_MS, &a.graft, &a.err) == 0) {
+			a.err.code = ERR_NONE;
 			b->state = BRANCH_IDLE;
+		}
 	}
 	(void)!send(b->sock, &a, sizeof(a), MSG_NOSIGNAL);
 }
@@ -232,6 +234,7 @@ static void supervisor(struct zygote *z, int told)
 		(void)!io_write_all(told, z->output, z->output_len);
 		_exit(1);
 	}
+	s.err.code = ERR_NONE; /* what was tried first on an older kernel has failed */
 	snprintf(s.id, sizeof(s.id), "%s", z->claim.id);
 	events_add(&z->registry, "zygote-create", s.id, json_pack("{s:s}", "image", z->image_ref));
 	(void)!io_write_all(told, &s, sizeof(s));

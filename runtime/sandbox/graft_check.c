@@ -27,13 +27,16 @@ const struct graft_ns_kind graft_ns_kinds[] = {
 
 _Static_assert(ARRAY_LEN(graft_ns_kinds) == GRAFT_NS_COUNT, "one row for each namespace");
 
+/* Before Linux 6.3 a process that has made a time namespace stays in the old one after execve(2).
+ */
 int graft_open_namespaces(pid_t pid, struct graft_place *p, struct err *e)
 {
-	char path[48];
+	char path[56];
 	size_t i;
 
 	for (i = 0; i < GRAFT_NS_COUNT; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, graft_ns_kinds[i].file);
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s%s", (int)pid, graft_ns_kinds[i].file,
+			 i == GRAFT_TIME ? "_for_children" : "");
 		p->ns_fd[i] = open(path, O_RDONLY | O_CLOEXEC);
 		if (p->ns_fd[i] < 0 && (i != GRAFT_TIME || errno != ENOENT))
 			return err_sys(e, "open %s", path);
@@ -161,23 +164,22 @@ static int check_number(const char *status, const char *key, int base, uint64_t 
 
 static int check_namespaces(const struct graft_place *p, pid_t pid, struct err *e)
 {
-	struct graft_place mine = {.init = 0};
+	char path[48];
 	struct stat a, b;
-	int r = 0;
 	size_t i;
 
-	for (i = 0; i < GRAFT_NS_COUNT; i++)
-		mine.ns_fd[i] = -1;
-	r = graft_open_namespaces(pid, &mine, e);
-	for (i = 0; r == 0 && i < GRAFT_NS_COUNT; i++)
-		if (p->ns_fd[i] >= 0 && (fstat(mine.ns_fd[i], &a) < 0 ||
-					 fstat(p->ns_fd[i], &b) < 0 || a.st_ino != b.st_ino))
-			r = err_set(e, ERR_INTERNAL,
-				    "the fork is not in the %s namespace of its sandbox",
-				    graft_ns_kinds[i].file);
-	for (i = 0; i < GRAFT_NS_COUNT; i++)
-		fd_close(&mine.ns_fd[i]);
-	return r;
+	for (i = 0; i < GRAFT_NS_COUNT; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, graft_ns_kinds[i].file);
+		if (p->ns_fd[i] < 0)
+			continue;
+		if (stat(path, &a) < 0 || fstat(p->ns_fd[i], &b) < 0)
+			return err_sys(e, "look at %s", path);
+		if (a.st_ino != b.st_ino)
+			return err_set(e, ERR_INTERNAL,
+				       "the fork is not in the %s namespace of its sandbox",
+				       graft_ns_kinds[i].file);
+	}
+	return 0;
 }
 
 static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
