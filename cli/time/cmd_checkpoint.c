@@ -112,7 +112,9 @@ static int checkpoint_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 1 != argc)
-		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth checkpoint ID");
+		r = err_set(&e, ERR_USAGE,
+			    "one sandbox is wanted; "
+			    "hint: berth checkpoint ID, or berth checkpoint --name NAME ID");
 	if (r == 0)
 		r = make(&b, argv[rest], &a, &e);
 	layerbox_close(&b);

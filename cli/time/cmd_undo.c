@@ -246,7 +246,8 @@ static int undo_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 1 != argc)
-		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth undo ID");
+		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; "
+				      "hint: berth undo ID, or berth undo --to CHECKPOINT ID");
 	if (r == 0 && u.to && u.steps)
 		r = err_set(&e, ERR_USAGE, "--to and --steps say both where to; hint: one of them");
 	if (r == 0)

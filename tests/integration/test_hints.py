@@ -43,12 +43,12 @@ berth login keeps both | pull --username me fs:1 | login --help
 berth build . | build | build --help
 644 | file write --mode 9z work /tmp/z < in.txt | file write --mode 644 work /tmp/z < in.txt
 berth %s --help | file read work | file read --help
-berth checkpoint ID | checkpoint | checkpoint work; checkpoint rm work k1
+berth checkpoint ID, or berth checkpoint --name NAME ID | checkpoint | checkpoint work; checkpoint rm work k1; checkpoint --name z work; checkpoint rm work z
 berth checkpoints ID | checkpoints | checkpoints work
 berth checkpoint rm ID k1 | checkpoint rm | checkpoint work; checkpoints work
 berth fork ID, or berth fork ID@k1 | fork | create --name c7 host; fork --name c8 c7; checkpoint --name a c7; fork --name c9 c7@a; rm -f c7 c8 c9
 berth volume create NAME | create --name c8 host; fork --volume ./x:/x c8 | volume create va; fork --name c7 --volume va:/x c8; rm -f c7 c8; volume rm va
-berth undo ID | undo | create --name c7 host; checkpoint c7; undo c7; rm -f c7
+berth undo ID, or berth undo --to CHECKPOINT ID | undo | create --name c7 host; checkpoint c7; undo c7; undo --to k1 c7; rm -f c7
 berth checkpoints lists them | undo --to k99 work | checkpoints work
 berth checkpoints lists those there are, and berth checkpoint makes one | undo rest | checkpoints rest; checkpoint rest; checkpoint rm rest k1
 a-z 0-9 _ . -, and not k with a number | checkpoint --name k1 work | checkpoint --name a.b-1 work; checkpoint rm work a.b-1
@@ -656,6 +656,10 @@ daemon.socket
 127.0.0.1:7423
 tokens must not cross a network in the clear: put a proxy with TLS, or ssh -L, in front of 127.0.0.1
 systemctl start berthd, or sudo berthd
+""",
+    "of E2B's protocol: test_e2b.py runs into it":
+r"""
+a-z 0-9 _ -, and not too long
 """,
     "of berth mcp, said to a client of the protocol: test_mcp.py runs into these":
 r"""
