@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S19 of SECURITY.md. */
 #include "cli/live/resident_network.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/host/nets.h"
 #include "runtime/sandbox/nethelper.h"
 
 /* Options are pairs; of several the last counts. */
@@ -23,12 +25,31 @@ static json_t *network_option(const json_t *spec)
 	return NULL;
 }
 
+/* A tenant's network by its key: no other can be meant, now or at a later start. */
+static int pin_name(struct runopts *o, const char *tenant, json_t *spec, struct err *e)
+{
+	const size_t n = strcspn(o->net.name, "@");
+	json_t *pair = network_option(spec);
+	char key[NETS_NAME_MAX + 1];
+
+	/* as a copy of a sandbox of its own has it */
+	if (o->net.name[n] && !strcmp(o->net.name + n + 1, tenant))
+		return 0;
+	if (nets_key(o->net.name, tenant, key, e) < 0)
+		return -1;
+	memcpy(o->net.name, key, sizeof(key));
+	return !pair ? err_set(e, ERR_INTERNAL, "a network that no option names") :
+	       json_array_set_new(pair, 1, json_string(key)) < 0 ? err_nomem(e) : 0;
+}
+
 int resident_network_pin(struct registry *r, struct runopts *o, const char *tenant, json_t *spec,
 			 struct err *e)
 {
 	json_t *pair = o->net.joins[0] ? network_option(spec) : NULL;
 	char id[65], text[sizeof(NETOPTS_CONTAINER) + sizeof(id)];
 
+	if (tenant[0] && o->net.name[0])
+		return pin_name(o, tenant, spec, e);
 	if (!pair)
 		return 0;
 	if (netguest_find(r, o->net.joins, tenant, id, e) < 0)

@@ -4,23 +4,28 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/live/sandbox_open.h"
+#include "cli/look/networks.h"
+#include "manager/host/nets.h"
 #include "manager/keeper/netconnect.h"
+#include "manager/keeper/netguest.h"
 
-enum { OPT_JSON = 1, OPT_ALIAS };
+enum { OPT_JSON = 1, OPT_ALIAS, OPT_TENANT };
 
 static const struct opt connect_options[] = {
 	{ "alias", 0, OPT_LIST, "NAME", "another name of the sandbox on this network", OPT_ALIAS },
+	NETWORKS_TENANT(OPT_TENANT),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
 static const struct opt disconnect_options[] = {
+	NETWORKS_TENANT(OPT_TENANT),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
 struct netjoin {
 	json_t *aliases;
 	int json;
+	const char *tenant;	/* "": the operator */
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -30,15 +35,33 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id == OPT_ALIAS)
 		return json_array_append_new(n->aliases, json_string(value)) < 0 ?
 		       err_set(e, ERR_INVALID, "the alias is not valid UTF-8") : 0;
+	if (id == OPT_TENANT)
+		return networks_set_tenant(&n->tenant, value, e);
 	n->json = 1;
 	return 0;
 }
 
+/* A tenant's sandbox goes on the tenant's networks, and on no other. */
+static int find(const struct netjoin *n, struct sandbox_ref *s, const char *network,
+		const char *sandbox, char key[NETS_NAME_MAX + 1], struct err *e)
+{
+	char id[65];
+
+	if (nets_key(network, n->tenant, key, e) < 0)
+		return -1;
+	if (!n->tenant[0])
+		return sandbox_ref_find(s, sandbox, e);
+	return sandbox_ref_registry(s, e) < 0 ||
+	       netguest_find(&s->registry, sandbox, n->tenant, id, e) < 0 ||
+	       sandbox_ref_find(s, id, e) < 0 ? -1 : 0;
+}
+
 static int run(const struct command *self, int argc, char **argv, int joins)
 {
-	struct netjoin n = { .aliases = json_array() };
+	struct netjoin n = { .aliases = json_array(), .tenant = "" };
 	struct sandbox_ref s;
 	struct err e = { 0 };
+	char key[NETS_NAME_MAX + 1];
 	int rest, help = 0, r;
 
 	sandbox_ref_init(&s);
@@ -47,10 +70,10 @@ static int run(const struct command *self, int argc, char **argv, int joins)
 		r = err_set(&e, ERR_USAGE, "a network and a sandbox are wanted; hint: berth %s "
 					   "NETWORK SANDBOX", self->name);
 	if (r == 0 && !help)
-		r = sandbox_ref_find(&s, argv[rest + 1], &e);
+		r = find(&n, &s, argv[rest], argv[rest + 1], key, &e);
 	if (r == 0 && !help)
-		r = joins ? netconnect(&s.registry, s.id, s.kept, argv[rest], n.aliases, &e) :
-			    netdisconnect(&s.registry, s.id, s.kept, argv[rest], &e);
+		r = joins ? netconnect(&s.registry, s.id, s.kept, key, n.aliases, &e) :
+			    netdisconnect(&s.registry, s.id, s.kept, key, &e);
 	if (r == 0 && !help && n.json)
 		printf("{\"id\":\"%s\",\"network\":\"%s\"}\n", s.id, argv[rest]);
 	json_decref(n.aliases);

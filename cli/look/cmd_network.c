@@ -14,6 +14,7 @@
 #include "cli/live/sandbox_open.h"
 #include "cli/look/networks.h"
 #include "manager/host/list.h"
+#include "manager/host/nets.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "runtime/sandbox/nethelper.h"
@@ -21,14 +22,17 @@
 #define LOG_MAX (4u << 20)
 #define FOLLOW_MS 200
 
-enum { OPT_JSON = 1, OPT_FOLLOW, OPT_DENIED, OPT_NAMED };
+enum { OPT_JSON = 1, OPT_FOLLOW, OPT_DENIED, OPT_NAMED, OPT_TENANT };
 
-static const struct opt json_option[] = {
+static const struct opt inspect_options[] = {
+	NETWORKS_TENANT(OPT_TENANT),
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
 static const struct opt ls_options[] = {
 	{ "named", 0, OPT_FLAG, NULL, "the networks that berth network create made", OPT_NAMED },
+	{ "tenant", 0, OPT_VALUE, "NAME", "with --named: those of this tenant of berthd",
+	  OPT_TENANT },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -41,6 +45,7 @@ static const struct opt log_options[] = {
 struct network {
 	struct sandbox_ref s;
 	int json, follow, denied, named;
+	const char *tenant;	/* NULL: the operator */
 	json_t *list;
 };
 
@@ -48,8 +53,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct network *n = ctx;
 
-	(void)value;
-	(void)e;
+	if (id == OPT_TENANT)
+		return networks_set_tenant(&n->tenant, value, e);
 	*(id == OPT_JSON ? &n->json : id == OPT_FOLLOW ? &n->follow : id == OPT_NAMED ? &n->named :
 	  &n->denied) = 1;
 	return 0;
@@ -120,9 +125,12 @@ static int list(struct network *n, struct err *e)
 	json_t *row;
 	size_t i;
 
+	if (n->tenant && !n->named)
+		return err_set(e, ERR_USAGE, "--tenant goes with --named");
 	if (sandbox_ref_registry(&n->s, e) < 0)
 		return -1;
-	n->list = n->named ? networks_list(&n->s.registry, e) : json_array();
+	n->list = n->named ? networks_list(&n->s.registry, n->tenant ? n->tenant : "", e) :
+			     json_array();
 	if (!n->list)
 		return -1;
 	if (n->named && !n->json) {
@@ -191,10 +199,15 @@ static int inspect(struct network *n, const char *ref, struct err *e)
 {
 	autojson json_t *net = NULL;
 	struct picker p = { NULL, NULL };
+	char key[NETS_NAME_MAX + 1];
 
 	if (sandbox_ref_registry(&n->s, e) < 0)
 		return -1;
-	net = networks_find(&n->s.registry, ref, e);
+	if (n->tenant && nets_key(ref, n->tenant, key, e) < 0)
+		return -1;
+	net = networks_find(&n->s.registry, n->tenant ? key : ref, e);
+	if (!net && n->tenant)
+		return -1;
 	if (net)
 		return command_print_json(net, n->json ? JSON_COMPACT : JSON_INDENT(2), e);
 	if ((e->code != ERR_NOT_FOUND && e->code != ERR_INVALID) ||
@@ -365,8 +378,8 @@ const struct command cmd_network_inspect = {
 	.name = "network inspect",
 	.args = "NETWORK|SANDBOX",
 	.summary = "show a network's members, or a sandbox's rules, counters and address",
-	.opts = json_option,
-	.opt_count = ARRAY_LEN(json_option),
+	.opts = inspect_options,
+	.opt_count = ARRAY_LEN(inspect_options),
 	.complete = COMPLETE_SANDBOX,
 	.run = inspect_main,
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/look/netrules.h"
 #include "cli/look/networks.h"
@@ -13,14 +14,17 @@
 #include "manager/host/labels.h"
 #include "manager/host/netend.h"
 #include "manager/host/nets.h"
+#include "manager/host/tenant.h"
 #include "runtime/net/netgroup.h"
 
 enum {
 	OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER, OPT_DRY_RUN, OPT_FORCE,
+	OPT_TENANT,
 	OPT_FIRST_RULE,	/* of netrules.h */
 };
 
-static const struct opt json_option[] = {
+static const struct opt rm_options[] = {
+	NETWORKS_TENANT(OPT_TENANT),
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -31,6 +35,7 @@ static const struct opt create_options[] = {
 					 "(default: free ones)",
 	  OPT_SUBNET },
 	{ "label", 0, OPT_LIST, "KEY=VALUE", "a label of the network", OPT_LABEL },
+	NETWORKS_TENANT(OPT_TENANT),
 	NETRULES_TABLE(OPT_FIRST_RULE),
 	NETRULES_DNS(OPT_FIRST_RULE),
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
@@ -60,6 +65,7 @@ struct networks {
 	size_t subnets;
 	json_t *labels;
 	struct netopts rules;
+	const char *tenant;	/* "": the operator */
 	struct filter filter;
 	int json, dry_run;
 };
@@ -87,6 +93,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_FORCE:
 		return 0;
+	case OPT_TENANT:
+		return networks_set_tenant(&n->tenant, value, e);
 	case OPT_JSON:
 		n->json = 1;
 		return 0;
@@ -99,7 +107,7 @@ typedef int action(struct networks *n, int argc, char **argv, struct err *e);
 
 static int run(const struct command *self, int argc, char **argv, action *act)
 {
-	struct networks n = { .filter = { .keys = networks_filter_keys } };
+	struct networks n = { .filter = { .keys = networks_filter_keys }, .tenant = "" };
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
@@ -115,13 +123,32 @@ static int run(const struct command *self, int argc, char **argv, action *act)
 
 /* ---- create ------------------------------------------------------------------------------ */
 
+/* A tenant's network leads nowhere, and nobody else's addresses are chosen for it. */
+static int of_tenant(struct networks *n, struct err *e)
+{
+	struct tenant t;
+
+	if (n->rules.policy || n->subnets)
+		return err_set(e, ERR_INVALID, "the network of a tenant is internal, and berth "
+			       "chooses its subnet; hint: without --subnet and rules");
+	if (tenant_load(&t, n->s.registry.config, n->tenant, e) < 0)
+		return -1;
+	n->wanted.tenant = n->tenant;
+	n->wanted.tenant_max = t.networks;
+	n->wanted.internal = 1;
+	return 0;
+}
+
 static int create(struct networks *n, int argc, char **argv, struct err *e)
 {
 	autojson json_t *record = NULL;
+	char key[NETS_NAME_MAX + 1];
 
 	if (argc != 1)
 		return err_set(e, ERR_USAGE, "one name is wanted; hint: berth network create NAME");
-	n->wanted.name = argv[0];
+	if (nets_key(argv[0], n->tenant, key, e) < 0 || (n->tenant[0] && of_tenant(n, e) < 0))
+		return -1;
+	n->wanted.name = key;
 	n->wanted.labels = n->labels;
 	/* their way out is a proxy, and no other */
 	if ((n->wanted.egress = n->rules.policy))
@@ -157,12 +184,14 @@ static int tell_removed(const struct networks *n, json_t *names, struct err *e)
 static int rm(struct networks *n, int argc, char **argv, struct err *e)
 {
 	autojson json_t *removed = json_array();
+	char key[NETS_NAME_MAX + 1];
 	int i;
 
 	if (argc < 1)
 		return err_set(e, ERR_USAGE, "no network given; hint: berth network rm NAME");
 	for (i = 0; i < argc; i++)
-		if (netend_remove(&n->s.registry, argv[i], e) < 0 ||
+		if (nets_key(argv[i], n->tenant, key, e) < 0 ||
+		    netend_remove(&n->s.registry, key, e) < 0 ||
 		    json_array_append_new(removed, json_string(argv[i])) < 0)
 			return -1;
 	return tell_removed(n, removed, e);
@@ -201,7 +230,9 @@ static int prune(struct networks *n, int argc, char **argv, struct err *e)
 	json_array_foreach(names, i, v) {
 		autojson json_t *record = nets_load(n->s.registry.config, json_string_value(v), e);
 
-		if (!record || !filter_matches(&n->filter, record))
+		/* a tenant removes its own */
+		if (!record || strchr(json_string_value(v), '@') ||
+		    !filter_matches(&n->filter, record))
 			continue;
 		if ((n->dry_run ? is_used(n, json_string_value(v), e) :
 				  netend_remove(&n->s.registry, json_string_value(v), e)) == 0)
@@ -222,24 +253,30 @@ static int prune_main(const struct command *self, int argc, char **argv)
 struct listing {
 	struct registry *r;
 	json_t *list;
+	const char *tenant;
 	struct err *e;
 };
 
 static int add_row(void *ctx, const char *name)
 {
 	struct listing *l = ctx;
-	autojson json_t *members = netend_members(l->r, name, l->e);
-	json_t *record = members ? nets_load(l->r->config, name, l->e) : NULL;
+	const size_t n = strcspn(name, "@");
+	autojson json_t *members = NULL;
+	json_t *record;
 
+	if (l->tenant[0] && (!name[n] || strcmp(name + n + 1, l->tenant)))
+		return 0;
+	members = netend_members(l->r, name, l->e);
+	record = members ? nets_load(l->r->config, name, l->e) : NULL;
 	if (!record)	/* removed just now */
 		return members && l->e->code == ERR_NOT_FOUND ? 0 : -1;
 	json_object_set(record, "members", members);
 	return json_array_append_new(l->list, record);
 }
 
-json_t *networks_list(struct registry *r, struct err *e)
+json_t *networks_list(struct registry *r, const char *tenant, struct err *e)
 {
-	struct listing l = { r, json_array(), e };
+	struct listing l = { r, json_array(), tenant, e };
 
 	if (l.list && nets_each(r->config, add_row, &l, e) == 0)
 		return l.list;
@@ -292,15 +329,33 @@ json_t *networks_find(struct registry *r, const char *name, struct err *e)
 	return NULL;
 }
 
+/* As the operator calls it. */
+static const char *name_of(const json_t *record, char key[NETS_NAME_MAX + 1])
+{
+	const char *tenant = json_string_value(json_object_get(record, "tenant"));
+
+	snprintf(key, NETS_NAME_MAX + 1, "%s%s%s",
+		 json_string_value(json_object_get(record, "name")), tenant ? "@" : "",
+		 tenant ? tenant : "");
+	return key;
+}
+
+int networks_set_tenant(const char **ret, const char *value, struct err *e)
+{
+	*ret = value;
+	return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; "
+						 "hint: a-z 0-9 _ . -", value);
+}
+
 void networks_print(const json_t *list)
 {
+	char key[NETS_NAME_MAX + 1];
 	json_t *j;
 	size_t i;
 
 	printf("%-20s  %-18s  %-8s  %7s  %s\n", "NAME", "SUBNET", "INTERNAL", "MEMBERS", "CREATED");
 	json_array_foreach(list, i, j)
-		printf("%-20s  %-18s  %-8s  %7zu  %s\n", json_string_value(json_object_get(j,
-											   "name")),
+		printf("%-20s  %-18s  %-8s  %7zu  %s\n", name_of(j, key),
 		       json_string_value(json_object_get(j, "subnet")),
 		       json_is_true(json_object_get(j, "internal")) ? "yes" : "no",
 		       json_array_size(json_object_get(j, "members")),
@@ -320,8 +375,8 @@ const struct command cmd_network_rm = {
 	.name = "network rm",
 	.args = "NAME...",
 	.summary = "remove networks that have no members",
-	.opts = json_option,
-	.opt_count = ARRAY_LEN(json_option),
+	.opts = rm_options,
+	.opt_count = ARRAY_LEN(rm_options),
 	.run = rm_main,
 };
 

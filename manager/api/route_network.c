@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routes on networks: the berth network commands.  They are the administrator's, as every option
- * of a sandbox's network is (tenantopts.h): a tenant neither sees nor joins one.
+ * Routes on networks: the berth network commands.  A tenant has names of its own, and sees no
+ * others; its networks are internal.  Rules and addresses are the administrator's.
  */
+/* Upholds S19 of SECURITY.md. */
+#include <string.h>
+
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/service/args.h"
@@ -12,7 +15,9 @@
 static json_t *ask(struct http_request *rq, const char *verb, const char *const *options,
 		   const char *const *operands, struct err *e)
 {
-	const char *const words[] = { "berth", "network", verb, "--json", NULL };
+	const struct http_who *who = http_who(rq);
+	const char *const words[] = { "berth", "network", verb, "--json",
+				      who->admin ? NULL : "--tenant", who->name, NULL };
 	const char *const end[] = { "--", NULL };
 	const json_t *body = options ? http_json(rq) : NULL;
 	struct args a = { .n = 0 };
@@ -41,11 +46,26 @@ static json_t *ask(struct http_request *rq, const char *verb, const char *const 
 
 static int get_networks(struct http_request *rq, struct err *e)
 {
-	const char *const argv[] = { "berth", "network", "ls", "--json",
-				     http_query_bool(rq, "named") ? "--named" : NULL, NULL };
-	json_t *list = spawn_json(rq, argv, 0, e);
+	static const char *const named[] = { "berth", "network", "ls", "--named", "--json", NULL };
+	static const char *const all[] = { "berth", "network", "ls", "--json", NULL };
+	const struct http_who *who = http_who(rq);
+	const char *const own[] = { "berth", "network", "ls", "--named", "--json", "--tenant",
+				    who->name, NULL };
+	json_t *list = spawn_json(rq, !who->admin ? own : http_query_bool(rq, "named") ? named : all,
+				  0, e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "networks", list), e) : -1;
+}
+
+/* What would open a network, or choose its addresses, is not for tenants. */
+static int check_new(struct http_request *rq, const char *const *options, struct err *e)
+{
+	for (; !http_who(rq)->admin && *options; options++)
+		if (json_object_get(http_json(rq), *options) && strcmp(*options, "internal") &&
+		    strcmp(*options, "label"))
+			return err_set(e, ERR_DENIED, "%s of a network needs an admin token",
+				       *options);
+	return 0;
 }
 
 static int post_network(struct http_request *rq, struct err *e)
@@ -54,7 +74,7 @@ static int post_network(struct http_request *rq, struct err *e)
 						 "dns", NULL };
 	const char *const operands[] = { json_string_value(json_object_get(http_json(rq), "name")),
 					 NULL };
-	json_t *j = ask(rq, "create", options, operands, e);
+	json_t *j = check_new(rq, options, e) < 0 ? NULL : ask(rq, "create", options, operands, e);
 
 	return j ? http_reply_json(rq, 201, j, e) : -1;
 }
@@ -62,12 +82,16 @@ static int post_network(struct http_request *rq, struct err *e)
 /* The command takes a sandbox, too; this is about networks. */
 static int exists(struct http_request *rq, struct err *e)
 {
+	const struct http_who *who = http_who(rq);
 	autojson json_t *known = NULL;
+	char key[NETS_NAME_MAX + 1];
 	struct config c;
 
 	if (config_load(&c, e) < 0)
 		return -1;
-	known = nets_load(&c, http_param(rq, "name"), e);
+	if (nets_key(http_param(rq, "name"), who->admin ? "" : who->name, key, e) < 0)
+		return -1;
+	known = nets_load(&c, key, e);
 	return known ? 0 : -1;
 }
 
@@ -122,20 +146,19 @@ static int post_disconnect(struct http_request *rq, struct err *e)
 const struct http_route network_routes[] = {
 	{ "GET", "/v1/networks", get_networks,
 	  "the networks of sandboxes, or with named those that have a name",
-	  .query = "named:boolean", .flags = HTTP_ADMIN, .response = "NetworkList" },
+	  .query = "named:boolean", .response = "NetworkList" },
 	{ "POST", "/v1/networks", post_network, "make a network, whose members see each other",
-	  HTTP_JSON, .flags = HTTP_ADMIN, .request = "NetworkCreate", .response = "Document",
+	  HTTP_JSON, .request = "NetworkCreate", .response = "Document",
 	  .status = 201 },
-	{ "GET", NETWORK, get_network, "a network and its members", .flags = HTTP_ADMIN,
-	  .response = "Document" },
+	{ "GET", NETWORK, get_network, "a network and its members", .response = "Document" },
 	{ "PATCH", NETWORK, patch_network, "change the rules that its members share", HTTP_JSON,
 	  .flags = HTTP_ADMIN, .request = "NetworkUpdate", .response = "Document" },
 	{ "DELETE", NETWORK, delete_network, "remove a network that has no members",
-	  .flags = HTTP_ADMIN, .response = "ImageRemoved" },
+	  .response = "ImageRemoved" },
 	{ "POST", NETWORK "/connect", post_connect, "put a sandbox on one more network",
-	  HTTP_JSON, .flags = HTTP_ADMIN, .request = "NetworkConnect", .response = "Document" },
+	  HTTP_JSON, .request = "NetworkConnect", .response = "Document" },
 	{ "POST", NETWORK "/disconnect", post_disconnect,
-	  "take a sandbox off a network that it joined", HTTP_JSON, .flags = HTTP_ADMIN,
+	  "take a sandbox off a network that it joined", HTTP_JSON,
 	  .request = "NetworkDisconnect", .response = "Document" },
 	{ NULL },
 };

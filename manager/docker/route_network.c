@@ -26,6 +26,8 @@ static int take_name(void *ctx, const char *name)
 	struct naming *n = ctx;
 	char id[ENGINE_ID];
 
+	if (strchr(name, '@'))	/* a tenant's */
+		return 0;
 	if (n->names)
 		return json_array_append_new(n->names, json_string(name));
 	engine_network_id(name, id);

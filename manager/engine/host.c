@@ -142,6 +142,8 @@ static int is_it(void *ctx, const char *name)
 	const struct naming *n = ctx;
 	char id[ENGINE_ID];
 
+	if (strchr(name, '@'))	/* a tenant's */
+		return 0;
 	engine_network_id(name, id);
 	if (strncmp(id, n->id, strlen(n->id)))
 		return 0;

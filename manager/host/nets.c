@@ -26,21 +26,50 @@
 #define PREFIX4_MAX 29
 #define PREFIX6_MAX 112
 
+/* The name without its tenant. */
+static int bare_of(const char *key, char ret[NETS_NAME_MAX + 1])
+{
+	const size_t n = strcspn(key, "@");
+
+	if (n > NETS_NAME_MAX || strlen(key) > NETS_NAME_MAX ||
+	    (key[n] && !path_is_name(key + n + 1)))
+		return 0;
+	memcpy(ret, key, n);
+	ret[n] = '\0';
+	return path_is_name(ret);
+}
+
 int nets_check_name(const char *name, struct err *e)
 {
 	static const char *const words[] = { "none", "host", "bridge", "egress", "container",
 					     "default" };
+	char bare[NETS_NAME_MAX + 1];
 	size_t i;
 
-	if (!path_is_name(name))
+	if (!bare_of(name, bare))
 		return err_set(e, ERR_INVALID, "'%.80s' is not a name for a network; hint: a-z 0-9 "
 					       "_ . -",
 			       name);
 	for (i = 0; i < ARRAY_LEN(words); i++)
-		if (!strcmp(name, words[i]))
+		if (!strcmp(bare, words[i]))
 			return err_set(e, ERR_INVALID,
 				       "%s is a mode of --network and cannot name a "
-				       "network; hint: another name", name);
+				       "network; hint: another name", bare);
+	return 0;
+}
+
+int nets_key(const char *name, const char *tenant, char ret[NETS_NAME_MAX + 1], struct err *e)
+{
+	const size_t room = NETS_NAME_MAX - (tenant[0] ? strlen(tenant) + 1 : 0);
+
+	/* a tenant names its own networks, and no key */
+	if ((tenant[0] && !path_is_name(name)) || strlen(tenant) >= NETS_NAME_MAX ||
+	    strlen(name) > room)
+		return err_set(e, ERR_INVALID, "'%.80s' is not a name for a network of tenant "
+			       "%.64s", name, tenant);
+	if (nets_check_name(name, e) < 0)
+		return -1;
+	snprintf(ret, NETS_NAME_MAX + 1, "%s%s%s", name, tenant[0] ? "@" : "", tenant);
 	return 0;
 }
 
@@ -69,8 +98,14 @@ int nets_lock(int dir, struct err *e)
 
 static json_t *not_found(const char *name, struct err *e)
 {
-	err_set(e, ERR_NOT_FOUND, "no network named %.64s; hint: berth network create %.64s", name,
-		name);
+	const int n = (int)strcspn(name, "@");
+
+	/* to a tenant, another's is one that does not exist */
+	if (name[n])
+		err_set(e, ERR_NOT_FOUND, "no network named %.*s", n, name);
+	else
+		err_set(e, ERR_NOT_FOUND,
+			"no network named %.64s; hint: berth network create %.64s", name, name);
 	return NULL;
 }
 
@@ -148,7 +183,9 @@ static int visit(void *ctx, const char *name)
 	const struct visit *v = ctx;
 	struct stat st;
 
-	if ((name[0] == '.') != v->hidden || !path_is_name(name + v->hidden) ||
+	char bare[NETS_NAME_MAX + 1];
+
+	if ((name[0] == '.') != v->hidden || !bare_of(name + v->hidden, bare) ||
 	    fstatat(v->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
 	return v->each(v->ctx, name);
@@ -184,6 +221,7 @@ struct making {
 	const struct nets_wanted *w;
 	struct subnets taken;
 	unsigned count;
+	uint64_t own;	/* of them, the tenant's */
 	struct netcidr net[NETS_SUBNETS];	/* IPv4, IPv6; family 0: not yet */
 	struct err *e;
 };
@@ -202,6 +240,8 @@ static int add_network(void *ctx, const char *name)
 	const char *a = "", *b = "";
 
 	m->count++;
+	if (m->w->tenant)
+		m->own += !strcmp(name + strcspn(name, "@"), m->w->name + strcspn(m->w->name, "@"));
 	if (!j || json_get_str(j, "subnet", &a, "record", m->e) < 1 ||
 	    json_get_str(j, "subnet6", &b, "record", m->e) < 1)
 		return -1;
@@ -334,8 +374,8 @@ static json_t *make_record(const struct making *m, struct err *e)
 	subnets_text(&m->net[0], net[0]);
 	subnets_text(&m->net[1], net[1]);
 	clock_utc(time(NULL), created);
-	j = json_pack("{s:i,s:s,s:s,s:s,s:s,s:b,s:s,s:O,s:o*}", "version", NETS_FORMAT, "name",
-		      m->w->name,
+	j = json_pack("{s:i,s:s%,s:s*,s:s,s:s,s:s,s:b,s:s,s:O,s:o*}", "version", NETS_FORMAT,
+		      "name", m->w->name, strcspn(m->w->name, "@"), "tenant", m->w->tenant,
 		      "bridge", bridge, "subnet", net[0], "subnet6", net[1], "internal",
 			      m->w->internal,
 		      "created", created, "labels", m->w->labels ? m->w->labels : none,
@@ -367,6 +407,9 @@ static int gather(struct making *m, int dir)
 {
 	if (nets_each_in(dir, 0, add_network, m, m->e) != 0)
 		return -1;
+	/* how many others have is not for tenants to know */
+	if (m->w->tenant && (m->own >= m->w->tenant_max || m->count >= m->c->network_max))
+		return err_set(m->e, ERR_LIMIT, "no more networks are allowed");
 	if (m->count >= m->c->network_max)
 		return err_set(m->e, ERR_LIMIT, "there are %u networks, and no more are allowed; "
 						"hint: berth "
@@ -390,7 +433,8 @@ int nets_create(const struct config *c, const struct nets_wanted *w, json_t **re
 	    (lock = nets_lock(dir, e)) < 0)
 		return -1;
 	if (path_has(dir, w->name))
-		return err_set(e, ERR_EXISTS, "there is a network named %s", w->name);
+		return err_set(e, ERR_EXISTS, "there is a network named %.*s",
+			       (int)strcspn(w->name, "@"), w->name);
 	if (gather(m, dir) < 0)
 		return -1;
 	for (i = 0; i < NETS_SUBNETS && w->subnets[i]; i++)

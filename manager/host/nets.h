@@ -23,15 +23,28 @@
 #define NETS_EGRESS "egress"	/* of a record: the policy that its members share, or absent */
 
 struct nets_wanted {
-	const char *name;
+	const char *name;			/* as nets_key() makes it */
+	const char *tenant;			/* whose it is, or NULL */
+	uint64_t tenant_max;			/* how many the tenant may have */
 	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one of a family; NULL: chosen */
 	int internal;
 	const json_t *labels;			/* an object, or NULL */
 	const json_t *egress;			/* keys of netpolicy.h, or NULL */
 };
 
-/* ERR_INVALID when it is not a name for a network: the modes of --network are not. */
+#define NETS_NAME_MAX 64
+
+/*
+ * ERR_INVALID when it is not a name for a network, or the key of a tenant's, NAME@TENANT: the modes
+ * of --network are not.
+ */
 int nets_check_name(const char *name, struct err *e);
+/*
+ * The key of tenant's network name, by which nets and the options of a sandbox know it; tenant "":
+ * the operator's, where name may be a key already.  ERR_INVALID, also where both together are too
+ * long.
+ */
+int nets_key(const char *name, const char *tenant, char ret[NETS_NAME_MAX + 1], struct err *e);
 /* *ret: the record, a new reference.  ERR_EXISTS, ERR_LIMIT at [network] max_networks. */
 int nets_create(const struct config *c, const struct nets_wanted *w, json_t **ret, struct err *e);
 /* The record: a new reference, or NULL with ERR_NOT_FOUND and a hint. */

@@ -44,6 +44,8 @@ const struct config_key tenant_keys[] = {
 	  "sum of the CPU limits of a tenant's sandboxes; 0 is half of [admission] cpus, or sandboxes times cpu_limit" },
 	{ "tenant", "volumes", CONFIG_COUNT, "0", 0, 65534, T(volumes), NULL, NULL,
 	  "volumes of a tenant; 0 is a quarter of [volume] max" },
+	{ "tenant", "networks", CONFIG_COUNT, "0", 0, 65534, T(networks), NULL, NULL,
+	  "networks of a tenant; 0 is a quarter of [network] max_networks" },
 	{ "tenant", "workspace_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(workspace_bytes), NULL,
 	  NULL, "bytes of a tenant's workspaces together; 0 is a tenth of their file system where "
 	  "that enforces project quotas" },
@@ -126,6 +128,8 @@ static void derive(struct tenant *t, const struct config *c)
 		t->archives = 4 * t->sandboxes;
 	if (!t->volumes)
 		t->volumes = larger(c->volume_max / 4, 1);
+	if (!t->networks)
+		t->networks = larger(c->network_max / 4, 1);
 	if (!t->connections)
 		t->connections = larger(c->daemon_max_connections / 4, 1);
 	if (!t->requests)

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/nets.h"
 #include "manager/host/volume_name.h"
 
 static int is_named(const json_t *value)
@@ -29,6 +30,18 @@ static int are_named(const json_t *value)
 	return 1;
 }
 
+/*
+ * None, which takes a right away, or a network of its own by name: what is no mode, and no key.
+ * The sandbox's making adds whose it is.
+ */
+static int may_be_on(const char *network)
+{
+	struct err ignored;
+
+	return !strcmp(network, "none") ||
+	       (path_is_name(network) && nets_check_name(network, &ignored) == 0);
+}
+
 /* Upholds S19 of SECURITY.md. */
 static int is_allowed(const char *option, const json_t *value)
 {
@@ -47,6 +60,7 @@ static int is_allowed(const char *option, const json_t *value)
 		"timeout",
 		"grace",
 		"max-silent-time",
+		"alias",
 		"ulimit",
 		"label",
 		"read-only",
@@ -75,9 +89,8 @@ static int is_allowed(const char *option, const json_t *value)
 			return 1;
 	if (value && !strcmp(option, "volume"))
 		return are_named(value);
-	/* which takes a right away, and so needs none */
-	return !strcmp(option, "network") && json_is_string(value) &&
-	       !strcmp(json_string_value(value), "none");
+	return value && !strcmp(option, "network") && json_is_string(value) &&
+	       may_be_on(json_string_value(value));
 }
 
 int tenantopts_check(const char *option, const json_t *value, struct err *e)

@@ -23,9 +23,15 @@ void namezone_close(struct namezone *z)
 	nametable_close(&z->table);
 }
 
+/* Of its name, the part that members say: without the tenant whose it is. */
+static size_t domain(const struct namezone *z)
+{
+	return strcspn(z->network, "@");
+}
+
 static size_t find(const struct namezone *z, const struct dnsmsg *q, uint32_t *ret)
 {
-	const size_t n = strlen(q->name), m = strlen(z->network);
+	const size_t n = strlen(q->name), m = domain(z);
 	char bare[DNSMSG_NAME];
 	uint32_t from = 0;
 	size_t found;
@@ -33,7 +39,8 @@ static size_t find(const struct namezone *z, const struct dnsmsg *q, uint32_t *r
 	if (getrandom(&from, sizeof(from), GRND_NONBLOCK) < 0)
 		from = 0;	/* the first of them, then */
 	found = nametable_find(&z->table, q->name, from, ret, ANSWERS);
-	if (found || n <= m + 1 || q->name[n - m - 1] != '.' || strcmp(q->name + n - m, z->network))
+	if (found || n <= m + 1 || q->name[n - m - 1] != '.' ||
+	    strncmp(q->name + n - m, z->network, m))
 		return found;
 	/* NAME.NETWORK */
 	snprintf(bare, sizeof(bare), "%.*s", (int)(n - m - 1), q->name);
@@ -87,7 +94,7 @@ static int reverse(const struct namezone *z, const struct dnsmsg *q, const uint8
 		nametable_name(&z->table, number, name);
 	*len = dnsmsg_reply(q, p, known ? DNSMSG_OK : DNSMSG_NXDOMAIN, 1, out);
 	if (known && (q->type == DNSMSG_PTR || q->type == TYPE_ANY)) {
-		snprintf(full, sizeof(full), "%s.%s", name, z->network);
+		snprintf(full, sizeof(full), "%s.%.*s", name, (int)domain(z), z->network);
 		dnsmsg_add(out, len, DNSMSG_PTR, wire, dnsmsg_name(full, wire));
 	}
 	return 1;

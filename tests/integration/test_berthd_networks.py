@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks by berthd: the administrator's; a tenant neither sees nor joins one."""
+"""Networks by berthd: the administrator's, and those that each tenant has of its own.  Attacks S19 of SECURITY.md."""
 import json
 
 import berthtest as b
@@ -43,19 +43,104 @@ def test_networks_are_made_joined_shown_and_removed():
         assert d.good("GET", "/v1/networks?named=true")["networks"] == []
 
 
-@b.deadline(60)
-def test_a_tenant_neither_sees_nor_joins_networks():
-    alice = {"tcp": True, "token": daemon.TENANT}
-    with Daemon(tcp=True) as d:
+@b.deadline(120)
+def test_a_tenant_has_networks_of_its_own_and_no_others():
+    need_bridge()
+    alice, bob = {"tcp": True, "token": daemon.TENANT}, {"tcp": True, "token": daemon.OTHER}
+
+    def make(who, name, **options):
+        return d.post("/v1/sandboxes", {"image": "host", "name": name, "options": options}, **who)
+
+    def asks(who, box, name):
+        r = d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["getent", "ahostsv4", name]}, **who)
+        return r.json["stdout"].split()[0] if r.json["exit_status"] == 0 else None
+    with Lab(forwarding=True) as lab, Daemon(tcp=True, config="[tenant]\nnetworks = 2\n") as d:
         assert d.post("/v1/networks", {"name": "app"}).status == 201
-        for method, path, body in (("GET", "/v1/networks", None), ("GET", "/v1/networks?named=true", None), ("GET", "/v1/networks/app", None),
-                                   ("DELETE", "/v1/networks/app", None), ("POST", "/v1/networks", {"name": "mine"}),
-                                   ("POST", "/v1/networks/app/connect", {"sandbox": "x"}), ("POST", "/v1/networks/app/disconnect", {"sandbox": "x"})):
-            r = d.request(method, path, body, **alice)
-            assert r.status == 403, (method, path, r)
-        for options in ({"network": "app"}, {"alias": ["x"]}, {"add-host": ["x:1.2.3.4"]}, {"publish": ["80"]}):
-            assert d.post("/v1/sandboxes", {"image": "host", "options": options}, **alice).status == 403, options
-        assert d.good("DELETE", "/v1/networks/app") == {"removed": True}
+        make({}, "root-web", network="app")
+        # the same name for each
+        for who in (alice, bob):
+            r = d.post("/v1/networks", {"name": "app", "label": ["a=b"]}, **who)
+            assert r.status == 201 and r.json["name"] == "app" and r.json["internal"] is True, r
+            assert [n["name"] for n in d.get("/v1/networks", **who).json["networks"]] == ["app"]
+        assert make(alice, "web", network="app", alias=["www"]).status == 201
+        assert make(alice, "client", network="app").status == 201
+        assert make(bob, "spy", network="app").status == 201
+        for name in ("web", "www", "web.app", "www.app"):
+            assert asks(alice, "client", name) is not None and asks(bob, "spy", name) is None, name
+        assert asks(alice, "client", "root-web") is None and asks(alice, "client", "spy") is None
+        at = asks(alice, "client", "web")
+        serve = {"argv": ["python3", "-m", "http.server", "8000"], "detach": True}
+        assert d.post("/v1/sandboxes/web/exec", serve, **alice).status == 201
+
+        def reaches(who, box):
+            r = d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["curl", "-s", "-m", "2", "-o", "/dev/null", f"http://{at}:8000/"]}, **who)
+            return r.json["exit_status"] == 0
+        b.wait_for(lambda: reaches(alice, "client"), 20, "the server")
+        assert not reaches(bob, "spy"), "another tenant's network is reached"
+        seen = d.get("/v1/networks/app", **alice).json
+        assert sorted(m["name"] for m in seen["members"]) == ["client", "web"], seen
+        # neither by name nor by key, nor as the operator's
+        for name in ("app@bob", "app@", "@bob", "app%40bob", "../app"):
+            assert d.request("GET", f"/v1/networks/{name}", **alice).status in (400, 404), name
+            assert d.request("DELETE", f"/v1/networks/{name}", **alice).status in (400, 404), name
+            assert make(alice, "no", network=name).status in (400, 403), name
+        assert make(alice, "no", network="nowhere").status == 404
+        for options in ({"network": "bridge"}, {"network": "egress"}, {"network": "host"}, {"network": "container:spy"}, {"network": ["app"]},
+                        {"network": "app", "add-host": ["x:1.2.3.4"]}, {"network": "app", "publish": ["80"]},
+                        {"network": "app", "allow-net": ["0.0.0.0/0"]}, {"network": "app", "dns": ["1.1.1.1"]}):
+            assert make(alice, "no", **options).status == 403, options
+        for body in ({"name": "x", "subnet": ["10.77.0.0/24"]}, {"name": "x", "allow-host": ["*"]}, {"name": "x", "dns": ["1.1.1.1"]}):
+            assert d.post("/v1/networks", body, **alice).status == 403, body
+        assert d.request("PATCH", "/v1/networks/app", {"allow-host": ["*"]}, **alice).status == 403
+        # its own sandboxes, on its own networks
+        r = d.post("/v1/networks", {"name": "back", "internal": False}, **alice)
+        assert r.status == 201 and r.json["internal"] is True, r
+        assert d.post("/v1/networks", {"name": "third"}, **alice).status == 429, "no more than two"
+        assert d.post("/v1/networks/back/connect", {"sandbox": "web", "alias": ["db"]}, **alice).status == 200
+        for path, box in (("back", "spy"), ("back", "root-web"), ("app@bob", "web"), ("nowhere", "web")):
+            r = d.post(f"/v1/networks/{path}/connect", {"sandbox": box}, **alice)
+            assert r.status in (400, 404), (path, box, r)
+        assert d.post("/v1/networks/back/connect", {"sandbox": "spy"}, **bob).status == 404, "which is alice's"
+        assert d.delete("/v1/networks/back", **alice).status == 409
+        # it is the same network after a start
+        d.post("/v1/sandboxes/web/restart", {}, **alice)
+        assert asks(alice, "client", "web") is not None and asks(bob, "spy", "web") is None
+        assert d.post("/v1/networks/back/disconnect", {"sandbox": "web"}, **alice).status == 200
+        assert {n["name"] for n in d.get("/v1/networks?named=true").json["networks"]} == {"app", "back"}
+        listed = b.berth("network", "ls", "--named", ok=True).out
+        assert "app@alice" in listed and "app@bob" in listed and "back@alice" in listed, listed
+        for who, boxes, names in ((alice, ("web", "client"), ("app", "back")), (bob, ("spy",), ("app",)), ({}, ("root-web",), ("app",))):
+            for box in boxes:
+                assert d.delete(f"/v1/sandboxes/{box}?force=true", **who).status == 200, box
+            for name in names:
+                assert d.delete(f"/v1/networks/{name}", **who).status == 200, name
+        assert d.get("/v1/networks?named=true").json["networks"] == []
+        lab.untouched()
+
+
+def test_the_command_line_has_the_networks_of_a_tenant():
+    need_bridge()
+    made = json.loads(b.berth("network", "create", "--tenant", "ann", "--json", "app", ok=True).out)
+    assert (made["name"], made["tenant"], made["internal"]) == ("app", "ann", True), made
+    b.one_line_error(b.berth("network", "create", "--tenant", "ann", "app"), 125, "there is a network named app")
+    for args in (("--subnet", "10.9.0.0/24"), ("--allow-host", "x.test")):
+        b.one_line_error(b.berth("network", "create", "--tenant", "ann", *args, "x"), 2, "internal", "hint")
+    for name in ("app@bob", "a" * 62):
+        b.one_line_error(b.berth("network", "create", "--tenant", "ann", name), 2, "not a name")
+    b.one_line_error(b.berth("network", "inspect", "--tenant", "bob", "app"), 125, "no network named app")
+    b.one_line_error(b.berth("network", "inspect", "app"), 125)
+    b.one_line_error(b.berth("create", "--tenant", "bob", "--network", "app", "host"), 125, "no network named app")
+    b.one_line_error(b.berth("create", "--tenant", "bob", "--network", "app@ann", "host"), 2, "not a name")
+    b.berth("create", "--tenant", "ann", "--network", "app", "--name", "one", "host", ok=True)
+    assert json.loads(b.berth("network", "inspect", "--tenant", "ann", "app", ok=True).out)["members"][0]["name"] == "one"
+    # which is the same after a start
+    b.berth("stop", "one", ok=True)
+    b.berth("start", "one", ok=True)
+    assert json.loads(b.berth("network", "inspect", "one", ok=True).out)["network"] == "app@ann"
+    assert b.berth("network", "prune", ok=True).out == ""
+    b.berth("rm", "-f", "one", ok=True)
+    assert b.berth("network", "prune", ok=True).out == "", "a tenant's network stays"
+    b.berth("network", "rm", "--tenant", "ann", "app", ok=True)
 
 
 def far(d, *words, ok=True):

@@ -126,6 +126,7 @@ create it with --network egress or bridge | update --allow-host x.test work | cr
 cpu=60s, or several of cpu=60s,time=1h,io=1g,net=1g | create --budget 60s host | create --name b1 --budget cpu=60s,time=1h host; rm -f b1
 berth create --budget %s=%s | create --name b5 --budget cpu=1h host; grant b5 time=+1h | rm -f b5; create --name b5 --budget time=1h host; rm -f b5
 --cap-drop NET_ADMIN | run --network bridge --cap-add NET_ADMIN --network-rate 1m host true | run --dry-run --network bridge --network-rate 1m --cap-drop NET_ADMIN host true
+without --subnet and rules | network create --tenant ann --subnet 10.9.0.0/24 n1 | network create --tenant ann n1; network rm --tenant ann n1
 10m is 10 MiB a second, 10mbit ten million bits | run --network egress --network-rate 1bit host true | run --dry-run --network egress --network-rate 10m host true; run --dry-run --network egress --network-rate 10mbit host true
 berth update --network-rate unlimited %s | network create --internal n1; network create --internal n2; create --name c6 --network n1 --network-rate 1m host; network connect n2 c6 | rm -f c6; create --network n1 --name c6 host; network connect n2 c6; rm -f c6; network rm n1 n2
 --network egress or bridge | create --budget net=1g host | create --name b7 --network egress --budget net=1g host; rm -f b7
