@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/base64.h"
 #include "base/hex.h"
@@ -313,4 +314,21 @@ int json_take_error_line(const char *text, const char *who, struct err *e)
 	if (!json_string_value(json_object_get(json_object_get(j, "error"), "message")))
 		return err_set(e, ERR_INTERNAL, "%s failed: %.300s", who, line && *line ? line : "it said nothing");
 	return json_take_error(json_object_get(j, "error"), ERR_INTERNAL, who, e);
+}
+
+json_t *json_named(const json_t *obj, const char *name)
+{
+	json_t *exact = json_object_get(obj, name), *found = NULL, *v;
+	const char *key;
+
+	if (exact)
+		return exact;
+	json_object_foreach ((json_t *)(size_t)obj, key, v) {
+		if (strcasecmp(key, name))
+			continue;
+		if (found)
+			return NULL;
+		found = v;
+	}
+	return found;
 }

@@ -67,4 +67,10 @@ static inline void json_unref_cleanup(json_t **j)
 }
 #define autojson __attribute__((cleanup(json_unref_cleanup)))
 
+/*
+ * The member of that name, or else the only one whose name differs in case alone: a template says
+ * "APIVersion" of what JSON calls "ApiVersion".  Borrowed; NULL.
+ */
+json_t *json_named(const json_t *obj, const char *name);
+
 #endif

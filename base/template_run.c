@@ -347,7 +347,7 @@ static json_t *variable(struct run *r, const char *name)
 static json_t *take_fields(struct run *r, json_t *j, const struct template_name *f)
 {
 	for (; f; f = f->next) {
-		json_t *next = json_object_get(j, f->text);
+		json_t *next = json_named(j, f->text);
 
 		if (!json_is_object(j)) {
 			err_set(r->e, ERR_INVALID, "template: .%.80s of %s", f->text, kind_of(j));

@@ -61,6 +61,28 @@ static int is_type(const char *type)
 	return !type[0];
 }
 
+/* What docker's structures have and its JSON leaves out, so that a template can ask for it. */
+static void add_absent(json_t *doc)
+{
+	static const char *const absent[][2] = {
+		{ "Config", "ExposedPorts" }, { "Config", "Healthcheck" },
+		{ "Config", "Shell" },	      { "Config", "StopSignal" },
+		{ "Config", "StopTimeout" },  { "Config", "Volumes" },
+		{ "HostConfig", "Init" },     { "HostConfig", "Mounts" },
+		{ "HostConfig", "Runtime" },  { "HostConfig", "StorageOpt" },
+		{ "HostConfig", "Sysctls" },  { "HostConfig", "Tmpfs" },
+		{ "State", "Health" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(absent); i++) {
+		json_t *part = json_object_get(doc, absent[i][0]);
+
+		if (json_is_object(part) && !json_object_get(part, absent[i][1]))
+			json_object_set_new(part, absent[i][1], json_null());
+	}
+}
+
 static int inspect_all(const struct door_args *a, const char *type)
 {
 	const char *format = door_value(a, "format");
@@ -77,10 +99,11 @@ static int inspect_all(const struct door_args *a, const char *type)
 		doc = s.registry.run_fd < 0 && sandbox_ref_registry(&s, why) < 0 ?
 			      NULL :
 			      find(&s, type, a->words[i], why);
-		if (doc)
-			json_array_append_new(all, doc);
-		else
+		if (!doc)
 			break;
+		if (format && format[0] && strcmp(format, "json"))
+			add_absent(doc);
+		json_array_append_new(all, doc);
 	}
 	sandbox_ref_close(&s);
 	/* what was found is shown, and then what was not */

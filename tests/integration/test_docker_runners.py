@@ -9,6 +9,7 @@ import tarfile
 
 import berthtest as b
 import netlab
+from dockerdoor import door
 from dockerlab import Cli, Engine, frames, read_all
 from netlab import Lab, need_bridge
 
@@ -22,60 +23,75 @@ def job_directories():
     return top
 
 
-def test_githubs_runner_makes_a_job_container_and_a_service():
+class DoorB:
+    """berth-docker as Cli has docker's client."""
+
+    def __init__(self, engine):
+        self.env = {"BERTH_CONFIG": engine.config_path}
+
+    def run(self, *args, **kw):
+        return door(*args, env=self.env, **kw)
+
+
+def githubs_runner(docker, d, top):
+    label, network = "c0ffee", "github_network_0123456789abcdef"
+    try:
+        docker.run("version", "--format", "{{.Server.APIVersion}}", ok=True)
+        docker.run("version", "--format", "{{.Client.APIVersion}}", ok=True)
+        # what an earlier job left
+        assert docker.run("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}", ok=True).stdout == ""
+        docker.run("network", "prune", "--force", "--filter", f"label={label}", ok=True)
+        docker.run("network", "create", "--label", label, network, ok=True)
+        service = docker.run("create", "--name", "service_1", "--label", label, "--network", network, "--network-alias", "cache",
+                             "-p", "6379", "-e", "GITHUB_ACTIONS=true", "-e", "CI=true", "host", "sleep", "1000", ok=True).stdout.strip()
+        docker.run("start", service, ok=True)
+        job = docker.run("create", "--name", "job_1", "--label", label, "--workdir", "/__w/repo/repo", "--network", network,
+                         "-e", "HOME=/github/home", "-e", "GITHUB_ACTIONS=true", "-e", "CI=true", "-v", "/var/run/docker.sock:/var/run/docker.sock",
+                         "-v", f"{top}/work:/__w", "-v", f"{top}/externals:/__e:ro", "-v", f"{top}/work/_temp:/__w/_temp",
+                         "-v", f"{top}/work/_actions:/__w/_actions", "-v", f"{top}/work/_tool:/__t",
+                         "-v", f"{top}/work/_temp/_github_home:/github/home", "-v", f"{top}/work/_temp/_github_workflow:/github/workflow",
+                         "--entrypoint", "tail", "host", "-f", "/dev/null", ok=True).stdout.strip()
+        assert docker.run("exec", job, "true").returncode != 0
+        docker.run("start", job, ok=True)
+        assert docker.run("exec", job, "test", "-e", "/var/run/docker.sock").returncode == 1, "the job has a socket of Docker's"
+        up = docker.run("ps", "--all", "--filter", f"id={job}", "--filter", "status=running", "--no-trunc",
+                        "--format", "{{.ID}} {{.Status}}", ok=True).stdout
+        assert up.startswith(job + " Up"), up
+        env = docker.run("inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", job, ok=True).stdout
+        assert "HOME=/github/home" in env.splitlines(), env
+        health = docker.run("inspect", "--format={{if .Config.Healthcheck}}{{print .State.Health.Status}}{{end}}", service, ok=True)
+        assert health.stdout.strip() == "", health
+        assert docker.run("port", service, ok=True).stdout.startswith("6379/tcp -> "), "the service has no port"
+        step = docker.run("exec", "-i", "--workdir", "/__w/repo/repo", "-e", "GITHUB_JOB=build", job, "sh", "-e", "/__w/_temp/step.sh",
+                          input="through\n", ok=True)
+        assert step.stdout.startswith("build in /__w/repo/repo\nthrough\n") and "cache" in step.stdout, step
+        with open(os.path.join(top, "work/repo/repo/by-the-job")) as f:
+            assert f.read() == "made\n"
+        assert docker.run("exec", "-i", job, "sh", "-c", "echo x > /__e/x").returncode != 0, "a read-only volume was written"
+        assert docker.run("exec", "-i", job, "sh", "-c", "exit 7").returncode == 7
+        action = docker.run("run", "--name", "action_1", "--label", label, "--workdir", "/github/workspace", "--rm", "-e", "INPUT_WHO=you",
+                            "-e", "GITHUB_ACTIONS=true", "--network", network, "-v", f"{top}/work/repo/repo:/github/workspace",
+                            "--entrypoint", "sh", "host", "-c", "cat by-the-job; echo $INPUT_WHO", ok=True)
+        assert action.stdout == "made\nyou\n", action
+        docker.run("logs", "--details", service, ok=True)
+        for one in (job, service):
+            docker.run("rm", "--force", one, ok=True)
+        docker.run("network", "rm", network, ok=True)
+        assert docker.run("ps", "--all", "--quiet", ok=True).stdout == ""
+    finally:
+        for one in ("job_1", "service_1", "action_1"):
+            d.api("DELETE", f"/containers/{one}?force=1")
+        b.berth("network", "prune", timeout=30)
+        b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")
+
+
+def test_githubs_runner_makes_a_job_container_and_a_service_at_both_doors():
     need_bridge()
     top = job_directories()
     b.write(os.path.join(top, "work/_temp/step.sh"), 'echo "$GITHUB_JOB in $PWD"; cat; echo made > by-the-job; getent hosts cache\n')
     with Lab(forwarding=True), Engine('allow = ["drop-docker-socket"]') as d:
-        docker, label, network = Cli(d), "c0ffee", "github_network_0123456789abcdef"
-        try:
-            docker.run("version", "--format", "{{.Server.APIVersion}}", ok=True)
-            docker.run("version", "--format", "{{.Client.APIVersion}}", ok=True)
-            # what an earlier job left
-            assert docker.run("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}", ok=True).stdout == ""
-            docker.run("network", "prune", "--force", "--filter", f"label={label}", ok=True)
-            docker.run("network", "create", "--label", label, network, ok=True)
-            service = docker.run("create", "--name", "service_1", "--label", label, "--network", network, "--network-alias", "cache",
-                                 "-p", "6379", "-e", "GITHUB_ACTIONS=true", "-e", "CI=true", "host", "sleep", "1000", ok=True).stdout.strip()
-            docker.run("start", service, ok=True)
-            job = docker.run("create", "--name", "job_1", "--label", label, "--workdir", "/__w/repo/repo", "--network", network,
-                             "-e", "HOME=/github/home", "-e", "GITHUB_ACTIONS=true", "-e", "CI=true", "-v", "/var/run/docker.sock:/var/run/docker.sock",
-                             "-v", f"{top}/work:/__w", "-v", f"{top}/externals:/__e:ro", "-v", f"{top}/work/_temp:/__w/_temp",
-                             "-v", f"{top}/work/_actions:/__w/_actions", "-v", f"{top}/work/_tool:/__t",
-                             "-v", f"{top}/work/_temp/_github_home:/github/home", "-v", f"{top}/work/_temp/_github_workflow:/github/workflow",
-                             "--entrypoint", "tail", "host", "-f", "/dev/null", ok=True).stdout.strip()
-            assert docker.run("exec", job, "true").returncode != 0
-            docker.run("start", job, ok=True)
-            assert docker.run("exec", job, "test", "-e", "/var/run/docker.sock").returncode == 1, "the job has a socket of Docker's"
-            up = docker.run("ps", "--all", "--filter", f"id={job}", "--filter", "status=running", "--no-trunc",
-                            "--format", "{{.ID}} {{.Status}}", ok=True).stdout
-            assert up.startswith(job + " Up"), up
-            env = docker.run("inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", job, ok=True).stdout
-            assert "HOME=/github/home" in env.splitlines(), env
-            health = docker.run("inspect", "--format={{if .Config.Healthcheck}}{{print .State.Health.Status}}{{end}}", service, ok=True)
-            assert health.stdout.strip() == "", health
-            assert docker.run("port", service, ok=True).stdout.startswith("6379/tcp -> "), "the service has no port"
-            step = docker.run("exec", "-i", "--workdir", "/__w/repo/repo", "-e", "GITHUB_JOB=build", job, "sh", "-e", "/__w/_temp/step.sh",
-                              input="through\n", ok=True)
-            assert step.stdout.startswith("build in /__w/repo/repo\nthrough\n") and "cache" in step.stdout, step
-            with open(os.path.join(top, "work/repo/repo/by-the-job")) as f:
-                assert f.read() == "made\n"
-            assert docker.run("exec", "-i", job, "sh", "-c", "echo x > /__e/x").returncode != 0, "a read-only volume was written"
-            assert docker.run("exec", "-i", job, "sh", "-c", "exit 7").returncode == 7
-            action = docker.run("run", "--name", "action_1", "--label", label, "--workdir", "/github/workspace", "--rm", "-e", "INPUT_WHO=you",
-                                "-e", "GITHUB_ACTIONS=true", "--network", network, "-v", f"{top}/work/repo/repo:/github/workspace",
-                                "--entrypoint", "sh", "host", "-c", "cat by-the-job; echo $INPUT_WHO", ok=True)
-            assert action.stdout == "made\nyou\n", action
-            docker.run("logs", "--details", service, ok=True)
-            for one in (job, service):
-                docker.run("rm", "--force", one, ok=True)
-            docker.run("network", "rm", network, ok=True)
-            assert docker.run("ps", "--all", "--quiet", ok=True).stdout == ""
-        finally:
-            for one in ("job_1", "service_1", "action_1"):
-                d.api("DELETE", f"/containers/{one}?force=1")
-            b.berth("network", "prune", timeout=30)
-            b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")
+        for docker in (Cli(d), DoorB(d)):
+            githubs_runner(docker, d, top)
 
 
 def test_a_bind_of_dockers_socket_is_refused_or_left_out_by_the_operators_word():

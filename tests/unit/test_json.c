@@ -421,3 +421,13 @@ Test(json, bytes_in_hexadecimal_become_base64_at_any_depth)
 	text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
 	cr_expect_str_eq(text, want);
 }
+
+Test(json, a_name_in_other_letters_is_found_when_only_one_member_has_it)
+{
+	autojson json_t *j = json_pack("{s:i,s:i,s:i}", "ApiVersion", 1, "id", 2, "ID", 3);
+
+	cr_expect_eq(json_integer_value(json_named(j, "APIVersion")), 1);
+	cr_expect_eq(json_integer_value(json_named(j, "id")), 2);
+	cr_expect_null(json_named(j, "Id"), "two members have that name");
+	cr_expect_null(json_named(j, "none"));
+}
