@@ -18,6 +18,7 @@
 #include "cli/live/resident.h"
 #include "cli/time/forkspec.h"
 #include "cli/time/layerbox.h"
+#include "cli/time/volumecopy.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/events.h"
 #include "manager/host/record.h"
@@ -30,19 +31,21 @@
 #define COUNT_MAX 1000
 #define IMAGE_MAX (4u << 20)
 
-enum { OPT_JSON = FORKSPEC_FIRST_OWN, OPT_COUNT, OPT_NAME, OPT_NO_START };
+enum { OPT_JSON = FORKSPEC_FIRST_OWN, OPT_COUNT, OPT_NAME, OPT_NO_START, OPT_VOLUME_COPY };
 
 static const struct opt options[] = {
 	{ "count", 0, OPT_VALUE, "N", "how many to make (default: 1)", OPT_COUNT },
 	{ "name", 0, OPT_VALUE, "NAME", "its name; of several NAME-1, NAME-2 and so on", OPT_NAME },
 	{ "no-start", 0, OPT_FLAG, NULL, "make it, and leave the start to berth start",
 	  OPT_NO_START },
+	{ "volume-copy", 0, OPT_FLAG, NULL, "give each copies of the named volumes",
+	  OPT_VOLUME_COPY },
 	FORKSPEC_TABLE,
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
 struct fork {
-	int json, no_start;
+	int json, no_start, volume_copy;
 	uint64_t count;
 	const char *name;
 	struct layerbox b; /* what is forked */
@@ -63,6 +66,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		f->json = 1;
 	else if (id == OPT_NO_START)
 		f->no_start = 1;
+	else if (id == OPT_VOLUME_COPY)
+		f->volume_copy = 1;
 	else if (id == OPT_NAME)
 		f->name = value;
 	else if (id != OPT_COUNT)
@@ -226,19 +231,24 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 static int make_one(struct fork *f, unsigned n, struct err *e)
 {
 	struct registry *r = &f->b.s.registry;
-	autojson json_t *spec = json_deep_copy(f->spec);
+	autojson json_t *spec = json_deep_copy(f->spec), *volumes = json_object();
 	char name[80] = "", id[65];
 	struct resident_whose whose = { .name = name, .tenant = f->tenant,
 				       .no_start = f->no_start, .fill = fill, .ctx = f };
 
-	if (!spec)
+	if (!spec || !volumes)
 		return err_nomem(e);
+	if (f->volume_copy && volumecopy_make(r, spec, f->tenant, volumes, e) < 0)
+		return -1;
 	if (f->name)
 		snprintf(name, sizeof(name), f->count > 1 ? "%.64s-%u" : "%.64s", f->name, n);
-	if (resident_create(r, &whose, spec, id, e) < 0)
+	if (resident_create(r, &whose, spec, id, e) < 0) {
+		volumecopy_remove(r, volumes, f->tenant);
 		return -1;
+	}
 	events_add(r, "fork", id, json_pack("{s:s,s:s}", "from", f->b.s.id, "checkpoint", f->from));
-	return json_array_append_new(f->made, json_pack("{s:s,s:s}", "id", id, "name", name)) < 0 ?
+	return json_array_append_new(f->made, json_pack("{s:s,s:s,s:O}", "id", id, "name", name,
+							"volumes", volumes)) < 0 ?
 		       err_nomem(e) :
 		       0;
 }
@@ -256,9 +266,11 @@ static int make_each(struct fork *f, struct err *e)
 			break;
 	if (n > f->count)
 		return 0;
-	json_array_foreach (f->made, i, one)
+	json_array_foreach (f->made, i, one) {
 		lifecycle_remove(&f->b.s.registry, json_string_value(json_object_get(one, "id")), 1,
 				 &ignored);
+		volumecopy_remove(&f->b.s.registry, json_object_get(one, "volumes"), f->tenant);
+	}
 	return f->count > 1 ? err_wrap(e, "fork %u of %u", n, (unsigned)f->count) : -1;
 }
 
@@ -271,7 +283,8 @@ static void tell_shared(const struct fork *f)
 	json_array_foreach (json_object_get(f->spec, "options"), i, pair) {
 		const char *name = json_string_value(json_array_get(pair, 0));
 
-		if (name && (!strcmp(name, "volume") || !strcmp(name, "mount")))
+		if (name && (!strcmp(name, "volume") || !strcmp(name, "mount")) &&
+		    !(f->volume_copy && volumecopy_copies(pair)))
 			break;
 	}
 	if (i < json_array_size(json_object_get(f->spec, "options")))

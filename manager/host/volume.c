@@ -305,6 +305,8 @@ static int make(int top, const struct volume_wish *w, const struct census *c, ui
 	made = make_data(dir, c, bytes, inodes, &project, e);
 	if (made < 0 || (made > 0 && make_image(dir, bytes, inodes, e) < 0))
 		return -1;
+	if (w->fill && w->fill(w->ctx, dir, e) < 0)
+		return -1;
 	if (save_record(dir, w, bytes, inodes, project, e) < 0)
 		return -1;
 	return fsync(dir) < 0 ? err_sys(e, "write the directory of a volume") : 0;
@@ -419,6 +421,12 @@ static int gc_one(void *ctx, const char *name)
 	struct gc *g = ctx;
 	autoclose int dir = -1;
 
+	if (volume_is_key(name)) {
+		dir = openat(g->top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (dir >= 0)
+			volume_thaw_left(dir);
+		return 0;
+	}
 	if (strcmp(name, NEW) && strncmp(name, GONE, strlen(GONE)))
 		return 0;
 	dir = openat(g->top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -6,7 +6,8 @@
  *   KEY/record.json   what it is; written last
  *   KEY/data/         its files, under a project quota where the file system enforces those
  * (runtime/kernel/quota.h), else KEY/image         a file with an ext4 file system, which is
- * mounted as long as somebody uses it KEY/loop          the number of its loop device; locked
+ * mounted as long as somebody uses it KEY/cloning       locked while the volume stands still to be
+ * copied KEY/loop          the number of its loop device; locked
  * while somebody looks for that KEY/seeding       what is in it was copied from an image and is
  * not complete .new              one that is being made; .rm-X: one that is being removed Owners
  * are stored as a sandbox sees them, so that all see the same.
@@ -32,6 +33,9 @@ struct volume_wish {
 	uint64_t size_bytes; /* 0: [volume] size */
 	const json_t *labels; /* or NULL */
 	uint64_t tenant_max; /* how many the tenant may have */
+	/* unless NULL: puts what is to be in it into its directory, before anybody sees it */
+	int (*fill)(void *ctx, int dir_fd, struct err *e);
+	void *ctx;
 };
 
 /* ERR_EXISTS; ERR_LIMIT at [volume] max; ERR_UNSUPPORTED when the size cannot be enforced here. */
@@ -49,6 +53,16 @@ int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json
 int volume_remove(struct registry *r, const char *key, struct err *e);
 /* Removes the remains of interrupted creations and removals. */
 int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
+
+/*
+ * Makes the volume new_name of tenant, with the size, the labels and the files of its volume name,
+ * as they are at one instant: writers wait meanwhile, where they are not shared (fileclone.h).
+ * Errors as those of volume_create() and volume_load(); ERR_FULL.
+ */
+int volume_clone(struct registry *r, const char *name, const char *new_name, const char *tenant,
+		 uint64_t tenant_max, struct err *e);
+/* Lets a volume go on whose clone was killed; cheap where none was. */
+void volume_thaw_left(int dir_fd);
 
 /* A volume in use: locked until it is closed, by every process that has a copy of dir_fd. */
 struct volume {

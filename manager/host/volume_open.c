@@ -166,6 +166,7 @@ static int open_existing(int top, const char *key, volume_seed *seed, void *ctx,
 	 */
 	if (seed && !alone && path_has(v->dir_fd, SEEDING))
 		return 1;
+	volume_thaw_left(v->dir_fd);
 	if (volume_mount(v, e) < 0 || (alone && fill(v, seed, ctx, e) < 0))
 		return err_wrap(e, "volume %s", key);
 	/* between the shared and the exclusive lock we have none */
