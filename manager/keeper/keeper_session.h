@@ -2,8 +2,9 @@
 /*
  * keeper_session - a shell session of a keeper, in parts: keeper_sessions.c is which there are and
  * the requests to them; keeper_shell.c the shell's process; keeper_text.c one text that it runs;
- * keeper_transcript.c what it prints; keeper_queue.c the texts that wait; keeper_force.c and
- * keeper_look.c how a text is interrupted and ended.
+ * keeper_transcript.c what it prints; keeper_shellstate.c what a checkpoint keeps of it;
+ * keeper_queue.c the texts that wait; keeper_force.c and keeper_look.c how a text is interrupted
+ * and ended.
  */
 #ifndef BERTH_MANAGER_KEEPER_KEEPER_SESSION_H
 #define BERTH_MANAGER_KEEPER_KEEPER_SESSION_H

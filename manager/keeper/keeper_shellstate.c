@@ -169,7 +169,6 @@ void session_states_ask(struct keeper *k)
 
 /* ---- the answer ---------------------------------------------------------------------- */
 
-/* The variables that a new shell of a session begins with. */
 static void keep_answer(struct keeper *k, struct keeper_session *s, struct session_state *t)
 {
 	autobuf struct buf script = BUF_INIT(SHELLSTATE_MAX);

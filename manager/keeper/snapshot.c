@@ -126,7 +126,7 @@ static void wait_for_still(void)
  * power cut, with all that was written before in it, and ext4 replays the journal when it is
  * mounted.  FIFREEZE, which waits for three grace periods of RCU, is not needed for that.
  */
-static int clone(struct work *w, struct err *e)
+static int clone_layer(struct work *w, struct err *e)
 {
 	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -139,7 +139,7 @@ static int clone(struct work *w, struct err *e)
 static int copy_frozen(struct work *w, struct err *e)
 {
 	struct err ignored;
-	int result = w->shares ? clone(w, e) : 0;
+	int result = w->shares ? clone_layer(w, e) : 0;
 
 	w->note.shared = result > 0;
 	if (result != 0)

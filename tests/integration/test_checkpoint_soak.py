@@ -26,6 +26,7 @@ class Model:
         self.env, self.rng, self.n = env, rng, 0
         self.boxes = {}     # id: set of values
         self.saved = {}     # id: {checkpoint: set of values}
+        self.shells = {}    # id: {checkpoint: what its shell had}
         self.kills = 0
         self.done = {}
 
@@ -83,7 +84,7 @@ class Model:
     def new(self):
         box = self.call("create", "--disk", "64m", "host", ok=True).out.strip()
         sh(box, "head -c 2000000 /dev/urandom > /big; echo 0 > /n; sync", env=self.env, ok=True)
-        self.boxes[box], self.saved[box] = {0}, {}
+        self.boxes[box], self.saved[box], self.shells[box] = {0}, {}, {}
 
     def write(self, box):
         self.n += 1
@@ -94,6 +95,20 @@ class Model:
         ok, out = self.killed("checkpoint", box)
         if ok:
             self.saved[box][out.strip()] = set(self.boxes[box])
+
+    def session(self, box):
+        """A checkpoint and an undo that nobody kills: the shell comes back with what it had."""
+        self.n += 1
+        assert self.call("sh", box, input=f"kept={self.n}; f() {{ echo $kept; }}").code == 0
+        at = self.call("checkpoint", box, ok=True).out.strip()
+        self.saved[box][at], self.shells[box][at] = set(self.boxes[box]), self.n
+        self.call("sh", box, input="kept=; unset -f f", ok=True)
+        to = self.rng.choice(list(self.shells[box]))
+        p = self.call("undo", "--to", to, box)
+        if p.code == 0:     # an old one may have gone
+            self.boxes[box] = set(self.saved[box][to])
+            got = self.call("sh", box, input="f", ok=True).out.strip()
+            assert got == str(self.shells[box][to]), (box, to, got)
 
     def undo(self, box):
         if not self.saved[box]:
@@ -109,17 +124,18 @@ class Model:
             ok, out = self.killed("fork", box + at)
             for one in out.split() if ok else []:
                 self.boxes[one] = set(self.saved[box][at[1:]] if at else self.boxes[box])
-                self.saved[one] = {}
+                self.saved[one], self.shells[one] = {}, {}
 
     def remove(self, box):
         if len(self.boxes) > 2:
             self.killed("rm", "-f", box)
             b.wait_for(lambda: self.call("rm", "-f", box).code == 0 or box not in self.call("ps", "-aq").out, 60, "rm")
-            del self.boxes[box], self.saved[box]
+            del self.boxes[box], self.saved[box], self.shells[box]
 
     def step(self):
         box = self.rng.choice(list(self.boxes))
-        act = self.rng.choice([self.write, self.write, self.checkpoint, self.checkpoint, self.undo, self.undo, self.fork, self.remove])
+        act = self.rng.choice([self.write, self.write, self.checkpoint, self.checkpoint, self.undo, self.undo, self.fork, self.remove,
+                               self.session])
         self.possible = {x: set(v) for x, v in self.boxes.items()}
         act(box)
         self.done[act.__name__] = self.done.get(act.__name__, 0) + 1
