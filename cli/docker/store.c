@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/commit.h"
 #include "manager/engine/image.h"
 #include "rootfs/store/image.h"
 
@@ -263,39 +264,75 @@ static int logout(const struct door_args *a, struct err *e)
 
 /* ---- commit, prune, search ------------------------------------------------------------------- */
 
-static int commit(const struct door_args *a, struct err *e)
+/* Of --change, as options of berth commit. */
+static json_t *changes_of(const struct door_args *a, struct err *e)
 {
-	const char *argv[2 * CHANGES_MAX + 20] = { "berth", "commit", "--json", "--quiet" };
-	const char *author = door_value(a, "author"), *message = door_value(a, "message");
-	const json_t *changes = door_list(a, "change"), *one;
-	char room[CHANGES_MAX][1024];
-	autojson json_t *said = NULL;
-	struct sandbox_ref s;
-	size_t n = 4, i;
-	int r;
+	autojson json_t *list = json_array();
+	const json_t *one;
+	char room[1024];
+	size_t i;
 
-	if (a->count < 2)
-		return err_set(e, ERR_INVALID,
-			       "an image without a name is not made here: name it "
-			       "after the container");
+	json_array_foreach ((json_t *)(size_t)door_list(a, "change"), i, one) {
+		const char *word = engine_image_change(json_string_value(one), room, sizeof(room));
+
+		if (i == CHANGES_MAX || !word) {
+			err_set(e, ERR_INVALID, "change %.100s is not known here",
+				json_string_value(one));
+			return NULL;
+		}
+		json_array_append_new(list, json_string(word));
+	}
+	return json_incref(list);
+}
+
+static json_t *commit_it(const struct door_args *a, struct sandbox_ref *s, const json_t *words,
+			 struct err *e)
+{
+	const char *author = door_value(a, "author"), *message = door_value(a, "message");
+	autofree const char **argv = calloc(json_array_size(words) + 14, sizeof(*argv));
+	const json_t *one;
+	size_t n = 4, i;
+
+	if (!argv) {
+		err_nomem(e);
+		return NULL;
+	}
+	memcpy(argv, (const char *const[]){ "berth", "commit", "--json", "--quiet" },
+	       4 * sizeof(*argv));
 	if (author)
 		argv[n++] = "--author", argv[n++] = author;
 	if (message)
 		argv[n++] = "--message", argv[n++] = message;
 	if (json_is_false(json_object_get(a->o, "pause")))
 		argv[n++] = "--no-pause";
-	json_array_foreach ((json_t *)(size_t)changes, i, one)
-		if (i == CHANGES_MAX ||
-		    !(argv[n++] = engine_image_change(json_string_value(one), room[i], 1024)))
-			return err_set(e, ERR_INVALID, "change %.100s is not known here",
-				       json_string_value(one));
-	sandbox_ref_init(&s);
-	r = door_find(&s, a->words[0], e);
+	json_array_foreach ((json_t *)(size_t)words, i, one)
+		argv[n++] = json_string_value(one);
 	argv[n++] = "--";
-	argv[n++] = s.id;
+	argv[n++] = s->id;
 	argv[n++] = a->words[1];
-	if (r == 0)
-		said = door_call(argv, e);
+	return door_call(argv, e);
+}
+
+static int commit(const struct door_args *a, struct err *e)
+{
+	autojson json_t *changes = NULL, *words = NULL, *said = NULL;
+	struct engine_loaded l;
+	struct sandbox_ref s;
+
+	if (a->count < 2)
+		return err_set(e, ERR_INVALID,
+			       "an image without a name is not made here: name it "
+			       "after the container");
+	changes = changes_of(a, e);
+	if (!changes)
+		return -1;
+	sandbox_ref_init(&s);
+	if (door_find(&s, a->words[0], e) == 0 && door_load(&l, &s, 0, e) == 0) {
+		words = engine_commit_words(&l.v, NULL, changes, e);
+		engine_loaded_release(&l);
+	}
+	if (words)
+		said = commit_it(a, &s, words, e);
 	sandbox_ref_close(&s);
 	return said ? printf("%s\n", door_text(said, "digest")) < 0 : -1;
 }

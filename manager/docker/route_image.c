@@ -12,12 +12,14 @@
 #include "manager/docker/docker.h"
 #include "manager/docker/imageflow.h"
 #include "manager/engine/create.h"
+#include "manager/engine/commit.h"
 #include "manager/engine/image.h"
 #include "manager/engine/view.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
 
 #define OUTPUT_MAX (16u << 20)
+#define CHANGES_MAX 16
 #define REF_MAX 400
 
 int docker_store(struct http_request *rq, struct err *e)
@@ -254,101 +256,79 @@ static int post_load(struct http_request *rq, struct err *e)
 /* ---- commit
  * -------------------------------------------------------------------------------------- */
 
-static int add_changes(struct http_request *rq, const char **argv, size_t *n, char room[][1024],
-		       struct err *e)
+static json_t *changes_of(struct http_request *rq, struct err *e)
 {
-	const char *change;
+	autojson json_t *list = json_array();
+	const char *change, *word;
+	char room[1024];
 	size_t i;
 
 	for (i = 0; (change = http_query_each(rq, "changes", i)); i++) {
-		if (i == 8 ||
-		    !(argv[(*n)++] = engine_image_change(change, room[i], sizeof(room[i]))))
-			return docker_fail(rq, 400, e, "change %.100s is not known here", change);
+		word = engine_image_change(change, room, sizeof(room));
+		if (i == CHANGES_MAX || !word) {
+			docker_fail(rq, 400, e, "change %.100s is not known here", change);
+			return NULL;
+		}
+		json_array_append_new(list, json_string(word));
 	}
-	return 0;
+	return json_incref(list);
 }
 
-#define CONFIG_MAX 100 /* words */
-
-/* What the body says of the image's configuration, as docker-py and dockerode send it. */
-static json_t *config_words(const json_t *config, struct err *e)
+/* What the image inherits, and the changes of the request. */
+static json_t *words_of(struct http_request *rq, struct box *b, struct err *e)
 {
-	static const char *const lists[][2] = { { "Entrypoint", "entrypoint" }, { "Cmd", "cmd" } },
-			  *const texts[][2] = { { "User", "user" }, { "WorkingDir", "workdir" } };
-	json_t *words = json_array(), *list, *v;
-	const char *key, *text;
-	size_t i;
+	autojson json_t *changes = changes_of(rq, e);
+	struct engine_loaded d;
+	json_t *words;
 
-	for (i = 0; i < ARRAY_LEN(lists); i++) {
-		autofree char *json = NULL;
-
-		if (engine_arr(config, lists[i][0], &list, e) < 0)
-			goto wrong;
-		json = json_array_size(list) ? json_dumps(list, JSON_COMPACT) : NULL;
-		if (json)
-			json_array_append_new(words, json_sprintf("--%s=%s", lists[i][1], json));
-	}
-	for (i = 0; i < ARRAY_LEN(texts); i++) {
-		text = "";
-		if (engine_str(config, texts[i][0], &text, e) < 0)
-			goto wrong;
-		if (text[0])
-			json_array_append_new(words, json_sprintf("--%s=%s", texts[i][1], text));
-	}
-	if (engine_arr(config, "Env", &list, e) < 0)
-		goto wrong;
-	for (i = 0; i < json_array_size(list); i++) {
-		text = engine_item(list, i, "Env", e);
-		if (!text)
-			goto wrong;
-		json_array_append_new(words, json_sprintf("--env=%s", text));
-	}
-	if (engine_obj(config, "Labels", &list, e) < 0)
-		goto wrong;
-	json_object_foreach (list, key, v) {
-		text = json_string_value(v);
-		json_array_append_new(words, json_sprintf("--label=%s=%s", key, text ? text : ""));
-	}
-	if (json_array_size(words) <= CONFIG_MAX)
-		return words;
-	err_set(e, ERR_INVALID, "more than %d words of configuration", CONFIG_MAX);
-wrong:
-	json_decref(words);
-	return NULL;
+	if (!changes || docker_load(&d, b, 0, e) < 0)
+		return NULL;
+	words = engine_commit_words(&d.v, http_json(rq), changes, e);
+	engine_loaded_release(&d);
+	return words;
 }
 
-static int commit(struct http_request *rq, const char *id, char *digest, size_t max, struct err *e)
+static json_t *commit_it(struct http_request *rq, struct box *b, const char *ref, struct err *e)
 {
-	const char *repo = http_query(rq, "repo"), *author = http_query(rq, "author"),
-		   *comment = http_query(rq, "comment");
-	const char *argv[32 + CONFIG_MAX] = { "berth", "commit", "--json", "--quiet" }, *made;
-	char room[8][1024], ref[REF_MAX] = "";
-	autojson json_t *said = NULL, *config = config_words(http_json(rq), e);
-	const json_t *word;
+	const char *author = http_query(rq, "author"), *comment = http_query(rq, "comment");
+	autojson json_t *words = words_of(rq, b, e);
+	autofree const char **argv = calloc(json_array_size(words) + 14, sizeof(*argv));
+	const json_t *one;
 	size_t n = 4, i;
 
-	if (!config)
-		return -1;
-
-	if (!repo || !repo[0] ||
-	    engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0)
-		return docker_fail(rq, 400, e,
-				   "an image without a name is not made here: repo is missing");
+	if (!words)
+		return NULL;
+	if (!argv) {
+		err_nomem(e);
+		return NULL;
+	}
+	memcpy(argv, (const char *const[]){ "berth", "commit", "--json", "--quiet" },
+	       4 * sizeof(*argv));
 	if (author && author[0])
 		argv[n++] = "--author", argv[n++] = author;
 	if (comment && comment[0])
 		argv[n++] = "--message", argv[n++] = comment;
 	if (http_query(rq, "pause") && !docker_query_flag(rq, "pause"))
 		argv[n++] = "--no-pause";
-	json_array_foreach (config, i, word)
-		argv[n++] = json_string_value(word);
-	/* these win */
-	if (add_changes(rq, argv, &n, room, e) < 0)
-		return -1;
+	json_array_foreach(words, i, one)
+		argv[n++] = json_string_value(one);
 	argv[n++] = "--";
-	argv[n++] = id;
+	argv[n++] = b->id;
 	argv[n++] = ref;
-	said = spawn_json(rq, argv, 0, e);
+	return spawn_json(rq, argv, 0, e);
+}
+
+static int commit(struct http_request *rq, struct box *b, char *digest, size_t max, struct err *e)
+{
+	const char *repo = http_query(rq, "repo"), *made;
+	autojson json_t *said = NULL;
+	char ref[REF_MAX] = "";
+
+	if (!repo || !repo[0] ||
+	    engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0)
+		return docker_fail(rq, 400, e,
+				   "an image without a name is not made here: repo is missing");
+	said = commit_it(rq, b, ref, e);
 	made = json_string_value(json_object_get(said, "digest"));
 	if (!made)
 		return said ? err_set(e, ERR_INTERNAL, "berth commit named no digest") : -1;
@@ -363,7 +343,7 @@ static int post_commit(struct http_request *rq, struct err *e)
 	int r = docker_find_named(&b, rq, http_query(rq, "container"), e);
 
 	if (r == 0)
-		r = commit(rq, b.id, digest, sizeof(digest), e);
+		r = commit(rq, &b, digest, sizeof(digest), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 201, json_pack("{s:s}", "Id", digest), e);
 }

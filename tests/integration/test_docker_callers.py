@@ -207,7 +207,7 @@ def test_what_ryuk_removes_is_all_that_has_the_label():
             d.good("POST", "/containers/" + d.create("sleep", "1000", name=name, image="web:1", Labels=labels) + "/start")
             d.good("POST", "/volumes/create", {"Name": name + "-data", "Labels": labels})
             d.good("POST", "/networks/create", {"Name": name + "-net", "Labels": labels, "CheckDuplicate": True, "Internal": True})
-        d.good("POST", "/commit?container=Mine&repo=mine&tag=1&changes=LABEL+org.testcontainers.session-id%3Ds1")
+        d.good("POST", "/commit?container=Mine&repo=mine&tag=1")
         d.reap("org.testcontainers.session-id=s1")
         assert [c["Names"] for c in d.good("GET", "/containers/json?all=1")] == [["/kept"]]
         assert [v["Name"] for v in d.good("GET", "/volumes")["Volumes"]] == ["kept-data"]

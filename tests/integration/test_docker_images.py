@@ -126,6 +126,31 @@ def test_a_body_of_null_is_no_body():
             assert d.api("POST", "/commit?container=c1&repo=made&tag=1", body, headers={"Content-Type": "application/json"})[0] == 400
 
 
+@b.deadline(60)
+def test_an_image_of_a_container_inherits_its_config():
+    with Engine() as d:
+        box_image()
+        d.create("-c", "echo $A $B", name="Made.Here", image="box:1", Entrypoint=["/bin/sh"], Env=["A=1", "B=two words"],
+                 Labels={"k": "v", "session": "s1"}, WorkingDir="/tmp", User="1000:1000")
+        d.good("POST", "/containers/Made.Here/start")
+        d.good("POST", "/containers/Made.Here/wait")
+        d.good("POST", "/commit?container=Made.Here&repo=made&tag=1")
+        c = d.good("GET", "/images/made:1/json")["Config"]
+        assert (c["Entrypoint"], c["Cmd"], c["WorkingDir"], c["User"]) == (["/bin/sh"], ["-c", "echo $A $B"], "/tmp", "1000:1000"), c
+        assert {"A=1", "B=two words"} <= set(c["Env"]) and c["Labels"] == {"k": "v", "session": "s1"}, c
+        assert [i["RepoTags"] for i in d.good("GET", "/images/json?filters=" + urllib.parse.quote('{"label":["session=s1"]}'))] == [["made:1"]]
+        x = d.create(image="made:1", name="again")
+        d.good("POST", f"/containers/{x}/start")
+        assert d.good("POST", f"/containers/{x}/wait") == {"StatusCode": 0}
+        assert frames(d.api("GET", f"/containers/{x}/logs?stdout=1")[1])[1] == b"1 two words\n"
+        # the request's config, and its changes, count more
+        body = {"Labels": {"k": "other"}, "Env": ["A=3"]}
+        d.good("POST", "/commit?container=Made.Here&repo=made&tag=2&changes=" + urllib.parse.quote('CMD ["x"]') + "&changes=WORKDIR+/run", body)
+        c = d.good("GET", "/images/made:2/json")["Config"]
+        assert (c["Cmd"], c["WorkingDir"], c["Labels"]) == (["x"], "/run", {"k": "other", "session": "s1"}), c
+        assert "A=3" in c["Env"] and "A=1" not in c["Env"] and "B=two words" in c["Env"], c
+
+
 @b.deadline(120)
 def test_a_pull_that_fails_at_once_is_an_error_and_a_later_one_says_so_in_its_stream():
     with socket.create_server(("127.0.0.1", 0)) as mute, Engine(config="[registry]\nretries = 0\nstall_timeout = \"4s\"") as d:
