@@ -14,7 +14,6 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/path.h"
 #include "base/phases.h"
 #include "cli/commands.h"
@@ -87,7 +86,6 @@ struct run {
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct run *r = ctx;
-	uint64_t n;
 
 	if (residentopts_are(id)) {
 		r->of_resident = id;
@@ -110,12 +108,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		r->keep = 1;
 		return 0;
 	case OPT_STATUS_FD:
-		if (num_u64(value, "descriptor", 0, 1 << 20, &n, e) < 0)
-			return -1;
-		if (fcntl((int)n, F_GETFD) < 0)
-			return err_set(e, ERR_INVALID, "descriptor %s is not open", value);
-		r->status_fd = (int)n;
-		return 0;
+		return sharedfd_option(value, &r->status_fd, e);
 	case OPT_JSON:
 		r->json = 1;
 		return 0;

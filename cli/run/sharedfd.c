@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 
 void sharedfd_note(struct sharedfd *s, int status_fd)
@@ -63,5 +64,17 @@ int sharedfd_last_line(int fd, const char *line, size_t n)
 			n -= (size_t)w;
 		}
 	}
+	return 0;
+}
+
+int sharedfd_option(const char *value, int *ret_fd, struct err *e)
+{
+	uint64_t n;
+
+	if (num_u64(value, "descriptor", 0, 1 << 20, &n, e) < 0)
+		return -1;
+	if (fcntl((int)n, F_GETFD) < 0)
+		return err_set(e, ERR_INVALID, "descriptor %s is not open", value);
+	*ret_fd = (int)n;
 	return 0;
 }

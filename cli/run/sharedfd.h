@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#include "base/err.h"
+
 #define SHAREDFD_MAX 4
 
 struct sharedfd {
@@ -25,5 +27,8 @@ void sharedfd_give_back(const struct sharedfd *s);
  * on a line of its own; waiting where it must.  0, or -1 with errno.
  */
 int sharedfd_last_line(int fd, const char *line, size_t n);
+
+/* The descriptor that --status-fd value names.  ERR_INVALID when it is not open. */
+int sharedfd_option(const char *value, int *ret_fd, struct err *e);
 
 #endif

@@ -59,7 +59,6 @@ struct run {
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct run *r = ctx;
-	uint64_t n;
 
 	switch (id) {
 	case OPT_ZYGOTE:
@@ -80,12 +79,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_TIMEOUT:
 		return num_duration_ms(value, "timeout", 366ULL * 86400000, &r->q.timeout_ms, e);
 	case OPT_STATUS_FD:
-		if (num_u64(value, "descriptor", 0, 1 << 20, &n, e) < 0)
-			return -1;
-		if (fcntl((int)n, F_GETFD) < 0)
-			return err_set(e, ERR_INVALID, "descriptor %s is not open", value);
-		r->status_fd = (int)n;
-		return 0;
+		return sharedfd_option(value, &r->status_fd, e);
 	default:
 		r->json = 1;
 		return 0;
