@@ -198,8 +198,8 @@ static int patch_of(struct view *v, const char *path, char was, char is, struct 
 		return buf_adds(ret, "left out: the patches before it are 16 MiB\n", e);
 	look(v, v->l->from, path, was, &a);
 	look(v, v->l->to, path, is, &b);
-	if (!a.why && !b.why && ((a.found && S_ISDIR(a.st.st_mode)) ||
-				 (b.found && S_ISDIR(b.st.st_mode))))
+	if (!a.why && !b.why &&
+	    ((a.found && S_ISDIR(a.st.st_mode)) || (b.found && S_ISDIR(b.st.st_mode))))
 		result = 0;
 	else
 		result = add_patch(path, &a, &b, ret, e);

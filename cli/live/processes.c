@@ -116,7 +116,7 @@ static void add_cgroup(struct list *list, int dirfd, const char *leaf)
 
 json_t *processes_list(const struct sandbox_ref *s, size_t max, size_t *ret_more, struct err *e)
 {
-	struct list list = {.max = max};
+	struct list list = { .max = max };
 	struct cgroup c;
 	DIR *d;
 	struct dirent *entry;

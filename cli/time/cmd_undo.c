@@ -29,9 +29,9 @@
 enum { OPT_JSON = 1, OPT_STEPS, OPT_TO };
 
 static const struct opt options[] = {
-	{"steps", 0, OPT_VALUE, "N", "how many checkpoints to go back (default: 1)", OPT_STEPS},
-	{"to", 0, OPT_VALUE, "CHECKPOINT", "go to this one, by its id or name", OPT_TO},
-	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
+	{ "steps", 0, OPT_VALUE, "N", "how many checkpoints to go back (default: 1)", OPT_STEPS },
+	{ "to", 0, OPT_VALUE, "CHECKPOINT", "go to this one, by its id or name", OPT_TO },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
 struct undo {
@@ -143,7 +143,7 @@ static int note_session(void *ctx, const char *name)
 {
 	struct undo *u = ctx;
 	struct checkpoint_shell shell;
-	struct err why = {0};
+	struct err why = { 0 };
 	const char *lost = "its state is damaged";
 
 	if (checkpoint_shell_read(u->b.dir_fd, u->target, name, &shell, NULL, &why) == 0)
@@ -199,7 +199,7 @@ static int decide(struct undo *u, struct err *e)
 
 static int undo(struct undo *u, const char *ref, struct err *e)
 {
-	static const struct resident_end at_once = {.stays = 1};
+	static const struct resident_end at_once = { .stays = 1 };
 	struct registry *r = &u->b.s.registry;
 
 	if (layerbox_find(&u->b, ref, e) < 0 || prepare(u, e) < 0)
@@ -222,10 +222,9 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 
 static int report(const struct undo *u, struct err *e)
 {
-	autojson json_t *doc =
-		json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint", u->target,
-			  "ended", u->ended, "ended_more", (int)u->more, "sessions",
-			  list_of_sessions(u));
+	autojson json_t *doc = json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint",
+					 u->target, "ended", u->ended, "ended_more", (int)u->more,
+					 "sessions", list_of_sessions(u));
 
 	if (!doc)
 		return err_nomem(e);
@@ -237,8 +236,8 @@ static int report(const struct undo *u, struct err *e)
 
 static int undo_main(const struct command *self, int argc, char **argv)
 {
-	struct undo u = {.ended = json_array(), .sessions = json_object()};
-	struct err e = {0};
+	struct undo u = { .ended = json_array(), .sessions = json_object() };
+	struct err e = { 0 };
 	int rest, help = 0, r;
 
 	layerbox_init(&u.b);
@@ -246,8 +245,9 @@ static int undo_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 1 != argc)
-		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; "
-				      "hint: berth undo ID, or berth undo --to CHECKPOINT ID");
+		r = err_set(&e, ERR_USAGE,
+			    "one sandbox is wanted; "
+			    "hint: berth undo ID, or berth undo --to CHECKPOINT ID");
 	if (r == 0 && u.to && u.steps)
 		r = err_set(&e, ERR_USAGE, "--to and --steps say both where to; hint: one of them");
 	if (r == 0)

@@ -60,7 +60,7 @@ static const char *text_of(const json_t *head, const char *key)
 static int read_head(const char *line, size_t n, struct checkpoint_shell *ret, struct err *e)
 {
 	autojson json_t *head = json_parse(line, n, HEAD_MAX, "the state of a session", e);
-	struct checkpoint_shell s = {0};
+	struct checkpoint_shell s = { 0 };
 	const char *tracing;
 
 	if (!head || json_check_version(head, 1, "the state of a session", e) < 0)
@@ -119,7 +119,7 @@ static int visit(void *ctx, const char *file)
 int checkpoint_shells_each(int box_fd, const char *id, int (*each)(void *ctx, const char *name),
 			   void *ctx, struct err *e)
 {
-	const struct walk w = {id, each, ctx};
+	const struct walk w = { id, each, ctx };
 	autoclose int dir =
 		openat(box_fd, CHECKPOINTS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int failed = 0, result;

@@ -90,7 +90,7 @@ static struct checkpoint_shell head_of(const struct keeper_session *s)
 void session_state_ran(struct keeper_session *s, const char *text, size_t n)
 {
 	struct session_state *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	/* bash tells its own; whether an image has it is known from its first answer on */
 	if ((s->number > 1 && !s->fallback) || !memmem(text, n, "(", 1))
@@ -173,7 +173,7 @@ static void keep_answer(struct keeper *k, struct keeper_session *s, struct sessi
 {
 	autobuf struct buf script = BUF_INIT(SHELLSTATE_MAX);
 	autofree const char **env = NULL;
-	struct err why = {0};
+	struct err why = { 0 };
 	size_t count;
 
 	t->known = 0;
@@ -372,7 +372,7 @@ void session_states_load(struct keeper *k)
 	struct err ignored;
 	autoclose int box = registry_keep_dir(k->registry, k->claim.id, &ignored);
 	char id[CHECKPOINT_ID];
-	struct load l = {k, box, id};
+	struct load l = { k, box, id };
 
 	if (box < 0 || !checkpoint_shells_due(box, id))
 		return;

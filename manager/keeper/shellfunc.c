@@ -19,7 +19,7 @@ void shellfuncs_release(struct shellfuncs *f)
 		free(f->list[i].text);
 	}
 	free(f->list);
-	*f = (struct shellfuncs){0};
+	*f = (struct shellfuncs){ 0 };
 }
 
 static int is_name(const char *s)
@@ -38,7 +38,7 @@ static size_t size_of(const struct shellfunc *one)
 
 static int put(struct shellfuncs *f, const char *name, const char *text, size_t n, struct err *e)
 {
-	struct shellfunc one = {strdup(name), strndup(text, n)}, *list;
+	struct shellfunc one = { strdup(name), strndup(text, n) }, *list;
 	size_t i;
 
 	for (i = 0; one.name && one.text && i < f->count; i++)
@@ -93,8 +93,8 @@ static int is_word(const struct shlex_token *t, const char *text)
 /* After it a command may begin. */
 static int precedes_command(const struct reader *r, const struct shlex_token *t)
 {
-	static const char *const words[] = {"{",     "!",  "if", "then", "else", "elif", "while",
-					    "until", "do", "}",  "fi",   "done", "esac"};
+	static const char *const words[] = { "{",     "!",  "if", "then", "else", "elif", "while",
+					     "until", "do", "}",  "fi",   "done", "esac" };
 	size_t i;
 
 	if (t->kind != SHLEX_WORD)
@@ -107,9 +107,9 @@ static int precedes_command(const struct reader *r, const struct shlex_token *t)
 
 static const char *closing_of(const struct reader *r)
 {
-	static const char *const pairs[][2] = {{"{", "}"},        {"if", "fi"},
-					       {"case", "esac"},  {"for", "done"},
-					       {"while", "done"}, {"until", "done"}};
+	static const char *const pairs[][2] = { { "{", "}" },        { "if", "fi" },
+						{ "case", "esac" },  { "for", "done" },
+						{ "while", "done" }, { "until", "done" } };
 	size_t i;
 
 	if (is_op(&r->t, "("))
@@ -171,10 +171,10 @@ static int skip_body(struct reader *r)
 
 int shellfuncs_add(struct shellfuncs *f, const char *text, size_t n, struct err *e)
 {
-	struct reader r = {.t.kind = SHLEX_NEWLINE};
+	struct reader r = { .t.kind = SHLEX_NEWLINE };
 	autofree char *words = NULL;
 	const char *from = NULL;
-	struct shlex_token name = {SHLEX_END, NULL, 0};
+	struct shlex_token name = { SHLEX_END, NULL, 0 };
 
 	if (!memmem(text, n, "(", 1))
 		return 0;

@@ -132,7 +132,7 @@ static struct section name_of(const char *p, const char *end)
 		p = memchr(p, ' ', (size_t)(end - p));
 		p++;
 	}
-	return (struct section){p, p + name_length(p, end)};
+	return (struct section){ p, p + name_length(p, end) };
 }
 
 static int is_named(const struct section *name, const char *s)
@@ -171,9 +171,9 @@ static int add_variables(const struct section *from, const struct filter *f, str
 
 static int add_all_variables(const struct section *s, int is_bash, struct buf *ret, struct err *e)
 {
-	static const struct filter declared = {"declare -", 0}, directory = {"declare -", 1},
-				   assigned = {NULL, 0}, assigned_directory = {NULL, 1},
-				   exported = {"export ", 0}, constant = {"readonly ", 0};
+	static const struct filter declared = { "declare -", 0 }, directory = { "declare -", 1 },
+				   assigned = { NULL, 0 }, assigned_directory = { NULL, 1 },
+				   exported = { "export ", 0 }, constant = { "readonly ", 0 };
 
 	/* cd sets OLDPWD, so it comes before the variables */
 	if (add_variables(&s[VARIABLES], is_bash ? &directory : &assigned_directory, ret, e) < 0 ||
@@ -214,8 +214,8 @@ static int add_mask(const struct section *s, struct buf *ret, struct err *e)
 /* -n would end the session; of -x and -v the keeper knows itself; dash lists what cannot be set. */
 static int add_options(const struct section *s, struct buf *ret, struct err *e)
 {
-	static const char *const left[] = {"noexec", "xtrace",     "verbose", "interactive",
-					   "stdin",  "privileged", "debug"};
+	static const char *const left[] = { "noexec", "xtrace",     "verbose", "interactive",
+					    "stdin",  "privileged", "debug" };
 	const char *p, *next;
 
 	for (p = s->at; p < s->end; p = next) {
@@ -232,9 +232,9 @@ static int add_options(const struct section *s, struct buf *ret, struct err *e)
 /* Without those that are ours (shellscript.c). */
 static int add_traps(const struct section *s, struct buf *ret, struct err *e)
 {
-	static const char *const ours[] = {"SIGRTMIN+13", "SIGRTMIN+14", "SIGRTMAX-1",
-					   "RTMIN+13",    "RTMIN+14",    "RTMAX-1",
-					   "47",          "48",          "63"};
+	static const char *const ours[] = { "SIGRTMIN+13", "SIGRTMIN+14", "SIGRTMAX-1",
+					    "RTMIN+13",    "RTMIN+14",    "RTMAX-1",
+					    "47",          "48",          "63" };
 	const char *p, *next, *word;
 
 	for (p = s->at; p < s->end; p = next) {
@@ -302,7 +302,7 @@ static int next_section(const char **at, const char *end, struct section *ret)
 
 	if (!nul)
 		return 0;
-	*ret = (struct section){*at, nul};
+	*ret = (struct section){ *at, nul };
 	*at = nul + 1;
 	return 1;
 }

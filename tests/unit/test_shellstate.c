@@ -7,7 +7,7 @@
 
 static struct shellfuncs of(const char *text)
 {
-	struct shellfuncs f = {0};
+	struct shellfuncs f = { 0 };
 	struct err e;
 
 	cr_assert_eq(shellfuncs_add(&f, text, strlen(text), &e), 0);
@@ -43,10 +43,11 @@ Test(shellfunc, a_definition_is_found_with_all_of_its_body)
 
 Test(shellfunc, what_defines_nothing_is_no_function)
 {
-	static const char *const none[] = {
-		"",           "echo 'f() { a; }'", "x=$(f() { a; })", "f() { a;",  "f() echo", "f(",
-		"f()",        "a-b() { x; }",      "((1))",           "arr=(a b)", "echo f()", ")",
-		"} f() { a; "};
+	static const char *const none[] = { "",           "echo 'f() { a; }'", "x=$(f() { a; })",
+					    "f() { a;",   "f() echo",          "f(",
+					    "f()",        "a-b() { x; }",      "((1))",
+					    "arr=(a b)",  "echo f()",          ")",
+					    "} f() { a; " };
 	size_t i;
 
 	for (i = 0; i < sizeof(none) / sizeof(*none); i++) {
@@ -59,7 +60,7 @@ Test(shellfunc, what_defines_nothing_is_no_function)
 
 Test(shellfunc, more_than_the_limits_are_refused)
 {
-	struct shellfuncs f = {0};
+	struct shellfuncs f = { 0 };
 	struct err e;
 	char text[40];
 	int i;
@@ -78,7 +79,7 @@ Test(shellfunc, more_than_the_limits_are_refused)
 
 static char *script_of(int is_bash, const char *dump, size_t n, struct buf *b, struct err *e)
 {
-	static const char *const env[] = {"PATH=/bin", "A-B=1", "TERM=x"};
+	static const char *const env[] = { "PATH=/bin", "A-B=1", "TERM=x" };
 	struct shellfuncs f = of("f() { a; }; g() { b; }");
 	int r;
 
@@ -92,13 +93,13 @@ Test(shellstate, a_dump_of_bash_becomes_its_script)
 {
 	static const char dump[] =
 		"0022\n" N "declare -x PWD=\"/a\"\ndeclare -ir PPID=\"1\"\ndeclare -- "
-			   "none\ndeclare -a list=([0]=\"x\n"
+		"none\ndeclare -a list=([0]=\"x\n"
 		"declare -- UID=5\")\ndeclare -- q=$'a\\'\\nb'\ndeclare -- __berth_s=\"0\"\n" N N N
 		"shopt -s extglob\n" N "set -o errexit\nset -o xtrace\nset +o noexec\n" N
 		"trap -- ':' SIGINT\ntrap -- 'x\ntrap -- y' EXIT\ntrap -- 'return 130' "
 		"SIGRTMAX-1\n" N "f () \n{ \n    echo a\n}\n" N "alias ll='ls -l'\n" N "p1" N
 		"it's" N;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct buf b;
 
 	cr_assert_str_eq(script_of(1, dump, sizeof(dump) - 1, &b, &e),
@@ -120,7 +121,7 @@ Test(shellstate, a_dump_of_sh_becomes_its_script)
 		"export PWD='/a'\nexport x='it'\"'\"'s\nPPID=2'\n" N "readonly x='1'\n" N N
 		"set -o noglob\nset +o stdin\n" N "trap -- 'a' 47\ntrap -- 'b' USR1\n" N
 		"f is a shell function\nh is a shell function\ng: not found\n" N "ll='ls'\n" N;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct buf b;
 
 	cr_assert_str_eq(script_of(0, dump, sizeof(dump) - 1, &b, &e),
@@ -134,9 +135,9 @@ Test(shellstate, a_dump_of_sh_becomes_its_script)
 
 Test(shellstate, what_is_no_dump_is_refused)
 {
-	static const char *const bad[] = {"", "0022\n", "0022\n" N N N N N N N N};
+	static const char *const bad[] = { "", "0022\n", "0022\n" N N N N N N N N };
 	static const char mask[] = "x" N N N N N N N N N;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct buf b;
 	size_t i;
 
