@@ -147,7 +147,7 @@ def test_stop_kill_pause_rename_and_remove_answer_as_docker_does():
         return d.api(method, path)[0]
 
     with Engine() as d:
-        cid = d.create("sh", "-c", "trap 'echo got; exit 5' USR1; while :; do sleep 0.05; done", name="box1", StopSignal="USR1")
+        cid = d.create("sh", "-c", "trap 'echo got; exit 5' USR1; echo set; while :; do sleep 0.05; done", name="box1", StopSignal="USR1")
         assert code("POST", "/containers/box1/kill") == 409 and code("POST", "/containers/box1/stop") == 304
         assert d.api("POST", "/containers/box1/pause")[1] == {"message": f"Container {cid} is not running"}
         assert code("POST", "/containers/box1/start") == 204 and code("POST", "/containers/box1/start") == 304
@@ -163,6 +163,7 @@ def test_stop_kill_pause_rename_and_remove_answer_as_docker_does():
         for method, rest in (("GET", ""), ("POST", ""), ("DELETE", "/x")):
             status, said = d.api(method, f"/containers/box2/checkpoints{rest}")[:2]
             assert status == 501 and "berth checkpoint keeps the files" in said["message"], (method, status, said)
+        b.wait_for(lambda: b"set" in d.api("GET", f"/containers/{cid}/logs?stdout=1")[1], 30, "the trap")
         assert code("POST", "/containers/box2/stop?t=30") == 204
         assert d.good("GET", f"/containers/{cid}/json")["State"]["ExitCode"] == 5
         assert code("POST", "/containers/box2/restart?t=1") == 204 and code("POST", "/containers/box2/kill?signal=9") == 204
