@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "manager/host/layerpool.h"
 #include "runtime/kernel/fileclone.h"
+#include "runtime/kernel/quota.h"
 
 #define TRIED_BYTES (16u << 20)
 
@@ -92,6 +93,14 @@ void doctor_layers_find(const struct config *c, struct host_finding *f)
 			 strerror(errno));
 	} else if (layerpool_way(state, &way, &e) < 0) {
 		snprintf(f->detail, sizeof(f->detail), "%.230s", e.msg);
+	} else if (way != LAYERPOOL_POOL && quota_check(state, &e) == 0) {
+		f->state = HOST_LIMITED;
+		snprintf(f->detail, sizeof(f->detail),
+			 "project quotas bound lasting layers, which are directories: no instant of "
+			 "one can be copied");
+		snprintf(f->effect, sizeof(f->effect),
+			 "refuses a checkpoint until the sandbox is stopped once and its layer made "
+			 "a file; berth system pool create --size 20g makes new layers files");
 	} else if (way == LAYERPOOL_REFLINK) {
 		f->state = HOST_OK;
 		snprintf(f->detail, sizeof(f->detail),

@@ -194,3 +194,45 @@ def test_a_layer_in_a_pool_that_is_gone_is_said_and_can_be_removed():
         os.unlink(state + "/pool/image")
         b.one_line_error(b.berth("start", "x", env=env), 125, "the pool")
         b.berth("rm", "x", ok=True, env=env)
+
+
+@b.deadline(180)
+def test_a_layer_that_is_a_directory_is_refused_with_a_remedy_and_a_pool_makes_files():
+    image, where = b.tmp("quota.img"), b.tmpdir("quota")
+    if not shutil.which("mkfs.xfs"):
+        raise b.skip("needs mkfs.xfs (xfsprogs)")
+    subprocess.run(["truncate", "-s", "1500m", image], check=True)
+    subprocess.run(["mkfs.xfs", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop,prjquota", image, where], capture_output=True).returncode:
+        raise b.skip("this kernel has no XFS with quotas")
+    env = {"BERTH_STATE_DIR": where + "/state"}
+    os.mkdir(where + "/state", 0o700)
+    try:
+        create(env, "--name", "x")
+        if not os.path.isdir(box_of("x", env, where + "/state") + "/writable"):
+            raise b.skip("this kernel has no XFS with quotas")
+        sh("x", "echo one > /f", ok=True, env=env)
+        found, = (f for f in json.loads(b.berth("doctor", "--json", env=env, timeout=120).out)["findings"]
+                  if f["what"] == "checkpoints")
+        assert found["state"] == "limited" and "directories" in found["detail"], found
+        for verb in (["checkpoint", "x"], ["fork", "x"]):
+            b.one_line_error(b.berth(*verb, env=env), 125, "is a directory", "hint:", "berth stop")
+        assert sh("x", "cat /f", ok=True, env=env).out == "one\n"
+        # the remedy, as the hint has it
+        b.berth("stop", "x", ok=True, env=env)
+        b.berth("checkpoint", "x", ok=True, env=env)
+        b.berth("start", "x", ok=True, env=env)
+        sh("x", "echo two > /f", ok=True, env=env)
+        b.berth("undo", "x", ok=True, env=env)
+        assert sh("x", "cat /f", ok=True, env=env).out == "one\n"
+        assert checkpoint("x", env=env)["shared"] is True
+        # with a pool new layers are files
+        b.berth("system", "pool", "create", "--size", "512m", ok=True, env=env)
+        create(env, "--name", "y")
+        sh("y", "echo one > /f", ok=True, env=env)
+        assert checkpoint("y", env=env)["shared"] is True
+    finally:
+        for name in b.berth("ps", "-aq", env=env).out.split():
+            b.berth("rm", "-f", name, env=env)
+        b.berth("system", "pool", "rm", env=env)
+        b.wait_for(lambda: subprocess.run(["umount", where], capture_output=True).returncode == 0, 30, "the unmount")
