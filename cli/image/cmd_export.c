@@ -23,10 +23,10 @@
 enum { OPT_JSON = 1, OPT_OUTPUT };
 
 static const struct opt options[] = {
-	{"output", 'o', OPT_VALUE, "FILE", "a new file, or - for stdout (default: -)", OPT_OUTPUT,
-	 COMPLETE_FILE},
-	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too; not to the stdout of the file",
-	 OPT_JSON},
+	{ "output", 'o', OPT_VALUE, "FILE", "a new file, or - for stdout (default: -)", OPT_OUTPUT,
+	  COMPLETE_FILE },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too; not to the stdout of the file",
+	  OPT_JSON },
 };
 
 struct export
@@ -129,7 +129,7 @@ static int make_manifest(struct export *x, struct err *e)
 {
 	autojson json_t *spec = registry_load(&x->s.registry, x->s.id, SPEC_FILE, e);
 	autojson json_t *one = spec ? load_checkpoint(x, e) : NULL;
-	struct err why = {0};
+	struct err why = { 0 };
 	struct image image;
 	const int pinned = one ? image_load_pin(x->dir_fd, &image, &why) : -1;
 
@@ -150,18 +150,18 @@ static int make_manifest(struct export *x, struct err *e)
 /* Into a file without a name: its digest comes before it in the output. */
 static int pack_layer(struct export *x, struct err *e)
 {
-	const int fds[] = {x->source.upper_fd, x->dir_fd, x->layer_fd};
+	const int fds[] = { x->source.upper_fd, x->dir_fd, x->layer_fd };
 	char upper[16], dir[16], base[16], out[16], workdir[4096];
-	char *argv[] = {NULL,
-			(char *)"pack-layer",
-			(char *)"--json",
-			(char *)"--",
-			upper,
-			dir,
-			base,
-			workdir,
-			out,
-			NULL};
+	char *argv[] = { NULL,
+			 (char *)"pack-layer",
+			 (char *)"--json",
+			 (char *)"--",
+			 upper,
+			 dir,
+			 base,
+			 workdir,
+			 out,
+			 NULL };
 	autoclose int told = memfd_create("told", MFD_CLOEXEC);
 	autobuf struct buf b = BUF_INIT(TOLD_MAX);
 
@@ -222,12 +222,12 @@ static int tell(const struct export *x, struct err *e)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-	struct export x = {.output = "-",
-			   .dir_fd = -1,
-			   .layer_fd = -1,
-			   .out_fd = -1,
-			   .source = LAYERSOURCE_NONE};
-	struct err e = {0};
+	struct export x = { .output = "-",
+			    .dir_fd = -1,
+			    .layer_fd = -1,
+			    .out_fd = -1,
+			    .source = LAYERSOURCE_NONE };
+	struct err e = { 0 };
 	int rest, help = 0, r;
 
 	sandbox_ref_init(&x.s);

@@ -23,12 +23,12 @@
 enum { OPT_JSON = 1, OPT_NAME, OPT_TRUST, OPT_DROP, OPT_NO_START };
 
 static const struct opt options[] = {
-	{"name", 0, OPT_VALUE, "NAME", "the sandbox's name", OPT_NAME},
-	{"trust", 0, OPT_FLAG, NULL, "take all options, also those that reach this host",
-	 OPT_TRUST},
-	{"drop", 0, OPT_FLAG, NULL, "leave out the options that reach this host", OPT_DROP},
-	{"no-start", 0, OPT_FLAG, NULL, "make it, and do not start it", OPT_NO_START},
-	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
+	{ "name", 0, OPT_VALUE, "NAME", "the sandbox's name", OPT_NAME },
+	{ "trust", 0, OPT_FLAG, NULL, "take all options, also those that reach this host",
+	  OPT_TRUST },
+	{ "drop", 0, OPT_FLAG, NULL, "leave out the options that reach this host", OPT_DROP },
+	{ "no-start", 0, OPT_FLAG, NULL, "make it, and do not start it", OPT_NO_START },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
 struct import {
@@ -121,11 +121,12 @@ static uint64_t layer_size(const struct import *x)
 static int unpack(struct import *x, int mnt, struct err *e)
 {
 	const json_t *layer = json_object_get(x->manifest, "layer");
-	const int fds[] = {x->in_fd, mnt};
+	const int fds[] = { x->in_fd, mnt };
 	char in[16], digest[160], size[24], to[16];
 	char *argv[] = {
 		NULL, (char *)"unpack-layer", (char *)"--json", (char *)"--", in, digest, size, to,
-		NULL};
+		NULL
+	};
 
 	if (!x->json) {
 		argv[2] = argv[3];
@@ -181,7 +182,8 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 static int import_it(struct import *x, const char *file, struct err *e)
 {
 	struct resident_whose whose = {
-		.name = x->name, .tenant = "", .no_start = x->no_start, .fill = fill, .ctx = x};
+		.name = x->name, .tenant = "", .no_start = x->no_start, .fill = fill, .ctx = x
+	};
 	autojson json_t *doc = NULL;
 	char id[65];
 
@@ -207,8 +209,8 @@ static int import_it(struct import *x, const char *file, struct err *e)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-	struct import x = {.name = "", .registry = REGISTRY_INIT, .in_fd = -1};
-	struct err e = {0};
+	struct import x = { .name = "", .registry = REGISTRY_INIT, .in_fd = -1 };
+	struct err e = { 0 };
 	int rest, help = 0, r;
 
 	r = command_options(self, argc, argv, set_option, &x, &rest, &help, &e);

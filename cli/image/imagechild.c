@@ -23,7 +23,7 @@ struct child {
 static void become(const struct child *c) __attribute__((noreturn));
 static void become(const struct child *c)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t i;
 
 	/* if we are killed, a sandbox that stood still goes on: nobody may read it any more */
@@ -40,7 +40,7 @@ static void become(const struct child *c)
 int imagechild_run(const struct command *self, int json, char **argv, const int *fds, size_t n,
 		   int out_fd, int *ret_status, struct err *e)
 {
-	const struct child c = {self, json, argv, fds, n, out_fd, getpid()};
+	const struct child c = { self, json, argv, fds, n, out_fd, getpid() };
 	int status;
 	pid_t pid;
 

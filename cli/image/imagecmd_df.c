@@ -15,7 +15,7 @@ static int add_checkpoints(json_t *d, int store_fd, struct err *e)
 {
 	autoclose int kept =
 		openat(store_fd, "../sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct checkpoint_use use = {0, 0};
+	struct checkpoint_use use = { 0, 0 };
 	uint64_t count = 0;
 
 	if (kept >= 0 && checkpoints_use_all(kept, &use, &count, e) < 0)
@@ -32,7 +32,7 @@ static int add_checkpoints(json_t *d, int store_fd, struct err *e)
 static int add_pool(json_t *d, int store_fd, struct err *e)
 {
 	autoclose int state = openat(store_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct err why = {0};
+	struct err why = { 0 };
 	json_t *pool = state < 0 ? NULL : layerpool_describe(state, &why);
 	uint64_t total;
 
@@ -61,13 +61,13 @@ static void show(const json_t *d)
 	static const struct {
 		const char *key, *what;
 	} rows[] = {
-		{"blobs", "blobs (compressed layers, documents)"},
-		{"layers", "unpacked layers"},
-		{"sandboxes", "sandboxes (writable layers)"},
-		{"checkpoints", "  checkpoints alone"},
-		{"volumes", "volumes"},
-		{"host", "host image"},
-		{"other", "other"},
+		{ "blobs", "blobs (compressed layers, documents)" },
+		{ "layers", "unpacked layers" },
+		{ "sandboxes", "sandboxes (writable layers)" },
+		{ "checkpoints", "  checkpoints alone" },
+		{ "volumes", "volumes" },
+		{ "host", "host image" },
+		{ "other", "other" },
 	};
 	char bytes[24], back[24];
 	size_t i;

@@ -28,7 +28,7 @@ static int take_fd_of(const char *text, int *ret, struct err *e)
 
 static int run_pack(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
-	struct layerfile l = {.workdir = a->operands[3]};
+	struct layerfile l = { .workdir = a->operands[3] };
 	autojson json_t *told = NULL;
 	uint64_t base;
 	int out;

@@ -58,7 +58,7 @@ static void put_size(char out[12], uint64_t size)
 
 static int put_header(int fd, const char *name, uint64_t size, struct err *e)
 {
-	struct header h = {.mode = "0000644", .uid = "0000000", .gid = "0000000", .type = '0'};
+	struct header h = { .mode = "0000644", .uid = "0000000", .gid = "0000000", .type = '0' };
 
 	snprintf(h.name, sizeof(h.name), "%s", name);
 	put_size(h.size, size);

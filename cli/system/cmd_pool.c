@@ -11,8 +11,8 @@
 enum { OPT_JSON = 1, OPT_SIZE };
 
 static const struct opt options[] = {
-	{"size", 0, OPT_VALUE, "SIZE", "bytes of a new pool, which it takes at once", OPT_SIZE},
-	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
+	{ "size", 0, OPT_VALUE, "SIZE", "bytes of a new pool, which it takes at once", OPT_SIZE },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
 struct verb {
@@ -86,8 +86,8 @@ static int act(struct verb *v, const char *what, struct err *e)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-	struct verb v = {.registry = REGISTRY_INIT};
-	struct err e = {0};
+	struct verb v = { .registry = REGISTRY_INIT };
+	struct err e = { 0 };
 	int rest, help = 0;
 	int r = command_options(self, argc, argv, set_option, &v, &rest, &help, &e);
 

@@ -83,7 +83,7 @@ void doctor_layers_find(const struct config *c, struct host_finding *f)
 {
 	autoclose int state = open(c->state_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	enum layerpool_way way;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (geteuid()) {
 		snprintf(f->detail, sizeof(f->detail), "not tried, which takes root");
@@ -95,12 +95,14 @@ void doctor_layers_find(const struct config *c, struct host_finding *f)
 		snprintf(f->detail, sizeof(f->detail), "%.230s", e.msg);
 	} else if (way != LAYERPOOL_POOL && quota_check(state, &e) == 0) {
 		f->state = HOST_LIMITED;
-		snprintf(f->detail, sizeof(f->detail),
-			 "project quotas bound lasting layers, which are directories: no instant of "
-			 "one can be copied");
-		snprintf(f->effect, sizeof(f->effect),
-			 "refuses a checkpoint until the sandbox is stopped once and its layer made "
-			 "a file; berth system pool create --size 20g makes new layers files");
+		snprintf(
+			f->detail, sizeof(f->detail),
+			"project quotas bound lasting layers, which are directories: no instant of "
+			"one can be copied");
+		snprintf(
+			f->effect, sizeof(f->effect),
+			"refuses a checkpoint until the sandbox is stopped once and its layer made "
+			"a file; berth system pool create --size 20g makes new layers files");
 	} else if (way == LAYERPOOL_REFLINK) {
 		f->state = HOST_OK;
 		snprintf(f->detail, sizeof(f->detail),

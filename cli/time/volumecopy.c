@@ -45,7 +45,7 @@ static int clone_one(struct registry *r, const char *name, const char *tenant, j
 		     struct err *e)
 {
 	char copy[VOLUME_NAME_MAX + 1];
-	struct tenant t = {0};
+	struct tenant t = { 0 };
 
 	if (json_object_get(made, name)) /* mounted twice */
 		return 0;
@@ -59,7 +59,7 @@ static int clone_one(struct registry *r, const char *name, const char *tenant, j
 /* The source in the value: it begins one of --volume, and follows src= or source= in --mount. */
 static const char *source_in(const char *option, const char *value, const char *name)
 {
-	static const char *const keys[] = {"src=", "source="};
+	static const char *const keys[] = { "src=", "source=" };
 	const size_t n = strlen(name);
 	const char *at;
 	size_t i;

@@ -32,8 +32,8 @@
 
 struct checkpoint_bounds checkpoint_bounds(const struct config *c, unsigned keep_from_now_on)
 {
-	return (struct checkpoint_bounds){keep_from_now_on, (unsigned)c->checkpoint_keep,
-					  c->checkpoint_bytes, c->host_checkpoint_bytes};
+	return (struct checkpoint_bounds){ keep_from_now_on, (unsigned)c->checkpoint_keep,
+					   c->checkpoint_bytes, c->host_checkpoint_bytes };
 }
 
 /* ---- blocks --------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static int sum_one(void *ctx, const char *id)
 	struct sums *s = ctx;
 	autoclose int box = openat(s->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct checkpoints c = CHECKPOINTS_NONE;
-	struct checkpoint_use use = {0, 0};
+	struct checkpoint_use use = { 0, 0 };
 	struct err ignored;
 
 	/* one that is removed meanwhile, or that a newer berth wrote, counts as none */
@@ -105,7 +105,7 @@ static int sum_one(void *ctx, const char *id)
 
 int checkpoints_use_all(int kept_fd, struct checkpoint_use *ret, uint64_t *ret_count, struct err *e)
 {
-	struct sums s = {.kept_fd = kept_fd};
+	struct sums s = { .kept_fd = kept_fd };
 
 	if (registry_each(kept_fd, sum_one, &s, e) < 0)
 		return -1;

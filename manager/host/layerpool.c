@@ -72,18 +72,18 @@ static int make_file(int dir, uint64_t bytes, struct err *e)
 static int format(int dir, uint64_t bytes, struct err *e)
 {
 	/* -K: a discard would give the blocks back; 4096 is the sector of our loop devices */
-	static const char *const argv[] = {"mkfs.xfs",
-					   "-q",
-					   "-f",
-					   "-K",
-					   "-s",
-					   "size=4096",
-					   "-m",
-					   "crc=1,reflink=1",
-					   "-L",
-					   "berth-pool",
-					   "/proc/self/fd/3",
-					   NULL};
+	static const char *const argv[] = { "mkfs.xfs",
+					    "-q",
+					    "-f",
+					    "-K",
+					    "-s",
+					    "size=4096",
+					    "-m",
+					    "crc=1,reflink=1",
+					    "-L",
+					    "berth-pool",
+					    "/proc/self/fd/3",
+					    NULL };
 	autoclose int fd = make_file(dir, bytes, e);
 	int status;
 
@@ -249,7 +249,7 @@ static int clear_lost(const struct registry *r, int top, struct lost *ret, unsig
 	unsigned i;
 
 	do {
-		*ret = (struct lost){.r = r};
+		*ret = (struct lost){ .r = r };
 		if (registry_each(top, look_for_lost, ret, e) < 0)
 			return -1;
 		for (i = 0; i < ret->count; i++)

@@ -73,7 +73,7 @@ static void run_copy(const struct clone *c, int from, int to, int report, pid_t 
 	__attribute__((noreturn));
 static void run_copy(const struct clone *c, int from, int to, int report, pid_t parent)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	signal(SIGPIPE, SIG_IGN);
 	if (prctl(PR_SET_NAME, "berth-clone") < 0 || getppid() != parent)
@@ -87,7 +87,7 @@ static void run_copy(const struct clone *c, int from, int to, int report, pid_t 
 static int copy_apart(const struct clone *c, int from, int to, struct err *e)
 {
 	autoclose int theirs = -1, ours = -1;
-	struct err told = {0};
+	struct err told = { 0 };
 	int p[2], got;
 	pid_t pid, me = getpid();
 
@@ -188,11 +188,11 @@ static int fill(void *ctx, int dir_fd, struct err *e)
 int volume_clone(struct registry *r, const char *name, const char *new_name, const char *tenant,
 		 uint64_t tenant_max, struct err *e)
 {
-	struct volume_wish source = {.name = name, .tenant = tenant};
-	struct volume_wish w = {.name = new_name, .tenant = tenant, .tenant_max = tenant_max};
+	struct volume_wish source = { .name = name, .tenant = tenant };
+	struct volume_wish w = { .name = new_name, .tenant = tenant, .tenant_max = tenant_max };
 	autojson json_t *record = NULL;
 	struct volume v = VOLUME_INIT;
-	struct clone c = {.from = &v};
+	struct clone c = { .from = &v };
 	char key[VOLUME_KEY_MAX];
 	int result;
 

@@ -308,7 +308,8 @@ static int put_one(struct diff *x, int dir_fd, const char *dir, const char *name
 		return errno == ENOENT ? 0 : err_sys(e, "look at '%.200s'", x->t->path);
 	if (is_whiteout(&st))	/* elsewhere the directory is written in full */
 		return x->d->lower_fd < 0 ||
-				       (from && !strcmp(from, dir) && lower_type(x, x->t->path, NULL)) ?
+				       (from && !strcmp(from, dir) &&
+					lower_type(x, x->t->path, NULL)) ?
 			       put_marker(x, dir, ".wh.", name, e) :
 			       0;
 	if (!S_ISDIR(st.st_mode)) {
@@ -395,8 +396,8 @@ int difftar_check_renamed(const struct difftar_marks *m, struct err *e)
 			return err_set(e, ERR_UNSUPPORTED,
 				       "the directory '%.120s' came from the host, or the "
 				       "directory that the sandbox was made from, by a rename, and "
-				       "its files are not the sandbox's; hint: copy it with cp -r in the "
-				       "sandbox and remove it",
+				       "its files are not the sandbox's; hint: copy it with cp -r "
+				       "in the sandbox and remove it",
 				       m->list[i].path);
 	return 0;
 }

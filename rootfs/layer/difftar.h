@@ -36,13 +36,13 @@ struct difftar_marks {
 };
 
 int difftar_scan(int upper_fd, struct difftar_marks *ret, struct err *e);
-/* For a layer without what it was on: ERR_UNSUPPORTED when a renamed directory has files of that. */
+/* For a layer alone: ERR_UNSUPPORTED when a renamed directory has files of what was below. */
 int difftar_check_renamed(const struct difftar_marks *m, struct err *e);
 void difftar_release(struct difftar_marks *m);
 
 struct difftar {
 	int upper_fd;
-	int lower_fd;		/* the image's merged tree; -1: unknown, and all marks are written */
+	int lower_fd;		/* the image's merged tree; -1: all marks are written */
 	const struct difftar_marks *marks;
 	uint32_t id_base, id_count;
 	const char *workdir;	/* absolute; made by berth when it was missing */

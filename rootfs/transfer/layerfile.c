@@ -35,15 +35,15 @@ static int pack(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 			merge_layers(p->store_fd, (const char(*)[DIGEST_HEX_SIZE])p->image.layers,
 				     p->image.layer_count, e) :
 			-1;
-	const int keep[] = {p->l->upper_fd, out_fd, report_fd, lower};
-	const struct confine how = {.role = CONFINE_READ,
-				    .parent = parent,
-				    .root_fd = p->has_image ? lower : p->l->upper_fd,
-				    .also_fd = p->has_image ? p->l->upper_fd : -1,
-				    .userns_fd = -1,
-				    .keep = keep,
-				    .keep_count = ARRAY_LEN(keep) - (lower < 0),
-				    .memory_bytes = PACKER_MEMORY};
+	const int keep[] = { p->l->upper_fd, out_fd, report_fd, lower };
+	const struct confine how = { .role = CONFINE_READ,
+				     .parent = parent,
+				     .root_fd = p->has_image ? lower : p->l->upper_fd,
+				     .also_fd = p->has_image ? p->l->upper_fd : -1,
+				     .userns_fd = -1,
+				     .keep = keep,
+				     .keep_count = ARRAY_LEN(keep) - (lower < 0),
+				     .memory_bytes = PACKER_MEMORY };
 	const struct difftar d = {
 		.upper_fd = p->l->upper_fd,
 		.lower_fd = lower,
@@ -62,7 +62,7 @@ static int pack(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 static int measure(struct layerfile *l, int fd, struct err *e)
 {
 	autofree unsigned char *chunk = malloc(CHUNK);
-	struct hash h __attribute__((cleanup(hash_release))) = {NULL};
+	struct hash h __attribute__((cleanup(hash_release))) = { NULL };
 	ssize_t n;
 
 	if (!chunk)
@@ -78,8 +78,8 @@ static int measure(struct layerfile *l, int fd, struct err *e)
 static int run(struct packing *p, struct layerfile *l, int out_fd, struct err *e)
 {
 	struct packer packer = PACKER_INIT;
-	struct tarout_stats st = {0};
-	struct err why = {0};
+	struct tarout_stats st = { 0 };
+	struct err why = { 0 };
 
 	if (image_load_pin(l->dir_fd, &p->image, &why) == 0) {
 		p->has_image = 1;
@@ -98,7 +98,7 @@ static int run(struct packing *p, struct layerfile *l, int out_fd, struct err *e
 
 int layerfile_pack(int store_fd, struct layerfile *l, int out_fd, struct err *e)
 {
-	struct packing p = {.l = l, .store_fd = store_fd};
+	struct packing p = { .l = l, .store_fd = store_fd };
 	const int result = run(&p, l, out_fd, e);
 
 	difftar_release(&p.marks);
@@ -139,17 +139,17 @@ static int feed(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 int layerfile_unpack(int in_fd, const char *digest, uint64_t size, int tree_fd, int beside_fd,
 		     struct err *e)
 {
-	struct feeding f = {in_fd, size};
+	struct feeding f = { in_fd, size };
 	struct packer feeder = PACKER_INIT;
-	struct tarout_stats unused = {0};
+	struct tarout_stats unused = { 0 };
 	autoclose int src = -1;
-	struct unpack u = {.compression = COMPRESSION_ZSTD,
-			   .want_digest = digest,
-			   .want_size = size,
-			   .tree_fd = tree_fd,
-			   .blob_fd = -1,
-			   .lower_fds = &beside_fd,
-			   .lower_count = 1};
+	struct unpack u = { .compression = COMPRESSION_ZSTD,
+			    .want_digest = digest,
+			    .want_size = size,
+			    .tree_fd = tree_fd,
+			    .blob_fd = -1,
+			    .lower_fds = &beside_fd,
+			    .lower_count = 1 };
 	int rc;
 
 	if (packer_start_pipe(&feeder, feed, &f, &src, e) < 0)

@@ -35,7 +35,7 @@ static int keep(struct extents *x, const struct fiemap_extent *f, struct err *e)
 		x->list = list;
 		x->cap = cap;
 	}
-	x->list[x->count++] = (struct extent){f->fe_physical, f->fe_length};
+	x->list[x->count++] = (struct extent){ f->fe_physical, f->fe_length };
 	return 0;
 }
 

@@ -37,7 +37,7 @@ int layerhome_mount(int pool_fd, struct err *e)
 static int read_mark(int box_fd, char id[ID_MAX + 1], struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(ID_MAX);
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (io_read_file(box_fd, LAYERHOME_MARK, &b, &why) < 0) {
 		if (why.code == ERR_NOT_FOUND || why.os_errno == ENOENT)
@@ -170,7 +170,7 @@ static int bring_one(void *ctx, const char *name)
 
 static int bring_dir(int from, int to, struct err *e)
 {
-	struct bringing b = {from, to, e};
+	struct bringing b = { from, to, e };
 	int failed = 0;
 
 	if (path_each_entry(from, bring_one, &b, &failed) < 0 && !failed)
