@@ -98,6 +98,14 @@ static json_t *fork_body(const struct box *b, const char *name)
 			 labels);
 }
 
+/* Of the one fork that api_fork() made; NULL: none. */
+static const char *id_of(const json_t *made)
+{
+	const json_t *one = json_array_get(json_object_get(made, "forks"), 0);
+
+	return json_string_value(json_object_get(one, "id"));
+}
+
 static int forget(struct http_request *rq, const char *id, struct err *e)
 {
 	const char *const argv[] = { "berth", "rm", "--force", "--json", id, NULL };
@@ -150,9 +158,10 @@ static int post_snapshot(struct http_request *rq, struct err *e)
 	point = json_string_value(json_object_get(made, "checkpoint"));
 	if (point)
 		api_drop_checkpoint(&b, point);
+	id = id_of(made);
+	if (id)
+		e2b_network_inherit(&b, id);
 	box_close(&b);
-	id = json_string_value(
-		json_object_get(json_array_get(json_object_get(made, "forks"), 0), "id"));
 	if (!id)
 		return made ? err_set(e, ERR_INTERNAL, "berth fork gave no id") : -1;
 	if (name && take_name(rq, id, name, e) < 0) {
@@ -177,6 +186,23 @@ int e2b_is_snapshot(struct http_request *rq, struct err *e)
 	return r > 0;
 }
 
+static int says_network(const struct http_request *rq)
+{
+	return json_object_size(json_object_get(http_json(rq), "network")) ||
+	       json_is_boolean(json_object_get(http_json(rq), "allow_internet_access"));
+}
+
+/*
+ * Without a word of the network the snapshot's own guard stays, and not what create gives to new
+ * ones; but where the operator gives none at all, there is none.
+ */
+static int chooses_network(const struct http_request *rq, const json_t *own)
+{
+	const char *mode = json_string_value(json_object_get(own, "network"));
+
+	return says_network(rq) || (mode && !strcmp(mode, "none"));
+}
+
 json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const json_t *own,
 			  struct err *e)
 {
@@ -193,7 +219,10 @@ json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const 
 	body = json_pack("{s:o}", "options", options);
 	if (r == 0)
 		err_set(e, ERR_NOT_FOUND, "snapshot %.80s not found", template);
-	forks = r > 0 ? api_fork(rq, &b, body, own, e) : NULL;
+	forks = r > 0 ? api_fork(rq, &b, body, chooses_network(rq, own) ? own : NULL, e) : NULL;
+	/* create writes down what the request says of it */
+	if (id_of(forks) && !says_network(rq))
+		e2b_network_inherit(&b, id_of(forks));
 	box_close(&b);
 	if (forks)
 		one = json_array_get(json_object_get(forks, "forks"), 0);
@@ -283,8 +312,7 @@ static json_t *make_fork(struct http_request *rq, struct box *b, const json_t *r
 	json_t *answer;
 
 	made = body ? api_fork(rq, b, body, NULL, &e) : NULL;
-	id = json_string_value(
-		json_object_get(json_array_get(json_object_get(made, "forks"), 0), "id"));
+	id = id_of(made);
 	if (id)
 		e2b_network_inherit(b, id);
 	answer = id ? e2b_answer(rq, id, e2b_label(record, E2B_TEMPLATE), &e) : NULL;

@@ -256,9 +256,9 @@ def e2b_ids(client, query=""):
 
 @b.deadline(90)
 def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
-    with Daemon("[tenant]\nsandboxes = 4\n", tcp=True) as d:
+    with Daemon("[tenant]\nsandboxes = 4\n[sandbox]\nnetwork_enabled = true\n", tcp=True) as d:
         alice, bob = Client(d), Client(d, OTHER)
-        e = alice.create(metadata={"a": "1"})
+        e = alice.create(metadata={"a": "1"}, allow_internet_access=False)
         if not os.path.isfile(os.path.join(b.root(), "state", "sandboxes", e.id, "writable.img")):
             raise b.skip("the state directory has project quotas")
         e.run("echo 1 > /root/n")
@@ -280,6 +280,12 @@ def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
         assert r.status == 201 and len(r.json) == 2 and r.json[1]["error"]["code"] == 429 and "may have 4" in r.json[1]["error"]["message"], r
         assert r.json[0]["sandbox"]["templateID"] == "state:default" and r.json[0]["sandbox"]["envdAccessToken"], r
         assert d.good("GET", f"/v1/sandboxes/{one.id}/checkpoints")["checkpoints"] == []
+        # each tells of the network that it has, which is the first one's
+        for box_id in (e.id, one.id, r.json[0]["sandbox"]["sandboxID"]):
+            told = alice.ask("GET", f"/sandboxes/{box_id}").json
+            assert told.get("allowInternetAccess") is False, (box_id, told)
+            network = json.loads(b.berth("inspect", box_id, ok=True).out)["network"]
+            assert network["mode"] == "egress" and not network.get("policy", {}).get("allow_host"), network
         assert alice.ask("POST", f"/sandboxes/{e.id}/snapshots", {}).status == 429
         # nothing of a snapshot that is not made is left
         assert len(json.loads(b.berth("ps", "-a", "--json", ok=True).out)) == 4
