@@ -440,7 +440,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "checkpoints", 1, 1, "", remote_checkpoints },
 	{ "checkpoint rm", 2, ANY, "", remote_checkpoint_rm },
 	{ "undo", 1, 1, " steps to ", remote_undo },
-	{ "fork", 1, 1, " count name env label volume ttl memory cpus pids network allow-host deny-host "
-	  "allow-net deny-net no-start ", remote_fork },
+	{ "fork", 1, 1, " count name env label volume volume-copy ttl memory cpus pids network "
+	  "allow-host deny-host allow-net deny-net no-start ", remote_fork },
 	{ NULL },
 };

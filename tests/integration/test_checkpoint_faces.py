@@ -209,6 +209,29 @@ def test_tenants_have_only_their_own_and_forks_count_before_they_are_made():
 
 
 @b.deadline(120)
+def test_a_tenants_fork_has_copies_of_its_volumes_within_its_bound():
+    alice = as_tenant(daemon.TENANT)
+    with Daemon("[tenant]\nvolumes = 2\n", tcp=True) as d:
+        assert d.post("/v1/volumes", {"name": "data", "size": "16m"}, **alice).status == 201
+        box = d.create("work", volume=["data:/x:rw"], **alice)
+        needs_file(Id(box))
+        d.exec(box, "sh", "-c", "echo first > /x/f", **alice)
+        fork = d.good("POST", f"/v1/sandboxes/{box}/fork", {"options": {"volume-copy": True}}, **alice)["forks"][0]["id"]
+        d.exec(fork, "sh", "-c", "echo more >> /x/f", **alice)
+        assert text_of(d, box, "/x/f", **alice) == "first\n" and text_of(d, fork, "/x/f", **alice) == "first\nmore\n"
+        names = {v["name"] for v in d.good("GET", "/v1/volumes", **alice)["volumes"]}
+        assert len(names) == 2, names
+        before = kept()
+        r = d.post(f"/v1/sandboxes/{box}/fork", {"options": {"volume-copy": True}}, **alice)
+        assert r.status == 429 and "may have 2" in r.json["error"]["message"], r
+        assert kept() == before
+        for one in (box, fork):
+            assert d.request("DELETE", f"/v1/sandboxes/{one}?force=true", **alice).status == 200
+        for name in names:
+            assert d.request("DELETE", f"/v1/volumes/{name}", **alice).status == 200
+
+
+@b.deadline(120)
 def test_berth_host_does_the_same():
     with Daemon() as d:
         box = d.create("far")

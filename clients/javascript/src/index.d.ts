@@ -131,6 +131,7 @@ export interface ForkOptions extends Abortable {
   env?: Pairs;
   label?: Pairs;
   volume?: string | readonly string[];
+  volumeCopy?: boolean;
   ttl?: number | string;
   memory?: number | string;
   cpus?: number | string;

@@ -112,6 +112,7 @@ class ForkOptions(TypedDict, total=False):
     env: Pairs
     label: Pairs
     volume: Strings
+    volume_copy: bool
     ttl: Number
     memory: Union[int, str]
     cpus: Number
