@@ -209,7 +209,7 @@ static int too_large(uint64_t bytes, const struct checkpoint_bounds *bounds, uin
 	return err_set(e, ERR_LIMIT,
 		       "a checkpoint takes %llu MiB, those of other sandboxes take %llu MiB, and "
 		       "all together may take %llu MiB; hint: berth checkpoint rm removes some, "
-		       "or [manager] checkpoint_size in berth.toml",
+		       "or [manager] checkpoints_size in berth.toml",
 		       mib, (unsigned long long)others >> 20,
 		       (unsigned long long)bounds->host_bytes >> 20);
 }

@@ -109,7 +109,7 @@ const struct config_key config_keys[] = {
 	  NULL, "how often what crashed sandboxes left is looked for" },
 	{ "manager", "log_size", CONFIG_SIZE, "2m", 0, 1ULL << 40, FIELD(log_bytes), NULL, NULL,
 	  "bytes of output of a sandbox that berth logs remembers; 0 means none" },
-	{ "manager", "checkpoint_size", CONFIG_SIZE, "64g", 1 << 20, 1ULL << 50,
+	{ "manager", "checkpoints_size", CONFIG_SIZE, "64g", 1 << 20, 1ULL << 50,
 	  FIELD(host_checkpoint_bytes), NULL, NULL,
 	  "bytes of the checkpoints of all sandboxes; another one is refused" },
 	{ "policy", "deny", CONFIG_LIST,

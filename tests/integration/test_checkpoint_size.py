@@ -43,7 +43,7 @@ def test_the_oldest_go_when_all_take_more_than_a_sandbox_may_have():
 
 
 def test_the_sum_of_all_sandboxes_is_bounded_and_a_removal_gives_room():
-    env = config('[manager]\ncheckpoint_size = "40m"\n')
+    env = config('[manager]\ncheckpoints_size = "40m"\n')
     with Box(env=env) as x, Box(env=env) as y:
         needs_file(x)
         fill(x.id, "a", 24, env=env)
@@ -103,6 +103,6 @@ def test_blocks_that_checkpoints_share_count_once():
 
 
 def test_a_size_that_is_no_size_is_refused():
-    for text in ('[sandbox]\ncheckpoint_size = "0"\n', '[manager]\ncheckpoint_size = "many"\n'):
-        b.one_line_error(b.berth("ps", env=config(text)), 125, "checkpoint_size")
+    for text in ('[sandbox]\ncheckpoint_size = "0"\n', '[manager]\ncheckpoints_size = "many"\n'):
+        b.one_line_error(b.berth("ps", env=config(text)), 125, "checkpoint")
     assert os.path.isdir(b.root())

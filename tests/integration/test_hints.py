@@ -248,7 +248,7 @@ less than 128 KiB each, larger ones as a file in the sandbox
 berth doctor shows why
 berth create makes sandboxes that last
 berth checkpoint rm removes one, and berth system df tells what takes it
-berth checkpoint rm removes some, or [manager] checkpoint_size in berth.toml
+berth checkpoint rm removes some, or [manager] checkpoints_size in berth.toml
 [sandbox] checkpoint_size in berth.toml
 berth checkpoint rm and berth rm make room, and berth system df tells what takes it
 apt-get install xfsprogs
