@@ -105,6 +105,7 @@ berth network inspect NAME | network inspect | network inspect work
 berth network create NAME | network create | network create n1; network rm n1
 berth network create %.64s | run --network n1 host true | network create n1; network rm n1
 berth network rm NAME | network rm | network create n1; network rm n1
+berth create --network NAME, or berth stop first where it has --network bridge | network create n1; network connect n1 work | create --name c9 --network n1 host; rm -f c9; network rm n1
 another name | network create host | network create n1; network rm n1
 without --subnet a free one is taken | network create --subnet 127.0.0.0/8 n1 | network create n1; network rm n1
 one of IPv4 and one of IPv6 | network create --subnet 10.9.0.0/24 --subnet 10.8.0.0/24 n1 | network create --subnet 10.9.0.0/24 --subnet fd09::/64 n1; network rm n1
@@ -234,11 +235,13 @@ again later, or berth zygote create --forks
     "are berth-docker's: test_dockerdoor.py and test_dockerdoor_objects.py meet them":
 r"""
 [docker] socket in berth.toml, and start berthd
+--blkio-weight is of every device
 apt install docker-compose
 install berth under that name
 """,
     "needs another kernel, cgroup layout, file system or network of the host: the fault, attack and bridge tests make some of these":
 r"""
+berth network create without --internal
 this kernel lacks it: modprobe sch_tbf; --network egress bounds the rate without it
 this kernel lacks the call, or a filter around berth hides it; see `berth doctor`
 stop all sandboxes once, and remove that cgroup
@@ -298,7 +301,6 @@ set [network] bridge to another name
 a network made without --internal
 fewer of --alias
 berth network disconnect
-berth create --network NAME
 berth create, or berth run --detach, makes one that can be joined
 berth restart both of them, that one first
 berth update %s changes them
@@ -399,7 +401,6 @@ such as bookworm or trixie
 are the suite and the packages known to the mirror, and can it be reached?
 import or pull the image again
 stop them, and fsck --repair again
-berth image bootstrap or import makes one, and berth create NAME a sandbox of it
 berth image export --format rootfs and import make one of them
 import %s again
 berth image fsck --repair, then import it again
@@ -530,6 +531,7 @@ a smaller depth
     "an answer of berthd's Engine API: test_docker_api.py asks for it, and no berth command is in it":
 r"""
 [sandbox] seccomp in berth.toml names one
+docker image ls --filter, and docker rmi
 [docker] allow = ["%s"] in berth.toml
 """,
     "names a section, key or form of berth.toml: tests/unit/test_config.c and test_cli.py run into these":
@@ -576,7 +578,6 @@ set base and count as they were
 stop or remove some (berth ps), or raise [manager] max_sandboxes
 remove some (berth ps -a), or raise [manager] max_stopped
 berth volume prune, or raise [volume] max
-a smaller --size
 use that berth again
 bound that project by setquota -P
 an empty directory, or berth volume create --size
@@ -665,6 +666,7 @@ a-z 0-9 _ -, and not too long
     "of berth mcp, said to a client of the protocol: test_mcp.py runs into these":
 r"""
 remove one with sandbox_remove
+tools/list
 sandbox_list names them, sandbox_create makes one
 leave image out, or start berth mcp with --allow-image
 choose another name, or leave name out
