@@ -423,6 +423,7 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 		return -1;
 	if (end_read(&w, e) < 0 || reach_fork(&w, e) < 0 || graft_check_alone(s, e) < 0) {
 		inject_end(&w.zygote); /* it is not what was examined */
+		e->code = ERR_BUSY; /* nothing that the caller of this fork said */
 		return err_wrap(e, "fork the zygote");
 	}
 	w.has_rseq = inject_rseq(&w.zygote, w.rseq);

@@ -73,8 +73,8 @@ struct graft {
 int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e);
 /*
  * The process must be about to read(2) its stdin, and to fork(2) then: graft_agent() of the
- * caller's language.  SIGCHLD must be blocked.  On failure no fork is left; ERR_TIMEOUT: the
- * zygote did not fork within ms and should be ended.
+ * caller's language.  SIGCHLD must be blocked.  On failure no fork is left; ERR_BUSY: the
+ * zygote was not as examined, or did not fork within ms, and is ended.
  */
 int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigned ms,
 	       struct graft *ret, struct err *e);
