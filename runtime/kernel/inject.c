@@ -2,6 +2,7 @@
 #include "runtime/kernel/inject.h"
 
 #include <errno.h>
+#include <linux/audit.h>
 #include <linux/ptrace.h>
 #include <signal.h>
 #include <stddef.h>
@@ -167,6 +168,10 @@ int inject_next_entry(struct inject *t, struct user_regs_struct *ret, struct err
 			if (trace(PTRACE_GET_SYSCALL_INFO, t->pid, sizeof(info), (uintptr_t)&info) <
 			    0)
 				return err_sys(e, "look at process %d", (int)t->pid);
+			/* i386 has other numbers */
+			if (info.arch != AUDIT_ARCH_X86_64)
+				return err_set(e, ERR_INVALID, "process %d calls as i386 does",
+					       (int)t->pid);
 			if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
 				return inject_regs(t, ret, e);
 		} else if (!(status >> 16)) {
@@ -222,7 +227,7 @@ int inject_call(struct inject *t, const struct user_regs_struct *like, struct in
 		return -1;
 	if (WSTOPSIG(status) != SYSCALL_STOP ||
 	    trace(PTRACE_GET_SYSCALL_INFO, t->pid, sizeof(info), (uintptr_t)&info) < 0 ||
-	    info.op != PTRACE_SYSCALL_INFO_ENTRY)
+	    info.op != PTRACE_SYSCALL_INFO_ENTRY || info.arch != AUDIT_ARCH_X86_64)
 		return err_set(e, ERR_INTERNAL, "process %d does not make the call", (int)t->pid);
 	return pass(t, c, e);
 }
@@ -336,12 +341,17 @@ int inject_batch(struct inject *t, struct inject_call *calls, size_t n, struct i
 	return 0;
 }
 
-int inject_rseq(const struct inject *t, uint64_t ret[3])
+int inject_rseq(const struct inject *t, uint64_t ret[3], struct err *e)
 {
 	struct ptrace_rseq_configuration c = {.rseq_abi_pointer = 0};
 
-	if (trace(PTRACE_GET_RSEQ_CONFIGURATION, t->pid, sizeof(c), (uintptr_t)&c) < 0 ||
-	    !c.rseq_abi_pointer)
+	if (trace(PTRACE_GET_RSEQ_CONFIGURATION, t->pid, sizeof(c), (uintptr_t)&c) < 0) {
+		if (syscall(SYS_rseq, NULL, 0, 0, 0) < 0 && errno == ENOSYS)
+			return 0;
+		return err_set(e, ERR_UNSUPPORTED,
+			       "zygotes need Linux 5.13, which tells of restartable sequences");
+	}
+	if (!c.rseq_abi_pointer)
 		return 0;
 	ret[0] = c.rseq_abi_pointer;
 	ret[1] = c.rseq_abi_size;

@@ -65,9 +65,9 @@ int inject_batch(struct inject *t, struct inject_call *calls, size_t n, struct i
 /* Its registers, while it is stopped. */
 int inject_regs(const struct inject *t, struct user_regs_struct *ret, struct err *e);
 int inject_set_regs(const struct inject *t, const struct user_regs_struct *r, struct err *e);
-/* 1: *ret are the first, second and fourth argument of its rseq(2); 0: it has none, or Linux
- * before 5.13. */
-int inject_rseq(const struct inject *t, uint64_t ret[3]);
+/* 1: *ret are the first, second and fourth argument of its rseq(2); 0: it has none.
+ * ERR_UNSUPPORTED before Linux 5.13, where nobody can tell. */
+int inject_rseq(const struct inject *t, uint64_t ret[3], struct err *e);
 /* Sets its registers and lets it go. */
 int inject_release(struct inject *t, const struct user_regs_struct *regs, struct err *e);
 /* Kills and reaps it, if it is there.  t->pid is 0 afterwards. */

@@ -28,6 +28,7 @@
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
 #endif
+#define RSEQ_UNREGISTER 1
 #define FDS_MAX (GRAFT_NS_COUNT + CGROUP_JOIN_MAX + 1)
 
 #ifdef __x86_64__
@@ -56,8 +57,8 @@ struct work {
 	int fd[FDS_MAX];                 /* in the enterer, in the order of send_fds() */
 	size_t fd_count;
 	int null_fd, root_fd; /* in the one that is born */
-	uint64_t rseq[3];     /* inject_rseq() */
-	int has_rseq;
+	uint64_t rseq[3];     /* inject_rseq(), of the zygote, which has none while: */
+	int rseq_aside;
 };
 
 #define CALL(n, text, ...)                                                                         \
@@ -106,14 +107,39 @@ static int reach_fork(struct work *w, struct err *e)
 	return 0;
 }
 
+static int rseq(struct work *w, struct inject *t, int flags, struct err *e)
+{
+	struct inject_call c = CALL(SYS_rseq, "set restartable sequences", w->rseq[0], w->rseq[1],
+				    (uint64_t)flags, w->rseq[2]);
+
+	return flags ? inject_replace(t, &c, e) : inject_call(t, &w->at_fork, &c, e);
+}
+
+/*
+ * At an entry stop, of the fork that it wanted to make.  A restartable sequence of its own that
+ * seemed to contain our page would let the kernel jump from there to code of the zygote, which
+ * has no filters then: it has none until it goes on.
+ */
 static int map_page(struct work *w, struct err *e)
 {
 	struct inject_call map = CALL(SYS_mmap, "map a page in the zygote", 0, INJECT_PAGE,
 				      PROT_READ | PROT_WRITE | PROT_EXEC,
 				      MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
+	const int has = inject_rseq(&w->zygote, w->rseq, e);
 
-	/* at an entry stop, of the fork that it wanted to make */
-	if (inject_unfilter(&w->zygote, 1, e) < 0 || inject_replace(&w->zygote, &map, e) < 0)
+	if (has < 0 || inject_unfilter(&w->zygote, 1, e) < 0)
+		return -1;
+	if (has) {
+		uint64_t left[3];
+
+		if (rseq(w, &w->zygote, RSEQ_UNREGISTER, e) < 0)
+			return -1;
+		if (inject_rseq(&w->zygote, left, e) != 0)
+			return err_set(e, ERR_INTERNAL, "the zygote has kept its rseq(2)");
+	}
+	w->rseq_aside = has;
+	if ((has ? inject_call(&w->zygote, &w->at_fork, &map, e) :
+		   inject_replace(&w->zygote, &map, e)) < 0)
 		return -1;
 	return inject_map(&w->zygote, (uint64_t)map.result, e);
 }
@@ -368,8 +394,6 @@ static int confine(struct work *w, struct err *e)
 	    inject_room(&w->fork, AT_CAPS) + sizeof(struct __user_cap_header_struct), 0, 0);
 	add(&l, "keep no_new_privs", SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
 	add(&l, "be dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0);
-	if (w->has_rseq)
-		add(&l, NULL, SYS_rseq, w->rseq[0], w->rseq[1], 0, w->rseq[2]);
 	return inject_batch(&w->fork, l.c, l.n, NULL, e);
 }
 
@@ -393,7 +417,9 @@ static int make(struct work *w, struct graft *ret, struct err *e)
 	if (join_cgroups(w, e) < 0 || make_fork(w, &ret->inner, e) < 0)
 		return -1;
 	inject_end(&w->born); /* the fork becomes a child of its sandbox's init */
-	if (confine(w, e) < 0 || unmap(w, &w->fork, e) < 0 || inject_unfilter(&w->fork, 0, e) < 0 ||
+	if (confine(w, e) < 0 || unmap(w, &w->fork, e) < 0 ||
+	    (w->rseq_aside && rseq(w, &w->fork, 0, e) < 0) ||
+	    inject_unfilter(&w->fork, 0, e) < 0 ||
 	    graft_verify(w->stock, w->place, w->fork.pid, e) < 0)
 		return -1;
 	ret->pid = w->fork.pid;
@@ -407,7 +433,8 @@ static int let_go(struct work *w, int made, struct err *e)
 	struct user_regs_struct r = w->at_fork;
 
 	r.rax = made ? (unsigned long)w->zygote.pid : (unsigned long)-EAGAIN;
-	if (w->zygote.page && unmap(w, &w->zygote, e) < 0)
+	if ((w->zygote.page && unmap(w, &w->zygote, e) < 0) ||
+	    (w->rseq_aside && rseq(w, &w->zygote, 0, e) < 0))
 		return -1;
 	return inject_unfilter(&w->zygote, 0, e) < 0 ? -1 : inject_release(&w->zygote, &r, e);
 }
@@ -419,14 +446,14 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 	struct err second;
 	int r;
 
-	if (inject_available(e) < 0 || inject_seize(&w.zygote, s->pid, clock_ms() + ms, e) < 0)
+	if (inject_available(e) < 0)
 		return -1;
-	if (end_read(&w, e) < 0 || reach_fork(&w, e) < 0 || graft_check_alone(s, e) < 0) {
+	if (inject_seize(&w.zygote, s->pid, clock_ms() + ms, e) < 0 || end_read(&w, e) < 0 ||
+	    reach_fork(&w, e) < 0 || graft_check_alone(s, e) < 0) {
 		inject_end(&w.zygote); /* it is not what was examined */
 		e->code = ERR_BUSY; /* nothing that the caller of this fork said */
 		return err_wrap(e, "fork the zygote");
 	}
-	w.has_rseq = inject_rseq(&w.zygote, w.rseq);
 	r = make(&w, ret, e);
 	inject_end(&w.enterer);
 	inject_end(&w.born);

@@ -65,7 +65,7 @@ static const char *after(const char *text, const char *key)
  * Memory that the fork and the zygote would both write to: a shared mapping that is writable or
  * may become so ("mw" of proc_pid_smaps(5)).
  */
-static int check_maps(pid_t pid, struct err *e)
+static int check_shared(pid_t pid, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(64 << 20);
 	char *line, *next, name[160] = "";
@@ -90,6 +90,25 @@ static int check_maps(pid_t pid, struct err *e)
 			name[0] = '\0';
 			(void)!sscanf(line, "%*s %*s %*s %*s %*s %159[^\n]", name);
 		}
+	}
+	return 0;
+}
+
+/* Its smaps cost the kernel a walk through all pages, its maps do not. */
+static int check_maps(pid_t pid, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(64 << 20);
+	const char *line = NULL;
+
+	if (read_proc(pid, "maps", &b, e) < 0)
+		return -1;
+	for (line = b.data; line && *line; line = *line ? line + 1 : line) {
+		const size_t perms = strcspn(line, " \n");
+
+		if (line[perms] == ' ' && strcspn(line + perms + 1, " \n") == 4 &&
+		    line[perms + 4] == 's')
+			return check_shared(pid, e);
+		line += strcspn(line, "\n");
 	}
 	return 0;
 }
@@ -119,7 +138,7 @@ int graft_check_alone(const struct graft_stock *s, struct err *e)
 				       "the preload has started a process that still runs; hint: "
 				       "let it wait for its end");
 	}
-	return 0;
+	return check_maps(s->pid, e);
 }
 
 int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
@@ -128,8 +147,7 @@ int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
 	const char *p;
 	char *end;
 
-	if (graft_check_alone(s, e) < 0 || check_maps(s->pid, e) < 0 ||
-	    read_proc(s->pid, "status", &b, e) < 0)
+	if (graft_check_alone(s, e) < 0 || read_proc(s->pid, "status", &b, e) < 0)
 		return -1;
 	s->uid = (uint32_t)strtoul(after(b.data, "\nUid:\t"), NULL, 10) - id_base;
 	s->gid = (uint32_t)strtoul(after(b.data, "\nGid:\t"), NULL, 10) - id_base;

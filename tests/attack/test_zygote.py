@@ -3,6 +3,7 @@
 Attacks S48 of SECURITY.md: a fork that reaches its zygote or another fork, and a preload that wants more than a
 sandbox has.
 """
+import ctypes
 import json
 import os
 
@@ -159,6 +160,44 @@ os.fork = fork
         check_alone(z)
 
 
+# A restartable sequence that spans nearly all memory, and so berth's page too: the kernel would jump from there to ABORT,
+# which makes two calls that the filters refuse and goes back.  The fork is asked for by `fork`.
+SEQUENCE = LIBC + """
+import struct
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+BASE = 0x20000000
+assert libc.mmap(BASE, 0x4000, 7, 0x32, -1, 0) == BASE
+def put(at, data): ctypes.memmove(BASE + at, data, len(data))
+def calls(i, nr, a, b, c):
+    return (b"\\x48\\xc7\\xc0" + struct.pack("<i", nr) + b"\\x48\\xc7\\xc7" + struct.pack("<i", a) + b"\\x48\\xc7\\xc6"
+            + struct.pack("<i", b) + b"\\x48\\xc7\\xc2" + struct.pack("<i", c) + b"\\x0f\\x05\\x48\\x89\\x04\\x25"
+            + struct.pack("<i", BASE + 0x3000 + 8 * i))
+put(0, struct.pack("<I", 0x53053053) + calls(0, 250, 0, -3, 1) + calls(1, 323, 1, 0, 0) + b"\\x48\\x8d\\x43\\xc0\\xff\\xe0")
+fork = (b"\\x64\\x48\\x8b\\x04\\x25\\0\\0\\0\\0\\x48\\x05" + struct.pack("<i", ctypes.c_long.in_dll(libc, "__rseq_offset").value)
+        + b"\\x48\\xc7\\xc1" + struct.pack("<i", BASE + 0x2000) + b"\\x48\\x89\\x48\\x08")
+put(0x2000, struct.pack("<IIQQQ", 0, 0, BASE + 0x1000, 0x7fffffffe000 - BASE - 0x1000, BASE + 4))
+put(0x3000, struct.pack("<qq", -1, -1))
+os.fork = ctypes.CFUNCTYPE(ctypes.c_int)(BASE + 0x1000)
+"""
+
+
+def test_S48_a_restartable_sequence_of_the_preload_runs_nothing_without_filters():
+    if not hasattr(ctypes.CDLL(None), "__rseq_offset"):
+        raise b.skip("needs a C library that registers restartable sequences")
+    with Zygote(SEQUENCE + 'put(0x1000, fork + b"\\xb8\\x39\\0\\0\\0\\x0f\\x05\\xc3")') as z:
+        for _ in range(2):
+            r = z.run("print(struct.unpack('<qq', ctypes.string_at(BASE + 0x3000, 16)), os.path.exists('/proc/self/fd/4'))", ok=True)
+            b.expect(r.out == "(-1, -1) False\n", r, "code of the preload called keyctl(2) or userfaultfd(2)")
+
+
+def test_S48_a_fork_that_is_called_as_i386_does_loses_its_zygote():
+    with Zygote(SEQUENCE + 'put(0x1000, fork + b"\\xb8\\x39\\0\\0\\0\\xcd\\x80\\xc3")', "--pool", "0") as z:
+        r = z.run("print('made')", timeout=60)
+        b.expect(r.code == 125 and "made" not in r.out and "zygote" in r.err, r, "no fork, and a reason")
+        b.wait_for(lambda: z.id not in b.berth("ps", "-q", ok=True).out, 20, "its end")
+
+
 def check_alone(z):
     """Nothing runs in the zygote's sandbox but its process and init."""
     procs = []
@@ -175,6 +214,12 @@ def check_alone(z):
 @b.deadline(120)
 def test_S48_a_preload_that_starts_something_later_loses_its_zygote():
     later = {
+        "shared memory": "import mmap, signal\n"
+                         "signal.signal(signal.SIGALRM, lambda *a: globals().update(m=mmap.mmap(-1, 1 << 30)))\n",
+        "a vfork(2) that lasts": LIBC + "import signal, time\n"
+                                 "def stick(*a):\n"
+                                 "    if libc.syscall(56, 0x4000 | 17, 0, 0, 0, 0) == 0: time.sleep(600)\n"
+                                 "signal.signal(signal.SIGALRM, stick)\n",
         "a thread": "import signal, threading, time\n"
                     "signal.signal(signal.SIGALRM, lambda *a: threading.Thread(target=time.sleep, args=(600,), daemon=True).start())\n",
         "a process": "import signal, subprocess\n"
