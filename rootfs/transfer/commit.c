@@ -55,6 +55,7 @@ static int load_nothing(struct commit *c, struct err *e)
 {
 	importer_note(&c->im, "the sandbox was not made from an image of the store: the new image "
 		      "has only what the sandbox wrote, and nothing below it");
+	oci_platform_host(&c->im.want);
 	c->config = json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[]}}", "os", c->im.want.os,
 			      "architecture", c->im.want.arch,
 			      "config", "Env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
