@@ -128,9 +128,12 @@ static int get(int fd, void *p, size_t n, struct err *e)
 {
 	const int got = io_read_exact(fd, p, n);
 
-	if (got < 0)
+	if (got < 0 && errno != EPIPE)
 		return err_sys(e, "read the checkpoint's file");
-	return got ? 0 : err_set(e, ERR_CORRUPT, "the checkpoint's file ends early");
+	return got > 0 ? 0 :
+			 err_set(e, ERR_CORRUPT,
+				 "the checkpoint's file ends early; hint: copy it again, or make it "
+				 "with berth checkpoint export");
 }
 
 static int get_size(const char in[12], uint64_t *ret)

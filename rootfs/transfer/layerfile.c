@@ -128,7 +128,9 @@ static int feed(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 		if (n < 0)
 			return err_sys(e, "read the checkpoint's file");
 		if (n == 0)
-			return err_set(e, ERR_CORRUPT, "the checkpoint's file ends early");
+			return err_set(e, ERR_CORRUPT,
+				       "the checkpoint's file ends early; hint: copy it again, or "
+				       "make it with berth checkpoint export");
 		if (io_write_all(out_fd, chunk, (size_t)n) < 0)
 			return err_sys(e, "pass the layer on");
 		f->left -= (uint64_t)n;

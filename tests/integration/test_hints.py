@@ -72,6 +72,8 @@ leave --network out | zygote create --network bridge host python3 | zygote creat
 berth zygote create host python3 -c 'import json' | zygote create | zygote create --name zq host python3 -c 'import json'; zygote rm zq
 --preload-timeout gives it more time | zygote create --preload-timeout 300ms host python3 -c '__import__("time").sleep(99)' | zygote create --preload-timeout 90s --name zq host python3; zygote rm zq
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
+berth rm --force %s ends it | zygote create --name zq host python3; rm zq | rm --force zq
+copy it again, or make it with berth checkpoint export | checkpoint import in.txt | checkpoint --name cut work; checkpoint export -o cut.tar work@cut; checkpoint import --name c2 --no-start cut.tar; rm c2; checkpoint rm work cut
 berth create host | create | create --name c2 host; rm -f c2
 berth create --health-cmd TEXT | wait --healthy work | create --name c6 --health-cmd true host; rm -f c6
 berth inspect %s | create --name sick --health-cmd false --health-interval 100ms --health-retries 1 host; wait --healthy sick | inspect sick; rm -f sick
