@@ -81,6 +81,8 @@ int lifecycle_remove(struct registry *r, const char *ref, int force, struct err 
 		return 0;
 	}
 	kept |= cleared;
+	if (!kept && !force && keeper_is_run(r, id))
+		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth rm --force %s ends it", id, id);
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
 	for (; forget_stopped(r, id, kept, e) < 0; kept = 0)

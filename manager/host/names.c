@@ -28,7 +28,8 @@ int names_holder(struct registry *r, const char *name, const char *id, struct er
 	if (!strcmp(holder, id))
 		return 1;
 	if (path_has(r->sandboxes_fd, holder) || path_has(r->kept_fd, holder))
-		return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s", name, holder);
+		return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s; hint: another name",
+			       name, holder);
 	/* its sandbox is gone: the name is left over from a crash */
 	if (unlinkat(r->names_fd, name, 0) < 0 && errno != ENOENT)
 		return err_sys(e, "free the name %s", name);
