@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "runtime/kernel/cgroup.h"
@@ -66,10 +65,12 @@ static unsigned long long cpu_ms(long pid)
 struct list {
 	json_t *json;
 	size_t max, more;
+	const char *leaf; /* the cgroup that is read */
 };
 
-static void add_process(struct list *l, long pid, const char *leaf)
+static void add_process(void *ctx, pid_t pid)
 {
+	struct list *l = ctx;
 	char path[40], status[8192], command[600], state[2] = "?";
 	const char *p;
 
@@ -77,7 +78,7 @@ static void add_process(struct list *l, long pid, const char *leaf)
 		l->more++;
 		return;
 	}
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	if (cgroup_read(AT_FDCWD, path, status, sizeof(status)) <= 0)
 		return; /* it has ended meanwhile */
 	p = strstr(status, "\nState:\t");
@@ -87,7 +88,7 @@ static void add_process(struct list *l, long pid, const char *leaf)
 	json_array_append_new(l->json,
 			      json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "pid",
 					(json_int_t)status_value(status, "NSpid", 1), "host_pid",
-					(json_int_t)pid, "of", leaf, "state", state, "host_uid",
+					(json_int_t)pid, "of", l->leaf, "state", state, "host_uid",
 					(json_int_t)status_value(status, "Uid", 0), "threads",
 					(json_int_t)status_value(status, "Threads", 0), "cpu_ms",
 					(json_int_t)cpu_ms(pid), "memory_bytes",
@@ -95,28 +96,9 @@ static void add_process(struct list *l, long pid, const char *leaf)
 					"command", command));
 }
 
-static void add_cgroup(struct list *list, int dirfd, const char *leaf)
-{
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-	struct err ignored;
-	char *p, *end;
-
-	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
-		return;
-	for (p = b.data; *p; p = *end ? end + 1 : end) {
-		long pid = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		if (pid > 0)
-			add_process(list, pid, leaf);
-	}
-}
-
 json_t *processes_list(const struct sandbox_ref *s, size_t max, size_t *ret_more, struct err *e)
 {
-	struct list list = { .max = max };
+	struct list list = { .max = max, .leaf = "" };
 	struct cgroup c;
 	DIR *d;
 	struct dirent *entry;
@@ -125,7 +107,7 @@ json_t *processes_list(const struct sandbox_ref *s, size_t max, size_t *ret_more
 	if (cgroup_open(&c, s->config.cgroup_parent, s->id, e) < 0)
 		return NULL;
 	list.json = json_array();
-	add_cgroup(&list, c.v2_fd, "");
+	cgroup_each_process(c.v2_fd, add_process, &list);
 	fd = openat(c.v2_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d = fd < 0 ? NULL : fdopendir(fd);
 	while (d && (entry = readdir(d))) {
@@ -134,8 +116,10 @@ json_t *processes_list(const struct sandbox_ref *s, size_t max, size_t *ret_more
 				openat(c.v2_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) :
 				-1;
 
-		if (leaf >= 0)
-			add_cgroup(&list, leaf, entry->d_name);
+		if (leaf < 0)
+			continue;
+		list.leaf = entry->d_name;
+		cgroup_each_process(leaf, add_process, &list);
 	}
 	if (d)
 		closedir(d);

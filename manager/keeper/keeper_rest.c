@@ -7,12 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_state.h"
 
@@ -31,23 +29,15 @@ uint32_t keeper_rest_count(const struct keeper_command *c)
 	return n;
 }
 
+static void signal_one(void *ctx, pid_t pid)
+{
+	if (pid > 1)
+		kill(pid, *(const int *)ctx);
+}
+
 void keeper_rest_signal(const struct keeper_command *c, int signo)
 {
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-	struct err ignored;
-	char *p, *end;
-
-	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
-		return;
-	for (p = b.data; *p; p = *end ? end + 1 : end) {
-		long pid = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		if (pid > 1)
-			kill((pid_t)pid, signo);
-	}
+	cgroup_each_process(c->leaf.v2_fd, signal_one, &signo);
 }
 
 void keeper_rest_limit(struct keeper_command *c)

@@ -18,6 +18,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -189,6 +190,8 @@ int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, 
 int cgroup_write(int dirfd, const char *file, const char *text);	/* 0, or -1 with errno */
 uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line; 0 when absent */
 int cgroup_has_word(const char *list, const char *word);
+/* Calls each for every process of the cgroup at dirfd; for none if it cannot be read. */
+void cgroup_each_process(int dirfd, void (*each)(void *ctx, pid_t pid), void *ctx);
 /* The same of a file of dirfd, which stays open as c->held[slot] where the cgroup holds them. */
 int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n);
 /*

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 
 int cgroup_dir(const char *root, const char *parent, const char *name, int make, struct err *e)
@@ -75,4 +77,24 @@ int cgroup_rmdir(const char *root, const char *parent, const char *name, struct 
 
 	snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
 	return remove_below(path, 3, e);
+}
+
+void cgroup_each_process(int dirfd, void (*each)(void *ctx, pid_t pid), void *ctx)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	struct err ignored;
+	char *p, *end;
+
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long pid = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		/* one of another pid namespace is 0 */
+		if (pid > 0)
+			each(ctx, (pid_t)pid);
+	}
 }
