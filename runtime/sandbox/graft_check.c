@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -94,23 +96,48 @@ static int check_shared(pid_t pid, struct err *e)
 	return 0;
 }
 
-/* Its smaps cost the kernel a walk through all pages, its maps do not. */
+/* The device of files that have no other name than a descriptor or a key: memfd_create(2), shmget(2)
+ * and shared anonymous memory. */
+static int memory_device(dev_t *ret, struct err *e)
+{
+	autoclose int fd = memfd_create("berth", MFD_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "learn the device of memory files");
+	*ret = st.st_dev;
+	return 0;
+}
+
+/*
+ * A fork that only reads a memory file allocates its pages, private mapping or not, and leaves them
+ * to the zygote: what bounds them is no limit of a sandbox.  (Other file systems in memory have a
+ * size.)  smaps cost the kernel a walk through all pages, maps do not.
+ */
 static int check_maps(pid_t pid, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(64 << 20);
-	const char *line = NULL;
+	const char *line;
+	int shared = 0;
+	dev_t memory = 0;
 
-	if (read_proc(pid, "maps", &b, e) < 0)
+	if (memory_device(&memory, e) < 0 || read_proc(pid, "maps", &b, e) < 0)
 		return -1;
-	for (line = b.data; line && *line; line = *line ? line + 1 : line) {
-		const size_t perms = strcspn(line, " \n");
+	for (line = b.data; line && *line; line += *line == '\n') {
+		unsigned int of_major, of_minor;
+		char perms[5];
 
-		if (line[perms] == ' ' && strcspn(line + perms + 1, " \n") == 4 &&
-		    line[perms + 4] == 's')
-			return check_shared(pid, e);
+		if (sscanf(line, "%*x-%*x %4s %*x %x:%x", perms, &of_major, &of_minor) != 3)
+			return err_set(e, ERR_INTERNAL, "the kernel lists mappings in another way");
+		if (makedev(of_major, of_minor) == memory)
+			return err_set(e, ERR_INVALID,
+				       "the preload shares memory that its forks would "
+				       "share too (%.*s); hint: let it make no shared memory",
+				       (int)strcspn(after(line, "/"), "\n"), after(line, "/"));
+		shared |= perms[3] == 's';
 		line += strcspn(line, "\n");
 	}
-	return 0;
+	return shared ? check_shared(pid, e) : 0;
 }
 
 /* Nobody else may run in its sandbox: who could would share, or trace, what enters another one. */

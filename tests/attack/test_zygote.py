@@ -8,7 +8,7 @@ import json
 import os
 
 import berthtest as b
-from zygotebox import PYTHON, Zygote
+from zygotebox import PYTHON, Zygote, needs_zygotes
 
 COST = 30
 
@@ -191,6 +191,21 @@ def test_S48_a_restartable_sequence_of_the_preload_runs_nothing_without_filters(
             b.expect(r.out == "(-1, -1) False\n", r, "code of the preload called keyctl(2) or userfaultfd(2)")
 
 
+def test_S48_memory_that_forks_would_allocate_and_leave_behind_is_refused():
+    """Reading a hole of a memory file allocates a page: on the fork's account, for as long as the zygote lives."""
+    needs_zygotes()
+    fill = "import mmap, os\nf = os.memfd_create('x'); os.ftruncate(f, 1 << 36)\n"
+    for label, code in {
+        "a private mapping": fill + "m = mmap.mmap(f, 1 << 36, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)",
+        "a shared one to read": fill + "m = mmap.mmap(os.open(f'/proc/self/fd/{f}', os.O_RDONLY), 1 << 36, prot=mmap.PROT_READ)",
+        "a segment to read": LIBC + "libc.shmat(libc.shmget(0, 1 << 30, 0o1666), None, 0o10000)",
+    }.items():
+        r = b.berth("zygote", "create", "--name", f"zm{os.getpid()}", "host", PYTHON, "-c", code, timeout=60)
+        if r.code == 0:
+            b.berth("zygote", "rm", f"zm{os.getpid()}")
+        b.expect(r.code == 2 and "shared memory" in r.err, r, f"{label} is refused")
+
+
 def test_S48_a_fork_that_is_called_as_i386_does_loses_its_zygote():
     with Zygote(SEQUENCE + 'put(0x1000, fork + b"\\xb8\\x39\\0\\0\\0\\xcd\\x80\\xc3")', "--pool", "0") as z:
         r = z.run("print('made')", timeout=60)
@@ -216,6 +231,12 @@ def test_S48_a_preload_that_starts_something_later_loses_its_zygote():
     later = {
         "shared memory": "import mmap, signal\n"
                          "signal.signal(signal.SIGALRM, lambda *a: globals().update(m=mmap.mmap(-1, 1 << 30)))\n",
+        "a memory file": "import mmap, os, signal\n"
+                         "def late(*a):\n"
+                         "    global m\n"
+                         "    f = os.memfd_create('x'); os.ftruncate(f, 1 << 36)\n"
+                         "    m = mmap.mmap(f, 1 << 36, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)\n"
+                         "signal.signal(signal.SIGALRM, late)\n",
         "a vfork(2) that lasts": LIBC + "import signal, time\n"
                                  "def stick(*a):\n"
                                  "    if libc.syscall(56, 0x4000 | 17, 0, 0, 0, 0) == 0: time.sleep(600)\n"
