@@ -120,3 +120,13 @@ def test_wrong_words_are_refused():
                                  (["--from", "k1", "--to", "list"], 125, "no checkpoint 'list'"), (["--from", ""], 125, "no checkpoint ''")):
             b.one_line_error(b.berth("diff", *args, x.id), code, word, "hint:")
         assert ids(x.id) == ["k1"] and not loops(x)
+
+
+def test_holes_of_terabytes_take_no_time():
+    """A sandbox makes such files at no cost; who compares them would read zeros for hours."""
+    with Box() as x:
+        needs_file(x)
+        sh(x.id, "for f in same other; do truncate -s 8T /$f; echo one | dd of=/$f bs=1 seek=6000000000000 conv=notrunc; done", ok=True)
+        b.berth("checkpoint", x.id, ok=True)
+        sh(x.id, "touch /same; chmod 600 /same && chmod 644 /same; echo two | dd of=/other bs=1 seek=6000000000000 conv=notrunc", ok=True)
+        assert b.berth("diff", "--from", "k1", x.id, ok=True, timeout=60).out == "C /other\n"
