@@ -184,6 +184,17 @@ def test_rm_of_what_is_not_there():
         assert x.exec("true").code == 0
 
 
+def test_an_empty_name_is_that_of_no_sandbox():
+    """As of an unset variable of a script: it is neither a sandbox without a name nor the start of an id."""
+    x = b.berth("create", "host", ok=True).out.strip()
+    try:
+        for args in (["rm", "-f", ""], ["exec", "", "true"], ["stop", ""], ["fork", ""], ["inspect", ""]):
+            b.one_line_error(b.berth(*args), 2, "the name of the sandbox is empty", "hint:")
+        assert b.berth("exec", x, "true").code == 0
+    finally:
+        b.berth("rm", "-f", x, ok=True)
+
+
 def test_a_failed_create_leaves_nothing():
     for args in (["nosuchimage"], ["--memory", "abc", "host"], ["/nonexistent"], ["--name", "../x", "host"], ["--tenant", "", "host"]):
         r = b.berth("create", *args)
