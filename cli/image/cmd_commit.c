@@ -208,7 +208,7 @@ static int open_sandbox(struct commit *c, char *ref, struct err *e)
 		*at++ = '\0';
 	if (sandbox_ref_find(&c->s, ref, e) < 0)
 		return -1;
-	c->dir_fd = registry_keep_dir(&c->s.registry, c->s.id, e);
+	c->dir_fd = registry_kept_dir(&c->s.registry, c->s.id);
 	if (c->dir_fd < 0)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s ends with its command and cannot be committed; hint: berth create "
 			       "makes sandboxes that last, and berth run --keep leaves one behind", c->s.id);

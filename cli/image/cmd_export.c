@@ -102,7 +102,7 @@ static int open_source(struct export *x, char *ref, struct err *e)
 	*at++ = '\0';
 	if (sandbox_ref_find(&x->s, ref, e) < 0)
 		return -1;
-	x->dir_fd = registry_keep_dir(&x->s.registry, x->s.id, e);
+	x->dir_fd = registry_kept_dir(&x->s.registry, x->s.id);
 	if (x->dir_fd < 0)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "sandbox %s ends with its command, and has no checkpoints; hint: "

@@ -12,6 +12,7 @@
 #include "manager/host/copyturn.h"
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
+#include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/writable.h"
@@ -43,8 +44,8 @@ int layerbox_find(struct layerbox *b, const char *ref, struct err *e)
 {
 	if (sandbox_ref_find(&b->s, ref, e) < 0)
 		return -1;
-	b->dir_fd = registry_keep_dir(&b->s.registry, b->s.id, e);
-	if (b->dir_fd < 0)
+	b->dir_fd = registry_kept_dir(&b->s.registry, b->s.id);
+	if (b->dir_fd < 0 || (!b->s.kept && keeper_is_run(&b->s.registry, b->s.id)))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "sandbox %s ends with its command, and has no checkpoints; "
 			       "hint: berth create makes sandboxes that last",

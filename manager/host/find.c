@@ -91,7 +91,8 @@ int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen,
 
 	/* the start of every id, and the name of each sandbox that has none */
 	if (!f.len)
-		return err_set(e, ERR_INVALID, "the name of the sandbox is empty; hint: berth ps -a lists them");
+		return err_set(e, ERR_INVALID,
+			       "the name of the sandbox is empty; hint: berth ps -a lists them");
 	if (f.len == ID_LEN && is_hex(ref)) {
 		if (look_up(r, ref, ret_kept)) {
 			snprintf(ret_id, 65, "%s", ref);

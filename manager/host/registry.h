@@ -143,6 +143,8 @@ int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen,
 
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
 int registry_keep_dir(struct registry *r, const char *id, struct err *e);
+/* The same where it is there already: a descriptor, or -1 with errno. */
+int registry_kept_dir(struct registry *r, const char *id);
 /* 0, or -1 with ERR_UNSUPPORTED when the specification of a lasting sandbox is of a newer format. */
 int registry_check_spec_format(struct registry *r, const char *id, struct err *e);
 /*

@@ -30,6 +30,11 @@ int registry_keep_dir(struct registry *r, const char *id, struct err *e)
 	return path_make_dir(r->kept_fd, id, e);
 }
 
+int registry_kept_dir(struct registry *r, const char *id)
+{
+	return openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 static int save(struct registry *r, const char *id, const char *file, const json_t *j, int durable,
 		struct err *e)
 {

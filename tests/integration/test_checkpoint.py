@@ -439,3 +439,20 @@ def test_sqlite_in_wal_under_load_is_whole_in_each_fork():
             one = b.berth("fork", "x", env=env, ok=True).out.strip()
             assert b.berth("exec", one, "python3", "-c", read, env=env, ok=True).out == "ok 0\n"
             b.berth("rm", "-f", one, env=env, ok=True)
+
+
+def test_the_sandbox_of_a_run_has_no_checkpoints_and_keeps_nothing_of_the_request():
+    for more in ([], ["--keep"]):
+        with b.start("run", *more, "--name", "brief", "host", "sh", "-c", "echo up; read x", stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE) as p:
+            b.read_until(p.stdout, b"up")
+            x = json.loads(b.berth("inspect", "brief", ok=True).out)["id"]
+            for args in (["checkpoint", x], ["checkpoints", x], ["checkpoint", "rm", x, "k1"], ["undo", x], ["fork", x]):
+                b.one_line_error(b.berth(*args), 125, "ends with its command", "hint: berth create")
+            if not more:
+                for args in (["commit", x, "im"], ["checkpoint", "export", f"{x}@k1"]):
+                    b.one_line_error(b.berth(*args), 125, "ends with its command", "hint: berth create")
+                assert not os.path.exists(os.path.join(b.root(), "state", "sandboxes", x))
+            p.stdin.close()
+            p.wait()
+        b.berth("rm", "-f", x)
