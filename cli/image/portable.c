@@ -249,7 +249,7 @@ int portable_read_end(int in_fd, uint64_t layer_size, struct err *e)
 static const char *const harmless[] = {
 	"memory",       "swap",         "cpus",        "cpu-time",    "cpu-weight", "io-weight",
 	"pids",         "disk",         "disk-inodes", "tmp-size",    "shm-size",   "timeout",
-	"grace",        "ulimit",       "env",         "workdir",     "user",       "hostname",
+	"grace",        "ulimit",       "workdir",     "user",        "hostname",
 	"tmpfs",        "no-tmpfs",     "read-only",   "cap-drop",    "entrypoint", "label",
 	"idle-timeout", "ttl",          "budget",      "auto-remove", "service",    "init-command",
 	"stop-signal",  "stop-timeout",
@@ -261,6 +261,8 @@ static int is_harmless(const char *name, const char *value)
 
 	if (!strcmp(name, "network"))
 		return value && !strcmp(value, "none");
+	if (!strcmp(name, "env"))
+		return value && strchr(value, '='); /* NAME alone is a variable of the caller's */
 	if (!strcmp(name, "seccomp"))
 		return value && (!strcmp(value, "strict") || !strcmp(value, "standard"));
 	for (i = 0; i < ARRAY_LEN(harmless); i++)

@@ -218,6 +218,18 @@ def test_options_that_reach_the_host_are_taken_or_left_out_when_that_is_said():
             b.berth("rm", "-f", one, ok=True)
 
 
+def test_a_variable_of_the_caller_is_not_taken_into_a_strangers_sandbox():
+    good = packed([entry("d", tarfile.DIRTYPE, mode=0o755)])
+    file = made(good, spec={"version": 1, "image": "host", "options": [["env", "OF_CALLER"], ["env", "OWN=1"]]})
+    env = {"OF_CALLER": "secret"}
+    b.one_line_error(b.berth("checkpoint", "import", file, env=env), 125, "--env", "hint:")
+    one = load(file, "--drop", env=env)
+    try:
+        assert sh(one, "echo $OWN ${OF_CALLER-none}", ok=True).out == "1 none\n"
+    finally:
+        b.berth("rm", "-f", one, ok=True)
+
+
 def test_wrong_words_about_a_file_are_refused():
     with Box() as x:
         needs_file(x)
