@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "manager/docker/docker.h"
 #include "manager/host/record.h"
+#include "manager/keeper/keeper.h"
 
 #define LOOK_MS 100 /* for a start by another process: the command line, a restart */
 
@@ -106,6 +107,17 @@ static enum arrival_news news_of(struct arrival *a)
 	return news;
 }
 
+/* The record of a sandbox that starts is there before its keeper is. */
+static int is_up(struct box *b)
+{
+	struct err ignored;
+	autoclose int sock = record_is_there(b->registry.sandboxes_fd, b->id) ?
+				     keeper_connect(&b->registry, b->id, &ignored) :
+				     -1;
+
+	return sock >= 0;
+}
+
 int arrival_wait(struct arrival *a, struct box *b, struct http_request *rq, struct err *e)
 {
 	enum arrival_news news;
@@ -116,7 +128,7 @@ int arrival_wait(struct arrival *a, struct box *b, struct http_request *rq, stru
 		news = news_of(a);
 		if (news != ARRIVAL_NONE)
 			return (int)news;
-		if (record_is_there(b->registry.sandboxes_fd, b->id))
+		if (is_up(b))
 			return ARRIVAL_STARTED;
 		if (!path_has(b->registry.kept_fd, b->id))
 			return ARRIVAL_FAILED;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "manager/docker/docker.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
@@ -11,7 +12,8 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 
-#define FILES_TRIES 3
+#define FILES_WAIT_MS 10000 /* for others that use, start or stop the container */
+#define FILES_LOOK_MS 20
 
 const char *docker_called(const struct http_request *rq)
 {
@@ -96,10 +98,11 @@ static int make_files_keeper(struct box *b, struct err *e)
 
 int docker_open_files(struct box *b, struct http_request *rq, struct err *e)
 {
-	int tries, r;
+	const uint64_t until = clock_ms() + FILES_WAIT_MS;
+	int r;
 
 	box_clear(b);
-	for (tries = 0; tries < FILES_TRIES; tries++) {
+	do {
 		box_close(b);
 		if (docker_find(b, rq, e) < 0)
 			return -1;
@@ -110,7 +113,9 @@ int docker_open_files(struct box *b, struct http_request *rq, struct err *e)
 			b->sock = keeper_connect(&b->registry, b->id, e);
 		if (b->sock >= 0)
 			return 0;
-	}
+		if (http_wait(rq, -1, 0, FILES_LOOK_MS, e) < 0)
+			return -1;
+	} while (clock_ms() < until);
 	return docker_fail(rq, 409, e, "the files of container %.200s are in use; try again",
 			   docker_called(rq));
 }

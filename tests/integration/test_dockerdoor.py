@@ -256,7 +256,8 @@ def test_logs_follow_to_the_end_and_know_tails_and_times():
         assert door("logs", "--until", "1h", "talk", ok=True).stdout == ""
         with start("logs", "-f", "talk", stdout=subprocess.PIPE, text=True) as p:
             assert p.stdout.readline() == "line 1\n"
-            door("exec", "talk", "touch", "/tmp/go", ok=True)
+            # the end of the container may take this one along
+            assert door("exec", "talk", "touch", "/tmp/go").returncode in (0, 137)
             assert p.stdout.read() == "line 2\nline 3\nlast\n" and p.wait(30 * b.SLOW) == 0
 
 

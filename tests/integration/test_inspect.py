@@ -23,7 +23,7 @@ def check(j):
     limits = j["limits"]
     assert (limits["memory_bytes"], limits["swap_bytes"], limits["cpu_milli"], limits["pids"], limits["disk_bytes"]) == \
         (128 << 20, 0, 500, 77, 64 << 20), limits
-    assert j["timeouts"] == {"timeout_ms": 9000, "grace_ms": 3000, "cpu_time_ms": 0}, j["timeouts"]
+    assert j["timeouts"] == {"timeout_ms": 9000, "grace_ms": 3000, "max_silent_ms": 0, "cpu_time_ms": 0}, j["timeouts"]
     bind, tmpfs = j["mounts"]
     assert (bind["type"], bind["source"], bind["target"], bind["writable"]) == ("bind", "/usr/share", "/srv/share", False), bind
     assert (tmpfs["type"], tmpfs["target"], tmpfs["size_bytes"]) == ("tmpfs", "/cache", 16 << 20), tmpfs
@@ -57,7 +57,7 @@ def test_the_environment_of_an_image_is_named_too():
 
 def test_format_prints_what_a_template_makes():
     with Box("--name", "one", "--memory", "64m") as x, Box("--name", "two"):
-        assert formatted("{{.id}}", "one") == x.id + "\n"
+        assert formatted("{{.id}}", "one") == formatted("{{.ID}}", "one") == x.id + "\n"
         assert formatted("{{.name}} {{.limits.memory_bytes}}{{if eq .status \"running\"}} up{{end}}", "one") == "one 67108864 up\n"
         assert "PATH\n" in formatted("{{range .env}}{{println .}}{{end}}", "one")
         assert json.loads(formatted("json", "one"))["id"] == x.id and json.loads(formatted("{{json .limits}}", "one"))["memory_bytes"] == 64 << 20
@@ -69,7 +69,7 @@ def test_format_prints_what_a_template_makes():
         assert formatted(r"{{.name}}\t{{.status}}", "-f", "name=one", command="ps") == "one\trunning\n"
         assert b.berth("inspect", "-f", "{{.name}}", "one", ok=True).out == "one\n"
         for text, code, words in (("{{.id", 2, ("byte", "closed")), ("{{foo .id}}", 2, ("unknown function 'foo'", "hint")),
-                                  ("{{.ID}}", 125, ("no field .ID", "{{json .}}")), ("table {{.id}}", 2, ("tables", "hint")),
+                                  ("{{.IDS}}", 125, ("no field .IDS", "{{json .}}")), ("table {{.id}}", 2, ("tables", "hint")),
                                   ("{{range .env}}", 2, ("without end",))):
             b.one_line_error(b.berth("inspect", "--format", text, "one"), code, *words)
             b.one_line_error(b.berth("ps", "--format", text), code, *words)
