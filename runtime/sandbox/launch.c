@@ -288,7 +288,8 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 		return -1;
 	if (where->lasting)
 		writable_hold_spares(sb->base_fd);
-	init_fd = sandbox_init_program(e);
+	/* the zygote's user owns the fork's user namespace, and could trace its init */
+	init_fd = sandbox_init_program(sb->spec->inside != NULL, e);
 	phase_enter(PHASE_NETWORK);
 	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0 || nethelper_ready(&sb->proxy, e) < 0)
 		return -1;

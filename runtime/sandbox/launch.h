@@ -74,8 +74,8 @@ struct init_expect sandbox_expect(const struct spec *s);
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
 /* The spec's own command. */
 struct job sandbox_job(const struct spec *s, uint32_t flags);
-/* The program of a sandbox's init, as a sealed memfd. */
-int sandbox_init_program(struct err *e);
+/* The program of a sandbox's init, as a sealed memfd; unreadable: nobody in a sandbox can trace it. */
+int sandbox_init_program(int unreadable, struct err *e);
 /* The helper for file work (runtime/fileop), as a sealed memfd for INIT_EXEC_FD. */
 int sandbox_file_program(struct err *e);
 /* Opens a terminal of the sandbox: both sides, close-on-exec. */

@@ -38,9 +38,9 @@ static int program_copy(const char *name, const char *start, const char *end, mo
 	return take_fd(&fd);
 }
 
-int sandbox_init_program(struct err *e)
+int sandbox_init_program(int unreadable, struct err *e)
 {
-	return program_copy("berth-init", initblob_start, initblob_end, 0755, e);
+	return program_copy("berth-init", initblob_start, initblob_end, unreadable ? 0111 : 0755, e);
 }
 
 /*

@@ -6,6 +6,7 @@ sandbox has.
 import ctypes
 import json
 import os
+import subprocess
 
 import berthtest as b
 from zygotebox import PYTHON, Zygote, needs_zygotes
@@ -211,6 +212,31 @@ def test_S48_a_fork_that_is_called_as_i386_does_loses_its_zygote():
         r = z.run("print('made')", timeout=60)
         b.expect(r.code == 125 and "made" not in r.out and "zygote" in r.err, r, "no fork, and a reason")
         b.wait_for(lambda: z.id not in b.berth("ps", "-q", ok=True).out, 20, "its end")
+
+
+# As the zygote's root with all capabilities, on a kernel without Landlock
+OWNER = """
+import ctypes, os, sys
+if ctypes.CDLL(None).setns(os.open(f"/proc/{sys.argv[1]}/ns/user", 0), 0x10000000): sys.exit("setns")
+os.setgroups([]); os.setresgid(0, 0, 0); os.setresuid(0, 0, 0)
+for file in ("mem", "root", "fd/0"):
+    try: os.open(f"/proc/{sys.argv[2]}/{file}", os.O_RDONLY); print(file)
+    except OSError: pass
+"""
+
+
+def test_S48_the_owner_of_a_forks_user_namespace_cannot_trace_its_init():
+    with Zygote("x = 1") as z:
+        b.wait_for(lambda: len(z.alive()) == 1, 20, "the pool")
+        hold = b.start("run", "--zygote", z.name, "print(1, flush=True); import sys; sys.stdin.read()", stdin=-1, stdout=-1)
+        b.read_until(hold.stdout, b"1")
+        top = os.path.join(b.root(), "run", "sandboxes")
+        inits = [json.load(open(f"{top}/{i}/record.json"))["init_pid"] for i in z.alive()]
+        r = [subprocess.run(["/usr/bin/python3", "-c", OWNER, str(z.pid()), str(i)], capture_output=True, text=True, timeout=20)
+             for i in inits]
+        hold.communicate(b"")
+        if not r or any(x.stdout or x.returncode for x in r):
+            raise AssertionError(f"inits {inits}: {r}")
 
 
 def check_alone(z):
