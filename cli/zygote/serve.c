@@ -20,14 +20,15 @@
 #include "runtime/kernel/fdpass.h"
 
 #define FORK_MS 5000  /* for the zygote to fork, before it is ended */
-#define AGAIN_MS 1000 /* between branches that fail */
+#define AGAIN_MS 1000 /* between branches that fail, doubled for each fork that cannot be made */
+#define DOUBLINGS_MAX 6
 
 static void end_branch(struct zygote *z, struct branch *b)
 {
 	while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (b->state == BRANCH_MAKING) /* it failed: not at once again */
-		z->next_try_ms = clock_ms() + AGAIN_MS;
+		z->next_try_ms = clock_ms() + (AGAIN_MS << z->failures);
 	close(b->pidfd);
 	close(b->sock);
 	*b = (struct branch){.state = BRANCH_NONE};
@@ -52,6 +53,9 @@ static void graft(struct zygote *z, struct branch *b, const struct branch_ask *a
 		if (graft_fork(&z->stock, &p, FORK_MS, &a.graft, &a.err) == 0) {
 			a.err.code = ERR_NONE;
 			b->state = BRANCH_IDLE;
+			z->failures = 0;
+		} else if (z->failures < DOUBLINGS_MAX) {
+			z->failures++;
 		}
 	}
 	(void)!send(b->sock, &a, sizeof(a), MSG_NOSIGNAL);

@@ -61,6 +61,7 @@ struct zygote {
 	int in_fd, out_fd; /* our ends of its stdin and of its stdout and stderr */
 	int listen_fd;
 	uint64_t next_try_ms; /* after a branch failed: not before */
+	unsigned failures; /* forks in a row that could not be made */
 	struct claim inner[SPEC_INNER_MAX];
 	uint32_t inner_base[SPEC_INNER_MAX];
 	struct branch branch[SPEC_INNER_MAX];

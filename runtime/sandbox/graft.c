@@ -369,6 +369,7 @@ static int confine(struct work *w, struct err *e)
 	struct list l = {.n = 0};
 	const struct graft_stock *s = w->stock;
 	int ruleset = 0;
+	size_t keyring;
 
 	if (put_arguments(w, e) < 0 || make_workdir(w, e) < 0)
 		return -1;
@@ -384,6 +385,7 @@ static int confine(struct work *w, struct err *e)
 	list_landlock(w, &l, ruleset);
 	list_descriptors(w, &l);
 	add(&l, "start a session", SYS_setsid, 0, 0, 0, 0);
+	keyring = l.n;
 	add(&l, NULL, SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0);
 	list_bounding_set(w, &l);
 	add(&l, "set groups", SYS_setgroups, s->group_count, inject_room(&w->fork, AT_GROUPS), 0,
@@ -394,7 +396,14 @@ static int confine(struct work *w, struct err *e)
 	    inject_room(&w->fork, AT_CAPS) + sizeof(struct __user_cap_header_struct), 0, 0);
 	add(&l, "keep no_new_privs", SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
 	add(&l, "be dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0);
-	return inject_batch(&w->fork, l.c, l.n, NULL, e);
+	if (inject_batch(&w->fork, l.c, l.n, NULL, e) < 0)
+		return -1;
+	/* else it would have the zygote's; a kernel without keyrings has none to share */
+	if (l.c[keyring].result < 0 && l.c[keyring].result != -ENOSYS) {
+		errno = (int)-l.c[keyring].result;
+		return err_sys(e, "make a session keyring");
+	}
+	return 0;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------
