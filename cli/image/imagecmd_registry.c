@@ -119,6 +119,12 @@ static int check_pull(const struct imagecmd_tenant *t, const struct imagecmd_arg
 		       "berth.toml", t->tenant.name, name);
 }
 
+static json_t *look(int store_fd, const struct pull_options *o, struct err *e)
+{
+	(void)store_fd;
+	return pull_look(o, e);
+}
+
 static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref, const char *name, const char *prog,
 		    struct err *e)
 {
@@ -133,6 +139,11 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 		err_nomem(e);
 		return NULL;
 	}
+	if (imagecmd_flag(a, IMG_DRY_RUN) && imagecmd_value(a, IMG_PLATFORM)) {
+		err_set(e, ERR_USAGE, "--platform and --dry-run do not go together: a dry run "
+				      "lists all platforms");
+		return NULL;
+	}
 	if (set_up(s, a, e) < 0 || imagecmd_tenant(a, "pull", &t, e) < 0 ||
 	    (t && check_pull(t, a, ref, e) < 0) || once_read(&once, a, s, e) < 0)
 		return NULL;
@@ -142,7 +153,7 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 		.remote = &s->remote,
 		.maker = t ? &t->maker : NULL, .event = pullview_event, .ctx = &view,
 	};
-	done = pull_run(store_fd, &o, e);
+	done = (imagecmd_flag(a, IMG_DRY_RUN) ? look : pull_run)(store_fd, &o, e);
 	pullview_end(&view);
 	return done;
 }
@@ -167,12 +178,39 @@ static void print_done(const struct imagecmd_args *a, json_t *done, const char *
 		printf("%s  %s  %" PRIu64 " layers  %s, %s %s\n", name, digest, imagecmd_u64(done, "layers"), size, bytes, word);
 }
 
+static void print_look(const struct imagecmd_args *a, const json_t *seen)
+{
+	char name[REF_NAME_MAX + DIGEST_SIZE + 1], digest[DIGEST_SIZE + 8], os[40], arch[40];
+	json_t *list = json_object_get(seen, "platforms"), *one;
+	size_t i;
+
+	if (imagecmd_flag(a, IMG_JSON)) {
+		imagecmd_print_json(seen);
+		return;
+	}
+	imagecmd_text(seen, "name", name, sizeof(name));
+	imagecmd_text(seen, "digest", digest, sizeof(digest));
+	if (imagecmd_flag(a, IMG_QUIET)) {
+		puts(digest);
+		return;
+	}
+	printf("%s  %s ", name, digest);
+	json_array_foreach (list, i, one)
+		printf("%s %s/%s", i ? "," : "", imagecmd_text(one, "os", os, sizeof(os)),
+		       imagecmd_text(one, "architecture", arch, sizeof(arch)));
+	putchar('\n');
+}
+
 static int run_pull(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	autojson json_t *done = pull(store_fd, a, a->operands[0], NULL, "berth pull", e);
 
 	if (!done)
 		return -1;
+	if (imagecmd_flag(a, IMG_DRY_RUN)) {
+		print_look(a, done);
+		return 0;
+	}
 	print_done(a, done, "downloaded_bytes", "downloaded");
 	return 0;
 }
@@ -407,7 +445,7 @@ const struct imagecmd imagecmd_pull = {
 	"  berth pull debian:12\n"
 	"  berth pull registry.example/team/app@sha256:...\n",
 	IMG(PLATFORM) | IMG(INSECURE) | IMG(USERNAME) | IMG(PASSWORD_STDIN) | IMG(TENANT) |
-		IMG(QUIET) | IMG(JSON), 1, 1, run_pull,
+		IMG(DRY_RUN) | IMG(QUIET) | IMG(JSON), 1, 1, run_pull,
 	.top = 1,
 };
 

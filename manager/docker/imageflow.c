@@ -91,7 +91,7 @@ struct pull {
 	char name[REF_MAX];
 	struct buf out;
 	size_t sent;
-	int pushes;
+	int pushes, looks; /* looks: only asks the registry */
 	int said; /* 0: nothing; 1: that it begins; 2: how it ended */
 	json_t *got; /* the program's answer, once it has ended */
 };
@@ -213,7 +213,7 @@ static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t m
 /* With the login of the request, if any; its password goes through a pipe. */
 static int start(struct http_request *rq, struct pull *p, const char *platform, struct err *e)
 {
-	const char *argv[12] = { "berth", p->pushes ? "push" : "pull", "--json", "--quiet" };
+	const char *argv[13] = { "berth", p->pushes ? "push" : "pull", "--json", "--quiet" };
 	struct engine_login login;
 	autoclose int password = -1;
 	size_t n = 4;
@@ -232,6 +232,8 @@ static int start(struct http_request *rq, struct pull *p, const char *platform, 
 		argv[n++] = "--platform";
 		argv[n++] = platform;
 	}
+	if (p->looks)
+		argv[n++] = "--dry-run";
 	argv[n++] = "--";
 	argv[n] = p->name;
 	if (r == 0)
@@ -271,6 +273,34 @@ static int stream(struct http_request *rq, const char *image, int pushes, struct
 int imageflow_push(struct http_request *rq, struct err *e)
 {
 	return stream(rq, http_param(rq, "name"), 1, e);
+}
+
+static json_t *distribution(const json_t *seen)
+{
+	return json_pack("{s:{s:O,s:O,s:O},s:O}", "Descriptor", "mediaType",
+			 json_object_get(seen, "media_type"), "digest",
+			 json_object_get(seen, "digest"), "size", json_object_get(seen, "size"),
+			 "Platforms", json_object_get(seen, "platforms"));
+}
+
+int imageflow_look(struct http_request *rq, struct err *e)
+{
+	struct pull p = { .program = { -1, -1, -1 }, .looks = 1 };
+	char name[REF_MAX], room[REF_MAX + 8];
+	json_t *answer = NULL;
+	int r;
+
+	if (engine_image_ref(http_param(rq, "name"), NULL, name, sizeof(name)) < 0)
+		return docker_fail(rq, 400, e, "invalid reference format");
+	snprintf(p.name, sizeof(p.name), "%s", engine_image_tagged(name, room, sizeof(room)));
+	r = start(rq, &p, NULL, e);
+	if (r == 0)
+		r = finish(&p, rq, e);
+	if (r == 0 && !(answer = distribution(p.got)))
+		r = err_nomem(e);
+	spawn_abort(&p.program);
+	json_decref(p.got);
+	return r < 0 ? -1 : http_reply_json(rq, 200, answer, e);
 }
 
 /* ---- either ------------------------------------------------------------------------------------

@@ -20,6 +20,9 @@ http_handler imageflow_create;
 /* POST /images/{name}/push: to where its name says, or with tag= that one of its tags. */
 http_handler imageflow_push;
 
+/* GET /distribution/{name}/json: what a registry has under that name. */
+http_handler imageflow_look;
+
 /* Of images, shared by routes (route_image.c). */
 int docker_store(struct http_request *rq, struct err *e);
 /* -1: an error that says "not found" in Docker's words, or as it is. */

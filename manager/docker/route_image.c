@@ -368,6 +368,8 @@ const struct http_route docker_image_routes[] = {
 	{ "POST", "/images/{name...}/push", post_push, "send an image to a registry", HTTP_JSON,
 	  HTTP_OPTIONAL },
 	{ "DELETE", "/images/{name...}", delete_one, "remove an image", HTTP_JSON, HTTP_OPTIONAL },
+	{ "GET", "/distribution/{name...}/json", imageflow_look, "ask a registry for an image",
+	  HTTP_NONE, HTTP_QUIET },
 	{ "POST", "/commit", post_commit, "make an image of a container", HTTP_JSON,
 	  HTTP_OPTIONAL },
 	{ NULL },

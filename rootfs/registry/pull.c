@@ -233,3 +233,89 @@ json_t *pull_run(int store_fd, const struct pull_options *o, struct err *e)
 	json_decref(p.im.results);
 	return result;
 }
+
+/* ---- a look ---- */
+
+static int add_platform(json_t *list, const struct oci_platform *p, struct err *e)
+{
+	/* attestations are for unknown/unknown */
+	if (!p->os[0] || !strcmp(p->os, "unknown"))
+		return 0;
+	return json_array_append_new(list, json_pack("{s:s,s:s,s:s*}", "os", p->os, "architecture",
+						     p->arch, "variant",
+						     p->variant[0] ? p->variant : NULL)) < 0 ?
+		       err_nomem(e) :
+		       0;
+}
+
+static int look_index(const struct remote_document *d, json_t *list, struct err *e)
+{
+	struct oci_index x = { 0 };
+	size_t i;
+	int rc = oci_index_parse(d->text, d->len, d->type, &x, e);
+
+	for (i = 0; !rc && i < x.count; i++)
+		rc = add_platform(list, &x.entries[i].platform, e);
+	oci_index_release(&x);
+	return rc;
+}
+
+/* An image's platform stands in its configuration. */
+static int look_image(struct pull *p, const struct remote_document *d, json_t *list, struct err *e)
+{
+	struct oci_manifest m = { 0 };
+	struct oci_config c = { 0 };
+	autofree char *text = NULL;
+	size_t len;
+	int rc = oci_manifest_parse(d->text, d->len, d->type, &m, e);
+
+	if (!rc)
+		rc = remote_get_document(&p->remote, &p->target, &m.config, OCI_CONFIG_MAX, &text,
+					 &len, e);
+	if (!rc)
+		rc = oci_config_parse(text, len, &c, e);
+	if (!rc)
+		rc = add_platform(list, &c.platform, e);
+	oci_config_release(&c);
+	oci_manifest_release(&m);
+	return rc;
+}
+
+static json_t *look(struct pull *p, struct err *e)
+{
+	autojson json_t *list = json_array();
+	struct remote_document d = { 0 };
+	json_t *result = NULL;
+
+	if (!list) {
+		err_nomem(e);
+		return NULL;
+	}
+	if (remote_get_manifest(&p->remote, &p->target, p->target.ref, &d, e) < 0)
+		return NULL;
+	if (check_type(&d, NULL, e) == 0 &&
+	    (is_index(&d) ? look_index(&d, list, e) : look_image(p, &d, list, e)) == 0) {
+		result = json_pack("{s:s,s:s,s:s,s:I,s:O}", "name", p->o->ref, "digest", d.digest,
+				   "media_type", d.type, "size", (json_int_t)d.len, "platforms",
+				   list);
+		if (!result)
+			err_nomem(e);
+	}
+	document_release(&d);
+	return result;
+}
+
+json_t *pull_look(const struct pull_options *o, struct err *e)
+{
+	struct pull p = { .o = o, .remote = REMOTE_INIT };
+	json_t *result = NULL;
+	struct ref asked;
+
+	if (ref_parse(o->ref, &asked, e) < 0)
+		return NULL;
+	if (begin(&p, &asked, e) == 0)
+		result = look(&p, e);
+	remote_close(&p.remote);
+	json_decref(p.im.results);
+	return result;
+}

@@ -54,6 +54,12 @@ struct pull_options {
  * unchanged on failure, but for whole layers that nothing names.
  */
 json_t *pull_run(int store_fd, const struct pull_options *o, struct err *e);
+/*
+ * Only asks the registry what o->ref leads to: a new object {"name","digest","media_type",
+ * "size","platforms":[{"os","architecture"[,"variant"]}]}, of an index when it is one.  Of the
+ * options ref, remote, event and ctx count.
+ */
+json_t *pull_look(const struct pull_options *o, struct err *e);
 
 /* ---- what pull.c and pulllayers.c share ---- */
 

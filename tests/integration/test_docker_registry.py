@@ -36,6 +36,11 @@ def test_an_image_is_pushed_and_pulled_with_the_login_of_the_request():
         told = lines(said)
         assert status == 200 and told[-1]["aux"]["Tag"] == "1" and "error" not in said.decode(), told
         assert told[-1]["aux"]["Digest"] == registry.digest("team/box:1")
+        status, said, _ = d.api("GET", f"/distribution/{name}:1/json", headers=auth("me", "canary-secret"))
+        assert status == 200 and said["Descriptor"]["digest"] == told[-1]["aux"]["Digest"], (status, said)
+        assert said["Platforms"] == [{"os": "linux", "architecture": "amd64"}] and said["Descriptor"]["size"] > 0, said
+        assert d.api("GET", f"/distribution/{name}:1/json")[0] in (401, 403, 404)
+        assert d.api("GET", f"/distribution/{name}:none/json", headers=auth("me", "canary-secret"))[0] == 404
         for ref in (name + ":1", "box:1"):
             assert d.api("DELETE", f"/images/{ref}?force=1")[0] == 200
         status, said, _ = d.api("POST", f"/images/create?fromImage={name}&tag=1")
@@ -64,6 +69,8 @@ def test_clients_log_in_push_and_pull():
             c.images.get("box:1").tag(name, "py")
             said = list(c.images.push(name, tag="py", auth_config={"username": "me", "password": "canary-secret"}, stream=True, decode=True))
             assert said[-1]["aux"]["Tag"] == "py", said
+            seen = c.images.get_registry_data(name + ":py", auth_config={"username": "me", "password": "canary-secret"})
+            assert seen.id == said[-1]["aux"]["Digest"] and seen.has_platform("linux/amd64"), seen.attrs
             c.images.remove(name + ":py")
             assert name + ":py" in c.images.pull(name, tag="py", auth_config={"username": "me", "password": "canary-secret"}).tags
             try:

@@ -152,6 +152,17 @@ def test_an_index_gives_the_image_of_the_platform():
         assert r.push(path, "multi:1", "--all") == index
         done = lines(b.berth("pull", "--json", r.name("multi:1"), env=env, ok=True))[-1]
         assert (done["digest"], done["index_digest"]) == (entries[0]["digest"], index), done
+        # a look fetches nothing: the index as it is, or the image behind a digest
+        asked = len(r.requests("blobs"))
+        seen = json.loads(b.berth("pull", "--dry-run", "--json", r.name("multi:1"), env=env, ok=True).out)
+        assert (seen["digest"], seen["media_type"]) == (index, oci.T_INDEX) and seen["size"] > 0 and seen["name"] == r.name("multi:1"), seen
+        platforms = [f"{one['os']}/{one['architecture']}" for one in seen["platforms"]]
+        assert "linux/amd64" in platforms and len(platforms) > 1 and len(r.requests("blobs")) == asked, seen
+        one = b.berth("pull", "--dry-run", r.name("multi@") + entries[0]["digest"], env=env, ok=True).out.split()
+        assert one[1:] == [entries[0]["digest"], "linux/amd64"], one
+        assert b.berth("pull", "-n", "-q", r.name("multi:1"), env=env, ok=True).out == index + "\n"
+        b.one_line_error(b.berth("pull", "-n", r.name("multi:none"), env=env), 125, "none")
+        b.one_line_error(b.berth("pull", "-n", "--platform", "linux/amd64", r.name("multi:1"), env=env), 2, "--dry-run")
         pinned = r.name("multi@") + index
         assert lines(b.berth("pull", "--json", pinned, env=env, ok=True))[-1]["digest"] == entries[0]["digest"]
         # found by the digest that was asked for, the index's, and by the manifest's
