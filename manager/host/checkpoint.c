@@ -144,8 +144,13 @@ static json_t *by_name(const struct checkpoints *c, const char *name)
 
 json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct err *e)
 {
-	json_t *found = by_id(c, word);
+	json_t *found = word[0] ? by_id(c, word) : NULL;
 
+	if (!word[0]) {
+		err_set(e, ERR_USAGE, "the name of the checkpoint is empty; hint: "
+				      "berth checkpoints lists them");
+		return NULL;
+	}
 	if (!found)
 		found = by_name(c, word);
 	if (!found)

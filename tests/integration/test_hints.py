@@ -50,6 +50,7 @@ berth fork ID, or berth fork ID@k1 | fork | create --name c7 host; fork --name c
 berth volume create NAME | create --name c8 host; fork --volume ./x:/x c8 | volume create va; fork --name c7 --volume va:/x c8; rm -f c7 c8; volume rm va
 berth undo ID, or berth undo --to CHECKPOINT ID | undo | create --name c7 host; checkpoint c7; undo c7; undo --to k1 c7; rm -f c7
 berth checkpoints lists them | undo --to k99 work | checkpoints work
+fork, commit and checkpoint export take SANDBOX@CHECKPOINT, undo takes --to %.20s | create --name c7 host; checkpoint c7; undo c7@k1 | fork --name c8 c7@k1; undo --to k1 c7; rm -f c7 c8
 berth checkpoints lists those there are, and berth checkpoint makes one | undo rest | checkpoints rest; checkpoint rest; checkpoint rm rest k1
 a-z 0-9 _ . -, and not k with a number | checkpoint --name k1 work | checkpoint --name a.b-1 work; checkpoint rm work a.b-1
 another --name, or berth checkpoint rm | create --name c8 host; checkpoint --name a c8; checkpoint --name a c8 | checkpoint --name b c8; checkpoint rm c8 a; rm -f c8
