@@ -273,6 +273,9 @@ static void done(struct keeper *k, const struct snapshot_note *n)
 
 	if (!owner_of(&j->rq))
 		session_states_write(k, n->id);
+	/* of a fork or a diff, and gone with it: whose process that is, is no user's business */
+	if (json_object_del(members, "owner") == 0)
+		json_object_set_new(members, "temporary", json_true());
 	json_object_set_new(members, "checkpoint", json_string(n->id));
 	if (n->parent[0])
 		json_object_set_new(members, "parent", json_string(n->parent));

@@ -387,6 +387,8 @@ def test_a_fork_leaves_no_checkpoint_and_takes_the_place_of_none():
                 b.berth("stop", x.id, ok=True)
             b.berth("rm", "-f", b.berth("fork", x.id, ok=True).out.strip(), ok=True)
             assert listed(x.id) == before, state
+            said = [json.loads(line) for line in b.berth("events", "--json", "--filter", "event=checkpoint", ok=True).out.splitlines()]
+            assert not any("owner" in one for one in said) and (state == "stopped" or said[-1].get("temporary") or state == "restored"), said
             assert os.path.exists(folder(x) + "/restored"), state
         b.berth("start", x.id, ok=True)
         # one that is killed leaves it to the next checkpoint
