@@ -117,7 +117,7 @@ def test_wrong_words_are_refused():
         b.berth("checkpoint", x.id, ok=True)
         for args, code, word in ((["--to", "k1"], 2, "--to and --patch"), (["--patch"], 2, "--to and --patch"),
                                  (["--from", "k9"], 125, "no checkpoint 'k9'"), (["--from", "../k1"], 125, "no checkpoint '../k1'"),
-                                 (["--from", "k1", "--to", "list"], 125, "no checkpoint 'list'"), (["--from", ""], 125, "no checkpoint ''")):
+                                 (["--from", "k1", "--to", "list"], 125, "no checkpoint 'list'"), (["--from", ""], 2, "name of the checkpoint is empty")):
             b.one_line_error(b.berth("diff", *args, x.id), code, word, "hint:")
         assert ids(x.id) == ["k1"] and not loops(x)
 
