@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "run" of berth stdio: code in a fork of a zygote (cli/zygote/client.h). */
+/* "run" of berth stdio: code in a fork of a zygote (manager/zygote/client.h). */
 #include "cli/stdio/stdio.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/zygote/client.h"
+#include "manager/zygote/client.h"
 
 /* The strings of an array, borrowed; NULL without memory. */
 static char **strings_of(const json_t *list)

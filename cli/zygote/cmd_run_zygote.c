@@ -13,8 +13,8 @@
 #include "cli/commands.h"
 #include "cli/run/envopts.h"
 #include "cli/run/sharedfd.h"
-#include "cli/zygote/client.h"
 #include "cli/zygote/zygote.h"
+#include "manager/zygote/client.h"
 #include "runtime/sandbox/supervise.h"
 
 enum {

@@ -13,9 +13,9 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
-#include "cli/zygote/client.h"
 #include "cli/zygote/zygote.h"
-#include "manager/host/record.h"
+#include "manager/zygote/client.h"
+#include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"
 
 enum { OPT_POOL = RUNOPT_FIRST_OWN, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_JSON };
@@ -246,8 +246,6 @@ struct look {
 	struct registry registry;
 	int json;
 	json_t *list;
-	const char *id; /* of the zygote whose forks are counted */
-	json_t *forks;
 };
 
 static int look_option(void *ctx, int id, const char *value, struct err *e)
@@ -259,52 +257,6 @@ static int look_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int add_fork(void *ctx, const char *id)
-{
-	struct look *l = ctx;
-	struct err ignored;
-	json_t *record = NULL;
-	const char *of;
-
-	if (record_read(l->registry.sandboxes_fd, id, &record, &ignored) < 1)
-		return 0;
-	of = json_string_value(json_object_get(record_labels(record), ZYGOTE_LABEL));
-	if (of && !strcmp(of, l->id))
-		json_array_append_new(l->forks, json_string(id));
-	json_decref(record);
-	return 0;
-}
-
-/* What FILE says of one, with its living forks; NULL: it is no zygote, or just ends. */
-static json_t *read_one(struct look *l, const char *id, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	char path[96];
-	json_t *j;
-
-	snprintf(path, sizeof(path), "%s/" ZYGOTE_FILE, id);
-	if (io_read_file(l->registry.sandboxes_fd, path, &b, e) < 0 || !b.data)
-		return NULL;
-	j = json_parse(b.data, b.len, b.len, ZYGOTE_FILE, e);
-	l->id = id;
-	l->forks = json_array();
-	if (!j || registry_each(l->registry.sandboxes_fd, add_fork, l, e) < 0)
-		return j;
-	json_object_set_new(j, "alive", l->forks);
-	return j;
-}
-
-static int add_zygote(void *ctx, const char *id)
-{
-	struct look *l = ctx;
-	struct err ignored;
-	json_t *j = read_one(l, id, &ignored);
-
-	if (j)
-		json_array_append_new(l->list, j);
-	return 0;
-}
-
 static int ls(struct look *l, int argc, char **argv, struct err *e)
 {
 	const json_t *j;
@@ -313,8 +265,8 @@ static int ls(struct look *l, int argc, char **argv, struct err *e)
 	(void)argv;
 	if (argc)
 		return err_set(e, ERR_USAGE, "berth zygote ls takes no operand");
-	l->list = json_array();
-	if (registry_each(l->registry.sandboxes_fd, add_zygote, l, e) < 0)
+	l->list = zygote_list(&l->registry, e);
+	if (!l->list)
 		return -1;
 	if (l->json)
 		return command_print_json(l->list, JSON_COMPACT, e);
@@ -343,7 +295,7 @@ static int inspect(struct look *l, int argc, char **argv, struct err *e)
 	autoclose int dir = one_operand(argc, "inspect", e) < 0 ?
 				    -1 :
 				    zygote_open(&l->registry, argv[0], id, e);
-	autojson json_t *j = dir < 0 ? NULL : read_one(l, id, e);
+	autojson json_t *j = dir < 0 ? NULL : zygote_describe(&l->registry, id, e);
 
 	return j ? command_print_json(j, l->json ? JSON_COMPACT : JSON_INDENT(2), e) : -1;
 }

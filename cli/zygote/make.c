@@ -20,12 +20,6 @@
 
 #define BACKLOG 128
 
-void zygote_address(int dir_fd, struct sockaddr_un *ret)
-{
-	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/" ZYGOTE_SOCKET, dir_fd);
-}
-
 /* Ranges of ids for its forks, each with the promise of a sandbox: what they may take is bounded
  * from here on. */
 static int reserve(struct zygote *z, struct err *e)

@@ -19,16 +19,13 @@
 #include "cli/run/runopts.h"
 #include "cli/run/volumes.h"
 #include "manager/host/registry.h"
+#include "manager/zygote/wire.h"
 #include "runtime/sandbox/graft.h"
 #include "runtime/sandbox/launch.h"
 
-#define ZYGOTE_FILE "zygote.json"
-#define ZYGOTE_SOCKET "zygote.sock"
-#define ZYGOTE_LABEL "berth.zygote" /* of a fork's record: the zygote's id */
 #define ZYGOTE_POOL 1
 #define ZYGOTE_FORKS 32
 #define ZYGOTE_PRELOAD_MS 60000
-#define ZYGOTE_REQUEST_MAX (16u << 20) /* bytes of code, variables and arguments */
 
 enum branch_state { BRANCH_NONE, BRANCH_MAKING, BRANCH_IDLE, BRANCH_BUSY };
 
@@ -81,24 +78,6 @@ struct branch_answer {
 	struct graft graft;
 };
 
-/* Between a client and a branch.  The request brings stdin, stdout, stderr and a file (agent.py).
- */
-struct zygote_ask {
-	uint64_t timeout_ms; /* UINT64_MAX: as the zygote was made */
-};
-
-/* enum zygote_answer_type of client.h; followed by the verdict as JSON. */
-struct zygote_answer {
-	uint32_t type;
-	int32_t status; /* exit status of the client */
-	struct err err;
-};
-
-/* From a client, later: a signal for the fork.  Its end kills the fork. */
-struct zygote_signal {
-	uint32_t signo;
-};
-
 /* Makes the zygote and returns when it waits; the supervisor lives on. */
 int zygote_start(struct zygote *z, char ret_id[65], struct err *e);
 /* The supervisor's: makes the sandbox, and returns when its preload is done and it can be forked.
@@ -106,8 +85,5 @@ int zygote_start(struct zygote *z, char ret_id[65], struct err *e);
 int zygote_make(struct zygote *z, struct err *e);
 /* A new branch in slot i. */
 int branch_start(struct zygote *z, size_t i, struct err *e);
-/* A path of at most 108 bytes to the socket in the directory that dir_fd is. */
-struct sockaddr_un;
-void zygote_address(int dir_fd, struct sockaddr_un *ret);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client - has a fork of a zygote run a piece of code. */
-#ifndef BERTH_CLI_ZYGOTE_CLIENT_H
-#define BERTH_CLI_ZYGOTE_CLIENT_H
+#ifndef BERTH_MANAGER_ZYGOTE_CLIENT_H
+#define BERTH_MANAGER_ZYGOTE_CLIENT_H
 
 #include "base/buf.h"
 #include "base/json.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/zygote/client.h"
+#include "manager/zygote/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -16,10 +17,16 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "cli/zygote/zygote.h"
+#include "manager/zygote/wire.h"
 #include "runtime/kernel/fdpass.h"
 
 #define WAIT_MS 10000 /* for a fork that is free */
+
+void zygote_address(int dir_fd, struct sockaddr_un *ret)
+{
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/" ZYGOTE_SOCKET, dir_fd);
+}
 
 int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e)
 {
