@@ -153,6 +153,20 @@ int inject_unfilter(struct inject *t, int on, struct err *e)
 	       -1;
 }
 
+int inject_try(pid_t pid, uint64_t deadline_ms, struct err *e)
+{
+	struct inject t;
+	int r;
+
+	if (inject_seize(&t, pid, deadline_ms, e) < 0)
+		return -1;
+	r = inject_unfilter(&t, 1, e);
+	/* as it was: a call that the stop interrupted is made again */
+	if (trace(PTRACE_DETACH, pid, 0, 0) < 0 && r == 0)
+		return err_sys(e, "let process %d go", (int)pid);
+	return r;
+}
+
 int inject_next_entry(struct inject *t, struct user_regs_struct *ret, struct err *e)
 {
 	int status, signo = 0, i;
@@ -375,6 +389,12 @@ int inject_release(struct inject *t, const struct user_regs_struct *regs, struct
 int inject_available(struct err *e)
 {
 	return err_set(e, ERR_UNSUPPORTED, "zygotes exist on x86_64 alone");
+}
+
+int inject_try(pid_t pid, uint64_t deadline_ms, struct err *e)
+{
+	(void)pid, (void)deadline_ms;
+	return inject_available(e);
 }
 #endif
 

@@ -41,6 +41,8 @@ int inject_available(struct err *e);
  * SIGCHLD must be blocked in the calling thread.
  */
 int inject_seize(struct inject *t, pid_t pid, uint64_t deadline_ms, struct err *e);
+/* inject_seize(), inject_unfilter() and back: whether pid, which goes on, can be forked at all. */
+int inject_try(pid_t pid, uint64_t deadline_ms, struct err *e);
 /* Suspends its seccomp filters, or takes that back. */
 int inject_unfilter(struct inject *t, int on, struct err *e);
 /* Lets it run until it enters a system call; *ret are its registers there. */

@@ -94,6 +94,7 @@ static const struct host_probe probes[] = {
 	{ "memfd seals", 1, host_probe_memfd, 0, "seals init against writing, not against a change of its mode", 1 },
 	{ "pidfd", 1, host_probe_pidfd, 0, "refuses to run", 1 },
 	{ "openat2, close_range", 1, host_probe_calls, 0, "refuses to run", 1 },
+	{ "zygotes", 0, host_probe_zygote, 0, "refuses berth zygote create" },
 };
 
 size_t hostinfo_count(void)

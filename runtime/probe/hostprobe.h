@@ -61,6 +61,8 @@ void host_probe_pidfd(const struct hostinfo_place *p, const struct host_probe *p
 void host_probe_memfd(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_seccomp(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_landlock(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
+/* Puts the caller under both filters of the profile "standard". */
+int host_load_standard(struct err *e);
 void host_probe_lsm(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 /* hostprobe_cgroup.c; arg of the limits: enum host_limit */
 enum host_limit { HOST_LIMIT_MEMORY, HOST_LIMIT_CPU, HOST_LIMIT_PIDS, HOST_LIMIT_CPUSET,
@@ -81,6 +83,9 @@ void host_probe_mount_in_userns(const struct hostinfo_place *p, const struct hos
 void host_probe_devpts(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_loop(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_quota(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
+/* hostprobe_zygote.c */
+void host_probe_zygote(const struct hostinfo_place *p, const struct host_probe *probe,
+		       struct host_finding *f);
 /* hostprobe_net.c */
 void host_probe_egress(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_bridge(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);

@@ -275,20 +275,24 @@ static int load(const struct seccomp_filter *filter)
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
 }
 
-/* Both filters of the default profile, then a call that they must refuse: f is memory, so no call is needed to answer. */
-void host_probe_seccomp(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
+int host_load_standard(struct err *e)
 {
 	const struct seccomp_profile *profile = seccomp_builtin("standard");
 
-	(void)p, (void)probe;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-		host_errno(f, "set no_new_privs");
-		return;
-	}
-	if (load(&profile->a) < 0 || load(&profile->b) < 0) {
-		struct err e;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+	if (load(&profile->a) < 0 || load(&profile->b) < 0)
+		return err_filter(e, "a filter of the standard profile", profile->b.len);
+	return 0;
+}
 
-		err_filter(&e, "a filter of the standard profile", profile->b.len);
+/* Both filters of the default profile, then a call that they must refuse: f is memory, so no call is needed to answer. */
+void host_probe_seccomp(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
+{
+	struct err e;
+
+	(void)p, (void)probe;
+	if (host_load_standard(&e) < 0) {
 		host_err(f, &e);
 		return;
 	}

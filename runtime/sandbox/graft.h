@@ -68,7 +68,8 @@ struct graft {
 
 /*
  * Learns uid, gid and groups of s->pid and checks that it can be forked: one thread, alone with
- * init in its cgroup, no memory that a fork would share.  ERR_INVALID with what to change.
+ * init in its cgroup, no memory that a fork would share.  ERR_INVALID with what to change;
+ * ERR_UNSUPPORTED where this host cannot trace it.  SIGCHLD must be blocked.
  */
 int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e);
 /*

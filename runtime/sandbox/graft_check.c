@@ -12,13 +12,17 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "runtime/kernel/inject.h"
 #include "runtime/sandbox/graft.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
 #endif
+
+#define TRY_MS 10000 /* until the zygote stops */
 
 const struct graft_ns_kind graft_ns_kinds[] = {
 	[GRAFT_USER] = {"user", CLONE_NEWUSER}, [GRAFT_MNT] = {"mnt", CLONE_NEWNS},
@@ -190,7 +194,7 @@ int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
 				       GRAFT_GROUPS_MAX);
 		s->groups[s->group_count++] = gid - id_base;
 	}
-	return 0;
+	return inject_try(s->pid, clock_ms() + TRY_MS, e);
 }
 
 /* ---- what the kernel says of the fork (S1) ------------------------------------------------------

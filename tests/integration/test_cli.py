@@ -2,6 +2,7 @@
 """The command line itself: help, errors, configuration, completion, doctor, and the manual's agreement with the tables."""
 import json
 import os
+import platform
 import re
 import resource
 import signal
@@ -439,6 +440,37 @@ def test_doctor_and_run_agree_where_the_state_directory_is_a_mount():
     finally:
         for path in (top + "/state", top):
             subprocess.run(["umount", path], check=False)
+
+
+# a filter that allows everything, as a container engine's stricter one would be there
+UNDER_A_FILTER = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
+if libc.prctl(22, 2, program, 0, 0):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_doctor_tells_whether_zygotes_work_as_their_creation_does():
+    def finding(**kw):
+        found, = (f for f in json.loads(b.berth("doctor", "--json", timeout=120, **kw).out)["findings"] if f["what"] == "zygotes")
+        return found
+
+    if platform.machine() != "x86_64":
+        assert "x86_64 alone" in finding()["detail"]
+        return
+    if b.under_strace():
+        raise b.skip("what is traced already cannot be traced by berth")
+    found = finding()
+    assert found["state"] == "ok" and found["needed"] is False and "filters suspended" in found["detail"], found
+    prefix = ["/usr/bin/python3", "-c", UNDER_A_FILTER]
+    found = finding(prefix=prefix)
+    assert found["state"] == "missing" and "CONFIG_CHECKPOINT_RESTORE" in found["detail"], found
+    assert found["effect"] == "refuses berth zygote create", found
+    b.one_line_error(b.berth("zygote", "create", "host", "/usr/bin/python3", "-c", "pass", prefix=prefix), 125, "CONFIG_CHECKPOINT_RESTORE")
 
 
 # ---- the manual -----------------------------------------------------------------------
