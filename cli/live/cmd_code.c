@@ -30,12 +30,24 @@
 #include "manager/keeper/wire.h"
 
 #define VERB_TIMEOUT_MS 60000
+#define TIME_MAX_MS (366ULL * 86400000)
 #define SNAP_FILES "100000"
 #define SNAP_MAX (128u << 20)
 #define OUTPUT_MAX (8u << 20)	/* of each stream, in JSON */
 #define SHELL_TEXT_MAX (64u << 20)
 
-enum { OPT_LANG = 1, OPT_ENV, OPT_ENV_FILE, OPT_USER, OPT_TIMEOUT, OPT_KEEP, OPT_QUIET, OPT_START, OPT_JSON };
+enum {
+	OPT_LANG = 1,
+	OPT_ENV,
+	OPT_ENV_FILE,
+	OPT_USER,
+	OPT_TIMEOUT,
+	OPT_MAX_SILENT,
+	OPT_KEEP,
+	OPT_QUIET,
+	OPT_START,
+	OPT_JSON
+};
 
 static const struct language {
 	const char *name, *extension, *interpreter, *other;	/* other: tried when the first is missing */
@@ -52,6 +64,8 @@ static const struct opt options[] = {
 	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 means none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
+	{ "max-silent-time", 0, OPT_VALUE, "TIME",
+	  "time without output before it is killed; 0 means none (default: the sandbox's)", OPT_MAX_SILENT },
 	{ "keep", 0, OPT_FLAG, NULL, "leave the snippet's file in .berth below the working directory", OPT_KEEP },
 	{ "quiet", 'q', OPT_FLAG, NULL, "do not list the files it made", OPT_QUIET },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
@@ -62,8 +76,8 @@ struct code {
 	const struct language *lang;
 	const char *user;
 	json_t *env;
-	uint64_t timeout_ms;
-	int timeout_given;
+	uint64_t timeout_ms, max_silent_ms;
+	int timeout_given, max_silent_given;
 	int keep, quiet, start, json;
 	int sock;
 	const char *deny;	/* rules of the command policy */
@@ -91,7 +105,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_TIMEOUT:
 		c->timeout_given = 1;
-		return num_duration_ms(value, "timeout", 366ULL * 86400000, &c->timeout_ms, e);
+		return num_duration_ms(value, "timeout", TIME_MAX_MS, &c->timeout_ms, e);
+	case OPT_MAX_SILENT:
+		c->max_silent_given = 1;
+		return num_duration_ms(value, "max-silent-time", TIME_MAX_MS, &c->max_silent_ms, e);
 	default:
 		*(id == OPT_KEEP ? &c->keep : id == OPT_QUIET ? &c->quiet : id == OPT_START ? &c->start : &c->json) = 1;
 		return 0;
@@ -286,6 +303,8 @@ static int exec_once(const struct code *c, const char *interpreter, const int st
 	request_set_is_text(rq, 1);
 	if (c->timeout_given)
 		request_set_timeout_ms(rq, c->timeout_ms);
+	if (c->max_silent_given)
+		request_set_max_silent_ms(rq, c->max_silent_ms);
 	if (c->user)
 		request_set_user(rq, c->user);
 	if (json_array_size(c->env))

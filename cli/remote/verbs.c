@@ -414,7 +414,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "load", 0, 3, "", remote_load },
 	{ "run", 1, ANY, "*", remote_run },
 	{ "diff", 1, 1, " from to patch ", diff },
-	{ "code", 1, 1, " lang env user timeout keep quiet ", remote_code },
+	{ "code", 1, 1, " lang env user timeout max-silent-time keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
 	{ "port", 1, 2, "", remote_port },

@@ -46,6 +46,8 @@ int remote_code(struct remote *r, struct err *e)
 	remote_set_list(r, body, "env", "env");
 	remote_set_string(r, body, "user", "user");
 	remote_set_string(r, body, "timeout", "timeout");
+	if (remote_set_ms(r, body, "max_silent_ms", "max-silent-time", e) < 0)
+		return -1;
 	if (remote_flag(r, "keep"))
 		json_object_set_new(body, "keep", json_true());
 	answer = remote_call(r, "POST", path.data, body, e);

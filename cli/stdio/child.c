@@ -76,22 +76,33 @@ static int copy_words(struct words *w, const json_t *rq, struct err *e)
 	return add_word(w, "--", e) < 0 || add_word(w, from, e) < 0 || add_word(w, to, e) < 0 ? -1 : 0;
 }
 
+/* --OPTION=TIME of a member in milliseconds, if it is there. */
+static int add_ms(struct words *w, const json_t *rq, const char *member, const char *option,
+		  struct err *e)
+{
+	uint64_t ms;
+	char text[80];
+	int r = json_get_u64(rq, member, &ms, "request", e);
+
+	if (r <= 0)
+		return r;
+	snprintf(text, sizeof(text), "--%s=%llums", option, (unsigned long long)ms);
+	return add_word(w, text, e);
+}
+
 static int code_words(struct words *w, const json_t *rq, struct err *e)
 {
 	static const char *const names[] = { "lang", "user", "keep", "env" };
 	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
-	uint64_t timeout_ms;
-	char text[40];
 	size_t i;
-	int r = json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e);
 
 	if (!sandbox)
 		return err_set(e, ERR_INVALID, "no \"sandbox\" given");
 	for (i = 0; i < ARRAY_LEN(names); i++)
 		if (json_object_get(rq, names[i]) && add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
 			return -1;
-	snprintf(text, sizeof(text), "--timeout=%llums", (unsigned long long)(r > 0 ? timeout_ms : 0));
-	if (r < 0 || (r > 0 && add_word(w, text, e) < 0))
+	if (add_ms(w, rq, "timeout_ms", "timeout", e) < 0 ||
+	    add_ms(w, rq, "max_silent_ms", "max-silent-time", e) < 0)
 		return -1;
 	return add_word(w, "--", e) < 0 || add_word(w, sandbox, e) < 0 ? -1 : 0;
 }

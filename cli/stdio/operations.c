@@ -184,7 +184,8 @@ static const struct operation {
 	{ "mkdir", BY_FILE, "paths", "sandbox:s paths:S parents:b mode:s user:s" },
 	{ "rm", BY_FILE, "paths", "sandbox:s paths:S recursive:b force:b user:s" },
 	{ "mv", BY_FILE, "from", "sandbox:s from:s to:s user:s" },
-	{ "code", BY_CHILD, "sandbox", "sandbox:s code:d lang:s env:S user:s timeout_ms:n keep:b" },
+	{ "code", BY_CHILD, "sandbox", "sandbox:s code:d lang:s env:S user:s timeout_ms:n "
+	  "max_silent_ms:n keep:b" },
 	{ "copy", BY_CHILD, NULL, "from:s to:s parents:b" },
 	{ "checkpoint", BY_CHILD, "sandbox", "sandbox:s name:s keep:n" },
 	{ "checkpoints", BY_CHILD, "sandbox", "sandbox:s" },

@@ -68,6 +68,14 @@ static int post_code(struct http_request *rq, struct err *e)
 	if (fd < 0)
 		return -1;
 	json_object_del(options, "code");
+	if (json_object_get(options, "max_silent_ms")) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "%lldms",
+			 (long long)json_integer_value(json_object_get(options, "max_silent_ms")));
+		json_object_del(options, "max_silent_ms");
+		json_object_set_new(options, "max-silent-time", json_string(text));
+	}
 	return reply(rq, work(rq, words, options, NULL, fd, e), e);
 }
 

@@ -101,6 +101,34 @@ def test_a_command_of_a_sandbox_that_lives():
         assert [json.loads(e)["cause"] for e in events if json.loads(e)["event"] == "timeout"] == ["silent"] * 4, events
 
 
+def test_code_and_run_over_http_have_a_limit_of_their_own():
+    limit = {"max_silent_ms": 200}
+    snippet = "import sys, time; print('word'); sys.stdout.flush(); time.sleep(1000)"
+    with Box("--grace", "0") as box, Daemon() as d:
+        r = b.berth("code", "--max-silent-time", "200ms", "--json", box.id, input=snippet, ok=124)
+        is_silent(json.loads(r.out)["verdict"])
+        assert json.loads(r.out)["stdout"] == "word\n", r
+        far = {"BERTH_HOST": f"unix://{d.socket}"}
+        for env in ({}, far):
+            r = b.berth("code", "--max-silent-time", "200ms", "-q", box.id, input=snippet, ok=124, env=env)
+            assert r.out == "word\n", r
+            b.one_line_error(b.berth("code", "--max-silent-time", "soon", box.id, input="1", env=env), 2, "max-silent-time")
+        # longer than the sandbox's own
+        b.berth("code", "--max-silent-time", "1h", "--timeout", "1h", "-q", box.id, input="pass", ok=True)
+        s = Stdio()
+        is_silent(s.call(op="code", sandbox=box.id, code=snippet, **limit)["verdict"])
+        s.p.stdin.close()
+        assert s.p.wait(60) == 0
+        s.p.stdout.close()
+        s.p.stderr.close()
+        is_silent(d.post(f"/v1/sandboxes/{box.id}/code", {"code": snippet, **limit}).json["verdict"])
+        assert d.post(f"/v1/sandboxes/{box.id}/code", {"code": "1", "max_silent_ms": -1}).status == 400
+        run = {"image": "host", "argv": ["sh", "-c", SAYS_ONE], "options": {"grace": "0", "max-silent-time": "1h"}, **limit}
+        for more in ({}, {"stream": True}):
+            r = d.post("/v1/run", {**run, **more})
+            is_silent(daemon.events(r.body)[-1]["verdict"] if more else r.json["verdict"])
+
+
 def test_a_sandbox_has_a_limit_for_its_commands():
     with Box("--max-silent-time", "200ms", "--grace", "0") as box:
         seen = json.loads(b.berth("inspect", box.id, ok=True).out)

@@ -232,8 +232,9 @@ export class Sandbox {
   }
 
   async code(code, given = {}) {
-    const { lang, env, user, timeoutMs, keep, signal } = options(given, "lang", "env", "user", "timeoutMs", "keep");
-    const got = await this.#call("code", { code: bytesOf(code), lang, env: pairsOf(env), user, timeout_ms: timeoutMs, keep }, signal);
+    const { lang, env, user, timeoutMs, maxSilentMs, keep, signal } = options(given, "lang", "env", "user", "timeoutMs", "maxSilentMs", "keep");
+    const asked = { code: bytesOf(code), lang, env: pairsOf(env), user, timeout_ms: timeoutMs, max_silent_ms: maxSilentMs, keep };
+    const got = await this.#call("code", asked, signal);
     return new CodeResult(takeBytes(got, "stdout"), takeBytes(got, "stderr"), got.verdict, String(got.language ?? ""), got.files ?? []);
   }
 

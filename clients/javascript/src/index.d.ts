@@ -334,6 +334,7 @@ export class Sandbox {
       env?: Pairs;
       user?: string;
       timeoutMs?: number;
+      maxSilentMs?: number;
       keep?: boolean;
     }
   ): Promise<CodeResult>;
