@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/devbpf.h"
 
 #define LEAF "keepers"
 #define TRIES 8
@@ -76,6 +77,9 @@ int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e)
 	/* without the controller nothing can be counted, and a sandbox is refused its --memory */
 	if (faccessat(fd, p->limit, F_OK, 0) < 0)
 		return 0;
+	/* they mount the file systems of layers, as no sandbox may */
+	if (p == &v2 && devbpf_unconfine(fd, e) < 0)
+		return -1;
 	if (bound(p, fd, bytes, e) < 0)
 		return err_wrap(e, "bound the memory of all keepers");
 	return cgroup_write(fd, p->join, "0") < 0 ? err_sys(e, "join the keepers' cgroup") : 0;

@@ -26,6 +26,12 @@ int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_dev
 		 size_t count, struct err *e);
 
 /*
+ * For a cgroup right below one that devbpf_confine() has confined, which holds no sandbox: the
+ * parent's rules do not apply there.  Rules that an older berth attached stay.
+ */
+int devbpf_unconfine(int cgroup_fd, struct err *e);
+
+/*
  * Adds a program of n instructions; name (at most 15 bytes) is what bpftool shows.  flags are those
  * of bpf(2): with BPF_F_ALLOW_MULTI all that are attached, here and above, must agree; with
  * BPF_F_ALLOW_OVERRIDE one of a cgroup below takes its place there.
