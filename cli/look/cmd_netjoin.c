@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth network connect, disconnect: a sandbox on more networks than one. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/look/networks.h"
+#include "manager/host/netjoin.h"
 #include "manager/host/nets.h"
 #include "manager/keeper/netconnect.h"
 #include "manager/keeper/netguest.h"
@@ -42,12 +44,15 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 }
 
 /* A tenant's sandbox goes on the tenant's networks, and on no other. */
-static int find(const struct netjoin *n, struct sandbox_ref *s, const char *network,
+static int find(const struct netjoin *n, int joins, struct sandbox_ref *s, const char *network,
 		const char *sandbox, char key[NETS_NAME_MAX + 1], struct err *e)
 {
 	char id[65];
 
-	if (nets_key(network, n->tenant, key, e) < 0)
+	/* the bridge without a name is nobody's */
+	if (!joins && !strcmp(network, NETJOIN_BRIDGE))
+		memcpy(key, NETJOIN_BRIDGE, sizeof(NETJOIN_BRIDGE));
+	else if (nets_key(network, n->tenant, key, e) < 0)
 		return -1;
 	if (!n->tenant[0])
 		return sandbox_ref_find(s, sandbox, e);
@@ -70,7 +75,7 @@ static int run(const struct command *self, int argc, char **argv, int joins)
 		r = err_set(&e, ERR_USAGE, "a network and a sandbox are wanted; hint: berth %s "
 					   "NETWORK SANDBOX", self->name);
 	if (r == 0 && !help)
-		r = find(&n, &s, argv[rest], argv[rest + 1], key, &e);
+		r = find(&n, joins, &s, argv[rest], argv[rest + 1], key, &e);
 	if (r == 0 && !help)
 		r = joins ? netconnect(&s.registry, s.id, s.kept, key, n.aliases, &e) :
 			    netdisconnect(&s.registry, s.id, s.kept, key, &e);

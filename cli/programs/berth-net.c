@@ -25,6 +25,7 @@ static const struct {
 	{ "egress", egress_run }, { "egress-probe", egress_probe }, { "bridge", bridge_up }, { "bridge-down", bridge_down }, { "bridge-change", bridge_change },
 	{ "bridge-gc", bridge_gc }, { "bridge-rename", bridge_rename },
 	{ "bridge-remove", bridge_remove },
+	{ "bridge-resolver", bridge_resolver },
 		{ "bridge-probe", bridge_probe },
 };
 

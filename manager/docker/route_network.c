@@ -223,9 +223,8 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 	    engine_obj(body, "EndpointConfig", &end, e) < 0 ||
 	    engine_arr(end, "Aliases", &aliases, e) < 0 || find_network(rq, name, &always, e) < 0)
 		return -1;
-	if (always)
-		return docker_fail(rq, 403, e,
-				   "a container cannot join or leave %s once it is made", name);
+	if (always && engine_network_moves(verb, name, e) < 0)
+		return -1;
 	words_begin(&w, "network", verb);
 	for (i = 0; i < json_array_size(aliases); i++) {
 		const char *alias = engine_item(aliases, i, "Aliases", e);
@@ -248,8 +247,8 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 	w.v[w.n++] = "--";
 	w.v[w.n++] = name;
 	w.v[w.n++] = b.id;
-	if (r == 0)
-		r = spawn_berth(rq, w.v, 1, -1, NULL, e);
+	if (r == 0 && (r = spawn_berth(rq, w.v, 1, -1, NULL, e)) < 0)
+		engine_network_said(verb, box, http_param(rq, "name"), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
 }

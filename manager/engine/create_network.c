@@ -34,14 +34,30 @@ static int name_network(const struct engine_create *c, const char *mode, char re
 		       0;
 }
 
-static int add_mode(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+static int is_bridge(const char *name)
 {
+	return !strcmp(name, "bridge") || !strcmp(name, "default");
+}
+
+/* The network that it is made with: the bridge without a name, if that is one of several. */
+static const char *main_network(const json_t *body, const char *mode)
+{
+	const json_t *ends =
+		json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
 	const char *first = first_endpoint(body);
+
+	if (!mode[0] || !strcmp(mode, "default"))
+		mode = first ? first : "bridge";
+	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
+		return mode;
+	return is_bridge(mode) || json_object_get(ends, "bridge") ? "bridge" : mode;
+}
+
+static int add_mode(struct engine_create *c, const char *mode, struct err *e)
+{
 	char name[ENGINE_NAME];
 
-	if ((!mode[0] || !strcmp(mode, "default")) && first)
-		mode = first;
-	if (!mode[0] || !strcmp(mode, "default") || !strcmp(mode, "bridge"))
+	if (!strcmp(mode, "bridge"))
 		return engine_word(c, e, "--network=bridge");
 	if (!strcmp(mode, "host") &&
 	    engine_rules_need(c->rules, ENGINE_HOST_NETWORK, "the network of the host", e) < 0)
@@ -194,11 +210,8 @@ static int add_aliases(struct engine_create *c, const json_t *body, const char *
 
 	const json_t *ends =
 		json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
-	const char *first = first_endpoint(body);
 
-	if (!mode[0] || !strcmp(mode, "default"))
-		mode = first ? first : "";
-	if (!mode[0] || !strcmp(mode, "bridge"))
+	if (!strcmp(mode, "bridge"))
 		return 0;
 	if (engine_arr(json_object_get(ends, mode), "Aliases", &list, e) < 0)
 		return -1;
@@ -225,7 +238,7 @@ static int add_join(struct engine_create *c, const char *network, const json_t *
 
 	if (!words)
 		return err_nomem(e);
-	if (!strcmp(network, "bridge") || !strcmp(network, "host") || !strcmp(network, "none"))
+	if (!strcmp(network, "host") || !strcmp(network, "none"))
 		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
 			       network);
 	if (name_network(c, network, name, e) < 0 || engine_arr(end, "Aliases", &list, e) < 0)
@@ -248,23 +261,25 @@ static int add_join(struct engine_create *c, const char *network, const json_t *
 	return json_array_append(c->joins, words) < 0 ? err_nomem(e) : 0;
 }
 
-/* Clients of API 1.44 name all networks when they make a container. */
-static int add_joins(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+/* Clients of API 1.44 name all networks when they make a container; said: NetworkMode. */
+static int add_joins(struct engine_create *c, const json_t *body, const char *mode,
+		     const char *said, struct err *e)
 {
 	json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"),
 				       "EndpointsConfig"),
 	       *end;
-	const char *first = first_endpoint(body), *name;
+	const char *name;
 
-	if (!mode[0] || !strcmp(mode, "default"))
-		mode = first ? first : "bridge";
 	if (json_is_object(ends) && json_object_size(ends) > NETWORKS_MAX)
 		return err_set(e, ERR_INVALID, "more than %d networks", NETWORKS_MAX);
 	json_object_foreach (ends, name, end)
-		if (strcmp(name, mode) && add_join(c, name, end, e) < 0)
+		if (strcmp(name, mode) && !is_bridge(name) &&
+		    add_join(c, name, end, e) < 0)
 			return -1;
-	if (json_array_size(c->joins) &&
-	    (!strcmp(mode, "bridge") || !strcmp(mode, "host") || !strcmp(mode, "none")))
+	if (said[0] && !is_bridge(said) && strcmp(said, mode) && !json_object_get(ends, said) &&
+	    add_join(c, said, NULL, e) < 0)
+		return -1;
+	if (json_array_size(c->joins) && (!strcmp(mode, "host") || !strcmp(mode, "none")))
 		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
 			       mode);
 	return 0;
@@ -273,22 +288,23 @@ static int add_joins(struct engine_create *c, const json_t *body, const char *mo
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
-	const char *mode = "";
+	const char *said = "", *mode;
 
-	if (engine_str(host, "NetworkMode", &mode, e) < 0)
+	if (engine_str(host, "NetworkMode", &said, e) < 0)
 		return -1;
-	if (!strncmp(mode, OF_CONTAINER, strlen(OF_CONTAINER)))
-		return join_container(c, body, host, mode + strlen(OF_CONTAINER), e);
-	if (add_mode(c, body, mode, e) < 0)
+	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
+		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);
+	mode = main_network(body, said);
+	if (add_mode(c, mode, e) < 0)
 		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
-		return add_joins(c, body, mode, e);
+		return add_joins(c, body, mode, said, e);
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||
 			       add_each(c, host, "ExtraHosts", "add-host", e) < 0 ||
 			       add_aliases(c, body, mode, e) < 0 ||
-			       add_joins(c, body, mode, e) < 0
+			       add_joins(c, body, mode, said, e) < 0
 		       ? -1
 		       : 0;
 }

@@ -88,6 +88,30 @@ json_t *engine_network(const json_t *record)
 		    config_of(record), members_of(record), engine_labels(record));
 }
 
+int engine_network_moves(const char *verb, const char *network, struct err *e)
+{
+	if (!strcmp(network, "none"))
+		return err_set(e, ERR_DENIED, "container cannot be connected to multiple networks "
+					      "with one of the networks in private (none) mode");
+	if (!strcmp(network, "host"))
+		return err_set(e, ERR_DENIED, "container cannot be disconnected from host network "
+					      "or connected to host network");
+	return !strcmp(verb, "connect") ?
+		       err_set(e, ERR_DENIED, "a container joins bridge when it is made only") :
+		       0;
+}
+
+void engine_network_said(const char *verb, const char *container, const char *network,
+			 struct err *e)
+{
+	if (!strcmp(verb, "connect") && e->code == ERR_EXISTS)
+		err_set(e, ERR_DENIED, "endpoint with name %.255s already exists in network %.255s",
+			container, network);
+	else if (!strcmp(verb, "disconnect") && e->code == ERR_NOT_FOUND)
+		err_set(e, ERR_NOT_FOUND, "container %.255s is not connected to network %.255s",
+			container, network);
+}
+
 json_t *engine_network_builtin(const char *name)
 {
 	return make(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0,

@@ -19,6 +19,14 @@ json_t *engine_volumes(const json_t *records, const json_t *filters, struct err 
 void engine_network_id(const char *name, char ret[ENGINE_ID]);
 /* From a record of berth network inspect. */
 json_t *engine_network(const json_t *record);
+/*
+ * Whether a container may join ("connect") or leave the network that always exists: 0, or -1 with
+ * Docker's words.
+ */
+int engine_network_moves(const char *verb, const char *network, struct err *e);
+/* Docker's words for a refusal of berth network connect or disconnect, in place. */
+void engine_network_said(const char *verb, const char *container, const char *network,
+			 struct err *e);
 /* A network that always exists: bridge, host, none. */
 json_t *engine_network_builtin(const char *name);
 /* Whether the document of a network or volume is wanted; -1 with ERR_INVALID. */

@@ -69,17 +69,17 @@ static int check_aliases(const json_t *aliases, struct err *e)
 
 int netjoin_check(const json_t *record, const char *network, const json_t *aliases, struct err *e)
 {
-	const char *first = json_string_value(json_object_get(record_network(record), "network"));
+	const json_t *its = record_network(record);
+	const char *mode = json_string_value(json_object_get(its, "mode"));
+	const char *first = json_string_value(json_object_get(its, "network"));
 
-	if (!first)
-		return err_set(e, ERR_INVALID, "the sandbox was made without a network that has a "
-					       "name, and cannot join one while it runs; hint: "
-					       "berth create --network NAME, or berth stop first "
-					       "where it has --network bridge");
+	if (!first && (!mode || strcmp(mode, "bridge")))
+		return err_set(e, ERR_INVALID, "the sandbox was made without a bridge, and joins "
+					       "no network; hint: berth create --network NAME");
 	if (record_budget_net_bytes(record))
 		return err_set(e, ERR_INVALID, "a budget of net counts the first network alone, so "
 			       "the sandbox joins no other; hint: berth create without net in --budget");
-	if (!strcmp(first, network) || netjoin_is_on(record, network))
+	if ((first && !strcmp(first, network)) || netjoin_is_on(record, network))
 		return err_set(e, ERR_EXISTS, "the sandbox is on network %s already", network);
 	if (json_array_size(record_networks(record)) >= NETJOIN_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox is on %d networks at most; hint: berth "
@@ -110,13 +110,13 @@ int netjoin_edit(json_t *record, const char *network, const json_t *aliases, str
 						     aliases)) < 0 ? err_nomem(e) : 0;
 }
 
-/* The pair of an option that it was made with; NULL without it. */
+/* The pair of an option that it was made with, of several the last; NULL without it. */
 static json_t *option_of(const json_t *options, const char *name)
 {
-	json_t *pair;
 	size_t i;
 
-	json_array_foreach((json_t *)(size_t)options, i, pair) {
+	for (i = json_array_size(options); i-- > 0;) {
+		json_t *pair = json_array_get(options, i);
 		const char *its = json_string_value(json_array_get(pair, 0));
 
 		if (its && !strcmp(its, name))
@@ -125,43 +125,48 @@ static json_t *option_of(const json_t *options, const char *name)
 	return NULL;
 }
 
-/*
- * A stopped sandbox on the bridge without a name: the network becomes the one that it was made
- * with.  1, or 0 for any other sandbox.  Its options come first: the next start makes its record
- * from them.
- */
-static int become_first(struct registry *r, const char *id, const json_t *known,
-			const json_t *aliases, json_t *record, struct err *e)
+/* Its options, from which the next start makes the record, name the network. */
+static int change_options(json_t *options, const char *network, const json_t *aliases,
+			  const json_t *known, struct err *e)
 {
-	const char *network = json_string_value(json_object_get(known, "name"));
-	autojson json_t *spec = NULL;
-	json_t *options, *pair, *v;
-	const char *was;
+	json_t *pair = option_of(options, "network"), *v;
+	const char *was = json_string_value(json_array_get(pair, 1));
 	size_t i;
 
-	if (json_object_get(record_network(record), "network") ||
-	    record_is_there(r->sandboxes_fd, id))
-		return 0;
-	spec = registry_load(r, id, SPEC_FILE, e);
-	if (!spec)
-		return -1;
-	options = json_object_get(spec, "options");
-	pair = option_of(options, "network");
-	was = json_string_value(json_array_get(pair, 1));
-	if (!was || strcmp(was, "bridge"))
-		return 0;
+	if (!was || strcmp(was, NETJOIN_BRIDGE))
+		return err_set(e, ERR_INVALID, "the sandbox is not on the bridge without a name; "
+					       "hint: berth network inspect lists its networks");
 	if (json_is_true(json_object_get(known, "internal")) && option_of(options, "publish"))
 		return err_set(e, ERR_INVALID, "the sandbox publishes ports, and network %s is "
 			       "internal; hint: berth network create without --internal", network);
-	if (check_aliases(aliases, e) < 0)
-		return -1;
 	json_array_set_new(pair, 1, json_string(network));
 	json_array_foreach((json_t *)(size_t)aliases, i, v)
 		json_array_append_new(options, json_pack("[s,O]", "alias", v));
-	if (registry_save(r, id, SPEC_FILE, spec, e) < 0)
+	return 0;
+}
+
+int netjoin_leave_bridge(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int dir = nets_open(r->config, e), lock = -1;
+	autojson json_t *known = NULL, *record = NULL, *spec = NULL, *row = NULL;
+	const char *network;
+
+	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 || !(record = record_load_kept(r, id, e)))
 		return -1;
+	row = json_incref(json_array_get(record_networks(record), 0));
+	network = json_string_value(json_object_get(row, "network"));
+	if (!network)
+		return err_set(e, ERR_INVALID, "the sandbox is on no network besides the bridge "
+					       "without a name; hint: berth network connect");
+	if (!(known = nets_load(r->config, network, e)) ||
+	    !(spec = registry_load(r, id, SPEC_FILE, e)) ||
+	    change_options(json_object_get(spec, "options"), network,
+			   json_object_get(row, "aliases"), known, e) < 0 ||
+	    registry_save(r, id, SPEC_FILE, spec, e) < 0)
+		return -1;
+	json_array_remove(record_networks(record), 0);
 	record_set_network(record, json_pack("{s:s,s:s}", "mode", "bridge", "network", network));
-	return record_save_kept(r, id, record, e) < 0 ? -1 : 1;
+	return record_save_kept(r, id, record, e);
 }
 
 int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
@@ -169,16 +174,12 @@ int netjoin_record(struct registry *r, const char *id, const char *network, cons
 {
 	autoclose int dir = nets_open(r->config, e), lock = -1;
 	autojson json_t *known = NULL, *record = NULL;
-	int first;
 
 	/* under the lock of networks: the removal of a network counts its members under it */
 	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 ||
 	    (aliases && !(known = nets_load(r->config, network, e))) ||
 	    !(record = record_load_kept(r, id, e)))
 		return -1;
-	first = aliases ? become_first(r, id, known, aliases, record, e) : 0;
-	if (first)
-		return first < 0 ? -1 : 0;
 	return netjoin_edit(record, network, aliases, e) < 0 ? -1 :
 								record_save_kept(r, id, record, e);
 }

@@ -14,6 +14,7 @@
 #include "manager/host/registry.h"
 
 #define NETJOIN_MAX 7
+#define NETJOIN_BRIDGE "bridge"	/* the one without a name */
 
 /* What berth-net is to know of the network: a new reference.  aliases: an array or NULL. */
 json_t *netjoin_policy(const struct config *c, const char *network, const json_t *aliases,
@@ -23,12 +24,16 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 /* The record with the network, or without it where aliases is NULL. */
 int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e);
 /*
- * The same for the record that the next start reads.  A stopped sandbox on the bridge without a
- * name is then as if it had been made with the network.  ERR_NOT_FOUND if there is no such
- * network, or the sandbox is not on it.
+ * The same for the record that the next start reads.  ERR_NOT_FOUND if there is no such network, or
+ * the sandbox is not on it.
  */
 int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
 		   struct err *e);
+/*
+ * A stopped sandbox on the bridge without a name is from its next start as if it had been made
+ * with the first network that it joined, which is its way out then.  ERR_INVALID without one.
+ */
+int netjoin_leave_bridge(struct registry *r, const char *id, struct err *e);
 /* 1 when the sandbox of the record is on the network by this. */
 int netjoin_is_on(const json_t *record, const char *network);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/keeper/netconnect.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "manager/host/forget.h"
 #include "manager/host/netjoin.h"
@@ -29,7 +31,9 @@ static int record(struct registry *r, const char *id, const char *network, const
 
 	if (forget_claim(r, id, &c, e) < 0)
 		return -1;
-	result = netjoin_record(r, id, network, aliases, e);
+	result = !aliases && !strcmp(network, NETJOIN_BRIDGE) ?
+			 netjoin_leave_bridge(r, id, e) :
+			 netjoin_record(r, id, network, aliases, e);
 	registry_release(r, &c, &ignored);
 	fd_close(&c.dir_fd);
 	fd_close(&c.slot_fd);
@@ -55,12 +59,17 @@ int netconnect(struct registry *r, const char *id, int kept, const char *network
 
 int netdisconnect(struct registry *r, const char *id, int kept, const char *network, struct err *e)
 {
+	const int bridge = !strcmp(network, NETJOIN_BRIDGE);
 	json_t *rq;
 
-	if (nets_check_name(network, e) < 0)
+	if (!bridge && nets_check_name(network, e) < 0)
 		return -1;
 	if (kept)
 		return record(r, id, network, NULL, e);
+	if (bridge)
+		return err_set(e, ERR_INVALID, "a sandbox that runs does not leave the bridge, "
+			       "which is its way out; hint: berth stop %s, and disconnect it then",
+			       id);
 	rq = protocol_request(OP_network_leave);
 	request_set_name(rq, network);
 	return ask(r, id, rq, e);

@@ -13,6 +13,7 @@
  */
 int netconnect(struct registry *r, const char *id, int kept, const char *network,
 	       const json_t *aliases, struct err *e);
+/* The network may be NETJOIN_BRIDGE, where the sandbox is stopped and on another network. */
 int netdisconnect(struct registry *r, const char *id, int kept, const char *network,
 		  struct err *e);
 

@@ -19,7 +19,6 @@
 #include "runtime/net/freeport.h"
 #include "runtime/net/members.h"
 #include "runtime/net/names.h"
-#include "runtime/net/nameserver.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
 #include "runtime/net/tbf.h"
@@ -370,44 +369,6 @@ int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 	return r;
 }
 
-/* What stays when all is made: ports of the loopback, and the names of a network. */
-static int open_servers(struct bridge *b, struct forward **ret, struct err *e)
-{
-	const struct nameserver_place at = { b->network, b->pool.dir_fd, b->kind.internal, &b->link,
-					     &b->policy };
-	struct nameserver *names = NULL;
-	struct forward *f = NULL;
-
-	if (forward_open(&b->policy, &b->link, b->kind.peers, &f, e) < 0)
-		return -1;
-	if (b->kind.peers && nameserver_open(&at, NETHELPER_NETNS, &names, e) < 0) {
-		forward_free(f);
-		return -1;
-	}
-	if (f)
-		forward_names(f, names);
-	*ret = f;
-	return 0;
-}
-
-/* Serves them; a failure here is taken back by our supervisor, as we have no rights any more. */
-static int stay(struct forward *f, const json_t *job, const json_t *told, pid_t parent, struct err *e)
-{
-	autofree char *text = told ? json_dumps(told, JSON_COMPACT) : NULL;
-	uint64_t uid = 0;
-	int r = -1;
-
-	if (!text || json_get_u64(job, "uid", &uid, "job", e) < 1 || uid < 65536) {
-		err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
-	} else {
-		close(NETHELPER_NETNS);	/* else it would live as long as we */
-		close(NETHELPER_JOB);
-		r = forward_run(f, text, (uid_t)uid, parent, e);
-	}
-	forward_free(f);
-	return r;
-}
-
 int bridge_up(const json_t *job, struct err *e)
 {
 	autojson json_t *told = NULL;
@@ -418,7 +379,7 @@ int bridge_up(const json_t *job, struct err *e)
 	int r = bridge_load(&b, job, e);
 
 	if (r == 0) {
-		r = make(&b, e) < 0 ? -1 : b.link.interface ? 0 : open_servers(&b, &f, e);
+		r = make(&b, e) < 0 ? -1 : b.link.interface ? 0 : bridge_open_servers(&b, &f, e);
 		if (r < 0)
 			bridge_take_back(&b, 0, 0, &told, &second);
 	}
@@ -428,7 +389,7 @@ int bridge_up(const json_t *job, struct err *e)
 			bridge_answer(told);
 	}
 	bridge_unload(&b);
-	return r == 0 && f ? stay(f, job, told, parent, e) : r;
+	return r == 0 && f ? bridge_stay(f, job, told, parent, e) : r;
 }
 
 int bridge_down(const json_t *job, struct err *e)

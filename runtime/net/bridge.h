@@ -20,6 +20,11 @@
  * the host's loopback, it does not return before the supervisor has ended.
  */
 int bridge_up(const json_t *job, struct err *e);
+/*
+ * The resolver of a sandbox on the bridge without a name, which joins networks later: it knows no
+ * name at first, and does not return before the supervisor has ended.
+ */
+int bridge_resolver(const json_t *job, struct err *e);
 /* Removes it, and answers with its counters; a sandbox without one is no failure. */
 int bridge_down(const json_t *job, struct err *e);
 /* Another policy. */

@@ -3,12 +3,16 @@
 #ifndef BERTH_RUNTIME_NET_BRIDGE_STATE_H
 #define BERTH_RUNTIME_NET_BRIDGE_STATE_H
 
+#include <sys/types.h>
+
 #include "base/err.h"
 #include "base/json.h"
 #include "runtime/net/link.h"
 #include "runtime/net/netpolicy.h"
 #include "runtime/net/pool.h"
 #include "runtime/net/ruleset.h"
+
+struct forward;
 
 struct bridge {
 	const char *id, *name, *dir, *files, *hostname;
@@ -45,5 +49,13 @@ int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 /* Its names for the others: the first is the name of its address. Under the lock. */
 int bridge_take_names(struct bridge *b, struct err *e);
 void bridge_forget_names(struct bridge *b, uint64_t number);
+/* What stays when all is made: ports of the loopback, and the names of a network; or NULL. */
+int bridge_open_servers(struct bridge *b, struct forward **ret, struct err *e);
+/*
+ * Gives up its rights, answers with told, and serves until the supervisor has gone.  The supervisor
+ * takes a failure back, as no rights are left here.
+ */
+int bridge_stay(struct forward *f, const json_t *job, const json_t *told, pid_t parent,
+		struct err *e);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "runtime/net/nameserver.h"
 
 #define FILE_MAX 65536
 
@@ -85,9 +84,7 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 	char text[NETADDR_TEXT];
 	size_t i;
 
-	if (buf_adds(&resolv, "# made by berth\n", e) < 0 ||
-	    (own_resolver && buf_adds(&resolv, "nameserver " NAMESERVER_ADDRESS
-					       "\noptions ndots:0\n", e) < 0))
+	if (buf_adds(&resolv, own_resolver ? NAMES_OWN_RESOLVER : "# made by berth\n", e) < 0)
 		return -1;
 	for (i = 0; !own_resolver && i < p->dns_count; i++) {
 		/* resolv.conf(5) has no word for a port */

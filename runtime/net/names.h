@@ -5,9 +5,13 @@
 
 #include "base/json.h"
 #include "runtime/net/link.h"
+#include "runtime/net/nameserver.h"
 #include "runtime/net/netpolicy.h"
 
 #define NAMES_GATEWAY "host-gateway"
+/* The resolv.conf of a sandbox with a resolver of its own (nameserver.h). */
+#define NAMES_OWN_RESOLVER \
+	"# made by berth\nnameserver " NAMESERVER_ADDRESS "\noptions ndots:0\n"
 
 /* Without DNS servers of its own the policy gets the host's, but for those on its loopback, which are out of reach. */
 int names_choose(struct netpolicy *p, struct err *e);

@@ -131,7 +131,7 @@ static int open_all(struct nameserver *s, const struct nameserver_place *at, int
 	struct err second;
 	int r;
 
-	if (open_zone(s, at, e) < 0)
+	if (at->network[0] && open_zone(s, at, e) < 0)
 		return -1;
 	if (home < 0 || setns(netns_fd, CLONE_NEWNET) < 0)
 		return err_sys(e, "enter the sandbox's network namespace");

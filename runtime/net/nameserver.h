@@ -30,7 +30,7 @@
 struct nameserver;
 
 struct nameserver_place {
-	const char *network;		/* its name */
+	const char *network;		/* its name; "": that of a bridge without one */
 	int dir_fd;			/* where the table is */
 	int internal;
 	const struct link_plan *link;

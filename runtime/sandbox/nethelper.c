@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/program.h"
 #include "runtime/kernel/fdpass.h"
-#include "runtime/net/netcount.h"
+#include "runtime/net/names.h"
 #include "runtime/net/netgroup.h"
 
 #define ANSWER_MS 120000	/* to set up; a loaded host is slow, and may have modules of the kernel to load */
@@ -28,7 +28,7 @@
 void nethelper_init(struct nethelper *h)
 {
 	memset(h, 0, sizeof(*h));
-	h->proc.sock = h->notice_fd = -1;
+	h->proc.sock = h->resolver.sock = h->notice_fd = -1;
 }
 
 /* Its task, in a sealed memory file. */
@@ -57,12 +57,13 @@ static int counters_file(struct netcounters **ret, struct err *e)
 	return take_fd(&fd);
 }
 
-static int spawn(struct nethelper *h, const char *verb, int *fds, struct err *e)
+static int spawn(struct helper *h, const char *verb, int *fds, struct err *e)
 {
 	char *argv[] = { (char *)NETHELPER_PROGRAM, (char *)verb, NULL };
 	autoclose int program = program_open(NETHELPER_PROGRAM, e);
 
-	return program < 0 ? -1 : helper_start(&h->proc, program, argv, fds + HELPER_SOCK + 1, NETHELPER_FDS - HELPER_SOCK - 1, e);
+	return program < 0 ? -1 : helper_start(h, program, argv, fds + HELPER_SOCK + 1,
+					  NETHELPER_FDS - HELPER_SOCK - 1, e);
 }
 
 static int open_log(const char *dir, const char *name, struct err *e)
@@ -139,7 +140,7 @@ static int start_proxy(struct nethelper *h, const struct spec *s, const char *po
 	fds[NETHELPER_LOG_OLD] = old;
 	fds[NETHELPER_NOTICE] = notice;
 	fds[NETHELPER_GROUP] = group;
-	return spawn(h, "egress", fds, e);
+	return spawn(&h->proc, "egress", fds, e);
 }
 
 static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
@@ -154,7 +155,7 @@ static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd,
 	no_fds(fds);
 	fds[NETHELPER_NETNS] = netns_fd;
 	fds[NETHELPER_JOB] = job;
-	return spawn(h, "bridge", fds, e);
+	return spawn(&h->proc, "bridge", fds, e);
 }
 
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir,
@@ -179,11 +180,6 @@ int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
 	return h->notice_fd < 0 ? err_sys(e, "watch sandbox %s", s->joined.id) : 0;
 }
 
-/* The reasons for which it stays, with a bridge. */
-static int serves(const struct nethelper *h, const char *what)
-{
-	return json_is_true(json_object_get(h->told, what));
-}
 
 int nethelper_ready(struct nethelper *h, struct err *e)
 {
@@ -191,7 +187,7 @@ int nethelper_ready(struct nethelper *h, struct err *e)
 		return 0;
 	if (helper_answer(&h->proc, ANSWER_MS, &h->told, e) < 0)
 		return err_wrap(e, "network");
-	if (!h->counters && !serves(h, "loopback") && !serves(h, "resolver"))
+	if (!h->counters && !nethelper_serves(h, "loopback") && !nethelper_serves(h, "resolver"))
 		helper_end(&h->proc, 0);	/* bridge: all is made */
 	return 0;
 }
@@ -205,10 +201,9 @@ static int call_in(const char *verb, const char *job, int netns_fd, int soon, js
 {
 	autoclose int job_fd = job_file(job, e);
 	int fds[NETHELPER_FDS], i;
-	struct nethelper h;
+	struct helper h = { .sock = -1 };
 	int r;
 
-	nethelper_init(&h);
 	for (i = 0; i < NETHELPER_FDS; i++)
 		fds[i] = -1;
 	if (job_fd < 0)
@@ -217,11 +212,11 @@ static int call_in(const char *verb, const char *job, int netns_fd, int soon, js
 	fds[NETHELPER_NETNS] = netns_fd;
 	r = spawn(&h, verb, fds, e);
 	if (r == 0)
-		r = helper_answer(&h.proc, ANSWER_MS, ret_answer, e);
+		r = helper_answer(&h, ANSWER_MS, ret_answer, e);
 	if (r == 0 && soon)
-		fd_close(&h.proc.sock);
+		fd_close(&h.sock);
 	else
-		helper_end(&h.proc, r < 0 ? SIGKILL : 0);
+		helper_end(&h, r < 0 ? SIGKILL : 0);
 	return r;
 }
 
@@ -281,16 +276,22 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
 }
 
+/* That of the network it was made with, or the one that a bridge without a name has by now. */
+static struct helper *resolver_of(struct nethelper *h)
+{
+	return nethelper_serves(h, "resolver") ? &h->proc : &h->resolver;
+}
+
 /* The resolver that stays with the sandbox hears of a network. */
-static int tell_resolver(struct nethelper *h, const json_t *message, int fd, struct err *e)
+static int tell_resolver(struct helper *h, const json_t *message, int fd, struct err *e)
 {
 	autofree char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
 
 	if (!text)
 		return err_nomem(e);
-	if (fdpass_send(h->proc.sock, text, strlen(text), &fd, fd >= 0) < 0)
+	if (fdpass_send(h->sock, text, strlen(text), &fd, fd >= 0) < 0)
 		return err_code_sys(e, ERR_NET, "reach the sandbox's resolver");
-	return helper_answer(&h->proc, UPDATE_MS, NULL, e);
+	return helper_answer(h, UPDATE_MS, NULL, e);
 }
 
 static int tell_names(struct nethelper *h, const json_t *place, const json_t *told, struct err *e)
@@ -308,7 +309,48 @@ static int tell_names(struct nethelper *h, const json_t *place, const json_t *to
 	if (!dir || asprintf(&path, "%s/names", dir) < 0)
 		return err_nomem(e);
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "open %s", path) : tell_resolver(h, message, fd, e);
+	return fd < 0 ? err_sys(e, "open %s", path) : tell_resolver(resolver_of(h), message, fd, e);
+}
+
+static int use_resolver(const char *net_dir, struct err *e)
+{
+	autoclose int fd = -1;
+	char path[400];
+
+	/* the file that the sandbox sees, in place */
+	snprintf(path, sizeof(path), "%s/resolv.conf", net_dir);
+	fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 || io_write_all(fd, NAMES_OWN_RESOLVER, strlen(NAMES_OWN_RESOLVER)) < 0 ?
+		       err_sys(e, "write %s", path) :
+		       0;
+}
+
+/*
+ * The bridge without a name has no resolver before its sandbox joins a network.  From then on there
+ * is one until the sandbox ends: programs inside may have read its address.
+ */
+static int need_resolver(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
+{
+	autoclose int job = -1;
+	int fds[NETHELPER_FDS];
+
+	if (resolver_of(h)->pid)
+		return 0;
+	if (!h->bridge || s->net_egress || !s->net_dir)
+		return err_set(e, ERR_NOT_FOUND, "the sandbox has no resolver");
+	job = make_job(s, s->net_policy, e);
+	if (job < 0)
+		return -1;
+	no_fds(fds);
+	fds[NETHELPER_NETNS] = netns_fd;
+	fds[NETHELPER_JOB] = job;
+	if (spawn(&h->resolver, "bridge-resolver", fds, e) == 0 &&
+	    helper_answer(&h->resolver, ANSWER_MS, NULL, e) == 0 && use_resolver(s->net_dir, e) == 0)
+		return 0;
+	helper_end(&h->resolver, SIGKILL);
+	if (e->os_errno == EADDRINUSE)
+		err_hint(e, "end the program in the sandbox that listens on port 53");
+	return err_wrap(e, "network");
 }
 
 int nethelper_join(struct nethelper *h, const struct spec *s, const char *name, int netns_fd,
@@ -319,8 +361,8 @@ int nethelper_join(struct nethelper *h, const struct spec *s, const char *name, 
 	autojson json_t *told = NULL;
 	struct err second;
 
-	if (!h->proc.pid || !serves(h, "resolver"))
-		return err_set(e, ERR_NOT_FOUND, "the sandbox has no resolver");
+	if (need_resolver(h, s, netns_fd, e) < 0)
+		return -1;
 	if (!text || buf_addf(&job, e, "{\"id\":\"%s\",\"name\":\"%s\",\"interface\":%u,"
 			      "\"policy\":%s}", s->id, name, interface, text) < 0)
 		return text ? -1 : err_nomem(e);
@@ -343,8 +385,8 @@ int nethelper_part(struct nethelper *h, const struct spec *s, const json_t *poli
 	struct err ignored;
 
 	/* an ended resolver knows no names */
-	if (h->proc.pid)
-		tell_resolver(h, message, -1, &ignored);
+	if (resolver_of(h)->pid)
+		tell_resolver(resolver_of(h), message, -1, &ignored);
 	return text ? nethelper_bridge("bridge-down", s->id, "", text, NULL, e) : err_nomem(e);
 }
 
@@ -364,6 +406,7 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 	int r = 0;
 
 	helper_end(&h->proc, SIGKILL);
+	helper_end(&h->resolver, SIGKILL);
 	fd_close(&h->notice_fd);
 	if (h->counters) {
 		h->last = *h->counters;
@@ -377,100 +420,4 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 	if (r == 0)
 		h->bridge = 0;
 	return r;
-}
-
-static int is_zombie(pid_t pid)
-{
-	siginfo_t si = { 0 };
-
-	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
-}
-
-int nethelper_lives(const struct nethelper *h)
-{
-	return h->proc.pid > 0 && kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid);
-}
-
-int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e)
-{
-	const char *table = json_string_value(json_object_get(h->told, "bridge"));
-	struct netcount n;
-
-	if (h->counters) {
-		*ret = *h->counters;
-		return 1;
-	}
-	if (!h->bridge || !table)
-		return 0;
-	if (netcount_read(table, s->id, &n, e) < 0)
-		return -1;
-	*ret = (struct netcounters){ .denied = n.refused, .bytes_in = n.bytes_in, .bytes_out = n.bytes_out, .over = n.over,
-				     .exhausted = (uint64_t)n.exhausted };
-	return 1;
-}
-
-uint64_t nethelper_used(const struct netcounters *c, const struct spec *s)
-{
-	return s->net_used_bytes + c->bytes_in + c->bytes_out;
-}
-
-static void describe_counts(json_t *j, const struct nethelper *h, const struct netcounters *c)
-{
-	const struct { const char *key; uint64_t v; int bridge, egress; } rows[] = {
-		{ "requests", c->requests, 0, 1 }, { "allowed", c->allowed, 0, 1 }, { "denied", c->denied, 1, 1 },
-		{ "failed", c->failed, 0, 1 }, { "over_limit", c->over, 1, 0 }, { "bytes_in", c->bytes_in, 1, 1 },
-		{ "bytes_out", c->bytes_out, 1, 1 }, { "open", c->open, 0, 1 }, { "cut", c->cut, 0, 1 },
-	};
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(rows); i++)
-		if (h->bridge ? rows[i].bridge : rows[i].egress)
-			json_object_set_new(j, rows[i].key, json_integer((json_int_t)rows[i].v));
-	json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
-}
-
-static void describe_server(json_t *j, const struct nethelper *h)
-{
-	static const char *const kinds[] = { "loopback", "resolver" };
-	const char *state;
-	size_t i;
-
-	if (!h->proc.pid)
-		return;
-	state = nethelper_lives(h) ? "running" : "gone";
-	if (h->counters)
-		json_object_set_new(j, "proxy", json_string(state));
-	for (i = 0; i < ARRAY_LEN(kinds); i++)
-		if (serves(h, kinds[i]))
-			json_object_set_new(j, kinds[i], json_string(state));
-}
-
-json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
-{
-	json_t *j = json_object();
-	struct netcounters c;
-	struct err e;
-	int got;
-
-	if (!j)
-		return NULL;
-	json_object_set_new(j, "mode", json_string(spec_network_name(
-					       s->net_egress && !h->bridge ? NETWORK_EGRESS :
-									     s->network)));
-	if (h->bridge && h->told)
-		json_object_update(j, h->told);
-	if (s->network == NETWORK_JOINED) {
-		json_object_set_new(j, "container", json_string(s->joined.id));
-		json_object_set_new(j, "state", json_string(h->notice_fd < 0 ? "lost" : "joined"));
-		json_object_set_new(j, "inside",
-				    json_string(spec_network_name(s->joined.mode)));
-	}
-	got = nethelper_count(h, s, &c, &e);
-	if (got > 0)
-		describe_counts(j, h, &c);
-	else if (got < 0)
-		json_object_set_new(j, "error", json_string(e.msg));
-	/* a proxy that has died lets nothing through: fail closed, and say so */
-	describe_server(j, h);
-	return j;
 }

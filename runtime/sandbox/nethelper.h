@@ -22,6 +22,7 @@
 
 struct nethelper {
 	struct helper proc;
+	struct helper resolver;	/* of a bridge without a name, once it joined a network */
 	/* egress: refused requests, a packet each; joined: a pidfd; else -1 */
 	int notice_fd;
 	struct netcounters *counters;	/* egress, else NULL */
@@ -45,6 +46,8 @@ int nethelper_ready(struct nethelper *h, struct err *e);
 /* Another policy, at once; *ret_cut connections were cut.  netns_fd: the sandbox's network. */
 int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, int netns_fd,
 		     uint64_t *ret_cut, struct err *e);
+/* 1 if its process of the bridge stays for "loopback" (published ports) or "resolver". */
+int nethelper_serves(const struct nethelper *h, const char *what);
 /* Whether its process still runs, where one stays: what a proxy counts, it counts no more after. */
 int nethelper_lives(const struct nethelper *h);
 /* Ends it and removes what it made. Idempotent. */
@@ -58,7 +61,7 @@ uint64_t nethelper_used(const struct netcounters *c, const struct spec *s);
 /*
  * One more interface, number interface, in the running sandbox's network namespace netns_fd: that
  * of the network that policy names (JSON, bridge.h), where the sandbox is called name.  Its
- * resolver knows the names then.
+ * resolver knows the names then: on the bridge without a name it starts with the first network.
  * *ret_told: its addresses, a new reference.
  */
 int nethelper_join(struct nethelper *h, const struct spec *s, const char *name, int netns_fd,

@@ -108,7 +108,9 @@ berth network inspect NAME | network inspect | network inspect work
 berth network create NAME | network create | network create n1; network rm n1
 berth network create %.64s | run --network n1 host true | network create n1; network rm n1
 berth network rm NAME | network rm | network create n1; network rm n1
-berth create --network NAME, or berth stop first where it has --network bridge | network create n1; network connect n1 work | create --name c9 --network n1 host; rm -f c9; network rm n1
+berth create --network NAME | network create n1; network connect n1 work | create --name c9 --network n1 host; rm -f c9; network rm n1
+berth network inspect lists its networks | network create --internal n1; network create --internal n2; create --name s6 --network n1 host; network connect n2 s6; stop s6; network disconnect bridge s6 | network inspect s6; rm -f s6; network rm n1 n2
+berth network connect | create --name s7 --network none host; stop s7; network disconnect bridge s7 | rm -f s7; network create --internal n1; network create --internal n2; create --name c7 --network n1 host; network connect n2 c7; rm -f c7; network rm n1 n2
 another name | network create host | network create n1; network rm n1
 without --subnet a free one is taken | network create --subnet 127.0.0.0/8 n1 | network create n1; network rm n1
 one of IPv4 and one of IPv6 | network create --subnet 10.9.0.0/24 --subnet 10.8.0.0/24 n1 | network create --subnet 10.9.0.0/24 --subnet fd09::/64 n1; network rm n1
@@ -302,6 +304,8 @@ a program of this host listens there; take another port, or ADDRESS:%u:%u for on
 sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or --network egress, which needs none
 set [network] bridge to another name
 a network made without --internal
+end the program in the sandbox that listens on port 53
+berth stop %s, and disconnect it then
 fewer of --alias
 berth network disconnect
 berth create, or berth run --detach, makes one that can be joined

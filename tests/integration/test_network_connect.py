@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 
 import berthtest as b
 import netlab
@@ -111,31 +112,99 @@ def test_a_sandbox_that_is_renamed_is_found_by_its_new_name():
 
 
 @b.deadline(120)
-def test_a_stopped_sandbox_on_the_nameless_bridge_changes_to_the_network():
+def test_a_running_sandbox_on_the_nameless_bridge_joins_networks():
+    need_bridge()
+    with Lab(forwarding=True) as lab, networks(["front"], ["--internal", "deep"]), \
+            Box("--name", "web", "--network", "bridge", "--dns", DNS, "--publish", "127.0.0.1:18080:8000", "--add-host", "fixed:192.0.2.7") as web, \
+            Box("--name", "db", "--network", "front", "--dns", DNS) as db, Box("--name", "vault", "--network", "deep") as vault:
+        for x in (web, db, vault):
+            serve(x)
+        before = web.exec("cat", "/etc/resolv.conf").out
+        assert "127.0.0.11" not in before and shut(web, inspect("db")["address"])
+        address = inspect("web")["address"]
+        connect("--alias", "www", "front", "web", ok=True)
+        connect("deep", "web", ok=True)
+        mine = inspect("web")
+        joined = {n["network"]: n["address"] for n in mine["networks"]}
+        assert "network" not in mine and mine["address"] == address and mine["resolver"] == "running", mine
+        assert reaches(web, inspect("db")["address"]) and reaches(web, inspect("vault")["address"])
+        assert ask(web, ("db", A), ("vault", A), ("web", A)) == [(OK, [inspect("db")["address"]]), (OK, [inspect("vault")["address"]]), (OK, [joined["front"]])]
+        assert ask(db, ("web", A), ("www", A), ("vault", A)) == [(OK, [joined["front"]])] * 2 + [(NXDOMAIN, [])]
+        assert reaches(db, joined["front"]) and shut(db, address) and shut(db, joined["deep"]) and shut(vault, address)
+        assert web.exec("cat", "/etc/resolv.conf").out.split()[-4:-2] == ["nameserver", "127.0.0.11"]
+        assert "fixed" in web.exec("cat", "/etc/hosts").out
+        # its way out, its published port and the names of the world are as before
+        assert reaches(web, OUTSIDE, 80) and subprocess.run(["curl", "-s", "-m", "5", "http://127.0.0.1:18080/"], capture_output=True).returncode == 0
+        assert ask(web, ("nowhere", A)) == [(NXDOMAIN, [])]
+        disconnect("front", "web", ok=True)
+        assert ask(web, ("db", A)) == [(NXDOMAIN, [])] and shut(web, inspect("db")["address"])
+        assert reaches(web, inspect("vault")["address"]) and reaches(web, OUTSIDE, 80)
+        connect("front", "web", ok=True)
+        b.one_line_error(disconnect("bridge", "web"), 2, "runs", "hint: berth stop")
+        b.berth("stop", "web", ok=True)
+        b.berth("start", "web", ok=True)
+        again = {n["network"]: n["address"] for n in inspect("web")["networks"]}
+        assert set(again) == {"front", "deep"} and ask(db, ("web", A)) == [(OK, [again["front"]])]
+        assert ask(web, ("vault", A)) == [(OK, [inspect("vault")["address"]])] and reaches(web, OUTSIDE, 80)
+        lab.untouched()
+    gone()
+
+
+@b.deadline(90)
+def test_who_has_port_53_of_a_sandbox_keeps_it_and_nothing_is_left():
+    need_bridge()
+    taken = "import socket,time; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind(('0.0.0.0',53)); print('bound',flush=True); time.sleep(1000)"
+    with Lab(forwarding=True), networks(["front"]), Box("--name", "web", "--network", "bridge") as web, \
+            Box("--name", "db", "--network", "front") as db:
+        held = b.berth("exec", "--detach", "web", "python3", "-c", taken, ok=True)
+        command = held.out.strip()
+        b.wait_for(lambda: "bound" in b.berth("output", "web", command).out, 20, "the port")
+        before = web.exec("cat", "/etc/resolv.conf").out
+        b.one_line_error(connect("front", "web"), 125, "127.0.0.11", "hint: end the program in the sandbox")
+        assert web.exec("cat", "/etc/resolv.conf").out == before and ask(db, ("web", A)) == [(NXDOMAIN, [])]
+        assert not inspect("web").get("networks") and "resolver" not in inspect("web")
+        b.berth("kill", "--command", command, "web")
+        b.berth("stop", "web", ok=True)
+        b.berth("start", "web", ok=True)
+        connect("front", "web", ok=True)
+        assert ask(db, ("web", A))[0][0] == OK
+    gone()
+
+
+@b.deadline(120)
+def test_a_stopped_sandbox_on_the_nameless_bridge_joins_and_leaves_the_bridge():
     need_bridge()
     with Lab(forwarding=True), networks(["front"], ["--internal", "deep"], ["other"]), \
             Box("--name", "web", "--network", "bridge", "--publish", "127.0.0.1:18080:8000") as web, \
             Box("--name", "db", "--network", "front", "--dns", DNS) as db, Box("--name", "none") as none:
-        b.one_line_error(connect("front", "web"), 2, "while it runs", "hint")
         b.berth("stop", "web", "none", ok=True)
-        b.one_line_error(connect("deep", "web"), 2, "internal", "hint")
-        b.one_line_error(connect("front", "none"), 2, "without a network", "hint")
+        b.one_line_error(connect("front", "none"), 2, "without a bridge", "hint")
+        b.one_line_error(disconnect("bridge", "none"), 2, "no network besides", "hint")
+        b.one_line_error(disconnect("bridge", "web"), 2, "no network besides", "hint")
+        connect("deep", "web", ok=True)
+        b.one_line_error(disconnect("bridge", "web"), 2, "internal", "hint")
+        disconnect("deep", "web", ok=True)
         connect("--alias", "www", "front", "web", ok=True)
         connect("other", "web", ok=True)
+        b.berth("start", "web", ok=True)
+        assert len(inspect("web")["networks"]) == 2 and "network" not in inspect("web")
+        b.berth("stop", "web", ok=True)
+        disconnect("bridge", "web", ok=True)
         assert inspect("web")["network"] == "front", inspect("web")
         b.berth("start", "web", ok=True)
         serve(web)
         assert ask(db, ("web", A), ("www", A)) == [(OK, [inspect("web")["address"]])] * 2
         assert reaches(db, inspect("web")["address"]) and [n["network"] for n in inspect("web")["networks"]] == ["other"]
+        b.berth("stop", "web", ok=True)
+        b.one_line_error(disconnect("bridge", "web"), 2, "not on the bridge", "hint")
         assert b.berth("exec", "db", "true").code == 0 and none.id
-
 
 
 @b.deadline(90)
 def test_only_a_member_of_a_network_joins_another():
     need_bridge()
     with Lab(forwarding=True), networks(["front"], *[[f"n{i}"] for i in range(8)]):
-        for mode in ("none", "host", "bridge", "egress"):
+        for mode in ("none", "host", "egress"):
             with Box("--name", "one", "--network", mode):
                 b.one_line_error(connect("front", "one"), 2, "network", "hint: berth create --network NAME")
         with Box("--name", "one", "--network", "front"):
