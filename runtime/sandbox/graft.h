@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "runtime/kernel/cgroup.h"
 
@@ -81,6 +82,14 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 	       struct graft *ret, struct err *e);
 /* Its part of graft_examine(), for each fork anew. */
 int graft_check_alone(const struct graft_stock *s, struct err *e);
+/*
+ * Its part of that: ERR_INVALID if a fork of pid would share memory with it.  pid must be stopped, or
+ * its mappings may change meanwhile.  The second asks as kernels before Linux 6.11 can be asked.
+ */
+int graft_check_maps(pid_t pid, struct err *e);
+int graft_check_maps_text(pid_t pid, struct err *e);
+/* Adds /proc/pid/file to b. */
+int graft_read_proc(pid_t pid, const char *file, struct buf *b, struct err *e);
 /* Reads back what the fork is, before it runs: ERR_INTERNAL if that is not what it was made to be.
  */
 int graft_verify(const struct graft_stock *s, const struct graft_place *p, pid_t pid,

@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -52,7 +50,7 @@ int graft_open_namespaces(pid_t pid, struct graft_place *p, struct err *e)
 
 /* ---- what may be forked ----------------------------------------------------------------- */
 
-static int read_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
+int graft_read_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
 {
 	char path[48];
 
@@ -65,83 +63,6 @@ static const char *after(const char *text, const char *key)
 	const char *p = strstr(text, key);
 
 	return p ? p + strlen(key) : "";
-}
-
-/*
- * Memory that the fork and the zygote would both write to: a shared mapping that is writable or
- * may become so ("mw" of proc_pid_smaps(5)).
- */
-static int check_shared(pid_t pid, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(64 << 20);
-	char *line, *next, name[160] = "";
-	int shared = 0;
-
-	if (read_proc(pid, "smaps", &b, e) < 0)
-		return -1;
-	for (line = b.data; line && *line; line = next) {
-		char perms[5] = "";
-
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		if (!strncmp(line, "VmFlags:", 8)) {
-			if (shared && strstr(line, " mw"))
-				return err_set(e, ERR_INVALID,
-					       "the preload shares memory that its forks would "
-					       "share too (%s); hint: let it make no shared memory",
-					       name[0] ? name : "anonymous");
-		} else if (strchr(line, '-') && sscanf(line, "%*x-%*x %4s", perms) == 1) {
-			shared = perms[3] == 's';
-			name[0] = '\0';
-			(void)!sscanf(line, "%*s %*s %*s %*s %*s %159[^\n]", name);
-		}
-	}
-	return 0;
-}
-
-/* The device of files that have no other name than a descriptor or a key: memfd_create(2), shmget(2)
- * and shared anonymous memory. */
-static int memory_device(dev_t *ret, struct err *e)
-{
-	autoclose int fd = memfd_create("berth", MFD_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "learn the device of memory files");
-	*ret = st.st_dev;
-	return 0;
-}
-
-/*
- * A fork that only reads a memory file allocates its pages, private mapping or not, and leaves them
- * to the zygote: what bounds them is no limit of a sandbox.  (Other file systems in memory have a
- * size.)  smaps cost the kernel a walk through all pages, maps do not.
- */
-static int check_maps(pid_t pid, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(64 << 20);
-	const char *line;
-	int shared = 0;
-	dev_t memory = 0;
-
-	if (memory_device(&memory, e) < 0 || read_proc(pid, "maps", &b, e) < 0)
-		return -1;
-	for (line = b.data; line && *line; line += *line == '\n') {
-		unsigned int of_major, of_minor;
-		char perms[5];
-
-		if (sscanf(line, "%*x-%*x %4s %*x %x:%x", perms, &of_major, &of_minor) != 3)
-			return err_set(e, ERR_INTERNAL, "the kernel lists mappings in another way");
-		if (makedev(of_major, of_minor) == memory)
-			return err_set(e, ERR_INVALID,
-				       "the preload shares memory that its forks would "
-				       "share too (%.*s); hint: let it make no shared memory",
-				       (int)strcspn(after(line, "/"), "\n"), after(line, "/"));
-		shared |= perms[3] == 's';
-		line += strcspn(line, "\n");
-	}
-	return shared ? check_shared(pid, e) : 0;
 }
 
 /* Nobody else may run in its sandbox: who could would share, or trace, what enters another one. */
@@ -169,7 +90,7 @@ int graft_check_alone(const struct graft_stock *s, struct err *e)
 				       "the preload has started a process that still runs; hint: "
 				       "let it wait for its end");
 	}
-	return check_maps(s->pid, e);
+	return graft_check_maps(s->pid, e);
 }
 
 int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
@@ -178,7 +99,7 @@ int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
 	const char *p;
 	char *end;
 
-	if (graft_check_alone(s, e) < 0 || read_proc(s->pid, "status", &b, e) < 0)
+	if (graft_check_alone(s, e) < 0 || graft_read_proc(s->pid, "status", &b, e) < 0)
 		return -1;
 	s->uid = (uint32_t)strtoul(after(b.data, "\nUid:\t"), NULL, 10) - id_base;
 	s->gid = (uint32_t)strtoul(after(b.data, "\nGid:\t"), NULL, 10) - id_base;
@@ -235,7 +156,7 @@ static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
 {
 	autobuf struct buf a = BUF_INIT(1 << 16), b = BUF_INIT(1 << 16);
 
-	if (read_proc(pid, "cgroup", &a, e) < 0 || read_proc(p->init, "cgroup", &b, e) < 0)
+	if (graft_read_proc(pid, "cgroup", &a, e) < 0 || graft_read_proc(p->init, "cgroup", &b, e) < 0)
 		return -1;
 	return a.data && b.data && !strcmp(a.data, b.data) ?
 		       0 :
@@ -247,7 +168,7 @@ int graft_verify(const struct graft_stock *s, const struct graft_place *p, pid_t
 	autobuf struct buf b = BUF_INIT(1 << 16);
 	const uint64_t caps = s->uid ? 0 : s->caps;
 
-	if (read_proc(pid, "status", &b, e) < 0 ||
+	if (graft_read_proc(pid, "status", &b, e) < 0 ||
 	    check_number(b.data, "\nCapBnd:\t", 16, s->caps, e) < 0 ||
 	    check_number(b.data, "\nCapPrm:\t", 16, caps, e) < 0 ||
 	    check_number(b.data, "\nCapEff:\t", 16, caps, e) < 0 ||
