@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "cli/zygote/zygote.h"
 #include "manager/host/events.h"
+#include "runtime/kernel/backlog.h"
 #include "runtime/kernel/fdpass.h"
 
 #define FORK_MS 5000  /* for the zygote to fork, before it is ended */
@@ -78,9 +79,14 @@ static void serve_branch(struct zygote *z, struct branch *b)
 		close(fds[i]);
 }
 
-/* Keeps z->pool forks waiting, and one for a client that waits itself. */
-static void fill_pool(struct zygote *z, int wanted)
+/*
+ * Keeps z->pool forks waiting, and one for each client that waits itself: of these, so many are made
+ * at a time that no CPU is idle while one waits for the kernel.
+ */
+static void fill_pool(struct zygote *z)
 {
+	const unsigned waiting = backlog_count(z->listen_fd);
+	const unsigned wanted = waiting < z->at_once ? waiting : z->at_once;
 	size_t i, ready = 0, free_slot = z->max;
 	struct err ignored;
 
@@ -91,9 +97,7 @@ static void fill_pool(struct zygote *z, int wanted)
 		if (z->branch[i].state == BRANCH_NONE && free_slot == z->max)
 			free_slot = i;
 	}
-	for (; free_slot < z->max &&
-	       ready < (z->pool > (unsigned)wanted ? z->pool : (unsigned)wanted);
-	     free_slot++) {
+	for (; free_slot < z->max && ready < (z->pool > wanted ? z->pool : wanted); free_slot++) {
 		if (z->branch[free_slot].state != BRANCH_NONE)
 			continue;
 		if (branch_start(z, free_slot, &ignored) < 0) {
@@ -102,11 +106,6 @@ static void fill_pool(struct zygote *z, int wanted)
 		}
 		ready++;
 	}
-}
-
-static int is_waiting(const struct zygote *z)
-{
-	return poll(&(struct pollfd){.fd = z->listen_fd, .events = POLLIN}, 1, 0) == 1;
 }
 
 /* Whether one of its branches is in one of two states. */
@@ -130,13 +129,15 @@ static int has_spare(const struct zygote *z)
 static void serve(struct zygote *z, int signal_fd)
 {
 	static struct pollfd p[3 + 2 * SPEC_INNER_MAX];
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
+	z->at_once = cpus < 2 ? 2 : (unsigned)cpus + 1;
 	for (;;) {
 		uint64_t now = clock_ms();
 		int look, timeout = -1;
 		size_t i;
 
-		fill_pool(z, !has_spare(z) && is_waiting(z));
+		fill_pool(z);
 		look = !has_spare(z) && has_branch(z, BRANCH_NONE, BRANCH_NONE);
 		if (now < z->next_try_ms) {
 			timeout = (int)(z->next_try_ms - now);

@@ -49,7 +49,7 @@ struct zygote {
 	int disk_fd;
 	const char *image_ref;
 	json_t *command; /* as it was given */
-	unsigned pool, max;
+	unsigned pool, max, at_once;
 	uint64_t preload_ms;
 	int *json;         /* create's option */
 	char ready[33];    /* what the agent says when the preload is done */
