@@ -2,7 +2,7 @@ def _berth_zygote():
     # The waiting interpreter.  argv: the word that says "ready", the name of the preload, its text
     # (none: the name is a file), its arguments.  stdin never has a byte: berth ends the read when
     # it wants a fork (runtime/sandbox/graft.h), and the fork's request comes on descriptor 3.
-    import atexit, builtins, gc, os, sys, _socket, threading
+    import atexit, functools, gc, os, sys, _socket, threading
 
     ready, name, text = sys.argv[1:4]
     space = sys.modules["__main__"].__dict__
@@ -30,29 +30,44 @@ def _berth_zygote():
             except Exception:
                 pass
 
+    # What draws each generator of the preload anew, a function of no argument.
     def generators():
-        found = []
+        found, owned = [], set()
         random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
         for one in gc.get_objects():
             try:
+                # Python seeds that of the module itself after a fork
                 if random and isinstance(one, random.Random) and not isinstance(one, random.SystemRandom):
-                    found.append((one.seed, None))
+                    if one is not random._inst:
+                        found.append(one.seed)
+                elif numpy and isinstance(one, numpy.RandomState):
+                    twister = type(one._bit_generator) is numpy.MT19937
+                    found.append(functools.partial(twist if twister else replace, one))
+                    owned.add(id(one._bit_generator))
                 elif numpy and isinstance(one, numpy.BitGenerator):
-                    found.append((None, one))
+                    found.append(functools.partial(copy, one))
             except Exception:
                 pass
-        return found
+        # a RandomState sets its own bits
+        return [f for f in found if not (getattr(f, "func", None) is copy and id(f.args[0]) in owned)]
+
+    # All bits of the state from the kernel: numpy would spread 128 of them, which takes five times as
+    # long.  set_state() also forgets the second of a pair of normal numbers.
+    def twist(state):
+        numpy = sys.modules["numpy"]
+        state.set_state(("MT19937", numpy.frombuffer(os.urandom(2496), numpy.uint32), 624))
+
+    def replace(state):
+        state.set_state(dict(type(state._bit_generator)().state, has_gauss=0, gauss=0.0))
+
+    def copy(bits):
+        bits.state = type(bits)().state
 
     # Everything that was drawn from the kernel once, and would be the same in all forks.
     def renew():
         loaded = sys.modules
-        for seed, bits in seeded:
-            if seed:
-                seed()
-            else:
-                bits.state = type(bits)().state
-        if "numpy.random" in loaded:
-            loaded["numpy.random"].seed()
+        for draw in seeded:
+            draw()
         if "torch" in loaded:
             loaded["torch"].seed()
         if "tempfile" in loaded:
@@ -131,6 +146,7 @@ def _berth_zygote():
         flush()
         os._exit(code)
     flush()
+    gc.collect()
     seeded = generators()
     gc.collect()
     gc.freeze()

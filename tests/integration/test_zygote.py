@@ -113,7 +113,7 @@ def hello():
     except ssl.SSLWantReadError: pass
     return o.read()[11:43].hex()
 import json
-print(json.dumps([[random.random(), made.random(), str(uuid.uuid1()), str(uuid.uuid4()), secrets.token_hex(8),
+print(json.dumps([[random.random(), made.gauss(0, 1), str(uuid.uuid1()), str(uuid.uuid4()), secrets.token_hex(8),
                    tempfile.mktemp(), hello(), random.getrandbits(64), ssl.RAND_bytes(8).hex(),
                    NUMPY] for _ in range(4)]))
 """
@@ -124,10 +124,14 @@ def test_no_two_forks_draw_the_same():
     """1,000 draws: of Python's random, generators that the preload made, uuid, secrets, tempfile, ssl and numpy."""
     preload = ("import random, uuid, tempfile, ssl, secrets, json\n"
                "made = random.Random(7); random.seed(1); tempfile.mktemp(); uuid.uuid1(); ssl.RAND_bytes(8); uuid.getnode()\n"
-               "try:\n  import numpy; numpy.random.seed(2); rng = numpy.random.default_rng(3)\nexcept ImportError: numpy = None")
+               "try:\n  import numpy; numpy.random.seed(2); rng = numpy.random.default_rng(3)\n"
+               # of a pair of normal numbers the second is kept for the next call
+               "  old = numpy.random.RandomState(4); other = numpy.random.RandomState(numpy.random.PCG64(5))\n"
+               "  old.normal(); other.normal(); numpy.random.normal(); made.gauss(0, 1)\n"
+               "except ImportError: numpy = None")
     with Zygote(preload, "--pool", "4") as z:
         numpy = z.out("print(numpy is not None)") == "True\n"
-        code = DRAW.replace("NUMPY", "numpy.random.random(), rng.random()" if numpy else "secrets.token_hex(8)")
+        code = DRAW.replace("NUMPY", "old.normal(), other.normal(), numpy.random.normal(), numpy.random.random(), rng.random()" if numpy else "secrets.token_hex(8)")
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             rows = [row for out in pool.map(lambda _: z.out(code), range(25)) for row in json.loads(out)]
         values = [str(v) for row in rows for v in row]
