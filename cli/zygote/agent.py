@@ -78,6 +78,17 @@ def _berth_zygote():
         if "_ssl" in loaded:
             loaded["_ssl"].RAND_add(os.urandom(48), 48.0)
 
+    # What each fork does first is done here a few times: then Python has made what it makes when it
+    # needs it, and has learnt what types its code meets, and no fork writes that to pages of its own.
+    def rehearse():
+        for _ in range(10):
+            try:
+                threading._after_fork()
+            except Exception:
+                pass
+            renew()
+            run(b"0", "<string>")
+
     def request():
         import_fds = _socket.CMSG_SPACE(16)
         with_fds = _socket.socket(fileno=3)
@@ -148,6 +159,7 @@ def _berth_zygote():
     flush()
     gc.collect()
     seeded = generators()
+    rehearse()
     gc.collect()
     gc.freeze()
     os.write(1, ready.encode() + b"\n")

@@ -8,6 +8,7 @@ import concurrent.futures
 import json
 import os
 import signal
+import subprocess
 
 import berthtest as b
 import proc
@@ -299,3 +300,47 @@ def test_stdio_runs_code_in_a_fork():
         check(answers(5)[-1]["verdict"]["exit_code"] == 3, "its exit status")
         p.stdin.close()
         p.wait(20)
+
+
+# An interpreter that forks itself, and a fork that waits, as the agent's do.
+PLAIN = """
+import gc, os
+up, wait = os.pipe(), os.pipe()
+gc.collect(); gc.freeze()
+pid = os.fork()
+if pid == 0:
+    os.close(wait[1]); os.write(up[1], b"x"); os.read(wait[0], 1); os._exit(0)
+os.read(up[0], 1)
+print(sum(int(l.split()[1]) for l in open(f"/proc/{pid}/smaps_rollup") if l.startswith("Private_Dirty")))
+"""
+RECVMSG = "47"
+ROOM_KIB = 1024
+
+
+def dirty_kib(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return sum(int(line.split()[1]) for line in f if line.startswith("Private_Dirty"))
+
+
+def waiting(init):
+    """The child of init that waits for its code."""
+    for pid in open(f"/proc/{init}/task/{init}/children").read().split():
+        if open(f"/proc/{pid}/syscall").read().split()[0] == RECVMSG:
+            return pid
+    return None
+
+
+def test_an_idle_fork_has_little_memory_of_its_own():
+    """Of its process, its init and its supervisor, beyond what a plain fork of the same interpreter writes to."""
+    preload = "try: import numpy\nexcept ImportError: import json\n"
+    env = dict(os.environ, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    needs_zygotes()
+    plain = int(subprocess.run([PYTHON, "-c", preload + PLAIN], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout)
+    with Zygote(preload) as z:
+        b.wait_for(z.alive, 20, "the pool")
+        with open(os.path.join(b.root(), "run", "sandboxes", z.alive()[0], "record.json")) as f:
+            record = json.load(f)
+        init, top = record["init_pid"], record["supervisor_pid"]
+        b.wait_for(lambda: waiting(init), 20, "a fork that waits for its code")
+        has = {who: dirty_kib(pid) for who, pid in (("the fork", waiting(init)), ("init", init), ("its supervisor", top))}
+        check(sum(has.values()) - plain <= ROOM_KIB, f"KiB that only these have: {has}; a plain fork has {plain}")
