@@ -481,8 +481,10 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce(k, ks->record);
 		mem_keep_small();
+#ifndef __SANITIZE_ADDRESS__ /* its shadow memory is over any bound */
 		/* the buffers together need less: only a keeper that overflows one fails (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
+#endif
 		session_states_start(k);
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k, -1);
