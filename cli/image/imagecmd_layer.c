@@ -2,7 +2,7 @@
 /*
  * The parts of `berth checkpoint export` and `import` that read and write a layer:
  *   pack-layer UPPER_FD DIR_FD ID_BASE WORKDIR OUT_FD   prints {"digest", "size", "skipped"}
- *   unpack-layer IN_FD DIGEST SIZE MNT_FD               into "upper" of that detached mount
+ *   unpack-layer IN_FD DIGEST SIZE MAX MNT_FD           into "upper" of that detached mount
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -62,18 +62,19 @@ static int attach(int mnt, struct err *e)
 static int run_unpack(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	autoclose int tree = -1;
-	uint64_t size;
+	uint64_t size, max;
 	int in, mnt;
 
 	(void)store_fd;
 	if (take_fd_of(a->operands[0], &in, e) < 0 ||
 	    num_u64(a->operands[2], "SIZE", 0, INT64_MAX, &size, e) < 0 ||
-	    take_fd_of(a->operands[3], &mnt, e) < 0 || attach(mnt, e) < 0)
+	    num_u64(a->operands[3], "MAX", 1, INT64_MAX, &max, e) < 0 ||
+	    take_fd_of(a->operands[4], &mnt, e) < 0 || attach(mnt, e) < 0)
 		return -1;
 	tree = openat(mnt, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (tree < 0)
 		return err_sys(e, "open the layer");
-	return layerfile_unpack(in, a->operands[1], size, tree, mnt, e);
+	return layerfile_unpack(in, a->operands[1], size, max, tree, mnt, e);
 }
 
 const struct imagecmd imagecmd_pack_layer = {
@@ -89,11 +90,11 @@ const struct imagecmd imagecmd_pack_layer = {
 
 const struct imagecmd imagecmd_unpack_layer = {
 	.name = "unpack-layer",
-	.args = "IN_FD DIGEST SIZE MNT_FD",
+	.args = "IN_FD DIGEST SIZE MAX MNT_FD",
 	.summary = "internal: the part of berth checkpoint import that writes the layer",
 	.options = IMG(JSON),
-	.min = 4,
-	.max = 4,
+	.min = 5,
+	.max = 5,
 	.run = run_unpack,
 	.no_store = 1,
 	.hidden = 1,

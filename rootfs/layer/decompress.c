@@ -17,6 +17,7 @@
 struct stream {
 	int in_fd, out_fd;
 	uint64_t max_bytes;
+	int any_ratio;
 	unsigned char *in, *out;
 	size_t have;		/* bytes in in[] */
 	struct hash hash;
@@ -66,7 +67,8 @@ static int emit(struct stream *s, const unsigned char *p, size_t n, struct err *
 	if (r->out_bytes > s->max_bytes)
 		return err_set(e, ERR_LIMIT, "the layer unpacks to more than %llu bytes",
 			       (unsigned long long)s->max_bytes);
-	if (r->out_bytes > DECOMPRESS_RATIO_FREE && r->out_bytes / DECOMPRESS_RATIO_MAX > r->in_bytes)
+	if (!s->any_ratio && r->out_bytes > DECOMPRESS_RATIO_FREE &&
+	    r->out_bytes / DECOMPRESS_RATIO_MAX > r->in_bytes)
 		return err_set(e, ERR_LIMIT, "the layer unpacks to more than %d times its size, as a bomb would",
 			       DECOMPRESS_RATIO_MAX);
 	if (hash_add(&s->hash, p, n, e) < 0)
@@ -189,12 +191,12 @@ static int first_fill(struct stream *s, struct err *e)
 	return 0;
 }
 
-int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, const char *like,
-		   struct decompress_result *ret, struct err *e)
+int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, int any_ratio,
+		   const char *like, struct decompress_result *ret, struct err *e)
 {
 	autofree unsigned char *in = malloc(CHUNK), *out = malloc(CHUNK);
 	struct decompress_result r = { 0 };
-	struct stream s = { .in_fd = in_fd, .out_fd = out_fd, .max_bytes = max_bytes,
+	struct stream s = { .in_fd = in_fd, .out_fd = out_fd, .max_bytes = max_bytes, .any_ratio = any_ratio,
 			    .in = in, .out = out, .r = &r };
 	int rc = -1;
 

@@ -29,10 +29,11 @@ struct decompress_result {
 /*
  * Reads in_fd to its end.  With a compression other than AUTO the data must be
  * of that kind.  out_fd -1: only check and hash.
+ * max_bytes bounds what comes out; any_ratio: it alone does, however small the blob is.
  * like: as for hash_init(), of the diff id.  ERR_CORRUPT on malformed
  * data, ERR_LIMIT on a bomb.
  */
-int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, const char *like,
-		   struct decompress_result *ret, struct err *e);
+int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, int any_ratio,
+		   const char *like, struct decompress_result *ret, struct err *e);
 
 #endif

@@ -16,11 +16,11 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/layer/layer.h"
+#include "rootfs/layer/segments.h"
 
 #define CHUNK (256u << 10)
 #define BLOCK 512
 #define PAX_MAX (1u << 20)
-#define SEGMENTS_MAX 4096	/* segments of a sparse file; a file with more is written whole */
 #define ZSTD_LEVEL 1
 #define GZIP_LEVEL 4
 
@@ -34,10 +34,6 @@ struct link_seen {
 	dev_t dev;
 	ino_t ino;
 	char path[];
-};
-
-struct segment {
-	uint64_t off, len;
 };
 
 /* ---- bytes ---- */
@@ -106,7 +102,23 @@ static int put_mode(struct tarstream *t, const void *p, size_t n, int end, struc
 
 static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
 {
+	t->bytes += n;
+	if (t->max_bytes && t->bytes > t->max_bytes) {
+		err_set(e, ERR_LIMIT, "the files take more than the %llu bytes that a layer may have",
+			(unsigned long long)t->max_bytes);
+		return err_hint(e, "remove some of them in the sandbox");
+	}
 	return put_mode(t, p, n, 0, e);
+}
+
+/* No reader of a layer takes a larger file, even if it is all holes. */
+static int check_size(const struct tarstream *t, const struct stat *st, struct err *e)
+{
+	if (!t->max_bytes || (uint64_t)st->st_size <= t->max_bytes)
+		return 0;
+	err_set(e, ERR_LIMIT, "'%.200s' is %llu bytes long, more than the %llu that a layer may have",
+		t->path, (unsigned long long)st->st_size, (unsigned long long)t->max_bytes);
+	return err_hint(e, "shorten or remove it in the sandbox");
 }
 
 static int put_zeros(struct tarstream *t, uint64_t n, struct err *e)
@@ -285,35 +297,6 @@ static int copy_range(struct tarstream *t, int fd, uint64_t off, uint64_t len, s
 	return 0;
 }
 
-/* The parts of a file that hold data; 0 when it is better written whole. */
-static size_t find_segments(int fd, uint64_t size, struct segment *segs)
-{
-	uint64_t at = 0;
-	size_t n = 0;
-
-	while (at < size) {
-		off_t data = lseek(fd, (off_t)at, SEEK_DATA), hole;
-
-		if (data < 0)
-			break;	/* ENXIO: a hole up to the end */
-		hole = lseek(fd, data, SEEK_HOLE);
-		if (hole <= data || n == SEGMENTS_MAX)
-			return 0;
-		if ((uint64_t)data >= size)
-			break;
-		segs[n].off = (uint64_t)data;
-		segs[n].len = ((uint64_t)hole > size ? size : (uint64_t)hole) - (uint64_t)data;
-		at = (uint64_t)hole;
-		n++;
-	}
-	if (n && !segs[0].off && segs[0].len == size)
-		return 0;
-	/* the map ends with the file's size */
-	segs[n].off = size;
-	segs[n].len = 0;
-	return n + 1;
-}
-
 /* GNU tar's "PAX format, version 1.0": the map stands before the data. */
 static int put_sparse(struct tarstream *t, int fd, const struct stat *st, const struct segment *segs, size_t n,
 		      struct buf *pax, struct err *e)
@@ -392,13 +375,13 @@ int tarstream_file(struct tarstream *t, int dir_fd, const char *name, struct err
 		return -1;
 	if (first)
 		return put_entry(t, &st, '1', 0, first, &pax, NULL, e);
-	if (pax_xattrs(t, fd, &pax, e) < 0)
+	if (check_size(t, &st, e) < 0 || pax_xattrs(t, fd, &pax, e) < 0)
 		return -1;
 	if (st.st_size > 65536 && (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size) {
 		segs = malloc((SEGMENTS_MAX + 1) * sizeof(*segs));
 		if (!segs)
 			return err_nomem(e);
-		n = find_segments(fd, (uint64_t)st.st_size, segs);
+		n = segments_find(fd, (uint64_t)st.st_size, segs);
 	}
 	if (n)
 		return put_sparse(t, fd, &st, segs, n, &pax, e);

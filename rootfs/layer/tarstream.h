@@ -22,6 +22,8 @@
 struct tarstream {
 	char path[TREE_PATH_MAX + 8];
 	uint64_t entries;		/* written so far */
+	/* before it is compressed, and of one file with its holes: ERR_LIMIT above; 0: any */
+	uint64_t max_bytes;
 	uint32_t id_base, id_count;	/* owners from id_base on are written as 0 on; id_count 0: as they are */
 	/* private */
 	int out_fd;
@@ -30,6 +32,7 @@ struct tarstream {
 	struct z_stream_s *gzip;
 	unsigned char *zbuf, *chunk;
 	size_t plain_len;
+	uint64_t bytes;			/* put so far */
 	uint64_t left, padding;		/* of a file that comes in pieces */
 	void *links;			/* tsearch tree of files with several names */
 };

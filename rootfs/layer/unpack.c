@@ -69,7 +69,9 @@ static void run_filter(int in_fd, int out_fd, int report_fd, int userns_fd, pid_
 	struct report r = { 0 };
 
 	if (!confine_child(&c, &r.err))
-		decompress_run(in_fd, out_fd, u->compression, DECOMPRESS_BYTES_MAX, u->want_diff_id, &r.filter, &r.err);
+		decompress_run(in_fd, out_fd, u->compression,
+			       u->max_bytes ? u->max_bytes : DECOMPRESS_BYTES_MAX,
+			       u->max_bytes != 0, u->want_diff_id, &r.filter, &r.err);
 	finish_child(report_fd, &r);
 }
 

@@ -28,6 +28,11 @@ struct unpack {
 	const char *want_digest;	/* NULL: not known beforehand */
 	const char *want_diff_id;	/* NULL: likewise */
 	uint64_t want_size;		/* UINT64_MAX: not known */
+	/*
+	 * 0: DECOMPRESS_BYTES_MAX, and DECOMPRESS_RATIO_MAX times the blob; else the bound of the
+	 * stream, for a tree whose file system is bounded itself
+	 */
+	uint64_t max_bytes;
 	int tree_fd;			/* empty directory to fill; -1: only check the blob */
 	int blob_fd;			/* gets a copy of the source; -1: none */
 	const int *lower_fds;		/* trees of the layers below, lowest first */

@@ -2,8 +2,10 @@
 #include "rootfs/transfer/layerfile.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -119,7 +121,10 @@ static int feed(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 	struct feeding *f = ctx;
 	autofree char *chunk = malloc(CHUNK);
 
-	(void)report_fd, (void)parent, (void)ret;
+	(void)report_fd, (void)ret;
+	/* it waits for a reader's or a writer's end otherwise, which may be somebody's for ever */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		return err_set(e, ERR_INTERNAL, "the process that unpacks has ended");
 	if (!chunk)
 		return err_nomem(e);
 	while (f->left) {
@@ -138,8 +143,8 @@ static int feed(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 	return 0;
 }
 
-int layerfile_unpack(int in_fd, const char *digest, uint64_t size, int tree_fd, int beside_fd,
-		     struct err *e)
+int layerfile_unpack(int in_fd, const char *digest, uint64_t size, uint64_t max_bytes, int tree_fd,
+		     int beside_fd, struct err *e)
 {
 	struct feeding f = { in_fd, size };
 	struct packer feeder = PACKER_INIT;
@@ -148,6 +153,7 @@ int layerfile_unpack(int in_fd, const char *digest, uint64_t size, int tree_fd, 
 	struct unpack u = { .compression = COMPRESSION_ZSTD,
 			    .want_digest = digest,
 			    .want_size = size,
+			    .max_bytes = max_bytes,
 			    .tree_fd = tree_fd,
 			    .blob_fd = -1,
 			    .lower_fds = &beside_fd,

@@ -27,10 +27,11 @@ struct layerfile {
 /* Writes it to the empty file out_fd, of which it tells digest and size. */
 int layerfile_pack(int store_fd, struct layerfile *l, int out_fd, struct err *e);
 /*
- * Reads size bytes of in_fd into the empty directory tree_fd, as files of the ids from 0 on.
+ * Reads size bytes of in_fd into the empty directory tree_fd, as files of the ids from 0 on.  They
+ * may unpack to max_bytes: ERR_LIMIT.
  * beside_fd: another directory without files.  ERR_CORRUPT when they are not those of the digest.
  */
-int layerfile_unpack(int in_fd, const char *digest, uint64_t size, int tree_fd, int beside_fd,
-		     struct err *e);
+int layerfile_unpack(int in_fd, const char *digest, uint64_t size, uint64_t max_bytes, int tree_fd,
+		     int beside_fd, struct err *e);
 
 #endif

@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	lseek(in, 0, SEEK_SET);
 	/* what could be unpacked before an error counts too */
-	decompress_run(in, tar, COMPRESSION_AUTO, 8 << 20, NULL, &r, &e);
+	decompress_run(in, tar, COMPRESSION_AUTO, 8 << 20, 0, NULL, &r, &e);
 	apply(tar, top, dir);
 	close(top);
 	close(in);

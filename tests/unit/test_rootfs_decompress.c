@@ -45,7 +45,7 @@ static int run(const void *p, size_t n, enum compression want, uint64_t max, str
 	int fd = memory(p, n), rc;
 
 	memset(e, 0, sizeof(*e));
-	rc = decompress_run(fd, -1, want, max, NULL, r, e);
+	rc = decompress_run(fd, -1, want, max, 0, NULL, r, e);
 	close(fd);
 	return rc;
 }
@@ -148,7 +148,7 @@ Test(rootfs_layer, a_tree_packed_and_unpacked_is_the_same)
 	cr_expect_eq(packed.entries, 5);
 	cr_expect_eq(packed.skipped, 1);
 	lseek(z, 0, SEEK_SET);
-	cr_assert_eq(decompress_run(z, tar, COMPRESSION_ZSTD, 1 << 30, NULL, &r, &e), 0, "%s", e.msg);
+	cr_assert_eq(decompress_run(z, tar, COMPRESSION_ZSTD, 1 << 30, 0, NULL, &r, &e), 0, "%s", e.msg);
 	cr_expect_lt(r.out_bytes, 20000, "the hole is not in it");
 	lseek(tar, 0, SEEK_SET);
 	cr_assert_eq(layer_apply(tar, dst, notes, 0, &limits, NULL, &st, &e), 0, "%s", e.msg);
