@@ -1,40 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth checkpoint export: one file that another host can make a sandbox of (portable.h). */
-#include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "cli/commands.h"
+#include "cli/files/newfile.h"
 #include "cli/image/imagechild.h"
 #include "cli/image/layersource.h"
 #include "cli/image/portable.h"
+#include "cli/image/portablespec.h"
 #include "cli/live/resident.h"
+#include "manager/host/copyturn.h"
 #include "rootfs/store/image.h"
 
 #define TOLD_MAX 4096
 
-enum { OPT_JSON = 1, OPT_OUTPUT };
+enum { OPT_JSON = 1, OPT_OUTPUT, OPT_TENANT };
 
 static const struct opt options[] = {
 	{ "output", 'o', OPT_VALUE, "FILE", "a new file, or - for stdout (default: -)", OPT_OUTPUT,
 	  COMPLETE_FILE },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too; not to the stdout of the file",
 	  OPT_JSON },
+	{ "tenant", 0, OPT_VALUE, "NAME",
+	  "for a tenant of berthd: without the options that a tenant may not give", OPT_TENANT },
 };
 
 struct export
 {
-	int json, status; /* of berth-image, which has told its error */
+	int json, for_tenant, status; /* of berth-image, which has told its error */
 	const char *output;
 	struct sandbox_ref s;
-	int dir_fd, layer_fd, out_fd;
+	int dir_fd, layer_fd, out_fd, turn_fd;
 	struct layersource source;
 	json_t *manifest, *layer;
 };
@@ -46,6 +49,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	(void)e;
 	if (id == OPT_OUTPUT)
 		x->output = value;
+	else if (id == OPT_TENANT)
+		x->for_tenant = 1;
 	else
 		x->json = 1;
 	return 0;
@@ -56,38 +61,10 @@ static int to_stdout(const struct export *x)
 	return !strcmp(x->output, "-");
 }
 
-/* A file without a name until all of it is there. */
 static int open_output(struct export *x, struct err *e)
 {
-	char copy[4096];
-
-	if (to_stdout(x)) {
-		x->out_fd = STDOUT_FILENO;
-		return isatty(STDOUT_FILENO) ? err_set(e, ERR_USAGE,
-						       "a checkpoint's file is not for a terminal; "
-						       "hint: -o FILE") :
-					       0;
-	}
-	if (strlen(x->output) >= sizeof(copy))
-		return err_set(e, ERR_INVALID, "the name of the file is too long");
-	if (path_has(AT_FDCWD, x->output))
-		return err_set(e, ERR_EXISTS, "%.200s exists; hint: another -o, or remove it",
-			       x->output);
-	snprintf(copy, sizeof(copy), "%s", x->output);
-	x->out_fd = open(dirname(copy), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
-	return x->out_fd < 0 ? err_sys(e, "make %.200s", x->output) : 0;
-}
-
-static int name_output(struct export *x, struct err *e)
-{
-	char proc[32];
-
-	if (to_stdout(x))
-		return 0;
-	if (fsync(x->out_fd) < 0 || linkat(AT_FDCWD, path_of_fd(x->out_fd, proc), AT_FDCWD,
-					   x->output, AT_SYMLINK_FOLLOW) < 0)
-		return err_sys(e, "name %.200s", x->output);
-	return 0;
+	x->out_fd = newfile_open(x->output, "a checkpoint", e);
+	return x->out_fd < 0 ? -1 : 0;
 }
 
 static int open_source(struct export *x, char *ref, struct err *e)
@@ -128,7 +105,9 @@ static json_t *load_checkpoint(const struct export *x, struct err *e)
 static int make_manifest(struct export *x, struct err *e)
 {
 	autojson json_t *spec = registry_load(&x->s.registry, x->s.id, SPEC_FILE, e);
-	autojson json_t *one = spec ? load_checkpoint(x, e) : NULL;
+	autojson json_t *told = spec && x->for_tenant ? portablespec_for_tenant(spec, e) :
+							json_incref(spec);
+	autojson json_t *one = told ? load_checkpoint(x, e) : NULL;
 	struct err why = { 0 };
 	struct image image;
 	const int pinned = one ? image_load_pin(x->dir_fd, &image, &why) : -1;
@@ -141,7 +120,7 @@ static int make_manifest(struct export *x, struct err *e)
 	}
 	x->manifest = json_pack("{s:i,s:O,s:O,s:s?,s:O}", "berth-checkpoint", PORTABLE_FORMAT,
 				"checkpoint", one, "image", json_object_get(spec, "image"),
-				"image_digest", pinned == 0 ? image.digest : NULL, "spec", spec);
+				"image_digest", pinned == 0 ? image.digest : NULL, "spec", told);
 	if (pinned == 0)
 		image_release(&image);
 	return x->manifest ? 0 : err_nomem(e);
@@ -183,11 +162,36 @@ static int pack_layer(struct export *x, struct err *e)
 	return x->layer ? 0 : -1;
 }
 
+/* The packed layer is on the disk until it was written out; it is hardly larger than its files. */
+static int check_room(const struct export *x, struct err *e)
+{
+	struct statvfs here, layer;
+	uint64_t room, used;
+
+	if (fstatvfs(x->s.registry.state_fd, &here) < 0 || fstatvfs(x->source.base_fd, &layer) < 0)
+		return err_sys(e, "look for room for the checkpoint's file");
+	room = (uint64_t)here.f_bavail * here.f_frsize;
+	used = (uint64_t)(layer.f_blocks - layer.f_bfree) * layer.f_frsize;
+	if (used <= room)
+		return 0;
+	err_set(e, ERR_FULL,
+		"the checkpoint has %llu bytes of files, and the file system of the state "
+		"directory has room for %llu",
+		(unsigned long long)used, (unsigned long long)room);
+	return err_hint(e, "berth checkpoint rm and berth rm make room, and berth system df tells "
+			   "what takes it");
+}
+
 static int export_it(struct export *x, char *ref, struct err *e)
 {
 	uint64_t size;
 
 	if (open_source(x, ref, e) < 0 || open_output(x, e) < 0 || make_manifest(x, e) < 0)
+		return -1;
+	/* a tenant's readers may be slow, and then its files stay */
+	if ((x->for_tenant &&
+	     copyturn_take_export(&x->s.registry, x->s.id, &x->turn_fd, e) < 0) ||
+	    check_room(x, e) < 0)
 		return -1;
 	x->layer_fd = openat(x->s.registry.state_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	if (x->layer_fd < 0)
@@ -200,8 +204,9 @@ static int export_it(struct export *x, char *ref, struct err *e)
 					  json_object_get(x->layer, "digest"), "size",
 					  (json_int_t)size)) < 0)
 		return err_nomem(e);
-	return portable_write(x->out_fd, x->manifest, x->layer_fd, size, e) < 0 ? -1 :
-										  name_output(x, e);
+	return portable_write(x->out_fd, x->manifest, x->layer_fd, size, e) < 0 ?
+		       -1 :
+		       newfile_name(x->out_fd, x->output, e);
 }
 
 static int tell(const struct export *x, struct err *e)
@@ -226,6 +231,7 @@ static int run(const struct command *self, int argc, char **argv)
 			    .dir_fd = -1,
 			    .layer_fd = -1,
 			    .out_fd = -1,
+			    .turn_fd = -1,
 			    .source = LAYERSOURCE_NONE };
 	struct err e = { 0 };
 	int rest, help = 0, r;
@@ -239,9 +245,9 @@ static int run(const struct command *self, int argc, char **argv)
 		r = export_it(&x, argv[rest], &e);
 	if (r == 0 && !help)
 		r = tell(&x, &e);
-	if (!to_stdout(&x))
-		fd_close(&x.out_fd);
+	newfile_close(&x.out_fd);
 	fd_close(&x.layer_fd);
+	fd_close(&x.turn_fd);
 	layersource_close(&x.source);
 	fd_close(&x.dir_fd);
 	sandbox_ref_close(&x.s);

@@ -9,7 +9,6 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/host/registry.h"
 #include "rootfs/store/digest.h"
 
 #define MANIFEST "checkpoint.json"
@@ -18,6 +17,7 @@
 #define BLOCK 512u
 #define OPTIONS_MAX 4096
 #define CHUNK (256u << 10)
+#define RECORD_MAX (1u << 20) /* zeros behind the end */
 
 /* pax(1), "ustar Interchange Format"; a size above 8 GiB is in base 256, as GNU tar has it. */
 struct header {
@@ -177,6 +177,15 @@ static int get_header(int fd, const char *name, uint64_t *ret_size, struct err *
 	return 0;
 }
 
+static int is_zero(const char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && !p[i]; i++)
+		;
+	return i == n;
+}
+
 static int skip_padding(int fd, uint64_t size, struct err *e)
 {
 	char padding[BLOCK];
@@ -231,99 +240,33 @@ json_t *portable_read(int in_fd, struct err *e)
 	return take_ptr(&m);
 }
 
+/* The rest of the file, which tar fills up with zeros to a record. */
+static int read_zeros(int in_fd, struct err *e)
+{
+	char block[4096];
+	uint64_t n = 0;
+	ssize_t got;
+
+	while ((got = read(in_fd, block, sizeof(block))) != 0) {
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_sys(e, "read the checkpoint's file");
+		n += (uint64_t)got;
+		if (n > RECORD_MAX || !is_zero(block, (size_t)got))
+			return err_set(e, ERR_CORRUPT,
+				       "the checkpoint's file has more in it than a layer");
+	}
+	return 0;
+}
+
 int portable_read_end(int in_fd, uint64_t layer_size, struct err *e)
 {
-	char block[sizeof(zeros)];
+	char block[2 * BLOCK];
 
 	if (skip_padding(in_fd, layer_size, e) < 0 || get(in_fd, block, sizeof(block), e) < 0)
 		return -1;
-	return memcmp(block, zeros, sizeof(zeros)) != 0 ?
-		       err_set(e, ERR_CORRUPT,
-			       "the checkpoint's file has more in it than a layer") :
-		       0;
-}
-
-/* ---- what a stranger may say ------------------------------------------------------------ */
-
-/* Of these options a sandbox gets no more than any other has: limits, and what is in it. */
-static const char *const harmless[] = {
-	"memory",       "swap",         "cpus",        "cpu-time",    "cpu-weight", "io-weight",
-	"pids",         "disk",         "disk-inodes", "tmp-size",    "shm-size",   "timeout",
-	"grace",        "ulimit",       "workdir",     "user",        "hostname",
-	"tmpfs",        "no-tmpfs",     "read-only",   "cap-drop",    "entrypoint", "label",
-	"idle-timeout", "ttl",          "budget",      "auto-remove", "service",    "init-command",
-	"stop-signal",  "stop-timeout",
-};
-
-static int is_harmless(const char *name, const char *value)
-{
-	size_t i;
-
-	if (!strcmp(name, "network"))
-		return value && !strcmp(value, "none");
-	if (!strcmp(name, "env"))
-		return value && strchr(value, '='); /* NAME alone is a variable of the caller's */
-	if (!strcmp(name, "seccomp"))
-		return value && (!strcmp(value, "strict") || !strcmp(value, "standard"));
-	for (i = 0; i < ARRAY_LEN(harmless); i++)
-		if (!strcmp(name, harmless[i]))
-			return 1;
-	return 0;
-}
-
-static int refuse(const char *name, struct err *e)
-{
-	return err_set(e, ERR_DENIED,
-		       "the checkpoint's file asks for --%.40s, by which a sandbox may reach this "
-		       "host or its networks; hint: --trust takes all that it asks for, --drop "
-		       "leaves such options out",
-		       name);
-}
-
-static int take_options(const json_t *from, json_t *to, int trusted, int drop, struct err *e)
-{
-	json_t *pair;
-	size_t i;
-
-	json_array_foreach (from, i, pair) {
-		const char *name = json_string_value(json_array_get(pair, 0));
-		const char *value = json_string_value(json_array_get(pair, 1));
-
-		if (!name ||
-		    (!value && !json_is_null(json_array_get(pair, 1)) && json_array_get(pair, 1)))
-			return err_set(e, ERR_CORRUPT, "an option in " MANIFEST " is damaged");
-		if (!trusted && !is_harmless(name, value)) {
-			if (!drop)
-				return refuse(name, e);
-			continue;
-		}
-		if (json_array_append(to, pair) < 0)
-			return err_nomem(e);
-	}
-	return 0;
-}
-
-json_t *portable_spec(const json_t *manifest, int trusted, int drop, struct err *e)
-{
-	const json_t *spec = json_object_get(manifest, "spec");
-	json_t *seccomp = json_object_get(spec, "seccomp");
-	const json_t *command = json_object_get(spec, "command");
-	autojson json_t *options = json_array();
-	json_t *ret;
-
-	if (take_options(json_object_get(spec, "options"), options, trusted, drop, e) < 0)
-		return NULL;
-	if (seccomp && !trusted) { /* a profile of its own */
-		if (!drop) {
-			refuse("seccomp", e);
-			return NULL;
-		}
-		seccomp = NULL;
-	}
-	ret = json_pack("{s:i,s:O,s:O,s:O*,s:O*}", "version", REGISTRY_FORMAT, "image",
-			json_object_get(manifest, "image"), "options", options, "seccomp", seccomp,
-			"command", command);
-	if (!ret)
-		err_nomem(e);
-	return ret;
+	if (!is_zero(block, sizeof(block)))
+		return err_set(e, ERR_CORRUPT, "the checkpoint's file has more in it than a layer");
+	return read_zeros(in_fd, e);
 }

@@ -25,14 +25,7 @@ int portable_write(int out_fd, const json_t *manifest, int layer_fd, uint64_t la
  * file of a newer berth.
  */
 json_t *portable_read(int in_fd, struct err *e);
-/* Whether nothing but the end of the archive follows the layer. */
+/* Reads the rest: ERR_CORRUPT when more follows the layer than the end of the archive. */
 int portable_read_end(int in_fd, uint64_t layer_size, struct err *e);
-
-/*
- * The spec.json for a sandbox of this host, of that of the file: a new reference.  What reaches the
- * host (mounts, devices, networks, more rights) is refused, ERR_DENIED, unless trusted, or left
- * out with drop.
- */
-json_t *portable_spec(const json_t *manifest, int trusted, int drop, struct err *e);
 
 #endif

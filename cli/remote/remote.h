@@ -144,6 +144,9 @@ int remote_checkpoint(struct remote *r, struct err *e);
 int remote_checkpoints(struct remote *r, struct err *e);
 int remote_checkpoint_rm(struct remote *r, struct err *e);
 int remote_undo(struct remote *r, struct err *e);
+/* portable.c */
+int remote_checkpoint_export(struct remote *r, struct err *e);
+int remote_checkpoint_import(struct remote *r, struct err *e);
 int remote_fork(struct remote *r, struct err *e);
 /* The body of a create, of our image and options: a new reference, or NULL. */
 json_t *remote_create_body(struct remote *r);

@@ -439,6 +439,8 @@ const struct remote_verb remote_verbs[] = {
 	{ "checkpoint", 1, 1, " name keep ", remote_checkpoint },
 	{ "checkpoints", 1, 1, "", remote_checkpoints },
 	{ "checkpoint rm", 2, ANY, "", remote_checkpoint_rm },
+	{ "checkpoint export", 1, 1, " output ", remote_checkpoint_export },
+	{ "checkpoint import", 1, 1, " name trust drop no-start ", remote_checkpoint_import },
 	{ "undo", 1, 1, " steps to ", remote_undo },
 	{ "fork", 1, 1, " count name env label volume volume-copy ttl memory cpus pids network "
 	  "allow-host deny-host allow-net deny-net no-start ", remote_fork },

@@ -110,7 +110,8 @@ static int code_words(struct words *w, const json_t *rq, struct err *e)
 /* A checkpoint, and what goes back to one: the members are the options of the command. */
 static int is_of_time(const char *op)
 {
-	return !strncmp(op, "checkpoint", 10) || !strcmp(op, "undo") || !strcmp(op, "fork");
+	return !strncmp(op, "checkpoint", 10) || !strcmp(op, "undo") || !strcmp(op, "fork") ||
+	       !strcmp(op, "diff");
 }
 
 /* SANDBOX@CHECKPOINT of a fork, else SANDBOX. */
@@ -124,9 +125,41 @@ static int add_origin(struct words *w, const char *sandbox, const char *checkpoi
 	return add_word(w, text, e);
 }
 
+/* Files are those of the caller, by their paths. */
+static int file_words(struct words *w, const char *op, const json_t *rq, struct err *e)
+{
+	static const char *const names[] = { "name", "trust", "drop" };
+	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
+	const char *checkpoint = json_string_value(json_object_get(rq, "checkpoint"));
+	const json_t *file = json_object_get(rq, "file");
+	const int exports = !strcmp(op, "checkpoint-export");
+	size_t i;
+
+	if (exports && (!sandbox || !checkpoint))
+		return err_set(e, ERR_INVALID, "no \"%s\" given",
+			       sandbox ? "checkpoint" : "sandbox");
+	/* our stdin is the requests, and our stdout the answers */
+	if (!strcmp(json_string_value(file), "-"))
+		return err_set(e, ERR_INVALID, "\"file\" is no path");
+	if (add_word(w, "checkpoint", e) < 0 || add_word(w, exports ? "export" : "import", e) < 0 ||
+	    add_word(w, "--json", e) < 0 || (exports && add_option(w, "output", file, e) < 0))
+		return -1;
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		if (json_object_get(rq, names[i]) &&
+		    add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
+			return -1;
+	if (json_is_true(json_object_get(rq, "no_start")) && add_word(w, "--no-start", e) < 0)
+		return -1;
+	if (add_word(w, "--", e) < 0)
+		return -1;
+	return exports ? add_origin(w, sandbox, checkpoint, e) :
+			 add_word(w, json_string_value(file), e);
+}
+
 static int time_words(struct words *w, const char *op, const json_t *rq, struct err *e)
 {
-	static const char *const names[] = { "name", "keep", "steps", "to", "count" };
+	static const char *const names[] = { "name", "keep", "steps", "from",
+					     "to",   "patch", "count" };
 	const int removes = !strcmp(op, "checkpoint-rm"), forks = !strcmp(op, "fork");
 	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
 	const char *from = json_string_value(json_object_get(rq, "checkpoint")), *name;
@@ -168,6 +201,8 @@ static int make_words(struct words *w, const char *op, const json_t *rq, struct 
 		return -1;
 	if (!strcmp(op, "berth"))
 		return add_strings(w, json_object_get(rq, "args"), e);
+	if (!strcmp(op, "checkpoint-export") || !strcmp(op, "checkpoint-import"))
+		return file_words(w, op, rq, e);
 	if (is_of_time(op))
 		return time_words(w, op, rq, e);
 	if (add_word(w, command_of(op), e) < 0 || add_word(w, "--json", e) < 0)

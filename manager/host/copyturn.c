@@ -10,7 +10,8 @@
 #include "base/path.h"
 #include "manager/host/ranges.h"
 
-#define FILE_NAME "copies.lock"
+#define COPIES "copies.lock"
+#define EXPORTS "exports.lock"
 
 /* "" for the operator; an owner that cannot be read is an error, and not the operator. */
 static int tenant_of(struct registry *r, const char *id, char ret[65], struct err *e)
@@ -44,7 +45,8 @@ static int lock(int fd, int how, uint64_t at, struct err *e)
 	return 1;
 }
 
-int copyturn_ask(struct registry *r, const char *id, int *ret_fd, uint64_t *ret_at, struct err *e)
+static int ask(struct registry *r, const char *file, const char *id, int *ret_fd,
+	       uint64_t *ret_at, struct err *e)
 {
 	autoclose int fd = -1;
 	uint64_t hash[2];
@@ -57,9 +59,9 @@ int copyturn_ask(struct registry *r, const char *id, int *ret_fd, uint64_t *ret_
 		return -1;
 	if (!tenant[0])
 		return 1;
-	fd = openat(r->run_fd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(r->run_fd, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return err_sys(e, "open %s", FILE_NAME);
+		return err_sys(e, "open %s", file);
 	ranges_tenant(tenant, hash);
 	*ret_at = hash[0] >> 2; /* an offset has 63 bits */
 	result = lock(fd, F_OFD_SETLK, *ret_at, e);
@@ -68,15 +70,30 @@ int copyturn_ask(struct registry *r, const char *id, int *ret_fd, uint64_t *ret_
 	return result;
 }
 
+int copyturn_ask(struct registry *r, const char *id, int *ret_fd, uint64_t *ret_at, struct err *e)
+{
+	return ask(r, COPIES, id, ret_fd, ret_at, e);
+}
+
 int copyturn_wait(int fd, uint64_t at, struct err *e)
 {
 	return lock(fd, F_OFD_SETLKW, at, e) < 0 ? -1 : 0;
 }
 
-int copyturn_take(struct registry *r, const char *id, int *ret_fd, struct err *e)
+static int take(struct registry *r, const char *file, const char *id, int *ret_fd, struct err *e)
 {
 	uint64_t at;
-	int result = copyturn_ask(r, id, ret_fd, &at, e);
+	int result = ask(r, file, id, ret_fd, &at, e);
 
 	return result ? (result < 0 ? -1 : 0) : copyturn_wait(*ret_fd, at, e);
+}
+
+int copyturn_take(struct registry *r, const char *id, int *ret_fd, struct err *e)
+{
+	return take(r, COPIES, id, ret_fd, e);
+}
+
+int copyturn_take_export(struct registry *r, const char *id, int *ret_fd, struct err *e)
+{
+	return take(r, EXPORTS, id, ret_fd, e);
 }

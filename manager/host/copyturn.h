@@ -20,5 +20,10 @@ int copyturn_ask(struct registry *r, const char *id, int *ret_fd, uint64_t *ret_
 int copyturn_wait(int fd, uint64_t at, struct err *e);
 /* Both: *ret_fd is to be closed after the copy, and may be -1. */
 int copyturn_take(struct registry *r, const char *id, int *ret_fd, struct err *e);
+/*
+ * The same for the file of berth checkpoint export, which is on the disk until its reader has all
+ * of it: a line of its own, run_dir/exports.lock, so that a slow reader holds no copy up.
+ */
+int copyturn_take_export(struct registry *r, const char *id, int *ret_fd, struct err *e);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/service/tenantopts.h"
+#include "manager/host/tenantopts.h"
 
 static const char *const members[] = {"image", "pull", "options", "command"};
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""berth checkpoint export and import: one file, and hostile ones."""
+"""berth checkpoint export and import: one file, and hostile ones (S49)."""
 import difflib
 import hashlib
 import io
-import itertools
 import json
 import os
 import subprocess
@@ -11,6 +10,7 @@ import tarfile
 
 import berthtest as b
 from box import Box
+from portable import entry, made, packed
 from test_checkpoint import needs_file, sh, xfs
 from test_commit import CHANGES, cleaned, setup
 
@@ -116,46 +116,6 @@ def test_a_file_goes_from_one_file_system_to_another():
 
 # ---- hostile files -------------------------------------------------------------------
 
-NUMBERS = itertools.count()
-
-
-def packed(entries):
-    """A layer of TarInfo and bytes."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as t:
-        for info, data in entries:
-            info.size = len(data)
-            t.addfile(info, io.BytesIO(data))
-    return subprocess.run(["zstd", "-qc"], input=raw.getvalue(), capture_output=True, check=True).stdout
-
-
-def entry(name, kind=tarfile.REGTYPE, link="", data=b"", **more):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    for key, value in more.items():
-        setattr(info, key, value)
-    return info, data
-
-
-def made(packed_layer, manifest=None, names=("checkpoint.json", "layer.tar.zst"), after=b"", **members):
-    doc = {"berth-checkpoint": 1, "checkpoint": {"id": "k1"}, "image": "host", "image_digest": None,
-           "spec": {"version": 1, "image": "host", "options": []},
-           "layer": {"digest": "sha256:" + hashlib.sha256(packed_layer).hexdigest(), "size": len(packed_layer)}}
-    doc.update(members)
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as t:
-        for name, data in zip(names, (json.dumps(doc).encode() if manifest is None else manifest, packed_layer)):
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            t.addfile(info, io.BytesIO(data))
-        for name in after:
-            t.addfile(tarfile.TarInfo(name))
-    file = b.tmp(f"hostile-{next(NUMBERS)}.tar")
-    with open(file, "wb") as f:
-        f.write(raw.getvalue())
-    return file
-
-
 def test_files_that_are_not_what_they_say_are_refused_and_leave_nothing():
     good = packed([entry("d", tarfile.DIRTYPE, mode=0o755), entry("d/f", data=b"one")])
     before, spec = boxes() if os.path.isdir(os.path.join(b.root(), "state", "sandboxes")) else [], {"version": 1, "image": "host"}
@@ -238,3 +198,31 @@ def test_wrong_words_about_a_file_are_refused():
         b.one_line_error(b.berth("checkpoint", "export", "-o", "/nowhere/file", f"{x.id}@k9"), 125)
         b.one_line_error(b.berth("checkpoint", "import", b.tmp("missing")), 125, "missing")
         b.one_line_error(b.berth("checkpoint", "import"), 2, "one file", "hint:")
+
+
+def test_what_export_writes_import_takes_and_what_it_could_not_take_is_refused_by_both():
+    with Box("--disk", "1g") as x:
+        needs_file(x)
+        # all zeros, and written: no bomb, as the disk holds it
+        sh(x.id, "head -c 300000000 /dev/zero > /zeros", ok=True)
+        b.berth("checkpoint", x.id, ok=True)
+        file, _ = export(f"{x.id}@k1")
+        one = load(file)
+        try:
+            assert sh(one, "stat -c %s /zeros", ok=True).out == "300000000\n"
+        finally:
+            b.berth("rm", "-f", one)
+        sh(x.id, "rm /zeros; truncate -s 1t /holes", ok=True)
+        b.berth("checkpoint", x.id, ok=True)
+        for p in (b.berth("checkpoint", "export", "-o", b.tmp("holes.tar"), f"{x.id}@k2"), b.berth("commit", f"{x.id}@k2", "holes:1")):
+            assert p.code and "'holes' is 1099511627776 bytes long" in p.err and "hint:" in p.err, p
+        assert not os.path.exists(b.tmp("holes.tar"))
+
+
+def test_a_layer_that_no_sandbox_could_start_with_is_refused_at_once():
+    before = boxes() if os.path.isdir(os.path.join(b.root(), "state", "sandboxes")) else []
+    for name, kind in (("dev", tarfile.SYMTYPE), ("proc", tarfile.REGTYPE), ("sys", tarfile.SYMTYPE)):
+        for option in ((), ("--no-start",)):
+            p = b.berth("checkpoint", "import", *option, made(packed([entry(name, kind, "/var/tmp")])))
+            b.one_line_error(p, 125, f"/{name} of the checkpoint is not a directory")
+            assert boxes() == before, p

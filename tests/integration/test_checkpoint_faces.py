@@ -69,6 +69,19 @@ def test_stdio_makes_checkpoints_goes_back_and_forks(s, box):
     for one in forks:
         assert s.exec(one, "cat", "/f")[0] == b"two\n"
         s.remove(one)
+    a = s.call(op="diff", sandbox=box, **{"from": "k2", "to": "k3"})
+    assert [c["path"] for c in a["changes"]] == ["/f"] and "patch" not in a["changes"][0], a
+    assert "+two" in json.dumps(s.call(op="diff", sandbox=box, patch=True, **{"from": "k2", "to": "k3"})["changes"])
+    file = b.tmp("stdio.tar")
+    a = s.call(op="checkpoint-export", sandbox=box, checkpoint="k3", file=file)
+    assert a["checkpoint"] == "k3" and a["digest"].startswith("sha256:") and a["file"] == file, a
+    a = s.call(op="checkpoint-import", file=file, name="there", drop=True)
+    assert a["name"] == "there" and a["dropped"] == [], a
+    assert s.exec(a["sandbox"], "cat", "/f")[0] == b"two\n"
+    s.remove(a["sandbox"])
+    a = s.call(op="checkpoint-import", file=file, no_start=True)
+    assert json.loads(b.berth("inspect", a["sandbox"], ok=True).out)["status"] == "created"
+    s.remove(a["sandbox"])
     assert s.call(op="checkpoint-rm", sandbox=box, checkpoints=["k2", "clean"])["removed"] == ["k2", "k1"]
     for request, code, word in ((dict(op="undo", sandbox=box, steps=2, to="k3"), "usage", "--to"),
                                 (dict(op="undo", sandbox=box, steps="2"), "invalid", "whole number"),
@@ -77,6 +90,17 @@ def test_stdio_makes_checkpoints_goes_back_and_forks(s, box):
                                 (dict(op="fork", sandbox=box, checkpoint="k" * 300), "not-found", "that long"),
                                 (dict(op="fork", sandbox=box, steps=1), "invalid", "steps"),
                                 (dict(op="checkpoint-rm", sandbox=box), "invalid", "checkpoints"),
+                                (dict(op="diff", sandbox=box, **{"from": "k9"}), "not-found", "k9"),
+                                (dict(op="diff", sandbox=box, patch=True), "usage", "--from"),
+                                (dict(op="diff", sandbox=box, patch="yes"), "invalid", "patch"),
+                                (dict(op="checkpoint-export", sandbox=box, checkpoint="k3"), "invalid", "file"),
+                                (dict(op="checkpoint-export", sandbox=box, checkpoint="k3", file="-"), "invalid", "path"),
+                                (dict(op="checkpoint-export", sandbox=box, checkpoint="k3", file=file), "exists", "exists"),
+                                (dict(op="checkpoint-export", sandbox=box, file=file), "invalid", "checkpoint"),
+                                (dict(op="checkpoint-export", checkpoint="k3", file=file), "invalid", "sandbox"),
+                                (dict(op="checkpoint-import", file="/etc/passwd"), "corrupt", "no file of berth"),
+                                (dict(op="checkpoint-import", file="-"), "invalid", "path"),
+                                (dict(op="checkpoint-import", file=file, trust=True, drop=True), "usage", "--drop"),
                                 (dict(op="checkpoint-rm", checkpoints=["k1"]), "invalid", "sandbox"),
                                 (dict(op="exec", sandbox=box, argv=["true"], checkpoint=1), "invalid", "true or false")):
         a = s.call(**request)
@@ -254,6 +278,24 @@ def test_berth_host_does_the_same():
         assert [text_of(d, f) for f in forks] == ["two\n", "two\n"]
         assert json.loads(far(d, "diff", "--from", "k2", "--to", "k3", "--patch", "far", ok=True).out)["changes"][0]["path"] == "/f"
         far(d, "commit", "far@k2", "made:1", ok=True)
+        file, here = b.tmp("far.tar"), b.tmp("here.tar")
+        digest = far(d, "checkpoint", "export", "-o", file, "far@k2", ok=True).out
+        assert digest == b.berth("checkpoint", "export", "-o", here, "far@k2", ok=True).out
+        with open(file, "rb") as f, open(here, "rb") as g:
+            assert f.read() == g.read()
+        b.one_line_error(far(d, "checkpoint", "export", "-o", file, "far@k2"), 125, "exists", "hint:")
+        b.one_line_error(far(d, "checkpoint", "export", "-o", b.tmp("none.tar"), "far@none"), 125, "no checkpoint 'none'")
+        b.one_line_error(far(d, "checkpoint", "export", "far"), 2, "which checkpoint", "hint:")
+        assert not os.path.exists(b.tmp("none.tar"))
+        got = json.loads(far(d, "checkpoint", "export", "--json", "-o", b.tmp("again.tar"), "far@k2", ok=True).out)
+        assert (got["checkpoint"], got["digest"] + "\n") == ("k2", digest), got
+        one = far(d, "checkpoint", "import", "--name", "near", file, ok=True).out.strip()
+        assert text_of(d, one) == "one\n"
+        got = json.loads(far(d, "checkpoint", "import", "--drop", "--no-start", "--json", file, ok=True).out)
+        assert got["dropped"] == [] and json.loads(b.berth("inspect", got["id"], ok=True).out)["status"] == "created", got
+        b.one_line_error(far(d, "checkpoint", "import", "--name", "near", file), 125, "near")
+        b.one_line_error(far(d, "checkpoint", "import", b.tmp("missing")), 125, "missing")
+        b.one_line_error(far(d, "checkpoint", "import", "/etc/passwd"), 125, "no file of berth checkpoint export")
         assert far(d, "checkpoint", "rm", "far", "k2", "k3", ok=True).out == "k2\nk3\n"
         b.one_line_error(far(d, "checkpoint", "rm", "far", "k2"), 125, "no checkpoint 'k2'")
         b.one_line_error(far(d, "undo", "--steps", "x", "far"), 2, "steps")

@@ -262,6 +262,16 @@ const made = await box.checkpoints();
 assert.deepEqual(made.map((c) => [c.id, c.head]), [["k1", false], ["k2", false], ["k3", true]]);
 assert.equal((await box.undo()).checkpoint, "k3");
 assert.equal(await box.files.readText("f"), "two");
+const file = TMP + "/client.tar";
+await box.exportCheckpoint("k3", file);
+const there = await client.importCheckpoint(file, { name: "imported", noStart: false });
+assert.equal(there.name, "imported");
+assert.equal(await there.files.readText("f"), "two");
+await there.remove();
+await fails(errors.Exists, box.exportCheckpoint("k3", file), "exists");
+await fails(errors.NotFound, box.exportCheckpoint("k99", file + ".none"), "k99");
+await fails(errors.Corrupt, client.importCheckpoint("/etc/passwd"), "no file of berth");
+fs.unlinkSync(file);
 const twins = await box.fork({ checkpoint: "clean", count: 2, name: "twin" });
 for (const twin of twins) {
   assert.equal(await twin.files.readText("f"), "one");

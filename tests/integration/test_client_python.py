@@ -245,6 +245,17 @@ def test_files_go_back_to_a_checkpoint_and_forks_begin_with_one(client):
         assert [t.name for t in twins] == ["twin-1", "twin-2"]
         with twins[0], twins[1]:
             assert [t.files.read("f") for t in twins] == [b"two", b"two"]
+        file = b.tmp("client.tar")
+        box.export_checkpoint("k3", file)
+        with client.import_checkpoint(file, name="imported") as there:
+            assert (there.name, there.files.read("f")) == ("imported", b"two")
+            fails(errors.Exists, lambda: client.import_checkpoint(file, name="imported"), "imported")
+        fails(errors.Exists, lambda: box.export_checkpoint("k3", file), "exists")
+        fails(errors.NotFound, lambda: box.export_checkpoint("k99", b.tmp("none.tar")), "k99")
+        assert not os.path.exists(b.tmp("none.tar"))
+        fails(errors.NotFound, lambda: client.import_checkpoint(b.tmp("missing.tar")), "missing")
+        fails(errors.Corrupt, lambda: client.import_checkpoint("/etc/passwd"), "no file of berth")
+        os.unlink(file)
         with box.fork()[0] as one:
             assert one.files.read("f") == b"one" and one.name == ""
         assert [c["path"] for c in box.diff(from_checkpoint="clean", to_checkpoint="k3", patch=True)] == ["/workspace/f"]

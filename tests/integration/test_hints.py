@@ -74,6 +74,7 @@ berth zygote create host python3 -c 'import json' | zygote create | zygote creat
 --preload-timeout gives it more time | zygote create --preload-timeout 300ms host python3 -c '__import__("time").sleep(99)' | zygote create --preload-timeout 90s --name zq host python3; zygote rm zq
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
 berth rm --force %s ends it | zygote create --name zq host python3; rm zq | rm --force zq
+shorten or remove it in the sandbox | create --name c6 host; exec c6 truncate -s 1t /h; checkpoint c6; checkpoint export -o h.tar c6@k1 | exec c6 truncate -s 1 /h; checkpoint c6; checkpoint export -o h.tar c6@k2; rm -f c6
 copy it again, or make it with berth checkpoint export | checkpoint import in.txt | checkpoint --name cut work; checkpoint export -o cut.tar work@cut; checkpoint import --name c2 --no-start cut.tar; rm c2; checkpoint rm work cut
 berth create host | create | create --name c2 host; rm -f c2
 berth create --health-cmd TEXT | wait --healthy work | create --name c6 --health-cmd true host; rm -f c6
@@ -274,6 +275,8 @@ berth checkpoint import FILE
 berth checkpoints %.64s lists them, and berth checkpoint export %.64s@k1 takes one
 berth pull, or berth image import
 --trust takes that of this host
+--drop leaves it out
+remove some of them in the sandbox
 --trust takes all that it asks for, --drop leaves such options out
 berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
 set state_dir to a directory on ext4, xfs or btrfs

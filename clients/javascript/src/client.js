@@ -44,6 +44,14 @@ export class Berth {
     return new Sandbox(this, String(record.id), String(record.name ?? ""), false);
   }
 
+  async importCheckpoint(file, given = {}) {
+    const { name, trust, drop, noStart, signal } = options(given, "name", "trust", "drop", "noStart");
+    const made = await this.link.call("checkpoint-import", {
+      file, name, trust: trust || undefined, drop: drop || undefined, no_start: noStart || undefined,
+    }, signal);
+    return new Sandbox(this, String(made.sandbox), String(made.name ?? ""), true);
+  }
+
   async list(given = {}) {
     const { all, filter, signal } = options(given, "all", "filter");
     const chosen = { ...(all ? { all: true } : {}), ...(filter?.length ? { filter: [...filter] } : {}) };
@@ -252,6 +260,10 @@ export class Sandbox {
 
   async removeCheckpoint(checkpoint, { signal } = {}) {
     await this.#call("checkpoint-rm", { checkpoint }, signal);
+  }
+
+  async exportCheckpoint(checkpoint, file, { signal } = {}) {
+    await this.#call("checkpoint-export", { checkpoint, file }, signal);
   }
 
   async undo(given = {}) {

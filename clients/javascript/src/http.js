@@ -390,6 +390,25 @@ const SPECIAL = {
     return link.json("PUT", path + queryOf(query), tar.pack(local), signal);
   },
 
+  async "checkpoint-export"(link, { file, ...members }, signal) {
+    const [path] = pathOf(`${BOX}/checkpoints/{checkpoint}/export`, members);
+    const { newFile } = await import("./tar.js");
+    await newFile(file, async (into) => {
+      const { reply, hangUp } = await link.open("GET", path, undefined, signal);
+      await interruptible(signal, hangUp, into(reply)).catch((e) => {
+        throw signal?.aborted ? e : new errors.Network(`GET ${path}: the reply was cut short: ${e.message}`);
+      });
+    });
+    return {};
+  },
+
+  async "checkpoint-import"(link, { file, ...query }, signal) {
+    const { mustExist, pieces } = await import("./tar.js");
+    await mustExist(file);
+    const made = await link.json("POST", `/v1/checkpoints/import${queryOf(query)}`, pieces(file), signal);
+    return { ...made, sandbox: made.id };
+  },
+
   async "copy-out"(link, { local, remote, parents, ...members }, signal) {
     const tar = await import("./tar.js");
     const [path] = pathOf(`${BOX}/files/archive`, members);

@@ -214,6 +214,8 @@ export class Berth {
   version(options?: Abortable): Promise<string>;
   create(image?: string, options?: CreateOptions & { command?: readonly string[] }): Promise<Sandbox>;
   attach(sandbox: string, options?: Abortable): Promise<Sandbox>;
+  /** A sandbox of a file of exportCheckpoint(). Options of the file that reach the host are refused, taken or left out. */
+  importCheckpoint(file: string, options?: Abortable & { name?: string; trust?: boolean; drop?: boolean; noStart?: boolean }): Promise<Sandbox>;
   list(options?: Abortable & { all?: boolean; filter?: readonly string[] }): Promise<Entry[]>;
   remove(sandbox: string, options?: Abortable & { force?: boolean }): Promise<void>;
   run(
@@ -343,6 +345,8 @@ export class Sandbox {
   /** Oldest first; head marks the one that its files came from. */
   checkpoints(options?: Abortable): Promise<Entry[]>;
   removeCheckpoint(checkpoint: string, options?: Abortable): Promise<void>;
+  /** Writes a checkpoint, with the sandbox's options, to a new file, for importCheckpoint() here or on another host. */
+  exportCheckpoint(checkpoint: string, file: string, options?: Abortable): Promise<void>;
   /** Puts its files back as they were at a checkpoint, the last one unless said otherwise, and starts it again. */
   undo(options?: Abortable & { steps?: number; to?: string }): Promise<{ checkpoint: string; ended: Entry[]; ended_more: number; sessions: Entry[] }>;
   /** Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an error. */

@@ -25,6 +25,46 @@ export async function mustExist(local) {
   }
 }
 
+/* Gives write a function that puts the pieces of a reply into a file that is not there yet, and is not after an error. */
+export async function newFile(name, write) {
+  const device = await fs.stat(name).then((st) => !st.isFile(), () => false);
+  let file;
+  try {
+    file = await fs.open(name, device ? "w" : "wx");
+  } catch (e) {
+    if (e.code === "EEXIST")
+      throw new errors.Exists(`${name} exists`, "another file, or remove it");
+    throw new errors.System(`make ${name}: ${e.code}`);
+  }
+  try {
+    await write(async (reply) => {
+      for await (const piece of reply)
+        await file.writeFile(piece);
+    });
+  } catch (e) {
+    if (!device)
+      await fs.unlink(name);
+    throw e;
+  } finally {
+    await file.close();
+  }
+}
+
+/* The bytes of a file. */
+export async function* pieces(name) {
+  const file = await fs.open(name);
+  try {
+    for (;;) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(PIECE), 0, PIECE);
+      if (!bytesRead)
+        return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
 // ---- to an archive
 
 const octal = (value, width) => value.toString(8).padStart(width - 1, "0") + "\0";

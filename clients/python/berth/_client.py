@@ -73,6 +73,16 @@ class Berth:
         record = self._link.call("inspect", {"sandbox": sandbox})["record"]
         return Sandbox(self, str(record["id"]), str(record.get("name", "")))
 
+    def import_checkpoint(self, file: str, *, name: Optional[str] = None, trust: bool = False, drop: bool = False,
+                          no_start: bool = False) -> "Sandbox":
+        """
+        A sandbox of a file of export_checkpoint().  Options of the file that reach the host are refused, unless trust
+        takes them or drop leaves them out.  It is removed at the end of a `with`.
+        """
+        made = self._link.call("checkpoint-import", {"file": file, "name": name, "trust": trust or None, "drop": drop or None,
+                                                     "no_start": no_start or None})
+        return Sandbox(self, str(made["sandbox"]), str(made.get("name", "")), owned=True)
+
     def list(self, *, all: bool = False, filter: Optional[Sequence[str]] = None) -> List[Record]:
         """The sandboxes that run, with all also the others.  filter: ["label=app=web", "name=x", "status=..."]."""
         options = {"all": all or None, "filter": list(filter) if filter else None}
@@ -290,6 +300,10 @@ class Sandbox:
 
     def remove_checkpoint(self, checkpoint: str) -> None:
         self._call("checkpoint-rm", checkpoint=checkpoint)
+
+    def export_checkpoint(self, checkpoint: str, file: str) -> None:
+        """Writes a checkpoint, with the sandbox's options, to a new file, for import_checkpoint() here or on another host."""
+        self._call("checkpoint-export", checkpoint=checkpoint, file=file)
 
     def undo(self, *, steps: Optional[int] = None, to: Optional[str] = None) -> Record:
         """

@@ -438,8 +438,28 @@ def op_copy_out(link: Http, m: Answer) -> Answer:
         return {"bytes": _tar.unpack(archive, m["remote"], m["local"], bool(m.get("parents")))}
 
 
+def op_checkpoint_export(link: Http, m: Answer) -> Answer:
+    from . import _tar
+    path = path_of(BOX + "/checkpoints/{checkpoint}/export", m)
+    with _tar.new_file(m["file"]) as into:
+        link.download(path, into)
+    return {}
+
+
+def op_checkpoint_import(link: Http, m: Answer) -> Answer:
+    query = {name: m.get(name) for name in ("name", "trust", "drop", "no_start")}
+    try:
+        file = open(m["file"], "rb")
+    except OSError as e:
+        raise errors.NotFound(f"open {m['file']}: {e.strerror}") from None
+    with file:
+        made = link.json("POST", "/v1/checkpoints/import" + query_of(query), file)
+    return {**made, "sandbox": made["id"]}
+
+
 SPECIAL: Dict[str, Callable[[Http, Answer], Answer]] = {
     "create": op_create, "inspect": op_inspect, "ps": op_ps, "rm": op_rm, "read": op_read, "write": op_write, "send": op_send,
     "signal": op_signal, "code": op_code, "pull": op_pull, "claim": op_claim, "release": op_release,
     "copy-in": op_copy_in, "copy-out": op_copy_out,
+    "checkpoint-export": op_checkpoint_export, "checkpoint-import": op_checkpoint_import,
 }

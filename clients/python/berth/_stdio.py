@@ -33,7 +33,7 @@ UNREAD_MAX = 64 << 20       # bytes of a command's output that nobody has taken 
 # those of berth's commands that stdio has no operation for: what of a request is an argument, after the options
 COMMANDS: Dict[str, Tuple[List[str], Tuple[str, ...]]] = {
     "update": (["update"], ("sandbox",)), "rename": (["rename"], ("sandbox", "name")), "top": (["top"], ("sandbox",)),
-    "diff": (["diff"], ("sandbox",)), "commit": (["commit", "--quiet"], ("sandbox", "image")),
+    "commit": (["commit", "--quiet"], ("sandbox", "image")),
     "wait-stopped": (["wait"], ("sandbox",)),
     "network": (["network", "inspect"], ("sandbox",)), "volumes": (["volume", "ls"], ()),
     "volume-create": (["volume", "create"], ("name",)), "volume-inspect": (["volume", "inspect"], ("name",)),
@@ -46,7 +46,7 @@ COMMANDS: Dict[str, Tuple[List[str], Tuple[str, ...]]] = {
 }
 LIFE = ("start", "stop", "restart", "kill")
 # what ends by a request of its own; whatever else is answered soon, or its answer is dropped
-CANCELLED = ("exec", "sh", "code", "copy", "create", "ready", "berth", *LIFE)
+CANCELLED = ("exec", "sh", "code", "copy", "create", "ready", "berth", "diff", "checkpoint-export", "checkpoint-import", *LIFE)
 POOLS = "pools and claims are berthd's"
 HINT = "reach berthd: Berth(\"unix:///run/berth/berthd.sock\")"
 

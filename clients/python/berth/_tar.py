@@ -7,10 +7,11 @@ written through one, and neither devices nor owners, set-id bits and absolute na
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
 import tempfile
-from typing import IO, Callable, List, Optional, Set
+from typing import IO, Callable, Iterator, List, Optional, Set
 
 from . import errors
 
@@ -20,6 +21,25 @@ MEMORY_MAX = 8 << 20        # of an archive; a larger one is in a temporary file
 
 def spool() -> IO[bytes]:
     return tempfile.SpooledTemporaryFile(MEMORY_MAX)
+
+
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[IO[bytes]]:
+    """A file that is not there yet, and is not after an exception; or a device."""
+    device = os.path.exists(path) and not os.path.isfile(path)
+    try:
+        file = open(path, "wb" if device else "xb")
+    except FileExistsError:
+        raise errors.Exists(f"{path} exists", "another file, or remove it") from None
+    except OSError as e:
+        raise errors.System(f"make {path}: {e.strerror}") from None
+    try:
+        with file:
+            yield file
+    except BaseException:
+        if not device:
+            os.unlink(path)
+        raise
 
 
 def plain(member: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/service/tenantopts.h"
+#include "manager/host/tenantopts.h"
 
 #include <string.h>
 
