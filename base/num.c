@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -81,10 +82,44 @@ static int unit_shift(const char *u)
 	return (int)(p - letters) * 10;
 }
 
+struct unit {
+	uint64_t size;
+	const char *name;
+};
+
+/* In the largest of the units, whose last has no size, that has no rest: "512m". */
+static const char *in_units(uint64_t v, const struct unit *u, char out[24])
+{
+	while (u->size && (v < u->size || v % u->size))
+		u++;
+	snprintf(out, 24, "%" PRIu64 "%s", u->size ? v / u->size : v, u->name);
+	return out;
+}
+
+static const char *size_text(uint64_t v, char out[24])
+{
+	static const struct unit units[] = {
+		{ 1ULL << 40, "t" }, { 1ULL << 30, "g" }, { 1ULL << 20, "m" },
+		{ 1ULL << 10, "k" }, { 0, "" },
+	};
+
+	return in_units(v, units, out);
+}
+
+static const char *time_text(uint64_t v, char out[24])
+{
+	static const struct unit units[] = {
+		{ 86400000, "d" }, { 3600000, "h" }, { 60000, "m" }, { 1000, "s" }, { 0, "ms" },
+	};
+
+	return in_units(v, units, out);
+}
+
 int num_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret_bytes,
 	     struct err *e)
 {
 	const char *end;
+	char low[24], high[24];
 	wide v;
 	int shift;
 
@@ -95,8 +130,8 @@ int num_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64
 			       "k, m, g or t, such as 512m", what, s);
 	v = (v << shift) / 1000;
 	if (v < min || v > max)
-		return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: %" PRIu64 " to %" PRIu64
-			       " bytes", what, s, min, max);
+		return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: %s to %s",
+			       what, s, size_text(min, low), size_text(max, high));
 	*ret_bytes = (uint64_t)v;
 	return 0;
 }
@@ -110,6 +145,7 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 	};
 	const char *p = s;
 	uint64_t total = 0, last = UINT64_MAX;
+	char most[24];
 
 	if (!*p)
 		goto bad;
@@ -141,8 +177,8 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 			goto bad;
 		part = v * ms / 1000;
 		if (part + total > max_ms)
-			return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: at most %" PRIu64
-				       " ms", what, s, max_ms);
+			return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: at most %s",
+				       what, s, time_text(max_ms, most));
 		total += (uint64_t)part;
 		p = end;
 	}

@@ -82,7 +82,7 @@ static int open_source(struct export *x, char *ref, struct err *e)
 	x->dir_fd = registry_kept_dir(&x->s.registry, x->s.id);
 	if (x->dir_fd < 0)
 		return err_set(e, ERR_UNSUPPORTED,
-			       "sandbox %s ends with its command, and has no checkpoints; hint: "
+			       "sandbox %s does not last, and has no checkpoints; hint: "
 			       "berth create makes sandboxes that last",
 			       x->s.id);
 	return layersource_open(x->dir_fd, at, &x->source, e);

@@ -197,6 +197,12 @@ void imagecmd_bytes(uint64_t n, char out[24])
 	snprintf(out, 24, u ? "%.1f %s" : "%.0f %s", v, units[u]);
 }
 
+const char *imagecmd_count(uint64_t n, const char *thing, char out[40])
+{
+	snprintf(out, 40, "%" PRIu64 " %.10s%s", n, thing, n == 1 ? "" : "s");
+	return out;
+}
+
 void imagecmd_print_json(const json_t *j)
 {
 	json_dumpf(j, stdout, JSON_COMPACT);

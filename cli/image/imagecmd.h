@@ -91,6 +91,8 @@ int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct image
 
 /* "1.5 MiB" */
 void imagecmd_bytes(uint64_t n, char out[24]);
+/* "1 layer", "2 layers"; thing has at most 10 bytes.  Returns out. */
+const char *imagecmd_count(uint64_t n, const char *thing, char out[40]);
 void imagecmd_print_json(const json_t *j);
 uint64_t imagecmd_u64(const json_t *j, const char *key);
 /* Text of a record, safe for a terminal. */

@@ -57,8 +57,8 @@ static void print_result(const struct imagecmd_args *a, const json_t *done)
 		return;
 	}
 	imagecmd_bytes(imagecmd_u64(done, "size"), size);
-	printf("%s  %s  %" PRIu64 " layers  %s\n", imagecmd_text(done, "name", name, sizeof(name)), digest,
-	       imagecmd_u64(done, "layers"), size);
+	printf("%s  %s  %s  %s\n", imagecmd_text(done, "name", name, sizeof(name)), digest,
+	       imagecmd_count(imagecmd_u64(done, "layers"), "layer", (char[40]){ "" }), size);
 }
 
 /* The tenant that owns the sandbox. */

@@ -149,8 +149,10 @@ static int run_prune(int store_fd, const struct imagecmd_args *a, struct err *e)
 		puts(json_string_value(name));
 	if (!dry && !imagecmd_flag(a, IMG_QUIET)) {
 		imagecmd_bytes(imagecmd_u64(freed, "bytes"), bytes);
-		printf("removed %zu names, %" PRIu64 " layers and %" PRIu64 " blobs, %s\n", json_array_size(removed),
-		       imagecmd_u64(freed, "layers"), imagecmd_u64(freed, "blobs"), bytes);
+		printf("removed %s, %s and %s, %s\n",
+		       imagecmd_count(json_array_size(removed), "name", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(freed, "layers"), "layer", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(freed, "blobs"), "blob", (char[40]){ "" }), bytes);
 	}
 	return 0;
 }

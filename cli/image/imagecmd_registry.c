@@ -175,7 +175,9 @@ static void print_done(const struct imagecmd_args *a, json_t *done, const char *
 	if (imagecmd_flag(a, IMG_QUIET))
 		puts(digest);
 	else
-		printf("%s  %s  %" PRIu64 " layers  %s, %s %s\n", name, digest, imagecmd_u64(done, "layers"), size, bytes, word);
+		printf("%s  %s  %s  %s, %s %s\n", name, digest,
+		       imagecmd_count(imagecmd_u64(done, "layers"), "layer", (char[40]){ "" }),
+		       size, bytes, word);
 }
 
 static void print_look(const struct imagecmd_args *a, const json_t *seen)

@@ -63,7 +63,9 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 		if (imagecmd_flag(a, IMG_QUIET))
 			puts(digest);
 		else
-			printf("%s  %s  %" PRIu64 " layers  %s\n", name, digest, imagecmd_u64(one, "layers"), size);
+			printf("%s  %s  %s  %s\n", name, digest,
+			       imagecmd_count(imagecmd_u64(one, "layers"), "layer", (char[40]){ "" }),
+			       size);
 	}
 	return 0;
 }
@@ -190,8 +192,9 @@ static int run_gc(int store_fd, const struct imagecmd_args *a, struct err *e)
 	if (imagecmd_flag(a, IMG_JSON))
 		imagecmd_print_json(freed);
 	else if (!imagecmd_flag(a, IMG_QUIET))
-		printf("removed %" PRIu64 " layers and %" PRIu64 " blobs, %s\n", imagecmd_u64(freed, "layers"),
-		       imagecmd_u64(freed, "blobs"), bytes);
+		printf("removed %s and %s, %s\n",
+		       imagecmd_count(imagecmd_u64(freed, "layers"), "layer", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(freed, "blobs"), "blob", (char[40]){ "" }), bytes);
 	return 0;
 }
 
@@ -229,8 +232,11 @@ static int run_fsck(int store_fd, const struct imagecmd_args *a, struct err *e)
 	if (imagecmd_flag(a, IMG_JSON))
 		imagecmd_print_json(j);
 	else if (!imagecmd_flag(a, IMG_QUIET))
-		printf("%" PRIu64 " images, %" PRIu64 " blobs, %" PRIu64 " layers, %zu problems\n",
-		       imagecmd_u64(j, "images"), imagecmd_u64(j, "blobs"), imagecmd_u64(j, "layers"), json_array_size(problems));
+		printf("%s, %s, %s, %s\n",
+		       imagecmd_count(imagecmd_u64(j, "images"), "image", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(j, "blobs"), "blob", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(j, "layers"), "layer", (char[40]){ "" }),
+		       imagecmd_count(json_array_size(problems), "problem", (char[40]){ "" }));
 	if (!json_array_size(problems))
 		return 0;
 	json_array_foreach(problems, i, p) {

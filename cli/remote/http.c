@@ -154,6 +154,24 @@ static void set_options(CURL *c, const struct remote *r, const char *method, con
 	curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
 }
 
+/* What there was no connection for, and where berthd should be. */
+static int no_connection(const struct remote *r, CURL *c, CURLcode code, const char *reason,
+			 struct err *e)
+{
+	const char *where = r->unix_path ? r->unix_path : r->base;
+	long why = 0;
+
+	if (code != CURLE_COULDNT_CONNECT)
+		return err_set(e, ERR_NET, "%s: %s", where,
+			       reason[0] ? reason : curl_easy_strerror(code));
+	curl_easy_getinfo(c, CURLINFO_OS_ERRNO, &why);
+	err_set(e, ERR_NET, "connect to berthd at %s: %s", where,
+		why ? strerror((int)why) : reason[0] ? reason : curl_easy_strerror(code));
+	return err_hint(e, "systemctl start berthd there; without --host and BERTH_HOST, berth "
+			   "works on this host"),
+	       -1;
+}
+
 int remote_transfer(const struct remote *r, const char *method, const char *path, const struct remote_io *io, struct err *e)
 {
 	struct exchange x = { .io = io, .bad = BUF_INIT(ERROR_MAX), .e = e };
@@ -182,7 +200,7 @@ int remote_transfer(const struct remote *r, const char *method, const char *path
 	else if (x.failed)
 		result = -1;
 	else if (code != CURLE_OK)
-		result = err_set(e, ERR_NET, "%s: %s", r->unix_path ? r->unix_path : r->base, reason[0] ? reason : curl_easy_strerror(code));
+		result = no_connection(r, x.curl, code, reason, e);
 	curl_slist_free_all(headers);
 	curl_easy_cleanup(x.curl);
 	buf_release(&x.bad);

@@ -192,6 +192,9 @@ static int list(struct verb *v, int argc, char **argv, struct err *e)
 /* The key of the volume that an operand names. */
 static int key_of(const struct verb *v, const char *name, char ret[VOLUME_KEY_MAX], struct err *e)
 {
+	if (!name[0])
+		return err_set(e, ERR_USAGE,
+			       "the name of the volume is empty; hint: berth volume ls lists them");
 	if (v->tenant[0])
 		return volume_key(name, v->tenant, ret, e);
 	if (!volume_is_key(name))

@@ -47,7 +47,7 @@ int layerbox_find(struct layerbox *b, const char *ref, struct err *e)
 	b->dir_fd = registry_kept_dir(&b->s.registry, b->s.id);
 	if (b->dir_fd < 0 || (!b->s.kept && keeper_is_run(&b->s.registry, b->s.id)))
 		return err_set(e, ERR_UNSUPPORTED,
-			       "sandbox %s ends with its command, and has no checkpoints; "
+			       "sandbox %s does not last, and has no checkpoints; "
 			       "hint: berth create makes sandboxes that last",
 			       b->s.id);
 	return record_check_format(&b->s.registry, b->s.id, e);

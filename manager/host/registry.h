@@ -35,6 +35,9 @@
 #define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: what is written, and the newest that is read */
 #define REGISTRY_OWNER "owner.json"	/* of a lasting sandbox: {"name": the tenant}; without, only an administrator sees it */
 
+/* In the directory of a zygote (manager/zygote/wire.h), and of no other sandbox. */
+#define REGISTRY_ZYGOTE_FILE "zygote.json"
+
 struct registry {
 	const struct config *config;
 	int run_fd, state_fd;

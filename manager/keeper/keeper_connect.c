@@ -36,6 +36,23 @@ int keeper_not_running(struct registry *r, const char *id, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone; hint: berth ps -a", id);
 }
 
+/* A live sandbox without a keeper. */
+static int has_no_keeper(struct registry *r, const char *id, struct err *e)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" REGISTRY_ZYGOTE_FILE, id);
+	if (path_has(r->sandboxes_fd, path))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "sandbox %s is a zygote, in which nothing but its forks runs; hint: "
+			       "berth run --zygote %s CODE",
+			       id, id);
+	return err_set(e, ERR_BUSY,
+		       "sandbox %s is that of a berth run, for its one command only; "
+		       "hint: berth kill %s, or berth rm -f, ends it",
+		       id, id);
+}
+
 /* errno says what connect(2) did. */
 static int unreachable(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
@@ -52,10 +69,7 @@ static int unreachable(struct registry *r, const char *id, unsigned ms, struct e
 	if (!path_has(r->sandboxes_fd, id))
 		return keeper_not_running(r, id, e);
 	if (keeper_is_run(r, id))
-		return err_set(e, ERR_BUSY,
-			       "sandbox %s is that of a berth run, for its one command only; "
-			       "hint: berth kill %s, or berth rm -f, ends it",
-			       id, id);
+		return has_no_keeper(r, id, e);
 	if (why == ENOENT || why == ECONNREFUSED)
 		return err_set(e, ERR_NOT_FOUND,
 			       "sandbox %s is not running: it begins or ends at this moment; hint: "

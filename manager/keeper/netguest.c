@@ -71,7 +71,7 @@ static int ask(struct registry *r, struct netguest *g, struct err *e)
 
 	if (keeper_is_run(r, g->id))
 		return err_set(e, ERR_INVALID,
-			       "sandbox %s is of berth run, whose network nobody joins; hint: "
+			       "sandbox %s does not last, and nobody joins its network; hint: "
 			       "berth create, or berth run --detach, makes one that can be joined",
 			       g->id);
 	sock = keeper_connect(r, g->id, e);

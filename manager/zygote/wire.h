@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 
-#define ZYGOTE_FILE "zygote.json"
+#define ZYGOTE_FILE REGISTRY_ZYGOTE_FILE
 #define ZYGOTE_SOCKET "zygote.sock"
 #define ZYGOTE_LABEL "berth.zygote" /* of a fork's record: the zygote's id */
 #define ZYGOTE_REQUEST_MAX (16u << 20) /* bytes of code, variables and arguments */

@@ -5,6 +5,7 @@ import asyncio
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -532,10 +533,13 @@ def test_the_first_command_imports_no_more_than_it_needs():
 
 @b.deadline(180)
 def test_the_types_are_right_and_find_what_is_wrong():
-    if subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True).returncode:
+    mypy = [sys.executable, "-m", "mypy"]
+    if subprocess.run([*mypy, "--version"], capture_output=True).returncode:
+        mypy = [shutil.which("mypy")]       # of another Python
+    if not mypy[0]:
         raise b.skip("needs mypy (Debian: mypy)")
     b.write(b.tmp("uses.py"), USES)
-    p = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--python-version", "3.9", "--enable-incomplete-feature=Unpack",
+    p = subprocess.run([*mypy, "--strict", "--python-version", "3.9", "--enable-incomplete-feature=Unpack",
                         "--cache-dir", b.tmp("cache"), os.path.join(os.path.dirname(README), "berth/__init__.py"),
                         os.path.join(os.path.dirname(README), "berth/_http.py"), os.path.join(os.path.dirname(README), "berth/_stdio.py"),
                         os.path.join(os.path.dirname(README), "berth/_tar.py"), b.tmp("uses.py")],

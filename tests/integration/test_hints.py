@@ -73,6 +73,8 @@ leave --network out | zygote create --network bridge host python3 | zygote creat
 berth zygote create host python3 -c 'import json' | zygote create | zygote create --name zq host python3 -c 'import json'; zygote rm zq
 --preload-timeout gives it more time | zygote create --preload-timeout 300ms host python3 -c '__import__("time").sleep(99)' | zygote create --preload-timeout 90s --name zq host python3; zygote rm zq
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
+berth volume ls lists them | volume rm "" | volume ls
+berth run --zygote %s CODE | zygote create --name zq host python3; exec zq true | run --zygote zq 'print(1)'; zygote rm zq
 berth rm --force %s ends it | zygote create --name zq host python3; rm zq | rm --force zq
 shorten or remove it in the sandbox | create --name c6 host; exec c6 truncate -s 1t /h; checkpoint c6; checkpoint export -o h.tar c6@k1 | exec c6 truncate -s 1 /h; checkpoint c6; checkpoint export -o h.tar c6@k2; rm -f c6
 copy it again, or make it with berth checkpoint export | checkpoint import in.txt | checkpoint --name cut work; checkpoint export -o cut.tar work@cut; checkpoint import --name c2 --no-start cut.tar; rm c2; checkpoint rm work cut
@@ -217,7 +219,7 @@ bzip2 -dc FILE | berth image import - NAME | image import fs.tar.bz2 bz:1 | imag
 [[IP:]HOSTPORT:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, 80 on a free port of it, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one | run --network bridge -p 80:80/x host true | run --dry-run --network bridge -p 8080:80 -p 80 -p 0.0.0.0:8081:80 -p [::]:8082:80 -p 127.0.0.1:8083:80/udp host true
 berth port ID 80 | port | port work
 such as 80 or 53/udp | port work 80/x | port work
-%% to %% bytes | run --memory 1 host true | run --memory 512m host true
+%s to %s | run --memory 1 host true | run --memory 512m host true
 %% to % | run --pids 99999999999 host true | run --pids 100 host true
 digits only, %% to % | run --pids x host true | run --pids 100 host true
 %%.%03% to % | run --cpus 99999999 host true | run --cpus 1 host true
@@ -341,7 +343,7 @@ a simpler regular expression
 chown root, chmod 600
 %s
 such as 10.0.0.0/8
-at most %% ms
+at most %s
 chown root and chmod 0700 it, or remove it
 install berth with make install, or build it with make
 index . "NAME" takes one of other letters
@@ -657,7 +659,7 @@ start it again
 list_tools
 give one to create
 """,
-    "needs berth without root, with a set-uid bit, or berthd with a wrong address: test_cli.py and test_berthd.py":
+    "needs berth without root, with a set-uid bit, or berthd with a wrong address: test_cli.py, test_berthd.py and test_remote.py":
 r"""
 sudo berth image ...
 berth image --help
@@ -668,6 +670,7 @@ daemon.socket
 127.0.0.1:7423
 tokens must not cross a network in the clear: put a proxy with TLS, or ssh -L, in front of 127.0.0.1
 systemctl start berthd, or sudo berthd
+systemctl start berthd there; without --host and BERTH_HOST, berth works on this host
 """,
     "of E2B's protocol: test_e2b.py runs into it":
 r"""

@@ -249,6 +249,19 @@ def test_a_token_over_tcp_and_what_is_refused():
         assert r.code == 0, r
 
 
+def test_a_berthd_that_is_not_there_is_told_with_a_remedy():
+    import socket
+    silent = socket.socket(socket.AF_UNIX)
+    silent.bind(b.tmp("silent.sock"))
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    for host, words in ((f"unix://{b.tmp('none.sock')}", "No such file or directory"), (f"unix://{b.tmp('silent.sock')}", "Connection refused"),
+                        (f"http://127.0.0.1:{port}", "Connection refused")):
+        b.one_line_error(b.berth("--host", host, "ps"), 125, "connect to berthd at", host.replace("unix://", ""), words,
+                         "hint: systemctl start berthd")
+    silent.close()
+
+
 def test_run_from_afar():
     with Daemon(tcp=True) as d:
         data = os.urandom(1 << 20)

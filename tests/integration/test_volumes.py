@@ -153,12 +153,17 @@ def test_no_more_volumes_than_the_configuration_says():
     drop("one", "two")
 
 
+def test_an_empty_name_is_a_usage_error():
+    for verb in ("rm", "inspect"):
+        b.one_line_error(b.berth("volume", verb, ""), 2, "the name of the volume is empty", "hint: berth volume ls")
+
+
 def test_what_is_no_name_of_a_volume():
     for name in ("A", "../x", ".x", "a/b", "", "x" * 65, "a@b", "-x"):
         r = volume("create", "--", name)
         b.expect(r.code == 2, r, name)
         r = volume("rm", "--", name)
-        b.expect(r.code == 125, r, name)
+        b.expect(r.code == (125 if name else 2), r, name)
     b.one_line_error(b.run("-v", "Data:/x", "host", "true"), 2, "'Data' is not the name of a volume", "./Data")
     b.one_line_error(b.run("-v", "data:/x:foo", "host", "true"), 2, "not a mount option")
     b.one_line_error(b.run("-v", "data:/proc", "host", "true"), 2, "would cover")

@@ -174,6 +174,9 @@ def test_ls_inspect_rm_and_refusals():
         r = b.berth("run", "--zygote", z.name, "--memory", "1g", "print(1)")
         b.expect(r.code == 2 and "those of the zygote" in r.err, r, "limits are the zygote's")
         b.one_line_error(b.berth("run", "--file", "x", "host", "true"), 2, "--zygote")
+        for words in (["exec", z.name, "true"], ["sh", z.name, "true"], ["stop", z.name], ["top", z.name]):
+            b.one_line_error(b.berth(*words), 125, "is a zygote", f"hint: berth run --zygote {z.id} CODE")
+        b.one_line_error(b.berth("checkpoint", z.name), 125, "does not last, and has no checkpoints")
         other = b.berth("create", "host", ok=True).out.strip()
         b.one_line_error(b.berth("run", "--zygote", other, "1"), 2, "not a zygote")
         b.one_line_error(b.berth("zygote", "rm", other), 2, "not a zygote")

@@ -142,6 +142,11 @@ Test(num, a_size_too_large_is_refused_and_never_wraps)
 	for (i = 0; i < ARRAY_LEN(t); i++)
 		refuses(any_size, t[i]);
 	cr_expect_eq(num_size("1023", "n", 1024, 4096, &v, &e), -1);
+	cr_expect_str_eq(e.msg, "n '1023' is out of range; hint: 1k to 4k");
+	cr_expect_eq(num_size("1k", "n", 512 << 20, 1ULL << 50, &v, &e), -1);
+	cr_expect_str_eq(e.msg, "n '1k' is out of range; hint: 512m to 1024t");
+	cr_expect_eq(num_size("0", "n", 1, 1023, &v, &e), -1);
+	cr_expect_str_eq(e.msg, "n '0' is out of range; hint: 1 to 1023");
 	cr_expect_eq(num_size("4097", "n", 1024, 4096, &v, &e), -1);
 	cr_expect_eq(v, UNTOUCHED);
 	cr_expect_eq(num_size("1k", "n", 1024, 4096, &v, &e), 0);
@@ -198,11 +203,15 @@ Test(num, a_duration_too_long_is_refused_and_never_wraps)
 	for (i = 0; i < ARRAY_LEN(t); i++)
 		refuses(any_duration, t[i]);
 	cr_expect_eq(num_duration_ms("1h1ms", "t", 3600000, &v, &e), -1);
+	cr_expect_str_eq(e.msg, "t '1h1ms' is out of range; hint: at most 1h");
 	cr_expect_eq(num_duration_ms("59m60.001s", "t", 3600000, &v, &e), -1);
 	cr_expect_eq(v, UNTOUCHED);
 	cr_expect_eq(num_duration_ms("59m60s", "t", 3600000, &v, &e), 0);
 	cr_expect_eq(v, 3600000);
 	cr_expect_eq(num_duration_ms("1", "t", 999, &v, &e), -1);
+	cr_expect_str_eq(e.msg, "t '1' is out of range; hint: at most 999ms");
+	cr_expect_eq(num_duration_ms("367d", "t", 366ULL * 86400000, &v, &e), -1);
+	cr_expect_str_eq(e.msg, "t '367d' is out of range; hint: at most 366d");
 }
 
 Test(num, cpus_are_counted_in_thousandths)
