@@ -10,6 +10,7 @@
 #include "cli/live/boot.h"
 #include "cli/live/lifecycle.h"
 #include "cli/live/select.h"
+#include "manager/host/layerpool.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/request.h"
@@ -148,11 +149,16 @@ int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct resid
 		      struct err *e)
 {
 	struct resident_end again = *how;
+	autoclose int box = -1;
 
 	again.stays = 1;
 	if (sandbox_ref_find(s, ref, e) < 0 ||
-	    record_check_format(&s->registry, s->id, e) < 0 ||
-	    lifecycle_stop(s, ref, &again, e) < 0)
+	    record_check_format(&s->registry, s->id, e) < 0)
+		return -1;
+	box = registry_kept_dir(&s->registry, s->id);
+	layerpool_hold(&s->registry, box);
+	fd_close(&box); /* the keeper would have it, too */
+	if (lifecycle_stop(s, ref, &again, e) < 0)
 		return -1;
 	return lifecycle_start(s, ref, 0, e);
 }

@@ -21,6 +21,7 @@
 #include "cli/time/volumecopy.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/events.h"
+#include "manager/host/layerpool.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "rootfs/store/image.h"
@@ -301,7 +302,10 @@ static int make_all(struct fork *f, char *ref, struct err *e)
 
 	if (at)
 		*at = '\0';
-	if (layerbox_find(&f->b, ref, e) < 0 || read_source(f, e) < 0 ||
+	if (layerbox_find(&f->b, ref, e) < 0)
+		return -1;
+	layerpool_hold(&f->b.s.registry, f->b.dir_fd);
+	if (read_source(f, e) < 0 ||
 	    resident_check_room(&f->b.s.registry, f->tenant, f->spec, (unsigned)f->count, e) < 0 ||
 	    choose(f, at ? at + 1 : NULL, e) < 0 || read_ids(f, e) < 0)
 		return -1;

@@ -21,6 +21,7 @@
 #include "manager/host/checkpoint_shells.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/events.h"
+#include "manager/host/layerpool.h"
 #include "manager/keeper/request.h"
 
 #define ENDED_MAX 100
@@ -202,7 +203,10 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 	static const struct resident_end at_once = { .stays = 1 };
 	struct registry *r = &u->b.s.registry;
 
-	if (layerbox_find(&u->b, ref, e) < 0 || prepare(u, e) < 0)
+	if (layerbox_find(&u->b, ref, e) < 0)
+		return -1;
+	layerpool_hold(r, u->b.dir_fd);
+	if (prepare(u, e) < 0)
 		return -1;
 	u->ran = !u->b.s.kept;
 	if (u->ran) {

@@ -194,6 +194,18 @@ json_t *layerpool_describe(int state_fd, struct err *e)
 	return ret;
 }
 
+void layerpool_hold(struct registry *r, int box_fd)
+{
+	autoclose int dir = -1;
+	struct err ignored; /* who needs the layer says what is wrong */
+
+	if (r->pool_fd >= 0 || !layerhome_is_pool(box_fd))
+		return;
+	dir = open_dir(r->state_fd, &ignored);
+	if (dir >= 0)
+		r->pool_fd = layerhome_mount(dir, &ignored);
+}
+
 int layerpool_way(int state_fd, enum layerpool_way *ret, struct err *e)
 {
 	int shares;

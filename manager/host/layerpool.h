@@ -33,6 +33,12 @@ json_t *layerpool_describe(int state_fd, struct err *e);
 /* How the layers of new sandboxes are copied. */
 enum layerpool_way { LAYERPOOL_REFLINK, LAYERPOOL_POOL, LAYERPOOL_EXTENTS };
 int layerpool_way(int state_fd, enum layerpool_way *ret, struct err *e);
+/*
+ * For a command that stops and starts the sandbox with the directory box_fd, or reads its layer
+ * more than once: the kernel does not unmount and mount the pool in between, where that sandbox is
+ * the only one in it.  Until registry_close(); keepers do not inherit it.
+ */
+void layerpool_hold(struct registry *r, int box_fd);
 /* What the layer of the sandbox with that directory takes on disk; 0 if it is unknown. */
 uint64_t layerpool_layer_bytes(int kept_fd, const char *id);
 

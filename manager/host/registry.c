@@ -36,6 +36,7 @@ void registry_close(struct registry *r)
 	fd_close(&r->names_fd);
 	fd_close(&r->kept_fd);
 	fd_close(&r->ids_fd);
+	fd_close(&r->pool_fd);
 }
 
 int registry_lock(struct registry *r, struct err *e)

@@ -43,12 +43,13 @@ struct registry {
 	int run_fd, state_fd;
 	int sandboxes_fd;		/* below run_fd */
 	int kept_fd, names_fd, ids_fd;	/* below state_fd */
+	int pool_fd;		/* a mount of the pool of layers (layerpool_hold()); -1: none */
 	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
 };
 
 /* A registry that is not open, which registry_close() accepts. */
 #define REGISTRY_INIT { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .kept_fd = -1, \
-			.names_fd = -1, .ids_fd = -1 }
+			.names_fd = -1, .ids_fd = -1, .pool_fd = -1 }
 
 /*
  * The limits and the owner of a sandbox. They are recorded with its range of ids, and checked

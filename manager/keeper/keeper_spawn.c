@@ -21,8 +21,11 @@ static void between(const struct keeper_start *ks, int ready_fd,
 		    int go[2]) __attribute__((noreturn));
 static void between(const struct keeper_start *ks, int ready_fd, int go[2])
 {
-	pid_t pid = fork();
+	pid_t pid;
 
+	/* the caller's, and a guardian would keep it for ever */
+	fd_close(&ks->registry->pool_fd);
+	pid = fork();
 	if (pid == 0) {
 		fd_close(&go[0]);
 		keeper_main(ks, ready_fd, go[1]);

@@ -50,6 +50,38 @@ def create(env, *options):
     return b.berth("create", *options, "host", env=env, ok=True).out.strip()
 
 
+def device_of(state):
+    """The loop device of the pool, and the number that the kernel gives to each use of one."""
+    with open(os.path.join(state, "pool", "loop")) as f:
+        number = f.read()
+    with open(f"/sys/block/loop{number}/diskseq") as f:
+        return number, f.read()
+
+
+@b.deadline(180)
+def test_the_pool_stays_mounted_while_its_only_sandbox_is_stopped_and_started():
+    with pool() as (env, state):
+        create(env, "--name", "x")
+        sh("x", "echo one > /f", ok=True, env=env)
+        checkpoint("x", env=env)
+        before = device_of(state)
+        sh("x", "echo two > /f", ok=True, env=env)
+        b.berth("undo", "x", ok=True, env=env)
+        assert device_of(state) == before
+        assert sh("x", "cat /f", ok=True, env=env).out == "one\n"
+        b.berth("restart", "x", ok=True, env=env)
+        assert device_of(state) == before
+        # of one that is stopped, too, and nobody keeps it longer than that
+        checkpoint("x", env=env)
+        b.berth("stop", "x", ok=True, env=env)
+        b.wait_for(lambda: state not in subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout, 30,
+                   "the end of the last mount")
+        b.berth("undo", "x", ok=True, env=env)
+        b.wait_for(lambda: state not in subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout, 30,
+                   "the end of the last mount")
+        b.berth("fork", "--no-start", "--name", "y", "x", ok=True, env=env)
+
+
 @b.deadline(180)
 def test_new_layers_are_in_the_pool_and_share_their_blocks():
     with pool() as (env, state):
