@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/sizes.h"
 
 typedef json_t *document_fn(struct sandbox_ref *s, const char *name, struct err *e);
 
@@ -83,6 +84,19 @@ static void add_absent(json_t *doc)
 	}
 }
 
+/* Of a container; consumes doc on failure. */
+static int add_size(struct sandbox_ref *s, json_t *doc, struct err *e)
+{
+	autojson json_t *list = json_pack("[O]", doc);
+	int r = !json_object_get(doc, "HostConfig") ?
+			0 :
+			engine_sizes(&s->config, &s->registry, list, e);
+
+	if (r < 0)
+		json_decref(doc);
+	return r;
+}
+
 static int inspect_all(const struct door_args *a, const char *type)
 {
 	const char *format = door_value(a, "format");
@@ -100,6 +114,8 @@ static int inspect_all(const struct door_args *a, const char *type)
 			      NULL :
 			      find(&s, type, a->words[i], why);
 		if (!doc)
+			break;
+		if (door_on(a, "size") && add_size(&s, doc, why) < 0)
 			break;
 		if (format && format[0] && strcmp(format, "json"))
 			add_absent(doc);
@@ -141,7 +157,7 @@ static int inspect_main(const struct command *self, int argc, char **argv)
 
 static const struct opt options[] = {
 	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
-	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_IGNORED },
+	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_TAKEN },
 	{ "type", 0, OPT_VALUE, "string",
 	  "Only inspect objects of the given type: container, "
 	  "image, network, volume",

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/sizes.h"
 
 #define SHORT_ID 12
 #define COMMAND_SHOWN 20
@@ -138,6 +139,20 @@ static json_t *networks_of(const json_t *c)
 	return json_string(name ? name : "");
 }
 
+/* "12.3kB (virtual 80MB)", or "" where no size was asked for. */
+static json_t *size_of(const json_t *c)
+{
+	const double own = json_number_value(json_object_get(c, "SizeRw")),
+		     whole = json_number_value(json_object_get(c, "SizeRootFs"));
+	char a[40], b[40];
+
+	if (!json_object_get(c, "SizeRw"))
+		return json_string("0B");
+	door_size(own, 1, a, sizeof(a));
+	door_size(whole, 1, b, sizeof(b));
+	return json_sprintf("%s (virtual %s)", a, b);
+}
+
 static json_t *row_of(const json_t *c, int whole)
 {
 	const json_t *labels = json_object_get(c, "Labels");
@@ -161,6 +176,7 @@ static json_t *row_of(const json_t *c, int whole)
 	json_object_set_new(row, "Names", names_of(c));
 	json_object_set_new(row, "Networks", networks_of(c));
 	json_object_set_new(row, "Ports", ports_of(c));
+	json_object_set_new(row, "Size", size_of(c));
 	json_object_set_new(row, "RunningFor", json_sprintf("%s ago", ago));
 	json_object_set(row, "Label", (json_t *)(size_t)labels);
 	return row;
@@ -174,6 +190,7 @@ static const struct door_column columns[] = {
 	{ "Status", "STATUS" },
 	{ "Ports", "PORTS" },
 	{ "Names", "NAMES" },
+	{ "Size", "SIZE" },
 	{ "CreatedAt", "CREATED AT" },
 	{ "State", "STATE" },
 	{ "Labels", "LABELS" },
@@ -202,13 +219,14 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 	}
 	if (door_on(a, "quiet"))
 		return 0;
-	return door_rows(door_value(a, "format"), rows, columns, SHOWN, e);
+	return door_rows(door_value(a, "format"), rows, columns, SHOWN + (size_t)door_on(a, "size"),
+			 e);
 }
 
 static int list(const struct door_args *a, struct err *e)
 {
 	autojson json_t *filters = door_filters(a, e), *all = NULL;
-	const char *last = door_value(a, "last");
+	const char *last = door_value(a, "last"), *format = door_value(a, "format");
 	struct sandbox_ref s;
 	uint64_t limit = 0;
 	int r = -1;
@@ -220,6 +238,12 @@ static int list(const struct door_args *a, struct err *e)
 	sandbox_ref_init(&s);
 	if (sandbox_ref_registry(&s, e) == 0)
 		all = engine_load_list(&s.registry, filters, door_on(a, "all"), (long)limit, e);
+	/* as docker's client looks for it, too */
+	if (all && (door_on(a, "size") || (format && strstr(format, ".Size"))) &&
+	    engine_sizes(&s.config, &s.registry, all, e) < 0) {
+		json_decref(all);
+		all = NULL;
+	}
 	if (all)
 		r = print(a, all, e);
 	sandbox_ref_close(&s);
@@ -246,8 +270,7 @@ static const struct opt options[] = {
 	  DOOR_TAKEN },
 	{ "no-trunc", 0, OPT_FLAG, NULL, "Don't truncate output", DOOR_TAKEN },
 	{ "quiet", 'q', OPT_FLAG, NULL, "Only display container IDs", DOOR_TAKEN },
-	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_REFUSED, COMPLETE_NONE,
-	  "berth stats shows the disk use of a container" },
+	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_TAKEN },
 };
 
 const struct command door_ps = {

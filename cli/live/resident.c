@@ -77,13 +77,12 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	json_t *record;
 	const char *known = record_created(old);
 	const char *network = x->opts.net.name, *joins = x->opts.net.joins;
-	char created[CLOCK_UTC], started[JOURNAL_TIME];
+	char started[JOURNAL_TIME];
 	struct timespec begun;
 
-	clock_utc(time(NULL), created);
 	clock_gettime(CLOCK_REALTIME, &begun);
 	journal_time(&begun, started);
-	record = record_new(x->claim.id, name, image, RECORD_RUNNING, known[0] ? known : created);
+	record = record_new(x->claim.id, name, image, RECORD_RUNNING, known[0] ? known : started);
 	if (!record)
 		return NULL;
 	record_set_started(record, started);

@@ -130,12 +130,15 @@ static void print_row(const json_t *record, int quiet)
 		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
 		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
 	}
+	field(record, "created", created, sizeof(created));
+	if (strchr(created, '.')) /* the table has whole seconds */
+		snprintf(strchr(created, '.'), 2, "Z");
 	activity(record, doing, sizeof(doing));
 	face(record, made_by, sizeof(made_by));
 	printf(ROW "%.60s\n", id, field(record, "name", name, sizeof(name)),
 	       field(record, "image", image, sizeof(image)),
 	       status_field(record, status, sizeof(status)),
-	       field(record, "created", created, sizeof(created)), doing, made_by, command);
+	       created, doing, made_by, command);
 }
 
 static int list(const struct config *c, struct ps_options *o, struct err *e)

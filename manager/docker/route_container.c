@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
+#include "manager/engine/sizes.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/host/forget.h"
@@ -145,6 +146,13 @@ static int get_one(struct http_request *rq, struct err *e)
 		doc = engine_inspect(&d.v);
 		engine_loaded_release(&d);
 	}
+	if (r == 0 && docker_query_flag(rq, "size")) {
+		autojson json_t *list = json_pack("[O]", doc);
+
+		r = engine_sizes(&b.config, &b.registry, list, e);
+		if (r < 0)
+			json_decref(doc);
+	}
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 200, doc, e);
 }
@@ -161,6 +169,11 @@ static int get_list(struct http_request *rq, struct err *e)
 	if (box_open(&b, rq, e) == 0)
 		out = engine_load_list(&b.registry, filters, docker_query_flag(rq, "all"), limit,
 				       e);
+	if (out && docker_query_flag(rq, "size") &&
+	    engine_sizes(&b.config, &b.registry, out, e) < 0) {
+		json_decref(out);
+		out = NULL;
+	}
 	box_close(&b);
 	return out ? http_reply_json(rq, 200, out, e) : -1;
 }

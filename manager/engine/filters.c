@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "manager/engine/id.h"
 #include "manager/engine/logs.h"
 #include "manager/engine/name.h"
@@ -123,7 +124,96 @@ static int is_network(const char *name, const char *want)
 	return (engine_name_map(want, mapped) >= 0 && !strcmp(name, mapped)) || !strcmp(id, want);
 }
 
-static int one_matches(const struct engine_view *v, const char *key, const char *want)
+/* The one that it was made with, or one that it joined. */
+static int is_on_network(const struct engine_view *v, const char *want)
+{
+	const json_t *row;
+	size_t i;
+
+	if (is_network(engine_network_mode(v), want))
+		return 1;
+	json_array_foreach (json_object_get(v->record, "networks"), i, row) {
+		const char *name = json_string_value(json_object_get(row, "network"));
+
+		if (name && is_network(name, want))
+			return 1;
+	}
+	return 0;
+}
+
+static int is_mounted(const struct engine_view *v, const char *want)
+{
+	autojson json_t *mounts = engine_mounts(v);
+	const json_t *m;
+	size_t i;
+
+	json_array_foreach (mounts, i, m) {
+		static const char *const keys[] = { "Name", "Destination" };
+		size_t k;
+
+		for (k = 0; k < ARRAY_LEN(keys); k++) {
+			const char *s = json_string_value(json_object_get(m, keys[k]));
+
+			if (s && s[0] && !strcmp(s, want))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* "8000-8010/tcp", "80"; ERR_INVALID. */
+static int parse_ports(const char *text, uint64_t ret[2], int *ret_udp, struct err *e)
+{
+	char copy[32], *type, *last;
+	struct err ignored;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	type = strchr(copy, '/');
+	if (type)
+		*type++ = '\0';
+	last = strchr(copy, '-');
+	if (last)
+		*last++ = '\0';
+	*ret_udp = type && !strcmp(type, "udp");
+	if (strlen(text) >= sizeof(copy) || (type && !*ret_udp && strcmp(type, "tcp")) ||
+	    num_u64(copy, "port", 1, UINT16_MAX, &ret[0], &ignored) < 0 ||
+	    num_u64(last ? last : copy, "port", ret[0], UINT16_MAX, &ret[1], &ignored) < 0)
+		return err_set(e, ERR_INVALID, "invalid port specification: \"%.40s\"", text);
+	return 0;
+}
+
+/* publish: a port of the host; expose: one of the container. */
+static int has_port(const struct engine_view *v, int publish, const char *want, struct err *e)
+{
+	autojson json_t *ports = engine_ports(v);
+	const char *what;
+	uint64_t range[2];
+	json_t *bindings, *one;
+	int udp;
+	size_t i;
+
+	if (parse_ports(want, range, &udp, e) < 0)
+		return -1;
+	json_object_foreach (ports, what, bindings) {
+		const uint64_t inside = (uint64_t)atoi(what);
+
+		if ((strstr(what, "/udp") != NULL) != udp)
+			continue;
+		if (!publish && inside >= range[0] && inside <= range[1])
+			return 1;
+		json_array_foreach (bindings, i, one) {
+			const char *s = json_string_value(json_object_get(one, "HostPort"));
+			const uint64_t outside = s ? (uint64_t)atoi(s) : 0;
+
+			if (publish && outside >= range[0] && outside <= range[1])
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static int one_matches(const struct engine_view *v, const char *key, const char *want,
+		       struct err *e)
 {
 	const char *health = engine_health(v);
 	char id[ENGINE_ID], code[16];
@@ -143,8 +233,12 @@ static int one_matches(const struct engine_view *v, const char *key, const char 
 	if (!strcmp(key, "health"))
 		return !strcmp(health ? health : "none", want);
 	if (!strcmp(key, "network"))
-		return is_network(engine_network_mode(v), want);
-	return -1;
+		return is_on_network(v, want);
+	if (!strcmp(key, "volume"))
+		return is_mounted(v, want);
+	if (!strcmp(key, "publish") || !strcmp(key, "expose"))
+		return has_port(v, key[0] == 'p', want, e);
+	return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
 }
 
 /* Terms that are true of every container here, or of none. */
@@ -167,20 +261,20 @@ static int key_matches(const struct engine_view *v, const char *key, const json_
 
 		r = is_constant(key, want);
 		if (r < 0)
-			r = one_matches(v, key, want);
-		if (r < 0)
-			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+			r = one_matches(v, key, want, e);
 		if (r)
-			return 1;
+			return r;
 	}
 	return json_array_size(list) == 0;
 }
 
 int engine_filters_check(const json_t *filters, struct err *e)
 {
-	static const char *const known[] = { "label",    "id",        "name",   "status",
-					     "ancestor", "exited",    "health", "network",
-					     "is-task",  "isolation", "type",   NULL };
+	static const char *const known[] = { "label",   "id",        "name",    "status",
+					     "ancestor", "exited",    "health",  "network",
+					     "is-task",  "isolation", "type",    "volume",
+					     "publish",  "expose",    "before",  "since",
+					     NULL };
 	const char *key;
 	json_t *list;
 	size_t i;
@@ -194,6 +288,22 @@ int engine_filters_check(const json_t *filters, struct err *e)
 	return 0;
 }
 
+/* Made before (-1) or after (1) each of these times. */
+static int is_beside(const struct engine_view *v, int side, const json_t *times)
+{
+	const char *mine = json_string_value(json_object_get(v->record, "created"));
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)times, i, one) {
+		const int order = strcmp(mine ? mine : "", json_string_value(one));
+
+		if (side < 0 ? order >= 0 : order <= 0)
+			return 0;
+	}
+	return 1;
+}
+
 int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e)
 {
 	const char *key;
@@ -201,10 +311,13 @@ int engine_filters_match(const json_t *filters, const struct engine_view *v, str
 	int r;
 
 	json_object_foreach ((json_t *)(size_t)filters, key, list) {
-		r = !strcmp(key, "label") ?
-			    engine_filters_labels(filters, key,
-						  json_object_get(v->record, "labels")) :
-			    key_matches(v, key, list, e);
+		if (!strcmp(key, "label"))
+			r = engine_filters_labels(filters, key,
+						  json_object_get(v->record, "labels"));
+		else if (!strcmp(key, "before") || !strcmp(key, "since"))
+			r = is_beside(v, key[0] == 'b' ? -1 : 1, list);
+		else
+			r = key_matches(v, key, list, e);
 		if (r <= 0)
 			return r;
 	}

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/engine/host.h"
 #include "manager/host/list.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
@@ -184,10 +185,37 @@ static int add_wanted(struct registry *r, json_t *records, const json_t *filters
 	return wanted < 0 ? -1 : 0;
 }
 
+/* The containers that before and since name, as the times when they were made. */
+static int resolve_times(struct registry *r, json_t *filters, struct err *e)
+{
+	static const char *const keys[] = { "before", "since" };
+	size_t k, i;
+
+	for (k = 0; k < ARRAY_LEN(keys); k++) {
+		json_t *list = json_object_get(filters, keys[k]), *one;
+
+		json_array_foreach (list, i, one) {
+			const char *name = json_string_value(one), *created;
+			struct engine_loaded l;
+			struct err why;
+			char id[65];
+			int kept;
+
+			if (engine_host_find(r, name + (*name == '/'), id, &kept, &why) < 0 ||
+			    engine_load(&l, r, id, kept, NULL, &why) < 0)
+				return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name);
+			created = json_string_value(json_object_get(l.record, "created"));
+			json_array_set_new(list, i, json_string(created ? created : ""));
+			engine_loaded_release(&l);
+		}
+	}
+	return 0;
+}
+
 json_t *engine_load_list(struct registry *r, const json_t *filters, int all, long limit,
 			 struct err *e)
 {
-	autojson json_t *records = json_array();
+	autojson json_t *records = json_array(), *wanted = json_deep_copy(filters);
 	json_t *out = json_array();
 	struct err ignored;
 	unsigned cleared;
@@ -196,10 +224,10 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 	all |= limit > 0 || engine_filters_has(filters, "status") ||
 	       engine_filters_has(filters, "exited");
 	registry_gc(r, &cleared, &ignored);
-	if (engine_filters_check(filters, e) == 0 &&
+	if (engine_filters_check(filters, e) == 0 && resolve_times(r, wanted, e) == 0 &&
 	    registry_list(r, all, add_record, records, e) == 0) {
 		pings_ask(r, records, add_ping);
-		if (add_wanted(r, records, filters, limit, out, e) == 0)
+		if (add_wanted(r, records, wanted, limit, out, e) == 0)
 			return out;
 	}
 	json_decref(out);

@@ -87,7 +87,10 @@ json_t *engine_mounts(const struct engine_view *v);
 json_t *engine_filters(const char *text, struct err *e);
 /* ERR_INVALID for a filter of containers that Docker does not have. */
 int engine_filters_check(const json_t *filters, struct err *e);
-/* 1 when the container is wanted; -1 with ERR_INVALID for a filter that Docker does not have. */
+/*
+ * 1 when the container is wanted; -1 with ERR_INVALID for a filter that Docker does not have.  The
+ * values of before and since are times, as records have them.
+ */
 int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e);
 int engine_filters_has(const json_t *filters, const char *key);
 /*

@@ -224,8 +224,14 @@ uint64_t layerpool_layer_bytes(int kept_fd, const char *id)
 	autoclose int box = openat(kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct err ignored;
 	autoclose int home = box < 0 ? -1 : layerhome_open(box, &ignored);
+	autoclose int dir = home < 0 ? -1 : openat(home, WRITABLE_DIR, O_RDONLY | O_DIRECTORY |
+						   O_NOFOLLOW | O_CLOEXEC);
+	struct statvfs fs;
 	struct stat st;
 
+	/* a directory has a project quota, of which the kernel reports what is left */
+	if (dir >= 0 && fstatvfs(dir, &fs) == 0)
+		return (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
 	return home >= 0 && !fstatat(home, WRITABLE_FILE, &st, AT_SYMLINK_NOFOLLOW) &&
 			       S_ISREG(st.st_mode) ?
 		       (uint64_t)st.st_blocks * 512 :

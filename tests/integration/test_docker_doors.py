@@ -102,3 +102,61 @@ def test_S20_a_tenants_network_is_nobody_elses_by_this():
             b.berth("network", "rm", "--tenant", "ann", "back")
             b.berth("network", "prune", timeout=30)
             b.wait_for(lambda: not bridges(), 10, "the end of what the last member left")
+
+
+@b.deadline(90)
+def test_containers_are_listed_by_what_they_have_and_when_they_were_made():
+    need_bridge()
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            b.berth("network", "create", "back", ok=True)
+            b.berth("volume", "create", "data", ok=True)
+            door("run", "-d", "--name", "first", "--network", "none", "-v", "data:/d", "host", "sleep", "1000", ok=True)
+            door("run", "-d", "--name", "web", "-p", "18080:80", "-p", "18053:53/udp", "--expose", "9000-9001", "host", "sleep", "1000", ok=True)
+            door("network", "connect", "back", "web", ok=True)
+            door("create", "--name", "last", "--network", "none", "-v", "/tmp:/srv/x:ro", "host", "true", ok=True)
+            for ask in doors(d):
+                def names(*filters, flags=("-a",)):
+                    words = [x for f in filters for x in ("--filter", f)]
+                    return set(ask("ps", *flags, "--format", "{{.Names}}", *words, ok=True).stdout.split())
+                assert names("before=web") == {"first"} and names("since=web") == {"last"} and names("since=first", "before=last") == {"web"}
+                assert names("since=last") == set() and names("before=first") == set() and names("before=/last", flags=()) == {"first", "web"}
+                for f, want in (("volume=data", {"first"}), ("volume=/d", {"first"}), ("volume=/srv/x", {"last"}), ("volume=nothing", set()),
+                                ("publish=18080", {"web"}), ("publish=18000-18100/tcp", {"web"}), ("publish=80", set()), ("publish=18053/udp", {"web"}),
+                                ("publish=18053", set()), ("expose=80", {"web"}), ("expose=9001/tcp", {"web"}), ("expose=9002", set()),
+                                ("expose=8999-9500", {"web"}), ("network=back", {"web"}), ("network=bridge", {"web"}), ("network=none", {"first", "last"}),
+                                ("ancestor=host", {"first", "web", "last"}), ("status=created", {"last"}), ("health=none", {"first", "web", "last"}),
+                                ("exited=0", set()), ("is-task=false", {"first", "web", "last"})):
+                    assert names(f) == want, (f, names(f))
+                assert names("volume=data", "volume=/srv/x") == {"first", "last"}, "one of a key's values is enough"
+                assert names("volume=data", "publish=18080") == set(), "and each key counts"
+                for f, said in (("before=nobody", "No such container: nobody"), ("publish=x", "invalid port"), ("expose=80-70", "invalid port"),
+                                ("publish=1/sctp", "invalid port"), ("expose=" + "1" * 60, "invalid port"), ("nosuch=1", "invalid filter")):
+                    assert said in ask("ps", "-a", "--filter", f, ok=1).stderr, (f, ask("ps", "-a", "--filter", f))
+                assert names(flags=("-n", "2")) == {"web", "last"} and names(flags=("-l",)) == {"last"} and names(flags=()) == {"first", "web"}
+                assert {"first", "web"} == set(ask("container", "ls", "--format", "{{.Names}}", ok=True).stdout.split())
+        finally:
+            b.berth("rm", "--force", *b.berth("ps", "-a", "-q").out.split())
+            b.berth("network", "prune", timeout=30)
+            b.berth("volume", "prune", "--force", timeout=30)
+            b.wait_for(lambda: not bridges(), 10, "the end of what the last member left")
+
+
+@b.deadline(60)
+def test_lists_and_inspect_tell_sizes_when_asked():
+    with Engine() as d:
+        top = b.busybox_rootfs("big")
+        b.write(top + "/payload", "x" * 300000)
+        b.berth("image", "import", top, "big:1", ok=True)
+        door("run", "-d", "--name", "box", "--network", "none", "big:1", "sh", "-c", "echo made; exec sleep 1000", ok=True)
+        for ask in doors(d):
+            before = json.loads(ask("inspect", "-s", "box", ok=True).stdout)[0]
+            ask("exec", "box", "dd", "if=/dev/urandom", "of=/data", "bs=1M", "count=3", "conv=fsync", ok=True)
+            after = json.loads(ask("inspect", "--size", "--type", "container", "box", ok=True).stdout)[0]
+            assert after["SizeRw"] - before["SizeRw"] > 1 << 20 and after["SizeRootFs"] - after["SizeRw"] > 100000, (before, after)
+            assert "SizeRw" not in json.loads(ask("inspect", "box", ok=True).stdout)[0]
+            line = ask("ps", "-s", ok=True).stdout.splitlines()
+            assert line[0].split()[-1] == "SIZE" and "MB (virtual " in line[1], line
+            assert "MB (virtual " in ask("ps", "--format", "{{.Size}}", ok=True).stdout
+            assert "SIZE" not in ask("ps", ok=True).stdout
+            ask("exec", "box", "sh", "-c", "rm /data; sync", ok=True)
