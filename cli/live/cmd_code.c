@@ -21,6 +21,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/live/codefiles.h"
+#include "cli/live/codewait.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/envopts.h"
@@ -46,6 +48,7 @@ enum {
 	OPT_KEEP,
 	OPT_QUIET,
 	OPT_START,
+	OPT_NEW,
 	OPT_JSON
 };
 
@@ -69,6 +72,8 @@ static const struct opt options[] = {
 	{ "keep", 0, OPT_FLAG, NULL, "leave the snippet's file in .berth below the working directory", OPT_KEEP },
 	{ "quiet", 'q', OPT_FLAG, NULL, "do not list the files it made", OPT_QUIET },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
+	{ "new", 0, OPT_FLAG, NULL,
+	  "in a new interpreter, where the one of berth create --zygote waits", OPT_NEW },
 	{ "json", 0, OPT_FLAG, NULL, "print verdict, output and files as one JSON object", OPT_JSON },
 };
 
@@ -78,7 +83,9 @@ struct code {
 	json_t *env;
 	uint64_t timeout_ms, max_silent_ms;
 	int timeout_given, max_silent_given;
-	int keep, quiet, start, json;
+	int keep, quiet, start, json, new;
+	int waits;	/* an interpreter in the sandbox, which takes the code */
+	int fresh;	/* it was started for that */
 	int sock;
 	const char *deny;	/* rules of the command policy */
 	char script[64];
@@ -110,7 +117,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->max_silent_given = 1;
 		return num_duration_ms(value, "max-silent-time", TIME_MAX_MS, &c->max_silent_ms, e);
 	default:
-		*(id == OPT_KEEP ? &c->keep : id == OPT_QUIET ? &c->quiet : id == OPT_START ? &c->start : &c->json) = 1;
+		*(id == OPT_KEEP ? &c->keep : id == OPT_QUIET ? &c->quiet :
+		  id == OPT_START ? &c->start : id == OPT_NEW ? &c->new : &c->json) = 1;
 		return 0;
 	}
 }
@@ -125,90 +133,6 @@ static int snapshot(const struct code *c, struct buf *b, struct err *e)
 	return fileclient_run(c->sock, argv, NULL, VERB_TIMEOUT_MS, -1, b, &n, e);
 }
 
-static int parse(const struct buf *b, struct filerecord **ret, size_t *ret_n, struct err *e)
-{
-	const char *at = b->data, *end = b->data + b->len;
-	struct filerecord *list = NULL, *more, r;
-	size_t n = 0, cap = 0;
-	int got = 0;
-
-	while (b->len && (got = filerecord_next(&at, end, &r, e)) > 0) {
-		if (n == cap) {
-			cap = cap ? 2 * cap : 256;
-			more = reallocarray(list, cap, sizeof(*list));
-			if (!more) {
-				free(list);
-				return err_nomem(e);
-			}
-			list = more;
-		}
-		list[n++] = r;
-	}
-	if (got < 0) {
-		free(list);
-		return -1;
-	}
-	*ret = list;
-	*ret_n = n;
-	return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct filerecord *)a)->name, ((const struct filerecord *)b)->name);
-}
-
-static void add_file(json_t *list, const struct filerecord *r, const char *change)
-{
-	json_t *j = json_pack("{s:s,s:I}", "change", change, "size", (json_int_t)r->size);
-	struct err ignored;
-
-	json_set_bytes(j, "path", r->name, strlen(r->name), &ignored);
-	json_array_append_new(list, j);
-}
-
-/* Compares two sorted lists; differences go to the result. */
-static json_t *differences(const struct filerecord *a, size_t na, const struct filerecord *b, size_t nb)
-{
-	json_t *list = json_array();
-	size_t i = 0, j = 0;
-
-	while (i < na || j < nb) {
-		int d = i == na ? 1 : j == nb ? -1 : strcmp(a[i].name, b[j].name);
-
-		if (d < 0)
-			add_file(list, &a[i++], "deleted");
-		else if (d > 0)
-			add_file(list, &b[j++], "added");
-		else {
-			if (a[i].size != b[j].size || a[i].mode != b[j].mode || a[i].mtime_sec != b[j].mtime_sec ||
-			    a[i].mtime_nsec != b[j].mtime_nsec)
-				add_file(list, &b[j], "changed");
-			i++;
-			j++;
-		}
-	}
-	return list;
-}
-
-static json_t *compare(const struct buf *before, const struct buf *after, struct err *e)
-{
-	struct filerecord *a = NULL, *b = NULL;
-	size_t na = 0, nb = 0;
-	json_t *list = NULL;
-
-	if (parse(before, &a, &na, e) == 0 && parse(after, &b, &nb, e) == 0) {
-		if (na)
-			qsort(a, na, sizeof(*a), by_name);
-		if (nb)
-			qsort(b, nb, sizeof(*b), by_name);
-		list = differences(a, na, b, nb);
-	}
-	free(a);
-	free(b);
-	return list;
-}
-
 /* ---- the run ---------------------------------------------------------------------- */
 
 struct output {
@@ -217,6 +141,7 @@ struct output {
 	uint64_t dropped[2];
 	struct relay *relay;	/* without --json: to the caller's own */
 	char command[24];	/* the id, once it has ended */
+	int fresh;
 };
 
 /* Returns how many bytes came. */
@@ -254,6 +179,7 @@ static int take_packet(int sock, struct output *o, json_t **ret_verdict, struct 
 	id = json_string_value(json_object_get(msg, "command"));
 	snprintf(o->command, sizeof(o->command), "%s", id ? id : "");
 	*ret_verdict = json_incref(json_object_get(msg, "verdict"));
+	o->fresh = json_is_true(json_object_get(msg, "fresh"));
 	return 0;
 }
 
@@ -292,12 +218,9 @@ static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct
 	return 0;
 }
 
-static int exec_once(const struct code *c, const char *interpreter, const int std[3], struct output *o, json_t **ret_verdict,
-		     struct err *e)
+static int send_exec(const struct code *c, const char *interpreter, const int std[3], struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_exec);
-	int given[3] = { std[0], std[1], std[2] }, r = 0;
-	struct relay relay;
 
 	request_set_argv(rq, json_pack("[s,s]", interpreter, c->script));
 	request_set_is_text(rq, 1);
@@ -309,12 +232,24 @@ static int exec_once(const struct code *c, const char *interpreter, const int st
 		request_set_user(rq, c->user);
 	if (json_array_size(c->env))
 		request_set_env(rq, json_incref(c->env));
+	return wire_request(c->sock, rq, std, 3, e);
+}
+
+/* interpreter NULL: the one that waits. */
+static int exec_once(const struct code *c, const char *interpreter, const int std[3],
+		     struct output *o, json_t **ret_verdict, struct err *e)
+{
+	int given[3] = { std[0], std[1], std[2] }, r = 0;
+	struct relay relay;
+
 	if (!c->json) {
 		r = relay_open(&relay, given, e);
 		o->relay = &relay;
 	}
 	if (r == 0)
-		r = wire_request(c->sock, rq, given, 3, e);
+		r = interpreter ? send_exec(c, interpreter, given, e) :
+				  codewait_send(c->sock, c->env, c->timeout_ms, c->timeout_given,
+						given, e);
 	if (o->relay)
 		relay_handed(o->relay);
 	if (r == 0)
@@ -344,6 +279,8 @@ static int execute(const struct code *c, struct output *o, json_t **ret_verdict,
 		if (fcntl(o->fd[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(o->fd[1], F_SETFL, O_NONBLOCK) < 0)
 			return err_sys(e, "set up a pipe");
 	}
+	if (c->waits)
+		return exec_once(c, NULL, std, o, ret_verdict, e);
 	r = exec_once(c, c->lang->interpreter, std, o, ret_verdict, e);
 	if (r < 0 && e->code == ERR_EXEC_NOT_FOUND && c->lang->other)
 		r = exec_once(c, c->lang->other, std, o, ret_verdict, e);
@@ -396,6 +333,9 @@ static int show(const struct code *c, struct output *o, json_t *verdict, json_t 
 	size_t i;
 
 	if (!c->json) {
+		if (c->fresh)
+			log_note("berth code", "the interpreter had ended: this one is new, "
+				 "without what earlier code left in it");
 		json_array_foreach(files, i, file) {
 			const char *p = json_string_value(json_object_get(file, "path"));
 
@@ -408,6 +348,8 @@ static int show(const struct code *c, struct output *o, json_t *verdict, json_t 
 	}
 	j = json_pack("{s:O,s:O,s:s,s:O}", "verdict", verdict, "exit_status", json_object_get(verdict, "exit_status"), "language",
 		      c->lang->name, "files", files);
+	if (c->waits)
+		json_object_set_new(j, "fresh", json_boolean(c->fresh));
 	if (c->keep)
 		json_object_set_new(j, "script", json_string(c->script));
 	for (i = 0; i < 2; i++) {
@@ -432,17 +374,18 @@ static int run(struct code *c, int *ret_status, struct err *e)
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);	/* a reader that leaves ends the code, not us */
-	if (write_script(c, e) < 0)
+	if (!c->waits && write_script(c, e) < 0)
 		return e->code == ERR_POLICY ? -1 : err_wrap(e, "hand over the code");
 	r = snapshot(c, &before, e);
 	if (r == 0)
 		r = execute(c, &o, &verdict, e);
-	if (!c->keep)	/* the caller does not wait for its removal */
+	if (!c->keep && !c->waits)	/* the caller does not wait for its removal */
 		(void)fileclient_run(c->sock, rm, NULL, VERB_TIMEOUT_MS, -1, NULL, &n, &ignored);
 	if (r == 0)
 		r = snapshot(c, &after, e);
+	c->fresh = o.fresh;
 	if (r == 0) {
-		files = compare(&before, &after, e);
+		files = codefiles_compare(&before, &after, e);
 		r = files ? show(c, &o, verdict, files, e) : -1;
 		*ret_status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
 	}
@@ -451,6 +394,18 @@ static int run(struct code *c, int *ret_status, struct err *e)
 		buf_release(&o.b[i]);
 	}
 	return r;
+}
+
+/* Python goes to the interpreter that waits, unless --new says otherwise. */
+static int choose(struct code *c, struct sandbox_ref *s, struct err *e)
+{
+	c->waits = !c->new && c->lang == &languages[0] && codewait_is_there(&s->registry, s->id);
+	if (c->waits && (c->user || c->keep || c->max_silent_ms))
+		return err_set(e, ERR_INVALID,
+			       "--%s is of no use to the interpreter that waits in sandbox %.80s; "
+			       "hint: --new runs the code in another",
+			       c->user ? "user" : c->keep ? "keep" : "max-silent-time", s->id);
+	return 0;
 }
 
 static int code_main(const struct command *self, int argc, char **argv)
@@ -477,6 +432,8 @@ static int code_main(const struct command *self, int argc, char **argv)
 			 err_set(&e, ERR_USAGE, "no sandbox given; hint: berth code ID --lang python < FILE");
 		c.sock = s.sock;
 		c.deny = s.config.deny;
+		if (result == 0)
+			result = choose(&c, &s, &e);
 		if (result == 0)
 			result = run(&c, &status, &e);
 	}

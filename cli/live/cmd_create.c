@@ -16,14 +16,15 @@
 #include "cli/live/lifecycle.h"
 #include "cli/live/ports.h"
 #include "cli/live/resident.h"
+#include "cli/live/resident_zygote.h"
+#include "cli/live/settleopt.h"
 #include "cli/run/envopts.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/mountspec.h"
 #include "cli/run/runopts.h"
 
 enum {
 	OPT_JSON = RESIDENT_FIRST_OWN, OPT_PULL, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING,
-	OPT_CREATE_TIMEOUT, OPT_NO_START,
+	OPT_CREATE_TIMEOUT, OPT_NO_START, OPT_ZYGOTE,
 };
 
 #define CREATE_TABLE \
@@ -44,6 +45,9 @@ static const struct opt options[] = {
 	CREATE_TABLE,
 	{ "no-start", 0, OPT_FLAG, NULL, "make it, and leave the start to berth start",
 	  OPT_NO_START },
+	{ "zygote", 0, OPT_VALUE, "ZYGOTE",
+	  "of this zygote in place of an image, with a fork of it that waits for berth code",
+	  OPT_ZYGOTE },
 };
 
 static const struct opt detached_options[] = {
@@ -55,6 +59,8 @@ struct create {
 	json_t *options, *seccomp;	/* the text of --seccomp FILE, or NULL */
 	int service;		/* it has a main command */
 	int no_start;
+	const char *zygote;	/* NULL: it is made of an image */
+	const char *not_of_zygote;	/* an option that the zygote has decided; NULL: none */
 	const char *name;
 	const char *pull;	/* NULL: as configured */
 	const char *tenant;	/* NULL: no tenant */
@@ -66,46 +72,6 @@ struct create {
 	json_t *spec;
 	const char *image;
 };
-
-/*
- * An option that depends on the caller (its directory, its environment) gets its value now, not
- * at a later start.
- */
-static int absolute(const char *value, int id, char **ret, struct err *e)
-{
-	const char *colon = strchr(value, ':');
-	char *path;
-
-	*ret = NULL;
-	if (id == RUNOPT_VOLUME && value[0] != '/' && colon &&
-	    mountspec_is_path(value, (size_t)(colon - value))) {
-		char *src = strndup(value, (size_t)(colon - value));
-
-		path = src ? realpath(src, NULL) : NULL;
-		if (!path)
-			err_code_sys(e, ERR_NOT_FOUND, "mount source %s", src ? src : value);
-		free(src);
-		if (!path || asprintf(ret, "%s%s", path, colon) < 0) {
-			free(path);
-			return -1;
-		}
-		free(path);
-	} else if (id == RUNOPT_ENV) {
-		*ret = envopts_settle(value, e);
-		if (!*ret)
-			return -1;
-	} else if (id == RESIDENT_OWNER_PID) {
-		*ret = calloc(1, PROCID_SIZE);
-		if (!*ret)
-			return err_nomem(e);
-		return procid_parse(value, *ret, e);
-	} else if (id == RUNOPT_SECCOMP && strchr(value, '/')) {
-		*ret = realpath(value, NULL);
-		if (!*ret)
-			return err_code_sys(e, ERR_NOT_FOUND, "file %s", value);
-	}
-	return 0;
-}
 
 static int add_option(struct create *c, const char *name, const char *value, struct err *e)
 {
@@ -123,19 +89,12 @@ static int add_label(void *ctx, const char *line, struct err *e)
 	return add_option(ctx, "label", line, e);
 }
 
-/* The file's text goes into the record: a start long after, when it may have changed or gone, has the same filter. */
-static int keep_seccomp(struct create *c, const char *path, struct err *e)
+/* Whether a sandbox of a zygote may say so: the rest is as the zygote was made. */
+static int is_of_its_own(int id)
 {
-	autobuf struct buf b = BUF_INIT(1 << 20);
-
-	json_decref(c->seccomp);
-	c->seccomp = NULL;
-	if (!runopts_seccomp_is_file(path))
-		return 0;
-	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
-		return err_wrap(e, "seccomp profile %s", path);
-	c->seccomp = json_stringn(b.data ? b.data : "", b.len);
-	return c->seccomp && !memchr(b.data ? b.data : "", 0, b.len) ? 0 : err_set(e, ERR_INVALID, "seccomp profile %s is not text", path);
+	return id == RUNOPT_LABEL || id == RESIDENT_IDLE_TIMEOUT || id == RESIDENT_TTL ||
+	       id == RESIDENT_AUTO_REMOVE || id == RESIDENT_OWNER_PID ||
+	       id == RESIDENT_OWNER_GRACE || id == RESIDENT_BUDGET;
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -174,20 +133,25 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->name = value;
 		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
 	}
+	if (id == OPT_ZYGOTE)
+		return c->zygote = value, 0;
 	if (id == RUNOPT_ENV_FILE)
 		return envopts_file(value, add_env, c, e);
 	if (id == RUNOPT_LABEL_FILE)
 		return envopts_lines(value, add_label, c, e);
 	if (id == RESIDENT_SERVICE) {
 		c->service = 1;
+		c->not_of_zygote = "service";
 		return 0;
 	}
 	for (i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].id == id)
 			name = options[i].name;
-	if (value && absolute(value, id, &settled, e) < 0)
+	if (!is_of_its_own(id))
+		c->not_of_zygote = name;
+	if (value && settleopt(id, value, &settled, e) < 0)
 		return -1;
-	if (id == RUNOPT_SECCOMP && keep_seccomp(c, settled ? settled : value, e) < 0)
+	if (id == RUNOPT_SECCOMP && settleopt_seccomp(settled ? settled : value, &c->seccomp, e) < 0)
 		return -1;
 	return add_option(c, name, settled ? settled : value ? value : "", e);
 }
@@ -274,15 +238,39 @@ static int make_in_time(struct create *c, char id[65], struct err *e)
 	return 0;
 }
 
+static int spec_of_zygote(struct create *c, char **words, struct err *e)
+{
+	if (words[0])
+		return err_set(e, ERR_USAGE,
+			       "'%.80s' is one word too many: a zygote brings its image, and its "
+			       "interpreter is what runs; hint: berth create --zygote %.80s",
+			       words[0], c->zygote);
+	if (c->not_of_zygote)
+		return err_set(e, ERR_USAGE,
+			       "--%s cannot be given with --zygote, as it is that of the zygote; "
+			       "hint: berth zygote create --help tells what a zygote takes",
+			       c->not_of_zygote);
+	if (sandbox_ref_registry(&c->ref, e) < 0)
+		return -1;
+	c->spec = resident_zygote_spec(&c->ref.registry, c->zygote, c->options, e);
+	c->image = json_string_value(json_object_get(c->spec, "image"));
+	return c->spec ? 0 : -1;
+}
+
 /* Checks the request before anything is made. */
 static int prepare(struct create *c, char **words, struct err *e)
 {
 	const char *pull;
 
-	c->image = words[0];
-	c->spec = make_spec(c, words, e);
-	if (!c->spec || sandbox_ref_registry(&c->ref, e) < 0)
-		return -1;
+	if (c->zygote) {
+		if (spec_of_zygote(c, words, e) < 0)
+			return -1;
+	} else {
+		c->image = words[0];
+		c->spec = make_spec(c, words, e);
+		if (!c->spec || sandbox_ref_registry(&c->ref, e) < 0)
+			return -1;
+	}
 	pull = c->pull ? c->pull : c->ref.registry.config->registry_pull;
 	return imageuse_policy(pull, &c->policy, e);
 }
@@ -331,7 +319,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		json_decref(c.options);
 		return 0;
 	}
-	if (result == 0 && rest >= argc)
+	if (result == 0 && rest >= argc && !c.zygote)
 		result = err_set(&e, ERR_USAGE, "no image given; hint: berth create host");
 	if (result == 0)
 		result = prepare(&c, argv + rest, &e);

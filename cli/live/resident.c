@@ -16,6 +16,7 @@
 #include "base/phases.h"
 #include "cli/live/resident_network.h"
 #include "cli/live/resident_options.h"
+#include "cli/live/resident_zygote.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 #include "cli/run/specjson.h"
@@ -30,6 +31,7 @@
 #include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
+#include "manager/zygote/wire.h"
 
 #define IN_USE_LOOK_MS 5
 #define IN_USE_TRIES 2000
@@ -40,6 +42,7 @@ struct resident {
 	struct imageuse image;
 	struct volumes volumes;
 	struct netguest guest;
+	struct zygote_home home;
 	struct claim claim;
 	int disk_fd;
 	const struct tenant *tenant;	/* the tenant that will own it; or NULL */
@@ -51,7 +54,7 @@ struct resident {
 };
 
 #define RESIDENT_UNSAID(who) { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, \
-			       .guest = NETGUEST_NONE, \
+			       .guest = NETGUEST_NONE, .home = { .sock = -1 }, \
 			       .claim = { .dir_fd = -1, .slot_fd = -1 }, .id = (who) }
 
 /* Its time to live began when it was made, or when update said so: then the old record knows. */
@@ -92,6 +95,9 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 					     network[0] ? network : NULL, "container",
 					     joins[0] ? joins : NULL));
 	record_set_labels(record, labels_with_image(x->opts.labels, x->image.image.labels));
+	if (x->home.sock >= 0)
+		json_object_set_new(record_labels(record), ZYGOTE_LABEL,
+				    json_string(x->home.zygote));
 	if (record_networks(old))
 		record_set_networks(record, json_incref(record_networks(old)));
 	if (x->life.service.is_service &&
@@ -148,6 +154,17 @@ static void launch_for_files(struct resident *x, struct keeper_start *ks)
 	record_drop_networks(ks->record);
 }
 
+/* Those of its own range, or of its place in a zygote. */
+static int settle_ids(struct registry *r, struct resident *x, const json_t *spec, struct err *e)
+{
+	struct spec *s = &x->opts.spec;
+
+	s->id_base = x->claim.id_base;
+	return x->no_start || x->for_files ?
+		       resident_zygote_files(spec, x->disk_fd, s, e) :
+		       resident_zygote_open(r, spec, x->disk_fd, &x->home, s, e);
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
 {
@@ -156,7 +173,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	struct serviceopts *svc = &x->life.service;
 	const struct image *im;
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
-				   .output_tail_bytes = 1 << 20, .fresh = fresh };
+				   .output_tail_bytes = 1 << 20, .fresh = fresh,
+				   .home_fd = -1 };
 	struct err ignored;
 	autojson json_t *record = NULL, *old = record_load_kept(r, x->claim.id, &ignored);
 	const char *image = NULL;
@@ -181,15 +199,15 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	s->passing = x->life.auto_remove;
 	s->tty = 0;
 	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
-	s->id_base = x->claim.id_base;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
 	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
 	s->name = name;
-	if (resident_network_settle(r, s, scratch, e) < 0 ||
+	if (settle_ids(r, x, spec, e) < 0 || resident_network_settle(r, s, scratch, e) < 0 ||
 	    volumes_open(&x->volumes, r, s, x->claim.promise->tenant, scratch, e) < 0)
 		return -1;
 	ks.hold_fd = x->image.hold_fd;
+	ks.home_fd = x->home.sock;
 	record = make_record(x, old, image, name);
 	if (!record)
 		return err_nomem(e);
@@ -215,12 +233,23 @@ static void close_all(struct resident *x)
 	imageuse_close(&x->image, &x->opts.spec);
 	volumes_close(&x->volumes);
 	netguest_close(&x->guest);
+	zygote_home_close(&x->home);
 	runopts_release(&x->opts);
 	resident_life_release(&x->life);
 	fd_close(&x->disk_fd);
 	/* the keeper has its own copies, and with them the locks */
 	fd_close(&x->claim.dir_fd);
 	fd_close(&x->claim.slot_fd);
+}
+
+/* A zygote has promised what the sandboxes in its places may use (registry_claim_range()). */
+static struct promise promise_of(const struct resident *x, const json_t *spec)
+{
+	const struct cgroup_limits *l = &x->opts.spec.limits;
+
+	if (json_object_get(spec, "zygote"))
+		return (struct promise){0};
+	return (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
 }
 
 /* Checks the options against the tenant's limits, before anything is made. */
@@ -233,8 +262,7 @@ static int read_options(struct resident *x, const struct config *c, struct tenan
 		return -1;
 	if (resident_apply(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
 		return -1;
-	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
-	       (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
+	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) : promise_of(x, spec);
 	return 0;
 }
 
@@ -288,6 +316,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	const char *name = whose->name, *tenant = whose->tenant;
 	struct resident x = { .no_start = whose->no_start, .image = IMAGEUSE_INIT, .disk_fd = -1,
 			      .life = RESIDENT_LIFE_UNSAID, .guest = NETGUEST_NONE,
+			      .home = { .sock = -1 },
 			      .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
 	struct tenant t = { 0 };
@@ -316,8 +345,9 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 		result = whose->fill(whose->ctx, &x.claim, e);
 	if (result == 0) {
 		events_add(r, "create", id,
-			   json_pack("{s:s,s:O*,s:o*}", "name", name,
-				     "image", json_object_get(spec, "image"),
+			   json_pack("{s:s,s:O*,s:O*,s:o*}", "name", name,
+				     "image", json_object_get(spec, "image"), "zygote",
+				     json_object_get(json_object_get(spec, "zygote"), "id"),
 				     "labels", labels_for_event(x.opts.labels)));
 		result = launch(r, &x, spec, name, 1, e);
 		if (result < 0)
@@ -391,8 +421,7 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 		return remove_expired(r, id, e);
 	if (resident_apply(&x->opts, &x->life, spec, e) < 0)
 		return -1;
-	promise = (struct promise){ .memory_bytes = x->opts.spec.limits.memory_bytes,
-				    .cpu_milli = x->opts.spec.limits.cpu_milli };
+	promise = promise_of(x, spec);
 	load_owner(r, id, &promise);
 	if (resident_claim(r, id, x->for_files ? NULL : &promise, &x->claim, e) < 0)
 		return -1;

@@ -90,10 +90,8 @@ def _berth_zygote():
             run(b"0", "<string>")
 
     def request():
-        import_fds = _socket.CMSG_SPACE(16)
-        with_fds = _socket.socket(fileno=3)
         try:
-            data, parts, flags, peer = with_fds.recvmsg(1, import_fds)
+            data, parts, flags, peer = control.recvmsg(1, _socket.CMSG_SPACE(20))
         except OSError:
             os._exit(125)
         if not data or not parts:
@@ -101,6 +99,7 @@ def _berth_zygote():
         fds = memoryview(parts[0][2]).cast("i").tolist()
         for i in range(3):
             os.dup2(fds[i], i)
+        answer = fds.pop() if data == b"L" else -1
         size, got, pieces = os.fstat(fds[3]).st_size, 0, []
         while got < size:
             piece = os.pread(fds[3], size - got, got)
@@ -110,12 +109,10 @@ def _berth_zygote():
             got += len(piece)
         for fd in fds:
             os.close(fd)
-        with_fds.close()
-        return b"".join(pieces)
+        return b"".join(pieces), answer
 
     # directory, name of the code, number of variables, them, number of arguments, them, the code
-    def serve():
-        data = request()
+    def serve(data):
         where, name, count, data = data.split(b"\0", 3)
         for _ in range(int(count)):
             variable, data = data.split(b"\0", 1)
@@ -132,12 +129,41 @@ def _berth_zygote():
         name = os.fsdecode(name)
         sys.argv = [name if name[:1] != "<" else "-c"] + arguments
         try:
-            os.makedirs(os.fsdecode(where), exist_ok=True)
-            os.chdir(where)
+            if where:
+                os.makedirs(where, exist_ok=True)
+                os.chdir(where)
         except OSError as error:
             print(f"cannot enter {os.fsdecode(where)}: {error.strerror}", file=sys.stderr)
-            os._exit(125)
+            return 125
         return run(data, name)
+
+    # A fork that lives: request after request.  Signals end what a request does, not what waits for
+    # one.  Each answers by a pipe of its own, which closes with the answer.
+    def live(data, answer):
+        import _signal
+
+        heeds = _signal.getsignal(_signal.SIGINT) or _signal.default_int_handler
+        null = os.open("/dev/null", os.O_RDWR)
+        os.makedirs(home, exist_ok=True)
+        os.chdir(home)
+        while True:
+            try:
+                _signal.signal(_signal.SIGINT, heeds)
+                code = serve(data)
+                heeds = _signal.getsignal(_signal.SIGINT) or heeds
+            except KeyboardInterrupt:
+                code = 130
+            finally:
+                _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+            flush()
+            for i in range(3):
+                os.dup2(null, i)
+            try:
+                os.write(answer, bytes([code]))
+            except OSError:
+                pass
+            os.close(answer)
+            data, answer = request()
 
     def leave(code):
         try:
@@ -158,6 +184,7 @@ def _berth_zygote():
         os._exit(code)
     flush()
     gc.collect()
+    home = os.getcwd()
     seeded = generators()
     rehearse()
     gc.collect()
@@ -176,7 +203,12 @@ def _berth_zygote():
         except OSError:
             continue
     renew()
-    leave(serve())
+    control = _socket.socket(fileno=3)
+    data, answer = request()
+    if answer >= 0:
+        live(data, answer)
+    control.close()
+    leave(serve(data))
 
 
 _berth_zygote()

@@ -88,36 +88,9 @@ static int make_sandbox(struct work *w, struct err *e)
 }
 
 /* The supervisor traces the zygote, so it makes the fork. */
-static int ask_for_fork(struct work *w, int control, struct branch_answer *ret, struct err *e)
-{
-	struct branch_ask ask = {.word = BRANCH_GRAFT, .init = w->sandbox.pid};
-	int fds[2 + CGROUP_JOIN_MAX + GRAFT_NS_COUNT];
-	struct graft_place p = {.init = w->sandbox.pid};
-	size_t n = 0, i;
-	int sent;
-
-	for (i = 0; i < GRAFT_NS_COUNT; i++)
-		p.ns_fd[i] = -1;
-	fds[n++] = w->sandbox.cgroup.v2_fd;
-	fds[n++] = control;
-	ask.tasks = (uint32_t)cgroup_joins(&w->sandbox.cgroup, fds + n);
-	n += ask.tasks;
-	sent = graft_open_namespaces(w->sandbox.pid, &p, e);
-	ask.has_time = p.ns_fd[GRAFT_TIME] >= 0;
-	for (i = 0; i < GRAFT_NS_COUNT; i++)
-		if (p.ns_fd[i] >= 0)
-			fds[n++] = p.ns_fd[i];
-	if (sent == 0 && (fdpass_send(w->supervisor, &ask, sizeof(ask), fds, n) < 0 ||
-			  recv(w->supervisor, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret)))
-		sent = err_set(e, ERR_BUSY, "the zygote has ended");
-	for (i = 0; i < GRAFT_NS_COUNT; i++)
-		fd_close(&p.ns_fd[i]);
-	return sent;
-}
-
 static int take_fork(struct work *w, struct err *e)
 {
-	struct branch_answer answer;
+	struct graft fork;
 	autoclose int far = -1;
 	int sv[2];
 
@@ -125,16 +98,13 @@ static int take_fork(struct work *w, struct err *e)
 		return err_sys(e, "make a socket pair");
 	w->control_fd = sv[0];
 	far = sv[1];
-	if (ask_for_fork(w, far, &answer, e) < 0)
+	if (zygote_home_fork(w->supervisor, w->sandbox.pid, &w->sandbox.cgroup, NULL, far, &fork,
+			     e) < 0)
 		return -1;
-	if (answer.err.code != ERR_NONE) {
-		*e = answer.err;
-		return -1;
-	}
-	w->sandbox.leader_fd = (int)syscall(SYS_pidfd_open, answer.graft.pid, 0);
+	w->sandbox.leader_fd = (int)syscall(SYS_pidfd_open, fork.pid, 0);
 	if (w->sandbox.leader_fd < 0)
 		return err_sys(e, "open the fork");
-	return sandbox_adopt(&w->sandbox, 1, answer.graft.inner, INIT_LAST, e);
+	return sandbox_adopt(&w->sandbox, 1, fork.inner, INIT_LAST, e);
 }
 
 /* ---- the client -------------------------------------------------------------------------- */
@@ -240,7 +210,7 @@ static void settle(void *ctx)
 
 static int serve(struct work *w, struct err *e)
 {
-	struct branch_ask taken = {.word = BRANCH_TAKEN};
+	struct home_ask taken = {.word = HOME_TAKEN};
 	struct supervise how = {
 		.signal_fd = supervise_signals(e),
 		.in = -1,
@@ -300,11 +270,7 @@ static void branch_main(struct zygote *z, size_t slot, int sock)
 			  .control_fd = -1,
 			  .client_fd = -1};
 	sandbox_init(&w.sandbox, &w.spec);
-	w.inside = (struct spec_inside){.userns_fd = -1,
-					.pidns_fd = -1,
-					.owner_uid = z->claim.id_base + z->stock.uid,
-					.owner_gid = z->claim.id_base + z->stock.gid,
-					.id_at = (uint32_t)(slot + 1) * SPEC_IDS};
+	w.inside = zygote_inside(z, slot);
 	{
 		struct graft_place p;
 
@@ -336,10 +302,11 @@ static void close_supervisors(struct zygote *z, size_t i)
 	for (k = 0; k < z->max; k++) {
 		fd_close(&z->inner[k].slot_fd);
 		if (k != i && z->branch[k].state != BRANCH_NONE) {
-			close(z->branch[k].sock);
-			close(z->branch[k].pidfd);
+			fd_close(&z->branch[k].sock);
+			fd_close(&z->branch[k].pidfd);
 		}
 	}
+	fd_close(&z->home_fd);
 	fd_close(&z->claim.slot_fd);
 	fd_close(&z->claim.dir_fd);
 	fd_close(&z->in_fd);

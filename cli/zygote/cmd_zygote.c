@@ -13,6 +13,8 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
+#include "cli/live/settleopt.h"
+#include "cli/run/envopts.h"
 #include "cli/zygote/zygote.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
@@ -35,6 +37,40 @@ static const struct opt create_options[] = {
 static const struct opt json_option[] = {
 	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
 };
+
+static int keep_env(void *ctx, const char *line, struct err *e)
+{
+	struct zygote *z = ctx;
+
+	return json_array_append_new(z->options, json_pack("[s,s]", "env", line)) < 0 ?
+		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
+		       0;
+}
+
+/* What berth create --zygote makes a sandbox with: all but what names the zygote itself. */
+static int keep_option(struct zygote *z, int id, const char *value, struct err *e)
+{
+	autofree char *settled = NULL;
+	const char *text;
+	size_t i;
+
+	if (id == RUNOPT_NAME || id == RUNOPT_LABEL || id == RUNOPT_LABEL_FILE ||
+	    id == RUNOPT_TTY || id == RUNOPT_INTERACTIVE || id == RUNOPT_ENTRYPOINT)
+		return 0;
+	if (id == RUNOPT_ENV_FILE)
+		return envopts_file(value, keep_env, z, e);
+	if (value && settleopt(id, value, &settled, e) < 0)
+		return -1;
+	text = settled ? settled : value ? value : "";
+	if (id == RUNOPT_SECCOMP && settleopt_seccomp(text, &z->seccomp, e) < 0)
+		return -1;
+	for (i = 0; create_options[i].id != id; i++)
+		;
+	return json_array_append_new(z->options,
+				     json_pack("[s,s]", create_options[i].name, text)) < 0 ?
+		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
+		       0;
+}
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
@@ -60,7 +96,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		*z->json = 1;
 		return 0;
 	default:
-		return runopts_set(&z->opts, id, value, e);
+		return runopts_set(&z->opts, id, value, e) < 0 ? -1 : keep_option(z, id, value, e);
 	}
 }
 
@@ -171,11 +207,11 @@ static int create(struct zygote *z, char **words, size_t count, char ret_id[65],
 }
 
 /* Libraries that would start threads, which forks do not have. */
-static int one_thread(struct runopts *o, struct err *e)
+static int one_thread(struct zygote *z, struct err *e)
 {
-	return runopts_set(o, RUNOPT_ENV, "OPENBLAS_NUM_THREADS=1", e) < 0 ||
-			       runopts_set(o, RUNOPT_ENV, "OMP_NUM_THREADS=1", e) < 0 ||
-			       runopts_set(o, RUNOPT_ENV, "MKL_NUM_THREADS=1", e) < 0 ?
+	return set_option(z, RUNOPT_ENV, "OPENBLAS_NUM_THREADS=1", e) < 0 ||
+			       set_option(z, RUNOPT_ENV, "OMP_NUM_THREADS=1", e) < 0 ||
+			       set_option(z, RUNOPT_ENV, "MKL_NUM_THREADS=1", e) < 0 ?
 		       -1 :
 		       0;
 }
@@ -206,6 +242,8 @@ static int create_main(const struct command *self, int argc, char **argv)
 			    .in_fd = -1,
 			    .out_fd = -1,
 			    .listen_fd = -1,
+			    .home_fd = -1,
+			    .options = json_array(),
 			    .pool = ZYGOTE_POOL,
 			    .max = ZYGOTE_FORKS,
 			    .preload_ms = ZYGOTE_PRELOAD_MS,
@@ -217,7 +255,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		return command_fail(self, &e, 0);
 	runopts_init(&z.opts, &z.config);
 	sandbox_init(&z.sandbox, &z.spec);
-	result = one_thread(&z.opts, &e);
+	result = one_thread(&z, &e);
 	if (result == 0)
 		result = command_options(self, argc, argv, set_option, &z, &rest, &help, &e);
 	if (result == 0 && !help && rest >= argc)
@@ -235,6 +273,8 @@ static int create_main(const struct command *self, int argc, char **argv)
 	imageuse_close(&z.image, &z.opts.spec);
 	runopts_release(&z.opts);
 	json_decref(z.command);
+	json_decref(z.options);
+	json_decref(z.seccomp);
 	return result < 0 ? command_fail(self, &e, json) : 0;
 }
 

@@ -173,16 +173,16 @@ static int examine(struct zygote *z, struct err *e)
 	return find_process(z, e) < 0 ? -1 : graft_examine(&z->stock, z->claim.id_base, e);
 }
 
-static int listen_at(struct zygote *z, struct err *e)
+static int listen_at(struct zygote *z, const char *name, struct err *e)
 {
+	autoclose int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un a;
 
-	zygote_address(z->claim.dir_fd, &a);
-	z->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (z->listen_fd < 0 || bind(z->listen_fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
-	    listen(z->listen_fd, BACKLOG) < 0)
+	zygote_address(z->claim.dir_fd, name, &a);
+	if (sock < 0 || bind(sock, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    listen(sock, BACKLOG) < 0)
 		return err_sys(e, "listen for clients of the zygote");
-	return 0;
+	return take_fd(&sock);
 }
 
 static int save(struct zygote *z, struct err *e)
@@ -194,10 +194,11 @@ static int save(struct zygote *z, struct err *e)
 	clock_utc(clock_now(CLOCK_REALTIME).tv_sec, created);
 	record = record_new(z->claim.id, z->opts.name ? z->opts.name : "", z->image_ref,
 			    RECORD_RUNNING, created);
-	file = json_pack("{s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:i}", "id", z->claim.id, "name",
+	file = json_pack("{s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:i,s:O,s:O*}", "id", z->claim.id, "name",
 			 z->opts.name ? z->opts.name : "", "image", z->image_ref, "created",
 			 created, "preload", z->command, "pool", (int)z->pool, "forks", (int)z->max,
-			 "pid", (int)z->stock.pid);
+			 "pid", (int)z->stock.pid, "options", z->options, "seccomp",
+			 z->seccomp);
 	text = file ? json_dumps(file, JSON_COMPACT) : NULL;
 	if (!record || !text)
 		return err_nomem(e);
@@ -217,7 +218,8 @@ int zygote_make(struct zygote *z, struct err *e)
 	z->sandbox.spec = &z->spec;
 	if (registry_claim(&z->registry, z->opts.name, 0, &z->promise, &z->claim, e) < 0 ||
 	    reserve(z, e) < 0 || launch(z, e) < 0 || await_preload(z, e) < 0 || examine(z, e) < 0 ||
-	    listen_at(z, e) < 0)
+	    (z->home_fd = listen_at(z, ZYGOTE_HOME, e)) < 0 ||
+	    (z->listen_fd = listen_at(z, ZYGOTE_SOCKET, e)) < 0)
 		return -1;
 	return save(z, e);
 }

@@ -23,23 +23,24 @@
 #define FORK_MS 5000  /* for the zygote to fork, before it is ended */
 #define AGAIN_MS 1000 /* between branches that fail, doubled for each fork that cannot be made */
 #define DOUBLINGS_MAX 6
+#define KEEPER_MS 5000 /* for a keeper to remove its sandbox when the zygote has ended */
 
 static void end_branch(struct zygote *z, struct branch *b)
 {
-	while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
+	while (b->pid && waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (b->state == BRANCH_MAKING) /* it failed: not at once again */
 		z->next_try_ms = clock_ms() + (AGAIN_MS << z->failures);
-	close(b->pidfd);
-	close(b->sock);
+	fd_close(&b->pidfd);
+	fd_close(&b->sock);
 	*b = (struct branch){.state = BRANCH_NONE};
 }
 
-static void graft(struct zygote *z, struct branch *b, const struct branch_ask *ask, const int *fds,
+static void graft(struct zygote *z, struct branch *b, const struct home_ask *ask, const int *fds,
 		  size_t n)
 {
-	struct branch_answer a = {.err = {.code = ERR_NONE}};
-	struct graft_place p = {.init = ask->init};
+	struct home_answer a = {.err = {.code = ERR_NONE}};
+	struct graft_place p = {.init = ask->init, .leaf = ask->leaf[0] ? ask->leaf : NULL};
 	size_t i, names = GRAFT_NS_COUNT - !ask->has_time;
 
 	if (n != 2 + ask->tasks + names || ask->tasks > CGROUP_JOIN_MAX) {
@@ -53,7 +54,8 @@ static void graft(struct zygote *z, struct branch *b, const struct branch_ask *a
 			p.ns_fd[i] = i < names ? fds[2 + ask->tasks + i] : -1;
 		if (graft_fork(&z->stock, &p, FORK_MS, &a.graft, &a.err) == 0) {
 			a.err.code = ERR_NONE;
-			b->state = BRANCH_IDLE;
+			if (b->pid)
+				b->state = BRANCH_IDLE;
 			z->failures = 0;
 		} else if (z->failures < DOUBLINGS_MAX) {
 			z->failures++;
@@ -65,18 +67,61 @@ static void graft(struct zygote *z, struct branch *b, const struct branch_ask *a
 static void serve_branch(struct zygote *z, struct branch *b)
 {
 	int fds[2 + CGROUP_JOIN_MAX + GRAFT_NS_COUNT];
-	struct branch_ask ask;
+	struct home_ask ask;
 	size_t n = 0, i;
+	ssize_t got = fdpass_recv_flags(b->sock, &ask, sizeof(ask), fds, ARRAY_LEN(fds), &n,
+					MSG_DONTWAIT);
 
-	if (fdpass_recv_flags(b->sock, &ask, sizeof(ask), fds, ARRAY_LEN(fds), &n, MSG_DONTWAIT) ==
-	    (ssize_t)sizeof(ask)) {
-		if (ask.word == BRANCH_GRAFT)
-			graft(z, b, &ask, fds, n);
-		else if (ask.word == BRANCH_TAKEN)
-			b->state = BRANCH_BUSY;
-	}
+	ask.leaf[sizeof(ask.leaf) - 1] = '\0';
+	if (got == (ssize_t)sizeof(ask) && ask.word == HOME_GRAFT)
+		graft(z, b, &ask, fds, n);
+	else if (got == (ssize_t)sizeof(ask) && ask.word == HOME_TAKEN)
+		b->state = BRANCH_BUSY;
 	for (i = 0; i < n; i++)
 		close(fds[i]);
+	if (!b->pid && got == 0) /* its keeper has ended */
+		end_branch(z, b);
+}
+
+struct spec_inside zygote_inside(const struct zygote *z, size_t i)
+{
+	return (struct spec_inside){.userns_fd = -1,
+				    .pidns_fd = -1,
+				    .owner_uid = z->claim.id_base + z->stock.uid,
+				    .owner_gid = z->claim.id_base + z->stock.gid,
+				    .id_at = (uint32_t)(i + 1) * SPEC_IDS};
+}
+
+void zygote_accept_home(struct zygote *z)
+{
+	struct home_place place = {.err = {.code = ERR_NONE}};
+	autoclose int sock = accept4(z->home_fd, NULL, NULL, SOCK_CLOEXEC);
+	struct graft_place p;
+	int fds[2] = {-1, -1};
+	size_t i, k;
+
+	for (i = 0; i < z->max && z->branch[i].state != BRANCH_NONE; i++)
+		;
+	if (sock < 0)
+		return;
+	for (k = 0; k < GRAFT_NS_COUNT; k++)
+		p.ns_fd[k] = -1;
+	if (i == z->max) {
+		err_set(&place.err, ERR_BUSY,
+			"all %u places of the zygote are taken, those of waiting forks too; hint: "
+			"again later, or berth zygote create --forks",
+			z->max);
+	} else if (graft_open_namespaces(z->stock.init, &p, &place.err) == 0) {
+		place.err.code = ERR_NONE;
+		place.id_base = z->inner_base[i];
+		place.inside = zygote_inside(z, i);
+		fds[0] = p.ns_fd[GRAFT_USER];
+		fds[1] = p.ns_fd[GRAFT_PID];
+	}
+	if (fdpass_send(sock, &place, sizeof(place), fds, fds[0] < 0 ? 0 : 2) == 0 && fds[0] >= 0)
+		z->branch[i] = (struct branch){BRANCH_BUSY, 0, -1, take_fd(&sock)};
+	for (k = 0; k < GRAFT_NS_COUNT; k++)
+		fd_close(&p.ns_fd[k]);
 }
 
 /*
@@ -128,7 +173,7 @@ static int has_spare(const struct zygote *z)
 /* Until the zygote ends, or we are told to. */
 static void serve(struct zygote *z, int signal_fd)
 {
-	static struct pollfd p[3 + 2 * SPEC_INNER_MAX];
+	static struct pollfd p[4 + 2 * SPEC_INNER_MAX];
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	z->at_once = cpus < 2 ? 2 : (unsigned)cpus + 1;
@@ -146,24 +191,38 @@ static void serve(struct zygote *z, int signal_fd)
 		p[0] = (struct pollfd){.fd = z->sandbox.sock, .events = POLLIN};
 		p[1] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
 		p[2] = (struct pollfd){.fd = look ? z->listen_fd : -1, .events = POLLIN};
+		p[3] = (struct pollfd){.fd = z->home_fd, .events = POLLIN};
 		for (i = 0; i < z->max; i++) {
 			const struct branch *b = &z->branch[i];
 			const int is = b->state != BRANCH_NONE;
 
-			p[3 + 2 * i] = (struct pollfd){.fd = is ? b->sock : -1, .events = POLLIN};
-			p[4 + 2 * i] = (struct pollfd){.fd = is ? b->pidfd : -1, .events = POLLIN};
+			p[4 + 2 * i] = (struct pollfd){.fd = is ? b->sock : -1, .events = POLLIN};
+			p[5 + 2 * i] = (struct pollfd){.fd = is ? b->pidfd : -1, .events = POLLIN};
 		}
-		if (poll(p, 3 + 2 * z->max, timeout) < 0 && errno != EINTR)
+		if (poll(p, 4 + 2 * z->max, timeout) < 0 && errno != EINTR)
 			return;
 		if (p[0].revents || p[1].revents)
 			return;
 		for (i = 0; i < z->max; i++) {
-			if (p[3 + 2 * i].revents & POLLIN)
+			if (p[4 + 2 * i].revents & POLLIN)
 				serve_branch(z, &z->branch[i]);
-			if (p[4 + 2 * i].revents)
+			if (p[5 + 2 * i].revents)
 				end_branch(z, &z->branch[i]);
 		}
+		if (p[3].revents)
+			zygote_accept_home(z);
 	}
+}
+
+/* Its sandbox has died with ours, and it removes that. */
+static void await_keeper(const struct branch *b)
+{
+	const uint64_t until = clock_ms() + KEEPER_MS;
+	struct pollfd p = {.fd = b->sock};
+	uint64_t now;
+
+	while ((now = clock_ms()) < until && poll(&p, 1, (int)(until - now)) <= 0)
+		;
 }
 
 /*
@@ -178,15 +237,19 @@ static void take_down(struct zygote *z)
 
 	for (i = 0; i < z->max; i++)
 		if (z->branch[i].state != BRANCH_NONE)
-			shutdown(z->branch[i].sock, SHUT_RDWR);
+			shutdown(z->branch[i].sock, z->branch[i].pid ? SHUT_RDWR : SHUT_WR);
 	failed = sandbox_destroy(&z->sandbox, &ignored) < 0;
 	for (i = 0; i < z->max; i++)
-		if (z->branch[i].state != BRANCH_NONE)
+		if (z->branch[i].state != BRANCH_NONE) {
+			if (!z->branch[i].pid)
+				await_keeper(&z->branch[i]);
 			end_branch(z, &z->branch[i]);
+		}
 	for (i = 0; i < z->max; i++)
 		fd_close(&z->inner[i].slot_fd);
 	volumes_close(&z->volumes);
 	fd_close(&z->listen_fd);
+	fd_close(&z->home_fd);
 	fd_close(&z->in_fd);
 	fd_close(&z->out_fd);
 	if (failed)

@@ -19,6 +19,7 @@
 #include "cli/run/runopts.h"
 #include "cli/run/volumes.h"
 #include "manager/host/registry.h"
+#include "manager/zygote/home.h"
 #include "manager/zygote/wire.h"
 #include "runtime/sandbox/graft.h"
 #include "runtime/sandbox/launch.h"
@@ -29,10 +30,11 @@
 
 enum branch_state { BRANCH_NONE, BRANCH_MAKING, BRANCH_IDLE, BRANCH_BUSY };
 
+/* One of the zygote's places. */
 struct branch {
 	enum branch_state state;
-	pid_t pid;
-	int pidfd, sock; /* to it */
+	pid_t pid;       /* 0: the keeper of a sandbox that lives has the place (home.h) */
+	int pidfd, sock; /* to it; pidfd -1: a keeper's */
 };
 
 struct zygote {
@@ -49,6 +51,7 @@ struct zygote {
 	int disk_fd;
 	const char *image_ref;
 	json_t *command; /* as it was given */
+	json_t *options, *seccomp; /* of sandboxes that live, as their spec.json has them */
 	unsigned pool, max, at_once;
 	uint64_t preload_ms;
 	int *json;         /* create's option */
@@ -56,7 +59,7 @@ struct zygote {
 	char output[8192]; /* the last of what the preload wrote */
 	size_t output_len;
 	int in_fd, out_fd; /* our ends of its stdin and of its stdout and stderr */
-	int listen_fd;
+	int listen_fd, home_fd; /* ZYGOTE_SOCKET, ZYGOTE_HOME */
 	uint64_t next_try_ms; /* after a branch failed: not before */
 	unsigned failures; /* forks in a row that could not be made */
 	struct claim inner[SPEC_INNER_MAX];
@@ -64,25 +67,15 @@ struct zygote {
 	struct branch branch[SPEC_INNER_MAX];
 };
 
-/* Between a branch and the supervisor: one packet each. */
-enum branch_word { BRANCH_GRAFT = 1, BRANCH_TAKEN };
-
-struct branch_ask {
-	uint32_t word;
-	int32_t init;
-	uint32_t tasks, has_time; /* descriptors: v2 cgroup, control, tasks, namespaces */
-};
-
-struct branch_answer {
-	struct err err;
-	struct graft graft;
-};
-
 /* Makes the zygote and returns when it waits; the supervisor lives on. */
 int zygote_start(struct zygote *z, char ret_id[65], struct err *e);
 /* The supervisor's: makes the sandbox, and returns when its preload is done and it can be forked.
  */
 int zygote_make(struct zygote *z, struct err *e);
+/* What the sandbox in slot i is born inside of; its descriptors stay -1. */
+struct spec_inside zygote_inside(const struct zygote *z, size_t i);
+/* A client of ZYGOTE_HOME gets a free slot, or hears why not. */
+void zygote_accept_home(struct zygote *z);
 /* A new branch in slot i. */
 int branch_start(struct zygote *z, size_t i, struct err *e);
 

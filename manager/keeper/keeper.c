@@ -35,14 +35,15 @@
 /* ---- the loop ---------------------------------------------------------------- */
 
 enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_INPUT, WATCH_SESSION, WATCH_STATUS,
-		  WATCH_NETWORK, WATCH_FILTERS, WATCH_OWNER, WATCH_CALLER, WATCH_CHECKPOINT, WATCH_DRAINED };
+		  WATCH_NETWORK, WATCH_FILTERS, WATCH_OWNER, WATCH_CALLER, WATCH_CHECKPOINT,
+		  WATCH_DRAINED, WATCH_CODE };
 
 struct watch {
 	enum watch_kind kind;
 	int index, which;
 };
 
-#define WATCHES_MAX (9 + KEEPER_CLIENTS + 4 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
+#define WATCHES_MAX (10 + KEEPER_CLIENTS + 4 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
 
 struct watches {
 	struct pollfd p[WATCHES_MAX];
@@ -70,6 +71,7 @@ static void watch_all(struct keeper *k, struct watches *ws)
 	watch(ws, sandbox_meter(&k->sandbox)->notice_fd, WATCH_NETWORK, 0, 0);
 	watch(ws, k->sandbox.filters.fd, WATCH_FILTERS, 0, 0);
 	watch(ws, k->owner_fd, WATCH_OWNER, 0, 0);
+	watch(ws, k->code.status_fd, WATCH_CODE, 0, 0);
 	watch(ws, k->checkpoint.pid ? k->checkpoint.sock : -1, WATCH_CHECKPOINT, 0, 0);
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		if (!k->commands[i])
@@ -101,7 +103,7 @@ static int next_timeout(struct keeper *k)
 	const uint64_t times[] = { keeper_idle_next(k), keeper_stop_next(k), keeper_life_next(k),
 		keeper_network_next(k), keeper_send_next(k), keeper_health_next(k),
 		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k),
-		keeper_files_next(k), keeper_checkpoint_next(k) };
+		keeper_files_next(k), keeper_checkpoint_next(k), keeper_code_next(k) };
 	uint64_t at = 0, now = clock_ms();
 	size_t i;
 
@@ -145,6 +147,7 @@ static void serve_deadlines(struct keeper *k)
 	keeper_main_check(k, now);
 	keeper_files_check(k, now);
 	keeper_checkpoint_check(k, now);
+	keeper_code_check(k, now);
 }
 
 static const char init_ended[] = "its init ended";
@@ -185,8 +188,6 @@ static void take_signal(struct keeper *k)
 
 static void serve(struct keeper *k, const struct watch *w)
 {
-	uint64_t n;
-
 	/* a client's operation decides whether it counts: a mere question changes nothing */
 	if (w->kind != WATCH_LISTEN && w->kind != WATCH_CLIENT)
 		keeper_idle_move(k);
@@ -201,9 +202,7 @@ static void serve(struct keeper *k, const struct watch *w)
 		take_signal(k);
 		break;
 	case WATCH_OOM:
-		(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
-		/* the kernel reports it before it kills: look until the counters show the victim */
-		k->oom_until_ms = clock_ms() + 500;
+		keeper_command_oom(k);
 		break;
 	case WATCH_CLIENT:
 		if (k->clients[w->index].fd >= 0)
@@ -229,6 +228,9 @@ static void serve(struct keeper *k, const struct watch *w)
 		break;
 	case WATCH_CHECKPOINT:
 		keeper_checkpoint_note(k);
+		break;
+	case WATCH_CODE:
+		keeper_code_status(k);
 		break;
 	case WATCH_OWNER:
 		keeper_owner_ended(k);
@@ -318,6 +320,7 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	if (k->main.service)
 		keeper_leaf_ahead(k);	/* while init begins */
 	if (attest_ready(&k->sandbox, e) < 0 || keeper_join_begin(k, e) < 0 ||
+	    keeper_code_begin(k, ks->home_fd, e) < 0 ||
 	    keeper_health_begin(k, &ks->health, e) < 0 ||
 	    keeper_main_begin(k, e) < 0)
 		return -1;
@@ -370,6 +373,7 @@ static void end(struct keeper *k)
 	memcpy(id, k->claim.id, sizeof(id));
 	keeper_checkpoint_end(k);
 	tell_ends(k);
+	keeper_code_end(k, k->stop_reason != init_ended);
 	if (k->stop_reason)
 		keeper_record_stop(k);
 	keeper_main_record(k);
@@ -433,7 +437,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 {
 	struct keeper *k = calloc(1, sizeof(*k));
 	struct err e = { 0 };
-	int i, r = -1;
+	int r = -1;
 
 	detach();
 	if (!k) {
@@ -441,16 +445,16 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	} else {
 		k->registry = ks->registry;
 		k->claim = *ks->claim;
-		k->spec = ks->spec;
 		k->listen_fd = k->signal_fd = k->fileop_fd = k->owner_fd = k->notes_fd = -1;
+		k->code = (struct keeper_code)KEEPER_CODE_NONE;
+		k->spec = ks->spec;
 		k->head_max = ks->output_head_bytes;
 		k->tail_max = ks->output_tail_bytes;
 		k->life = ks->life;
 		k->record = ks->record;
 		k->next_seq = 1;
 		k->created_ms = k->busy_ms = k->idle_checked_ms = clock_ms();
-		for (i = 0; i < KEEPER_CLIENTS; i++)
-			k->clients[i].fd = -1;
+		keeper_clients_begin(k);
 		sandbox_init(&k->sandbox, ks->spec);
 		k->main.service = ks->service;
 		r = start(k, ks, &e);

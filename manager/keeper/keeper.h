@@ -70,6 +70,7 @@ struct keeper_start {
 	struct health_spec health;	/* argv NULL: it has no check */
 	const struct keeper_service *service;	/* NULL: it has no main command */
 	int for_files;			/* only for clients that work on its files: see keeper_files.c */
+	int home_fd;			/* a place in a zygote (zygote/home.h), or -1 */
 };
 
 /*

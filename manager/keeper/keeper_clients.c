@@ -30,6 +30,7 @@ static void drop_client(struct keeper *k, int i)
 	k->clients[i].guarded = k->clients[i].waits_health = k->clients[i].attends = 0;
 	keeper_follow_release(&k->clients[i]);
 	keeper_command_client_gone(k, i);
+	keeper_code_client_gone(k, i);
 	keeper_checkpoint_client_gone(k, i);
 	session_client_gone(k, i);
 }
@@ -75,6 +76,14 @@ static int peer_is_ours(int fd)
 
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) &&
 	       (c.uid == 0 || c.uid == geteuid());
+}
+
+void keeper_clients_begin(struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		k->clients[i].fd = -1;
 }
 
 void keeper_accept(struct keeper *k)

@@ -286,6 +286,8 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 {
 	struct keeper_command *c = keeper_command_find(k, r->seq);
 
+	if (r->seq == KEEPER_CODE)
+		keeper_code_reply(k, r);
 	if (!c || c->ended)
 		return;
 	if (r->type == INIT_STARTED) {

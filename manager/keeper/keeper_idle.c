@@ -51,6 +51,10 @@ static int running(const struct keeper *k, char *out, size_t n)
 			return 1;
 		}
 	}
+	if (k->code.phase == CODE_RUNS) {
+		snprintf(out, n, "code runs");
+		return 1;
+	}
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		if (k->sessions[i].name[0] && k->sessions[i].busy) {
 			snprintf(out, n, "session %s runs a command", k->sessions[i].name);
@@ -130,7 +134,7 @@ static int describe_standing(const struct keeper *k, struct standing *ret)
 
 	*ret = (struct standing){ .since_ms = k->busy_ms };
 	if (k->paused || k->held_by || k->health || k->stopping || k->stop_at_ms ||
-	    k->drain_until_ms)
+	    k->drain_until_ms || k->code.phase == CODE_RUNS)
 		return 0;
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		const struct keeper_command *c = k->commands[i];

@@ -16,6 +16,7 @@
 
 #define LOOK_FIRST_MS 2
 #define LOOK_MS 100
+#define OOM_LOOK_MS 500
 
 uint32_t keeper_rest_count(const struct keeper_command *c)
 {
@@ -92,12 +93,22 @@ int keeper_op_leave(struct keeper *k, const struct keeper_request *rq, struct er
 }
 
 /* v1 has no oom.group: where the kernel killed one process of a command, the rest follows. */
+/* The kernel reports it before it kills: look until the counters show the victim. */
+void keeper_command_oom(struct keeper *k)
+{
+	uint64_t n;
+
+	(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
+	k->oom_until_ms = clock_ms() + OOM_LOOK_MS;
+}
+
 void keeper_command_check_oom(struct keeper *k)
 {
 	struct cgroup_usage u;
 	struct err ignored;
 	int i;
 
+	keeper_code_check_oom(k);
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		struct keeper_command *c = k->commands[i];
 

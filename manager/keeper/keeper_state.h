@@ -12,6 +12,7 @@
 #include "manager/host/policy.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/keeper_timeline.h"
+#include "manager/keeper/keeper_interpreter.h"
 #include "manager/keeper/keeper_log.h"
 #include "manager/keeper/keeper_service.h"
 #include "manager/keeper/protocol.h"
@@ -186,6 +187,7 @@ struct keeper {
 	int owner_fd;		/* a pidfd, or -1 */
 	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
 	struct keeper_main main;
+	struct keeper_code code;
 	struct keeper_checkpoint checkpoint;
 	int stays;		/* it is started again at once: its stop removes nothing */
 	int for_files;		/* it does not appear to run (keeper_files.c) */
@@ -242,6 +244,8 @@ PROTOCOL_OPERATIONS(X)
 #undef X
 
 /* keeper_clients.c */
+/* Nobody is connected. */
+void keeper_clients_begin(struct keeper *k);
 void keeper_accept(struct keeper *k);
 void keeper_serve_client(struct keeper *k, int i);
 /* Serves a request that has waited for a checkpoint. */
@@ -278,6 +282,8 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which);
 void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
 uint64_t keeper_command_next_deadline(const struct keeper_command *c);
 void keeper_command_check_oom(struct keeper *k);
+/* Its memory has run out. */
+void keeper_command_oom(struct keeper *k);
 void keeper_command_client_gone(struct keeper *k, int client);
 void keeper_command_remove(struct keeper *k, struct keeper_command *c);
 /* The id of a request's "command", "c12" -> 12. */

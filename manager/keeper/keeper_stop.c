@@ -60,6 +60,7 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 	}
 	k->stop_at_ms = now + grace_ms;
 	k->stop_look_ms = now;
+	keeper_code_ask_to_end(k);
 	/* the others go when the main command has ended */
 	if (keeper_main_ask_to_end(k))
 		return;

@@ -57,6 +57,7 @@ static json_t *state_of(struct keeper *k, int with_network)
 	keeper_limits_describe(k, j);
 	keeper_idle_describe(k, j);
 	keeper_health_describe(k, j);
+	keeper_code_describe(k, j);
 	keeper_budget_describe(k, j);
 	if (with_network)
 		keeper_network_describe(k, j);

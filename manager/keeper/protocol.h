@@ -83,6 +83,7 @@ enum protocol_flags {
 	X(attest, "attest", 1, 0, PROTOCOL_RUNNING, ) \
 	X(checkpoint, "checkpoint", 2, 0, PROTOCOL_WORK, SINCE(2, name) SINCE(2, keep) \
 	  SINCE(2, owner)) \
+	X(code, "code", 2, 4, PROTOCOL_RUNNING | PROTOCOL_WORK, SINCE(2, timeout_ms)) \
 	X(commands, "commands", 1, 0, 0, ) \
 	X(exec, "exec", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(env) HAS(user) \
 	  HAS(workdir) HAS(ulimits) HAS(tty) HAS(rows) HAS(cols) HAS(detach) HAS(silent) \

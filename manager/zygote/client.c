@@ -22,10 +22,10 @@
 
 #define WAIT_MS 10000 /* for a fork that is free */
 
-void zygote_address(int dir_fd, struct sockaddr_un *ret)
+void zygote_address(int dir_fd, const char *name, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/" ZYGOTE_SOCKET, dir_fd);
+	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
 }
 
 int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e)
@@ -46,16 +46,12 @@ int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err
 	return take_fd(&dir);
 }
 
-static int connect_to(struct registry *r, const char *ref, struct err *e)
+int zygote_connect(int dir_fd, const char *name, const char *ref, struct err *e)
 {
-	char id[65];
 	struct sockaddr_un a;
-	autoclose int dir = zygote_open(r, ref, id, e);
 	autoclose int sock = -1;
 
-	if (dir < 0)
-		return -1;
-	zygote_address(dir, &a);
+	zygote_address(dir_fd, name, &a);
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0 || connect(sock, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		if (errno == ECONNREFUSED || errno == ENOENT)
@@ -66,6 +62,14 @@ static int connect_to(struct registry *r, const char *ref, struct err *e)
 		return err_sys(e, "connect to zygote %.80s", ref);
 	}
 	return take_fd(&sock);
+}
+
+static int connect_to(struct registry *r, const char *ref, struct err *e)
+{
+	char id[65];
+	autoclose int dir = zygote_open(r, ref, id, e);
+
+	return dir < 0 ? -1 : zygote_connect(dir, ZYGOTE_SOCKET, ref, e);
 }
 
 /* What agent.py reads, in its order. */
@@ -89,19 +93,30 @@ static int pack(const struct zygote_request *q, struct buf *b, struct err *e)
 	return buf_add(b, q->code, q->code_len, e);
 }
 
-static int send_request(int sock, const struct zygote_request *q, const int std[3], struct err *e)
+int zygote_request_file(const struct zygote_request *q, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(ZYGOTE_REQUEST_MAX);
-	const struct zygote_ask ask = {.timeout_ms = q->timeout_ms};
-	autoclose int file = memfd_create("berth-request", MFD_CLOEXEC);
-	const int fds[4] = {std[0], std[1], std[2], file};
+	autoclose int file = -1;
 
 	if (pack(q, &b, e) < 0)
 		return err_wrap(e, "the code with its variables and arguments");
-	if (file < 0 || io_write_all(file, b.data, b.len) < 0 ||
-	    fdpass_send(sock, &ask, sizeof(ask), fds, ARRAY_LEN(fds)) < 0)
-		return err_sys(e, "send the code to the zygote");
-	return 0;
+	file = memfd_create("berth-request", MFD_CLOEXEC);
+	if (file < 0 || io_write_all(file, b.data, b.len) < 0)
+		return err_sys(e, "write the code to memory");
+	return take_fd(&file);
+}
+
+static int send_request(int sock, const struct zygote_request *q, const int std[3], struct err *e)
+{
+	const struct zygote_ask ask = {.timeout_ms = q->timeout_ms};
+	autoclose int file = zygote_request_file(q, e);
+	const int fds[4] = {std[0], std[1], std[2], file};
+
+	if (file < 0)
+		return -1;
+	return fdpass_send(sock, &ask, sizeof(ask), fds, ARRAY_LEN(fds)) < 0 ?
+		       err_sys(e, "send the code to the zygote") :
+		       0;
 }
 
 static void pass_signals(int sock, int signal_fd)

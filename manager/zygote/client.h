@@ -40,6 +40,10 @@ int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int
 int zygote_hear(int sock, int *ret_status, struct buf *ret_verdict, struct err *e);
 /* SIGKILL to the fork. */
 void zygote_kill(int sock);
+/* The file with a request that agent.py reads; the caller closes it. */
+int zygote_request_file(const struct zygote_request *q, struct err *e);
+/* A connection to a socket in the directory of the zygote ref; ERR_NOT_FOUND: it has ended. */
+int zygote_connect(int dir_fd, const char *name, const char *ref, struct err *e);
 /* The directory of a zygote that lives: ERR_INVALID for another sandbox. */
 int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e);
 

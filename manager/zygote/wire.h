@@ -34,8 +34,8 @@ struct zygote_signal {
 	uint32_t signo;
 };
 
-/* A path of at most 108 bytes to the socket in the directory that dir_fd is. */
+/* A path of at most 108 bytes to the socket of that name in the directory that dir_fd is. */
 struct sockaddr_un;
-void zygote_address(int dir_fd, struct sockaddr_un *ret);
+void zygote_address(int dir_fd, const char *name, struct sockaddr_un *ret);
 
 #endif

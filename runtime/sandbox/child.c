@@ -251,14 +251,15 @@ static int receive_program(struct child *c, struct err *e)
 
 /*
  * After all namespaces of our own were made, because they count. Those of a zygote's forks are
- * made inside its own: twice as many, as the kernel counts ended ones for a while. The zygote's
- * filters still refuse it to make any.
+ * made inside its own: several of a kind, as the kernel counts a detached mount as a mount
+ * namespace, and ended ones for a while. The zygote's filters still refuse it to make any.
  */
+#define NAMESPACES_A_FORK 8
 static int forbid_namespaces(struct child *c, struct err *e)
 {
 	const size_t inner = c->spec->inner_count;
 
-	return mounts_limit_namespaces(c->knobs_fd, inner ? 2 * inner + 1 : 0, e);
+	return mounts_limit_namespaces(c->knobs_fd, inner ? NAMESPACES_A_FORK * inner + 1 : 0, e);
 }
 
 /* A session keyring of its own: none of the caller's keys are reachable (K08). */

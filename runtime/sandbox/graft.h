@@ -59,7 +59,8 @@ struct graft_place {
 	int cgroup_fd;                /* v2 */
 	int task_fd[CGROUP_JOIN_MAX]; /* `tasks` files of v1 */
 	size_t task_count;
-	int control_fd; /* becomes GRAFT_CONTROL_FD */
+	const char *leaf;             /* name of that cgroup when it is below init's; else NULL */
+	int control_fd;               /* becomes GRAFT_CONTROL_FD */
 };
 
 struct graft {

@@ -152,13 +152,40 @@ static int check_namespaces(const struct graft_place *p, pid_t pid, struct err *
 	return 0;
 }
 
+/* Whether the line of a /proc/PID/cgroup names the cgroup leaf. */
+static int is_leaf(const char *line, const char *leaf)
+{
+	const size_t n = strcspn(line, "\n"), of_leaf = leaf ? strlen(leaf) : 0;
+
+	return leaf && n > of_leaf && line[n - of_leaf - 1] == '/' &&
+	       !strncmp(line + n - of_leaf, leaf, of_leaf);
+}
+
+/* Of each hierarchy that of its sandbox's init, or the leaf; in the v2 tree it must be the leaf. */
 static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
 {
 	autobuf struct buf a = BUF_INIT(1 << 16), b = BUF_INIT(1 << 16);
+	const char *of_fork, *of_init;
+	int right;
 
 	if (graft_read_proc(pid, "cgroup", &a, e) < 0 || graft_read_proc(p->init, "cgroup", &b, e) < 0)
 		return -1;
-	return a.data && b.data && !strcmp(a.data, b.data) ?
+	of_fork = a.data ? a.data : "";
+	of_init = b.data ? b.data : "";
+	right = *of_fork && *of_init;
+	while (right && *of_fork && *of_init) {
+		const char *fork_end = strchrnul(of_fork, '\n');
+		const char *init_end = strchrnul(of_init, '\n');
+		const size_t n = (size_t)(fork_end - of_fork), m = (size_t)(init_end - of_init);
+
+		right = is_leaf(of_fork, p->leaf) ||
+			(n == m && !strncmp(of_fork, of_init, n) &&
+			 (!p->leaf || strncmp(of_fork, "0::", 3)));
+		right = right && !strncmp(of_fork, of_init, strcspn(of_fork, "/"));
+		of_fork = fork_end + (*fork_end == '\n');
+		of_init = init_end + (*init_end == '\n');
+	}
+	return right && !*of_fork && !*of_init ?
 		       0 :
 		       err_set(e, ERR_INTERNAL, "the fork is not in the cgroups of its sandbox");
 }

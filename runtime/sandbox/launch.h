@@ -84,6 +84,8 @@ int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err 
 int sandbox_check_std(const int std[3], struct err *e);
 /* A process that graft_fork() put into it becomes command seq; pid is the one inside. */
 int sandbox_adopt(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e);
+/* The same without the wait for init, which answers INIT_STARTED or INIT_EXEC_FAILED. */
+int sandbox_adopt_begin(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e);
 int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
 /*
  * Reads one reply of init, which is hostile input: 1, 0 when init is gone, -1

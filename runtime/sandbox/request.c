@@ -142,17 +142,25 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 	return 0;
 }
 
-int sandbox_adopt(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e)
+int sandbox_adopt_begin(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e)
 {
 	struct init_request rq = {
 		.magic = INIT_MAGIC, .type = INIT_ADOPT, .seq = seq, .flags = flags,
 		.signo = (uint32_t)pid, .expect = sandbox_expect(sb->spec),
 	};
-	struct init_reply r;
-	int got;
 
 	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
 		return err_sys(e, "hand the fork to the sandbox's init");
+	return 0;
+}
+
+int sandbox_adopt(struct sandbox *sb, uint32_t seq, int pid, uint32_t flags, struct err *e)
+{
+	struct init_reply r;
+	int got;
+
+	if (sandbox_adopt_begin(sb, seq, pid, flags, e) < 0)
+		return -1;
 	got = sandbox_reply(sb, &r, 1, e);
 	if (got < 0)
 		return -1;

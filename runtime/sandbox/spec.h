@@ -133,6 +133,7 @@ struct spec {
 	int hide_pids;		/* strict: hidepid=ptraceable */
 	uint32_t id_base;	/* first host uid and gid of the range of SPEC_IDS */
 	const struct spec_inside *inside;	/* of a fork of a zygote; else NULL */
+	uint32_t project;	/* for the quota of its layer; 0: id_base */
 	/* of a zygote: first host ids of its forks' ranges, which it calls SPEC_IDS * (i + 1) */
 	const uint32_t *inner_base;
 	size_t inner_count;

@@ -126,7 +126,8 @@ static int make_dir(const struct spec *s, int dirfd, struct err *e)
 		return err_sys(e, "make the directory of the writable layer");
 	fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* no other sandbox has this range of ids, so none has this project */
-	if (fd >= 0 && quota_limit(fd, s->id_base, s->disk_bytes, s->disk_inodes, e) == 0)
+	if (fd >= 0 && quota_limit(fd, s->project ? s->project : s->id_base, s->disk_bytes,
+				   s->disk_inodes, e) == 0)
 		return mount_dir(dirfd, e);
 	if (fd < 0)
 		err_sys(e, "open the directory of the writable layer");

@@ -64,6 +64,11 @@ let it make no shared memory | zygote create --forks 1 host python3 -c 'm = __im
 let it start none, as by -e OPENBLAS_NUM_THREADS=1 | zygote create --forks 1 host python3 -c '__import__("threading").Thread(target=__import__("time").sleep, args=(99,), daemon=True).start()' | zygote create --name zq -e OPENBLAS_NUM_THREADS=1 host python3 -c 'x = 1'; zygote rm zq
 let it wait for its end | zygote create --forks 1 host python3 -c '__import__("os").spawnlp(1, "sleep", "sleep", "99")' | zygote create --name zq host python3 -c '__import__("os").spawnlp(0, "true", "true")'; zygote rm zq
 berth zygote ls | run --zygote none 1 | zygote ls
+berth create --zygote %.80s | zygote create --name zq host python3; create --zygote zq host | create --zygote zq --name zb; rm -f zb; zygote rm zq
+berth zygote create --help tells what a zygote takes | zygote create --name zq host python3; create --zygote zq --memory 64m | zygote create --help; zygote rm zq
+--new runs the code in another | zygote create --name zq host python3; create --zygote zq --name zb; code zb --keep < /dev/null | code zb --new --keep < /dev/null; rm -f zb; zygote rm zq
+berth create --zygote makes one that has | create --label berth.zygote=x --name zb host; code zb < /dev/null | zygote create --name zq host python3; create --zygote zq --name zc; code zc < /dev/null; rm -f zb zc; zygote rm zq
+berth zygote create --name %.80s makes it again | zygote create --name zq host python3; create --zygote zq --name zb; zygote rm zq; start zb | zygote create --name zq host python3; start zb; rm -f zb; zygote rm zq
 berth run --zygote %.80s CODE, or --file FILE | zygote create --name zq host python3; run --zygote zq | run --zygote zq 'print(1)'; run --zygote zq --file /dev/null; zygote rm zq
 berth zygote create IMAGE python3 -c 'import json' | zygote create host | zygote create --name zq host python3 -c 'import json'; zygote rm zq
 berth zygote create IMAGE python3 -c CODE | zygote create host node | zygote create --name zq host python3 -c 'import json'; zygote rm zq
@@ -235,7 +240,10 @@ use that berth again; berth rm --force %s removes the sandbox | start newer | rm
 
 # The hints that no row runs, by the reason for that.
 ELSEWHERE = {
-    "are of a host that cannot trace, of a zygote that ends meanwhile, and of ten seconds without a free fork": """
+    "are of a host that cannot trace, of zygotes without a name or of an older berth, of one that ends meanwhile, and of ten seconds "
+    "without a free fork": """
+berth cp copies the sandbox's files
+berth zygote rm and create
 zygotes need ptrace(2): berth needs CAP_SYS_PTRACE, and /proc/sys/kernel/yama/ptrace_scope below 3
 berth zygote create makes it again
 again later, or berth zygote create --forks

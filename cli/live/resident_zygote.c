@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live/resident_zygote.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/live/resident_options.h"
+#include "manager/host/labels.h"
+#include "manager/zygote/client.h"
+#include "manager/zygote/list.h"
+#include "runtime/sandbox/writable.h"
+
+static int append_all(json_t *list, const json_t *more)
+{
+	return json_array_extend(list, (json_t *)(uintptr_t)more);
+}
+
+json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *own, struct err *e)
+{
+	char id[65];
+	autoclose int dir = zygote_open(r, ref, id, e);
+	autojson json_t *z = dir < 0 ? NULL : zygote_describe(r, id, e);
+	autojson json_t *options = json_array();
+	json_t *spec;
+
+	if (!z)
+		return NULL;
+	if (!json_object_get(z, "options")) {
+		err_set(e, ERR_UNSUPPORTED,
+			"an older berth made zygote %.80s, and sandboxes cannot live in it; hint: "
+			"berth zygote rm and create",
+			ref);
+		return NULL;
+	}
+	if (append_all(options, json_object_get(z, "options")) < 0 || append_all(options, own) < 0)
+		return err_nomem(e), NULL;
+	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O}}", "version", REGISTRY_FORMAT, "image",
+			 json_object_get(z, "image"), "options", options, "seccomp",
+			 json_object_get(z, "seccomp"), "zygote", "id", id, "name",
+			 json_object_get(z, "name"));
+	if (!spec)
+		err_nomem(e);
+	return spec;
+}
+
+/* By its id; one that was made again has the name. */
+static int take_place(struct registry *r, const json_t *zygote, struct zygote_home *ret,
+		      struct err *e)
+{
+	const char *id = json_string_value(json_object_get(zygote, "id"));
+	const char *name = json_string_value(json_object_get(zygote, "name"));
+
+	if (!id)
+		return err_set(e, ERR_CORRUPT, "%s names no zygote", SPEC_FILE);
+	if (zygote_home_open(r, id, ret, e) == 0)
+		return 0;
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
+	if (name && name[0] && zygote_home_open(r, name, ret, e) == 0)
+		return 0;
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
+	if (!name || !name[0])
+		return err_set(e, ERR_NOT_FOUND,
+			       "the zygote of the sandbox has ended; hint: berth cp copies the "
+			       "sandbox's files");
+	return err_set(e, ERR_NOT_FOUND,
+		       "the zygote of the sandbox has ended; hint: berth zygote create --name %.80s "
+		       "makes it again",
+		       name);
+}
+
+/* Files keep the ids that they have on disk, at first those of this start. */
+static int show_ids(int disk_fd, uint32_t ids, struct err *e)
+{
+	uint32_t from = ids, shown;
+
+	return writable_ids(disk_fd, &from, &shown, e) < 0 ||
+			       writable_set_ids(disk_fd, from, ids, e) < 0 ?
+		       -1 :
+		       0;
+}
+
+int resident_zygote_open(struct registry *r, const json_t *spec, int disk_fd,
+			 struct zygote_home *ret, struct spec *s, struct err *e)
+{
+	const json_t *zygote = json_object_get(spec, "zygote");
+
+	if (!zygote)
+		return 0;
+	if (take_place(r, zygote, ret, e) < 0)
+		return -1;
+	s->project = s->id_base;
+	s->id_base = ret->id_base;
+	s->inside = &ret->inside;
+	return show_ids(disk_fd, s->id_base, e) < 0 ? -1 : 1;
+}
+
+int resident_zygote_files(const json_t *spec, int disk_fd, const struct spec *s, struct err *e)
+{
+	return json_object_get(spec, "zygote") ? show_ids(disk_fd, s->id_base, e) : 0;
+}
