@@ -19,7 +19,7 @@
 
 enum {
 	OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER, OPT_DRY_RUN, OPT_FORCE,
-	OPT_TENANT,
+	OPT_TENANT, OPT_RATE,
 	OPT_FIRST_RULE,	/* of netrules.h */
 };
 
@@ -36,6 +36,10 @@ static const struct opt create_options[] = {
 	  OPT_SUBNET },
 	{ "label", 0, OPT_LIST, "KEY=VALUE", "a label of the network", OPT_LABEL },
 	NETWORKS_TENANT(OPT_TENANT),
+	{ "network-rate", 0, OPT_VALUE, "RATE",
+	  "bytes a second of all members to and from the outside, or with bit, bits (default: "
+	  "unlimited)",
+	  OPT_RATE },
 	NETRULES_TABLE(OPT_FIRST_RULE),
 	NETRULES_DNS(OPT_FIRST_RULE),
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
@@ -93,6 +97,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_FORCE:
 		return 0;
+	case OPT_RATE:
+		return netopts_budget(NETOPTS_RATE, value, &n->wanted.max_rate, e);
 	case OPT_TENANT:
 		return networks_set_tenant(&n->tenant, value, e);
 	case OPT_JSON:
@@ -139,6 +145,17 @@ static int of_tenant(struct networks *n, struct err *e)
 	return 0;
 }
 
+/* Each member of a network with rules has a proxy of its own, and no packet passes the bridge. */
+static int check_rate(const struct networks *n, struct err *e)
+{
+	if (!n->wanted.max_rate || !n->wanted.internal)
+		return 0;
+	return err_set(e, ERR_INVALID,
+		       "--network-rate bounds what passes the bridge, and nothing of a network "
+		       "that is internal or has rules does; "
+		       "hint: --network-rate of berth create bounds one member");
+}
+
 static int create(struct networks *n, int argc, char **argv, struct err *e)
 {
 	autojson json_t *record = NULL;
@@ -153,6 +170,8 @@ static int create(struct networks *n, int argc, char **argv, struct err *e)
 	/* their way out is a proxy, and no other */
 	if ((n->wanted.egress = n->rules.policy))
 		n->wanted.internal = 1;
+	if (check_rate(n, e) < 0)
+		return -1;
 	if (nets_create(n->s.registry.config, &n->wanted, &record, e) < 0)
 		return -1;
 	if (n->json)

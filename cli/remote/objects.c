@@ -159,6 +159,7 @@ int remote_object_create(struct remote *r, struct err *e)
 	remote_set_string(r, body, "size", "size");
 	remote_set_list(r, body, "subnet", "subnet");
 	remote_set_list(r, body, "label", "label");
+	remote_set_string(r, body, "network-rate", "network-rate");
 	set_rules(r, body);
 	answer = remote_call(r, "POST", path, body, e);
 	return tell_done(r, answer, e);

@@ -419,7 +419,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
 	{ "port", 1, 2, "", remote_port },
 	{ "network ls", 0, 0, " named ", network_ls },
-	{ "network create", 1, 1, " internal subnet label dns" NETWORK_RULES,
+	{ "network create", 1, 1, " internal subnet label dns network-rate" NETWORK_RULES,
 	  remote_object_create },
 	{ "network update", 1, 1, NETWORK_RULES, remote_network_update },
 	{ "network inspect", 1, 1, "", remote_object_inspect },

@@ -71,7 +71,7 @@ static int check_new(struct http_request *rq, const char *const *options, struct
 static int post_network(struct http_request *rq, struct err *e)
 {
 	static const char *const options[] = { "internal", "subnet", "label", NETWORK_RULES,
-						 "dns", NULL };
+						 "dns", "network-rate", NULL };
 	const char *const operands[] = { json_string_value(json_object_get(http_json(rq), "name")),
 					 NULL };
 	json_t *j = check_new(rq, options, e) < 0 ? NULL : ask(rq, "create", options, operands, e);

@@ -167,6 +167,8 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e)
 				  "network",
 			  name, "internal", internal, "limit", (json_int_t)c->network_max_members,
 			  "base", base, NETS_EGRESS, json_object_get(j, NETS_EGRESS));
+	if (place && json_object_get(j, "max_rate"))
+		json_object_set(place, "max_rate", json_object_get(j, "max_rate"));
 	if (!place)
 		err_nomem(e);
 	return place;
@@ -382,6 +384,8 @@ static json_t *make_record(const struct making *m, struct err *e)
 		      NETS_EGRESS, egress);
 	if (!j)
 		err_nomem(e);
+	else if (m->w->max_rate)
+		json_object_set_new(j, "max_rate", json_integer((json_int_t)m->w->max_rate));
 	return j;
 }
 

@@ -4,6 +4,7 @@
  *
  * On disk, below state_dir/networks/ (0700):
  *   NAME/network.json    what it is: "name", "bridge", "subnet", "subnet6", "internal", "created", "labels"
+ *                        and, where it has one, "max_rate"
  *   NAME/members/    who has which address (runtime/net/pool.h); made by the first member
  *   .NAME            one that is being made or removed: gc takes it away
  * The directory is flock'ed while a network is made or removed.  The kernel has nothing of a network without members.  A network goes in this order: its
@@ -28,6 +29,7 @@ struct nets_wanted {
 	uint64_t tenant_max;			/* how many the tenant may have */
 	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one of a family; NULL: chosen */
 	int internal;
+	uint64_t max_rate;			/* bytes a second of all members; 0: no bound */
 	const json_t *labels;			/* an object, or NULL */
 	const json_t *egress;			/* keys of netpolicy.h, or NULL */
 };

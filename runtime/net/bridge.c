@@ -73,7 +73,8 @@ static int load_network(struct bridge *b, const json_t *place, struct err *e)
 	if (json_get_str(place, "network", &b->network, "job", e) < 0 ||
 	    json_get_str(place, "home", &home, "job", e) < 0 ||
 	    json_get_bool(place, "internal", &b->kind.internal, "job", e) < 0 ||
-	    json_get_u64(place, "limit", &b->limit, "job", e) < 0)
+	    json_get_u64(place, "limit", &b->limit, "job", e) < 0 ||
+	    json_get_u64(place, "max_rate", &b->kind.rate, "job", e) < 0)
 		return -1;
 	b->kind.peers = b->network[0] != '\0';
 	b->link.internal = b->kind.internal;

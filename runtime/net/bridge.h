@@ -4,9 +4,9 @@
  *
  * A job is {"id", "uid", "files", "policy": {..., "bridge": {"name", "pool", "pool6", "forwarding", "dir"}}}: the policy
  * as netpolicy.h has it, and where the network of this configuration stands.  A network
- * with a name (manager/host/nets.h) has also "network", "home", "internal" and "limit".  All
- * is made in the caller's network namespace.  Order of the making: the address and the
- * record on disk, the rules, the interfaces; each step can be found and undone by the
+ * with a name (manager/host/nets.h) has also "network", "home", "internal", "limit" and
+ * "max_rate".  All is made in the caller's network namespace.  Order of the making: the
+ * address and the record on disk, the rules, the interfaces; each step can be found and undone by the
  * record, whenever it was cut off.
  */
 #ifndef BERTH_RUNTIME_NET_BRIDGE_H

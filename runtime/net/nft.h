@@ -77,6 +77,8 @@ void nft_verdict_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigne
 void nft_connections_over(struct nftnl_rule *r, uint32_t count);
 /* Goes on for each packet beyond count a minute; a first burst of them is not counted. */
 void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst);
+/* Goes on for each packet beyond so many bytes a second; burst bytes more may pass at once. */
+void nft_bytes_over(struct nftnl_rule *r, uint64_t rate, uint32_t burst);
 /* A byte: 1 when the packet of IPv6 has an extension header of this type, at any place. */
 void nft_has_header6(struct nftnl_rule *r, uint8_t type, unsigned reg);
 /* Counts on the object from the map; for a quota: goes on only above it. */

@@ -143,16 +143,27 @@ void nft_connections_over(struct nftnl_rule *r, uint32_t count)
 	add(r, x);
 }
 
-void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst)
+static void limit(struct nftnl_rule *r, uint32_t type, uint64_t count, uint64_t seconds,
+		  uint32_t burst)
 {
 	struct nftnl_expr *x = expression("limit");
 
 	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_RATE, count);
-	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_UNIT, 60);
+	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_UNIT, seconds);
 	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_BURST, burst);
-	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_TYPE, type);
 	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
 	add(r, x);
+}
+
+void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst)
+{
+	limit(r, NFT_LIMIT_PKTS, count, 60, burst);
+}
+
+void nft_bytes_over(struct nftnl_rule *r, uint64_t rate, uint32_t burst)
+{
+	limit(r, NFT_LIMIT_PKT_BYTES, rate, 1, burst);
 }
 
 void nft_has_header6(struct nftnl_rule *r, uint8_t type, unsigned reg)

@@ -464,6 +464,7 @@ int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err
 	if (kind->peers)
 		ruleset_peers(&t, bridge);
 	ruleset_fragments(&t, bridge);
+	ruleset_rate(&t, bridge, kind->rate);
 	rules_source(&t, bridge, kind->peers);
 	ruleset_related(&t);
 	rules_nat(&t, bridge);

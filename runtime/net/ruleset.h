@@ -27,6 +27,7 @@ int ruleset_stands(const char *bridge, struct err *e);
 struct ruleset_kind {
 	int peers;	/* its members reach each other */
 	int internal;	/* and nobody else */
+	uint64_t rate;	/* bytes a second of all members in each direction; 0: no bound */
 };
 
 /* Makes the table, whole, unless it is there. */

@@ -78,6 +78,7 @@ leave --network out | zygote create --network bridge host python3 | zygote creat
 berth zygote create host python3 -c 'import json' | zygote create | zygote create --name zq host python3 -c 'import json'; zygote rm zq
 --preload-timeout gives it more time | zygote create --preload-timeout 300ms host python3 -c '__import__("time").sleep(99)' | zygote create --preload-timeout 90s --name zq host python3; zygote rm zq
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
+--network-rate of berth create bounds one member | network create --internal --network-rate 1m nn | network create nn; network rm nn
 berth volume ls lists them | volume rm "" | volume ls
 berth run --zygote %s CODE | zygote create --name zq host python3; exec zq true | run --zygote zq 'print(1)'; zygote rm zq
 berth rm --force %s ends it | zygote create --name zq host python3; rm zq | rm --force zq

@@ -153,3 +153,86 @@ def test_what_cannot_be_bounded_is_refused():
             b.berth("network", "connect", "two", y.id, ok=True)
             b.one_line_error(b.berth("update", "--network-rate", "1m", y.id), 125, "several networks")
         b.berth("network", "rm", "one", "two", ok=True)
+
+
+# ---- the rate of a network ---------------------------------------------------------------------
+
+def network(name, rate, *options, **kw):
+    return b.berth("network", "create", "--network-rate", rate, *options, name, **kw)
+
+
+def together(boxes, *curl):
+    """Milliseconds until each of the sandboxes has moved SIZE twice."""
+    running = [b.start("exec", "--json", x.id, "sh", "-c", "for i in 1 2; do curl -sS -o /dev/null " + " ".join(curl) + " || exit 1; done")
+               for x in boxes]
+    took = []
+    for p in running:
+        out, err = p.communicate(timeout=60 * b.SLOW)
+        assert p.returncode == 0, err
+        took.append(json.loads(out.splitlines()[-1])["wall_ms"])
+        p.stdout.close()
+        p.stderr.close()
+    return max(took)
+
+
+@b.deadline(180)
+def test_members_of_a_network_share_its_rate_in_each_direction():
+    need_bridge()
+    with lab(forwarding=True):
+        made = json.loads(network("slow", "256k", "--json", ok=True).out)
+        assert made["max_rate"] == RATE, made
+        assert json.loads(b.berth("network", "inspect", "--json", "slow", ok=True).out)["max_rate"] == RATE
+        options = ("--network", "slow", *BRIDGE[2:], "--add-host", f"outside.test:{OUTSIDE}")
+        with Box(*options) as x, Box(*options) as y:
+            # a second's worth and 128 KiB at once, and the rest by the rate
+            least = 1000 * (4 * SIZE - RATE - (128 << 10)) / RATE
+            assert together((x, y), URL + "big") >= least
+            for box in (x, y):
+                box.exec("sh", "-c", f"head -c {SIZE} /dev/zero > /tmp/big", ok=True)
+            assert together((x, y), "--data-binary", "@/tmp/big", URL) >= least
+        b.berth("network", "rm", "slow", ok=True)
+
+
+SERVE = """
+import socket
+s = socket.create_server(("", 9000))
+c, _ = s.accept()
+n = 0
+while data := c.recv(65536):
+    n += len(data)
+print(n)
+"""
+SEND = """
+import socket, sys, time
+for i in range(1000):
+    try:
+        c = socket.create_connection((sys.argv[1], 9000))
+        break
+    except OSError:
+        time.sleep(0.01)
+c.sendall(bytes(4 << 20))
+"""
+
+
+@b.deadline(120)
+def test_what_members_send_each_other_is_not_counted():
+    need_bridge()
+    with lab(forwarding=True):
+        network("slow", "8192bit", ok=True)
+        with Box("--network", "slow", "--name", "server") as x, Box("--network", "slow") as y:
+            with b.start("exec", x.id, "python3", "-c", SERVE) as p:
+                # by its rate this would take an hour
+                y.exec("python3", "-c", SEND, "server", ok=True)
+                assert int(p.communicate(timeout=60 * b.SLOW)[0]) == 4 << 20
+        b.berth("network", "rm", "slow", ok=True)
+
+
+def test_a_rate_that_nothing_enforces_is_refused():
+    for options in (["--internal"], ["--allow-host", "outside.test"], ["--network-bytes", "1g"], ["--tenant", "t"]):
+        b.one_line_error(network("n", "1m", *options), 2, "--network-rate bounds what passes the bridge", "hint:")
+    b.one_line_error(network("n", "1"), 2, "out of range")
+    b.one_line_error(network("n", "fast"), 2, "network-rate")
+    assert json.loads(b.berth("network", "ls", "--named", "--json", ok=True).out) == []
+    made = json.loads(network("n", "unlimited", "--json", ok=True).out)
+    assert "max_rate" not in made, made
+    b.berth("network", "rm", "n", ok=True)

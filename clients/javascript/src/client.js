@@ -109,9 +109,10 @@ export class Berth {
   }
 
   async createNetwork(name, given = {}) {
-    const { internal, subnet, label, signal } = options(given, "internal", "subnet", "label");
+    const { internal, subnet, label, networkRate, signal } = options(given, "internal", "subnet", "label", "networkRate");
     return this.link.call("network-create", {
       name, internal: internal || undefined, subnet: subnet?.length ? [...subnet] : undefined, label: pairsOf(label),
+      "network-rate": networkRate,
     }, signal);
   }
 

@@ -238,7 +238,7 @@ export class Berth {
   networks(options?: Abortable): Promise<Entry[]>;
   createNetwork(
     name: string,
-    options?: Abortable & { internal?: boolean; subnet?: readonly string[]; label?: Pairs }
+    options?: Abortable & { internal?: boolean; subnet?: readonly string[]; label?: Pairs; networkRate?: string }
   ): Promise<Entry>;
   network(name: string, options?: Abortable): Promise<Entry>;
   removeNetwork(name: string, options?: Abortable): Promise<void>;

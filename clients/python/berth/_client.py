@@ -130,10 +130,14 @@ class Berth:
         return list(self._link.call("networks", {"named": True})["result"])
 
     def create_network(self, name: str, *, internal: Optional[bool] = None, subnet: Optional[Sequence[str]] = None,
-                       label: Optional[Pairs] = None) -> Record:
-        """A network, whose members see each other: create(network=NAME).  With internal they see nobody else."""
+                       label: Optional[Pairs] = None, network_rate: Optional[str] = None) -> Record:
+        """
+        A network, whose members see each other: create(network=NAME).  With internal they see nobody else.  network_rate,
+        such as "10mbit", bounds what all of them send to others, and what they receive.
+        """
         return self._link.call("network-create", {"name": name, "internal": internal or None,
-                                                  "subnet": list(subnet) if subnet else None, "label": pairs_of(label)})
+                                                  "subnet": list(subnet) if subnet else None, "label": pairs_of(label),
+                                                  "network-rate": network_rate})
 
     def network(self, name: str) -> Record:
         """The network and its members."""
