@@ -183,6 +183,17 @@ static int time_words(struct words *w, const char *op, const json_t *rq, struct 
 	return add_strings(w, json_object_get(rq, "checkpoints"), e);
 }
 
+static int is_of_zygotes(const char *op)
+{
+	return !strncmp(op, "zygote", 6);
+}
+
+/* The words of the command before its options: "zygotes" is its "ls", "zygote-rm" its "rm". */
+static int zygote_verb(struct words *w, const char *op, struct err *e)
+{
+	return add_word(w, "zygote", e) < 0 || add_word(w, op[6] == '-' ? op + 7 : "ls", e) < 0 ? -1 : 0;
+}
+
 /* "wait" is of a command here, by the keeper. */
 static const char *command_of(const char *op)
 {
@@ -193,7 +204,7 @@ static const char *command_of(const char *op)
 static int make_words(struct words *w, const char *op, const json_t *rq, struct err *e)
 {
 	const char *image = json_string_value(json_object_get(rq, "image"));
-	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
+	const char *sandbox = json_string_value(json_object_get(rq, is_of_zygotes(op) ? "zygote" : "sandbox"));
 	const char *name;
 	json_t *value;
 
@@ -205,7 +216,8 @@ static int make_words(struct words *w, const char *op, const json_t *rq, struct 
 		return file_words(w, op, rq, e);
 	if (is_of_time(op))
 		return time_words(w, op, rq, e);
-	if (add_word(w, command_of(op), e) < 0 || add_word(w, "--json", e) < 0)
+	if ((is_of_zygotes(op) ? zygote_verb(w, op, e) : add_word(w, command_of(op), e)) < 0 ||
+	    add_word(w, "--json", e) < 0)
 		return -1;
 	if (!strcmp(op, "copy"))
 		return copy_words(w, rq, e);
@@ -277,18 +289,39 @@ int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, 
 	return result;
 }
 
-/* Its object as the answer.  "id" is the request's there, so the sandbox's is "sandbox", and a record is kept whole, too. */
+/*
+ * Its object as the answer.  "id" is the request's there, so the sandbox's is "sandbox" and the
+ * zygote's "zygote", and a record is kept whole, too.
+ */
 static json_t *object_answer(const struct stdio_request *r, json_t *object)
 {
-	json_t *id = json_object_get(object, "id"), *whole = !strcmp(r->op, "inspect") ? json_deep_copy(object) : NULL;
+	const int zygote = is_of_zygotes(r->op), whole = strstr(r->op, "inspect") != NULL;
+	json_t *id = json_object_get(object, "id"), *copy = whole ? json_deep_copy(object) : NULL;
 
 	if (id)
-		json_object_set(object, "sandbox", id);
-	if (whole && !json_object_get(object, "error"))
-		json_object_set_new(object, "record", whole);
+		json_object_set(object, zygote ? "zygote" : "sandbox", id);
+	if (copy && !json_object_get(object, "error"))
+		json_object_set_new(object, "record", copy);
 	else
-		json_decref(whole);
+		json_decref(copy);
 	return object;
+}
+
+/*
+ * What it said as JSON: all of stdout, or of stderr when it failed; or NULL.  Of the making of a
+ * zygote it is the last line, and what the preload wrote stands before it: *ret_before bytes.
+ */
+static json_t *said(const struct stdio_request *r, int status, size_t *ret_before)
+{
+	const int failed = status != 0 && !r->text[0].len;
+	const struct buf *text = &r->text[failed];
+	struct err ignored;
+	size_t at = failed && is_of_zygotes(r->op) ? text->len : 0;
+
+	while (at && (at == text->len || text->data[at - 1] != '\n'))
+		at--;
+	*ret_before = at;
+	return text->len ? json_parse(text->data + at, text->len - at, text->len, "answer", &ignored) : NULL;
 }
 
 /* Its stdout is the answer when it is JSON; its JSON error when it failed. */
@@ -296,16 +329,17 @@ void child_end(struct stdio *st, struct stdio_request *r)
 {
 	json_t *answer, *value;
 	struct err ignored;
-	const struct buf *text;
 	int status = 0;
+	size_t before;
 
 	while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	text = &r->text[status != 0 && !r->text[0].len];
-	value = text->len ? json_parse(text->data, text->len, text->len, "answer", &ignored) : NULL;
+	value = said(r, status, &before);
 	if (json_is_object(value)) {
 		answer = object_answer(r, value);
+		if (before)
+			json_set_bytes(answer, "stderr", r->text[1].data, before, &ignored);
 	} else if (value) {
 		answer = json_pack("{s:o}", "result", value);
 	} else {

@@ -97,10 +97,25 @@ static int hear(struct zygote *z)
 	return 1;
 }
 
+/* The last line that the preload wrote, which says why it ended; "" without one. */
+static void last_words(const struct zygote *z, char *ret, size_t size)
+{
+	size_t end = z->output_len, at;
+
+	while (end && (z->output[end - 1] == '\n' || z->output[end - 1] == '\r'))
+		end--;
+	for (at = end; at && z->output[at - 1] != '\n'; at--)
+		;
+	if (end - at > size / 2)
+		at = end - size / 2;
+	snprintf(ret, size, "%s%.*s", at < end ? ": " : "", (int)(end - at), z->output + at);
+}
+
 /* The preload, or berth-init, ended instead. */
 static int preload_ended(struct zygote *z, struct err *e)
 {
 	struct init_reply r;
+	char why[256];
 	int got = sandbox_reply(&z->sandbox, &r, 1, e);
 
 	while (got > 0 && z->out_fd >= 0 &&
@@ -116,8 +131,10 @@ static int preload_ended(struct zygote *z, struct err *e)
 		*e = r.err;
 		return -1;
 	}
+	last_words(z, why, sizeof(why));
 	if (got > 0 && r.type == INIT_EXITED && r.exited)
-		return err_set(e, ERR_INVALID, "the preload ended with exit status %u", r.value);
+		return err_set(e, ERR_INVALID, "the preload ended with exit status %u%s", r.value,
+			       why);
 	return err_set(e, ERR_INVALID, "the preload was killed%s",
 		       got > 0 ? "" : ", perhaps for its memory");
 }

@@ -58,7 +58,7 @@ def test_the_python_client_is_the_surface():
         for name, method in methods.items():
             want = (list(method["args"]), list(method["options"]), method.get("more"))
             assert parameters(getattr(getattr(berth, kind), name)) == want, (kind, name)
-    for group in ("CreateOptions", "ForkOptions", "UpdateOptions"):
+    for group in ("CreateOptions", "ForkOptions", "UpdateOptions", "ZygoteOptions"):
         assert set(getattr(berth, group).__annotations__) == set(described[group]), group
 
 
@@ -83,7 +83,7 @@ def test_the_javascript_client_is_the_surface():
             options = re.findall(r"(\w+)\?:", group.group(1)) if group else []
             assert options == [camel(o) for o in method["options"]], (kind, name, options)
             assert (method.get("more") or "Abortable") in typed[camel(name)] or not (options or "more" in method) or kind == "Process", (kind, name)
-    for name in ("CreateOptions", "ForkOptions", "UpdateOptions"):
+    for name in ("CreateOptions", "ForkOptions", "UpdateOptions", "ZygoteOptions"):
         body = re.search(rf"^export interface {name} extends Abortable \{{\n(.*?)^\}}", types, re.S | re.M).group(1)
         assert re.findall(r"(\w+)\?:", body) == [camel(o) for o in described[name]], name
 
@@ -169,8 +169,9 @@ def test_every_operation_of_stdio_and_its_members_are_used_or_left_out_with_a_re
 
 def test_the_options_of_create_and_update_are_those_of_the_program():
     described = clientwire.surface()
-    for command, group in (("create", "CreateOptions"), ("fork", "ForkOptions"), ("update", "UpdateOptions")):
-        said = b.berth(command, "--help", ok=True).out
+    for command, group in (("create", "CreateOptions"), ("fork", "ForkOptions"), ("update", "UpdateOptions"),
+                           ("zygote create", "ZygoteOptions")):
+        said = b.berth(*command.split(), "--help", ok=True).out
         there = set(re.findall(r"^ +(?:-\w, |    )?--([a-z][a-z-]*)", said, re.M))
         ours = {name.replace("_", "-") for name in described[group]}
         left = set(described["left_out"][command + " options"])

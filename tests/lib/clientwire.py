@@ -19,7 +19,7 @@ import threading
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VERDICT = {"cause": "exit", "exit_status": 0, "exit_code": 0, "timed_out": False, "wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1}
 ANSWER = {"id": "s1", "sandbox": "s1", "name": "", "version": "0", "command": "c1", "started": True, "verdict": VERDICT, "record": {"id": "s1"},
-          "entries": [], "commands": [], "sessions": [], "changes": [], "result": [], "sandboxes": [], "volumes": [], "networks": [], "images": [],
+          "entries": [], "commands": [], "sessions": [], "changes": [], "result": [], "sandboxes": [], "volumes": [], "networks": [], "images": [], "zygote": "z1", "zygotes": [],
           "processes": [], "checkpoint": "k1", "checkpoints": [], "head": None, "forks": [], "bytes": 0, "written": 0, "ended": True, "waited_ms": 0, "exit_status": 0}
 
 
@@ -48,7 +48,7 @@ def be_berth(log, args):
             n, op = rq.pop("id"), rq["op"]
             about = rq.pop("request", None)
             note(rq)
-            if op == "exec" and not rq.get("detach"):
+            if op == "run" or (op == "exec" and not rq.get("detach")):
                 answer(n, started=True, command="c1")
                 if not rq.get("stdin_open"):
                     answer(n, verdict=VERDICT)
@@ -116,7 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(json.dumps({"started": True, "command": "c1", "sandbox": "s1"}).encode() + b"\n")
+        self.wfile.write(json.dumps({"started": True, "command": "c1", "run": "r1", "sandbox": "s1"}).encode() + b"\n")
         while rq.get("stdin_open") and not self.server.eof.is_set():
             if select.select([self.connection], [], [], 0.005)[0] and not self.connection.recv(1, socket.MSG_PEEK):
                 return
@@ -176,7 +176,7 @@ def call_all_python(berth, client):
                 continue
             box = client_box()
             this = {"Berth": lambda: client, "Sandbox": lambda: box, "Files": lambda: box.files, "Shell": lambda: box.shell("S"),
-                    "Command": lambda: box.command("c1"), "Process": process, "Records": lambda: client.events()}[kind]()
+                    "Command": lambda: box.command("c1"), "Process": process, "Records": lambda: client.events(), "Zygote": lambda: berth.Zygote(client, "z1")}[kind]()
             args = [one for k, v in method["args"].items() for one in (v if k[0] == "*" else [v])]
             try:
                 if (kind, name) == ("Process", "wait"):
@@ -199,7 +199,7 @@ const optionsOf = (method) => Object.fromEntries(Object.entries({ ...method.opti
   .filter(([, v]) => v !== null).map(([k, v]) => [camel(k), v]));
 const box = () => new berth.Sandbox(client, "s1", "", false);
 const start = { Berth: () => client, Sandbox: box, Files: () => box().files, Shell: () => box().shell("S"), Command: () => box().command("c1"),
-  Process: () => box().popen(["true"], { stdinOpen: true }), Records: () => client.events() };
+  Process: () => box().popen(["true"], { stdinOpen: true }), Records: () => client.events(), Zygote: () => new berth.Zygote(client, "z1", "", false) };
 const failed = [];
 for (const [kind, methods] of Object.entries(described.classes))
   for (const [name, method] of Object.entries(methods)) {

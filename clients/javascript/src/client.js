@@ -3,10 +3,10 @@
 import * as errors from "./errors.js";
 import { Http } from "./http.js";
 import { takeBytes } from "./link.js";
-import { argvOf, bytesOf, Command, Files, listed, options, pairsOf, Process, Records, CodeResult, Shell, wordsOf } from "./parts.js";
+import { argvOf, bytesOf, Command, Files, listed, options, pairsOf, Process, Records, CodeResult, runToEnd, Shell, wordsOf } from "./parts.js";
 import { Stdio } from "./stdio.js";
+import { Zygote } from "./zygote.js";
 
-const STDIN_AT_ONCE = 256 << 10;
 const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids",
   "ulimits", "maxSilentMs", "checkpoint"];
 
@@ -124,6 +124,26 @@ export class Berth {
     await this.link.call("network-rm", { name }, signal);
   }
 
+  // ---- zygotes
+
+  async zygotes({ signal } = {}) {
+    return (await this.link.call("zygotes", {}, signal)).result;
+  }
+
+  async createZygote(image, command, { signal, ...more } = {}) {
+    const made = await this.link.call("zygote-create", { image, options: wordsOf(more), args: [...command] }, signal);
+    return new Zygote(this, String(made.zygote), String(made.name ?? ""), true);
+  }
+
+  async zygote(zygote, { signal } = {}) {
+    const { record } = await this.link.call("zygote-inspect", { zygote }, signal);
+    return new Zygote(this, String(record.id), String(record.name ?? ""), false);
+  }
+
+  async removeZygote(zygote, { signal } = {}) {
+    await this.link.call("zygote-rm", { zygote }, signal);
+  }
+
   // ---- pools
 
   async pools({ signal } = {}) {
@@ -201,19 +221,8 @@ export class Sandbox {
   }
 
   async run(argv, given = {}) {
-    const { maxOutputBytes, onOutput, check, stdin, ...o } =
-      options(given, ...EXEC.filter((name) => name !== "stdinOpen"), "maxOutputBytes", "onOutput", "check");
-    const data = bytesOf(stdin);
-    const late = data !== undefined && data.length > STDIN_AT_ONCE;
-    const process = await this.popen(argv, { ...o, stdin: late ? undefined : data, stdinOpen: late });
-    try {
-      const fed = late ? process.feed(data) : undefined;
-      const result = await process.wait({ maxOutputBytes, onOutput, signal: o.signal });
-      await fed;
-      return check ? result.check() : result;
-    } finally {
-      await process.close();
-    }
+    const names = EXEC.filter((name) => name !== "stdinOpen");
+    return runToEnd((o) => this.popen(argv, o), options(given, ...names, "maxOutputBytes", "onOutput", "check"));
   }
 
   async spawn(argv, given = {}) {

@@ -15,6 +15,7 @@ const BOX = "/v1/sandboxes/{sandbox}";
 const COMMAND = `${BOX}/commands/{command}`;
 const NETWORK = "/v1/networks/{name}";
 const SESSION = `${BOX}/sessions/{session}`;
+const ZYGOTE = "/v1/zygotes/{zygote}";
 // operation: method, path, where the members go that are not in the path
 const ROUTES = {
   "sh": ["POST", `${SESSION}/run`, "json"], "sh-wait": ["POST", `${SESSION}/wait`, "json"],
@@ -43,10 +44,11 @@ const ROUTES = {
   "checkpoint": ["POST", `${BOX}/checkpoints`, "json"], "checkpoints": ["GET", `${BOX}/checkpoints`, "query"],
   "checkpoint-rm": ["DELETE", `${BOX}/checkpoints/{checkpoint}`, "query"],
   "undo": ["POST", `${BOX}/undo`, "json"], "fork": ["POST", `${BOX}/fork`, "json"],
+  "zygotes": ["GET", "/v1/zygotes", "query"], "zygote-rm": ["DELETE", ZYGOTE, "query"], "run": ["POST", `${ZYGOTE}/run`, "json"],
   "heartbeat": ["POST", "/v1/manager/sessions/{session}/heartbeat", "json"],
 };
 // the member of the answer that is the list that the program prints
-const LISTS = { "volumes": "volumes", "networks": "networks", "images": "images" };
+const LISTS = { "volumes": "volumes", "networks": "networks", "images": "images", "zygotes": "zygotes" };
 
 /* The path and the members that it does not name. */
 function pathOf(template, members) {
@@ -198,8 +200,8 @@ export class Http {
       const [path] = sandbox ? pathOf(`${BOX}/events`, { sandbox }) : ["/v1/events"];
       return new Events(this, await this.open("GET", path + queryOf({ since }), undefined, signal), undefined, eventOf);
     }
-    const all = op === "exec" ? { ...members, stream: true } : members;
-    return new Events(this, await this.open(...this.route(op, all), signal), members.sandbox);
+    const all = op === "exec" || op === "run" ? { ...members, stream: true } : members;
+    return new Events(this, await this.open(...this.route(op, all), signal), members);
   }
 }
 
@@ -236,19 +238,18 @@ class Events {
   #link;
   #reply;
   #hangUp;
-  #sandbox;
-  #command = "";
+  #about;
   #shape;
   #queue = new Queue();
   #queued = 0;
   #ended = false;
 
-  constructor(link, { reply, hangUp }, sandbox, shape = (answer) => answer) {
+  constructor(link, { reply, hangUp }, { sandbox, zygote } = {}, shape = (answer) => answer) {
     const lines = new LineSplitter();
     this.#link = link;
     this.#reply = reply;
     this.#hangUp = hangUp;
-    this.#sandbox = sandbox;
+    this.#about = { sandbox, zygote };
     this.#shape = shape;
     reply.on("data", (piece) => {
       for (const line of lines.take(piece))
@@ -284,12 +285,13 @@ class Events {
       throw error;
     }
     if (answer.started)
-      this.#command = String(answer.command ?? "");
+      Object.assign(this.#about, { command: String(answer.command ?? ""), run: answer.run });
     return this.#shape(answer);
   }
 
   async send(data, eof) {
-    const [path] = pathOf(`${COMMAND}/stdin`, { sandbox: this.#sandbox, command: this.#command });
+    const template = this.#about.zygote ? `${ZYGOTE}/runs/{run}` : COMMAND;
+    const [path] = pathOf(`${template}/stdin`, this.#about);
     await this.#link.json("POST", path + queryOf({ eof }), data);
   }
 
@@ -316,12 +318,23 @@ async function manager(link, called, args, signal) {
   return answer.data;
 }
 
+async function create(link, path, { image, options, args }, signal) {
+  const { name, pull, ...rest } = options ?? {};
+  const command = args?.length ? args : undefined;
+  const made = await link.json("POST", path, bodyOf({ image, name, pull, command, options: rest }), signal);
+  return { ...made, sandbox: made.id };
+}
+
 const SPECIAL = {
-  async create(link, { image, options, args }, signal) {
-    const { name, pull, ...rest } = options ?? {};
-    const command = args?.length ? args : undefined;
-    const made = await link.json("POST", "/v1/sandboxes", bodyOf({ image, name, pull, command, options: rest }), signal);
-    return { ...made, sandbox: made.id };
+  create: (link, members, signal) => create(link, "/v1/sandboxes", members, signal),
+
+  async "zygote-create"(link, members, signal) {
+    const made = await create(link, "/v1/zygotes", members, signal);
+    return { ...made, zygote: made.id };
+  },
+
+  async "zygote-inspect"(link, members, signal) {
+    return { record: await link.json("GET", pathOf(ZYGOTE, members)[0], undefined, signal) };
   },
 
   async inspect(link, members, signal) {

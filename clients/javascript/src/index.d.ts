@@ -126,6 +126,46 @@ export interface UpdateOptions extends Abortable {
   ownerGrace?: number | string;
 }
 
+/** Those of berth-zygote(1), for the zygote and for each fork. */
+export interface ZygoteOptions extends Abortable {
+  memory?: number | string;
+  swap?: number | string;
+  cpus?: number | string;
+  cpuTime?: number | string;
+  cpuWeight?: number;
+  cpuset?: string;
+  ioWeight?: number;
+  ioRate?: string | readonly string[];
+  pids?: number | string;
+  disk?: number | string;
+  diskInodes?: number;
+  tmpSize?: number | string;
+  shmSize?: number | string;
+  timeout?: number | string;
+  grace?: number | string;
+  maxSilentTime?: number | string;
+  ulimit?: string | readonly string[];
+  env?: Pairs;
+  workdir?: string;
+  user?: string;
+  hostname?: string;
+  mount?: string | readonly string[];
+  volume?: string | readonly string[];
+  tmpfs?: string | readonly string[];
+  device?: string | readonly string[];
+  gpus?: number | string;
+  readOnly?: boolean;
+  noTmpfs?: boolean;
+  capAdd?: string | readonly string[];
+  capDrop?: string | readonly string[];
+  seccomp?: string;
+  name?: string;
+  label?: Pairs;
+  pool?: number;
+  forks?: number;
+  preloadTimeout?: number | string;
+}
+
 /** Those of berth-fork(1). */
 export interface ForkOptions extends Abortable {
   env?: Pairs;
@@ -242,6 +282,11 @@ export class Berth {
   ): Promise<Entry>;
   network(name: string, options?: Abortable): Promise<Entry>;
   removeNetwork(name: string, options?: Abortable): Promise<void>;
+  zygotes(options?: Abortable): Promise<Entry[]>;
+  /** Has an interpreter load what it needs; it waits until it is removed. */
+  createZygote(image: string, command: readonly string[], options?: ZygoteOptions): Promise<Zygote>;
+  zygote(zygote: string, options?: Abortable): Promise<Zygote>;
+  removeZygote(zygote: string, options?: Abortable): Promise<void>;
   pools(options?: Abortable): Promise<Entry>;
   claim(
     pool?: string,
@@ -375,6 +420,42 @@ export class Sandbox {
   connect(network: string, options?: Abortable & { alias?: readonly string[] }): Promise<void>;
   disconnect(network: string, options?: Abortable): Promise<void>;
   networkLog(options?: Abortable & { denied?: boolean; follow?: boolean }): Promise<Records>;
+}
+
+/** An interpreter that waits.  Each code runs in a fork of it, in a sandbox of its own that ends with the code. */
+export class Zygote {
+  private constructor();
+  readonly id: string;
+  readonly name: string;
+  /** At the end of an `await using`: one that this client made is removed. */
+  dispose(): Promise<void>;
+  popen(
+    code: Bytes,
+    options?: Abortable & {
+      args?: readonly string[];
+      stdin?: Bytes;
+      stdinOpen?: boolean;
+      env?: Pairs;
+      workdir?: string;
+      timeoutMs?: number;
+    }
+  ): Promise<Process>;
+  run(
+    code: Bytes,
+    options?: Abortable & {
+      args?: readonly string[];
+      stdin?: Bytes;
+      env?: Pairs;
+      workdir?: string;
+      timeoutMs?: number;
+      maxOutputBytes?: number;
+      onOutput?: (piece: Output) => unknown;
+      check?: boolean;
+    }
+  ): Promise<Result>;
+  /** Its preload, pool, number of forks, and the ids of those that live (alive). */
+  inspect(options?: Abortable): Promise<Entry>;
+  remove(options?: Abortable): Promise<void>;
 }
 
 /** The files of a sandbox.  Relative paths start at its working directory. */

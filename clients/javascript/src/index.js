@@ -9,6 +9,7 @@
  * Errors are BerthError and its classes in errors, one for each code.
  */
 export { Berth, Sandbox } from "./client.js";
+export { Zygote } from "./zygote.js";
 export { CodeResult, Command, Files, Output, Process, Records, Result, Shell, ShellResult } from "./parts.js";
 export * as errors from "./errors.js";
 export { BerthError, CommandFailed } from "./errors.js";

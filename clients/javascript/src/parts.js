@@ -5,6 +5,7 @@ import { takeBytes } from "./link.js";
 
 const MAX_OUTPUT_BYTES = 16 << 20; // of each stream in a Result
 const STDIN_PIECE = 1 << 20;
+const STDIN_AT_ONCE = 256 << 10;
 
 /* The options, of which the names are known; signal, an AbortSignal, always is. */
 export function options(given, ...names) {
@@ -238,6 +239,21 @@ export class Process {
 
   async close() {
     await this.#stream.close();
+  }
+}
+
+/* What popen(options) starts, fed with stdin and read to its end. */
+export async function runToEnd(popen, { maxOutputBytes, onOutput, check, stdin, ...o }) {
+  const data = bytesOf(stdin);
+  const late = data !== undefined && data.length > STDIN_AT_ONCE;
+  const process = await popen({ ...o, stdin: late ? undefined : data, stdinOpen: late });
+  try {
+    const fed = late ? process.feed(data) : undefined;
+    const result = await process.wait({ maxOutputBytes, onOutput, signal: o.signal });
+    await fed;
+    return check ? result.check() : result;
+  } finally {
+    await process.close();
   }
 }
 

@@ -16,8 +16,8 @@ const HINT = 'reach berthd: new Berth({ host: "unix:///run/berth/berthd.sock" })
 const CANNOT = new Set(["claim", "release", "pools", "heartbeat"]);
 const LIFE = new Set(["start", "stop", "restart", "kill"]);
 // what ends by a request of its own; whatever else is answered soon, or its answer is dropped
-const CANCELLED = new Set(["exec", "sh", "code", "copy", "create", "ready", "berth", "diff", "checkpoint-export", "checkpoint-import",
-  ...LIFE]);
+const CANCELLED = new Set(["exec", "run", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
+  "checkpoint-import", ...LIFE]);
 // those of berth's commands that stdio has no operation for: what of a request is an argument, after the options
 const COMMANDS = {
   "update": [["update"], ["sandbox"]], "rename": [["rename"], ["sandbox", "name"]], "top": [["top"], ["sandbox"]],

@@ -13,20 +13,22 @@ from . import errors
 from ._client import Berth, Sandbox
 from ._parts import Command, Files, Process, Records, Shell
 from ._results import CodeResult, Output, Result, ShellResult
+from ._zygote import Zygote
 from .errors import BerthError, CommandFailed
 
 TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
 if TYPE_CHECKING:
     from typing import Any
 
-    from ._aio import AsyncBerth, AsyncCommand, AsyncFiles, AsyncProcess, AsyncRecords, AsyncSandbox, AsyncShell
-    from ._options import CreateOptions, ForkOptions, UpdateOptions
+    from ._aio import AsyncBerth, AsyncCommand, AsyncFiles, AsyncProcess, AsyncRecords, AsyncSandbox, AsyncShell, AsyncZygote
+    from ._options import CreateOptions, ForkOptions, UpdateOptions, ZygoteOptions
 
 __version__ = "0.1.0"
 __all__ = [
-    "AsyncBerth", "AsyncCommand", "AsyncFiles", "AsyncProcess", "AsyncRecords", "AsyncSandbox", "AsyncShell", "Berth", "BerthError",
+    "AsyncBerth", "AsyncCommand", "AsyncFiles", "AsyncProcess", "AsyncRecords", "AsyncSandbox", "AsyncShell", "AsyncZygote",
+    "Berth", "BerthError",
     "CodeResult", "Command", "CommandFailed", "CreateOptions", "Files", "ForkOptions", "Output", "Process", "Records", "Result", "Sandbox", "Shell",
-    "ShellResult", "UpdateOptions", "errors",
+    "ShellResult", "UpdateOptions", "Zygote", "ZygoteOptions", "errors",
 ]
 
 

@@ -17,6 +17,7 @@ from ._client import Berth, Sandbox
 from ._link import Call
 from ._parts import Command, Files, Process, Shell
 from ._results import Output
+from ._zygote import Zygote
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec, Unpack
@@ -266,6 +267,29 @@ class AsyncSandbox(Async[Sandbox]):
         return AsyncShell(self._pool, self._inner.shell(session))
 
 
+class AsyncZygote(Async[Zygote]):
+    """An interpreter that waits, as Zygote."""
+
+    async def __aenter__(self) -> "AsyncZygote":
+        return self
+
+    async def __aexit__(self, *unused: object) -> None:
+        await self._close(self._inner.__exit__)
+
+    @property
+    def id(self) -> str:
+        return self._inner.id
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    popen = making(Zygote.popen, AsyncProcess)
+    run = later(Zygote.run)
+    inspect = later(Zygote.inspect)
+    remove = later(Zygote.remove)
+
+
 class AsyncBerth(Async[Berth]):
     """A way to berth for asyncio, as Berth."""
 
@@ -301,6 +325,10 @@ class AsyncBerth(Async[Berth]):
     create_network = later(Berth.create_network)
     network = later(Berth.network)
     remove_network = later(Berth.remove_network)
+    zygotes = later(Berth.zygotes)
+    create_zygote = making(Berth.create_zygote, AsyncZygote)
+    zygote = making(Berth.zygote, AsyncZygote)
+    remove_zygote = later(Berth.remove_zygote)
     pools = later(Berth.pools)
     claim = making(Berth.claim, AsyncSandbox)
     release = later(Berth.release)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from . import errors
 from ._link import take_bytes
-from ._parts import MAX_OUTPUT_BYTES, Command, Files, Process, Records, Shell, argv_of, bytes_of, listed
+from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Command, Files, Process, Records, Shell, argv_of, bytes_of, listed
 from ._results import CodeResult, Output, Result
 from ._words import pairs_of, words_of
+from ._zygote import Zygote
 
 TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._link import Link
-    from ._options import CreateOptions, ForkOptions, Pairs, UpdateOptions
+    from ._options import CreateOptions, ForkOptions, Pairs, UpdateOptions, ZygoteOptions
     from ._parts import Argv, Bytes, Record
-
-STDIN_AT_ONCE = 256 << 10
 
 
 def link_to(host: Optional[str], token: Optional[str], program: str, env: Optional[Mapping[str, str]]) -> Link:
@@ -145,6 +144,29 @@ class Berth:
 
     def remove_network(self, name: str) -> None:
         self._link.call("network-rm", {"name": name})
+
+    # ---- zygotes
+
+    def zygotes(self) -> List[Record]:
+        """The interpreters that wait to be forked."""
+        return list(self._link.call("zygotes", {})["result"])
+
+    def create_zygote(self, image: str, command: Sequence[str], **options: "Unpack[ZygoteOptions]") -> Zygote:
+        """
+        Has an interpreter load what it needs: create_zygote("host", ["python3", "-c", "import json"]).  It waits until it
+        is removed, which it is at the end of a `with`.  options are those of berth-zygote(1), for it and for each fork.
+        """
+        made = self._link.call("zygote-create", {"image": image, "options": words_of(options), "args": list(command)})
+        return Zygote(self, str(made["zygote"]), str(made.get("name", "")), owned=True)
+
+    def zygote(self, zygote: str) -> Zygote:
+        """The zygote of that id or name.  It is not removed at the end of a `with`."""
+        record = self._link.call("zygote-inspect", {"zygote": zygote})["record"]
+        return Zygote(self, str(record["id"]), str(record.get("name", "")))
+
+    def remove_zygote(self, zygote: str) -> None:
+        """Ends a zygote and its forks."""
+        self._link.call("zygote-rm", {"zygote": zygote})
 
     # ---- pools
 

@@ -33,6 +33,7 @@ BOX = "/v1/sandboxes/{sandbox}"
 COMMAND = BOX + "/commands/{command}"
 NETWORK = "/v1/networks/{name}"
 SESSION = BOX + "/sessions/{session}"
+ZYGOTE = "/v1/zygotes/{zygote}"
 # operation: method, path, where the members go that are not in the path
 ROUTES: Dict[str, Tuple[str, str, str]] = {
     "sh": ("POST", SESSION + "/run", "json"), "sh-wait": ("POST", SESSION + "/wait", "json"),
@@ -62,10 +63,11 @@ ROUTES: Dict[str, Tuple[str, str, str]] = {
     "checkpoint": ("POST", BOX + "/checkpoints", "json"), "checkpoints": ("GET", BOX + "/checkpoints", "query"),
     "checkpoint-rm": ("DELETE", BOX + "/checkpoints/{checkpoint}", "query"),
     "undo": ("POST", BOX + "/undo", "json"), "fork": ("POST", BOX + "/fork", "json"),
+    "zygotes": ("GET", "/v1/zygotes", "query"), "zygote-rm": ("DELETE", ZYGOTE, "query"), "run": ("POST", ZYGOTE + "/run", "json"),
     "heartbeat": ("POST", "/v1/manager/sessions/{session}/heartbeat", "json"),
 }
 # the member of the answer that is the list that the program prints
-LISTS = {"volumes": "volumes", "networks": "networks", "images": "images", "ps": "sandboxes"}
+LISTS = {"volumes": "volumes", "networks": "networks", "images": "images", "ps": "sandboxes", "zygotes": "zygotes"}
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -81,7 +83,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 def path_of(template: str, members: Answer) -> str:
     """The path, with those of the members that it names, which are taken out of them."""
-    for name in ("sandbox", "command", "session", "name", "checkpoint"):
+    for name in ("sandbox", "command", "session", "name", "checkpoint", "zygote", "run"):
         if "{" + name + "}" in template:
             value = str(members.pop(name))
             if value in ("", ".", ".."):
@@ -255,15 +257,14 @@ class Http(Link):
 
     def stream(self, op: str, members: Answer) -> Stream:
         members = dict(members)
-        if op == "exec":
+        if op in ("exec", "run"):
             members["stream"] = True
         if op == "events":
             path = path_of(BOX + "/events", members) if members.get("sandbox") else "/v1/events"
             members.pop("sandbox", None)
             members.pop("follow", None)
             return Events(self, self.open("GET", path + query_of({"since": members.get("from")})), shape=event_of)
-        sandbox = members.get("sandbox")
-        return Events(self, self.open(*self.route(op, members)), sandbox=sandbox)
+        return Events(self, self.open(*self.route(op, members)), about=members)
 
 
 def hang_up(sock: socket.socket) -> None:
@@ -293,11 +294,11 @@ def event_of(told: Answer) -> Answer:
 class Events(Stream):
     """Lines of JSON as they come, of a reply that has begun."""
 
-    def __init__(self, link: Http, reply: Reply, sandbox: Optional[str] = None,
+    def __init__(self, link: Http, reply: Reply, about: Optional[Answer] = None,
                  shape: Callable[[Answer], Answer] = lambda answer: answer) -> None:
         self._link, self._shape = link, shape
         self._connection, self._reply, self._socket = reply
-        self._sandbox, self._command = sandbox, ""
+        self._about = {k: v for k, v in (about or {}).items() if k in ("sandbox", "zygote")}
         self._ended = False
 
     def __next__(self) -> Answer:
@@ -321,11 +322,12 @@ class Events(Stream):
             self.close()
             raise wrong
         if answer.get("started"):
-            self._command = str(answer.get("command", ""))
+            self._about.update({k: str(answer[k]) for k in ("command", "run") if k in answer})
         return self._shape(answer)
 
     def send(self, data: bytes, eof: bool) -> None:
-        path = path_of(COMMAND + "/stdin", {"sandbox": self._sandbox, "command": self._command})
+        template = ZYGOTE + "/runs/{run}" if "zygote" in self._about else COMMAND
+        path = path_of(template + "/stdin", dict(self._about))
         self._link.json("POST", path + query_of({"eof": eof}), data)
 
     def cancel(self) -> None:
@@ -343,12 +345,21 @@ class Events(Stream):
 # ---- operations that are more than a row ------------------------------------------------------------
 
 
-def op_create(link: Http, m: Answer) -> Answer:
+def op_create(link: Http, m: Answer, path: str = "/v1/sandboxes") -> Answer:
     options = dict(m.get("options") or {})
     body: Answer = {"image": m.get("image"), "name": options.pop("name", None), "pull": options.pop("pull", None),
                     "command": m.get("args") or None, "options": options}
-    made = link.json("POST", "/v1/sandboxes", {k: v for k, v in body.items() if v is not None})
+    made = link.json("POST", path, {k: v for k, v in body.items() if v is not None})
     return {**made, "sandbox": made["id"]}
+
+
+def op_zygote_create(link: Http, m: Answer) -> Answer:
+    made = op_create(link, m, "/v1/zygotes")
+    return {**made, "zygote": made["id"]}
+
+
+def op_zygote_inspect(link: Http, m: Answer) -> Answer:
+    return {"record": link.json("GET", path_of(ZYGOTE, m))}
 
 
 def op_inspect(link: Http, m: Answer) -> Answer:
@@ -460,6 +471,6 @@ def op_checkpoint_import(link: Http, m: Answer) -> Answer:
 SPECIAL: Dict[str, Callable[[Http, Answer], Answer]] = {
     "create": op_create, "inspect": op_inspect, "ps": op_ps, "rm": op_rm, "read": op_read, "write": op_write, "send": op_send,
     "signal": op_signal, "code": op_code, "pull": op_pull, "claim": op_claim, "release": op_release,
-    "copy-in": op_copy_in, "copy-out": op_copy_out,
+    "copy-in": op_copy_in, "copy-out": op_copy_out, "zygote-create": op_zygote_create, "zygote-inspect": op_zygote_inspect,
     "checkpoint-export": op_checkpoint_export, "checkpoint-import": op_checkpoint_import,
 }

@@ -108,6 +108,45 @@ class UpdateOptions(TypedDict, total=False):
     owner_grace: Number
 
 
+class ZygoteOptions(TypedDict, total=False):
+    memory: Union[int, str]
+    swap: Union[int, str]
+    cpus: Number
+    cpu_time: Number
+    cpu_weight: int
+    cpuset: str
+    io_weight: int
+    io_rate: Strings
+    pids: Union[int, str]
+    disk: Union[int, str]
+    disk_inodes: int
+    tmp_size: Union[int, str]
+    shm_size: Union[int, str]
+    timeout: Number
+    grace: Number
+    max_silent_time: Number
+    ulimit: Strings
+    env: Pairs
+    workdir: str
+    user: str
+    hostname: str
+    mount: Strings
+    volume: Strings
+    tmpfs: Strings
+    device: Strings
+    gpus: Union[int, str]
+    read_only: bool
+    no_tmpfs: bool
+    cap_add: Strings
+    cap_drop: Strings
+    seccomp: str
+    name: str
+    label: Pairs
+    pool: int
+    forks: int
+    preload_timeout: Number
+
+
 class ForkOptions(TypedDict, total=False):
     env: Pairs
     label: Pairs

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_BYTES = 16 << 20     # of each stream in a Result
 STDIN_PIECE = 1 << 20
+STDIN_AT_ONCE = 256 << 10
 
 
 def argv_of(argv: Argv) -> List[str]:

@@ -46,7 +46,8 @@ COMMANDS: Dict[str, Tuple[List[str], Tuple[str, ...]]] = {
 }
 LIFE = ("start", "stop", "restart", "kill")
 # what ends by a request of its own; whatever else is answered soon, or its answer is dropped
-CANCELLED = ("exec", "sh", "code", "copy", "create", "ready", "berth", "diff", "checkpoint-export", "checkpoint-import", *LIFE)
+CANCELLED = ("exec", "run", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
+             "checkpoint-import", *LIFE)
 POOLS = "pools and claims are berthd's"
 HINT = "reach berthd: Berth(\"unix:///run/berth/berthd.sock\")"
 
