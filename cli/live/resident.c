@@ -108,23 +108,11 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	return record;
 }
 
-/* Another tenant's image is reported as missing. */
-static int check_image(const struct registry *r, const struct resident *x, const char *image, struct err *e)
-{
-	autojson json_t *record = NULL;
-
-	if (!x->tenant || !x->image.has_image)
-		return 0;
-	record = json_parse(x->image.image.record, x->image.image.record_len, x->image.image.record_len, "image record", e);
-	if (!record)
-		return -1;
-	return tenant_sees_image(x->tenant, r->config, record) ? 0 : image_not_found(image, e);
-}
-
 static int open_image_of(struct registry *r, struct resident *x, const char *image, struct err *e)
 {
 	if (imageuse_open_pinned(&x->image, r, x->disk_fd, image, &x->opts.spec, e) == 0)
-		return check_image(r, x, image, e);
+		return x->tenant ? imageuse_check_seen(&x->image, x->tenant, r->config, image, e) :
+				   0;
 	return e->code == ERR_UNSUPPORTED ? err_wrap(e, "sandbox %s", x->claim.id) : -1;
 }
 

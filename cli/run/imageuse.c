@@ -157,6 +157,20 @@ int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec)
 	return json_object_set_new(spec, "image", json_string(name));
 }
 
+int imageuse_check_seen(const struct imageuse *u, const struct tenant *t, const struct config *c,
+			const char *word, struct err *e)
+{
+	autojson json_t *record = NULL;
+
+	if (!u->has_image)
+		return 0;
+	record = json_parse(u->image.record, u->image.record_len, u->image.record_len,
+			    "image record", e);
+	if (!record)
+		return -1;
+	return tenant_sees_image(t, c, record) ? 0 : image_not_found(word, e);
+}
+
 int imageuse_pin(const struct imageuse *u, int dir_fd, struct err *e)
 {
 	return u->has_image ? image_pin(&u->image, dir_fd, e) : 0;

@@ -41,6 +41,9 @@ int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_f
  * has for all; any other stays.  -1 without memory.
  */
 int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec);
+/* Whether t sees the opened image, which its word for it is: else it is reported as missing. */
+int imageuse_check_seen(const struct imageuse *u, const struct tenant *t, const struct config *c,
+			const char *word, struct err *e);
 /* Keeps the image for the lasting sandbox whose directory is dir_fd. */
 int imageuse_pin(const struct imageuse *u, int dir_fd, struct err *e);
 /* Also closes the spec's layers. */

@@ -191,7 +191,9 @@ static int is_of_zygotes(const char *op)
 /* The words of the command before its options: "zygotes" is its "ls", "zygote-rm" its "rm". */
 static int zygote_verb(struct words *w, const char *op, struct err *e)
 {
-	return add_word(w, "zygote", e) < 0 || add_word(w, op[6] == '-' ? op + 7 : "ls", e) < 0 ? -1 : 0;
+	const char *verb = op[6] == '-' ? op + 7 : "ls";
+
+	return add_word(w, "zygote", e) < 0 || add_word(w, verb, e) < 0 ? -1 : 0;
 }
 
 /* "wait" is of a command here, by the keeper. */
@@ -204,7 +206,8 @@ static const char *command_of(const char *op)
 static int make_words(struct words *w, const char *op, const json_t *rq, struct err *e)
 {
 	const char *image = json_string_value(json_object_get(rq, "image"));
-	const char *sandbox = json_string_value(json_object_get(rq, is_of_zygotes(op) ? "zygote" : "sandbox"));
+	const char *what = is_of_zygotes(op) ? "zygote" : "sandbox";
+	const char *sandbox = json_string_value(json_object_get(rq, what));
 	const char *name;
 	json_t *value;
 
@@ -321,7 +324,9 @@ static json_t *said(const struct stdio_request *r, int status, size_t *ret_befor
 	while (at && (at == text->len || text->data[at - 1] != '\n'))
 		at--;
 	*ret_before = at;
-	return text->len ? json_parse(text->data + at, text->len - at, text->len, "answer", &ignored) : NULL;
+	if (!text->len)
+		return NULL;
+	return json_parse(text->data + at, text->len - at, text->len, "answer", &ignored);
 }
 
 /* Its stdout is the answer when it is JSON; its JSON error when it failed. */

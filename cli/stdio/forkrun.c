@@ -2,69 +2,20 @@
 /* "run" of berth stdio: code in a fork of a zygote (manager/zygote/client.h). */
 #include "cli/stdio/stdio.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/mem.h"
 #include "manager/zygote/client.h"
-
-/* The strings of an array, borrowed; NULL without memory. */
-static char **strings_of(const json_t *list)
-{
-	char **v = calloc(json_array_size(list) + 1, sizeof(*v));
-	size_t i;
-
-	for (i = 0; v && i < json_array_size(list); i++)
-		v[i] = (char *)(uintptr_t)json_string_value(json_array_get(list, i));
-	return v;
-}
-
-static int check_env(const json_t *env, struct err *e)
-{
-	const json_t *one;
-	size_t i;
-
-	json_array_foreach (env, i, one)
-		if (json_string_value(one)[0] == '=' || !strchr(json_string_value(one), '='))
-			return err_set(e, ERR_INVALID, "'%.80s' of \"env\" is not NAME=VALUE",
-				       json_string_value(one));
-	return 0;
-}
 
 static int send_code(struct stdio *st, struct stdio_request *r, const json_t *rq, const int std[3],
 		     struct err *e)
 {
-	autobuf struct buf code = BUF_INIT(STDIO_LINE_MAX);
-	const json_t *args = json_object_get(rq, "args");
-	const char *cwd = json_string_value(json_object_get(rq, "workdir"));
-	autofree char **argv = strings_of(args);
-	struct zygote_request q = {
-		.zygote = json_string_value(json_object_get(rq, "zygote")),
-		.cwd = cwd ? cwd : ZYGOTE_WORKDIR,
-		.name = "<string>",
-		.env = json_object_get(rq, "env"),
-		.argv = argv,
-		.argc = json_array_size(args),
-		.timeout_ms = UINT64_MAX,
-	};
-	int sock, given = json_get_bytes(rq, "code", &code, "request", e);
+	const char *zygote = json_string_value(json_object_get(rq, "zygote"));
+	int sock;
 
-	if (!argv)
-		return err_nomem(e);
-	if (given <= 0)
-		return given < 0 ? -1 : err_set(e, ERR_INVALID, "no \"code\" given");
-	if (q.cwd[0] != '/')
-		return err_set(e, ERR_INVALID, "working directory '%.200s' must be absolute",
-			       q.cwd);
-	if (json_get_u64(rq, "timeout_ms", &q.timeout_ms, "request", e) < 0)
+	if (st->ref.registry.run_fd < 0 && sandbox_ref_registry(&st->ref, e) < 0)
 		return -1;
-	if (check_env(q.env, e) < 0 ||
-	    (st->ref.registry.run_fd < 0 && sandbox_ref_registry(&st->ref, e) < 0))
-		return -1;
-	q.code = code.data ? code.data : "";
-	q.code_len = code.len;
-	sock = zygote_ask_for(&st->ref.registry, &q, std, e);
-	return sock < 0 ? -1 : (r->conn = conn_add(st, sock, e));
+	sock = zygote_ask_json(&st->ref.registry, zygote, rq, std, e);
+	r->conn = sock < 0 ? -1 : conn_add(st, sock, e);
+	return r->conn < 0 ? -1 : 0;
 }
 
 int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e)
@@ -80,7 +31,7 @@ int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e)
 	    pipes_make(&r->in, &theirs[0], 0, e) == 0 &&
 	    pipes_make(&r->out[0], &theirs[1], 1, e) == 0 &&
 	    pipes_make(&r->out[1], &theirs[2], 1, e) == 0)
-		result = send_code(st, r, rq, theirs, e) < 0 ? -1 : 0;
+		result = send_code(st, r, rq, theirs, e);
 	for (i = 0; i < 3; i++)
 		fd_close(&theirs[i]);
 	if (result == 0)

@@ -66,7 +66,7 @@ static int make_sandbox(struct work *w, struct err *e)
 	struct spec *s = &w->spec;
 
 	if (registry_open(&w->registry, &z->config, e) < 0 ||
-	    registry_claim_within(&w->registry, z->inner_base[w->slot], &w->claim, e) < 0)
+	    registry_claim_within(&w->registry, &z->inner[w->slot], &w->claim, e) < 0)
 		return -1;
 	*s = z->opts.spec;
 	snprintf(s->id, sizeof(s->id), "%s", w->claim.id);
@@ -80,7 +80,7 @@ static int make_sandbox(struct work *w, struct err *e)
 	where.disk_dirfd = w->disk_fd;
 	where.models_fd = w->registry.state_fd;
 	sandbox_init(&w->sandbox, s);
-	if (volumes_open(&w->volumes, &w->registry, s, "", w->scratch, e) < 0 ||
+	if (volumes_open(&w->volumes, &w->registry, s, z->promise.tenant, w->scratch, e) < 0 ||
 	    sandbox_launch(&w->sandbox, &where, e) < 0 || attest_ready(&w->sandbox, e) < 0)
 		return -1;
 	save_record(w);
@@ -288,6 +288,7 @@ static void branch_main(struct zygote *z, size_t slot, int sock)
 	fd_close(&w.client_fd);
 	if (sandbox_destroy(&w.sandbox, &ignored) < 0)
 		registry_abandon(&w.claim);
+	registry_give_back(&w.registry, &z->inner[slot], &ignored);
 	registry_release(&w.registry, &w.claim, &ignored);
 	volumes_close(&w.volumes);
 	_exit(r < 0);

@@ -20,7 +20,7 @@
 #include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"
 
-enum { OPT_POOL = RUNOPT_FIRST_OWN, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_JSON };
+enum { OPT_POOL = RUNOPT_FIRST_OWN, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_TENANT, OPT_JSON };
 
 extern const char zygote_agent_start[];
 
@@ -31,6 +31,9 @@ static const struct opt create_options[] = {
 	 OPT_FORKS},
 	{"preload-timeout", 0, OPT_VALUE, "TIME", "time for the preload (default: 60s)",
 	 OPT_PRELOAD_TIMEOUT},
+	{"tenant", 0, OPT_VALUE, "NAME",
+	 "make it a tenant's of berthd: [tenant] holds, and the tenant sees it",
+	 OPT_TENANT},
 	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
 };
 
@@ -95,9 +98,23 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_JSON:
 		*z->json = 1;
 		return 0;
+	case OPT_TENANT: /* find_tenant() has taken it */
+		return 0;
 	default:
 		return runopts_set(&z->opts, id, value, e) < 0 ? -1 : keep_option(z, id, value, e);
 	}
+}
+
+/* A first look at the options: whose limits hold for the others. */
+static int find_tenant(void *ctx, int id, const char *value, struct err *e)
+{
+	struct zygote *z = ctx;
+
+	(void)e;
+	if (id == OPT_TENANT)
+		z->tenant = value;
+	*z->json |= id == OPT_JSON;
+	return 0;
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -178,7 +195,6 @@ static int create(struct zygote *z, char **words, size_t count, char ret_id[65],
 {
 	char *all[WORDS_MAX];
 	unsigned char raw[16];
-	struct spec *s = &z->opts.spec;
 	size_t n = 0, i;
 
 	if (inject_available(e) < 0)
@@ -192,17 +208,13 @@ static int create(struct zygote *z, char **words, size_t count, char ret_id[65],
 			return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
 	if (rewrite(z, words, count, all, &n, e) < 0 ||
 	    registry_open(&z->registry, &z->config, e) < 0 ||
-	    imageuse_open(&z->image, &z->registry, z->image_ref, s, e) < 0 ||
-	    runopts_devices(&z->opts, e) < 0)
+	    zygote_tenant_image(z, e) < 0 || runopts_devices(&z->opts, e) < 0)
 		return -1;
 	/* not the image's entry point: what is given is the interpreter */
 	z->opts.entrypoint = "";
 	if (runopts_finish(&z->opts, z->image.has_image ? &z->image.image : NULL, all, n, e) < 0 ||
-	    check(z, e) < 0)
+	    check(z, e) < 0 || zygote_tenant_promise(z, e) < 0)
 		return -1;
-	s->timeout_ms = z->opts.spec.timeout_ms;
-	z->promise = (struct promise){.memory_bytes = s->limits.memory_bytes,
-				      .cpu_milli = s->limits.cpu_milli};
 	return zygote_start(z, ret_id, e);
 }
 
@@ -244,6 +256,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 			    .listen_fd = -1,
 			    .home_fd = -1,
 			    .options = json_array(),
+			    .told = -1,
 			    .pool = ZYGOTE_POOL,
 			    .max = ZYGOTE_FORKS,
 			    .preload_ms = ZYGOTE_PRELOAD_MS,
@@ -253,9 +266,15 @@ static int create_main(const struct command *self, int argc, char **argv)
 		z.inner[i] = (struct claim){.dir_fd = -1, .slot_fd = -1};
 	if (config_load(&z.config, &e) < 0)
 		return command_fail(self, &e, 0);
-	runopts_init(&z.opts, &z.config);
 	sandbox_init(&z.sandbox, &z.spec);
-	result = one_thread(&z, &e);
+	result = command_options(self, argc, argv, find_tenant, &z, &rest, &help, &e);
+	if (help)
+		return 0;
+	if (result == 0)
+		result = zygote_tenant_open(&z, &e);
+	runopts_init(&z.opts, &z.defaults);
+	if (result == 0)
+		result = one_thread(&z, &e);
 	if (result == 0)
 		result = command_options(self, argc, argv, set_option, &z, &rest, &help, &e);
 	if (result == 0 && !help && rest >= argc)
@@ -275,6 +294,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	json_decref(z.command);
 	json_decref(z.options);
 	json_decref(z.seccomp);
+	json_decref(z.image_spec);
 	return result < 0 ? command_fail(self, &e, json) : 0;
 }
 

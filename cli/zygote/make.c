@@ -16,6 +16,7 @@
 #include "cli/zygote/zygote.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
+#include "manager/zygote/owner.h"
 #include "runtime/sandbox/attest.h"
 
 #define BACKLOG 128
@@ -53,7 +54,7 @@ static int launch(struct zygote *z, struct err *e)
 	if (s->disk_bytes > s->limits.memory_bytes / 2)
 		z->disk_fd = fcntl(z->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	where.disk_dirfd = z->disk_fd;
-	if (volumes_open(&z->volumes, &z->registry, &z->spec, "", scratch, e) < 0 ||
+	if (volumes_open(&z->volumes, &z->registry, &z->spec, z->promise.tenant, scratch, e) < 0 ||
 	    sandbox_launch(&z->sandbox, &where, e) < 0 || attest_ready(&z->sandbox, e) < 0)
 		return -1;
 	if (pipe2(in, O_CLOEXEC) < 0)
@@ -142,17 +143,20 @@ static int preload_ended(struct zygote *z, struct err *e)
 static int await_preload(struct zygote *z, struct err *e)
 {
 	const uint64_t until = clock_ms() + z->preload_ms;
-	struct pollfd p[2] = {{.fd = z->out_fd, .events = POLLIN},
-			      {.fd = z->sandbox.sock, .events = POLLIN}};
+	struct pollfd p[3] = {{.fd = z->out_fd, .events = POLLIN},
+			      {.fd = z->sandbox.sock, .events = POLLIN},
+			      {.fd = z->told}}; /* its end alone */
 	uint64_t now;
 
 	while ((now = clock_ms()) < until) {
-		if (poll(p, 2, (int)(until - now)) < 0 && errno != EINTR)
+		if (poll(p, 3, (int)(until - now)) < 0 && errno != EINTR)
 			return err_sys(e, "wait for the preload");
 		if (p[0].revents & POLLIN && hear(z))
 			return 0;
 		if (p[1].revents)
 			return preload_ended(z, e);
+		if (p[2].revents)
+			return err_set(e, ERR_BUSY, "nobody waits for the zygote any more");
 		if (p[0].revents & POLLHUP && !(p[0].revents & POLLIN))
 			p[0].fd = -1;
 	}
@@ -234,6 +238,7 @@ int zygote_make(struct zygote *z, struct err *e)
 {
 	z->sandbox.spec = &z->spec;
 	if (registry_claim(&z->registry, z->opts.name, 0, &z->promise, &z->claim, e) < 0 ||
+	    (z->tenant && zygote_own(&z->registry, &z->claim, &z->limits, z->max, e) < 0) ||
 	    reserve(z, e) < 0 || launch(z, e) < 0 || await_preload(z, e) < 0 || examine(z, e) < 0 ||
 	    (z->home_fd = listen_at(z, ZYGOTE_HOME, e)) < 0 ||
 	    (z->listen_fd = listen_at(z, ZYGOTE_SOCKET, e)) < 0)

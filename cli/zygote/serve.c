@@ -27,8 +27,12 @@
 
 static void end_branch(struct zygote *z, struct branch *b)
 {
+	struct err ignored;
+
 	while (b->pid && waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
 		;
+	/* of a branch that was killed: its fork counts no more, and the range does */
+	registry_give_back(&z->registry, &z->inner[b - z->branch], &ignored);
 	if (b->state == BRANCH_MAKING) /* it failed: not at once again */
 		z->next_try_ms = clock_ms() + (AGAIN_MS << z->failures);
 	fd_close(&b->pidfd);
@@ -283,6 +287,14 @@ static void detach(void)
 		dup2(null, i);
 }
 
+/* The tenant of berthd whose it is hears of it, too. */
+static void tell_event(struct zygote *z, const char *event, const char *id, const char *image)
+{
+	events_add(&z->registry, event, id,
+		   json_pack("{s:s*,s:s*,s:s*}", "image", image, "name", z->opts.name, "tenant",
+			     z->tenant));
+}
+
 struct started {
 	struct err err;
 	char id[65];
@@ -296,6 +308,7 @@ static void supervisor(struct zygote *z, int told)
 
 	detach();
 	signal_fd = block_signals();
+	z->told = told;
 	if (zygote_make(z, &s.err) < 0) {
 		take_down(z);
 		(void)!io_write_all(told, &s, sizeof(s));
@@ -304,24 +317,30 @@ static void supervisor(struct zygote *z, int told)
 	}
 	s.err.code = ERR_NONE; /* what was tried first on an older kernel has failed */
 	snprintf(s.id, sizeof(s.id), "%s", z->claim.id);
-	events_add(&z->registry, "zygote-create", s.id, json_pack("{s:s}", "image", z->image_ref));
-	(void)!io_write_all(told, &s, sizeof(s));
-	close(told);
-	serve(z, signal_fd);
+	tell_event(z, "zygote-create", s.id, z->image_ref);
+	/* who asked for it may be gone, and then nobody would ever learn its id */
+	if (io_write_all(told, &s, sizeof(s)) == 0) {
+		close(told);
+		serve(z, signal_fd);
+	}
 	snprintf(s.id, sizeof(s.id), "%s", z->claim.id);
 	take_down(z);
-	events_add(&z->registry, "zygote-end", s.id, NULL);
+	tell_event(z, "zygote-end", s.id, NULL);
 	_exit(0);
 }
 
-/* What the preload wrote, when it failed. */
+/* What the preload wrote, when it failed; our own error follows on a line of its own. */
 static void show_output(int fd)
 {
-	char text[4096];
+	char text[4096], last = '\n';
 	ssize_t n;
 
-	while ((n = read(fd, text, sizeof(text))) > 0)
+	while ((n = read(fd, text, sizeof(text))) > 0) {
 		(void)!io_write_all(STDERR_FILENO, text, (size_t)n);
+		last = text[n - 1];
+	}
+	if (last != '\n')
+		(void)!io_write_all(STDERR_FILENO, "\n", 1);
 }
 
 int zygote_start(struct zygote *z, char ret_id[65], struct err *e)

@@ -19,6 +19,7 @@
 #include "cli/run/runopts.h"
 #include "cli/run/volumes.h"
 #include "manager/host/registry.h"
+#include "manager/host/tenant.h"
 #include "manager/zygote/home.h"
 #include "manager/zygote/wire.h"
 #include "runtime/sandbox/graft.h"
@@ -50,6 +51,11 @@ struct zygote {
 	struct graft_stock stock;
 	int disk_fd;
 	const char *image_ref;
+	const char *tenant;	/* of berthd, to whom it is to belong; NULL: nobody */
+	struct tenant limits;	/* of that one */
+	struct config defaults; /* of its sandboxes, within those */
+	json_t *image_spec;	/* keeps image_ref */
+	int told;		/* whom we tell that it waits; -1: nobody any more */
 	json_t *command; /* as it was given */
 	json_t *options, *seccomp; /* of sandboxes that live, as their spec.json has them */
 	unsigned pool, max, at_once;
@@ -66,6 +72,13 @@ struct zygote {
 	uint32_t inner_base[SPEC_INNER_MAX];
 	struct branch branch[SPEC_INNER_MAX];
 };
+
+/* tenant.c: z->tenant, before the options are read: its limits, and defaults within them. */
+int zygote_tenant_open(struct zygote *z, struct err *e);
+/* Opens the image of z->image_ref, if the tenant sees it. */
+int zygote_tenant_image(struct zygote *z, struct err *e);
+/* Sets z->promise from the options, which the tenant's limits must allow. */
+int zygote_tenant_promise(struct zygote *z, struct err *e);
 
 /* Makes the zygote and returns when it waits; the supervisor lives on. */
 int zygote_start(struct zygote *z, char ret_id[65], struct err *e);

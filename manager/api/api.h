@@ -73,7 +73,7 @@ int api_check_token(void *context, const char *token, struct http_who *ret);
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
 
 extern const struct http_route system_routes[], sandbox_routes[], checkpoint_routes[],
-	portable_routes[],
+	portable_routes[], zygote_routes[],
 	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
@@ -169,6 +169,12 @@ void livein_remove(struct api *a, const char *box, const char *command);
 /* A copy of its descriptor, or -1 without one. */
 int livein_open(struct api *a, const char *box, const char *command);
 void livein_close_input(struct api *a, const char *box, const char *command);
+/*
+ * Writes all of data to such a copy, as fast as it is read; *sent grows.  ERR_NOT_FOUND when it
+ * reads no more.
+ */
+int livein_write(struct http_request *rq, int fd, const char *data, size_t n, uint64_t *sent,
+		 struct err *e);
 
 /* ---- the berth program, for cold verbs (spawn.c) ---- */
 

@@ -312,19 +312,19 @@ static void relive(struct events *ev, const json_t *entry)
 
 static void tell_entry(struct events *ev, const json_t *entry)
 {
-	static const char *const own[] = { "event", "id", "cursor" };
+	static const char *const own[] = { "event", "id", "cursor", "tenant" };
 	const char *type = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
-	json_t *event;
+	const json_t *owner = json_object_get(entry, "tenant");	/* of a zygote, gone or not */
+	json_t *event = type && id && events_is_own(type) ? json_copy((json_t *)(size_t)entry) : NULL;
 	size_t i;
 
-	if (!type || !id || !events_is_own(type))
+	if (!event)
 		return;
-	event = json_copy((json_t *)(size_t)entry);
 	for (i = 0; i < ARRAY_LEN(own); i++)
 		json_object_del(event, own[i]);
-	json_object_set_new(event, "type", json_string(type));
-	json_object_set_new(event, "sandbox", json_string(id));
-	events_publish(ev, json_string_value(json_object_get(json_object_get(ev->seen, id), "owner")), event);
+	json_object_update_new(event, json_pack("{s:s,s:s}", "type", type, "sandbox", id));
+	owner = owner ? owner : json_object_get(json_object_get(ev->seen, id), "owner");
+	events_publish(ev, json_string_value(owner), event);
 }
 
 /* Reads what was added since the last reading; with skip without reporting it. */

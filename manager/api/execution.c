@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
+#include "manager/zygote/client.h"
 
 #define PIECE 65536
 #define END_MS 30000
@@ -100,6 +102,30 @@ static void write_input(struct execution *x)
 		fd_close(&x->in);
 }
 
+static int take_input(struct execution *x, struct err *e)
+{
+	return x->stays_open ? livein_add(x->api, x->box.id, x->command, take_fd(&x->in), e) : 0;
+}
+
+/* Of the supervisor of a fork. */
+static int take_word(struct execution *x, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(1 << 17);
+	int status, got = zygote_hear(x->box.sock, &status, &text, e);
+
+	if (got < 0)
+		return -1;
+	if (got == ZYGOTE_VERDICT) {
+		x->verdict = json_parse(text.data ? text.data : "", text.len, text.len, "verdict",
+					e);
+		return x->verdict ? 0 : -1;
+	}
+	if (got != ZYGOTE_TAKEN)
+		return 0;
+	x->started = 1;
+	return take_input(x, e);
+}
+
 static int take_packet(struct execution *x, struct err *e)
 {
 	int fds[WIRE_FDS_MAX];
@@ -116,8 +142,7 @@ static int take_packet(struct execution *x, struct err *e)
 	if (json_object_get(msg, "started")) {
 		x->started = 1;
 		http_audit(x->box.rq, "command", x->command);
-		if (x->stays_open &&
-		    livein_add(x->api, x->box.id, x->command, take_fd(&x->in), e) < 0)
+		if (take_input(x, e) < 0)
 			return -1;
 	}
 	if (json_object_get(msg, "ended"))
@@ -165,18 +190,26 @@ int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, s
 			return -1;
 		if (p[3].revents)
 			write_input(x);
-		if (p[0].revents && take_packet(x, e) < 0)
+		if (p[0].revents && (x->is_fork ? take_word(x, e) : take_packet(x, e)) < 0)
 			return -1;
 	}
 }
 
+static int make_pipes(struct execution *x, int theirs[3], struct err *e)
+{
+	theirs[0] = theirs[1] = theirs[2] = -1;
+	return make_pipe(&x->in, &theirs[0], 0, e) < 0 ||
+			       make_pipe(&x->out[0], &theirs[1], 1, e) < 0 ||
+			       make_pipe(&x->out[1], &theirs[2], 1, e) < 0 ?
+		       -1 :
+		       0;
+}
+
 int execution_launch(struct execution *x, json_t *ask, struct err *e)
 {
-	int theirs[3] = { -1, -1, -1 }, r = -1, i;
+	int theirs[3], r = make_pipes(x, theirs, e), i;
 
-	if (make_pipe(&x->in, &theirs[0], 0, e) == 0 &&
-	    make_pipe(&x->out[0], &theirs[1], 1, e) == 0 &&
-	    make_pipe(&x->out[1], &theirs[2], 1, e) == 0)
+	if (r == 0)
 		r = box_send(&x->box, ask, theirs, 3, e);
 	for (i = 0; i < 3; i++)
 		fd_close(&theirs[i]);
@@ -190,6 +223,35 @@ int execution_launch(struct execution *x, json_t *ask, struct err *e)
 	while (r == 0 && !x->started && !x->verdict)
 		r = take_packet(x, e);
 	return r;
+}
+
+int execution_launch_code(struct execution *x, struct err *e)
+{
+	const uint64_t until = clock_ms() + ZYGOTE_WAIT_MS;
+	int theirs[3], r = make_pipes(x, theirs, e), i;
+	uint64_t now;
+
+	x->is_fork = 1;
+	snprintf(x->command, sizeof(x->command), "r%llu",
+		 (unsigned long long)atomic_fetch_add(&x->api->execs, 1));
+	if (r == 0)
+		x->box.sock = zygote_ask_json(&x->box.registry, x->box.id, http_json(x->box.rq),
+					      theirs, e);
+	for (i = 0; i < 3; i++)
+		fd_close(&theirs[i]);
+	if (x->box.sock < 0)
+		return -1;
+	write_input(x);
+	while (!x->started && !x->verdict) {
+		now = clock_ms();
+		r = now < until ? http_wait(x->box.rq, x->box.sock, POLLIN, (int)(until - now), e) :
+				  0;
+		if (r == 0)
+			zygote_busy(x->box.id, e);
+		if (r <= 0 || take_word(x, e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int execution_collect(struct execution *x, struct ring ring[2], struct err *e)

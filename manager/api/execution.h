@@ -23,6 +23,7 @@ struct execution {
 	int temporary;		/* we made the sandbox, and it ends with the request */
 	int keep;		/* it is only stopped then */
 	int tty;
+	int is_fork;		/* of the zygote box.id; box.sock leads to the fork's supervisor */
 	int stays_open;		/* stdin: others send to it until they close it */
 	struct {
 		char bytes[4];
@@ -42,11 +43,26 @@ void execution_remove_box(struct box *b, int keep);
  */
 int execution_launch(struct execution *x, json_t *ask, struct err *e);
 /*
+ * Sends the code of the request to a fork of the zygote x->box.id, which was found, and waits
+ * until one has taken it: ERR_BUSY after ZYGOTE_WAIT_MS. x->command is the run's name here.
+ */
+int execution_launch_code(struct execution *x, struct err *e);
+/*
  * The next bytes: 1 with them in buf, of stdout (0) or stderr (1); 0 at the end with x->verdict; -1.
  */
 int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, size_t *ret_n,
 		   struct err *e);
 /* All of them to the end, head and tail of each stream: 0 with x->verdict, or -1. */
 int execution_collect(struct execution *x, struct ring ring[2], struct err *e);
+
+
+/* ---- execreply.c: the reply to the request, of a command that has started ---- */
+
+/* A whole one, of which "max_output_bytes" of each stream are kept; x stays the caller's. */
+int execution_reply(struct execution *x, struct err *e);
+/* Events as they come; x is handed over, also when it fails. */
+int execution_stream(struct execution *x, struct err *e);
+/* The event "started". */
+json_t *execution_started(const struct execution *x);
 
 #endif

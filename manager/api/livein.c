@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,4 +79,25 @@ void livein_close_input(struct api *a, const char *box, const char *command)
 	if (l)
 		fd_close(&l->fd);
 	pthread_mutex_unlock(&a->livein_lock);
+}
+
+int livein_write(struct http_request *rq, int fd, const char *data, size_t n, uint64_t *sent,
+		 struct err *e)
+{
+	while (n) {
+		ssize_t w = write(fd, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+			*sent += (uint64_t)w;
+		} else if (errno == EPIPE) {
+			return err_set(e, ERR_NOT_FOUND, "the command reads no more");
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "write to the command's stdin");
+		} else if (http_wait(rq, fd, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
 }

@@ -273,26 +273,6 @@ static int begin_stdin(struct http_request *rq, struct err *e)
 	return 0;
 }
 
-static int write_live(struct http_request *rq, struct sending *s, const char *data, size_t n, struct err *e)
-{
-	while (n) {
-		ssize_t w = write(s->live_fd, data, n);
-
-		if (w > 0) {
-			data += w;
-			n -= (size_t)w;
-			s->sent += (uint64_t)w;
-		} else if (errno == EPIPE) {
-			return err_set(e, ERR_NOT_FOUND, "the command reads no more");
-		} else if (errno != EAGAIN && errno != EINTR) {
-			return err_sys(e, "write to the command's stdin");
-		} else if (http_wait(rq, s->live_fd, POLLOUT, -1, e) < 0) {
-			return -1;
-		}
-	}
-	return 0;
-}
-
 static int send_piece(struct http_request *rq, const char *data, size_t n, int eof, struct err *e)
 {
 	struct sending *s = http_data(rq);
@@ -313,7 +293,7 @@ static int feed_stdin(struct http_request *rq, const char *data, size_t n, struc
 	struct sending *s = http_data(rq);
 
 	if (s->live_fd >= 0)
-		return write_live(rq, s, data, n, e);
+		return livein_write(rq, s->live_fd, data, n, &s->sent, e);
 	while (n) {
 		size_t piece = n > SEND_PIECE ? SEND_PIECE : n;
 

@@ -250,7 +250,7 @@ int registry_claim_range(struct registry *r, const struct claim *c, const struct
 {
 	int result;
 
-	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p, .inner = 1 };
 	memcpy(ret->id, c->id, sizeof(ret->id));
 	if (registry_lock(r, e) < 0)
 		return -1;
@@ -259,17 +259,20 @@ int registry_claim_range(struct registry *r, const struct claim *c, const struct
 	return result;
 }
 
-int registry_claim_within(struct registry *r, uint32_t id_base, struct claim *ret, struct err *e)
+/* With it a fork's promise is that of the range, which counts once. */
+int registry_claim_within(struct registry *r, const struct claim *range, struct claim *ret,
+			  struct err *e)
 {
 	int result;
 
-	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .id_base = id_base };
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .id_base = range->id_base,
+			       .promise = range->promise };
 	if (registry_lock(r, e) < 0)
 		return -1;
 	result = check_room(r, 0, e);
 	if (result == 0) {
 		random_id(ret->id);
-		result = rundir_take(r, ret, e);
+		result = rundir_take(r, ret, e) < 0 || ranges_note(r, ret, e) < 0 ? -1 : 0;
 	}
 	registry_unlock(r);
 	if (result < 0 && ret->dir_fd < 0)
@@ -277,6 +280,11 @@ int registry_claim_within(struct registry *r, uint32_t id_base, struct claim *re
 	if (result < 0)
 		undo_claim(r, ret);
 	return result;
+}
+
+int registry_give_back(struct registry *r, const struct claim *range, struct err *e)
+{
+	return ranges_note(r, range, e);
 }
 
 void registry_abandon(struct claim *c)

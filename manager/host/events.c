@@ -27,7 +27,8 @@ void events_add(struct registry *r, const char *event, const char *id, json_t *m
 
 int events_is_own(const char *event)
 {
-	static const char *const all[] = { "checkpoint", "checkpoint-rm", "undo", "fork" };
+	static const char *const all[] = { "checkpoint", "checkpoint-rm", "undo", "fork",
+					   "zygote-create", "zygote-end" };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(all); i++)

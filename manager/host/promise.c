@@ -118,10 +118,11 @@ static void add_notes(struct registry *r, struct sums *s, const struct range_not
 		const char *at = n->id[0] && !n->id[sizeof(n->id) - 1] && ids->count ?
 				 bsearch(n->id, ids->v, ids->count, sizeof(ids->v[0]), by_text) : NULL;
 		size_t k = at ? (size_t)(at - ids->v[0]) / sizeof(ids->v[0]) : 0;
+		const int inner = n->version == RANGES_INNER;
 
-		if (!at || known[k] || n->version != RANGES_PROMISED)
+		if (!at || (!inner && (known[k] || n->version != RANGES_PROMISED)))
 			continue;
-		known[k] = 1;
+		known[k] |= !inner;
 		add(&s->all, n->memory_bytes, n->cpu_milli);
 		if ((s->tenant[0] || s->tenant[1]) && n->tenant[0] == s->tenant[0] && n->tenant[1] == s->tenant[1])
 			add(&s->tenants, n->memory_bytes, n->cpu_milli);
@@ -242,7 +243,8 @@ static int load(struct registry *r, const char *id, struct range_note *ret, stru
 	if (ranges_read(r, &notes, &count, e) < 0)
 		return -1;
 	for (i = 0; i < count; i++)
-		if (!strncmp(notes[i].id, id, sizeof(notes[i].id)))
+		if (!strncmp(notes[i].id, id, sizeof(notes[i].id)) &&
+		    notes[i].version != RANGES_INNER)
 			*ret = notes[i];
 	free(notes);
 	if (ret->version != RANGES_PROMISED) {

@@ -40,7 +40,7 @@ void ranges_tenant(const char *name, uint64_t ret[2])
 	ret[1] = name[0] ? fnv(UINT64_C(0x6265727468642121), name) : 0;
 }
 
-static struct range_note note_of(const char *id, const struct promise *p)
+static struct range_note note_of(const char *id, const struct promise *p, int inner)
 {
 	struct range_note n = { .version = 0 };
 
@@ -52,7 +52,7 @@ static struct range_note note_of(const char *id, const struct promise *p)
 	n.memory_bytes = p->memory_bytes;
 	n.cpu_milli = p->cpu_milli;
 	ranges_tenant(p->tenant, n.tenant);
-	n.version = RANGES_PROMISED;
+	n.version = inner ? RANGES_INNER : RANGES_PROMISED;
 	return n;
 }
 
@@ -120,6 +120,14 @@ static int note(int fd, uint32_t n, const struct range_note *text, struct err *e
 	return 0;
 }
 
+int ranges_note(const struct registry *r, const struct claim *c, struct err *e)
+{
+	const struct range_note text = note_of(c->id, c->promise, c->inner);
+	autoclose int fd = ranges_open(r, e);
+
+	return fd < 0 ? -1 : note(fd, (c->id_base - r->config->id_base) / SPEC_IDS, &text, e);
+}
+
 int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
 		 const struct standing *s)
 {
@@ -158,7 +166,7 @@ int ranges_take(struct registry *r, struct claim *c, struct err *e)
 		return -1;
 	if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
 		start = (uint32_t)getpid();
-	text = note_of(c->id, c->promise);
+	text = note_of(c->id, c->promise, c->inner);
 	for (i = 0; i < count; i++) {
 		uint32_t n = (start % count + i) % count;
 		autoclose int lock = -1;
@@ -207,7 +215,7 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	if (fd < 0 || (lock = lock_range(r, fd, n, e)) < 0)
 		return -1;
 	/* the promise stays recorded; the state of the dead sandbox does not */
-	text = note_of(c->id, c->promise);
+	text = note_of(c->id, c->promise, c->inner);
 	if (pread(fd, &old, sizeof(old), note_at(n)) == (ssize_t)sizeof(old) &&
 	    !memcmp(old.id, text.id, sizeof(old.id)) && old.version == RANGES_PROMISED) {
 		text = old;
@@ -269,13 +277,14 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
 {
-	struct range_note text = note_of(id, p), *all = NULL;
+	struct range_note text = note_of(id, p, 0), *all = NULL;
 	autoclose int fd = ranges_open(r, e);
 	size_t count, i;
 
 	if (fd < 0 || ranges_read(r, &all, &count, e) < 0)
 		return -1;
-	for (i = 0; i < count && memcmp(all[i].id, text.id, sizeof(text.id)); i++)
+	for (i = 0; i < count && (all[i].version == RANGES_INNER ||
+				  memcmp(all[i].id, text.id, sizeof(text.id))); i++)
 		;
 	if (i < count && !p->tenant[0])
 		memcpy(text.tenant, all[i].tenant, sizeof(text.tenant));

@@ -19,13 +19,14 @@
 struct range_note {
 	char id[24];			/* ends with a NUL; "" : nobody's */
 	uint64_t memory_bytes, cpu_milli, tenant[2];	/* struct promise; ranges_tenant() */
-	uint32_t version;		/* 0: the note has only the id */
+	uint32_t version;		/* RANGES_*; 0: the note has only the id */
 	uint32_t standing;		/* STANDING_* and the sessions; 0: no state is recorded */
 	uint32_t since[2];		/* since_ms of that, the low half first */
 };
 
 #define RANGES_NOTE 72
 #define RANGES_PROMISED 1
+#define RANGES_INNER 2	/* one more of a zygote, for a fork; its promise counts by itself */
 #define RANGES_LOCK_FILES 64u
 
 /*
@@ -60,6 +61,8 @@ int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
 		 const struct standing *s);
 /* 1 with the state in a note, 0 if it has none. */
 int ranges_standing(const struct range_note *n, struct standing *ret);
+/* Writes whose the range from c->id_base on is, which another claim holds: c->id's. */
+int ranges_note(const struct registry *r, const struct claim *c, struct err *e);
 /* Finds a free range for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
 int ranges_take(struct registry *r, struct claim *c, struct err *e);
 /* Writes down the range of a lasting sandbox, in its own directory. */

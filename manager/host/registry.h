@@ -68,6 +68,7 @@ struct claim {
 	const struct promise *promise;	/* borrowed; NULL: nobody knows, and the defaults of [sandbox] count */
 	char id[65];
 	char name[65];		/* "" : none */
+	int inner;		/* a range more of a zygote, for a fork */
 	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
 	int dir_fd;		/* run_dir/sandboxes/ID, locked */
 	int slot_fd;		/* in state_dir/ids, with a lock on our range: ranges.h */
@@ -90,12 +91,15 @@ int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx
 int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e);
 /*
  * Reserves a range of ids more for the sandbox of c, with a promise of its own: ret->slot_fd
- * holds it, and ret->id_base is its first id.  registry_claim_within() adds a fork there.
+ * holds it, and ret->id_base is its first id.  registry_claim_within() adds a fork there, and
+ * registry_give_back() says, before the fork's release, that it is the zygote's again.
  */
 int registry_claim_range(struct registry *r, const struct claim *c, const struct promise *p,
 			 struct claim *ret, struct err *e);
-/* registry_claim() for a sandbox without a name, whose range from id_base on another one holds. */
-int registry_claim_within(struct registry *r, uint32_t id_base, struct claim *ret, struct err *e);
+/* registry_claim() for a sandbox without a name, in a range that another one holds. */
+int registry_claim_within(struct registry *r, const struct claim *range, struct claim *ret,
+			  struct err *e);
+int registry_give_back(struct registry *r, const struct claim *range, struct err *e);
 /* ERR_INVALID when name is not a name, or could be the id of a sandbox or the start of one. */
 int registry_check_name(const char *name, struct err *e);
 /*

@@ -46,6 +46,10 @@ const struct config_key tenant_keys[] = {
 	  "volumes of a tenant; 0 is a quarter of [volume] max" },
 	{ "tenant", "networks", CONFIG_COUNT, "0", 0, 65534, T(networks), NULL, NULL,
 	  "networks of a tenant; 0 is a quarter of [network] max_networks" },
+	{ "tenant", "zygotes", CONFIG_COUNT, "0", 0, 65534, T(zygotes), NULL, NULL,
+	  "zygotes of a tenant; 0 is a sixteenth of sandboxes" },
+	{ "tenant", "zygote_forks", CONFIG_COUNT, "0", 0, 65534, T(zygote_forks), NULL, NULL,
+	  "forks that these may have together; 0 is half of sandboxes" },
 	{ "tenant", "workspace_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(workspace_bytes), NULL,
 	  NULL, "bytes of a tenant's workspaces together; 0 is a tenth of their file system where "
 	  "that enforces project quotas" },
@@ -130,6 +134,10 @@ static void derive(struct tenant *t, const struct config *c)
 		t->volumes = larger(c->volume_max / 4, 1);
 	if (!t->networks)
 		t->networks = larger(c->network_max / 4, 1);
+	if (!t->zygotes)
+		t->zygotes = larger(t->sandboxes / 16, 1);
+	if (!t->zygote_forks)
+		t->zygote_forks = larger(t->sandboxes / 2, 1);
 	if (!t->connections)
 		t->connections = larger(c->daemon_max_connections / 4, 1);
 	if (!t->requests)

@@ -22,6 +22,7 @@ struct tenant {
 	uint64_t memory_bytes, swap_bytes, cpu_milli, pids, disk_bytes, disk_inodes, tmp_bytes;
 	/* of all of them */
 	uint64_t sandboxes, archives, memory_total, cpu_total, volumes, networks;
+	uint64_t zygotes, zygote_forks;
 	uint64_t workspace_bytes;	/* 0: what its file system allows for */
 	/* of berthd, at once */
 	uint64_t connections, requests, streams;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -19,8 +20,6 @@
 #include "base/path.h"
 #include "manager/zygote/wire.h"
 #include "runtime/kernel/fdpass.h"
-
-#define WAIT_MS 10000 /* for a fork that is free */
 
 void zygote_address(int dir_fd, const char *name, struct sockaddr_un *ret)
 {
@@ -46,20 +45,29 @@ int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err
 	return take_fd(&dir);
 }
 
-int zygote_connect(int dir_fd, const char *name, const char *ref, struct err *e)
+int zygote_busy(const char *zygote, struct err *e)
+{
+	return err_set(e, ERR_BUSY,
+		       "all forks of zygote %.80s are in use; hint: again later, or berth zygote "
+		       "create --forks",
+		       zygote);
+}
+
+int zygote_connect(int dir_fd, const char *name, int flags, const char *ref, struct err *e)
 {
 	struct sockaddr_un a;
 	autoclose int sock = -1;
 
 	zygote_address(dir_fd, name, &a);
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 	if (sock < 0 || connect(sock, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		if (errno == ECONNREFUSED || errno == ENOENT)
 			return err_set(
 				e, ERR_NOT_FOUND,
 				"zygote %.80s has ended; hint: berth zygote create makes it again",
 				ref);
-		return err_sys(e, "connect to zygote %.80s", ref);
+		return errno == EAGAIN ? zygote_busy(ref, e) :
+					 err_sys(e, "connect to zygote %.80s", ref);
 	}
 	return take_fd(&sock);
 }
@@ -69,7 +77,8 @@ static int connect_to(struct registry *r, const char *ref, struct err *e)
 	char id[65];
 	autoclose int dir = zygote_open(r, ref, id, e);
 
-	return dir < 0 ? -1 : zygote_connect(dir, ZYGOTE_SOCKET, ref, e);
+	return dir < 0 ? -1 :
+			 zygote_connect(dir, ZYGOTE_SOCKET, SOCK_NONBLOCK, ref, e);
 }
 
 /* What agent.py reads, in its order. */
@@ -136,7 +145,7 @@ int zygote_hear(int sock, int *ret_status, struct buf *ret_verdict, struct err *
 	char packet[sizeof(a) + (64 << 10)];
 	ssize_t n = recv(sock, packet, sizeof(packet), 0);
 
-	if (n < 0 && errno == EINTR)
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n < (ssize_t)sizeof(a))
 		return err_set(e, ERR_BUSY, "the zygote has ended; hint: berth zygote ls");
@@ -166,11 +175,67 @@ int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int
 	return sock < 0 || send_request(sock, q, std, e) < 0 ? -1 : take_fd(&sock);
 }
 
+static int check_env(const json_t *env, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (env, i, one)
+		if (json_string_value(one)[0] == '=' || !strchr(json_string_value(one), '='))
+			return err_set(e, ERR_INVALID, "'%.80s' of \"env\" is not NAME=VALUE",
+				       json_string_value(one));
+	return 0;
+}
+
+/* The strings of an array, borrowed; NULL without memory. */
+static char **strings_of(const json_t *list)
+{
+	char **v = calloc(json_array_size(list) + 1, sizeof(*v));
+	size_t i;
+
+	for (i = 0; v && i < json_array_size(list); i++)
+		v[i] = (char *)(uintptr_t)json_string_value(json_array_get(list, i));
+	return v;
+}
+
+int zygote_ask_json(struct registry *r, const char *zygote, const json_t *rq, const int std[3],
+		    struct err *e)
+{
+	autobuf struct buf code = BUF_INIT(ZYGOTE_REQUEST_MAX);
+	const json_t *args = json_object_get(rq, "args");
+	const char *cwd = json_string_value(json_object_get(rq, "workdir"));
+	autofree char **argv = strings_of(args);
+	struct zygote_request q = {
+		.zygote = zygote,
+		.cwd = cwd ? cwd : ZYGOTE_WORKDIR,
+		.name = "<string>",
+		.env = json_object_get(rq, "env"),
+		.argv = argv,
+		.argc = json_array_size(args),
+		.timeout_ms = UINT64_MAX,
+	};
+	int given = json_get_bytes(rq, "code", &code, "request", e);
+
+	if (!argv)
+		return err_nomem(e);
+	if (given <= 0)
+		return given < 0 ? -1 : err_set(e, ERR_INVALID, "no \"code\" given");
+	if (q.cwd[0] != '/')
+		return err_set(e, ERR_INVALID, "working directory '%.200s' must be absolute",
+			       q.cwd);
+	if (json_get_u64(rq, "timeout_ms", &q.timeout_ms, "request", e) < 0 ||
+	    check_env(q.env, e) < 0)
+		return -1;
+	q.code = code.data ? code.data : "";
+	q.code_len = code.len;
+	return zygote_ask_for(r, &q, std, e);
+}
+
 int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
 	       struct buf *ret_verdict, int *ret_status, struct err *e)
 {
 	autoclose int sock = zygote_ask_for(r, q, std, e);
-	const uint64_t until = clock_ms() + WAIT_MS;
+	const uint64_t until = clock_ms() + ZYGOTE_WAIT_MS;
 	int taken = 0, got;
 
 	if (sock < 0)
@@ -181,11 +246,7 @@ int zygote_run(struct registry *r, const struct zygote_request *q, const int std
 		uint64_t now = clock_ms();
 
 		if (!taken && now >= until)
-			return err_set(
-				e, ERR_BUSY,
-				"all forks of zygote %.80s are in use; hint: again later, or "
-				"berth zygote create --forks",
-				q->zygote);
+			return zygote_busy(q->zygote, e);
 		if (poll(p, 2, taken ? -1 : (int)(until - now)) < 0 && errno != EINTR)
 			return err_sys(e, "wait for the fork");
 		if (p[1].revents)

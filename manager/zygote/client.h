@@ -8,6 +8,7 @@
 #include "manager/host/registry.h"
 
 #define ZYGOTE_WORKDIR "/workspace" /* of a request that names none */
+#define ZYGOTE_WAIT_MS 10000	    /* for a fork that is free */
 
 enum zygote_answer_type { ZYGOTE_TAKEN = 1, ZYGOTE_FAILED, ZYGOTE_VERDICT };
 
@@ -30,9 +31,20 @@ struct zygote_request {
  */
 int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
 	       struct buf *ret_verdict, int *ret_status, struct err *e);
-/* Its parts.  Sends the request and returns a socket, whose end is the fork's end, too. */
+/*
+ * Its parts.  Sends the request and returns a socket that does not block, whose end is the fork's
+ * end, too.  ERR_BUSY when too many others wait there.
+ */
 int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int std[3],
 		   struct err *e);
+/*
+ * The same for the request rq of a program: "code" (text, hex or base64), and optionally "args",
+ * "env", "workdir", "timeout_ms", whose types were checked.
+ */
+int zygote_ask_json(struct registry *r, const char *zygote, const json_t *rq, const int std[3],
+		    struct err *e);
+/* ERR_BUSY: the words for a client that has waited long enough. */
+int zygote_busy(const char *zygote, struct err *e);
 /*
  * The next packet of that socket: ZYGOTE_TAKEN; ZYGOTE_VERDICT with both results; 0, nothing yet;
  * -1 with the reason why the fork did not run.
@@ -43,7 +55,7 @@ void zygote_kill(int sock);
 /* The file with a request that agent.py reads; the caller closes it. */
 int zygote_request_file(const struct zygote_request *q, struct err *e);
 /* A connection to a socket in the directory of the zygote ref; ERR_NOT_FOUND: it has ended. */
-int zygote_connect(int dir_fd, const char *name, const char *ref, struct err *e);
+int zygote_connect(int dir_fd, const char *name, int flags, const char *ref, struct err *e);
 /* The directory of a zygote that lives: ERR_INVALID for another sandbox. */
 int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e);
 

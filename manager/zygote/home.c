@@ -26,7 +26,7 @@ int zygote_home_open(struct registry *r, const char *zygote, struct zygote_home 
 	const struct timeval limit = {.tv_sec = ANSWER_S};
 	char id[65];
 	autoclose int dir = zygote_open(r, zygote, id, e);
-	autoclose int sock = dir < 0 ? -1 : zygote_connect(dir, ZYGOTE_HOME, zygote, e);
+	autoclose int sock = dir < 0 ? -1 : zygote_connect(dir, ZYGOTE_HOME, 0, zygote, e);
 	struct home_place place;
 	int fds[2] = {-1, -1};
 	size_t n = 0;

@@ -10,6 +10,7 @@ import tarfile
 
 import berthtest as b
 import daemon
+from zygotebox import needs_zygotes
 
 COST = 30
 SOURCE = os.path.join(b.TOP, "clients/javascript")
@@ -247,6 +248,34 @@ const version = await client.version();
 assert.match(version, /^\d+\.\d+/);
 await box.remove();
 await fails(errors.NotFound, box.inspect());
+""")
+
+
+@b.deadline(120)
+def test_code_runs_in_forks_of_a_warm_interpreter():
+    needs_zygotes()
+    over_all(r"""
+const zygote = await client.createZygote("host", ["/usr/bin/python3", "-c", "import sys, time, os\nmade = 6"],
+  { name: "zc", memory: "48m", forks: 2, env: { A: "1" } });
+assert.deepEqual((await client.zygotes()).map((z) => z.id), [zygote.id]);
+assert.equal((await client.zygote("zc")).id, zygote.id);
+const got = await zygote.run("print(made * 7, sys.argv[1:], os.environ['A'], os.environ['B'], os.getcwd(), sys.stdin.read())\nsys.exit(3)",
+  { args: ["x"], env: { B: "2" }, workdir: "/tmp", stdin: "in" });
+assert.deepEqual([got.out, got.exitStatus, got.cause], ["42 ['x'] 1 2 /tmp in\n", 3, "exit"]);
+await fails(errors.CommandFailed, zygote.run("1/0", { check: true }), "ZeroDivisionError");
+assert.equal((await zygote.run("time.sleep(900)", { timeoutMs: 200 })).cause, "timeout");
+assert.equal((await zygote.run("print(len(sys.stdin.buffer.read()))", { stdin: Buffer.alloc(1 << 20, "x") })).out, `${1 << 20}\n`);
+const fed = await zygote.popen("for line in sys.stdin: print('got', line, end='', flush=True)", { stdinOpen: true });
+await fed.send("one\n", { eof: true });
+assert.equal((await fed.wait()).out, "got one\n");
+const killed = await zygote.popen("print('up', flush=True); time.sleep(900)");
+assert.match((await killed.next()).value.text, /^up/);
+await killed.close();
+assert.equal((await zygote.run("print(1)")).out, "1\n");
+assert.equal((await zygote.inspect()).forks, 2);
+await zygote.remove();
+await fails(errors.NotFound, zygote.inspect(), "zygote");
+await fails(errors.Invalid, client.createZygote("host", ["/usr/bin/python3", "-c", "1/0"], { forks: 1 }), "ZeroDivisionError");
 """)
 
 

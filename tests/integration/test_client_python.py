@@ -16,6 +16,7 @@ import daemon
 import proc
 from managed import FAST, POOL, Managed
 from netlab import need_bridge
+from zygotebox import PYTHON, needs_zygotes
 
 sys.path.insert(0, os.path.join(b.TOP, "clients/python"))
 sys.dont_write_bytecode = True
@@ -453,6 +454,55 @@ def test_asyncio_has_the_same_and_a_cancelled_task_kills_its_tree():
         with daemon.Daemon(tcp=True) as d:
             async with berth.AsyncBerth("unix://" + d.socket) as client:
                 await use(client)
+    asyncio.run(main())
+
+
+@b.deadline(120)
+@over_all
+def test_code_runs_in_forks_of_a_warm_interpreter(client):
+    needs_zygotes()
+    with client.create_zygote("host", [PYTHON, "-c", "import sys, time\nmade = 6"], name="zc", memory="48m", forks=2, env={"A": "1"}) as zygote:
+        assert [z["id"] for z in client.zygotes()] == [zygote.id] and client.zygote("zc").id == zygote.id
+        got = zygote.run("import os; print(made * 7, sys.argv[1:], os.environ['A'], os.environ['B'], os.getcwd(), sys.stdin.read())\nsys.exit(3)",
+                         args=["x"], env={"B": "2"}, workdir="/tmp", stdin="in")
+        assert (got.out, got.exit_status, got.cause) == ("42 ['x'] 1 2 /tmp in\n", 3, "exit"), got
+        fails(errors.CommandFailed, lambda: zygote.run("1/0", check=True), "ZeroDivisionError")
+        assert zygote.run("time.sleep(900)", timeout_ms=200).cause == "timeout"
+        big = b"x" * (1 << 20)
+        assert zygote.run(b"print(len(sys.stdin.buffer.read()))", stdin=big).out == f"{1 << 20}\n"
+        with zygote.popen("for line in sys.stdin: print('got', line, end='', flush=True)", stdin_open=True) as process:
+            process.send("one\n")
+            text = ""
+            while not text.endswith("one\n"):
+                text += next(process).text
+            process.send("two\n", eof=True)
+            assert process.wait().out == "got two\n"
+        seen = zygote.inspect()
+        assert seen["name"] == "zc" and seen["forks"] == 2, seen
+        with zygote.popen("print('up', flush=True); time.sleep(900)") as process:
+            next(process)
+        b.wait_for(lambda: zygote.run("print(1)").out == "1\n", 20, "a fork after one that was killed")
+    fails(errors.NotFound, zygote.inspect, "zygote")
+    fails(errors.NotFound, lambda: client.remove_zygote("zc"), "zc")
+    fails(errors.Invalid, lambda: client.create_zygote("host", [PYTHON, "-c", "1/0"], forks=1), "ZeroDivisionError")
+
+
+@b.deadline(60)
+def test_asyncio_has_warm_interpreters():
+    needs_zygotes()
+
+    async def main():
+        async with child(berth.AsyncBerth) as client:
+            async with client.create_zygote("host", [PYTHON, "-c", "import time"], memory="48m", forks=3) as zygote:
+                got = await asyncio.gather(*[zygote.run(f"print({i})") for i in range(3)])
+                assert [r.out for r in got] == ["0\n", "1\n", "2\n"]
+                try:
+                    await asyncio.wait_for(zygote.run("time.sleep(900)"), 0.3)
+                    raise AssertionError("it was not cancelled")
+                except asyncio.TimeoutError:
+                    pass
+                assert (await (await client.zygote(zygote.id)).inspect())["id"] == zygote.id
+            assert await client.zygotes() == []
     asyncio.run(main())
 
 

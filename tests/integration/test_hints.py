@@ -495,6 +495,7 @@ man berth-oci\n
 r"""
 make install
 GET /v1/sandboxes lists them
+GET /v1/zygotes lists them
 GET /v1/sandboxes/{id}/logs?follow=true
 POST /v1/sandboxes/%s/start
 64 fields, 16 KiB
@@ -592,6 +593,8 @@ remove some, or [tenant] sandboxes in berth.toml
 remove some, or [tenant] memory_total in berth.toml
 start or release some, or [tenant] archives in berth.toml
 remove some, or [tenant] cpu_total in berth.toml
+remove one, or [tenant] zygotes in berth.toml
+fewer --forks, or [tenant] zygote_forks in berth.toml
 remove sandboxes, or [admission] memory in berth.toml
 remove sandboxes, or [admission] cpus in berth.toml
 remove sandboxes, or raise [ids] count

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner - which tenant of berthd a zygote belongs to, and how many a tenant has. */
+#ifndef BERTH_MANAGER_ZYGOTE_OWNER_H
+#define BERTH_MANAGER_ZYGOTE_OWNER_H
+
+#include "manager/host/registry.h"
+#include "manager/host/tenant.h"
+
+/*
+ * Writes down, beside a zygote that was just claimed, that it is t's and may have so many forks.
+ * ERR_LIMIT when t has its zygotes, or these with all others would have more forks than t may
+ * have.  Takes the registry's lock, so that the count is exact.
+ */
+int zygote_own(struct registry *r, const struct claim *c, const struct tenant *t, unsigned forks,
+	       struct err *e);
+/* 1 if the sandbox of that id is a zygote that lives, and the tenant's; tenant NULL: anybody's. */
+int zygote_is_of(struct registry *r, const char *id, const char *tenant);
+
+#endif
