@@ -129,8 +129,8 @@ void zygote_accept_home(struct zygote *z)
 }
 
 /*
- * Keeps z->pool forks waiting, and one for each client that waits itself: of these, so many are made
- * at a time that no CPU is idle while one waits for the kernel.
+ * Keeps z->pool forks waiting, and one for each client that waits itself: of these, so many are
+ * made at a time that no CPU is idle while one waits for the kernel.
  */
 static void fill_pool(struct zygote *z)
 {

@@ -50,7 +50,8 @@ static unsigned ask(uint32_t inode)
 	if (n < (ssize_t)offsetof(struct answer, attributes) ||
 	    a.h.nlmsg_type != SOCK_DIAG_BY_FAMILY || a.m.udiag_ino != inode)
 		return 0;
-	for (n -= (ssize_t)offsetof(struct answer, attributes); RTA_OK(one, n); one = RTA_NEXT(one, n))
+	n -= (ssize_t)offsetof(struct answer, attributes);
+	for (; RTA_OK(one, n); one = RTA_NEXT(one, n))
 		if (one->rta_type == UNIX_DIAG_RQLEN &&
 		    RTA_PAYLOAD(one) >= sizeof(struct unix_diag_rqlen))
 			return ((struct unix_diag_rqlen *)RTA_DATA(one))->udiag_rqueue;

@@ -84,8 +84,8 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 /* Its part of graft_examine(), for each fork anew. */
 int graft_check_alone(const struct graft_stock *s, struct err *e);
 /*
- * Its part of that: ERR_INVALID if a fork of pid would share memory with it.  pid must be stopped, or
- * its mappings may change meanwhile.  The second asks as kernels before Linux 6.11 can be asked.
+ * Its part of that: ERR_INVALID if a fork of pid would share memory with it.  pid must be stopped,
+ * or its mappings may change meanwhile.  The second asks as kernels before Linux 6.11 can be asked.
  */
 int graft_check_maps(pid_t pid, struct err *e);
 int graft_check_maps_text(pid_t pid, struct err *e);

@@ -168,7 +168,8 @@ static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
 	const char *of_fork, *of_init;
 	int right;
 
-	if (graft_read_proc(pid, "cgroup", &a, e) < 0 || graft_read_proc(p->init, "cgroup", &b, e) < 0)
+	if (graft_read_proc(pid, "cgroup", &a, e) < 0 ||
+	    graft_read_proc(p->init, "cgroup", &b, e) < 0)
 		return -1;
 	of_fork = a.data ? a.data : "";
 	of_init = b.data ? b.data : "";

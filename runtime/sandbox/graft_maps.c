@@ -63,8 +63,8 @@ static int check_shared_text(pid_t pid, struct err *e)
 	return 0;
 }
 
-/* The device of files that have no other name than a descriptor or a key: memfd_create(2), shmget(2)
- * and shared anonymous memory. */
+/* The device of files that have no other name than a descriptor or a key: memfd_create(2),
+ * shmget(2) and shared anonymous memory. */
 static int memory_device(dev_t *ret, struct err *e)
 {
 	autoclose int fd = memfd_create("berth", MFD_CLOEXEC);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S48 of SECURITY.md: memory that a fork would share with its zygote. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,8 +45,8 @@ static void unmap_shared(void)
 }
 
 /*
- * Whether a process that has made a change may be forked; both ways of asking the kernel must say the
- * same.  Criterion shares memory with us, so the process is a child that gives that up.
+ * Whether a process that has made a change may be forked; both ways of asking the kernel must say
+ * the same.  Criterion shares memory with us, so the process is a child that gives that up.
  */
 static int refuses(void (*change)(void))
 {
