@@ -24,6 +24,8 @@
 #include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/supervise.h"
 
+#define REQUEST_MS 1000 /* for a client that has connected to send its request */
+
 /* What a branch is, in its own process; the zygote's state is a copy there. */
 struct work {
 	struct zygote *z;
@@ -243,13 +245,29 @@ static int serve(struct work *w, struct err *e)
 	return r;
 }
 
+/* The kernel drops the answer of a socket that is closed before its request was read (unix(7)). */
+static void drop_request(int client_fd)
+{
+	struct pollfd p = {.fd = client_fd, .events = POLLIN};
+	struct zygote_ask ask;
+	size_t n = 0, i;
+	int fds[4];
+
+	if (client_fd >= 0 && poll(&p, 1, REQUEST_MS) == 1)
+		(void)!fdpass_recv(client_fd, &ask, sizeof(ask), fds, ARRAY_LEN(fds), &n);
+	for (i = 0; i < n; i++)
+		close(fds[i]);
+}
+
 /* A client that waits hears why it gets no fork. */
 static void tell_waiting(struct work *w, const struct err *why)
 {
 	struct pollfd p = {.fd = w->z->listen_fd, .events = POLLIN};
 
-	if (w->client_fd < 0 && poll(&p, 1, 0) == 1)
+	if (w->client_fd < 0 && poll(&p, 1, 0) == 1) {
 		w->client_fd = accept4(w->z->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		drop_request(w->client_fd);
+	}
 	if (w->client_fd >= 0)
 		answer(w->client_fd, ZYGOTE_FAILED, err_exit_status(why->code), why, NULL);
 }

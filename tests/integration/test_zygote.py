@@ -198,6 +198,24 @@ def test_forks_are_bounded_and_a_free_one_is_waited_for():
         held[1].communicate(b"")
 
 
+@b.deadline(120)
+def test_clients_at_once_all_get_a_fork_of_a_small_zygote():
+    """Two forks that are made at a time take more of the zygote's namespaces than two that live."""
+    with Zygote("import sys", "--pool", "0", "--forks", "2") as z:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda n: z.run(f"print({n})"), range(40)))
+    for n, r in enumerate(results):
+        b.expect(r.code == 0 and r.out == f"{n}\n", r, "a fork for each")
+
+
+def test_a_client_hears_why_no_fork_can_be_made():
+    where = b.tmpdir("gone")
+    with Zygote("import sys", "--pool", "0", "--forks", "1", "-v", f"{where}:/gone") as z:
+        os.rmdir(where)
+        r = z.run("print(1)", timeout=60)
+        b.expect(r.code == 125 and where in r.err and "has ended" not in r.err, r, "the reason")
+
+
 def test_a_signal_and_the_end_of_the_client_reach_the_fork():
     with Zygote("import signal, time, sys") as z:
         code = ("signal.signal(signal.SIGTERM, lambda *a: (print('term', flush=True), sys.exit(5)))\n"
