@@ -9,8 +9,8 @@
 #define MCP_END_MS 10000	/* for the sandboxes of MCP sessions to be removed, when berthd stops */
 
 const struct http_route *const daemon_routes[] = {
-	system_routes, sandbox_routes, checkpoint_routes, portable_routes, zygote_routes,
-	exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
+	system_routes, sandbox_routes, checkpoint_routes, portable_routes, stored_routes,
+	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
 	network_routes,
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
 	e2b_network_routes, e2b_snapshot_routes,

@@ -6,33 +6,14 @@
  * The programs do the work.  berthd passes bytes on and keeps none: a body that ends early is the
  * end of the program's input, which then removes what it had made.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/mem.h"
-#include "manager/api/api.h"
-
-#define ANSWER_MAX 65536
-
-/* Tells berth to apply [tenant] to the client: at argv[n] and after; returns the next n. */
-static size_t add_tenant(struct http_request *rq, const char **argv, size_t n)
-{
-	if (http_who(rq)->admin)
-		return n;
-	argv[n++] = "--tenant";
-	argv[n++] = http_who(rq)->name;
-	return n;
-}
+#include "manager/api/arrival.h"
 
 static int get_export(struct http_request *rq, struct err *e)
 {
 	const char *argv[10] = { "berth", "checkpoint", "export", "--json" };
-	size_t n = add_tenant(rq, argv, 4);
+	size_t n = arrival_tenant(rq, argv, 4);
 	char from[sizeof(((struct box *)0)->id) + 80];
 	struct box b;
 	int r = box_find(&b, rq, e);
@@ -48,150 +29,22 @@ static int get_export(struct http_request *rq, struct err *e)
 	return spawn_reply(rq, argv, "application/x-tar", e);
 }
 
-/* ---- import -------------------------------------------------------------------------- */
-
-struct arrival {
-	struct http_request *rq; /* which lasts as long */
-	struct spawned program;
-	int in; /* our end of its stdin */
-	char name[160];
-};
-
-static json_t *finish(struct arrival *a, struct err *e)
-{
-	autobuf struct buf out = BUF_INIT(ANSWER_MAX);
-
-	fd_close(&a->in);
-	if (spawn_finish(a->rq, &a->program, 1, &out, e) < 0)
-		return NULL;
-	return json_parse(out.data ? out.data : "", out.len, ANSWER_MAX, "berth's answer", e);
-}
-
-/* No client would ever learn its id. */
-static void forget_again(struct http_request *rq, const json_t *made)
-{
-	const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
-	struct err ignored;
-
-	argv[4] = json_string_value(json_object_get(made, "id"));
-	if (argv[4])
-		spawn_berth(rq, argv, 1, -1, NULL, &ignored);
-}
-
-/* The client has gone, or was told an error; the program ends by itself, and leaves nothing. */
-static void arrival_free(void *data)
-{
-	struct arrival *a = data;
-	struct err ignored;
-
-	if (a->program.pid > 0) {
-		autojson json_t *made = finish(a, &ignored);
-
-		forget_again(a->rq, made);
-	}
-	fd_close(&a->in);
-	free(a);
-}
-
-static int start(struct http_request *rq, struct arrival *a, struct err *e)
-{
-	const char *argv[14] = { "berth", "checkpoint", "import", "--json" };
-	const char *name = http_query(rq, "name");
-	size_t n = add_tenant(rq, argv, 4);
-	int p[2], r;
-
-	if (name &&
-	    (size_t)snprintf(a->name, sizeof(a->name), "--name=%s", name) >= sizeof(a->name))
-		return err_set(e, ERR_INVALID, "the name is too long");
-	if (name)
-		argv[n++] = a->name;
-	if (http_query_bool(rq, "trust"))
-		argv[n++] = "--trust";
-	if (http_query_bool(rq, "drop"))
-		argv[n++] = "--drop";
-	if (http_query_bool(rq, "no_start"))
-		argv[n++] = "--no-start";
-	argv[n++] = "--";
-	argv[n] = "-";
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	a->in = p[1];
-	r = spawn_start(rq, argv, p[0], &a->program, e);
-	close(p[0]);
-	return r == 0 && fcntl(a->in, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : r;
-}
-
 static int begin_import(struct http_request *rq, struct err *e)
 {
-	struct arrival *a = calloc(1, sizeof(*a));
+	const struct arrival_options o = { http_query(rq, "name"), http_query_bool(rq, "trust"),
+					   http_query_bool(rq, "drop"),
+					   http_query_bool(rq, "no_start") };
 
-	if (!a)
-		return err_nomem(e);
-	*a = (struct arrival){ .rq = rq, .program = { -1, -1, -1 }, .in = -1 };
-	http_set_data(rq, a, arrival_free);
-	return start(rq, a, e);
-}
-
-/* It reads up to the end of the body, unless it refuses what came so far. */
-static int end_early(struct arrival *a, struct err *e)
-{
-	autojson json_t *made = finish(a, e);
-
-	if (!made)
-		return -1;
-	forget_again(a->rq, made);
-	return err_set(e, ERR_INTERNAL, "berth checkpoint import did not read all of the body");
-}
-
-static int feed_import(struct http_request *rq, const char *data, size_t n, struct err *e)
-{
-	struct arrival *a = http_data(rq);
-
-	while (n) {
-		const ssize_t w = write(a->in, data, n);
-
-		if (w > 0) {
-			data += w;
-			n -= (size_t)w;
-		} else if (errno == EPIPE) {
-			return end_early(a, e);
-		} else if (errno != EAGAIN && errno != EINTR) {
-			return err_sys(e, "hand on the checkpoint's file");
-		} else if (http_wait(rq, a->in, POLLOUT, -1, e) < 0) {
-			return -1;
-		}
-	}
-	return 0;
-}
-
-static int post_import(struct http_request *rq, struct err *e)
-{
-	const char *name = http_query(rq, "name"), *id;
-	json_t *made = finish(http_data(rq), e);
-
-	if (!made) {
-		if (name)
-			box_name_taken(rq, name, e);
-		return -1;
-	}
-	if (http_wait(rq, -1, 0, 0, e) < 0) {
-		forget_again(rq, made);
-		json_decref(made);
-		return -1;
-	}
-	id = json_string_value(json_object_get(made, "id"));
-	http_audit(rq, "id", id ? id : "");
-	atomic_fetch_add(&api_of(rq)->creates, 1);
-	return http_reply_json(rq, 0, made, e);
+	return arrival_begin(rq, &o, e);
 }
 
 const struct http_route portable_routes[] = {
 	{ "GET", "/v1/sandboxes/{id}/checkpoints/{checkpoint}/export", get_export,
 	  "a checkpoint as one file, with the sandbox's options", .type = "application/x-tar" },
-	{ "POST", "/v1/checkpoints/import", post_import,
+	{ "POST", "/v1/checkpoints/import", arrival_end,
 	  "make a sandbox of the body, a checkpoint's file", HTTP_RAW,
 	  .query = "name:string trust:boolean drop:boolean no_start:boolean",
 	  .response = "CheckpointImported", .status = 201, .begin = begin_import,
-	  .feed = feed_import },
+	  .feed = arrival_feed },
 	{ NULL },
 };

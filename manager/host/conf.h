@@ -34,6 +34,7 @@ struct conf {
 	char storage_url[256];		/* "": none; "file:/DIR", "s3://BUCKET/PREFIX" */
 	char storage_endpoint[256], storage_region[64], storage_credentials[256], storage_addressing[16];
 	uint64_t storage_retry_ms;
+	uint64_t storage_checkpoint_bytes; /* 0: any */
 
 	char host[65];			/* this berthd's name in a shared store */
 	char mount_dir[256];		/* "": state_dir/workspaces */

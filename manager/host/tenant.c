@@ -38,6 +38,9 @@ const struct config_key tenant_keys[] = {
 	  "sandboxes of a tenant; 0 is half of [manager] max_sandboxes" },
 	{ "tenant", "archives", CONFIG_COUNT, "0", 0, 1000000, T(archives), NULL, NULL,
 	  "archived sandboxes of a tenant; 0 is four times sandboxes" },
+	{ "tenant", "stored_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(stored_bytes), NULL, NULL,
+	  "what a tenant's checkpoints in the storage may take; 0 is 16 times [sandbox] "
+	  "disk_limit, at least 4 GiB" },
 	{ "tenant", "memory_total", CONFIG_SIZE, "0", 0, 1ULL << 60, T(memory_total), NULL, NULL,
 	  "sum of the memory limits of a tenant's sandboxes; 0 is half of [admission] memory, or the machine's memory" },
 	{ "tenant", "cpu_total", CONFIG_CPUS, "0", 0, 4096000000, T(cpu_total), NULL, NULL,
@@ -128,6 +131,8 @@ static void derive(struct tenant *t, const struct config *c)
 		t->own_images = t->sandboxes;
 	if (!t->own_image_bytes)
 		t->own_image_bytes = larger(disk_share(c->state_dir), 1);
+	if (!t->stored_bytes)
+		t->stored_bytes = 16 * larger(c->disk_bytes, 256u << 20);
 	if (!t->archives)
 		t->archives = 4 * t->sandboxes;
 	if (!t->volumes)

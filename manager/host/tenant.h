@@ -23,6 +23,7 @@ struct tenant {
 	/* of all of them */
 	uint64_t sandboxes, archives, memory_total, cpu_total, volumes, networks;
 	uint64_t zygotes, zygote_forks;
+	uint64_t stored_bytes;		/* of its checkpoints in the storage */
 	uint64_t workspace_bytes;	/* 0: what its file system allows for */
 	/* of berthd, at once */
 	uint64_t connections, requests, streams;

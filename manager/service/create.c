@@ -35,6 +35,19 @@ static int read_mount_dir(struct service *s, const struct service_who *who, stru
 	return 0;
 }
 
+static int is_own_path(const char *path)
+{
+	static const char *const own[] = { "archives", "checkpoints" };
+	size_t i, n;
+
+	for (i = 0; i < ARRAY_LEN(own); i++) {
+		n = strlen(own[i]);
+		if (!strncmp(path, own[i], n) && (!path[n] || path[n] == '/'))
+			return 1;
+	}
+	return 0;
+}
+
 static int read_args(struct service *s, const struct service_who *who, const json_t *args, struct making *m, struct err *e)
 {
 	json_t *meta = NULL;
@@ -61,8 +74,9 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 		m->storage_path = m->tenants_path;
 		return storage_check_path(m->storage_path, e);
 	}
-	if (m->storage_path && (!strcmp(m->storage_path, "archives") || !strncmp(m->storage_path, "archives/", 9)))
-		return err_set(e, ERR_INVALID, "storage_path archives/ is berthd's own");
+	if (m->storage_path && is_own_path(m->storage_path))
+		return err_set(e, ERR_INVALID,
+			       "storage_path archives/ and checkpoints/ are berthd's own");
 	return 0;
 }
 

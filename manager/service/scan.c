@@ -13,6 +13,7 @@
 #include "manager/host/expire.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
+#include "manager/service/stored.h"
 
 #define OVER_LOOKS 10
 #define RENEW_MS 30000
@@ -223,6 +224,7 @@ void session_scan(struct service *s)
 		json_array_foreach(c.records, i, j)
 			look_at_record(s, j, conf);
 	archives_look(s);
+	stored_look(s);
 	places_check(s);
 	tools_expire(s, conf->auto_stop_ms);
 	json_decref(c.sessions);

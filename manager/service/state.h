@@ -56,6 +56,7 @@ struct service {
 	struct archive_turn *archive_turns;	/* the same */
 	struct absent *absent;		/* guarded by lock: berthds that are dead */
 	struct session_lock *session_locks;	/* guarded by lock: of sessions, that we have */
+	_Atomic int stored_looked;	/* stored_look() has nothing to do */
 	_Atomic int told_unbounded;	/* that nothing bounds workspaces was logged */
 	char fill_error[600];
 	enum { STORAGE_UNKNOWN, STORAGE_ANSWERS, STORAGE_FAILS } storage_state;	/* guarded by lock, with the next two */

@@ -125,7 +125,9 @@ def test_both_clients_send_the_same_requests_for_the_same_calls():
     one, failed = over_stdio(python_over_stdio)
     two, also = over_stdio(lambda path: clientwire.call_all_javascript(program, program=path))
     same(one, two)
-    assert failed == also == ["Berth.pools unsupported", "Berth.claim unsupported", "Berth.release unsupported", "Berth.heartbeat unsupported"]
+    assert failed == also == [f"{call} unsupported" for call in (
+        "Berth.stored_checkpoints", "Berth.restore_checkpoint", "Berth.remove_stored_checkpoint", "Berth.pools", "Berth.claim",
+        "Berth.release", "Berth.heartbeat", "Sandbox.store_checkpoint")], failed
     one, failed = over_http(python_over_http)
     two, also = over_http(lambda url: clientwire.call_all_javascript(program, host=url))
     same(one, two)

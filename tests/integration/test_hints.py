@@ -281,6 +281,10 @@ copy it with cp -r in the sandbox and remove it
 a newer berth
 -o FILE
 another -o, or remove it
+a-z 0-9 _ . -, at most 64 of them
+remove some, or [tenant] stored_bytes in berth.toml
+remove some, or [storage] checkpoint_bytes in berth.toml
+another name, or remove that one
 berth checkpoint export ID@k1
 berth checkpoint import FILE
 berth checkpoints %.64s lists them, and berth checkpoint export %.64s@k1 takes one

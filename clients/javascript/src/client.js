@@ -44,6 +44,22 @@ export class Berth {
     return new Sandbox(this, String(record.id), String(record.name ?? ""), false);
   }
 
+  async storedCheckpoints({ signal } = {}) {
+    return (await this.link.call("stored-checkpoints", {}, signal)).checkpoints;
+  }
+
+  async restoreCheckpoint(stored, given = {}) {
+    const { name, trust, drop, noStart, signal } = options(given, "name", "trust", "drop", "noStart");
+    const made = await this.link.call("stored-restore", {
+      stored, name, trust: trust || undefined, drop: drop || undefined, no_start: noStart || undefined,
+    }, signal);
+    return new Sandbox(this, String(made.sandbox), String(made.name ?? ""), true);
+  }
+
+  async removeStoredCheckpoint(stored, { signal } = {}) {
+    await this.link.call("stored-rm", { stored }, signal);
+  }
+
   async importCheckpoint(file, given = {}) {
     const { name, trust, drop, noStart, signal } = options(given, "name", "trust", "drop", "noStart");
     const made = await this.link.call("checkpoint-import", {
@@ -270,6 +286,11 @@ export class Sandbox {
 
   async removeCheckpoint(checkpoint, { signal } = {}) {
     await this.#call("checkpoint-rm", { checkpoint }, signal);
+  }
+
+  async storeCheckpoint(checkpoint, given = {}) {
+    const { name, signal } = options(given, "name");
+    return this.#call("checkpoint-store", { checkpoint, name }, signal);
   }
 
   async exportCheckpoint(checkpoint, file, { signal } = {}) {

@@ -42,6 +42,8 @@ const ROUTES = {
   "network-connect": ["POST", `${NETWORK}/connect`, "json"], "network-disconnect": ["POST", `${NETWORK}/disconnect`, "json"],
   "images": ["GET", "/v1/images", "query"], "pools": ["GET", "/v1/manager/stats", "query"],
   "checkpoint": ["POST", `${BOX}/checkpoints`, "json"], "checkpoints": ["GET", `${BOX}/checkpoints`, "query"],
+  "checkpoint-store": ["POST", `${BOX}/checkpoints/{checkpoint}/store`, "json"], "stored-checkpoints": ["GET", "/v1/checkpoints", "query"],
+  "stored-rm": ["DELETE", "/v1/checkpoints/{stored}", "query"],
   "checkpoint-rm": ["DELETE", `${BOX}/checkpoints/{checkpoint}`, "query"],
   "undo": ["POST", `${BOX}/undo`, "json"], "fork": ["POST", `${BOX}/fork`, "json"],
   "zygotes": ["GET", "/v1/zygotes", "query"], "zygote-rm": ["DELETE", ZYGOTE, "query"], "run": ["POST", `${ZYGOTE}/run`, "json"],
@@ -419,6 +421,12 @@ const SPECIAL = {
     const { mustExist, pieces } = await import("./tar.js");
     await mustExist(file);
     const made = await link.json("POST", `/v1/checkpoints/import${queryOf(query)}`, pieces(file), signal);
+    return { ...made, sandbox: made.id };
+  },
+
+  async "stored-restore"(link, members, signal) {
+    const [path, rest] = pathOf("/v1/checkpoints/{stored}/restore", members);
+    const made = await link.json("POST", path, bodyOf(rest), signal);
     return { ...made, sandbox: made.id };
   },
 

@@ -254,6 +254,11 @@ export class Berth {
   version(options?: Abortable): Promise<string>;
   create(image?: string, options?: CreateOptions & { command?: readonly string[] }): Promise<Sandbox>;
   attach(sandbox: string, options?: Abortable): Promise<Sandbox>;
+  /** The checkpoints in berthd's storage. */
+  storedCheckpoints(options?: Abortable): Promise<Entry[]>;
+  /** A sandbox of a checkpoint in berthd's storage, as importCheckpoint() makes one of a file. */
+  restoreCheckpoint(stored: string, options?: Abortable & { name?: string; trust?: boolean; drop?: boolean; noStart?: boolean }): Promise<Sandbox>;
+  removeStoredCheckpoint(stored: string, options?: Abortable): Promise<void>;
   /** A sandbox of a file of exportCheckpoint(). Options of the file that reach the host are refused, taken or left out. */
   importCheckpoint(file: string, options?: Abortable & { name?: string; trust?: boolean; drop?: boolean; noStart?: boolean }): Promise<Sandbox>;
   list(options?: Abortable & { all?: boolean; filter?: readonly string[] }): Promise<Entry[]>;
@@ -390,6 +395,8 @@ export class Sandbox {
   /** Oldest first; head marks the one that its files came from. */
   checkpoints(options?: Abortable): Promise<Entry[]>;
   removeCheckpoint(checkpoint: string, options?: Abortable): Promise<void>;
+  /** Puts a checkpoint into berthd's storage, for restoreCheckpoint() on any host that shares it. */
+  storeCheckpoint(checkpoint: string, options?: Abortable & { name?: string }): Promise<Entry>;
   /** Writes a checkpoint, with the sandbox's options, to a new file, for importCheckpoint() here or on another host. */
   exportCheckpoint(checkpoint: string, file: string, options?: Abortable): Promise<void>;
   /** Puts its files back as they were at a checkpoint, the last one unless said otherwise, and starts it again. */

@@ -72,6 +72,20 @@ class Berth:
         record = self._link.call("inspect", {"sandbox": sandbox})["record"]
         return Sandbox(self, str(record["id"]), str(record.get("name", "")))
 
+    def stored_checkpoints(self) -> List[Record]:
+        """The checkpoints in berthd's storage."""
+        return list(self._link.call("stored-checkpoints", {})["checkpoints"])
+
+    def restore_checkpoint(self, stored: str, *, name: Optional[str] = None, trust: bool = False, drop: bool = False,
+                           no_start: bool = False) -> "Sandbox":
+        """A sandbox of a checkpoint in berthd's storage, as import_checkpoint() makes one of a file."""
+        made = self._link.call("stored-restore", {"stored": stored, "name": name, "trust": trust or None, "drop": drop or None,
+                                                  "no_start": no_start or None})
+        return Sandbox(self, str(made["sandbox"]), str(made.get("name", "")), owned=True)
+
+    def remove_stored_checkpoint(self, stored: str) -> None:
+        self._link.call("stored-rm", {"stored": stored})
+
     def import_checkpoint(self, file: str, *, name: Optional[str] = None, trust: bool = False, drop: bool = False,
                           no_start: bool = False) -> "Sandbox":
         """
@@ -326,6 +340,10 @@ class Sandbox:
 
     def remove_checkpoint(self, checkpoint: str) -> None:
         self._call("checkpoint-rm", checkpoint=checkpoint)
+
+    def store_checkpoint(self, checkpoint: str, *, name: Optional[str] = None) -> Record:
+        """Puts a checkpoint into berthd's storage, for restore_checkpoint() on any host that shares it."""
+        return self._call("checkpoint-store", checkpoint=checkpoint, name=name)
 
     def export_checkpoint(self, checkpoint: str, file: str) -> None:
         """Writes a checkpoint, with the sandbox's options, to a new file, for import_checkpoint() here or on another host."""

@@ -64,6 +64,9 @@ ROUTES: Dict[str, Tuple[str, str, str]] = {
     "checkpoint-rm": ("DELETE", BOX + "/checkpoints/{checkpoint}", "query"),
     "undo": ("POST", BOX + "/undo", "json"), "fork": ("POST", BOX + "/fork", "json"),
     "zygotes": ("GET", "/v1/zygotes", "query"), "zygote-rm": ("DELETE", ZYGOTE, "query"), "run": ("POST", ZYGOTE + "/run", "json"),
+    "checkpoint-store": ("POST", BOX + "/checkpoints/{checkpoint}/store", "json"),
+    "stored-checkpoints": ("GET", "/v1/checkpoints", "query"),
+    "stored-rm": ("DELETE", "/v1/checkpoints/{stored}", "query"),
     "heartbeat": ("POST", "/v1/manager/sessions/{session}/heartbeat", "json"),
 }
 # the member of the answer that is the list that the program prints
@@ -83,7 +86,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 def path_of(template: str, members: Answer) -> str:
     """The path, with those of the members that it names, which are taken out of them."""
-    for name in ("sandbox", "command", "session", "name", "checkpoint", "zygote", "run"):
+    for name in ("sandbox", "command", "session", "name", "checkpoint", "stored", "zygote", "run"):
         if "{" + name + "}" in template:
             value = str(members.pop(name))
             if value in ("", ".", ".."):
@@ -468,9 +471,16 @@ def op_checkpoint_import(link: Http, m: Answer) -> Answer:
     return {**made, "sandbox": made["id"]}
 
 
+def op_stored_restore(link: Http, m: Answer) -> Answer:
+    path = path_of("/v1/checkpoints/{stored}/restore", m)
+    made = link.json("POST", path, body_of(m))
+    return {**made, "sandbox": made["id"]}
+
+
 SPECIAL: Dict[str, Callable[[Http, Answer], Answer]] = {
     "create": op_create, "inspect": op_inspect, "ps": op_ps, "rm": op_rm, "read": op_read, "write": op_write, "send": op_send,
     "signal": op_signal, "code": op_code, "pull": op_pull, "claim": op_claim, "release": op_release,
     "copy-in": op_copy_in, "copy-out": op_copy_out, "zygote-create": op_zygote_create, "zygote-inspect": op_zygote_inspect,
     "checkpoint-export": op_checkpoint_export, "checkpoint-import": op_checkpoint_import,
+    "stored-restore": op_stored_restore,
 }

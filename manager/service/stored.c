@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/service/stored.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/path.h"
+#include "manager/host/tenant.h"
+#include "manager/objects/storage.h"
+#include "manager/service/state.h"
+
+#define PREFIX "stored/"
+#define SUMS "stored-bytes/"
+#define STORED_RECORD_MAX 65536
+#define TRIES 1000 /* each takes that another writes a sum in that moment */
+#define KEY_SIZE 200
+
+struct stored {
+	struct service *s;
+	char key[KEY_SIZE], whose[65];
+	json_t *doc;
+	uint64_t version, pieces;
+	uint64_t limits[2]; /* of the owner's, of all; 0: none */
+};
+
+static int check_storage(const struct service *s, struct err *e)
+{
+	if (s->storage)
+		return 0;
+	err_set(e, ERR_UNSUPPORTED, "there is no storage for checkpoints");
+	return err_hint(e, "[storage] url in berth.toml");
+}
+
+static int key_of(const char *whose, const char *name, char ret[KEY_SIZE], struct err *e)
+{
+	if (!path_is_name(name) || strlen(name) > 64) {
+		err_set(e, ERR_INVALID, "'%.80s' is not a name for a stored checkpoint", name);
+		return err_hint(e, "a-z 0-9 _ . -, at most 64 of them");
+	}
+	snprintf(ret, KEY_SIZE, PREFIX "%s%s%s/%s", whose[0] ? "t" : "o", whose[0] ? "/" : "",
+		 whose, name);
+	return 0;
+}
+
+static const char *text_of(const json_t *record, const char *member)
+{
+	const char *s = json_string_value(json_object_get(record, member));
+
+	return s ? s : "";
+}
+
+static uint64_t count_of(const json_t *record, const char *member)
+{
+	return (uint64_t)json_integer_value(json_object_get(record, member));
+}
+
+/* The piece's key in the storage. */
+static int place_of(const json_t *record, uint64_t i, char ret[400], struct err *e)
+{
+	const char *whose = text_of(record, "tenant");
+
+	snprintf(ret, 400, "checkpoints/%s%s%s/%s/%s/%06" PRIu64, whose[0] ? "t" : "o",
+		 whose[0] ? "/" : "", whose, text_of(record, "name"), text_of(record, "upload"), i);
+	return storage_check_path(ret, e);
+}
+
+/* ---- sums --------------------------------------------------------------------------- */
+
+struct sums {
+	char keys[2][KEY_SIZE], values[2][24];
+	uint64_t bytes[2], versions[2];
+	size_t n;
+};
+
+/* Of all, and of the owner's where that is a tenant. */
+static int read_sums(struct service *s, const char *whose, struct sums *ret, struct err *e)
+{
+	size_t i;
+
+	memset(ret, 0, sizeof(*ret));
+	snprintf(ret->keys[0], KEY_SIZE, SUMS "all");
+	snprintf(ret->keys[1], KEY_SIZE, SUMS "t/%s", whose);
+	ret->n = whose[0] ? 2 : 1;
+	for (i = 0; i < ret->n; i++) {
+		autobuf struct buf b = BUF_INIT(32);
+		int got = ledger_get(s->ledger, ret->keys[i], &b, &ret->versions[i], e);
+
+		if (got < 0 || (got && (buf_add(&b, "", 1, e) < 0 ||
+					num_u64(b.data, "bytes of stored checkpoints", 0,
+						INT64_MAX, &ret->bytes[i], e) < 0)))
+			return -1;
+		if (!got)
+			ret->versions[i] = LEDGER_ABSENT;
+	}
+	return 0;
+}
+
+static int check_limits(const struct stored *u, const struct sums *t, struct err *e)
+{
+	if (t->n > 1 && t->bytes[1] + STORED_PIECE > u->limits[1]) {
+		err_set(e, ERR_LIMIT,
+			"the stored checkpoints of tenant %s may take %" PRIu64 " bytes", u->whose,
+			u->limits[1]);
+		return err_hint(e, "remove some, or [tenant] stored_bytes in berth.toml");
+	}
+	if (u->limits[0] && t->bytes[0] + STORED_PIECE > u->limits[0]) {
+		err_set(e, ERR_LIMIT, "the storage has no room for more checkpoints");
+		return err_hint(e, "remove some, or [storage] checkpoint_bytes in berth.toml");
+	}
+	return 0;
+}
+
+/* Puts into ops the sums with so many bytes more, or less. */
+static size_t set_sums(struct sums *t, uint64_t more, uint64_t less, struct ledger_op *ops)
+{
+	size_t i;
+
+	for (i = 0; i < t->n; i++) {
+		const uint64_t v = t->bytes[i] + more;
+
+		snprintf(t->values[i], sizeof(t->values[i]), "%" PRIu64, v > less ? v - less : 0);
+		ops[i] = (struct ledger_op){ .kind = LEDGER_SET, .key = t->keys[i],
+					     .value = t->values[i], .version = t->versions[i] };
+	}
+	return t->n;
+}
+
+/* ---- records ------------------------------------------------------------------------ */
+
+static int load(struct service *s, const char *key, json_t **ret, uint64_t *ret_version,
+		struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(STORED_RECORD_MAX);
+	int got = ledger_get(s->ledger, key, &b, ret_version, e);
+
+	if (got < 0)
+		return -1;
+	if (!got)
+		return err_set(e, ERR_NOT_FOUND, "no checkpoint is stored as '%.64s'",
+			       strrchr(key, '/') + 1);
+	*ret = json_parse(b.data ? b.data : "", b.len, STORED_RECORD_MAX, key, e);
+	return *ret ? 0 : -1;
+}
+
+/* The record is not the one that we know. */
+static int tell_other(const struct stored *u, struct err *e)
+{
+	if (u->version != LEDGER_ABSENT)
+		return err_set(e, ERR_NOT_FOUND, "the checkpoint was removed while it was stored");
+	err_set(e, ERR_EXISTS, "a checkpoint is stored under that name");
+	return err_hint(e, "another name, or remove that one");
+}
+
+/* Writes it, with the sums when more or less than nothing is to be counted. */
+static int save(struct stored *u, uint64_t more, struct err *e)
+{
+	struct ledger_op ops[3];
+	autofree char *text = NULL;
+	struct sums t;
+	int tries;
+
+	json_object_set_new(u->doc, "pieces", json_integer((json_int_t)u->pieces));
+	text = json_dumps(u->doc, JSON_COMPACT);
+	if (!text)
+		return err_nomem(e);
+	for (tries = 0; tries < TRIES; tries++) {
+		size_t n = 1;
+		uint64_t now;
+		json_t *other = NULL;
+
+		ops[0] = (struct ledger_op){ .kind = LEDGER_SET, .key = u->key, .value = text,
+					     .version = u->version };
+		if (more) {
+			if (read_sums(u->s, u->whose, &t, e) < 0 || check_limits(u, &t, e) < 0)
+				return -1;
+			n += set_sums(&t, more, 0, ops + 1);
+		}
+		if (ledger_commit(u->s->ledger, ops, n, &u->version, e) == 0)
+			return 0;
+		if (e->code != ERR_BUSY)
+			return -1;
+		/* another's sum, or the record itself */
+		now = LEDGER_ABSENT;
+		if (load(u->s, u->key, &other, &now, e) < 0 && e->code != ERR_NOT_FOUND)
+			return -1;
+		json_decref(other);
+		if (now != u->version)
+			return tell_other(u, e);
+	}
+	return err_set(e, ERR_BUSY, "others store checkpoints all the time; hint: try again");
+}
+
+/* The record goes, with what it counts for.  Another may do the same: it is done once. */
+static int forget(struct service *s, const char *key, const json_t *doc, uint64_t version,
+		  struct err *e)
+{
+	const uint64_t bytes = count_of(doc, "pieces") * STORED_PIECE;
+	struct ledger_op ops[3];
+	struct sums t;
+	int tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		json_t *now = NULL;
+		int other;
+
+		ops[0] = (struct ledger_op){ .kind = LEDGER_DELETE, .key = key,
+					     .version = version };
+		if (read_sums(s, text_of(doc, "tenant"), &t, e) < 0)
+			return -1;
+		if (ledger_commit(s->ledger, ops, 1 + set_sums(&t, 0, bytes, ops + 1), NULL, e) ==
+		    0)
+			return 0;
+		if (e->code != ERR_BUSY)
+			return -1;
+		if (load(s, key, &now, &version, e) < 0)
+			return e->code == ERR_NOT_FOUND ? 0 : -1;
+		other = strcmp(text_of(now, "upload"), text_of(doc, "upload"));
+		json_decref(now);
+		if (other) /* it has gone, and the name is another's */
+			return 0;
+	}
+	return -1;
+}
+
+/* Its pieces go first: a record that stays tells of those that could not be removed. */
+static int remove_it(struct service *s, const char *key, json_t *doc, uint64_t version,
+		     struct err *e)
+{
+	const uint64_t pieces = count_of(doc, "pieces");
+	struct stored u = { .s = s, .doc = doc, .version = version, .pieces = pieces };
+	char place[400];
+	uint64_t i;
+
+	snprintf(u.key, sizeof(u.key), "%s", key);
+	json_object_set_new(doc, "state", json_string("removing"));
+	if (save(&u, 0, e) < 0)
+		return -1;
+	for (i = 0; i < pieces; i++)
+		if (place_of(doc, i, place, e) < 0 || storage_delete(s->storage, place, e) < 0)
+			return -1;
+	return forget(s, key, doc, u.version, e);
+}
+
+/* ---- one that is sent ------------------------------------------------------------------ */
+
+static int read_limits(struct stored *u, struct err *e)
+{
+	struct service *s = u->s;
+	struct tenant t;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	u->limits[0] = s->conf.storage_checkpoint_bytes;
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (!u->whose[0])
+		return 0;
+	if (tenant_load(&t, &s->config, u->whose, e) < 0)
+		return -1;
+	u->limits[1] = t.stored_bytes;
+	return 0;
+}
+
+int stored_begin(struct service *s, const char *whose, const char *name, struct stored **ret,
+		 struct err *e)
+{
+	struct stored *u;
+	uint64_t chance;
+	char upload[24];
+	int result;
+
+	if (check_storage(s, e) < 0)
+		return -1;
+	if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
+		return err_sys(e, "get random bytes");
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return err_nomem(e);
+	u->s = s;
+	snprintf(u->whose, sizeof(u->whose), "%s", whose);
+	snprintf(upload, sizeof(upload), "%016" PRIx64, chance);
+	result = key_of(whose, name, u->key, e);
+	if (result == 0)
+		result = read_limits(u, e);
+	if (result == 0) {
+		u->doc = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "name", name, "tenant", whose,
+				   "state", "storing", "upload", upload, "home", s->home,
+				   "berthd", (json_int_t)s->started_ms, "created_ms",
+				   (json_int_t)clock_wall_ms());
+		result = u->doc ? save(u, 0, e) : err_nomem(e);
+	}
+	if (result == 0) {
+		*ret = u;
+		return 0;
+	}
+	json_decref(u->doc);
+	free(u);
+	return -1;
+}
+
+int stored_add(struct stored *u, const void *data, size_t n, struct err *e)
+{
+	char place[400];
+	int result;
+
+	if (place_of(u->doc, u->pieces, place, e) < 0)
+		return -1;
+	u->pieces++;
+	json_object_set_new(u->doc, "bytes",
+			    json_integer((json_int_t)(count_of(u->doc, "bytes") + n)));
+	result = save(u, STORED_PIECE, e);
+	if (result < 0)
+		u->pieces--;
+	return result < 0 ? -1 : storage_put(u->s->storage, place, data, n, e);
+}
+
+static void stored_free(struct stored *u)
+{
+	json_decref(u->doc);
+	free(u);
+}
+
+json_t *stored_end(struct stored *u, json_t *members, struct err *e)
+{
+	json_t *ret = NULL;
+
+	json_object_update(u->doc, members);
+	json_decref(members);
+	json_object_set_new(u->doc, "state", json_string("stored"));
+	if (save(u, 0, e) < 0) {
+		stored_abort(u);
+		return NULL;
+	}
+	ret = json_incref(u->doc);
+	stored_free(u);
+	return ret;
+}
+
+void stored_abort(struct stored *u)
+{
+	struct err ignored;
+	char place[400];
+	uint64_t i;
+
+	if (!u)
+		return;
+	json_object_set_new(u->doc, "pieces", json_integer((json_int_t)u->pieces));
+	/* where another removes it, the last piece may have come after that */
+	if (remove_it(u->s, u->key, u->doc, u->version, &ignored) < 0) {
+		for (i = 0; i < u->pieces; i++)
+			if (place_of(u->doc, i, place, &ignored) == 0)
+				storage_delete(u->s->storage, place, &ignored);
+		atomic_store(&u->s->stored_looked, 0);
+	}
+	stored_free(u);
+}
+
+/* ---- those that are there -------------------------------------------------------------- */
+
+struct listing {
+	const char *whose;
+	json_t *list;
+};
+
+static int add_listed(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct listing *l = ctx;
+	struct err ignored;
+	json_t *one = json_parse(value, strlen(value), STORED_RECORD_MAX, key, &ignored);
+
+	(void)version;
+	if (one && (!l->whose || !strcmp(l->whose, text_of(one, "tenant"))))
+		json_array_append(l->list, one);
+	json_decref(one);
+	return 0;
+}
+
+json_t *stored_list(struct service *s, const char *whose, struct err *e)
+{
+	struct listing l = { .whose = whose, .list = json_array() };
+	char prefix[KEY_SIZE];
+
+	snprintf(prefix, sizeof(prefix), PREFIX "%s%s%s", !whose ? "" : whose[0] ? "t/" : "o/",
+		 whose ? whose : "", whose && whose[0] ? "/" : "");
+	if (check_storage(s, e) == 0 && ledger_scan(s->ledger, prefix, add_listed, &l, e) == 0)
+		return l.list;
+	json_decref(l.list);
+	return NULL;
+}
+
+json_t *stored_find(struct service *s, const char *whose, const char *name, struct err *e)
+{
+	char key[KEY_SIZE];
+	uint64_t version;
+	json_t *doc;
+
+	if (check_storage(s, e) < 0 || key_of(whose, name, key, e) < 0 ||
+	    load(s, key, &doc, &version, e) < 0)
+		return NULL;
+	if (!strcmp(text_of(doc, "state"), "stored"))
+		return doc;
+	err_set(e, ERR_NOT_FOUND, "checkpoint '%.64s' is not stored: it is %s", name,
+		text_of(doc, "state"));
+	json_decref(doc);
+	return NULL;
+}
+
+int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf *ret,
+		 struct err *e)
+{
+	char place[400];
+	int got;
+
+	if (i >= count_of(record, "pieces"))
+		return 0;
+	if (place_of(record, i, place, e) < 0)
+		return -1;
+	got = storage_get(s->storage, place, ret, e);
+	return got ? got :
+		     err_set(e, ERR_NOT_FOUND,
+			     "piece %" PRIu64 " of checkpoint '%.64s' is not in the storage", i,
+			     text_of(record, "name"));
+}
+
+int stored_remove(struct service *s, const char *whose, const char *name, struct err *e)
+{
+	autojson json_t *doc = NULL;
+	char key[KEY_SIZE];
+	uint64_t version;
+
+	if (check_storage(s, e) < 0 || key_of(whose, name, key, e) < 0 ||
+	    load(s, key, &doc, &version, e) < 0)
+		return -1;
+	return remove_it(s, key, doc, version, e);
+}
+
+/* Of this state directory, and sent by no berthd that lives. */
+static int is_left(const struct service *s, const json_t *record)
+{
+	const char *state = text_of(record, "state");
+
+	return !strcmp(text_of(record, "home"), s->home) &&
+	       (!strcmp(state, "removing") ||
+		(!strcmp(state, "storing") && count_of(record, "berthd") != s->started_ms));
+}
+
+void stored_look(struct service *s)
+{
+	autojson json_t *all = NULL;
+	struct err e;
+	json_t *one;
+	size_t i;
+
+	/* there is nothing new to find but after a start, or an error */
+	if (!s->storage || atomic_exchange(&s->stored_looked, 1))
+		return;
+	all = stored_list(s, NULL, &e);
+	if (!all)
+		atomic_store(&s->stored_looked, 0);
+	json_array_foreach (all, i, one)
+		if (is_left(s, one) &&
+		    stored_remove(s, text_of(one, "tenant"), text_of(one, "name"), &e) < 0 &&
+		    e.code != ERR_NOT_FOUND)
+			atomic_store(&s->stored_looked, 0);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stored - checkpoints in the storage: the file of berth checkpoint export, in pieces.
+ *
+ * The store has a record of each, stored/o/NAME of the operator's and stored/t/TENANT/NAME, and
+ * stored-bytes/..., what each tenant and all together take.  A piece is counted, in one batch with
+ * its record, before it is sent; so the sums are never too small, also when several berthds share
+ * the store.  A record says "storing" until all of the file is there, and "removing" before its
+ * pieces go; those that a berthd of this state directory left are removed by the next.
+ * Upholds S41 of SECURITY.md.
+ *
+ * Pieces are checkpoints/o/NAME/UPLOAD/NUMBER and checkpoints/t/TENANT/NAME/UPLOAD/NUMBER.
+ */
+#ifndef BERTH_MANAGER_SERVICE_STORED_H
+#define BERTH_MANAGER_SERVICE_STORED_H
+
+#include "manager/service/service.h"
+
+#define STORED_PIECE (2u << 20) /* bytes of a piece; each counts for as many */
+
+/* One that is being sent; of one thread. */
+struct stored;
+
+/* whose: "" for the operator's, or the tenant.  ERR_EXISTS, ERR_UNSUPPORTED without a storage. */
+int stored_begin(struct service *s, const char *whose, const char *name, struct stored **ret,
+		 struct err *e);
+/* The next piece, of at most STORED_PIECE bytes: ERR_LIMIT, ERR_NOT_FOUND when it was removed. */
+int stored_add(struct stored *u, const void *data, size_t n, struct err *e);
+/*
+ * It is whole: its record with these members, a new reference, or NULL with e.  Consumes u and
+ * members.
+ */
+json_t *stored_end(struct stored *u, json_t *members, struct err *e);
+/* It is not to be.  Consumes u, which may be NULL. */
+void stored_abort(struct stored *u);
+
+/* The records of whose, or of all with NULL: a new array, or NULL. */
+json_t *stored_list(struct service *s, const char *whose, struct err *e);
+/* That of a whole one: ERR_NOT_FOUND. */
+json_t *stored_find(struct service *s, const char *whose, const char *name, struct err *e);
+/* Piece i of a record of stored_find(), in a buffer of the ceiling STORED_PIECE: 1; 0 at the end. */
+int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf *ret,
+		 struct err *e);
+/* Also one that is being sent: ERR_NOT_FOUND. */
+int stored_remove(struct service *s, const char *whose, const char *name, struct err *e);
+/* Removes what berthds that have ended left half-way. */
+void stored_look(struct service *s);
+
+#endif
