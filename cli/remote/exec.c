@@ -34,8 +34,10 @@ static void *feed(void *arg)
 	struct remote_io io = { .in_fd = STDIN_FILENO };
 	struct err ignored;
 
-	if (buf_addf(&rest, &ignored, "/commands/%s/stdin?eof=true", ev->command) == 0 &&
-	    remote_path(&path, ev->box, rest.data, &ignored) == 0)
+	if (buf_addf(&rest, &ignored, "/%s/%s/stdin?eof=true", ev->is_zygote ? "runs" : "commands",
+		     ev->command) == 0 &&
+	    (ev->is_zygote ? remote_zygote_path : remote_path)(&path, ev->box, rest.data,
+							       &ignored) == 0)
 		/* if it reads no more, that is no error */
 		remote_transfer(ev->r, "POST", path.data, &io, &ignored);
 	return NULL;
@@ -63,7 +65,8 @@ static int take_start(struct remote_events *ev, const char *command, const char 
 static int take_line(struct remote_events *ev, const char *text, size_t n, struct err *e)
 {
 	autojson json_t *j = json_parse(text, n, REMOTE_LINE_MAX, "berthd's answer", e);
-	const char *stream = json_string_value(json_object_get(j, "stream")), *command = json_string_value(json_object_get(j, "command")),
+	const char *stream = json_string_value(json_object_get(j, "stream"));
+	const char *command = json_string_value(json_object_get(j, ev->is_zygote ? "run" : "command")),
 		   *sandbox = json_string_value(json_object_get(j, "sandbox"));
 
 	if (!j)
@@ -169,15 +172,29 @@ static int run_detached(struct remote *r, const char *path, const json_t *body, 
 	return 0;
 }
 
-int remote_exec(struct remote *r, struct err *e)
+int remote_stream(struct remote *r, const char *path, const json_t *body, const char *box,
+		  int is_zygote, struct err *e)
 {
-	autojson json_t *body = json_object();
-	autobuf struct buf path = BUF_INIT(4096);
 	static struct remote_events ev;	/* the thread that reads our stdin may outlive this function */
 	struct remote_io io = { .in_fd = -1, .json = body, .take = remote_take_events, .ctx = &ev };
 	int result;
 
-	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .box = r->words[0] };
+	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX),
+				     .box = (char *)(size_t)box, .is_zygote = is_zygote };
+	result = remote_transfer(r, "POST", path, &io, e);
+	if (result == 0)
+		result = ev.verdict ? remote_report(r, ev.verdict, e) :
+				      err_set(e, ERR_NET, "the connection ended before the command did");
+	buf_release(&ev.line);
+	json_decref(ev.verdict);
+	return result;
+}
+
+int remote_exec(struct remote *r, struct err *e)
+{
+	autojson json_t *body = json_object();
+	autobuf struct buf path = BUF_INIT(4096);
+
 	if (exec_body(r, body, e) < 0 || remote_path(&path, r->words[0], "/exec", e) < 0)
 		return -1;
 	if (remote_flag(r, "detach") || remote_flag(r, "tty")) {
@@ -188,12 +205,7 @@ int remote_exec(struct remote *r, struct err *e)
 	}
 	json_object_set_new(body, "stream", json_true());
 	json_object_set_new(body, "stdin_open", json_true());
-	result = remote_transfer(r, "POST", path.data, &io, e);
-	if (result == 0)
-		result = ev.verdict ? remote_report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
-	buf_release(&ev.line);
-	json_decref(ev.verdict);
-	return result;
+	return remote_stream(r, path.data, body, r->words[0], 0, e);
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -202,17 +214,19 @@ int remote_run(struct remote *r, struct err *e)
 {
 	autojson json_t *body = NULL, *status_fd = json_incref(json_object_get(r->options, "status-fd"));
 	static const char *const ours[] = { "status-fd", "interactive", "rm", "tty", "keep", "attest" };
-	int tty = remote_flag(r, "tty"), keep = remote_flag(r, "keep"), attest = remote_flag(r, "attest"), result, i;
-	static struct remote_events ev;
-	struct remote_io io = { .in_fd = -1, .take = remote_take_events, .ctx = &ev };
+	int tty = remote_flag(r, "tty"), keep = remote_flag(r, "keep"), attest = remote_flag(r, "attest"), i;
 	json_t *argv = json_array();
 
+	if (remote_flag(r, "zygote")) {
+		json_decref(argv);
+		return remote_run_zygote(r, e);
+	}
 	if (remote_flag(r, "dry-run")) {
 		json_decref(argv);
 		return err_set(e, ERR_UNSUPPORTED,
 			       "option --dry-run of run works on the sandbox's own host only; hint: over ssh");
 	}
-	if (remote_flag(r, "detach")) {
+	if (remote_flag(r, "detach") && r->count) {
 		json_decref(argv);
 		json_object_del(r->options, "detach");
 		json_object_set_new(r->options, "service", json_pack("[b]", 1));
@@ -243,14 +257,7 @@ int remote_run(struct remote *r, struct err *e)
 	if (tty)
 		return remote_run_terminal(r, body, e);
 	json_object_set_new(body, "stdin_open", json_true());
-	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .box = (char *)(size_t)"" };
-	io.json = body;
-	result = remote_transfer(r, "POST", "/v1/run", &io, e);
-	if (result == 0)
-		result = ev.verdict ? remote_report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
-	buf_release(&ev.line);
-	json_decref(ev.verdict);
-	return result;
+	return remote_stream(r, "/v1/run", body, "", 0, e);
 }
 
 /* ---- sh ------------------------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ struct remote_events {
 	struct buf line;	/* BUF_INIT(REMOTE_LINE_MAX) */
 	json_t *verdict;	/* once it came; the owner's */
 	char *box;		/* exec: whose stdin is ours, else NULL; run: "", until it is told */
+	int is_zygote;		/* that is a zygote, and command one of its runs */
 	char made[65];
 	pthread_t feeder;
 	int fed;		/* stdin is on its way */
@@ -76,6 +77,12 @@ struct remote_events {
 
 /* For remote_io: ctx is a struct remote_events; output goes to our stdout and stderr. */
 int remote_take_events(void *ctx, const char *data, size_t n, struct err *e);
+/*
+ * POSTs body, which asks for a stream with an open stdin: output goes to ours, our stdin there,
+ * and the verdict is reported. box is of struct remote_events.
+ */
+int remote_stream(struct remote *r, const char *path, const json_t *body, const char *box,
+		  int is_zygote, struct err *e);
 /* "KEY" or "KEY_hex" of j, to a descriptor. */
 int remote_write_data(const json_t *j, const char *key, int fd, struct err *e);
 /* The verdict to --status-fd and --json, and the exit status from it. */
@@ -148,6 +155,16 @@ int remote_undo(struct remote *r, struct err *e);
 int remote_checkpoint_export(struct remote *r, struct err *e);
 int remote_checkpoint_import(struct remote *r, struct err *e);
 int remote_fork(struct remote *r, struct err *e);
+/* zygote.c */
+int remote_zygote_create(struct remote *r, struct err *e);
+int remote_zygote_ls(struct remote *r, struct err *e);
+int remote_zygote_inspect(struct remote *r, struct err *e);
+int remote_zygote_rm(struct remote *r, struct err *e);
+int remote_run_zygote(struct remote *r, struct err *e);
+/* "/v1/zygotes/ID" and rest, with ID escaped. */
+int remote_zygote_path(struct buf *path, const char *zygote, const char *rest, struct err *e);
+/* POSTs our image, options and command to path, and prints the id. */
+int remote_create_at(struct remote *r, const char *path, struct err *e);
 /* The body of a create, of our image and options: a new reference, or NULL. */
 json_t *remote_create_body(struct remote *r);
 

@@ -72,7 +72,7 @@ json_t *remote_create_body(struct remote *r)
 	return body;
 }
 
-int remote_create(struct remote *r, struct err *e)
+int remote_create_at(struct remote *r, const char *path, struct err *e)
 {
 	autojson json_t *body = remote_create_body(r), *made = NULL;
 	json_t *command = json_array();
@@ -88,13 +88,18 @@ int remote_create(struct remote *r, struct err *e)
 	if (r->count > 1)
 		json_object_set(body, "command", command);
 	json_decref(command);
-	made = remote_call(r, "POST", "/v1/sandboxes", body, e);
+	made = remote_call(r, "POST", path, body, e);
 	if (!made)
 		return -1;
 	if (r->json)
 		return remote_print(json_incref(made), e);
 	puts(json_string_value(json_object_get(made, "id")));
 	return 0;
+}
+
+int remote_create(struct remote *r, struct err *e)
+{
+	return remote_create_at(r, "/v1/sandboxes", e);
 }
 
 /* ---- one request for each operand --------------------------------------------------------- */
@@ -412,7 +417,11 @@ const struct remote_verb remote_verbs[] = {
 	{ "logout", 0, 1, "", remote_logout },
 	{ "save", 1, 4, "", remote_save },
 	{ "load", 0, 3, "", remote_load },
-	{ "run", 1, ANY, "*", remote_run },
+	{ "run", 0, ANY, "*", remote_run },
+	{ "zygote create", 1, ANY, "*", remote_zygote_create },
+	{ "zygote ls", 0, 0, "", remote_zygote_ls },
+	{ "zygote inspect", 1, 1, "", remote_zygote_inspect },
+	{ "zygote rm", 1, 1, "", remote_zygote_rm },
 	{ "diff", 1, 1, " from to patch ", diff },
 	{ "code", 1, 1, " lang env user timeout max-silent-time keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },

@@ -365,3 +365,36 @@ def test_events_of_zygotes_reach_their_owner_alone():
         for s, lines in heard.values():
             hang_up(s, lines)
         d.good("DELETE", f"/v1/sandboxes/{box}?force=true")
+
+
+@b.deadline(120)
+def test_berth_of_another_host_makes_zygotes_and_runs_code_in_them():
+    needs_zygotes()
+    with Daemon(TENANTS, tcp=True) as d:
+        for who in ({}, {"token": daemon.TENANT, "tcp": True}):
+            z = far(d, "zygote", "create", "--name", "zf", "--memory", "48m", "--forks", "2", "-e", "A=1", "host", *PRELOAD, ok=True, **who).out.strip()
+            listed = json.loads(far(d, "zygote", "ls", "--json", ok=True, **who).out)
+            assert [(j["id"], j["name"], j["forks"]) for j in listed] == [(z, "zf", 2)], listed
+            assert "zf" in far(d, "zygote", "ls", ok=True, **who).out
+            assert json.loads(far(d, "zygote", "inspect", "zf", ok=True, **who).out)["preload"] == PRELOAD
+            r = far(d, "run", "--zygote", "zf", "-e", "B=b=c", "-w", "/tmp", "print(made * 7, sys.argv[1:], os.environ['A'], os.environ['B'], os.getcwd(),"
+                    " sys.stdin.read()); sys.stderr.write('e'); sys.exit(3)", "-x", input="in", **who)
+            b.expect(r.code == 3 and r.out == "42 ['-x'] 1 b=c /tmp in\n" and r.err == "e", r, "code, arguments, input, both outputs, status")
+            path = b.write(b.tmp("code.py"), "import sys\nsys.stdout.buffer.write(bytes(range(256)) * 1000)\n")
+            with open(b.tmp("out"), "wb") as out:
+                far(d, "run", "--zygote", z, "--file", path, "--json", stdout=out, ok=True, **who)
+            with open(b.tmp("out"), "rb") as out:
+                data = out.read()
+            assert data.startswith(bytes(range(256)) * 1000) and json.loads(data[256000:])["exit_code"] == 0, data[-300:]
+            assert far(d, "run", "--zygote", z, "--file", "-", input="print(made)", ok=True, **who).out == "6\n"
+            r = far(d, "run", "--zygote", z, "--timeout", "200ms", "time.sleep(900)", **who)
+            assert r.code == 124, r
+            b.one_line_error(far(d, "run", "--zygote", z, **who), 2, "no code given")
+            b.one_line_error(far(d, "run", "--zygote", z, "--memory", "1g", "1", **who), 2, "those of the zygote")
+            b.one_line_error(far(d, "run", "--zygote", "none", "1", **who), 125, "no zygote 'none'")
+            b.one_line_error(far(d, "run", **who), 2, "image")
+            b.one_line_error(far(d, "zygote", "create", "host", "node", **who), 125, "Python")
+            assert far(d, "zygote", "inspect", "zf", token=daemon.OTHER, tcp=True).code == 125
+            assert json.loads(far(d, "zygote", "ls", "--json", ok=True, token=daemon.OTHER, tcp=True).out) == []
+            assert json.loads(far(d, "zygote", "rm", "--json", "zf", ok=True, **who).out) == {"removed": True}
+            b.one_line_error(far(d, "zygote", "rm", "zf", **who), 125, "no zygote 'zf'")
