@@ -129,18 +129,34 @@ static int run(const struct command *self, int argc, char **argv, action *act)
 
 /* ---- create ------------------------------------------------------------------------------ */
 
-/* A tenant's network leads nowhere, and nobody else's addresses are chosen for it. */
+/* [tenant] network_hosts: what a network that is not internal leads to, by proxies alone. */
+static int add_tenant_hosts(struct networks *n, const struct tenant *t, struct err *e)
+{
+	autofree char *hosts = strdup(t->network_hosts);
+	char *next = hosts, *host;
+
+	if (!hosts)
+		return err_nomem(e);
+	while ((host = strsep(&next, "\n")))
+		if (host[0] && netopts_add(&n->rules, NETOPTS_ALLOW_HOST, host, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* A tenant's network leads where the operator says, and berth chooses its addresses. */
 static int of_tenant(struct networks *n, struct err *e)
 {
 	struct tenant t;
 
 	if (n->rules.policy || n->subnets)
-		return err_set(e, ERR_INVALID, "the network of a tenant is internal, and berth "
-			       "chooses its subnet; hint: without --subnet and rules");
+		return err_set(e, ERR_INVALID, "the operator chooses the rules of a tenant's "
+			       "network, and berth its subnet; hint: without --subnet and rules");
 	if (tenant_load(&t, n->s.registry.config, n->tenant, e) < 0)
 		return -1;
 	n->wanted.tenant = n->tenant;
 	n->wanted.tenant_max = t.networks;
+	if (!n->wanted.internal && add_tenant_hosts(n, &t, e) < 0)
+		return -1;
 	n->wanted.internal = 1;
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Routes on networks: the berth network commands.  A tenant has names of its own, and sees no
- * others; its networks are internal.  Rules and addresses are the administrator's.
+ * others; where its networks lead says [tenant] network_hosts.  Rules and addresses are the
+ * administrator's.
  */
 /* Upholds S19 of SECURITY.md. */
 #include <string.h>

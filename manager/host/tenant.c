@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/sandbox/spec.h"
 
 #define T(f) offsetof(struct tenant, f), sizeof(((struct tenant *)0)->f)
@@ -18,6 +19,16 @@
 #define DISK_SHARE 10		/* a tenth of the file system */
 #define WORKSPACE_BYTES_MIN (1u << 20)	/* a project quota of 0 blocks bounds nothing */
 #define BYTES_AN_INODE 16384	/* of mke2fs.conf(5) */
+
+static int check_host(const char *v, const char *what, struct err *e)
+{
+	struct nethost host;
+
+	if (!v[0] || nethost_parse(v, &host, e) == 0)
+		return 0;
+	e->code = ERR_CONFIG;
+	return err_wrap(e, "%s", what);
+}
 
 const struct config_key tenant_keys[] = {
 	{ "tenant", "memory_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, T(memory_bytes), NULL, NULL,
@@ -53,6 +64,8 @@ const struct config_key tenant_keys[] = {
 	  "zygotes of a tenant; 0 is a sixteenth of sandboxes" },
 	{ "tenant", "zygote_forks", CONFIG_COUNT, "0", 0, 65534, T(zygote_forks), NULL, NULL,
 	  "forks that these may have together; 0 is half of sandboxes" },
+	{ "tenant", "network_hosts", CONFIG_LIST, "", 0, 1023, T(network_hosts), check_host, NULL,
+	  "hosts that members of a tenant's networks may reach, by a proxy; empty means none" },
 	{ "tenant", "workspace_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(workspace_bytes), NULL,
 	  NULL, "bytes of a tenant's workspaces together; 0 is a tenth of their file system where "
 	  "that enforces project quotas" },

@@ -31,6 +31,7 @@ struct tenant {
 	/* its own images */
 	uint64_t own_images, own_image_bytes;
 	int may_commit, may_import;
+	char network_hosts[1024]; /* rules as of --allow-host, for members of its networks */
 	char pull[1024];	/* patterns of images that it may fetch */
 };
 

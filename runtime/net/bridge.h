@@ -6,8 +6,8 @@
  * as netpolicy.h has it, and where the network of this configuration stands.  A network
  * with a name (manager/host/nets.h) has also "network", "home", "internal", "limit" and
  * "max_rate".  All is made in the caller's network namespace.  Order of the making: the
- * address and the record on disk, the rules, the interfaces; each step can be found and undone by the
- * record, whenever it was cut off.
+ * address and the record on disk, the rules, the interfaces; each step can be found and undone by
+ * the record, whenever it was cut off.
  */
 #ifndef BERTH_RUNTIME_NET_BRIDGE_H
 #define BERTH_RUNTIME_NET_BRIDGE_H

@@ -5,7 +5,7 @@ import json
 import berthtest as b
 import daemon
 from daemon import Daemon
-from netlab import Lab, need_bridge
+from netlab import OUTSIDE, Lab, need_bridge
 
 
 @b.deadline(90)
@@ -118,13 +118,51 @@ def test_a_tenant_has_networks_of_its_own_and_no_others():
         lab.untouched()
 
 
+@b.deadline(120)
+def test_members_of_a_tenants_network_go_out_as_the_operator_says():
+    need_bridge()
+    alice, bob = {"tcp": True, "token": daemon.TENANT}, {"tcp": True, "token": daemon.OTHER}
+    config = f'[tenant]\nnetwork_hosts = ["{OUTSIDE}:80"]\n[tenant.bob]\nnetwork_hosts = []\n'
+    with Lab() as lab, Daemon(tcp=True, config=config) as d:
+        def make(who, name, network):
+            return d.post("/v1/sandboxes", {"image": "host", "name": name, "options": {"network": network}}, **who).status
+
+        def reaches(who, box, url, *curl):
+            argv = ["curl", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", *curl, url]
+            return d.post(f"/v1/sandboxes/{box}/exec", {"argv": argv}, **who).json["stdout"]
+        for who, body in ((alice, {"name": "open"}), (alice, {"name": "closed", "internal": True}), (bob, {"name": "open"})):
+            assert d.post("/v1/networks", body, **who).status == 201, body
+        assert d.get("/v1/networks/open", **alice).json["egress"]["allow_host"] == [f"{OUTSIDE}:80"]
+        assert "egress" not in d.get("/v1/networks/closed", **alice).json and "egress" not in d.get("/v1/networks/open", **bob).json
+        for who, name, network in ((alice, "one", "open"), (alice, "two", "closed"), (bob, "three", "open")):
+            assert make(who, name, network) == 201
+        proxy = ("-x", "http://127.0.0.1:3128")
+        assert reaches(alice, "one", f"http://{OUTSIDE}/", *proxy) == "200"
+        # by the proxy alone, and nowhere else
+        assert reaches(alice, "one", f"http://{OUTSIDE}/") == "000"
+        assert reaches(alice, "one", f"http://{OUTSIDE}:81/", *proxy) == "403"
+        for who, box in ((alice, "two"), (bob, "three")):
+            assert reaches(who, box, f"http://{OUTSIDE}/") == "000" == reaches(who, box, f"http://{OUTSIDE}/", *proxy), box
+        # no tenant opens more
+        assert d.request("PATCH", "/v1/networks/open", {"allow-host": ["*"]}, **alice).status == 403
+        assert d.post("/v1/networks", {"name": "x", "allow-host": ["*"]}, **alice).status == 403
+        assert d.post("/v1/networks", {"name": "x", "network-rate": "1m"}, **alice).status == 403
+        for who, box in ((alice, "one"), (alice, "two"), (bob, "three")):
+            assert d.delete(f"/v1/sandboxes/{box}?force=true", **who).status == 200, box
+        for who, name in ((alice, "open"), (alice, "closed"), (bob, "open")):
+            assert d.delete(f"/v1/networks/{name}", **who).status == 200, name
+        lab.untouched()
+    wrong = b.write(b.tmp("wrong.toml"), '[tenant]\nnetwork_hosts = ["a b"]\n')
+    b.one_line_error(b.berth("network", "create", "--tenant", "ann", "x", env={"BERTH_CONFIG": wrong}), 125, "network_hosts", "a b")
+
+
 def test_the_command_line_has_the_networks_of_a_tenant():
     need_bridge()
     made = json.loads(b.berth("network", "create", "--tenant", "ann", "--json", "app", ok=True).out)
     assert (made["name"], made["tenant"], made["internal"]) == ("app", "ann", True), made
     b.one_line_error(b.berth("network", "create", "--tenant", "ann", "app"), 125, "there is a network named app")
     for args in (("--subnet", "10.9.0.0/24"), ("--allow-host", "x.test")):
-        b.one_line_error(b.berth("network", "create", "--tenant", "ann", *args, "x"), 2, "internal", "hint")
+        b.one_line_error(b.berth("network", "create", "--tenant", "ann", *args, "x"), 2, "the operator chooses", "hint")
     for name in ("app@bob", "a" * 62):
         b.one_line_error(b.berth("network", "create", "--tenant", "ann", name), 2, "not a name")
     b.one_line_error(b.berth("network", "inspect", "--tenant", "bob", "app"), 125, "no network named app")
