@@ -52,6 +52,7 @@ struct fork {
 	struct layerbox b; /* what is forked */
 	char from[CHECKPOINT_ID];
 	int ours; /* it was made for the forks, and goes when they are there */
+	int last; /* of the forks: it takes the file of such a one */
 	char tenant[65];
 	uint32_t disk_ids; /* of the files of its layer */
 	json_t *more; /* options that take the place of the first one's */
@@ -204,7 +205,10 @@ static int copy_layer(const struct fork *f, const struct checkpoints *all, int s
 	if (!stays && layerhome_choose(box, id, e) < 0)
 		return -1;
 	home = layerhome_open(box, e);
-	return home < 0 ? -1 : checkpoint_copy(all, f->from, home, WRITABLE_FILE, e);
+	if (home < 0)
+		return -1;
+	return f->ours && f->last ? checkpoint_give(all, f->from, home, WRITABLE_FILE, e) :
+				    checkpoint_copy(all, f->from, home, WRITABLE_FILE, e);
 }
 
 static int fill(void *ctx, const struct claim *c, struct err *e)
@@ -241,6 +245,7 @@ static int make_one(struct fork *f, unsigned n, struct err *e)
 		return err_nomem(e);
 	if (f->volume_copy && volumecopy_make(r, spec, f->tenant, volumes, e) < 0)
 		return -1;
+	f->last = n == f->count;
 	if (f->name)
 		snprintf(name, sizeof(name), f->count > 1 ? "%.64s-%u" : "%.64s", f->name, n);
 	if (resident_create(r, &whose, spec, id, e) < 0) {

@@ -297,17 +297,41 @@ static int drop_left(struct checkpoints *c, struct err *e)
 	return json_array_size(list) < before ? save(c, e) : 0;
 }
 
+/* How many stay at most, without those of processes. */
+static size_t wanted(const struct checkpoints *c, const struct checkpoint_bounds *bounds)
+{
+	const json_int_t own = json_integer_value(json_object_get(c->doc, "keep"));
+
+	return bounds->keep_from_now_on		   ? bounds->keep_from_now_on :
+	       own > 0 && own <= CHECKPOINT_KEEP_MAX ? (size_t)own :
+						       bounds->keep;
+}
+
+static size_t count_owned(const struct checkpoints *c)
+{
+	const json_t *one;
+	size_t i, n = 0;
+
+	json_array_foreach (checkpoints_list(c), i, one)
+		n += (size_t)is_owned(one);
+	return n;
+}
+
 int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoint_bounds *bounds,
 		     char ret_id[CHECKPOINT_ID], struct err *e)
 {
 	const json_int_t next = json_integer_value(json_object_get(c->doc, "next"));
 	char file[CHECKPOINT_ID + 8];
+	size_t others;
 	int fd;
 
 	if (next < 1 || next > 999999999)
 		return err_set(e, ERR_CORRUPT, LIST " has no number for the next checkpoint");
-	if (drop_left(c, e) < 0 || collect(c, e) < 0 || check_room(c, layer_fd, e) < 0 ||
-	    checkpoints_fit(c, layer_fd, bounds, &c->fit, e) < 0)
+	if (drop_left(c, e) < 0 || collect(c, e) < 0 || check_room(c, layer_fd, e) < 0)
+		return -1;
+	/* that stay beside the new one */
+	others = wanted(c, bounds) - 1 + count_owned(c);
+	if (checkpoints_fit(c, layer_fd, bounds, others, &c->fit, e) < 0)
 		return -1;
 	snprintf(ret_id, CHECKPOINT_ID, "k%d", (int)next);
 	snprintf(file, sizeof(file), "%s.img", ret_id);
@@ -336,18 +360,13 @@ static void drop(struct checkpoints *c, const char *id)
 }
 
 /* The last one is the head, and stays. */
-static void prune(struct checkpoints *c, unsigned preset)
+static void prune(struct checkpoints *c, const struct checkpoint_bounds *bounds)
 {
-	const size_t fit = c->fit + 1;
+	const size_t fit = c->fit + 1, want = wanted(c, bounds), keep = want < fit ? want : fit;
 	const json_t *list = checkpoints_list(c);
-	const json_int_t own = json_integer_value(json_object_get(c->doc, "keep"));
-	const size_t want = own > 0 && own <= CHECKPOINT_KEEP_MAX ? (size_t)own : preset;
-	const size_t keep = want < fit ? want : fit;
 	char id[CHECKPOINT_ID];
-	size_t i, n = 0;
+	size_t i, n = json_array_size(list) - count_owned(c);
 
-	for (i = 0; i < json_array_size(list); i++)
-		n += !is_owned(json_array_get(list, i));
 	for (i = 0; n > 1 && n > keep; n--) {
 		while (is_owned(json_array_get(list, i)))
 			i++;
@@ -388,13 +407,15 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 	if (failed)
 		return err_nomem(e);
 	if (!owned)
-		prune(c, bounds->keep);
+		prune(c, bounds);
 	if (save(c, e) < 0)
 		return -1;
 	if (!owned)
 		checkpoint_touched(c->box_fd); /* the head is this one now */
 	collect(c, &ignored);                  /* else the next one does */
-	checkpoints_note_use(c);
+	/* else that is what checkpoint_begin() took the room for */
+	if (count_owned(c))
+		checkpoints_note_use(c);
 	return 0;
 }
 

@@ -95,6 +95,9 @@ int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e);
 /* Fills the new file to_name below to_dir with the layer of the checkpoint, on disk. */
 int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
 		    struct err *e);
+/* The same of one that is of this process alone, which need not last: its file is moved there. */
+int checkpoint_give(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
+		    struct err *e);
 
 /*
  * A detached mount of the layer of that checkpoint, which nobody writes to, with the ids that the
@@ -133,9 +136,10 @@ int checkpoints_use(const struct checkpoints *c, struct checkpoint_use *ret, str
 /* Of all sandboxes below kept_fd that can be read: the sums, and how many checkpoints there are. */
 int checkpoints_use_all(int kept_fd, struct checkpoint_use *ret, uint64_t *ret_count,
 			struct err *e);
-/* How many of them fit beside one more of the layer; takes the room for it. */
+/* How many of them, at most MOST, fit beside one more of the layer; takes the room for all. */
 int checkpoints_fit(const struct checkpoints *c, int layer_fd,
-		    const struct checkpoint_bounds *bounds, size_t *ret_fit, struct err *e);
+		    const struct checkpoint_bounds *bounds, size_t most, size_t *ret_fit,
+		    struct err *e);
 /* Writes down what they take now. */
 void checkpoints_note_use(const struct checkpoints *c);
 /* Its sandbox is about to be removed. */

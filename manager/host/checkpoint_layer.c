@@ -47,6 +47,25 @@ int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, con
 	return -1;
 }
 
+int checkpoint_give(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
+		    struct err *e)
+{
+	char file[CHECKPOINT_ID + 8];
+	autoclose int fd = -1;
+
+	snprintf(file, sizeof(file), "%s.img", id);
+	if (renameat(c->data_fd, file, to_dir, to_name) < 0)
+		return errno == EXDEV ? checkpoint_copy(c, id, to_dir, to_name, e) :
+					err_sys(e, "take the layer of checkpoint %s", id);
+	/* nobody waited for the disk when it was made */
+	fd = openat(to_dir, to_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && fsync(fd) == 0)
+		return 0;
+	err_sys(e, "write the file of a writable layer");
+	unlinkat(to_dir, to_name, 0);
+	return -1;
+}
+
 static int open_image(int box_fd, const char *word, char id[CHECKPOINT_ID], struct err *e)
 {
 	struct checkpoints c = CHECKPOINTS_NONE;

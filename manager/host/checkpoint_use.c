@@ -52,17 +52,25 @@ static int add_file(struct extents *x, const struct checkpoints *c, size_t i, st
 	return extents_add(x, fd, e);
 }
 
+static int add_all(struct extents *x, const struct checkpoints *c, struct err *e)
+{
+	const size_t n = json_array_size(checkpoints_list(c));
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (add_file(x, c, i, e) < 0)
+			return -1;
+	return 0;
+}
+
 int checkpoints_use(const struct checkpoints *c, struct checkpoint_use *ret, struct err *e)
 {
 	autoclose int layer_fd =
 		openat(c->home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct extents all = EXTENTS_INIT, layer = EXTENTS_INIT;
 	const size_t n = json_array_size(checkpoints_list(c));
-	int result = 0;
-	size_t i;
+	int result = add_all(&all, c, e);
 
-	for (i = 0; i < n && result == 0; i++)
-		result = add_file(&all, c, i, e);
 	if (result == 0)
 		ret->bytes = ret->held = extents_bytes(&all);
 	if (result == 0 && n && layer_fd >= 0) {
@@ -171,15 +179,15 @@ static void write_note(int notes, int64_t own, uint64_t bytes)
 
 void checkpoints_note_use(const struct checkpoints *c)
 {
-	struct checkpoint_use use;
+	struct extents all = EXTENTS_INIT;
 	struct err ignored;
 	autoclose int notes = -1;
 
-	if (checkpoints_use(c, &use, &ignored) < 0)
-		return;
-	notes = open_notes(c->box_fd, &ignored);
+	if (add_all(&all, c, &ignored) == 0)
+		notes = open_notes(c->box_fd, &ignored);
 	if (notes >= 0)
-		write_note(notes, range_of(c->box_fd), use.bytes);
+		write_note(notes, range_of(c->box_fd), extents_bytes(&all));
+	extents_release(&all);
 }
 
 void checkpoint_forget(int box_fd)
@@ -215,7 +223,8 @@ static int too_large(uint64_t bytes, const struct checkpoint_bounds *bounds, uin
 }
 
 int checkpoints_fit(const struct checkpoints *c, int layer_fd,
-		    const struct checkpoint_bounds *bounds, size_t *ret_fit, struct err *e)
+		    const struct checkpoint_bounds *bounds, size_t most, size_t *ret_fit,
+		    struct err *e)
 {
 	const size_t n = json_array_size(checkpoints_list(c));
 	const int64_t own = range_of(c->box_fd);
@@ -235,7 +244,7 @@ int checkpoints_fit(const struct checkpoints *c, int layer_fd,
 	if (result == 0 && bytes > room)
 		result = too_large(bytes, bounds, others, e);
 	/* the youngest first */
-	while (result == 0 && fit < n) {
+	while (result == 0 && fit < n && fit < most) {
 		result = add_file(&x, c, n - fit - 1, e);
 		bytes = extents_bytes(&x);
 		if (result < 0 || bytes > room)

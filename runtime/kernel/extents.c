@@ -104,22 +104,35 @@ static int by_place(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-uint64_t extents_bytes(struct extents *x)
+/* What several files share is in the list once from then on: it does not grow with their number. */
+static void merge(struct extents *x)
 {
-	uint64_t sum = x->own, end = 0;
+	struct extent *last = x->list;
 	size_t i;
 
-	if (x->count)
-		qsort(x->list, x->count, sizeof(*x->list), by_place);
-	for (i = 0; i < x->count; i++) {
-		const uint64_t from = x->list[i].at > end ? x->list[i].at : end;
-		const uint64_t to = x->list[i].at + x->list[i].bytes;
+	if (x->count < 2)
+		return;
+	qsort(x->list, x->count, sizeof(*x->list), by_place);
+	for (i = 1; i < x->count; i++) {
+		const struct extent *one = &x->list[i];
+		const uint64_t end = last->at + last->bytes;
 
-		if (to > from)
-			sum += to - from;
-		if (to > end)
-			end = to;
+		if (one->at > end)
+			*++last = *one;
+		else if (one->at + one->bytes > end)
+			last->bytes = one->at + one->bytes - last->at;
 	}
+	x->count = (size_t)(last - x->list) + 1;
+}
+
+uint64_t extents_bytes(struct extents *x)
+{
+	uint64_t sum = x->own;
+	size_t i;
+
+	merge(x);
+	for (i = 0; i < x->count; i++)
+		sum += x->list[i].bytes;
 	return sum;
 }
 
