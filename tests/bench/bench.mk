@@ -7,6 +7,7 @@
 #   make bench-oci      of it, berth-oci beside crun and runc
 #   make bench-networks members of a network beside a veth pair and a bridge
 #   make bench-clients  the first command of the clients beside that of the command line
+#   make bench-time     checkpoint, undo with a shell, and fork to the first command: small and large, in a pool and without
 #   make bench BENCH_ARGS="--budget 120 run create"     see tests/bench/bench.py --help
 
 BENCH_CFLAGS = -std=gnu17 -D_GNU_SOURCE -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu -O2 -g $(WARN)
@@ -37,4 +38,8 @@ bench-clients: $(PROGRAMS)
 bench-networks: $(PROGRAMS)
 	@$(python) tests/bench/networks.py
 
-.PHONY: bench bench-oci bench-image bench-clients bench-networks
+# BENCH_ARGS="--rounds 10 --against OTHER/build pool-large": beside another build, in turn
+bench-time: $(PROGRAMS)
+	@$(python) tests/bench/timeline.py $(BENCH_ARGS)
+
+.PHONY: bench bench-oci bench-image bench-clients bench-networks bench-time
