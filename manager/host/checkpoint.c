@@ -208,7 +208,7 @@ static int is_left(const struct checkpoints *c, const char *file)
 	char id[CHECKPOINT_ID];
 	size_t n = strcspn(file, ".");
 
-	if (!strcmp(file, "undo.img"))
+	if (!strncmp(file, CHECKPOINT_UNDO, strlen(CHECKPOINT_UNDO)))
 		return !path_has(c->dir_fd, "pending");
 	if (file[0] == '.') /* what io_replace_file() was to rename */
 		return 1;

@@ -6,11 +6,11 @@
  * On disk, below the sandbox's directory:
  *   checkpoints/            flock'ed by each process that reads (shared) or changes it
  *   checkpoints/list.json   {"version", "next", "head", "keep", "list": [{"id", "parent", ...}]}
- *   checkpoints/kN.img      the layer of checkpoint kN; it and undo.img are with the layer, which
+ *   checkpoints/kN.img      the layer of checkpoint kN; it and undo-kN.img are with the layer, which
  *                           may be elsewhere (layerhome.h)
  *   checkpoints/kN.NAME.sh  of the shell of session NAME then, checkpoint_shells.h
  *   checkpoints/shells      the id of the checkpoint whose shells the next start brings back
- *   checkpoints/undo.img    a layer that is to become the sandbox's
+ *   checkpoints/undo-kN.img a copy of that of kN which is to become the sandbox's layer
  *   checkpoints/pending     it is to: the id of its checkpoint
  *   checkpoints/restored    the layer is that checkpoint's, and nothing has run since
  *   checkpoints/frozen      the loop device of a layer that a checkpoint lets stand still
@@ -36,6 +36,7 @@
 #define CHECKPOINTS_DIR "checkpoints"
 #define CHECKPOINT_KEEP_MAX 256u
 #define CHECKPOINT_ID 16 /* room for an id */
+#define CHECKPOINT_UNDO "undo-"
 
 struct checkpoints {
 	int box_fd; /* the sandbox's directory, borrowed */
@@ -105,7 +106,7 @@ int checkpoint_give(const struct checkpoints *c, const char *id, int to_dir, con
  */
 int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], struct err *e);
 
-/* Makes undo.img, which takes as long as a copy does; the sandbox may run meanwhile. */
+/* Makes undo-kN.img, which takes as long as a copy does; the sandbox may run meanwhile. */
 int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e);
 /* Decides the undo, for one who has claimed the sandbox, and completes it. */
 int checkpoint_undo(struct checkpoints *c, const char *id, struct err *e);

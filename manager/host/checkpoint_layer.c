@@ -20,7 +20,7 @@
 #include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"
 
-#define UNDO "undo.img"
+#define UNDO_NEW CHECKPOINT_UNDO "new"
 #define PENDING "pending"
 #define RESTORED "restored"
 #define FROZEN "frozen"
@@ -126,10 +126,24 @@ int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], s
 	return writable_map(box_fd, mnt, e);
 }
 
+/* Each undo has its own: another one, to another checkpoint, may be prepared at the same time. */
+static const char *undo_name(char name[CHECKPOINT_ID + 16], const char *id)
+{
+	snprintf(name, CHECKPOINT_ID + 16, CHECKPOINT_UNDO "%s.img", id);
+	return name;
+}
+
 int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e)
 {
+	char name[CHECKPOINT_ID + 16];
+
 	*e = (struct err){ 0 };
-	return checkpoint_copy(c, id, c->data_fd, UNDO, e);
+	if (checkpoint_copy(c, id, c->data_fd, UNDO_NEW, e) < 0)
+		return -1;
+	/* under its name it is whole */
+	return renameat(c->data_fd, UNDO_NEW, c->data_fd, undo_name(name, id)) < 0 ?
+		       err_sys(e, "name the copy of a layer") :
+		       0;
 }
 
 /* A small file with the id of a checkpoint: 1, or 0 when there is none. */
@@ -147,9 +161,11 @@ static int read_note(int dir_fd, const char *name, char ret_id[CHECKPOINT_ID])
 static int complete(struct checkpoints *c, const char *id, struct err *e)
 {
 	autofree char *text = NULL;
+	char name[CHECKPOINT_ID + 16];
 
-	if (path_has(c->data_fd, UNDO) &&
-	    renameat(c->data_fd, UNDO, c->home_fd, WRITABLE_FILE) < 0)
+	/* the second time it may be there already */
+	if (path_has(c->data_fd, undo_name(name, id)) &&
+	    renameat(c->data_fd, name, c->home_fd, WRITABLE_FILE) < 0)
 		return err_sys(e, "put the layer of checkpoint %s in its place", id);
 	if (json_object_set_new(c->doc, "head", json_string(id)) < 0)
 		return err_nomem(e);
@@ -167,6 +183,12 @@ static int complete(struct checkpoints *c, const char *id, struct err *e)
 
 int checkpoint_undo(struct checkpoints *c, const char *id, struct err *e)
 {
+	char name[CHECKPOINT_ID + 16];
+
+	/* a checkpoint made since the copy has removed it as one that nobody decided on */
+	if (!path_has(c->data_fd, undo_name(name, id)) &&
+	    (!checkpoints_find(c, id, e) || checkpoint_prepare(c, id, e) < 0))
+		return -1;
 	if (io_replace_file(c->dir_fd, PENDING, id, strlen(id), 0600, 1, e) < 0)
 		return -1;
 	return complete(c, id, e);

@@ -4,6 +4,7 @@ berth checkpoint and undo: the files of a sandbox at one instant, and back to it
 on an XFS with reflinks of our own.
 """
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -238,6 +239,55 @@ def test_a_killed_undo_leaves_the_files_of_before_or_of_the_checkpoint():
             assert sh(x.id, "cat /f; wc -c < /big", ok=True).out in (f"before\n{24 * MIB}\n", f"after\n{24 * MIB}\n"), n
         b.berth("undo", x.id, ok=True)
         assert sh(x.id, "cat /f", ok=True).out == "before\n"
+
+
+@contextlib.contextmanager
+def halted_undo(x, *options):
+    """An undo that stands still when it has copied the layer, and holds no lock."""
+    for _ in range(200):
+        p = b.start("undo", *options, x.id)
+        b.wait_for(lambda: p.poll() is not None or [f for f in os.listdir(folder(x)) if f.startswith("undo")], 30, "the copy")
+        p.send_signal(signal.SIGSTOP)
+        fd = os.open(folder(x), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            while p.poll() is None and not os.path.exists(folder(x) + "/pending"):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(fd, fcntl.LOCK_UN)
+                    if b.berth("exec", x.id, "true").code == 0:
+                        yield p
+                        return
+                    break
+                went = switches(p.pid)
+                p.send_signal(signal.SIGCONT)
+                b.wait_for(lambda: p.poll() is not None or switches(p.pid) > went, 30, "a step of the undo")
+                p.send_signal(signal.SIGSTOP)
+        finally:
+            os.close(fd)
+            with contextlib.suppress(ProcessLookupError):
+                p.send_signal(signal.SIGCONT)
+            p.communicate(timeout=60 * b.SLOW)
+        runs_again(x)
+        b.berth("checkpoint", x.id, ok=True)
+    raise AssertionError("the undo was never caught")
+
+
+@b.deadline(180)
+def test_what_others_do_during_an_undo_does_not_change_where_it_goes():
+    with Box("--disk", "128m") as x:
+        needs_file(x)
+        filled(x, 8)
+        for text in ("one", "two"):
+            sh(x.id, f"echo {text} > /f", ok=True)
+            checkpoint(x.id, "--keep", "200", "--name", text)
+        other = {"a checkpoint": ("checkpoint", x.id), "another undo": ("undo", "--to", "two", x.id)}
+        for what, words in other.items():
+            sh(x.id, "echo three > /f", ok=True)
+            with halted_undo(x, "--to", "one"):
+                b.berth(*words, ok=True)
+            runs_again(x)
+            assert sh(x.id, "cat /f", ok=True).out == "one\n", what
+            assert not [f for f in os.listdir(folder(x)) if f.startswith(("undo", "pending"))], what
 
 
 def test_a_pause_outlives_a_checkpoint():
