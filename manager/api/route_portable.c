@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "manager/api/arrival.h"
+#include "manager/host/tenant.h"
 
 static int get_export(struct http_request *rq, struct err *e)
 {
@@ -29,13 +30,30 @@ static int get_export(struct http_request *rq, struct err *e)
 	return spawn_reply(rq, argv, "application/x-tar", e);
 }
 
+/* As for archives that become images: processes of the host read it, on no sandbox's account. */
+static int check_may_import(struct http_request *rq, struct err *e)
+{
+	struct config c;
+	struct tenant t;
+
+	if (http_who(rq)->admin)
+		return 0;
+	api_config(api_of(rq), &c);
+	if (tenant_load(&t, &c, http_who(rq)->name, e) < 0)
+		return -1;
+	if (t.may_import)
+		return 0;
+	err_set(e, ERR_DENIED, "tenant %s may not import checkpoints", t.name);
+	return err_hint(e, "[tenant] import in berth.toml");
+}
+
 static int begin_import(struct http_request *rq, struct err *e)
 {
 	const struct arrival_options o = { http_query(rq, "name"), http_query_bool(rq, "trust"),
 					   http_query_bool(rq, "drop"),
 					   http_query_bool(rq, "no_start") };
 
-	return arrival_begin(rq, &o, e);
+	return check_may_import(rq, e) < 0 ? -1 : arrival_begin(rq, &o, e);
 }
 
 const struct http_route portable_routes[] = {

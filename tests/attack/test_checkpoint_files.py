@@ -20,6 +20,7 @@ from portable import entry, made, packed
 
 COST = 10
 ALICE, BOB = {"tcp": True, "token": daemon.TENANT}, {"tcp": True, "token": daemon.OTHER}
+MAY = "[tenant]\nimport = true\n"
 GOOD = packed([entry("d", tarfile.DIRTYPE, mode=0o755), entry("d/f", data=b"one\n", uid=5, gid=6)])
 
 
@@ -75,7 +76,7 @@ def nothing_is_left(d, before):
 
 @b.deadline(120)
 def test_a_checkpoint_goes_to_a_file_and_becomes_a_sandbox_of_the_importer():
-    with Daemon(tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         box = d.create("work", memory="64m", env=["WHO=first"], **ALICE)
         needs_file(box)
         put(d, box, "one", **ALICE)
@@ -109,7 +110,7 @@ def test_a_checkpoint_goes_to_a_file_and_becomes_a_sandbox_of_the_importer():
 
 @b.deadline(120)
 def test_what_the_operator_gave_a_tenants_sandbox_is_not_in_the_tenants_file():
-    with Daemon(tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         share = b.tmpdir("share")
         profile = b.write(b.tmp("profile.json"), json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
             {"names": ["swapon"], "action": "SCMP_ACT_ERRNO"}]}))
@@ -127,7 +128,7 @@ def test_what_the_operator_gave_a_tenants_sandbox_is_not_in_the_tenants_file():
 
 @b.deadline(180)
 def test_options_of_a_strangers_file_reach_nothing():
-    with Daemon('[tenant]\nmemory_limit = "256m"\n', tcp=True) as d:
+    with Daemon(MAY + 'memory_limit = "256m"\n', tcp=True) as d:
         assert d.post("/v1/volumes", {"name": "data"}, **ALICE).status == 201
         assert d.post("/v1/networks", {"name": "mine", "internal": True}, **ALICE).status == 201
         before = kept()
@@ -170,7 +171,7 @@ def test_options_of_a_strangers_file_reach_nothing():
 
 @b.deadline(180)
 def test_hostile_files_are_refused_and_leave_nothing():
-    with Daemon(tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         before = kept()
         whole, digest = data_of(GOOD), "sha256:" + hashlib.sha256(GOOD).hexdigest()
         zeros = subprocess.run("head -c 3000000000 /dev/zero | zstd -qc", shell=True, capture_output=True, check=True).stdout
@@ -201,6 +202,15 @@ def test_hostile_files_are_refused_and_leave_nothing():
             assert kept() == before, (word, r)
         assert not os.path.exists("/var/tmp/escape") and not os.path.exists(os.path.join(b.root(), "state", "escape"))
         assert send(d, whole, **ALICE).status == 201        # it is well after all that
+
+
+def test_a_tenant_imports_only_where_the_operator_says_so():
+    with Daemon(tcp=True) as d:
+        before = kept()
+        r = send(d, data_of(GOOD), **ALICE)
+        assert r.status == 403 and "[tenant] import" in str(r.json["error"]), r
+        assert kept() == before and not children(d.p.pid)
+        assert send(d, data_of(GOOD)).status == 201
 
 
 def huge(size):
@@ -239,7 +249,7 @@ def big_file():
 
 @b.deadline(120)
 def test_a_client_that_goes_leaves_nothing():
-    with Daemon(tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         before, data = kept(), big_file()
         for cut, chunked in ((len(data) // 2, False), (4000, False), (len(data) // 2, True), (len(data), True)):
             s = begin(d, data[:cut], len(data), chunked)
@@ -255,7 +265,7 @@ def test_a_client_that_goes_leaves_nothing():
 @b.deadline(120)
 def test_a_berthd_that_is_killed_or_stopped_leaves_nothing():
     for sig in (signal.SIGKILL, signal.SIGTERM):
-        with Daemon(tcp=True) as d:
+        with Daemon(MAY, tcp=True) as d:
             before, data = kept(), big_file()
             s = begin(d, data[:len(data) // 2], len(data))
             begins(before)
@@ -266,7 +276,7 @@ def test_a_berthd_that_is_killed_or_stopped_leaves_nothing():
 
 @b.deadline(120)
 def test_a_program_that_is_killed_leaves_what_the_next_one_collects():
-    with Daemon(tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         before, data = kept(), big_file()
         s = begin(d, data[:-100000], len(data))
         begins(before)
@@ -283,7 +293,7 @@ def test_a_program_that_is_killed_leaves_what_the_next_one_collects():
 
 @b.deadline(120)
 def test_an_export_whose_client_goes_leaves_no_file():
-    with Daemon(tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         box = d.create("work", **ALICE)
         needs_file(box)
         d.exec(box, "sh", "-c", "head -c 30000000 /dev/urandom > /big", **ALICE)
@@ -321,7 +331,7 @@ def deleted_files(pid):
 
 @b.deadline(120)
 def test_imports_count_before_they_are_made():
-    with Daemon('[tenant]\nsandboxes = 1\n', tcp=True) as d:
+    with Daemon(MAY + 'sandboxes = 1\n', tcp=True) as d:
         first = send(d, data_of(GOOD), **ALICE)
         assert first.status == 201, first
         before = kept()
@@ -333,7 +343,7 @@ def test_imports_count_before_they_are_made():
 
 @b.deadline(120)
 def test_an_image_of_another_tenant_is_not_there_by_its_digest_either():
-    with Daemon('[tenant]\nimport = true\n', tcp=True) as d:
+    with Daemon(MAY, tcp=True) as d:
         rootfs = io.BytesIO()
         with tarfile.open(fileobj=rootfs, mode="w") as t:
             for info, data in (entry("bin", tarfile.DIRTYPE, mode=0o755), entry("bin/x", data=b"x")):

@@ -282,6 +282,7 @@ a newer berth
 -o FILE
 another -o, or remove it
 a-z 0-9 _ . -, at most 64 of them
+[tenant] import in berth.toml
 remove some, or [tenant] stored_bytes in berth.toml
 remove some, or [storage] checkpoint_bytes in berth.toml
 another name, or remove that one
