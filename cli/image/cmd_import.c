@@ -286,13 +286,11 @@ static int run(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	r = command_options(self, argc, argv, set_option, &x, &rest, &help, &e);
-	if (r == 0 && help)
-		return 0;
-	if (r == 0 && rest + 1 != argc)
+	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one file is wanted, or - for stdin; hint: berth checkpoint import "
 			    "FILE");
-	if (r == 0)
+	if (r == 0 && !help)
 		r = import_it(&x, argv[rest], &e);
 	registry_close(&x.registry);
 	fd_close(&x.in_fd);

@@ -337,12 +337,10 @@ static int fork_main(const struct command *self, int argc, char **argv)
 
 	layerbox_init(&f.b);
 	r = command_options(self, argc, argv, set_option, &f, &rest, &help, &e);
-	if (r == 0 && help)
-		return 0;
-	if (r == 0 && rest + 1 != argc)
+	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one sandbox is wanted; hint: berth fork ID, or berth fork ID@k1");
-	if (r == 0)
+	if (r == 0 && !help)
 		r = make_all(&f, argv[rest], &e);
 	if (f.ours)
 		layerbox_drop(&f.b, f.from);

@@ -246,17 +246,15 @@ static int undo_main(const struct command *self, int argc, char **argv)
 
 	layerbox_init(&u.b);
 	r = command_options(self, argc, argv, set_option, &u, &rest, &help, &e);
-	if (r == 0 && help)
-		return 0;
-	if (r == 0 && rest + 1 != argc)
+	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one sandbox is wanted; "
 			    "hint: berth undo ID, or berth undo --to CHECKPOINT ID");
 	if (r == 0 && u.to && u.steps)
 		r = err_set(&e, ERR_USAGE, "--to and --steps say both where to; hint: one of them");
-	if (r == 0)
+	if (r == 0 && !help)
 		r = undo(&u, argv[rest], &e);
-	if (r == 0)
+	if (r == 0 && !help)
 		r = report(&u, &e);
 	layerbox_close(&u.b);
 	json_decref(u.ended);

@@ -453,4 +453,5 @@ def test_many_calls_grow_nothing(s):
     for _ in range(10):
         burst(50)
     after = rss()
-    assert after[0] - before[0] < 1 << 20 and after[1] == before[1], (before, after)
+    # ASan keeps what is freed for a while
+    assert (after[0] - before[0] < 1 << 20 or b.SANITIZED) and after[1] == before[1], (before, after)
