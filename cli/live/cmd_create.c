@@ -92,7 +92,8 @@ static int add_label(void *ctx, const char *line, struct err *e)
 /* Whether a sandbox of a zygote may say so: the rest is as the zygote was made. */
 static int is_of_its_own(int id)
 {
-	return id == RUNOPT_LABEL || id == RESIDENT_IDLE_TIMEOUT || id == RESIDENT_TTL ||
+	return id == RUNOPT_VOLUME || id == RUNOPT_MOUNT || id == RUNOPT_LABEL ||
+	       id == RESIDENT_IDLE_TIMEOUT || id == RESIDENT_TTL ||
 	       id == RESIDENT_AUTO_REMOVE || id == RESIDENT_OWNER_PID ||
 	       id == RESIDENT_OWNER_GRACE || id == RESIDENT_BUDGET;
 }

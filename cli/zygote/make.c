@@ -215,10 +215,13 @@ static int save(struct zygote *z, struct err *e)
 	clock_utc(clock_now(CLOCK_REALTIME).tv_sec, created);
 	record = record_new(z->claim.id, z->opts.name ? z->opts.name : "", z->image_ref,
 			    RECORD_RUNNING, created);
-	file = json_pack("{s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:i,s:O,s:O*}", "id", z->claim.id, "name",
+	file = json_pack("{s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:i,s:I,s:I,s:O,s:O*}", "id", z->claim.id,
+			 "name",
 			 z->opts.name ? z->opts.name : "", "image", z->image_ref, "created",
 			 created, "preload", z->command, "pool", (int)z->pool, "forks", (int)z->max,
-			 "pid", (int)z->stock.pid, "options", z->options, "seccomp",
+			 "pid", (int)z->stock.pid, "memory_bytes",
+			 (json_int_t)z->spec.limits.memory_bytes, "cpu_milli",
+			 (json_int_t)z->spec.limits.cpu_milli, "options", z->options, "seccomp",
 			 z->seccomp);
 	text = file ? json_dumps(file, JSON_COMPACT) : NULL;
 	if (!record || !text)

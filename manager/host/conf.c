@@ -77,6 +77,13 @@ static int check_host(const char *v, const char *what, struct err *e)
 	return v[0] && !path_is_name(v) ? err_set(e, ERR_CONFIG, "%s '%.64s' is not a name; hint: a-z 0-9 _ . -", what, v) : 0;
 }
 
+static int check_zygote(const char *v, const char *what, struct err *e)
+{
+	return !v[0] || path_is_name(v) ? 0 :
+		err_set(e, ERR_CONFIG, "%s '%.64s' is not a name of a zygote; hint: a-z 0-9 _ . -",
+			what, v);
+}
+
 static int check_pull(const char *v, const char *what, struct err *e)
 {
 	return v[0] ? config_check_pull(v, what, e) : 0;
@@ -158,6 +165,8 @@ const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {
 	{ "pool", "image", CONFIG_STRING, "", 0, 255, P(image), NULL, NULL, "image of the type; empty is [sandbox] image" },
+	{ "pool", "zygote", CONFIG_STRING, "", 0, 64, P(zygote), check_zygote, NULL,
+	  "of this zygote (berth zygote create), in place of an image" },
 	{ "pool", "pull", CONFIG_STRING, "", 0, 15, P(pull), check_pull, NULL,
 	  "when its image is fetched from a registry: missing, always, never; empty is [registry] pull" },
 	{ "pool", "size", CONFIG_COUNT, "0", 0, 1000, P(size), NULL, NULL, "sandboxes kept ready" },
@@ -204,6 +213,19 @@ static int apply(void *base, const struct config_key *keys, size_t n, const char
 	return 0;
 }
 
+/* What berth zygote create has decided for a type with a zygote. */
+static int check_of_zygote(const struct conf_pool *p, struct err *e)
+{
+	const char *const set = p->image[0] ? "image" : p->pull[0] ? "pull" :
+		p->memory_bytes ? "memory_limit" : p->cpu_milli ? "cpu_limit" : p->env[0] ? "env" :
+		NULL;
+
+	if (!p->zygote[0] || !set)
+		return 0;
+	return err_set(e, ERR_CONFIG, "pool.%s has %s beside zygote, which has decided that; hint: "
+		       "give it to berth zygote create", p->name, set);
+}
+
 /* 0 is what [sandbox] says; anything else is as large as a sandbox's own limit must be. */
 static int check_limits(const struct conf_pool *p, struct err *e)
 {
@@ -233,7 +255,8 @@ static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
 		snprintf(p->name, sizeof(p->name), "%s", name);
 		snprintf(shown, sizeof(shown), "pool.%s", name);
 		if (presets(p, conf_pool_keys, conf_pool_key_count, e) < 0 ||
-		    apply(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0 || check_limits(p, e) < 0)
+		    apply(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0 || check_limits(p, e) < 0 ||
+		    check_of_zygote(p, e) < 0)
 			return -1;
 		ret->pool_count++;
 	}

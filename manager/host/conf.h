@@ -16,6 +16,7 @@
 struct conf_pool {
 	char name[65];
 	char image[256];
+	char zygote[65];		/* in place of an image; "": none */
 	char pull[16];			/* missing, always, never */
 	uint64_t size;			/* sandboxes kept ready */
 	uint64_t memory_bytes, cpu_milli;	/* 0: as [sandbox] says */

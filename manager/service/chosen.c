@@ -44,8 +44,11 @@ int chosen_read(struct making *m, struct conf_pool *pool, struct err *e)
 	m->what = (struct createargs){
 		.image = pool->image,
 		.pull = pool->pull,
+		.zygote = pool->zygote,
 		.tenant = tenancy_is_tenant(m->who) ? m->who->name : NULL,
 	};
+	if (zygotetype_check(pool, m->args, e) < 0)
+		return -1;
 	m->chosen = createargs_are_given(m->args);
 	if (!m->chosen) {
 		/* a type is the operator's choice, which [tenant] does not limit */

@@ -76,6 +76,7 @@ int createargs_add(struct args *a, const struct createargs *c, struct err *e)
 {
 	const char *const pull[] = {"--pull", c->pull, NULL},
 			  *const image[] = {"--", c->image, NULL},
+			  *const zygote[] = {"--zygote", c->zygote, NULL},
 			  *const tenant[] = {"--tenant", c->tenant, NULL};
 
 	if (args_words(a, pull, e) < 0 || (c->options && args_options(a, c->options, e) < 0))
@@ -86,5 +87,7 @@ int createargs_add(struct args *a, const struct createargs *c, struct err *e)
 	 * visible */
 	if (c->tenant && args_words(a, tenant, e) < 0)
 		return -1;
+	if (c->zygote && c->zygote[0])
+		return args_words(a, zygote, e);
 	return args_words(a, image, e) < 0 ? -1 : args_strings(a, c->command, e);
 }

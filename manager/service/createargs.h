@@ -15,6 +15,7 @@
 
 struct createargs {
 	const char *image, *pull;  /* the defaults, which the body replaces */
+	const char *zygote;        /* in place of the image; "" or NULL: none */
 	const char *tenant;        /* who asks; NULL: an administrator */
 	const json_t *own;		/* options that berthd itself adds, unchecked; or NULL */
 	json_t *options, *command; /* borrowed from the body; NULL: none */

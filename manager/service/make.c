@@ -161,16 +161,12 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 	return c && !json_is_null(c) ? read_cpus(c, ret_cpu, e) : 0;
 }
 
-static int build_words(struct words *a, const struct record *r, const struct making *m, struct err *e)
+/* Of a type with a zygote these are the zygote's. */
+static int push_limits(struct words *a, const struct record *r, struct err *e)
 {
-	static const char *const first[] = { "berth", "create", "--json", "--name", NULL };
-	static const char *const next[] = { "--label", LABEL_MANAGED "=berthd", "--workdir", WORK_DIR, NULL };
-	char text[1200];
-	const char *mount_dir = record_str(r, "mount_dir");
+	static const char *const next[] = { "--workdir", WORK_DIR, NULL };
+	char text[64];
 
-	if (args_words(&a->a, first, e) < 0)
-		return -1;
-	push(a, r->name);
 	push(a, "--memory");
 	snprintf(text, sizeof(text), "%" PRIu64, record_own_u64(r, "memory_bytes"));
 	push(a, text);
@@ -178,7 +174,20 @@ static int build_words(struct words *a, const struct record *r, const struct mak
 	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", record_own_u64(r, "cpu_milli") / 1000,
 		 (unsigned)(record_own_u64(r, "cpu_milli") % 1000));
 	push(a, text);
-	if (args_words(&a->a, next, e) < 0)
+	return args_words(&a->a, next, e);
+}
+
+static int build_words(struct words *a, const struct record *r, const struct making *m, struct err *e)
+{
+	static const char *const first[] = { "berth", "create", "--json", "--name", NULL };
+	static const char *const next[] = { "--label", LABEL_MANAGED "=berthd", NULL };
+	char text[1200];
+	const char *mount_dir = record_str(r, "mount_dir");
+
+	if (args_words(&a->a, first, e) < 0)
+		return -1;
+	push(a, r->name);
+	if (args_words(&a->a, next, e) < 0 || (!m->pool->zygote[0] && push_limits(a, r, e) < 0))
 		return -1;
 	if (mount_dir[0]) {
 		snprintf(text, sizeof(text), "%s:" WORK_DIR ":rw", mount_dir);

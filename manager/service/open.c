@@ -362,8 +362,10 @@ static json_t *pool_stats(struct service *s, const json_t *warm)
 	for (i = 0; i < s->conf.pool_count; i++) {
 		const struct conf_pool *p = &s->conf.pools[i];
 
-		json_object_set_new(out, p->name, json_pack("{s:s,s:I,s:I}", "image", p->image, "size", (json_int_t)p->size, "warm",
-							    json_integer_value(json_object_get(warm, p->name))));
+		json_object_set_new(out, p->name,
+				    json_pack("{s:s,s:s,s:I,s:I}", "image", p->image, "zygote",
+					      p->zygote, "size", (json_int_t)p->size, "warm",
+					      json_integer_value(json_object_get(warm, p->name))));
 	}
 	pthread_rwlock_unlock(&s->conf_lock);
 	return out;

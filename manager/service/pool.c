@@ -324,7 +324,8 @@ static int look_at_mine(void *ctx, const char *item)
 static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 {
 	static const struct service_who nobody = { .name = "", .admin = 1 };
-	struct making m = { .who = &nobody, .pool = p, .warm = 1, .what = { .image = p->image, .pull = p->pull } };
+	struct making m = { .who = &nobody, .pool = p, .warm = 1,
+			    .what = { .image = p->image, .pull = p->pull, .zygote = p->zygote } };
 	autorecord struct record r = { .j = NULL };
 	struct mine mine = { .s = s };
 	int have_image;
@@ -396,6 +397,7 @@ void *pool_filler(void *arg)
 			pthread_rwlock_unlock(&s->conf_lock);
 			if (!have)
 				break;
+			zygotetype_settle(s, &p);
 			r = fill_one(s, &p, &e);
 			did |= r > 0;
 			/*

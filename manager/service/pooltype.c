@@ -34,7 +34,7 @@ int service_pool_image(struct service *s, const struct conf_pool *p, const char 
 
 int service_pool_has_image(const struct conf_pool *p)
 {
-	return strcmp(p->image, "host") && p->image[0] != '/' && p->image[0] != '.';
+	return !p->zygote[0] && strcmp(p->image, "host") && p->image[0] != '/' && p->image[0] != '.';
 }
 
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e)
@@ -48,6 +48,8 @@ int service_pool_version(struct service *s, const struct conf_pool *p, const cha
 	h = hash(h, p->options, strlen(p->options) + 1);
 	h = hash(h, p->env, strlen(p->env) + 1);
 	h = hash(h, p->readonly_mounts, strlen(p->readonly_mounts) + 1);
+	if (p->zygote[0])
+		return zygotetype_version(s, p, made, h, ret, e);
 	if (!service_pool_has_image(p)) {
 		snprintf(ret, 160, "%.60s#%016" PRIx64, p->image, h);
 		return 0;
@@ -91,5 +93,7 @@ int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, s
 		r = err_set(e, ERR_INVALID, "no sandbox type '%.64s'; hint: [pool.NAME] in berth.toml makes types", name);
 	}
 	pthread_rwlock_unlock(&s->conf_lock);
+	if (r == 0)
+		zygotetype_settle(s, ret);
 	return r;
 }

@@ -286,6 +286,18 @@ void service_note_failed(struct service *s, const char *name, const struct err *
 /* Releases a sandbox that was removed by hand, if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
 
+/* ---- zygotetype.c: types with a zygote ---- */
+
+/* Puts the image and the limits of its zygote into p, as far as that lives. */
+void zygotetype_settle(struct service *s, struct conf_pool *p);
+/* ERR_INVALID for a request that asks for what the type's zygote has decided. */
+int zygotetype_check(const struct conf_pool *p, const json_t *args, struct err *e);
+/* service_pool_version() of such a type; hash: of its section. */
+int zygotetype_version(struct service *s, const struct conf_pool *p, const char *made,
+		       uint64_t hash, char ret[160], struct err *e);
+/* The user that the zygote was made with; ret stays as it is where none was given. */
+int zygotetype_user(struct service *s, const struct conf_pool *p, char ret[128], struct err *e);
+
 /* ---- pooltype.c ---- */
 
 /* The pool of that name, or the first for NULL and "". */

@@ -71,6 +71,8 @@ static int user_of(struct service *s, const struct record *r, const struct conf_
 	for (; *line; line += strcspn(line, "\n"), line += *line == '\n')
 		if (!strncmp(line, "user=", 5))
 			snprintf(ret, 128, "%.*s", (int)strcspn(line + 5, "\n"), line + 5);
+	if (p->zygote[0] && zygotetype_user(s, p, ret, e) < 0)
+		return -1;
 	if (!ret[0] && service_pool_has_image(p)) {
 		if (service_pool_image(s, p, record_str(r, "container_id"), &im, e) < 0)
 			return -1;

@@ -643,6 +643,7 @@ redis+unix:/PATH of a local tunnel
 """,
     "said by the manager of berthd about its configuration, types and storage: test_manager*.py run into these":
 r"""
+give it to berth zygote create
 names of letters, digits and ._-+=@, joined by /
 %.200s
 shorten it

@@ -85,6 +85,8 @@ NONSENSE = (
     ('[sandbox]\nseccomp = "foo"', "sandbox.seccomp"), ('[sandbox]\nseccomp = "nosetid"', "sandbox.seccomp"),
     ('[sandbox]\nseccomp = "/nosuch.json"', "/nosuch.json"),
     ('[pool.x]\nmemory_limit = "1k"', "pool.x.memory_limit"), ('[pool.x]\ncpu_limit = 0.001', "pool.x.cpu_limit"),
+    ('[pool.x]\nzygote = "a/b"', "pool.x.zygote"), ('[pool.x]\nzygote = "py"\nmemory_limit = "64m"', "memory_limit beside zygote"),
+    ('[pool.x]\nzygote = "py"\nimage = "host"', "image beside zygote"),
     ('[pool.x]\nenv = ["A B=c"]', "pool.x.env"), ('[pool.x]\nenv = ["1=c"]', "pool.x.env"))
 
 
