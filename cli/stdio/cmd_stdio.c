@@ -177,9 +177,11 @@ static int loop(struct stdio *st, struct err *e)
 		return err_nomem(e);
 	mem_keep_small();
 	while (!st->lost) {
+		int wait_ms = forkrun_tick(st);
+
 		if (!watch_all(st, ws) && st->in_eof && st->out_done == st->out.len)
 			return 0;
-		if (poll(ws->p, ws->n, -1) < 0) {
+		if (poll(ws->p, ws->n, wait_ms) < 0) {
 			if (errno == EINTR)
 				continue;
 			return err_sys(e, "wait for requests");

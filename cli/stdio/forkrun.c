@@ -2,6 +2,9 @@
 /* "run" of berth stdio: code in a fork of a zygote (manager/zygote/client.h). */
 #include "cli/stdio/stdio.h"
 
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/zygote/client.h"
 
@@ -26,6 +29,10 @@ int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e)
 	if (!r)
 		return -1;
 	r->is_fork = 1;
+	r->until_ms = clock_ms() + ZYGOTE_WAIT_MS;
+	snprintf(r->sandbox, sizeof(r->sandbox), "%s",
+		 json_string_value(json_object_get(rq, "zygote")));
+	st->forks_wait = 1;
 	if (json_get_bool(rq, "stdin_open", &r->in_open, "request", e) >= 0 &&
 	    json_get_bytes(rq, "stdin", &r->input, "request", e) >= 0 &&
 	    pipes_make(&r->in, &theirs[0], 0, e) == 0 &&
@@ -41,6 +48,28 @@ int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e)
 	return result;
 }
 
+int forkrun_tick(struct stdio *st)
+{
+	uint64_t now = st->forks_wait ? clock_ms() : 0, next = 0;
+	struct err e;
+	int i;
+
+	for (i = 0; st->forks_wait && i < STDIO_REQUESTS_MAX; i++) {
+		struct stdio_request *r = &st->requests[i];
+
+		if (r->kind != EXEC || !r->is_fork || r->started)
+			continue;
+		if (now >= r->until_ms) {
+			zygote_busy(r->sandbox, &e);
+			request_fail(st, r, &e, 0);
+		} else if (!next || r->until_ms < next) {
+			next = r->until_ms;
+		}
+	}
+	st->forks_wait = next != 0;
+	return next ? (int)(next - now) : -1;
+}
+
 void forkrun_answer(struct stdio *st, struct stdio_request *r)
 {
 	autobuf struct buf text = BUF_INIT(1 << 17);
@@ -48,6 +77,8 @@ void forkrun_answer(struct stdio *st, struct stdio_request *r)
 	struct err e = {0};
 	int status, got = zygote_hear(st->conns[r->conn].fd, &status, &text, &e);
 
+	if (got == 0)
+		return;
 	if (got == ZYGOTE_TAKEN) {
 		r->started = 1;
 		answer_send(st, r->id, json_pack("{s:b}", "started", 1));

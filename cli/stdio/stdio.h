@@ -53,7 +53,8 @@ struct stdio_request {
 	int in_open;			/* more may be sent */
 	struct buf input;
 	size_t input_done;
-	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c) */
+	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c), sandbox */
+	uint64_t until_ms;		/* is_fork: for one that is free */
 	int file;			/* EXEC: the helper for files, whose output is the answer's */
 	pid_t pid;			/* CHILD */
 	struct buf text[2];
@@ -67,6 +68,7 @@ struct stdio {
 	size_t in_scanned, out_done;
 	int base64;		/* as the request that is being read wants it */
 	int out_fd, out_is_socket;
+	int forks_wait;		/* a request waits for a fork of a zygote */
 	int in_eof, lost;	/* lost: stdout has no reader any more */
 };
 
@@ -129,6 +131,8 @@ void exec_answer(struct stdio *st, struct stdio_request *r);
 int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e);
 /* Reads the next packet of the fork's supervisor. */
 void forkrun_answer(struct stdio *st, struct stdio_request *r);
+/* Ends those that have waited for a fork long enough; how many ms the next has left, -1: none. */
+int forkrun_tick(struct stdio *st);
 /* Kills the fork; its verdict follows. */
 void forkrun_cancel(struct stdio *st, struct stdio_request *r);
 

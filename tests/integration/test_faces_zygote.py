@@ -123,6 +123,21 @@ def test_stdio_makes_lists_and_removes_zygotes():
 
 
 @b.deadline(120)
+def test_stdio_waits_ten_seconds_for_a_free_fork():
+    needs_zygotes()
+    s = Stdio()
+    z = s.call(op="zygote-create", image="host", args=PRELOAD, options={"pool": 0, "memory": "48m", "forks": 1})["zygote"]
+    held = s.send(op="run", zygote=z, code="print('up', flush=True); time.sleep(900)")
+    while "stream" not in s.take(held):
+        pass
+    a = s.call(op="run", zygote=z, code="print('late')")
+    assert a["error"]["code"] == "busy" and z in a["error"]["message"], a
+    s.call(op="cancel", request=held)
+    assert s.call(op="zygote-rm", zygote=z)["removed"] is True
+    s.close()
+
+
+@b.deadline(120)
 def test_berthd_makes_zygotes_and_runs_code_in_forks():
     with Daemon() as d, zygote(d, "zd", {"env": ["A=1"], "pool": 1}) as z:
         assert [j["id"] for j in d.good("GET", "/v1/zygotes")["zygotes"]] == [z]
