@@ -84,7 +84,8 @@ const struct config_key tenant_keys[] = {
 	{ "tenant", "commit", CONFIG_BOOL, "true", 0, 1, T(may_commit), NULL, NULL,
 	  "whether a tenant may make images of its sandboxes" },
 	{ "tenant", "import", CONFIG_BOOL, "false", 0, 1, T(may_import), NULL, NULL,
-	  "whether a tenant may make images, and sandboxes of checkpoints, of files that it sends" },
+	  "whether a tenant may make images, and sandboxes of checkpoints, of files that it "
+	  "sends" },
 	{ "tenant", "pull", CONFIG_LIST, "", 0, 1023, T(pull), NULL, NULL,
 	  "names of images that a tenant may fetch from a registry, with * and ?; empty means none" },
 };

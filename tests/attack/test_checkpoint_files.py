@@ -3,7 +3,6 @@
 S49: the file of a checkpoint that a tenant sends to berthd is hostile input.  It makes a sandbox of that tenant, within its
 bounds, or nothing at all; it asks nothing of the host, of others, or of the importer.
 """
-import contextlib
 import hashlib
 import io
 import json
@@ -17,6 +16,7 @@ import berthtest as b
 import daemon
 from daemon import Daemon
 from portable import entry, made, packed
+from proc import children
 
 COST = 10
 ALICE, BOB = {"tcp": True, "token": daemon.TENANT}, {"tcp": True, "token": daemon.OTHER}
@@ -31,15 +31,6 @@ def kept():
 def needs_file(box):
     if os.path.isdir(os.path.join(b.root(), "state/sandboxes", box, "writable")):
         raise b.skip("the state directory has project quotas: a running sandbox has no checkpoints there")
-
-
-def children(pid):
-    """Of all its threads."""
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as f:
-            found += f.read().split()
-    return found
 
 
 def text_of(d, box, path="/f", **who):

@@ -14,6 +14,7 @@ import daemon
 import proc
 from box import Box
 from daemon import Daemon
+from proc import children
 from test_checkpoint import ids, needs_file, snapshot_of
 from test_remote import far
 from test_stdio import stdio
@@ -444,12 +445,3 @@ def test_copies_of_a_tenant_take_turns_and_hold_nobody_else_up():
             assert undo.result().status == 200 and fork.result().status == 201, (undo.result(), fork.result())
         assert text_of(d, one, **alice) == text_of(d, fork.result().json["forks"][0]["id"], **alice) == "meanwhile\n"
         assert d.good("POST", f"/v1/sandboxes/{one}/sessions/main/run", {"text": "echo $x $PWD"}, **alice)["output"] == "2 /usr\n"
-
-
-def children(pid):
-    """Of all its threads."""
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as f:
-            found += f.read().split()
-    return found

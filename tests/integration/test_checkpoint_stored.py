@@ -9,9 +9,10 @@ import daemon
 import s3server
 from daemon import Daemon
 from managed import FAST, s3_config
+from proc import children
 from s3server import Held
 from test_checkpoint import needs_file
-from test_checkpoint_faces import Id, as_tenant, children, kept, put, text_of
+from test_checkpoint_faces import Id, as_tenant, kept, put, text_of
 
 COST = 15
 ALICE, BOB = as_tenant(daemon.TENANT), as_tenant(daemon.OTHER)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes and namespaces, seen from the test."""
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -153,3 +154,12 @@ def reap_orphans(root):
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
             except ChildProcessError:
                 pass
+
+
+def children(pid):
+    """Of all its threads."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as f:
+            found += f.read().split()
+    return found
