@@ -78,7 +78,7 @@ static int stage_config(struct api *a, struct err *e)
 	return 0;
 }
 
-/* accepted: it is the one from now on; else nothing has changed. */
+/* An accepted configuration replaces the present one; a refused one changes nothing. */
 static int settle_config(struct api *a, int accepted, struct err *e)
 {
 	config_read_from(NULL, NULL);
@@ -157,7 +157,10 @@ void api_share_of(void *context, const struct http_who *who, struct http_share_l
 	struct err e;
 
 	api_config(a, &c);
-	/* the file was checked when it was accepted; if it cannot be read now, little is better than all */
+	/*
+	 * the file was checked when it was accepted; if it cannot be read now, a tenant gets
+	 * little and not everything
+	 */
 	if (tenant_load(&t, &c, who->name, &e) < 0) {
 		dlog_error("limits of a tenant", &e);
 		t.connections = t.requests = t.streams = 1;

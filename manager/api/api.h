@@ -61,7 +61,7 @@ int api_init(struct api *a, struct err *e);
  * on, so that an edit that was not reloaded, or was refused, changes nothing for them either.
  */
 int api_accept_config(struct api *a, struct err *e);
-/* Reads it again; an error leaves everything unchanged. */
+/* Reads configuration and tokens again; an error leaves everything unchanged. */
 int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
 /* A copy of the present configuration. */
@@ -97,7 +97,7 @@ struct box {
 void box_init(struct box *b, struct http_request *rq);
 /* The registry alone. */
 int box_open(struct box *b, struct http_request *rq, struct err *e);
-/* And the sandbox that {id} names, if it is the caller's: another's is ERR_NOT_FOUND. */
+/* Also finds the sandbox that {id} names; a sandbox of another client is ERR_NOT_FOUND. */
 int box_find(struct box *b, struct http_request *rq, struct err *e);
 int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e);
 /* For ERR_EXISTS of a name: hides the owner and the id from tenants. Always -1. */
@@ -107,15 +107,18 @@ int box_name_taken(struct http_request *rq, const char *name, struct err *e);
  * the others wait for it, and are ERR_NOT_FOUND when it is removed meanwhile.
  */
 int box_lock(struct box *b, struct err *e);
-/* And its keeper; ERR_BUSY (409) when it does not run. */
+/* Also connects to the keeper; ERR_BUSY (409) when the sandbox does not run. */
 int box_connect(struct box *b, struct http_request *rq, struct err *e);
 int box_connect_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e);
 void box_close(struct box *b);
-/* 1 if who may see the sandbox. */
+/* 1 if the client may see the sandbox. */
 int box_allowed(struct box *b, const char *id);
-/* Sends rq with descriptors; a long one goes in a memfd. */
+/* Sends rq with descriptors; a long request goes in a memfd. */
 int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e);
-/* The next answer, a new reference, checked for an error; while it waits the client's end is seen. */
+/*
+ * The next answer, a new reference, checked for an error; notices during the wait that the client
+ * has gone.
+ */
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e);
 /* The next answer, whose bytes are added to data (OP_follow and the like). */
 json_t *box_receive_data(struct box *b, int wait_ms, struct buf *data, struct err *e);
@@ -144,7 +147,7 @@ json_t *api_create(struct http_request *rq, const json_t *body, const json_t *ow
  * answer (CheckpointMade), a new reference, or NULL with e.
  */
 json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e);
-/* Removes one of them; best effort. */
+/* Removes a checkpoint; best effort. */
 void api_drop_checkpoint(const struct box *b, const char *checkpoint);
 /*
  * Forks the sandbox of b, which was found, as body says (schema Fork, and "no-start"), and with
@@ -184,7 +187,7 @@ int livein_write(struct http_request *rq, int fd, const char *data, size_t n, ui
  * JSON.  finish: it is let end even when the client goes.  in_fd -1 is /dev/null.
  */
 int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e);
-/* The two halves of it, for one that is fed meanwhile. */
+/* The two halves of spawn_berth(), for a program that the caller feeds meanwhile. */
 struct spawned {
 	pid_t pid;
 	int out, err;
@@ -192,10 +195,13 @@ struct spawned {
 int spawn_start(struct http_request *rq, const char *const *argv, int in_fd, struct spawned *ret, struct err *e);
 int spawn_finish(struct http_request *rq, struct spawned *s, int finish, struct buf *out, struct err *e);
 void spawn_abort(struct spawned *s);
-/* The same, and what it wrote is JSON: a new reference or NULL. */
+/* As spawn_berth(); the output is parsed as JSON: a new reference, or NULL. */
 json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e);
 json_t *spawn_json_fed(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct err *e);
-/* Its output is the reply, as it arrives; the reply is cut if it fails half-way. */
+/*
+ * Sends the program's output as the reply, as it arrives; cuts the reply if the program fails
+ * half-way.
+ */
 int spawn_reply(struct http_request *rq, const char *const *argv, const char *type, struct err *e);
 
 /* ---- route_image.c ---- */

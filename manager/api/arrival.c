@@ -106,7 +106,7 @@ int arrival_begin(struct http_request *rq, const struct arrival_options *o, stru
 	return start(rq, a, o, e);
 }
 
-/* It reads up to the end of the body, unless it refuses what came so far. */
+/* The program reads up to the end of the body, unless it refuses an earlier part. */
 static int end_early(struct arrival *a, struct err *e)
 {
 	autojson json_t *made = finish(a, e);

@@ -16,9 +16,9 @@ struct arrival_options {
 };
 
 int arrival_begin(struct http_request *rq, const struct arrival_options *o, struct err *e);
-/* The next bytes; an error is that of the program, where it refuses them. */
+/* Passes the next bytes on; if the program refuses them, the error is the program's. */
 int arrival_feed(struct http_request *rq, const char *data, size_t n, struct err *e);
-/* That was all: the reply, CheckpointImported. */
+/* The body has ended: sends the reply, CheckpointImported. */
 int arrival_end(struct http_request *rq, struct err *e);
 /* Tells berth to apply [tenant] to the client: at argv[n] and after; returns the next n. */
 size_t arrival_tenant(struct http_request *rq, const char **argv, size_t n);

@@ -101,7 +101,7 @@ static int look_again(struct box *b, struct err *e)
 int box_lock(struct box *b, struct err *e)
 {
 	b->lock_fd = openat(b->registry.kept_fd, b->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (b->lock_fd < 0)	/* one of berth run has no directory there, and nothing to lock */
+	if (b->lock_fd < 0)	/* of berth run: no directory, nothing to lock */
 		return look_again(b, e);
 	while (flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
@@ -168,7 +168,7 @@ static int sent(struct box *b, int result, struct err *e)
 	return result;
 }
 
-/* A delete waits for it before it forces (keeper_stop.c). */
+/* A delete waits for this request before it uses force (keeper_stop.c). */
 static int is_work(const json_t *request)
 {
 	const enum protocol_op op = protocol_find(request_op(request, ""));

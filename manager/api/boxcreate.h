@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxcreate - POST /v1/sandboxes: a sandbox of its own, or one that the manager keeps. */
+/* boxcreate - POST /v1/sandboxes: a plain sandbox, or one that the manager keeps. */
 #ifndef BERTH_MANAGER_API_BOXCREATE_H
 #define BERTH_MANAGER_API_BOXCREATE_H
 

@@ -103,7 +103,7 @@ int boxlist_get(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, json_pack("{s:o}", "sandboxes", l.list), e);
 }
 
-/* The record of one, by itself: a list of all would cost as much as there are. */
+/* The record of one sandbox: a list of all would cost more with each sandbox. */
 json_t *boxlist_load(struct box *b, struct err *e)
 {
 	json_t *record = record_load_kept(&b->registry, b->id, e);
@@ -116,7 +116,7 @@ json_t *boxlist_load(struct box *b, struct err *e)
 	}
 	if (e->code == ERR_UNSUPPORTED) /* of a newer format */
 		return NULL;
-	/* one of berth run has its record in the run directory only */
+	/* a sandbox of berth run has its record in the run directory only */
 	l.list = json_array();
 	if (registry_list_one(&b->registry, b->id, add_record, &l, e) == 0 &&
 	    json_array_size(l.list))

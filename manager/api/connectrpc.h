@@ -15,7 +15,7 @@ int connectrpc_feed(struct http_request *rq, const char *data, size_t n, struct 
 json_t *connectrpc_message(struct http_request *rq, struct err *e);
 /* The same of len bytes; pure. */
 json_t *connectrpc_parse(const char *body, size_t len, struct err *e);
-/* The reply that is e: a stream of one envelope, with status 200. */
+/* Replies with the error e: a stream of one envelope, with status 200. */
 int connectrpc_refuse(struct http_request *rq, struct err *e);
 /* Connect-Timeout-Ms, or 0 without it; ERR_INVALID.  In envd it is the time of the process, too. */
 int connectrpc_deadline(struct http_request *rq, uint64_t *ret, struct err *e);

@@ -39,7 +39,7 @@ json_t *e2b_connect_error(const struct err *e)
 
 /* ---- which sandbox ------------------------------------------------------------------------ */
 
-/* Of the field that says it, else of the token: 1, or 0 when neither does. */
+/* The sandbox's id, from a header field or from the client's key: 1, or 0 if neither has it. */
 static int sandbox_of(struct http_request *rq, char ret[65])
 {
 	const char *id = http_header(rq, "E2b-Sandbox-Id");

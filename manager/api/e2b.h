@@ -21,7 +21,7 @@
 /* Of a snapshot: a sandbox of the face E2B_SNAPSHOT that was never started, and of which create
  * makes forks. */
 #define E2B_SNAPSHOT "e2b-snapshot"
-#define E2B_SNAPSHOT_OF "e2b.snapshot.of" /* labels: the id of the sandbox that it is of */
+#define E2B_SNAPSHOT_OF "e2b.snapshot.of" /* labels: the id of its origin */
 #define E2B_SNAPSHOT_NAME "e2b.snapshot.name"
 #define E2B_USER "user" /* the user of E2B's images, which other images may lack */
 
@@ -37,17 +37,17 @@ json_t *e2b_connect_error(const struct err *e);
 /* The sandbox of E2b-Sandbox-Id and its keeper; ERR_NOT_FOUND is a 502, as E2B's proxy says of one
  * that is gone. */
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
-/* What POST /v1/sandboxes would be asked for a create of E2B's: a new reference, or NULL with e. */
+/* Translates E2B's create into a body of POST /v1/sandboxes: a new reference, or NULL with e. */
 json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e);
-/* Writes down what the client said of the network; network may be NULL. */
+/* Stores the client's wishes for the network; network may be NULL. */
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
-/* Adds it to a description of the sandbox. */
+/* Adds the stored wishes to a description of the sandbox. */
 void e2b_network_tell(struct box *b, json_t *description);
-/* The fork id of b has b's rules, and tells of them. */
+/* Gives the fork id the network rules of b, and shows them in its description. */
 void e2b_network_inherit(struct box *b, const char *id);
 /* "timeout" of a body, in seconds: ERR_INVALID. */
 int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e);
-/* What create answers of a sandbox: a new reference, or NULL with e. */
+/* The answer of create for a sandbox: a new reference, or NULL with e. */
 json_t *e2b_answer(struct http_request *rq, const char *id, const char *template, struct err *e);
 /* The label of a record, or NULL. */
 const char *e2b_label(const json_t *record, const char *key);
@@ -59,7 +59,7 @@ int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t
 	     struct err *e);
 /* Whether the "templateID" of a create is a snapshot that the caller has (e2b_snapshot.c). */
 int e2b_is_snapshot(struct http_request *rq, struct err *e);
-/* Then: a sandbox of it as request and own say, which are what api_create() takes; its answer. */
+/* Makes a sandbox of that snapshot, with request and own as of api_create(); returns its answer. */
 json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const json_t *own,
 			  struct err *e);
 /* The key of that sandbox, a new reference, or NULL with e (e2b_key.c). */

@@ -19,7 +19,7 @@
 
 #define CONTEXT "code-" /* then the language, "-", and the context's id */
 #define LINE_MAX_BYTES (8u << 20)
-#define LINE_FREE (64u << 10) /* of a line, which is not counted */
+#define LINE_FREE (64u << 10) /* of a line: so many bytes are not counted */
 #define LINE_COST 4	      /* bytes of memory for one of a line: parsed, and written again */
 #define VALUES_MAX 65536      /* of a line */
 #define SEND_PIECE (256u << 10)
@@ -37,7 +37,7 @@ static const struct language {
 
 /* ---- contexts ----------------------------------------------------------------------- */
 
-/* The one that the body names; the first when it names none; NULL with e. */
+/* The language that the body names, or the first if it names none; NULL with e. */
 static const struct language *language_of(const json_t *body, struct err *e)
 {
 	const json_t *v = json_object_get(body, "language");
@@ -65,7 +65,7 @@ static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
 	return 0;
 }
 
-/* The id of a context, in the name of a command that runs, and its language; NULL: it is none. */
+/* The id of the context whose process this command is, and its language; NULL: not a context. */
 static const char *id_of(const json_t *command, const struct language **ret)
 {
 	const char *name = json_string_value(json_object_get(command, "name"));
@@ -299,7 +299,7 @@ static size_t count_values(const char *line, size_t n)
 	return count;
 }
 
-/* One line of the kernel's: 1 go on, 0 it was the cell's last. */
+/* Handles one line from the interpreter: 1, or 0 after the last line of the cell. */
 static int take_line(struct estream *s, struct cell *c, const char *line, size_t n, struct err *e)
 {
 	struct err ignored;
@@ -350,7 +350,7 @@ static int add_death(struct estream *s, const json_t *verdict, struct err *e)
 			   e);
 }
 
-/* What a long line takes of berthd counts as a body that it holds. */
+/* Memory for a long line counts as a request body that berthd holds. */
 static int hold_line(struct cell *c, struct http_request *rq, struct err *e)
 {
 	size_t want = c->line.len > LINE_FREE ? LINE_COST * c->line.len : 0;
@@ -395,7 +395,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 			   e);
 }
 
-/* The context that the body names, or its language's own, which is made when it is not there. */
+/* The context that the body names, or the default context of the language, made on first use. */
 static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 {
 	const char *id = json_string_value(json_object_get(body, "context_id"));

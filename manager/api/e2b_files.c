@@ -14,7 +14,7 @@
 
 #define LONG_MS 300000
 #define ENTRIES_MAX 16384
-#define ENTRY_BYTES 2048 /* what one costs as an object, beside its path */
+#define ENTRY_BYTES 2048 /* memory for one entry as an object, beside its path */
 #define DEPTH_MAX 64
 #define FORM_MAX (32u << 20)
 
@@ -124,7 +124,7 @@ static int add_entry(struct walk *w, const char *path, const struct filerecord *
 	return !entry || json_array_append_new(w->entries, entry) == 0 ? 0 : err_nomem(e);
 }
 
-/* One directory; then those in it, which are found among the entries that it added. */
+/* Lists one directory, and then the directories among the entries that it added. */
 static int list_one(struct walk *w, const char *path, struct err *e)
 {
 	const char *user = w->place->user.name[0] ? w->place->user.name : NULL;

@@ -150,7 +150,7 @@ static void remove_forks(struct http_request *rq, const json_t *forks)
 	}
 }
 
-/* Upholds S19 of SECURITY.md: what a tenant may say of a new sandbox, it may say of a fork. */
+/* Upholds S19 of SECURITY.md: a tenant may set the same options for a fork as for a new sandbox. */
 static int check_options(const struct http_request *rq, const json_t *options, struct err *e)
 {
 	const char *name;

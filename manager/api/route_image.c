@@ -83,7 +83,7 @@ int api_check_options(struct http_request *rq, const json_t *options, const char
 	return 0;
 }
 
-/* The tenant has an image of its own by that name, so that the name does not stand for this one. */
+/* The tenant has its own image of that name, so the name does not mean this image. */
 static int is_behind(const json_t *list, const json_t *image, const char *tenant)
 {
 	const char *name = json_string_value(json_object_get(image, "name")), *other;
@@ -278,7 +278,7 @@ static int run(struct http_request *rq, const char *const *words, json_t *option
 	    args_options(&a, options, e) == 0 && args_add(&a, "--", e) == 0 && args_words(&a, operands, e) == 0)
 		j = spawn_json(rq, (const char *const *)a.v, 0, e);
 	args_release(&a);
-	/* some answer with a list, which no document of ours is */
+	/* some programs answer with a list, and a reply of berthd is always an object */
 	if (json_is_array(j))
 		j = json_pack("{s:o}", "items", j);
 	if (j)

@@ -271,7 +271,7 @@ static int post_notification(struct http_request *rq, json_t *message, struct er
 	struct mcphub_session *s;
 	int r = 0;
 
-	/* without sessions nothing shows to whose request it belongs */
+	/* without sessions, nothing shows to which request it belongs */
 	if (!is_modern(rq, message)) {
 		s = session_of(rq, e);
 		if (!s)

@@ -58,7 +58,7 @@ static int get_networks(struct http_request *rq, struct err *e)
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "networks", list), e) : -1;
 }
 
-/* What would open a network, or choose its addresses, is not for tenants. */
+/* Options that open a network or choose its addresses need an admin token. */
 static int check_new(struct http_request *rq, const char *const *options, struct err *e)
 {
 	for (; !http_who(rq)->admin && *options; options++)

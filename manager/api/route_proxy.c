@@ -25,7 +25,7 @@
 #define BATCH_MAX (32u << 20)
 #define BATCH_FILES 4096
 
-/* Lexically: "." and ".." are done away with, and what is not below ROOT is refused. */
+/* Resolves "." and ".." in the text, and refuses a path that is not below ROOT. */
 static int resolve(const char *path, char out[PATH_BYTES], struct err *e)
 {
 	autofree char *whole = NULL;
@@ -81,10 +81,7 @@ static int run_verb(struct service_use *u, const char *const *argv, struct buf *
 	return fileclient_run(u->sock, argv, NULL, SHORT_MS, -1, out, &c, e);
 }
 
-/*
- * 1 with its entry, 0 without one; flags "L": the target of a link, and none if it leads
- * nowhere.
- */
+/* 1 with the entry, or 0 if there is none; flags "L" follows links. */
 static int describe(struct service_use *u, const char *flags, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
 {
 	const char *argv[] = { "stat", flags, path, NULL }, *at;

@@ -27,8 +27,8 @@
 
 #define PLACE "/tmp/run_code"
 #define STAGE_MS_MAX 3600000
-#define STAGE_MS 10000		/* of a stage without one, as SandboxFusion's */
-#define SPARE_MS 120000		/* for all that is not a stage */
+#define STAGE_MS 10000		/* timeout of a stage that has none, as in SandboxFusion */
+#define SPARE_MS 120000		/* time for everything else than the stages */
 #define FILE_MS 60000
 #define OUTPUT_MAX (1u << 20)	/* of each stream; the middle of more is dropped */
 #define FETCH_MAX (8u << 20)	/* of all files that are fetched */
@@ -55,7 +55,7 @@ static int wrong(struct http_request *rq, struct err *e, const char *text)
 	return err_set(e, ERR_INVALID, "%s", text);
 }
 
-/* Seconds, with a fraction; null and a number that is not above 0 are the preset. */
+/* Seconds, with a fraction; null and numbers up to 0 mean the default. */
 static int read_seconds(struct http_request *rq, const char *key, uint64_t *ret, struct err *e)
 {
 	const json_t *v = json_object_get(http_json(rq), key);
@@ -173,7 +173,7 @@ static void remove_box(struct run *r)
 
 /* ---- files --------------------------------------------------------------------------- */
 
-/* Absolute as it is, else below PLACE. */
+/* An absolute path stays as it is; others are below PLACE. */
 static int place_of(const char *name, char *ret, size_t size, struct err *e)
 {
 	if ((size_t)snprintf(ret, size, "%s%s", name[0] == '/' ? "" : PLACE "/", name) < size)
@@ -305,7 +305,7 @@ static json_t *stage_request(const char *const *words, uint64_t ms)
 	return ask;
 }
 
-/* Runs one, and adds its result to the reply under key: 0, or -1 when it could not be run. */
+/* Runs one stage and adds its result to the reply under key: 0, or -1 if it could not be run. */
 static int stage(struct run *r, const char *key, const char *const *words, uint64_t ms,
 		 const json_t *input, struct err *e)
 {

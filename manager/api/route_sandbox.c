@@ -58,7 +58,7 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 	return report ? json_object_set(record, "attest", json_object_get(report, "attest")) : -1;
 }
 
-/* What the manager knows of one of its own; without it the record stands alone. */
+/* Adds the manager's entry for a sandbox that it keeps; other sandboxes have their record alone. */
 static void add_managers(struct http_request *rq, json_t *record)
 {
 	static const char *const members[] = { "session_ctx_id", "sandbox_type", "storage_path", "state" };
@@ -144,7 +144,10 @@ static int wait_for_end(struct box *b, int wait_ms, struct err *e)
 	}
 }
 
-/* Another client removed it meanwhile: that, and not the file that is missing, is the answer. */
+/*
+ * If another client removed the sandbox meanwhile, the answer says that, and not which file is
+ * missing.
+ */
 static int is_gone(struct box *b)
 {
 	return !path_has(b->registry.kept_fd, b->id) &&
@@ -174,7 +177,7 @@ static int spawn_on(struct http_request *rq, const struct box *b, const char *ve
 struct ending {
 	int own_grace;		/* that of the sandbox, in place of grace_ms */
 	uint64_t grace_ms, drain_ms;
-	int with_record;	/* it stays, and its record says that it does not run */
+	int with_record;	/* the sandbox stays, and its record says that it does not run */
 };
 
 static int stop(struct box *b, const struct ending *how, struct err *e)

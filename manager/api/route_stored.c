@@ -37,7 +37,7 @@ static const char *whose(struct http_request *rq, struct err *e)
 	return NULL;
 }
 
-/* What a client is told of one. */
+/* The description of one checkpoint for a client. */
 static json_t *shown(const json_t *record)
 {
 	static const char *const members[] = { "name",	 "tenant", "state",	"bytes",
@@ -73,7 +73,7 @@ static ssize_t read_piece(struct http_request *rq, int fd, char *piece, struct e
 	return (ssize_t)n;
 }
 
-/* What its first file, checkpoint.json, says of it: a new object. */
+/* The content of its first file, checkpoint.json: a new object. */
 static json_t *look_into(const char *piece, size_t n)
 {
 	struct err ignored;

@@ -33,7 +33,10 @@ static int is_seen(void *ctx, const char *id)
 	return !http_who(b->rq)->only[0] && zygote_is_of(&b->registry, id, tenant_of(b->rq));
 }
 
-/* The zygote that {zygote} names: another's is ERR_NOT_FOUND, and so is what is none. */
+/*
+ * The zygote that {zygote} names; ERR_NOT_FOUND for a zygote of another client and for a sandbox
+ * that is not a zygote.
+ */
 static int find(struct box *b, struct http_request *rq, struct err *e)
 {
 	const char *ref = http_param(rq, "zygote");
@@ -49,7 +52,7 @@ static int find(struct box *b, struct http_request *rq, struct err *e)
 	return 0;
 }
 
-/* Its process is one of the host. */
+/* Without its pid, which is one of the host's. */
 static json_t *shown(json_t *zygote)
 {
 	json_object_del(zygote, "pid");
@@ -100,7 +103,7 @@ static int get_zygote(struct http_request *rq, struct err *e)
 
 /* ---- make, remove ------------------------------------------------------------------------ */
 
-/* What a tenant may say of a zygote beside what it may say of a sandbox. */
+/* Options that a tenant may set for a zygote, beside those for a sandbox. */
 static const char *const own_options[] = {"pool", "forks", "preload-timeout"};
 
 static int add_words(struct http_request *rq, struct args *a, json_t *body, json_t *own,

@@ -14,7 +14,9 @@
 
 /* Parses the built-in schemas; an unknown key or $ref is ERR_INTERNAL. */
 int schema_load(struct err *e);
-/* 0, or -1 with ERR_INVALID that says where v does not fit; what names v. */
+/*
+ * Checks v, which the error calls what: 0, or -1 with ERR_INVALID that says where v does not fit.
+ */
 int schema_check(const char *name, const json_t *v, const char *what, struct err *e);
 /* All of them, borrowed: name -> schema. */
 json_t *schema_all(void);

@@ -32,7 +32,7 @@ struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box, const
 				      int (*is_over)(void *what), struct err *e);
 /* Gives the place back, and with it what is kept there. */
 void watchhub_leave(struct watchhub *h, struct watchhub_place *p);
-/* Keeps what in the place from now on; 0 with its id, or -1 with e and the place as it was. */
+/* Stores what in the place: 0 with its id, or -1 with e and the place unchanged. */
 int watchhub_keep(struct watchhub *h, struct watchhub_place *p, void *what,
 		  void (*release)(void *what), char ret_id[WATCHHUB_ID_SIZE], struct err *e);
 /*

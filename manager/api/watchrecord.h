@@ -19,7 +19,7 @@ struct watchrecord {
 	struct filerecord file;
 };
 
-/* Takes the next record from *at: 1; 0 the rest is no whole one; -1 with ERR_CORRUPT. */
+/* Takes the next record from *at: 1; 0 if the rest is not a whole record; -1 with ERR_CORRUPT. */
 int watchrecord_next(const char **at, const char *end, int with_files, struct watchrecord *ret,
 		     struct err *e);
 /* "EVENT_TYPE_CREATE" and its like, of filesystem.proto. */
