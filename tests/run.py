@@ -71,7 +71,7 @@ class Report:
                 sys.stdout.flush()
 
     def take_back(self, name):
-        """It passed when it was run alone."""
+        """The test passed when it ran alone."""
         with self.lock:
             self.failures.remove(name)
             self.counts["fail"] -= 1
@@ -215,7 +215,7 @@ def python_files(kinds, files):
 
 
 def cost(path):
-    """The seconds a file says it takes (COST = n): long ones are begun first."""
+    """The seconds that a file takes, by its line COST = n: the longest files begin first."""
     with open(path) as f:
         m = re.search(r"^COST = (\d+)", f.read(), re.M)
     return int(m.group(1)) if m else 5

@@ -39,12 +39,12 @@ EMULATED = float(os.environ.get("BERTH_TEST_SLOW", "1"))
 SLOW = max(5.0, EMULATED)
 
 
-# make check-all sets it: what is proved by repetition is repeated as often as that says something new
+# make check-all sets it: each proof by repetition is then repeated as often as more runs could find more
 WHOLE = os.environ.get("BERTH_TEST_WHOLE") == "1"
 
 
 def times(few, all_of_them):
-    """How often: few in make check, all of them in make check-all."""
+    """How often to repeat a proof: few times in make check, all times in make check-all."""
     return all_of_them if WHOLE else few
 
 
@@ -58,7 +58,7 @@ def long_proof(why):
 
 
 def needs_speed(why):
-    """For tests whose claim is about time and not about order: they say nothing on an emulated machine."""
+    """Skips a test that measures time: on an emulated machine its result means nothing."""
     def mark(test):
         @functools.wraps(test)
         def skipped(*args, **kw):
@@ -68,14 +68,14 @@ def needs_speed(why):
 
 
 def needs_the_program_itself():
-    """For tests that would see the wrapper of OLDKERNEL=1 and not berth."""
+    """Skips a test that would look at the wrapper of OLDKERNEL=1 instead of berth."""
     if BERTH != os.path.join(BUILD, "berth"):
         raise skip("berth is in a wrapper")
 
 
 
 def needs_the_lean_program():
-    """For tests of what berth costs: sanitizers cost more."""
+    """Skips a test of berth's own costs in a build with sanitizers, which cost more."""
     needs_the_program_itself()
     if SANITIZED or "LLVM_PROFILE_FILE" in os.environ:
         raise skip("built for other checks")
@@ -119,7 +119,7 @@ def begin(own_host_image=False):
     """
     global TEST_PID
     TEST_PID = os.getpid()
-    # of a test that was killed with its runner, and had this pid
+    # left by a test that had this pid and was killed with its runner
     shutil.rmtree(root(), ignore_errors=True)
     for d in ("", "state", "run", "tmp"):
         os.mkdir(os.path.join(root(), d), 0o700)
@@ -150,12 +150,12 @@ def write(path, data="", mode=0o644):
 
 
 def under_strace():
-    """More environment for what runs under strace: LeakSanitizer traces too, and there can be one tracer only."""
+    """More environment for a program that runs under strace: LeakSanitizer traces too, and there can be one tracer only."""
     return {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"} if SANITIZED else {}
 
 
 def may_die_before_main(call):
-    """Whether the failure of this system call can hit what is not berth: AddressSanitizer's start, or the wrapper of OLDKERNEL=1."""
+    """Whether the injected failure of this system call can hit another program than berth: AddressSanitizer's start, or the wrapper of OLDKERNEL=1."""
     return (SANITIZED or BERTH != os.path.join(BUILD, "berth")) and call in ("mmap", "munmap", "mprotect", "brk")
 
 
@@ -174,7 +174,7 @@ def environment(extra=None):
         "BERTH_RUN_DIR": os.path.join(root(), "run"),
         "BERTH_CGROUP_PARENT": cgroup_parent_of(TEST_PID),
     }
-    # what a sanitizer build reports must reach the test, and what make cover counts its file
+    # reports of a sanitizer build must reach the test, and the counts of make cover their file
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE"):
         if name in os.environ:
             env[name] = os.environ[name]
@@ -247,7 +247,7 @@ def berth(*args, input=None, timeout=60, env=None, ok=None, verdict=False, prefi
                     (err or b"").decode(errors="surrogateescape"), told, args, seconds)
     if ok is not None:
         expect_code(result, 0 if ok is True else ok)
-    # berth's own failures have none: misuse, no sandbox, no command to run
+    # a failure of berth itself has no verdict: misuse, no sandbox, no command to run
     if told is not None or (verdict and result.code not in (2, 125, 126, 127)):
         check_verdict(result)
     return result
@@ -366,7 +366,7 @@ def read_until(f, word, seconds=20):
 
 
 def kill_tree(pid, including=False):
-    """SIGKILLs all below pid (and pid too) until none is alive."""
+    """Sends SIGKILL to all descendants of pid (and to pid too) until none is alive."""
     for _ in range(200):
         victims = proc.descendants(pid)
         if including and proc.alive(pid):

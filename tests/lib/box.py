@@ -225,12 +225,12 @@ class Box:
         return b.berth("exec", *options, self.id, *args, ok=ok, env=self.env, **kw)
 
     def processes(self):
-        """Host pids of all that lives in the sandbox but its init."""
+        """Host pids of all processes in the sandbox, without its init."""
         init = self.init
         return [p for p in proc.descendants(self.keeper) if p != init]
 
     def running(self, word):
-        """Those of them whose command line begins with word: not a shell that has yet to start it."""
+        """The pids whose command line begins with word: a shell that has not yet started the program does not count."""
         begins = (word.encode(), b"busybox " + word.encode())
         found = []
         for p in self.processes():
@@ -243,7 +243,7 @@ class Box:
         return found
 
     def handling(self, word, signo):
-        """Is there one of those, and does each handle this signal by now?  Its command line is there long before its trap."""
+        """Whether there is such a process, and each of them handles this signal: the command line is there long before the trap."""
         found = self.running(word)
         return found and all(proc.handles(p, signo) for p in found)
 

@@ -50,7 +50,7 @@ class Wrong(AssertionError):
 
 
 def fits(schema, value, schemas, where="body"):
-    """The other half of schema.c, for replies."""
+    """Checks replies, as schema.c checks requests."""
     if "$ref" in schema:
         return fits(schemas[schema["$ref"].rsplit("/", 1)[1]], value, schemas, where)
     if "anyOf" in schema:
@@ -273,7 +273,7 @@ class Daemon:
 
 
 class UnixProbe:
-    """Whether somebody answers: a child of a berthd that was killed may hold its socket for a moment, and takes connections."""
+    """Whether berthd answers: a child of a killed berthd may hold the socket for a moment, and connections to it succeed."""
 
     def __init__(self, path):
         self.path = path

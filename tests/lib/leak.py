@@ -29,7 +29,7 @@ def lines(path):
     except FileNotFoundError:
         return []
     except OSError as e:
-        if e.errno == errno.ENODEV:  # a cgroup that goes while it is read
+        if e.errno == errno.ENODEV:  # the cgroup was removed while we read it
             return []
         raise
 
@@ -97,7 +97,7 @@ def state_residue(root):
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files
                       if (inner or not (f.endswith("lock") or f.startswith(("events", "blank-")) or f in ("berthd.toml", "swept", "e2b.key"))) and (os.path.basename(where), f) != ("network", "lock")]
-    # berthd's records may stay; what they are about may not
+    # berthd's records may stay, but not the sandboxes that they describe
     for part in ("workspaces", "archived"):
         found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]
     found = [f for f in found if not says_nothing(f)]
@@ -140,7 +140,7 @@ def fds():
 
 
 def of_others(sign, kind, thing):
-    """A mount whose place somebody has removed, who has it no more: that takes it from every namespace."""
+    """Whether this mount is gone because another process removed its mount point, which takes it from every namespace."""
     place = re.sub(r"\\(\d{3})", lambda m: chr(int(m.group(1), 8)), thing.split()[4]) if kind == "mount" else ""
     return kind == "mount" and sign == "-" and not os.path.lexists(place)
 
@@ -163,7 +163,7 @@ class Check:
         return self
 
     def now(self, wait=GRACE, but=lambda thing: False):
-        """What differs from the start, once it has had its time to go, but for what belongs there."""
+        """The differences from the start that are still there after some time, without those that are allowed."""
         end = time.monotonic() + wait * berthtest.SLOW
         while True:
             found = [f for f in difference(self.before, snapshot(self.pid)) if not but(f)]
@@ -203,10 +203,10 @@ def remove_cgroups(test_pid):
 
 
 def sweep(test_pid):
-    """In the runner, after the test's process has ended: nothing of it lives on."""
+    """In the runner, after the test's process has ended: ends everything that the test left running."""
     for pid in proc.descendants(os.getpid()):
         proc.kill(pid)
     remove_cgroups(test_pid)
-    # here, where the test's own mounts are not
+    # in the runner's namespace, which does not have the test's mounts
     shutil.rmtree(berthtest.root_of(test_pid), ignore_errors=True)
     proc.reap()

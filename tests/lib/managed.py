@@ -27,7 +27,7 @@ def s3_config(s3):
             f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST)
 
 
-# of what agentscope's client must see as null or false: the status that the same error has elsewhere
+# agentscope's client must see these as null or false; elsewhere the same error has this status
 STATUS = {"not-found": 404, "exists": 409, "busy": 409, "limit": 429, "denied": 403, "unsupported": 501, "corrupt": 422, "system": 500,
           "no-memory": 500, "network": 502, "timeout": 504, "other-host": 421, "disk-full": 507, "unhealthy": 503, "internal": 500, "config": 500}
 
@@ -48,7 +48,7 @@ class Manager:
         self.base_url, self.http = base_url, requests.Session()
         self.http.headers["Authorization"] = f"Bearer {token}"
         if hold:
-            held = weakref.WeakMethod(hold)     # no circle: the connections end with the last who uses them
+            held = weakref.WeakMethod(hold)     # no circle of references: the connections end with their last user
             self.http.hooks["response"].append(lambda response, **more: held()(response))
         self.http.trust_env = False
 
@@ -102,7 +102,7 @@ class Managed(Daemon):
         self.manager = Manager(f"http://127.0.0.1:{self.port}", hold=self.held)
 
     def held(self, response, **unused):
-        """What agentscope's client got, against the document."""
+        """Compares what agentscope's client got with the document."""
         said = response.request
         super().hold(said.method, said.path_url, types.SimpleNamespace(
             status=response.status_code, headers={k.lower(): v for k, v in response.headers.items()}, body=response.content,
@@ -115,7 +115,7 @@ class Managed(Daemon):
         return self.clients[-1]
 
     def idle(self):
-        """No pool has anything or makes anything."""
+        """All pools are empty, and none makes a sandbox."""
         stats = self.manager.stats()
         return not any(stats["states"].get(state) for state in ("warm", "creating")) and not any(p["size"] for p in stats["pools"].values())
 
@@ -155,7 +155,7 @@ def refused(status, call, *a, **kw):
 
 
 def age(name, *stamps, by):
-    """What its record says at stamps (JSON paths) was that much earlier, at once: nobody waits half a minute for what comes then."""
+    """Moves the times at stamps (JSON paths) of its record into the past, so that a test does not wait for a deadline of berthd."""
     change = "value"
     for stamp in stamps:
         change = f"json_set({change}, '{stamp}', json_extract(value, '{stamp}') - {by})"

@@ -40,7 +40,7 @@ def here():
 
 @contextlib.contextmanager
 def within(ns):
-    """The calling thread is in namespace ns for a while."""
+    """Moves the calling thread to namespace ns, and back at the end."""
     home = here()
     try:
         check(libc.setns(ns, CLONE_NEWNET), "setns")
@@ -237,7 +237,7 @@ def sysctl(path, value):
 
 
 def ruleset():
-    """What stands in nftables, as nft(8) shows it in JSON: [{"set": {...}}, ...] without the frame."""
+    """The rules of nftables, as nft(8) shows them in JSON: [{"set": {...}}, ...] without the frame."""
     r = subprocess.run(["nft", "-j", "list", "ruleset"], check=True, stdout=subprocess.PIPE)
     return [x for x in json.loads(r.stdout)["nftables"] if "metainfo" not in x]
 
@@ -325,7 +325,7 @@ class Lab:
         for a in INSIDE6:
             ip("addr", "add", a + "/128", "dev", "ins-p", "nodad", ns=self.inside)
             ip("-6", "route", "add", a + "/128", "via", "fd99::2")
-        # a new namespace has what the machine's own is set to
+        # a new namespace begins with the settings of the machine's own
         sysctl("ipv4/ip_forward", "1" if self.forwarding else "0")
         sysctl("ipv6/conf/all/forwarding", "1" if self.forwarding else "0")
         self.add("web", self.outside, OUTSIDE, answer=self.answer)
@@ -343,13 +343,13 @@ class Lab:
         return self
 
     def untouched(self):
-        """No forbidden server saw anybody."""
+        """No forbidden server had a connection."""
         seen = [s.sock.getsockname()[0] for s in self.forbidden if s.seen]
         assert not seen, f"reached what is forbidden: {seen}"
 
     def __exit__(self, *_):
         if self.forwarding:
-            b.berth("gc", timeout=30)  # the bridge and its rules; what else is left, the leak check finds
+            b.berth("gc", timeout=30)  # the bridge and its rules; the leak check finds everything else
         for s in self.servers:
             s.close()
         for link in ("out-h", "ins-h"):

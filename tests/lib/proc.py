@@ -27,7 +27,7 @@ machine_network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def in_machine_network():
-    """As a preexec_fn: the command has the machine's network, not the test's."""
+    """For preexec_fn: gives the command the machine's network instead of the test's."""
     check(libc.setns(machine_network, CLONE_NEWNET), "setns")
 
 
@@ -50,12 +50,12 @@ def bind(source, target):
 
 
 def subreaper():
-    """What a child leaves behind becomes our child, not that of the machine's pid 1."""
+    """Makes the orphans of our children our children, and not those of the machine's pid 1."""
     check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def handles(pid, signo):
-    """Has it a handler of its own for this signal?"""
+    """Whether the process has its own handler for this signal."""
     try:
         with open(f"/proc/{pid}/status") as f:
             caught = next(line for line in f if line.startswith("SigCgt:"))
@@ -114,7 +114,7 @@ def cmdline(pid):
 
 
 def descriptors(pid):
-    """What each of its descriptors leads to."""
+    """The target of each of its descriptors."""
     return sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
 
 

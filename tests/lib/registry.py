@@ -119,7 +119,7 @@ class Registry:
 # ---- a proxy that breaks ------------------------------------------------------------------
 
 class Server:
-    """A listener on loopback and a thread per connection, all of it gone at the end."""
+    """A listener on loopback with a thread for each connection; both end with the context."""
 
     def open(self, address="127.0.0.1", port=0):
         self.listener = socket.create_server((address, port), backlog=64)
@@ -267,7 +267,7 @@ class Mock(Server):
     def __init__(self, image=None, evil=None, address="127.0.0.1", port=0, tls=None, basic=None, token=None):
         self.image, self.evil, self.tls = image or Image(), evil, tls
         self.address, self.port = address, port
-        self.basic = basic          # "user:password" the registry wants
+        self.basic = basic          # the "user:password" that the registry wants
         self.token = token          # realm URL: the registry wants "tok"
         self.seen = []
         self.closed = False

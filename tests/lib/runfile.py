@@ -44,7 +44,7 @@ def in_child(module, test):
     """Never returns: 0 passed, 1 failed (said on stderr), SKIPPED (reason on stderr)."""
     status = 1
     try:
-        # the number of a descriptor that a test may want for its own
+        # a test may want this descriptor's number for itself
         os.close(int(sys.argv[2]))
         faulthandler.enable()
         proc.own_namespaces()
@@ -68,7 +68,7 @@ def in_child(module, test):
 
 
 def tell_where(pid, said):
-    """What a test that is not done is doing: its own stack, and what it has started."""
+    """Writes what a late test is doing: its own stack, and the state of each process that it started."""
     try:
         os.kill(pid, signal.SIGUSR1)
         time.sleep(0.2)  # faulthandler answers at once or, when stopped, not at all
@@ -119,7 +119,7 @@ def main():
             proc.kill(child)
         os._exit(1)
     signal.signal(signal.SIGTERM, stop)
-    # orphans of a test that was killed come here, where sweep() ends them
+    # the orphans of a killed test become our children, and sweep() ends them
     proc.subreaper()
 
     module = load(path)
