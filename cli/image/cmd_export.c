@@ -34,8 +34,9 @@ static const struct opt options[] = {
 
 struct export
 {
-	int json, for_tenant, status; /* of berth-image, which has told its error */
+	int json, status; /* of berth-image, which has told its error */
 	const char *output;
+	const char *tenant; /* or NULL */
 	struct sandbox_ref s;
 	int dir_fd, layer_fd, out_fd, turn_fd;
 	struct layersource source;
@@ -50,7 +51,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id == OPT_OUTPUT)
 		x->output = value;
 	else if (id == OPT_TENANT)
-		x->for_tenant = 1;
+		x->tenant = value;
 	else
 		x->json = 1;
 	return 0;
@@ -67,6 +68,19 @@ static int open_output(struct export *x, struct err *e)
 	return x->out_fd < 0 ? -1 : 0;
 }
 
+/* One of another is not there for a tenant. */
+static int check_owner(struct export *x, struct err *e)
+{
+	struct err ignored;
+	autojson json_t *owner = registry_load(&x->s.registry, x->s.id, REGISTRY_OWNER, &ignored);
+	const char *name = json_string_value(json_object_get(owner, "name"));
+
+	return name && !strcmp(name, x->tenant) ?
+		       0 :
+		       err_set(e, ERR_NOT_FOUND, "tenant %.64s has no sandbox %s", x->tenant,
+			       x->s.id);
+}
+
 static int open_source(struct export *x, char *ref, struct err *e)
 {
 	char *at = strchr(ref, '@');
@@ -77,7 +91,7 @@ static int open_source(struct export *x, char *ref, struct err *e)
 			       "them, and berth checkpoint export %.64s@k1 takes one",
 			       ref, ref);
 	*at++ = '\0';
-	if (sandbox_ref_find(&x->s, ref, e) < 0)
+	if (sandbox_ref_find(&x->s, ref, e) < 0 || (x->tenant && check_owner(x, e) < 0))
 		return -1;
 	x->dir_fd = registry_kept_dir(&x->s.registry, x->s.id);
 	if (x->dir_fd < 0)
@@ -105,7 +119,7 @@ static json_t *load_checkpoint(const struct export *x, struct err *e)
 static int make_manifest(struct export *x, struct err *e)
 {
 	autojson json_t *spec = registry_load(&x->s.registry, x->s.id, SPEC_FILE, e);
-	autojson json_t *told = spec && x->for_tenant ? portablespec_for_tenant(spec, e) :
+	autojson json_t *told = spec && x->tenant ? portablespec_for_tenant(spec, e) :
 							json_incref(spec);
 	autojson json_t *one = told ? load_checkpoint(x, e) : NULL;
 	struct err why = { 0 };
@@ -189,7 +203,7 @@ static int export_it(struct export *x, char *ref, struct err *e)
 	if (open_source(x, ref, e) < 0 || open_output(x, e) < 0 || make_manifest(x, e) < 0)
 		return -1;
 	/* a tenant's readers may be slow, and then its files stay */
-	if ((x->for_tenant &&
+	if ((x->tenant &&
 	     copyturn_take_export(&x->s.registry, x->s.id, &x->turn_fd, e) < 0) ||
 	    check_room(x, e) < 0)
 		return -1;

@@ -112,6 +112,7 @@ def test_what_the_operator_gave_a_tenants_sandbox_is_not_in_the_tenants_file():
         path = f"/v1/sandboxes/{box}/checkpoints/k1/export"
         r = d.get(path, **ALICE)
         assert r.status == 200 and share.encode() not in r.body and b"SCMP" not in r.body and b"64m" in r.body, r
+        b.one_line_error(b.berth("checkpoint", "export", "--tenant", "bob", "-o", b.tmp("bobs.tar"), f"{box}@k1"), 125, "tenant bob has no")
         # the operator has it
         assert share.encode() in d.get(path).body
         assert send(d, r.body, **ALICE).status == 201
