@@ -21,6 +21,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/zygote/client.h"
 #include "runtime/kernel/fdpass.h"
+#include "runtime/kernel/silence.h"
 #include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/supervise.h"
 
@@ -155,6 +156,24 @@ static int await_client(struct work *w, struct err *e)
 	}
 }
 
+/* Where the spec limits its silence, a process between reads its stdout and stderr. */
+static int hand_over(struct work *w, const int fds[4], struct err *e)
+{
+	int given[4] = {fds[0], fds[1], fds[2], fds[3]}, r;
+	const int between = w->spec.max_silent_ms > 0;
+
+	if (between && silence_open(&w->sandbox.silence, fds + 1, given + 1, e) < 0)
+		return -1;
+	r = fdpass_send(w->control_fd, "", 1, given, ARRAY_LEN(given));
+	if (r < 0)
+		err_sys(e, "hand the request to the fork");
+	if (between) {
+		close(given[1]);
+		close(given[2]);
+	}
+	return r;
+}
+
 static int take_request(struct work *w, struct err *e)
 {
 	struct zygote_ask ask;
@@ -166,9 +185,7 @@ static int take_request(struct work *w, struct err *e)
 	    n != ARRAY_LEN(fds))
 		err_set(e, ERR_INVALID, "a request without its descriptors");
 	else if (sandbox_check_std(fds, e) == 0)
-		r = fdpass_send(w->control_fd, "", 1, fds, n) < 0 ?
-			    err_sys(e, "hand the request to the fork") :
-			    0;
+		r = hand_over(w, fds, e);
 	for (i = 0; i < n; i++)
 		close(fds[i]);
 	if (r == 0 && ask.timeout_ms != UINT64_MAX)

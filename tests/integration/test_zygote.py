@@ -216,6 +216,20 @@ def test_a_client_hears_why_no_fork_can_be_made():
         b.expect(r.code == 125 and where in r.err and "has ended" not in r.err, r, "the reason")
 
 
+def test_one_fork_at_a_time_is_enough():
+    with Zygote("", "--forks", "1") as z:
+        for _ in range(3):
+            check(z.out("print(1)") == "1\n", "one after another")
+
+
+def test_a_limit_of_silence_is_enforced():
+    with Zygote("import time", "--max-silent-time", "500ms") as z:
+        r = z.run("print(1, flush=True); time.sleep(600)", options=["--json"], timeout=60)
+        b.expect(r.code == 124 and r.out.startswith("1\n") and json.loads(r.out.splitlines()[1])["cause"] == "silent", r,
+                 "it was silent for too long")
+        check(z.out("print(1)") == "1\n", "code that is not silent")
+
+
 def test_a_signal_and_the_end_of_the_client_reach_the_fork():
     with Zygote("import signal, time, sys") as z:
         code = ("signal.signal(signal.SIGTERM, lambda *a: (print('term', flush=True), sys.exit(5)))\n"
