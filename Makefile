@@ -71,7 +71,7 @@ manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
 api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o
 mcp_o += $(BUILD)/cli/mcp/toolsblob.o
-cli_o += $(BUILD)/cli/zygote/agentblob.o
+cli_o += $(BUILD)/cli/zygote/agentblob.o $(BUILD)/cli/zygote/nodeblob.o
 
 # `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);
 # the sanitizers and musl-gcc's own compiler leave these to glibc
@@ -369,6 +369,17 @@ $(BUILD)/cli/zygote/agentblob.o: cli/zygote/agentblob.S cli/zygote/agent.py
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DAGENT_PATH='"cli/zygote/agent.py"' -c -o $@ $<
+
+# a library that node loads: it takes what it needs from node and from node's C library
+$(BUILD)/cli/zygote/node/addon.so: cli/zygote/node/addon.c runtime/sandbox/initproto.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(INIT_CFLAGS) -fPIC -shared -nostdlib -Wl,--hash-style=both,-z,noexecstack,-z,relro,-z,now,-s -o $@ $<
+
+$(BUILD)/cli/zygote/nodeblob.o: cli/zygote/nodeblob.S cli/zygote/node/agent.js $(BUILD)/cli/zygote/node/addon.so
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DAGENT_PATH='"cli/zygote/node/agent.js"' -DADDON_PATH='"$(BUILD)/cli/zygote/node/addon.so"' -c -o $@ $<
 
 $(BUILD)/cli/mcp/toolsblob.o: cli/mcp/toolsblob.S cli/mcp/tools.json
 	$(call say,AS,$<)

@@ -32,6 +32,14 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
 			ref);
 		return NULL;
 	}
+	if (json_is_string(json_object_get(z, "mode")) &&
+	    strcmp(json_string_value(json_object_get(z, "mode")), "fork")) {
+		err_set(e, ERR_UNSUPPORTED,
+			"sandboxes cannot live in zygote %.80s, as its interpreter cannot be "
+			"forked; hint: berth run --zygote %.80s CODE",
+			ref, ref);
+		return NULL;
+	}
 	if (append_all(options, json_object_get(z, "options")) < 0 || append_all(options, own) < 0)
 		return err_nomem(e), NULL;
 	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O}}", "version", REGISTRY_FORMAT, "image",

@@ -57,7 +57,8 @@ static void save_record(struct work *w)
 		return;
 	record_set_supervisor_pid(record, (uint64_t)getpid());
 	record_set_init_pid(record, (uint64_t)w->sandbox.pid);
-	record_set_command(record, json_pack("[s]", "fork"));
+	record_set_command(record, w->z->mode == ZYGOTE_AHEAD ? json_incref(w->z->command) :
+								json_pack("[s]", "fork"));
 	record_set_labels(record, json_pack("{s:s}", ZYGOTE_LABEL, w->z->claim.id));
 	record_save_run(&w->claim, record, &ignored);
 }
@@ -108,6 +109,13 @@ static int take_fork(struct work *w, struct err *e)
 	if (w->sandbox.leader_fd < 0)
 		return err_sys(e, "open the fork");
 	return sandbox_adopt(&w->sandbox, 1, fork.inner, INIT_LAST, e);
+}
+
+static int take_interpreter(struct work *w, struct err *e)
+{
+	if (w->z->mode == ZYGOTE_FORK)
+		return take_fork(w, e);
+	return ahead_start(w->z, &w->sandbox, w->supervisor, &w->control_fd, e);
 }
 
 /* ---- the client -------------------------------------------------------------------------- */
@@ -315,11 +323,13 @@ static void branch_main(struct zygote *z, size_t slot, int sock)
 			w.inside.pidns_fd = p.ns_fd[GRAFT_PID];
 		}
 	}
-	if (r == 0 && (r = make_sandbox(&w, &e)) == 0 && (r = take_fork(&w, &e)) == 0 &&
+	if (r == 0 && (r = make_sandbox(&w, &e)) == 0 && (r = take_interpreter(&w, &e)) == 0 &&
 	    (r = await_client(&w, &e)) == 1)
 		r = serve(&w, &e);
 	if (r < 0)
 		tell_waiting(&w, &e);
+	if (r < 0 && z->mode == ZYGOTE_AHEAD)
+		ahead_tell(z, sock, &e);
 	fd_close(&w.client_fd);
 	if (sandbox_destroy(&w.sandbox, &ignored) < 0)
 		registry_abandon(&w.claim);
@@ -346,7 +356,8 @@ static void close_supervisors(struct zygote *z, size_t i)
 	fd_close(&z->claim.slot_fd);
 	fd_close(&z->claim.dir_fd);
 	fd_close(&z->in_fd);
-	fd_close(&z->out_fd);
+	fd_close(&z->told);
+	fd_close(&z->preload.out_fd);
 	fd_close(&z->sandbox.sock); /* init ends when the supervisor closes it */
 	registry_close(&z->registry);
 }

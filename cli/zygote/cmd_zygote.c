@@ -22,8 +22,6 @@
 
 enum { OPT_POOL = RUNOPT_FIRST_OWN, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_TENANT, OPT_JSON };
 
-extern const char zygote_agent_start[];
-
 static const struct opt create_options[] = {
 	RUNOPTS_TABLE,
 	{"pool", 0, OPT_VALUE, "N", "forks that are made ahead and wait (default: 1)", OPT_POOL},
@@ -92,9 +90,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		z->max = (unsigned)n;
 		return 0;
 	case OPT_PRELOAD_TIMEOUT:
-		if (num_duration_ms(value, "preload timeout", 86400000, &z->preload_ms, e) < 0)
+		if (num_duration_ms(value, "preload timeout", 86400000, &z->preload.ms, e) < 0)
 			return -1;
-		return z->preload_ms ? 0 : err_set(e, ERR_INVALID, "a preload without time");
+		return z->preload.ms ? 0 : err_set(e, ERR_INVALID, "a preload without time");
 	case OPT_JSON:
 		*z->json = 1;
 		return 0;
@@ -119,60 +117,6 @@ static int find_tenant(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-#define WORDS_MAX 256
-
-static int is_python(const char *program)
-{
-	const char *base = strrchr(program, '/');
-
-	return !strncmp(base ? base + 1 : program, "python", 6);
-}
-
-/* The interpreter with its options; "-c" and the agent, then what the agent takes. */
-static int rewrite(struct zygote *z, char **words, size_t count, char *ret[WORDS_MAX],
-		   size_t *ret_n, struct err *e)
-{
-	size_t i, n = 0;
-
-	if (!count)
-		return err_set(e, ERR_USAGE,
-			       "no interpreter given; hint: berth zygote create IMAGE python3 -c "
-			       "'import json'");
-	if (!is_python(words[0]))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "'%.80s' cannot be forked while it waits: zygotes are of Python, as "
-			       "other interpreters run threads; hint: berth zygote create IMAGE "
-			       "python3 -c CODE",
-			       words[0]);
-	if (count + 6 > WORDS_MAX)
-		return err_set(e, ERR_LIMIT, "a preload with more than %d words", WORDS_MAX - 6);
-	ret[n++] = words[0];
-	for (i = 1; i < count && words[i][0] == '-' && strcmp(words[i], "-c"); i++) {
-		ret[n++] = words[i];
-		if ((!strcmp(words[i], "-X") || !strcmp(words[i], "-W")) && i + 1 < count)
-			ret[n++] = words[++i];
-	}
-	ret[n++] = (char *)"-c";
-	ret[n++] = (char *)zygote_agent_start;
-	ret[n++] = z->ready;
-	if (i < count && !strcmp(words[i], "-c")) {
-		if (i + 1 == count)
-			return err_set(e, ERR_USAGE,
-				       "-c without code; hint: berth zygote create IMAGE python3 "
-				       "-c 'import json'");
-		ret[n++] = (char *)"<zygote>";
-		ret[n++] = words[i + 1];
-		i += 2;
-	} else {
-		ret[n++] = i < count ? words[i++] : (char *)"<zygote>";
-		ret[n++] = (char *)"";
-	}
-	while (i < count)
-		ret[n++] = words[i++];
-	*ret_n = n;
-	return 0;
-}
-
 static int check(const struct zygote *z, struct err *e)
 {
 	const struct spec *s = &z->opts.spec;
@@ -191,22 +135,40 @@ static int check(const struct zygote *z, struct err *e)
 	return 0;
 }
 
+/* Libraries would start a thread for each CPU, which forks do not have. */
+static int one_thread(struct zygote *z, struct err *e)
+{
+	static const char *const all[] = {"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1",
+					  "MKL_NUM_THREADS=1"};
+	const struct runopts_strings *env = &z->opts.env;
+	size_t i, k;
+
+	for (i = 0; i < ARRAY_LEN(all); i++) {
+		const size_t name = strcspn(all[i], "=") + 1;
+
+		for (k = 0; k < env->count && strncmp(env->v[k], all[i], name); k++)
+			;
+		if (k == env->count && set_option(z, RUNOPT_ENV, all[i], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int create(struct zygote *z, char **words, size_t count, char ret_id[65], struct err *e)
 {
-	char *all[WORDS_MAX];
+	char *all[ZYGOTE_WORDS];
 	unsigned char raw[16];
 	size_t n = 0, i;
 
-	if (inject_available(e) < 0)
-		return -1;
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return err_sys(e, "draw random bytes");
-	hex_format(z->ready, raw, sizeof(raw));
+	hex_format(z->preload.ready, raw, sizeof(raw));
 	z->command = json_array();
 	for (i = 0; i < count; i++)
 		if (json_array_append_new(z->command, json_string(words[i])) < 0)
 			return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
-	if (rewrite(z, words, count, all, &n, e) < 0 ||
+	if (words_of(z, words, count, all, &n, e) < 0 ||
+	    (z->mode == ZYGOTE_FORK && (inject_available(e) < 0 || one_thread(z, e) < 0)) ||
 	    registry_open(&z->registry, &z->config, e) < 0 ||
 	    zygote_tenant_image(z, e) < 0 || runopts_devices(&z->opts, e) < 0)
 		return -1;
@@ -216,16 +178,6 @@ static int create(struct zygote *z, char **words, size_t count, char ret_id[65],
 	    check(z, e) < 0 || zygote_tenant_promise(z, e) < 0)
 		return -1;
 	return zygote_start(z, ret_id, e);
-}
-
-/* Libraries that would start threads, which forks do not have. */
-static int one_thread(struct zygote *z, struct err *e)
-{
-	return set_option(z, RUNOPT_ENV, "OPENBLAS_NUM_THREADS=1", e) < 0 ||
-			       set_option(z, RUNOPT_ENV, "OMP_NUM_THREADS=1", e) < 0 ||
-			       set_option(z, RUNOPT_ENV, "MKL_NUM_THREADS=1", e) < 0 ?
-		       -1 :
-		       0;
 }
 
 static void tell(const char *id, const struct zygote *z, int json)
@@ -252,14 +204,16 @@ static int create_main(const struct command *self, int argc, char **argv)
 			    .image = IMAGEUSE_INIT,
 			    .disk_fd = -1,
 			    .in_fd = -1,
-			    .out_fd = -1,
 			    .listen_fd = -1,
 			    .home_fd = -1,
 			    .options = json_array(),
 			    .told = -1,
 			    .pool = ZYGOTE_POOL,
 			    .max = ZYGOTE_FORKS,
-			    .preload_ms = ZYGOTE_PRELOAD_MS,
+			    .preload = {.ms = ZYGOTE_PRELOAD_MS,
+				       .out_fd = -1,
+				       .ready_fd = -1,
+				       .end_fd = -1},
 			    .json = &json,
 			    .claim = {.dir_fd = -1, .slot_fd = -1}};
 	for (i = 0; i < SPEC_INNER_MAX; i++)
@@ -273,8 +227,6 @@ static int create_main(const struct command *self, int argc, char **argv)
 	if (result == 0)
 		result = zygote_tenant_open(&z, &e);
 	runopts_init(&z.opts, &z.defaults);
-	if (result == 0)
-		result = one_thread(&z, &e);
 	if (result == 0)
 		result = command_options(self, argc, argv, set_option, &z, &rest, &help, &e);
 	if (result == 0 && !help && rest >= argc)
@@ -330,12 +282,14 @@ static int ls(struct look *l, int argc, char **argv, struct err *e)
 		return -1;
 	if (l->json)
 		return command_print_json(l->list, JSON_COMPACT, e);
-	printf("%-14s %-20s %-20s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "POOL", "FORKS", "ALIVE");
+	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE",
+	       "POOL", "FORKS", "ALIVE");
 	json_array_foreach (l->list, i, j)
-		printf("%-14s %-20s %-20s %5d %5d %5zu\n",
+		printf("%-14s %-20s %-20s %-5s %5d %5d %5zu\n",
 		       json_string_value(json_object_get(j, "id")),
 		       json_string_value(json_object_get(j, "name")),
 		       json_string_value(json_object_get(j, "image")),
+		       json_string_value(json_object_get(j, "mode")),
 		       (int)json_integer_value(json_object_get(j, "pool")),
 		       (int)json_integer_value(json_object_get(j, "forks")),
 		       json_array_size(json_object_get(j, "alive")));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote itself: its sandbox, its preload, and whether it can be forked. */
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +38,6 @@ static int launch(struct zygote *z, struct err *e)
 	char scratch[sizeof(z->config.run_dir) + 80];
 	struct launch_place where = {scratch, -1, 0, z->registry.state_fd, scratch};
 	struct spec *s = &z->opts.spec;
-	int in[2], out[2], std[3], r;
-	struct job job;
 
 	snprintf(s->id, sizeof(s->id), "%s", z->claim.id);
 	s->id_base = z->claim.id_base;
@@ -57,6 +53,15 @@ static int launch(struct zygote *z, struct err *e)
 	if (volumes_open(&z->volumes, &z->registry, &z->spec, z->promise.tenant, scratch, e) < 0 ||
 	    sandbox_launch(&z->sandbox, &where, e) < 0 || attest_ready(&z->sandbox, e) < 0)
 		return -1;
+	return 0;
+}
+
+/* The interpreter in the zygote's own sandbox, which will be forked. */
+static int start(struct zygote *z, struct err *e)
+{
+	int in[2], out[2], std[3], r;
+	struct job job;
+
 	if (pipe2(in, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	z->in_fd = in[1];
@@ -64,7 +69,7 @@ static int launch(struct zygote *z, struct err *e)
 		close(in[0]);
 		return err_sys(e, "make a pipe");
 	}
-	z->out_fd = out[0];
+	z->preload.out_fd = out[0];
 	std[0] = in[0];
 	std[1] = std[2] = out[1];
 	job = sandbox_job(&z->spec, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET);
@@ -72,97 +77,6 @@ static int launch(struct zygote *z, struct err *e)
 	close(in[0]);
 	close(out[1]);
 	return r;
-}
-
-/* Keeps the end of what the preload writes; 1 when the agent says that it is done. */
-static int hear(struct zygote *z)
-{
-	const size_t half = sizeof(z->output) / 2;
-	ssize_t n;
-	char *at;
-
-	if (z->output_len > half) {
-		memmove(z->output, z->output + z->output_len - half, half);
-		z->output_len = half;
-	}
-	n = read(z->out_fd, z->output + z->output_len, sizeof(z->output) - 1 - z->output_len);
-	if (n <= 0)
-		return 0;
-	z->output_len += (size_t)n;
-	z->output[z->output_len] = '\0';
-	at = memmem(z->output, z->output_len, z->ready, strlen(z->ready));
-	if (!at)
-		return 0;
-	z->output_len = (size_t)(at - z->output);
-	z->output[z->output_len] = '\0';
-	return 1;
-}
-
-/* The last line that the preload wrote, which says why it ended; "" without one. */
-static void last_words(const struct zygote *z, char *ret, size_t size)
-{
-	size_t end = z->output_len, at;
-
-	while (end && (z->output[end - 1] == '\n' || z->output[end - 1] == '\r'))
-		end--;
-	for (at = end; at && z->output[at - 1] != '\n'; at--)
-		;
-	if (end - at > size / 2)
-		at = end - size / 2;
-	snprintf(ret, size, "%s%.*s", at < end ? ": " : "", (int)(end - at), z->output + at);
-}
-
-/* The preload, or berth-init, ended instead. */
-static int preload_ended(struct zygote *z, struct err *e)
-{
-	struct init_reply r;
-	char why[256];
-	int got = sandbox_reply(&z->sandbox, &r, 1, e);
-
-	while (got > 0 && z->out_fd >= 0 &&
-	       poll(&(struct pollfd){.fd = z->out_fd, .events = POLLIN}, 1, 0) == 1 &&
-	       z->output_len < sizeof(z->output) / 2) {
-		size_t before = z->output_len;
-
-		hear(z);
-		if (z->output_len == before)
-			break;
-	}
-	if (got > 0 && (r.type == INIT_EXEC_FAILED || r.type == INIT_SETUP_FAILED)) {
-		*e = r.err;
-		return -1;
-	}
-	last_words(z, why, sizeof(why));
-	if (got > 0 && r.type == INIT_EXITED && r.exited)
-		return err_set(e, ERR_INVALID, "the preload ended with exit status %u%s", r.value,
-			       why);
-	return err_set(e, ERR_INVALID, "the preload was killed%s",
-		       got > 0 ? "" : ", perhaps for its memory");
-}
-
-static int await_preload(struct zygote *z, struct err *e)
-{
-	const uint64_t until = clock_ms() + z->preload_ms;
-	struct pollfd p[3] = {{.fd = z->out_fd, .events = POLLIN},
-			      {.fd = z->sandbox.sock, .events = POLLIN},
-			      {.fd = z->told}}; /* its end alone */
-	uint64_t now;
-
-	while ((now = clock_ms()) < until) {
-		if (poll(p, 3, (int)(until - now)) < 0 && errno != EINTR)
-			return err_sys(e, "wait for the preload");
-		if (p[0].revents & POLLIN && hear(z))
-			return 0;
-		if (p[1].revents)
-			return preload_ended(z, e);
-		if (p[2].revents)
-			return err_set(e, ERR_BUSY, "nobody waits for the zygote any more");
-		if (p[0].revents & POLLHUP && !(p[0].revents & POLLIN))
-			p[0].fd = -1;
-	}
-	err_set(e, ERR_TIMEOUT, "the preload has not ended after %llu ms",
-		(unsigned long long)z->preload_ms);
-	return err_hint(e, "--preload-timeout gives it more time"), -1;
 }
 
 /* Its only process besides init. */
@@ -206,6 +120,14 @@ static int listen_at(struct zygote *z, const char *name, struct err *e)
 	return take_fd(&sock);
 }
 
+static int open_sockets(struct zygote *z, struct err *e)
+{
+	return (z->home_fd = listen_at(z, ZYGOTE_HOME, e)) < 0 ||
+			       (z->listen_fd = listen_at(z, ZYGOTE_SOCKET, e)) < 0 ?
+		       -1 :
+		       0;
+}
+
 static int save(struct zygote *z, struct err *e)
 {
 	autojson json_t *record = NULL, *file = NULL;
@@ -215,14 +137,16 @@ static int save(struct zygote *z, struct err *e)
 	clock_utc(clock_now(CLOCK_REALTIME).tv_sec, created);
 	record = record_new(z->claim.id, z->opts.name ? z->opts.name : "", z->image_ref,
 			    RECORD_RUNNING, created);
-	file = json_pack("{s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:i,s:I,s:I,s:O,s:O*}", "id", z->claim.id,
-			 "name",
-			 z->opts.name ? z->opts.name : "", "image", z->image_ref, "created",
-			 created, "preload", z->command, "pool", (int)z->pool, "forks", (int)z->max,
-			 "pid", (int)z->stock.pid, "memory_bytes",
+	file = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:I,s:I,s:O,s:O*}", "id",
+			 z->claim.id, "name", z->opts.name ? z->opts.name : "", "image",
+			 z->image_ref, "created", created, "interpreter", z->interpreter, "mode",
+			 z->mode == ZYGOTE_AHEAD ? "ahead" : "fork", "preload", z->command, "pool",
+			 (int)z->pool, "forks", (int)z->max, "memory_bytes",
 			 (json_int_t)z->spec.limits.memory_bytes, "cpu_milli",
 			 (json_int_t)z->spec.limits.cpu_milli, "options", z->options, "seccomp",
 			 z->seccomp);
+	if (file && z->stock.pid)
+		json_object_set_new(file, "pid", json_integer(z->stock.pid));
 	text = file ? json_dumps(file, JSON_COMPACT) : NULL;
 	if (!record || !text)
 		return err_nomem(e);
@@ -237,14 +161,28 @@ static int save(struct zygote *z, struct err *e)
 		       0;
 }
 
+static int make_fork(struct zygote *z, struct err *e)
+{
+	z->preload.end_fd = z->told;
+	return start(z, e) < 0 || preload_await(&z->preload, &z->sandbox, e) < 0 ||
+			       examine(z, e) < 0 || open_sockets(z, e) < 0 ?
+		       -1 :
+		       0;
+}
+
+static int make_ahead(struct zygote *z, struct err *e)
+{
+	z->stock.init = z->sandbox.pid;
+	return open_sockets(z, e) < 0 || ahead_try(z, e) < 0 ? -1 : 0;
+}
+
 int zygote_make(struct zygote *z, struct err *e)
 {
 	z->sandbox.spec = &z->spec;
 	if (registry_claim(&z->registry, z->opts.name, 0, &z->promise, &z->claim, e) < 0 ||
 	    (z->tenant && zygote_own(&z->registry, &z->claim, &z->limits, z->max, e) < 0) ||
-	    reserve(z, e) < 0 || launch(z, e) < 0 || await_preload(z, e) < 0 || examine(z, e) < 0 ||
-	    (z->home_fd = listen_at(z, ZYGOTE_HOME, e)) < 0 ||
-	    (z->listen_fd = listen_at(z, ZYGOTE_SOCKET, e)) < 0)
+	    reserve(z, e) < 0 || launch(z, e) < 0 ||
+	    (z->mode == ZYGOTE_AHEAD ? make_ahead(z, e) : make_fork(z, e)) < 0)
 		return -1;
 	return save(z, e);
 }

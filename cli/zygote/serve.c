@@ -33,8 +33,11 @@ static void end_branch(struct zygote *z, struct branch *b)
 		;
 	/* of a branch that was killed: its fork counts no more, and the range does */
 	registry_give_back(&z->registry, &z->inner[b - z->branch], &ignored);
-	if (b->state == BRANCH_MAKING) /* it failed: not at once again */
+	if (b->state == BRANCH_MAKING) { /* it failed: not at once again */
 		z->next_try_ms = clock_ms() + (AGAIN_MS << z->failures);
+		if (z->mode == ZYGOTE_AHEAD && z->failures < DOUBLINGS_MAX)
+			z->failures++;
+	}
 	fd_close(&b->pidfd);
 	fd_close(&b->sock);
 	*b = (struct branch){.state = BRANCH_NONE};
@@ -81,6 +84,10 @@ static void serve_branch(struct zygote *z, struct branch *b)
 		graft(z, b, &ask, fds, n);
 	else if (got == (ssize_t)sizeof(ask) && ask.word == HOME_TAKEN)
 		b->state = BRANCH_BUSY;
+	else if (got == (ssize_t)sizeof(ask) && ask.word == HOME_READY) {
+		b->state = BRANCH_IDLE;
+		z->failures = 0;
+	}
 	for (i = 0; i < n; i++)
 		close(fds[i]);
 	if (!b->pid && got == 0) /* its keeper has ended */
@@ -110,7 +117,9 @@ void zygote_accept_home(struct zygote *z)
 		return;
 	for (k = 0; k < GRAFT_NS_COUNT; k++)
 		p.ns_fd[k] = -1;
-	if (i == z->max) {
+	if (z->mode == ZYGOTE_AHEAD) {
+		err_set(&place.err, ERR_UNSUPPORTED, "sandboxes cannot live in a zygote of node");
+	} else if (i == z->max) {
 		err_set(&place.err, ERR_BUSY,
 			"all %u places of the zygote are taken, those of waiting forks too; hint: "
 			"again later, or berth zygote create --forks",
@@ -255,7 +264,7 @@ static void take_down(struct zygote *z)
 	fd_close(&z->listen_fd);
 	fd_close(&z->home_fd);
 	fd_close(&z->in_fd);
-	fd_close(&z->out_fd);
+	fd_close(&z->preload.out_fd);
 	if (failed)
 		registry_abandon(&z->claim);
 	registry_release(&z->registry, &z->claim, &ignored);
@@ -312,7 +321,7 @@ static void supervisor(struct zygote *z, int told)
 	if (zygote_make(z, &s.err) < 0) {
 		take_down(z);
 		(void)!io_write_all(told, &s, sizeof(s));
-		(void)!io_write_all(told, z->output, z->output_len);
+		(void)!io_write_all(told, z->preload.output, z->preload.output_len);
 		_exit(1);
 	}
 	s.err.code = ERR_NONE; /* what was tried first on an older kernel has failed */
@@ -320,7 +329,7 @@ static void supervisor(struct zygote *z, int told)
 	tell_event(z, "zygote-create", s.id, z->image_ref);
 	/* who asked for it may be gone, and then nobody would ever learn its id */
 	if (io_write_all(told, &s, sizeof(s)) == 0) {
-		close(told);
+		fd_close(&z->told);
 		serve(z, signal_fd);
 	}
 	snprintf(s.id, sizeof(s.id), "%s", z->claim.id);

@@ -10,6 +10,9 @@
  * ends with it.  When the zygote ends, the kernel kills its forks: their pid namespaces are
  * inside its own.
  *
+ * An interpreter that cannot be forked, as node, is started anew by each branch instead, and runs
+ * the preload there (ahead.c).  Nothing but berth-init runs in the zygote's own sandbox then.
+ *
  * In the zygote's run_dir/sandboxes/ID: FILE, and SOCKET, at which branches accept.
  */
 #ifndef BERTH_CLI_ZYGOTE_ZYGOTE_H
@@ -18,6 +21,7 @@
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 #include "cli/run/volumes.h"
+#include "cli/zygote/preload.h"
 #include "manager/host/registry.h"
 #include "manager/host/tenant.h"
 #include "manager/zygote/home.h"
@@ -38,7 +42,12 @@ struct branch {
 	int pidfd, sock; /* to it; pidfd -1: a keeper's */
 };
 
+/* How a sandbox of the zygote gets its interpreter. */
+enum zygote_mode { ZYGOTE_FORK, ZYGOTE_AHEAD };
+
 struct zygote {
+	enum zygote_mode mode;
+	const char *interpreter; /* as it was given */
 	struct config config;
 	struct runopts opts;
 	struct registry registry;
@@ -59,12 +68,9 @@ struct zygote {
 	json_t *command; /* as it was given */
 	json_t *options, *seccomp; /* of sandboxes that live, as their spec.json has them */
 	unsigned pool, max, at_once;
-	uint64_t preload_ms;
-	int *json;         /* create's option */
-	char ready[33];    /* what the agent says when the preload is done */
-	char output[8192]; /* the last of what the preload wrote */
-	size_t output_len;
-	int in_fd, out_fd; /* our ends of its stdin and of its stdout and stderr */
+	struct preload preload; /* of a branch when each has its own */
+	int *json;              /* create's option */
+	int in_fd;              /* our end of its stdin */
 	int listen_fd, home_fd; /* ZYGOTE_SOCKET, ZYGOTE_HOME */
 	uint64_t next_try_ms; /* after a branch failed: not before */
 	unsigned failures; /* forks in a row that could not be made */
@@ -79,6 +85,13 @@ int zygote_tenant_open(struct zygote *z, struct err *e);
 int zygote_tenant_image(struct zygote *z, struct err *e);
 /* Sets z->promise from the options, which the tenant's limits must allow. */
 int zygote_tenant_promise(struct zygote *z, struct err *e);
+/* From a branch whose interpreter did not come to wait, before it ends. */
+struct branch_failure {
+	uint32_t word; /* 0 */
+	struct err err;
+	uint32_t output_len;
+	char output[8192]; /* of the preload */
+};
 
 /* Makes the zygote and returns when it waits; the supervisor lives on. */
 int zygote_start(struct zygote *z, char ret_id[65], struct err *e);
@@ -91,5 +104,26 @@ struct spec_inside zygote_inside(const struct zygote *z, size_t i);
 void zygote_accept_home(struct zygote *z);
 /* A new branch in slot i. */
 int branch_start(struct zygote *z, size_t i, struct err *e);
+/*
+ * Of ZYGOTE_AHEAD.  The supervisor's: starts the first branch, and returns when it waits for code.
+ */
+int ahead_try(struct zygote *z, struct err *e);
+/*
+ * A branch's: starts the interpreter in its sandbox, and returns when it waits for code.
+ * *ret_control is our end of the socket on which the code is sent.
+ */
+int ahead_start(struct zygote *z, struct sandbox *sandbox, int supervisor, int *ret_control,
+		struct err *e);
+/* A branch's: why it ends without one. */
+void ahead_tell(const struct zygote *z, int supervisor, const struct err *why);
+
+/* The most words of a zygote's command, those of its agent too. */
+#define ZYGOTE_WORDS 256
+/*
+ * What runs as the zygote's command, of the command that was given: its interpreter, which is
+ * recognised by its name, with an agent.  Sets mode and interpreter.
+ */
+int words_of(struct zygote *z, char **given, size_t count, char *ret[ZYGOTE_WORDS], size_t *ret_n,
+	     struct err *e);
 
 #endif

@@ -18,7 +18,7 @@
 #define ZYGOTE_HOME "home.sock"
 
 /* To the supervisor: one packet each. */
-enum home_word { HOME_GRAFT = 1, HOME_TAKEN };
+enum home_word { HOME_GRAFT = 1, HOME_TAKEN, HOME_READY };
 
 struct home_ask {
 	uint32_t word;

@@ -74,6 +74,9 @@ struct init_expect sandbox_expect(const struct spec *s);
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
 /* The spec's own command. */
 struct job sandbox_job(const struct spec *s, uint32_t flags);
+/* Something that berth carries, as a sealed memfd with these permissions. */
+int sandbox_copy_program(const char *name, const char *start, const char *end, mode_t mode,
+			 struct err *e);
 /* The program of a sandbox's init, as a sealed memfd; unreadable: nobody in a sandbox can trace it. */
 int sandbox_init_program(int unreadable, struct err *e);
 /* The helper for file work (runtime/fileop), as a sealed memfd for INIT_EXEC_FD. */

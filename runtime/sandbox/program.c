@@ -22,7 +22,8 @@ extern const char initblob_start[], initblob_end[], fileblob_start[], fileblob_e
  * Init runs from a sealed copy in memory: /proc/1/exe leads to nothing of the
  * host that could be written, however it is reopened (CVE-2019-5736, E02).
  */
-static int program_copy(const char *name, const char *start, const char *end, mode_t mode, struct err *e)
+int sandbox_copy_program(const char *name, const char *start, const char *end, mode_t mode,
+			 struct err *e)
 {
 	autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -40,7 +41,8 @@ static int program_copy(const char *name, const char *start, const char *end, mo
 
 int sandbox_init_program(int unreadable, struct err *e)
 {
-	return program_copy("berth-init", initblob_start, initblob_end, unreadable ? 0111 : 0755, e);
+	return sandbox_copy_program("berth-init", initblob_start, initblob_end,
+				    unreadable ? 0111 : 0755, e);
 }
 
 /*
@@ -49,5 +51,5 @@ int sandbox_init_program(int unreadable, struct err *e)
  */
 int sandbox_file_program(struct err *e)
 {
-	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
+	return sandbox_copy_program("berth-fileop", fileblob_start, fileblob_end, 0111, e);
 }

@@ -71,7 +71,9 @@ berth create --zygote makes one that has | create --label berth.zygote=x --name 
 berth zygote create --name %.80s makes it again | zygote create --name zq host python3; create --zygote zq --name zb; zygote rm zq; start zb | zygote create --name zq host python3; start zb; rm -f zb; zygote rm zq
 berth run --zygote %.80s CODE, or --file FILE | zygote create --name zq host python3; run --zygote zq | run --zygote zq 'print(1)'; run --zygote zq --file /dev/null; zygote rm zq
 berth zygote create IMAGE python3 -c 'import json' | zygote create host | zygote create --name zq host python3 -c 'import json'; zygote rm zq
-berth zygote create IMAGE python3 -c CODE | zygote create host node | zygote create --name zq host python3 -c 'import json'; zygote rm zq
+berth zygote create IMAGE python3 -c CODE | zygote create host perl | zygote create --name zq host python3 -c 'import json'; zygote rm zq
+berth zygote create IMAGE node -e 'x = 1' | zygote create host node -e | zygote create --name zq host node -e 'x = 1'; zygote rm zq
+berth run --zygote %.80s CODE | zygote create --name zq host node -e 'x = 1'; create --zygote zq | run --zygote zq 'x'; zygote rm zq
 leave --tty out | zygote create --tty host python3 | zygote create --name zq host python3; zygote rm zq
 leave --seccomp unconfined out | zygote create --seccomp unconfined host python3 | zygote create --name zq host python3; zygote rm zq
 leave --network out | zygote create --network bridge host python3 | zygote create --name zq host python3; zygote rm zq

@@ -155,7 +155,7 @@ def test_a_preload_that_fails_hangs_or_cannot_be_forked_is_told():
     r = create("--memory", "32m", *base, "x = bytearray(200 << 20)")
     b.expect(r.code == 2 and "killed" in r.err, r, "its memory limit")
     b.one_line_error(create("host", "/nowhere/python3", "-c", ""), 127, "not found")
-    b.one_line_error(create("host", "node", "-e", ""), 125, "zygotes are of Python")
+    b.one_line_error(create("host", "perl", "-e", ""), 125, "zygotes are of Python and node")
     b.one_line_error(create("--network", "bridge", "host", PYTHON), 125, "no network")
     b.one_line_error(create("--seccomp", "unconfined", "host", PYTHON), 125, "filters")
     b.one_line_error(create("--pool", "3", "--forks", "2", "host", PYTHON), 2, "--pool 3 is more")

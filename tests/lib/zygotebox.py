@@ -7,6 +7,7 @@ import platform
 import berthtest as b
 
 PYTHON = "/usr/bin/python3"
+NODE = "/usr/bin/node"
 COUNT = 0
 
 
@@ -17,13 +18,21 @@ def needs_zygotes():
         raise b.skip("needs /usr/bin/python3")
 
 
+def needs_node():
+    if not os.path.exists(NODE):
+        raise b.skip("needs /usr/bin/node (package nodejs)")
+
+
 class Zygote:
+    COMMAND = [PYTHON, "-c"]
+    needs = staticmethod(needs_zygotes)
+
     def __init__(self, preload="import random", *options, timeout=60):
         global COUNT
-        needs_zygotes()
+        self.needs()
         COUNT += 1
         self.name = f"zy{os.getpid()}-{COUNT}"
-        self.id = b.berth("zygote", "create", "--name", self.name, *options, "host", PYTHON, "-c", preload,
+        self.id = b.berth("zygote", "create", "--name", self.name, *options, "host", *self.COMMAND, preload,
                           ok=True, timeout=timeout).out.strip()
 
     def __enter__(self):
@@ -46,3 +55,12 @@ class Zygote:
 
     def pid(self):
         return self.inspect()["pid"]
+
+
+class NodeZygote(Zygote):
+    """Its sandboxes start their interpreter themselves (cli/zygote/ahead.c)."""
+    COMMAND = [NODE, "-e"]
+    needs = staticmethod(needs_node)
+
+    def __init__(self, preload="", *options, **kw):
+        super().__init__(preload, *options, **kw)
