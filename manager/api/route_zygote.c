@@ -43,11 +43,14 @@ static int find(struct box *b, struct http_request *rq, struct err *e)
 
 	if (box_open(b, rq, e) < 0)
 		return -1;
-	if (registry_find_seen(&b->registry, ref, is_seen, b, b->id, &b->kept, e) < 0)
-		return e->code != ERR_NOT_FOUND ?
-			       -1 :
-			       err_set(e, ERR_NOT_FOUND,
-				       "no zygote '%.80s'; hint: GET /v1/zygotes lists them", ref);
+	if (registry_find_seen(&b->registry, ref, is_seen, b, b->id, &b->kept, e) < 0) {
+		if (e->code != ERR_NOT_FOUND)
+			return -1;
+		b->id[0] = '\0';
+	}
+	if (!b->id[0] || (!tenant_of(rq) && !zygote_is_meant(&b->registry, ref, b->id)))
+		return err_set(e, ERR_NOT_FOUND,
+			       "no zygote '%.80s'; hint: GET /v1/zygotes lists them", ref);
 	http_audit(rq, "id", b->id);
 	return 0;
 }

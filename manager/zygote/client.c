@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/zygote/owner.h"
 #include "manager/zygote/wire.h"
 #include "runtime/kernel/fdpass.h"
 
@@ -27,22 +28,28 @@ void zygote_address(int dir_fd, const char *name, struct sockaddr_un *ret)
 	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
 }
 
-int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e)
+static int open_dir(struct registry *r, const char *ref, const char *id, struct err *e)
 {
-	autoclose int dir = -1;
-	int kept;
+	autoclose int dir = openat(r->sandboxes_fd, id,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (registry_find(r, ref, ret_id, &kept, e) < 0) {
-		if (e->code == ERR_NOT_FOUND)
-			return err_set(e, ERR_NOT_FOUND,
-				       "zygote '%.80s' not found; hint: berth zygote ls", ref);
-		return -1;
-	}
-	dir = openat(r->sandboxes_fd, ret_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0 || !path_has(dir, ZYGOTE_FILE))
 		return err_set(e, ERR_INVALID,
 			       "sandbox %.80s is not a zygote; hint: berth zygote ls", ref);
 	return take_fd(&dir);
+}
+
+int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err *e)
+{
+	int kept;
+
+	if (registry_find(r, ref, ret_id, &kept, e) < 0) {
+		if (e->code != ERR_NOT_FOUND)
+			return -1;
+	} else if (zygote_is_meant(r, ref, ret_id)) {
+		return open_dir(r, ref, ret_id, e);
+	}
+	return err_set(e, ERR_NOT_FOUND, "zygote '%.80s' not found; hint: berth zygote ls", ref);
 }
 
 int zygote_busy(const char *zygote, struct err *e)

@@ -107,6 +107,14 @@ int zygote_own(struct registry *r, const struct claim *c, const struct tenant *t
 	return own(r, c, t, forks, e);
 }
 
+int zygote_is_meant(struct registry *r, const char *ref, const char *id)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/" REGISTRY_OWNER, id);
+	return !strncmp(id, ref, strlen(ref)) || !path_has(r->sandboxes_fd, path);
+}
+
 int zygote_is_of(struct registry *r, const char *id, const char *tenant)
 {
 	autojson json_t *owner = NULL;

@@ -13,6 +13,12 @@
  */
 int zygote_own(struct registry *r, const struct claim *c, const struct tenant *t, unsigned forks,
 	       struct err *e);
+/*
+ * 1 if the word ref, which led to the zygote of that id, may mean it for an operator: a tenant's is
+ * the operator's by its id only.  Else a tenant could take the name of a zygote that has ended, and
+ * with it the code that is meant for that one.
+ */
+int zygote_is_meant(struct registry *r, const char *ref, const char *id);
 /* 1 if the sandbox of that id is a zygote that lives, and the tenant's; tenant NULL: anybody's. */
 int zygote_is_of(struct registry *r, const char *id, const char *tenant);
 

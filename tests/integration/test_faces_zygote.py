@@ -271,6 +271,19 @@ def test_tenants_have_only_their_own_zygotes():
         assert d.post("/v1/zygotes", {"image": "none", "command": PRELOAD}, **BOB).status == 404
 
 
+@b.deadline(120)
+def test_a_tenant_takes_no_name_of_an_operators_zygote():
+    """One that has ended is not replaced by a tenant's of its name: code and sandboxes that are meant for it stay away."""
+    with Daemon(TENANTS, tcp=True) as d, zygote(d, "zp", who=ALICE) as z:
+        assert run(d, "zp", "print(made)", ALICE).json["stdout"] == "6\n" and run(d, z, "print(made)").json["stdout"] == "6\n"
+        r = run(d, "zp", "print('secret')")
+        assert r.status == 404 and r.json["error"]["message"] == "no zygote 'zp'", r
+        assert d.get("/v1/zygotes/zp").status == 404 and d.delete("/v1/zygotes/zp").status == 404
+        for words in (["run", "--zygote", "zp", "print('secret')"], ["create", "--zygote", "zp"], ["zygote", "rm", "zp"], ["zygote", "inspect", "zp"]):
+            b.one_line_error(b.berth(*words), 125, "zygote 'zp' not found")
+        assert b.berth("run", "--zygote", z[:8], "print(made)", ok=True).out == "6\n"
+
+
 @b.deadline(180)
 def test_zygotes_and_forks_count_in_a_tenants_quotas_from_the_start():
     def make(forks, memory="48m", who=ALICE, **options):
