@@ -16,6 +16,7 @@
 #include "manager/engine/image.h"
 #include "manager/host/conf.h"
 #include "manager/host/sweep.h"
+#include "manager/host/volume_own.h"
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
@@ -169,7 +170,8 @@ static int make(struct making *m, int starts, struct err *e)
 	if (engine_create_name(m->c, name ? name : "", e) < 0 ||
 	    engine_create_read(m->c, m->body, e) < 0 || have_image(m->a, &m->s->config, e) < 0 ||
 	    engine_host_directories(m->c->directories, e) < 0 ||
-	    door_make_volumes(m->c->volumes, e) < 0)
+	    door_make_volumes(m->c->volumes, e) < 0 ||
+	    door_make_anonymous(m->c->anonymous, e) < 0)
 		return -1;
 	words = words_of(m->c->words);
 	if (!words)
@@ -181,6 +183,18 @@ static int make(struct making *m, int starts, struct err *e)
 	return m->c->called[0] && e->code == ERR_EXISTS ?
 		       engine_host_name_taken(&m->s->registry, m->c->called, e) :
 		       -1;
+}
+
+/* Nothing is left of a container that could not be made. */
+static void drop_anonymous(struct sandbox_ref *s, const struct engine_create *c)
+{
+	autojson json_t *names = json_array();
+	const char *target;
+	json_t *name;
+
+	json_object_foreach (c->anonymous, target, name)
+		json_array_append(names, name);
+	volume_own_remove(&s->registry, names);
 }
 
 /* starts: nothing is left of it if it cannot be started. */
@@ -197,8 +211,8 @@ static int create(const struct door_args *a, struct sandbox_ref *s, int starts, 
 	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, &rules, e) < 0)
 		return -1;
 	r = engine_create_init(&c, &rules, e);
-	if (r == 0)
-		r = make(&m, starts, e);
+	if (r == 0 && (r = make(&m, starts, e)) < 0)
+		drop_anonymous(s, &c);
 	engine_create_release(&c);
 	return r;
 }

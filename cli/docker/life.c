@@ -16,6 +16,7 @@
 #include "manager/host/restart.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
+#include "manager/host/volume_own.h"
 
 #define GRACE_MAX_S 86400
 
@@ -219,41 +220,51 @@ static int rename_main(const struct command *self, int argc, char **argv)
 
 /* ---- rm -------------------------------------------------------------------------------------- */
 
-static int rm_one(void *ctx, struct sandbox_ref *s, const char *name, struct err *e)
+struct removing {
+	int force, volumes;
+};
+
+static int rm_one(const struct removing *how, struct sandbox_ref *s, const char *name,
+		  struct err *e)
 {
-	const int force = *(int *)ctx;
+	autojson json_t *own = NULL;
 
 	if (door_find(s, name, e) < 0)
 		return -1;
-	if (!s->kept && !force)
+	if (!s->kept && !how->force)
 		return err_set(e, ERR_BUSY,
 			       "cannot remove container \"%.100s\": container is "
 			       "running: stop the container before removing or force remove",
 			       name);
-	return lifecycle_remove(&s->registry, s->id, 1, e);
+	own = how->volumes ? volume_own_load(&s->registry, s->id) : NULL;
+	if (lifecycle_remove(&s->registry, s->id, 1, e) < 0)
+		return -1;
+	volume_own_remove(&s->registry, own);
+	return 0;
 }
 
 static int rm_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
-	int status, force, i;
+	struct removing how;
+	int status, i;
 
 	if (!door_parse(&a, self, argc, argv, 1, -1)) {
 		status = a.status;
 	} else {
-		force = door_on(&a, "force");
+		how = (struct removing){ door_on(&a, "force"), door_on(&a, "volumes") };
 		status = 0;
 		for (i = 0; i < a.count; i++) {
 			struct sandbox_ref s;
 			struct err e;
 
 			sandbox_ref_init(&s);
-			if (rm_one(&force, &s, a.words[i], &e) == 0) {
+			if (rm_one(&how, &s, a.words[i], &e) == 0) {
 				printf("%s\n", a.words[i]);
 			} else {
 				door_explain(&s, a.words[i], &e);
 				/* with --force one that is not there is told, and is no failure */
-				status |= door_error(&e) && !(force && e.code == ERR_NOT_FOUND);
+				status |= door_error(&e) && !(how.force && e.code == ERR_NOT_FOUND);
 			}
 			sandbox_ref_close(&s);
 		}
@@ -268,7 +279,7 @@ static const struct opt rm_options[] = {
 	{ "link", 'l', OPT_FLAG, NULL, "Remove the specified link", DOOR_REFUSED, COMPLETE_NONE,
 	  "there are no links" },
 	{ "volumes", 'v', OPT_FLAG, NULL,
-	  "Remove anonymous volumes: they are in the container's own layer", DOOR_IGNORED },
+	  "Remove anonymous volumes associated with the container", DOOR_TAKEN },
 };
 
 /* ---- prune ----------------------------------------------------------------------------------- */

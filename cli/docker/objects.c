@@ -142,6 +142,23 @@ int door_make_volumes(const json_t *volumes, struct err *e)
 	return 0;
 }
 
+int door_make_anonymous(const json_t *volumes, struct err *e)
+{
+	const char *target;
+	json_t *name;
+
+	json_object_foreach ((json_t *)(size_t)volumes, target, name) {
+		const char *argv[] = { "berth", "volume", "create", "--json",
+				       "--label=" ENGINE_VOLUME_ANONYMOUS "=", "--",
+				       json_string_value(name), NULL };
+		autojson json_t *made = door_call(argv, e);
+
+		if (!made)
+			return -1;
+	}
+	return 0;
+}
+
 static int make_volume(const struct door_args *a, struct err *e)
 {
 	const char *argv[DOOR_WORDS_MAX + 4] = { "berth", "volume", "create", "--json" },

@@ -101,6 +101,8 @@ size_t door_label_words(const struct door_args *a, const char **argv, size_t n);
 char *door_called_word(const char *called);
 /* Makes volumes, {"berth's name": "Docker's"}; one that exists is what was asked for. */
 int door_make_volumes(const json_t *volumes, struct err *e);
+/* Volumes without a name: {"/PATH": NAME}. */
+int door_make_anonymous(const json_t *volumes, struct err *e);
 /* Removes a volume or a network (noun); one that is not there is no failure with force. */
 int door_remove_object(const char *noun, const char *name, int force, struct err *e);
 /* 1: yes was said, or --force; 0: no. */

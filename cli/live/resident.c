@@ -153,6 +153,11 @@ static int settle_ids(struct registry *r, struct resident *x, const json_t *spec
 		       resident_zygote_open(r, spec, x->disk_fd, &x->home, s, e);
 }
 
+static void let_go(void *ctx)
+{
+	volumes_close(ctx);
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
 {
@@ -196,6 +201,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return -1;
 	ks.hold_fd = x->image.hold_fd;
 	ks.home_fd = x->home.sock;
+	ks.let_go = let_go;
+	ks.let_go_ctx = &x->volumes;
 	record = make_record(x, old, image, name);
 	if (!record)
 		return err_nomem(e);

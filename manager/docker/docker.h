@@ -95,6 +95,9 @@ int docker_verb(struct http_request *rq, const char *verb, const char *option, c
  * one that exists is what was asked for.
  */
 int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct err *e);
+/* Volumes without a name, {"/PATH": NAME}; those of an array of names, but those in use. */
+int docker_make_anonymous(struct http_request *rq, const json_t *volumes, struct err *e);
+void docker_remove_volumes(struct http_request *rq, const json_t *names);
 
 /*
  * After a failure: 404 in Docker's words when another client removed the container meanwhile, and

@@ -99,7 +99,8 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	if (engine_host_image(&b->config, image, e) < 0 ||
 	    engine_host_directories(c->directories, e) < 0)
 		return -1;
-	if (docker_make_volumes(rq, c->volumes, e) < 0)
+	if (docker_make_volumes(rq, c->volumes, e) < 0 ||
+	    docker_make_anonymous(rq, c->anonymous, e) < 0)
 		return -1;
 	if (spawn_create(rq, c, b, e) < 0)
 		return c->called[0] && e->code == ERR_EXISTS
@@ -114,6 +115,18 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 		       -1;
 }
 
+/* Nothing is left of a container that could not be made. */
+static void drop_anonymous(struct http_request *rq, const struct engine_create *c)
+{
+	autojson json_t *names = json_array();
+	const char *target;
+	json_t *name;
+
+	json_object_foreach (c->anonymous, target, name)
+		json_array_append(names, name);
+	docker_remove_volumes(rq, names);
+}
+
 static int post_create(struct http_request *rq, struct err *e)
 {
 	struct engine_create c = { 0 };
@@ -122,8 +135,8 @@ static int post_create(struct http_request *rq, struct err *e)
 	json_t *reply;
 	int r = box_open(&b, rq, e);
 
-	if (r == 0)
-		r = create(rq, &b, &c, e);
+	if (r == 0 && (r = create(rq, &b, &c, e)) < 0)
+		drop_anonymous(rq, &c);
 	box_close(&b);
 	engine_id(b.id, id);
 	reply = r < 0 ? NULL : json_pack("{s:s,s:O}", "Id", id, "Warnings", c.warnings);

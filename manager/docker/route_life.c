@@ -10,6 +10,7 @@
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/host/rename.h"
+#include "manager/host/volume_own.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
@@ -248,12 +249,17 @@ static int remove_it(struct http_request *rq, struct box *b, struct err *e)
 
 static int delete_one(struct http_request *rq, struct err *e)
 {
+	autojson json_t *own = NULL;
 	struct box b;
 	int r = docker_find(&b, rq, e);
 
+	if (r == 0 && docker_query_flag(rq, "v"))
+		own = volume_own_load(&b.registry, b.id);
 	if (r == 0)
 		r = remove_it(rq, &b, e);
 	box_close(&b);
+	if (r == 0)
+		docker_remove_volumes(rq, own);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
 

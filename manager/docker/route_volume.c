@@ -112,6 +112,32 @@ int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct e
 	return 0;
 }
 
+int docker_make_anonymous(struct http_request *rq, const json_t *volumes, struct err *e)
+{
+	const char *target;
+	json_t *name;
+
+	json_object_foreach((json_t *)(size_t)volumes, target, name)
+		if (make_volume(rq, json_string_value(name), NULL, 1, e) < 0)
+			return -1;
+	return 0;
+}
+
+void docker_remove_volumes(struct http_request *rq, const json_t *names)
+{
+	struct err ignored;
+	const json_t *one;
+	size_t i;
+
+	/* each alone: one that another container has stays */
+	json_array_foreach((json_t *)(size_t)names, i, one) {
+		const char *argv[] = { "berth", "volume", "rm", "--json", "--",
+				       json_string_value(one), NULL };
+
+		spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+	}
+}
+
 static int post_volume(struct http_request *rq, struct err *e)
 {
 	const char *name = "", *driver = "local";

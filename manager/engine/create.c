@@ -20,11 +20,13 @@ int engine_create_init(struct engine_create *c, const struct engine_rules *rules
 		.directories = json_array(),
 		.ports = json_object(),
 		.volumes = json_object(),
+		.anonymous = json_object(),
+		.targets = json_object(),
 		.joins = json_array(),
 		.called = "",
 	};
 	return c->words && c->warnings && c->unknown && c->directories && c->ports && c->volumes &&
-			       c->joins ?
+			       c->anonymous && c->targets && c->joins ?
 		       0 :
 		       err_nomem(e);
 }
@@ -37,6 +39,8 @@ void engine_create_release(struct engine_create *c)
 	json_decref(c->directories);
 	json_decref(c->ports);
 	json_decref(c->volumes);
+	json_decref(c->anonymous);
+	json_decref(c->targets);
 	json_decref(c->joins);
 	*c = (struct engine_create){ 0 };
 }

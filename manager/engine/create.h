@@ -25,6 +25,8 @@ struct engine_create {
 	json_t *directories; /* array: sources of binds that must be made */
 	json_t *ports;	     /* "80/tcp": [{HostIp, HostPort}], with those that were chosen */
 	json_t *volumes;     /* object: Docker's names of those that berth knows by others */
+	json_t *anonymous;   /* object: "/PATH": the name of a volume that is made for it alone */
+	json_t *targets;     /* object: the paths where something is mounted */
 	/* array: of each network but its first, the words of berth that put it there, but its id */
 	json_t *joins;
 	const char *called;  /* the client's name for it, or "" */
@@ -49,6 +51,9 @@ int engine_check_name(const char *name, struct err *e);
 int engine_create_host(struct engine_create *c, const json_t *host, struct err *e);
 int engine_create_mounts(struct engine_create *c, const json_t *body, const json_t *host,
 			 struct err *e);
+int engine_create_anonymous(struct engine_create *c, const char *target, struct err *e);
+/* Volumes without a name: those of the body, and those of the image where nothing else is. */
+int engine_create_volumes(struct engine_create *c, const json_t *body, struct err *e);
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e);
 int engine_create_restart(struct engine_create *c, const json_t *host, struct err *e);

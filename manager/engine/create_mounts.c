@@ -60,6 +60,18 @@ static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
 					 : ":rw");
 }
 
+/* A volume without a name does not cover it. */
+static int note_target(struct engine_create *c, const char *target, struct err *e)
+{
+	size_t n = strlen(target);
+
+	while (n > 1 && target[n - 1] == '/')
+		n--;
+	return json_object_setn_new(c->targets, target, n, json_true()) < 0 ?
+		       err_set(e, ERR_INVALID, "the path of a mount is not UTF-8") :
+		       0;
+}
+
 static int add_one(struct engine_create *c, const struct one *m, struct err *e)
 {
 	char name[ENGINE_NAME];
@@ -70,6 +82,8 @@ static int add_one(struct engine_create *c, const struct one *m, struct err *e)
 			       : err_set(e, ERR_INVALID,
 					 "invalid mount path: '%.200s' mount path must be absolute",
 					 m->target);
+	if (note_target(c, m->target, e) < 0)
+		return -1;
 	if (strchr(m->source, '/'))
 		return add_bind(c, m, e);
 	if (engine_name_map(m->source, name) < 0)
@@ -94,10 +108,7 @@ static int add_text(struct engine_create *c, const char *text, int as_owner, str
 		return err_nomem(e);
 	target = strchr(copy, ':');
 	if (!target)
-		return engine_warn(c, e,
-				   "the volume without a name at %.200s is a part of the "
-				   "container's own layer",
-				   copy);
+		return engine_create_anonymous(c, copy, e);
 	*target++ = '\0';
 	words = strchr(target, ':');
 	if (words)
@@ -123,6 +134,8 @@ static int add_tmpfs(struct engine_create *c, const char *target, const char *op
 	if (target[0] != '/' || check_path(target, e) < 0)
 		return err_set(e, ERR_INVALID,
 			       "invalid mount path: '%.200s' mount path must be absolute", target);
+	if (note_target(c, target, e) < 0)
+		return -1;
 	if (!size)
 		return engine_word(c, e, "--tmpfs=%s", target);
 	return engine_word(c, e, "--tmpfs=%s:size=%.*s", target, (int)strcspn(size, ","), size);
@@ -151,10 +164,7 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 	if (strcmp(type, "bind") && strcmp(type, "volume"))
 		return err_set(e, ERR_UNSUPPORTED, "a mount of type %.40s is not known here", type);
 	if (!strcmp(type, "volume") && !m.source[0])
-		return engine_warn(c, e,
-				   "the volume without a name at %.200s is a part of the "
-				   "container's own layer",
-				   m.target);
+		return engine_create_anonymous(c, m.target, e);
 	if (!strcmp(type, "volume") == (strchr(m.source, '/') != NULL))
 		return err_set(e, ERR_INVALID,
 			       "invalid mount config for type \"%s\": '%.200s' is not a source of "
@@ -195,5 +205,5 @@ int engine_create_mounts(struct engine_create *c, const json_t *body, const json
 	json_object_foreach(tmpfs, target, v)
 		if (add_tmpfs(c, target, json_is_string(v) ? json_string_value(v) : "", e) < 0)
 			return -1;
-	return 0;
+	return engine_create_volumes(c, body, e);
 }

@@ -23,6 +23,9 @@
 #include "manager/host/forget.h"
 #include "manager/host/nets.h"
 #include "manager/host/rename.h"
+#include "manager/host/volume.h"
+#include "manager/host/volume_own.h"
+#include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
 
 #define STORE_SUFFIX "/store"
@@ -160,6 +163,29 @@ static int network_of(const void *ctx, const char *id, char *ret)
 	return nets_each(ctx, is_it, &n, &ignored) >= 0 && ret[0];
 }
 
+/* Of what is in the store: an image that is not there is told elsewhere. */
+static json_t *volumes_of(const void *ctx, const char *image, uint64_t *ret_room)
+{
+	const struct config *c = ctx;
+	char path[sizeof(c->state_dir) + sizeof(STORE_SUFFIX)];
+	autojson json_t *record = NULL;
+	json_t *config, *volumes;
+	autoclose int store = -1;
+	struct err ignored;
+
+	if (!strcmp(image, "host"))
+		return NULL;
+	snprintf(path, sizeof(path), "%s" STORE_SUFFIX, c->state_dir);
+	store = store_open(path, &ignored);
+	record = store < 0 ? NULL : catalog_inspect(store, image, &ignored);
+	config = json_object_get(json_object_get(record, "image_config"), "config");
+	volumes = json_object_get(config, "Volumes");
+	if (!json_object_size(volumes))
+		return NULL;
+	*ret_room = volume_room(c);
+	return json_incref(volumes);
+}
+
 unsigned engine_host_allow(const char *lines)
 {
 	unsigned bits = 0;
@@ -182,6 +208,7 @@ void engine_host_rules(const struct config *c, unsigned allow, struct engine_rul
 		.look = look,
 		.free_port = free_port,
 		.network = network_of,
+		.volumes = volumes_of,
 		.ctx = c,
 	};
 }
@@ -245,15 +272,24 @@ int engine_host_directories(const json_t *list, struct err *e)
 int engine_host_write(struct registry *r, const char *id, const struct engine_create *c,
 		      json_t *body, struct err *e)
 {
-	autojson json_t *asked =
-		json_pack("{s:i,s:O,s:O}", "version", 1, "body", body, "ports", c->ports);
+	autojson json_t *asked = json_pack("{s:i,s:O,s:O}", "version", 1, "body", body, "ports",
+					   c->ports),
+			*own = json_array();
 	const json_t *host = json_object_get(body, "HostConfig");
+	const int passing = json_is_true(json_object_get(host, "AutoRemove"));
+	const char *target;
+	json_t *name;
 
-	if (!asked)
+	if (!asked || !own)
 		return err_nomem(e);
-	return json_is_true(json_object_get(host, "AutoRemove")) ?
-		       registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
-		       registry_save(r, id, ENGINE_FILE_NAME, asked, e);
+	if (json_object_size(c->anonymous))
+		json_object_set(asked, ENGINE_FILE_VOLUMES, c->anonymous);
+	json_object_foreach (c->anonymous, target, name)
+		json_array_append(own, name);
+	if (json_array_size(own) && volume_own_save(r, id, own, passing, e) < 0)
+		return -1;
+	return passing ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
+			 registry_save(r, id, ENGINE_FILE_NAME, asked, e);
 }
 
 int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,

@@ -116,15 +116,27 @@ json_t *engine_mounts(const struct engine_view *v)
 {
 	const json_t *binds = engine_asked_host(v, "Binds"),
 		     *mounts = engine_asked_host(v, "Mounts"), *one;
-	json_t *all = json_array(), *m;
+	json_t *all = json_array(), *m, *name;
+	const char *target;
 	size_t i;
 
+	json_object_foreach(json_object_get(v->asked, ENGINE_FILE_VOLUMES), target, name)
+		json_array_append_new(
+			all, json_pack("{s:s,s:O,s:O,s:s,s:s,s:s,s:b,s:s}", "Type", "volume",
+				       "Name", name, "Source", name, "Destination", target,
+				       "Driver", "local", "Mode", "", "RW", 1, "Propagation", ""));
 	json_array_foreach((json_t *)(size_t)binds, i, one) {
 		m = json_is_string(one) ? mount_of(json_string_value(one)) : NULL;
 		if (m)
 			json_array_append_new(all, m);
 	}
-	json_array_foreach((json_t *)(size_t)mounts, i, one)
+	json_array_foreach((json_t *)(size_t)mounts, i, one) {
+		const char *source = json_string_value(json_object_get(one, "Source")),
+			   *type = json_string_value(json_object_get(one, "Type"));
+
+		/* without a name: above */
+		if ((!source || !source[0]) && type && !strcmp(type, "volume"))
+			continue;
 		json_array_append_new(all,
 				      json_pack("{s:O*,s:O*,s:O*,s:b,s:s,s:s}", "Type",
 						json_object_get(one, "Type"), "Source",
@@ -132,6 +144,7 @@ json_t *engine_mounts(const struct engine_view *v)
 						json_object_get(one, "Target"), "RW",
 						!json_is_true(json_object_get(one, "ReadOnly")),
 						"Mode", "", "Propagation", ""));
+	}
 	return all;
 }
 

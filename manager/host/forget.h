@@ -13,7 +13,7 @@
 int forget_claim(struct registry *r, const char *id, struct claim *ret, struct err *e);
 /*
  * registry_forget() for a locked sandbox; a damaged record does not prevent it, and a missing
- * sandbox is no error.
+ * sandbox is no error.  The volumes without a name of a sandbox that removes itself go with it.
  */
 int forget_alone(struct registry *r, const char *id, struct err *e);
 

@@ -138,6 +138,26 @@ int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json
 	return failed ? err_sys(e, "read the directory of volumes") : result;
 }
 
+static int count_entry(void *ctx, const char *name)
+{
+	*(uint64_t *)ctx += name[0] != '.';
+	return 0;
+}
+
+uint64_t volume_room(const struct config *c)
+{
+	char path[sizeof(c->state_dir) + 16];
+	autoclose int top = -1;
+	uint64_t count = 0;
+	int failed = 0;
+
+	snprintf(path, sizeof(path), "%s/volumes", c->state_dir);
+	top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (top >= 0)
+		path_each_entry(top, count_entry, &count, &failed);
+	return count < c->volume_max ? c->volume_max - count : 0;
+}
+
 /* ---- making ---- */
 
 struct census {

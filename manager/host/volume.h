@@ -45,6 +45,8 @@ int volume_create(struct registry *r, const struct volume_wish *w, struct err *e
  * ERR_UNSUPPORTED if a newer berth wrote it.
  */
 json_t *volume_load(struct registry *r, const char *key, struct err *e);
+/* How many more [volume] max allows. */
+uint64_t volume_room(const struct config *c);
 /* Every one that can be read, with its record, which each borrows, until it returns non-zero,
  * which is returned. */
 int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json_t *record),

@@ -312,6 +312,8 @@ static int take_signals(struct keeper *k, struct err *e)
 
 static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 {
+	k->let_go = ks->let_go;
+	k->let_go_ctx = ks->let_go_ctx;
 	if (ks->for_files)
 		keeper_files_begin(k);
 	if (take_signals(k, e) < 0 || keeper_owner_begin(k, e) < 0 || keeper_memory_even(e) < 0 ||

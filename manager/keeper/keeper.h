@@ -71,6 +71,9 @@ struct keeper_start {
 	const struct keeper_service *service;	/* NULL: it has no main command */
 	int for_files;			/* only for clients that work on its files: see keeper_files.c */
 	int home_fd;			/* a place in a zygote (zygote/home.h), or -1 */
+	/* closes the volumes that were opened for it, once nothing uses them; NULL: none */
+	void (*let_go)(void *ctx);
+	void *let_go_ctx;		/* stays valid in the forked child */
 };
 
 /*

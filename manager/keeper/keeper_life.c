@@ -67,6 +67,9 @@ void keeper_life_end(struct keeper *k, const char *id)
 {
 	struct err ignored;
 
+	/* its own volumes go with it, and are not removed while anybody has them open */
+	if (k->let_go)
+		k->let_go(k->let_go_ctx);
 	if (is_to_go(k) && forget_alone(k->registry, id, &ignored) == 0)
 		events_add(k->registry, "rm", id, json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "auto-remove"));
 }

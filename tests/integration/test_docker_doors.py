@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same words to docker's own command line and to berth-docker, with the same outcome."""
+import io
 import json
+import os
+import signal
+import tarfile
 
 import berthtest as b
+import ocilayout
 from dockerdoor import door
 from dockerlab import Cli, Engine
 from netlab import Lab, need_bridge
@@ -160,3 +165,99 @@ def test_lists_and_inspect_tell_sizes_when_asked():
             assert "MB (virtual " in ask("ps", "--format", "{{.Size}}", ok=True).stdout
             assert "SIZE" not in ask("ps", ok=True).stdout
             ask("exec", "box", "sh", "-c", "rm /data; sync", ok=True)
+
+
+def volumes(ask, *filters):
+    return set(ask("volume", "ls", "-q", *[x for f in filters for x in ("--filter", f)], ok=True).stdout.split())
+
+
+def plain_and_volumes(*paths):
+    """The images plain:1, and vol:1, which has VOLUMEs too; both with a file below /data."""
+    top = b.busybox_rootfs("vol")
+    os.makedirs(top + "/data")
+    b.write(top + "/data/seed", "from the image\n")
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as t:
+        t.add(top, arcname=".")
+    for name, config in (("plain", {}), ("vol", {"Volumes": {p: {} for p in paths}})):
+        ocilayout.Layout(b.tmp(name)).image([tar.getvalue()], **config)
+        b.berth("image", "import", b.tmp(name), name + ":1", ok=True)
+
+
+def mounts_of(ask, name):
+    return {m["Destination"]: m for m in json.loads(ask("inspect", name, ok=True).stdout)[0]["Mounts"]}
+
+
+@b.deadline(120)
+def test_volumes_without_a_name_are_volumes():
+    with Engine() as d:
+        plain_and_volumes("/data", "/srv/more/")
+        try:
+            for ask in doors(d):
+                ask("run", "-d", "--name", "box", "--network", "none", "-v", "/own", "-v", "named:/n", "vol:1", "sleep", "1000", ok=True)
+                mounts = mounts_of(ask, "box")
+                assert set(mounts) == {"/own", "/n", "/data", "/srv/more"} and all(m["Type"] == "volume" for m in mounts.values()), mounts
+                mine = {mounts[t]["Name"] for t in ("/own", "/data", "/srv/more")}
+                assert all(len(n) == 64 for n in mine) and volumes(ask) == mine | {"named"} and volumes(ask, "dangling=true") == set()
+                assert ask("exec", "box", "cat", "/data/seed", ok=True).stdout == "from the image\n"
+                ask("exec", "box", "sh", "-c", "echo kept > /own/f; df /own | grep -q -v overlay", ok=True)
+                assert ask("ps", "-a", "--filter", "volume=" + mounts["/own"]["Name"], "--format", "{{.Names}}", ok=True).stdout == "box\n"
+                assert "in use" in ask("volume", "rm", mounts["/own"]["Name"], ok=1).stderr
+                ask("restart", "-t", "0", "box", ok=True)
+                assert ask("exec", "box", "cat", "/own/f", ok=True).stdout == "kept\n"
+                # another container has one of them, by its name now, as compose does when it makes a container again
+                ask("create", "--name", "next", "--network", "none", "-v", mounts["/own"]["Name"] + ":/own", "plain:1", "cat", "/own/f", ok=True)
+                ask("rm", "-f", "-v", "box", ok=True)
+                assert volumes(ask) == {"named", mounts["/own"]["Name"]}, "one that another container has stays"
+                assert ask("start", "-a", "next", ok=True).stdout == "kept\n"
+                ask("rm", "-v", "next", ok=True)
+                assert volumes(ask, "dangling=true") == {"named", mounts["/own"]["Name"]}, "nor does it go with a container that names it"
+                ask("volume", "prune", "-f", ok=True)
+                assert volumes(ask) == {"named"}
+                # without -v they stay
+                ask("run", "--name", "box", "--network", "none", "--mount", "type=volume,target=/m", "plain:1", "touch", "/m/x", ok=True)
+                ask("rm", "box", ok=True)
+                assert len(volumes(ask, "dangling=true")) == 2
+                ask("volume", "prune", "-f", ok=True)
+                # --rm takes them along, whoever ends the container, and what is mounted elsewhere is none
+                for words in (("--rm",), ("--rm", "-d")):
+                    ask("run", *words, "--network", "none", "-v", "/own", "--tmpfs", "/data", "-v", "named:/srv/more/", "vol:1", "sh", "-c", "echo x > /own/x", ok=True)
+                    b.wait_for(lambda: volumes(ask) == {"named"}, 20, "the end of its volumes")
+                ask("run", "--rm", "-d", "--name", "box", "--network", "none", "vol:1", "sleep", "1000", ok=True)
+                assert len(volumes(ask)) == 3
+                ask("stop", "-t", "0", "box", ok=True)
+                b.wait_for(lambda: volumes(ask) == {"named"}, 20, "the end of its volumes")
+                # also when its keeper is killed
+                ask("run", "--rm", "-d", "--name", "box", "--network", "none", "vol:1", "sleep", "1000", ok=True)
+                pid = json.loads(b.berth("inspect", "box", ok=True).out)["supervisor_pid"]
+                os.kill(pid, signal.SIGKILL)
+                b.wait_for(lambda: b.berth("gc", ok=True) and volumes(ask) == {"named"}, 20, "the end of its volumes")
+                # nothing is left of one that cannot be made
+                ask("create", "--name", "bad", "--network", "nowhere", "-v", "/own", "vol:1", "true", ok=1)
+                for target, said in (("/", "absolute"), ("/a" * 3000, "absolute"), ("rel", "absolute")):
+                    r = ask("create", "--name", "bad", "--network", "none", "--mount", f"type=volume,target={target}", "plain:1", "true")
+                    assert r.returncode and (said in r.stderr or "invalid" in r.stderr), r
+                many = [x for i in range(17) for x in ("-v", f"/v{i}")]
+                assert "more than 16" in ask("create", "--name", "bad", "--network", "none", *many, "plain:1", "true", ok=1).stderr
+                assert volumes(ask) == {"named"}
+                ask("volume", "rm", "named", ok=True)
+        finally:
+            b.berth("rm", "--force", *b.berth("ps", "-a", "-q").out.split())
+            b.berth("volume", "prune", "--force", timeout=30)
+
+
+@b.deadline(90)
+def test_the_host_bounds_volumes_without_a_name():
+    with Engine(config="[volume]\nmax = 3\n") as d:
+        plain_and_volumes("/data")
+        try:
+            made = [d.create("true", image="vol:1", name=f"n{i}") for i in range(2)]
+            assert len(made) == 2
+            reply = d.good("POST", "/containers/create?name=more", {"Image": "vol:1", "Cmd": ["true"], "HostConfig": {"NetworkMode": "none"}, "Volumes": {"/x": {}}})
+            assert "docker volume prune" in " ".join(reply["Warnings"]), reply
+            status, said, _ = d.api("POST", "/containers/create?name=no", {"Image": "plain:1", "Cmd": ["true"], "HostConfig": {"NetworkMode": "none"}, "Volumes": {"/x": {}}})
+            assert status >= 400 and "[volume] max" in said["message"] and d.api("GET", "/containers/no/json")[0] == 404, said
+            assert len(d.good("GET", "/volumes")["Volumes"]) == 3
+        finally:
+            b.berth("rm", "--force", *b.berth("ps", "-a", "-q").out.split())
+            b.berth("volume", "prune", "--force", timeout=30)

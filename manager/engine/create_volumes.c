@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Volumes that nobody named: docker run -v /PATH, and VOLUME of an image. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/create.h"
+#include "manager/engine/id.h"
+#include "manager/host/volume_own.h"
+
+/* "/a/b", without the slashes at its end; -1 for what is no path of a mount. */
+static int clean(const char *target, char ret[PATH_MAX])
+{
+	size_t n = strlen(target);
+
+	while (n > 1 && target[n - 1] == '/')
+		n--;
+	if (target[0] != '/' || n < 2 || n >= PATH_MAX || strpbrk(target, ":\n"))
+		return -1;
+	snprintf(ret, PATH_MAX, "%.*s", (int)n, target);
+	return 0;
+}
+
+int engine_create_anonymous(struct engine_create *c, const char *target, struct err *e)
+{
+	char path[PATH_MAX], name[ENGINE_ID];
+
+	if (clean(target, path) < 0)
+		return err_set(e, ERR_INVALID,
+			       "invalid volume specification: '%.200s': a mount path is absolute, "
+			       "not /, and without a colon",
+			       target);
+	if (json_object_get(c->targets, path))
+		return 0;
+	if (json_object_size(c->anonymous) >= VOLUME_OWN_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d volumes without a name in one container",
+			       VOLUME_OWN_MAX);
+	if (engine_new_id(name) < 0)
+		return err_sys(e, "choose a name");
+	json_object_set_new(c->targets, path, json_true());
+	return json_object_set_new(c->anonymous, path, json_string(name)) < 0 ?
+		       err_nomem(e) :
+		       engine_word(c, e, "--volume=%s:%s", name, path);
+}
+
+/* What an image asks for is left in the container's layer where the host has no room for it. */
+static int add_of_image(struct engine_create *c, const char *image, struct err *e)
+{
+	autojson json_t *volumes = NULL;
+	const char *target;
+	char path[PATH_MAX];
+	uint64_t room = 0;
+	json_t *unused;
+
+	volumes = c->rules->volumes ? c->rules->volumes(c->rules->ctx, image, &room) : NULL;
+	json_object_foreach (volumes, target, unused) {
+		if (clean(target, path) < 0 || json_object_get(c->targets, path))
+			continue;
+		if (json_object_size(c->anonymous) >= room ||
+		    json_object_size(c->anonymous) >= VOLUME_OWN_MAX) {
+			if (engine_warn(c, e, "the image's volume at %.200s is a part of the "
+					      "container's own layer, as no more volumes can be "
+					      "made; docker volume prune makes room", path) < 0)
+				return -1;
+		} else if (engine_create_anonymous(c, path, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int engine_create_volumes(struct engine_create *c, const json_t *body, struct err *e)
+{
+	const char *target, *image = "";
+	json_t *volumes, *unused;
+
+	if (engine_obj(body, "Volumes", &volumes, e) < 0 ||
+	    engine_str(body, "Image", &image, e) < 0)
+		return -1;
+	json_object_foreach (volumes, target, unused)
+		if (engine_create_anonymous(c, target, e) < 0)
+			return -1;
+	return add_of_image(c, image, e);
+}
