@@ -22,10 +22,12 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/codefiles.h"
+#include "cli/live/codefork.h"
 #include "cli/live/codewait.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/envopts.h"
+#include "cli/run/sharedfd.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/request.h"
@@ -49,6 +51,8 @@ enum {
 	OPT_QUIET,
 	OPT_START,
 	OPT_NEW,
+	OPT_ZYGOTE,
+	OPT_STATUS_FD,
 	OPT_JSON
 };
 
@@ -74,6 +78,10 @@ static const struct opt options[] = {
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
 	{ "new", 0, OPT_FLAG, NULL,
 	  "in a new interpreter, where the one of berth create --zygote waits", OPT_NEW },
+	{ "zygote", 0, OPT_VALUE, "ZYGOTE",
+	  "in a fork of it in a sandbox of its own, which is removed then", OPT_ZYGOTE },
+	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor",
+	  OPT_STATUS_FD },
 	{ "json", 0, OPT_FLAG, NULL, "print verdict, output and files as one JSON object", OPT_JSON },
 };
 
@@ -83,6 +91,8 @@ struct code {
 	json_t *env;
 	uint64_t timeout_ms, max_silent_ms;
 	int timeout_given, max_silent_given;
+	const char *zygote;	/* NULL: in a sandbox that is there */
+	int status_fd;	/* -1: none */
 	int keep, quiet, start, json, new;
 	int waits;	/* an interpreter in the sandbox, which takes the code */
 	int fresh;	/* it was started for that */
@@ -107,6 +117,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_ENV:
 	case OPT_ENV_FILE:
 		return envopts_add(c->env, id == OPT_ENV_FILE, value, e);
+	case OPT_ZYGOTE:
+		c->zygote = value;
+		return 0;
+	case OPT_STATUS_FD:
+		return sharedfd_option(value, &c->status_fd, e);
 	case OPT_USER:
 		c->user = value;
 		return 0;
@@ -387,6 +402,8 @@ static int run(struct code *c, int *ret_status, struct err *e)
 	if (r == 0) {
 		files = codefiles_compare(&before, &after, e);
 		r = files ? show(c, &o, verdict, files, e) : -1;
+		if (r == 0)
+			r = sharedfd_verdict(c->status_fd, verdict, e);
 		*ret_status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
 	}
 	for (int i = 0; i < 2; i++) {
@@ -399,7 +416,14 @@ static int run(struct code *c, int *ret_status, struct err *e)
 /* Python goes to the interpreter that waits, unless --new says otherwise. */
 static int choose(struct code *c, struct sandbox_ref *s, struct err *e)
 {
-	c->waits = !c->new && c->lang == &languages[0] && codewait_is_there(&s->registry, s->id);
+	const char *const of_no_use = c->new ? "new" : c->start ? "start" :
+		c->lang != &languages[0] ? "lang" : c->user ? "user" : c->keep ? "keep" :
+		c->max_silent_ms ? "max-silent-time" : NULL;
+
+	if (c->zygote && of_no_use)
+		return err_set(e, ERR_USAGE, "--%s is of no use in a fork of a zygote; hint: berth "
+			       "code --zygote %.80s < FILE", of_no_use, c->zygote);
+	c->waits = !c->new && c->lang == &languages[0] && (c->zygote || codewait_is_there(&s->registry, s->id));
 	if (c->waits && (c->user || c->keep || c->max_silent_ms))
 		return err_set(e, ERR_INVALID,
 			       "--%s is of no use to the interpreter that waits in sandbox %.80s; "
@@ -408,9 +432,28 @@ static int choose(struct code *c, struct sandbox_ref *s, struct err *e)
 	return 0;
 }
 
+/* words: the operands. */
+static int open_sandbox(struct code *c, struct sandbox_ref *s, char **words, struct err *e)
+{
+	if (!words[0] && !c->zygote)
+		return err_set(e, ERR_USAGE,
+			       "no sandbox given; hint: berth code ID --lang python < FILE");
+	if (words[0] && c->zygote)
+		return err_set(e, ERR_USAGE, "a sandbox, '%.80s', and --zygote; hint: berth code "
+			       "--zygote %.80s < FILE", words[0], c->zygote);
+	if (c->zygote && choose(c, s, e) < 0)
+		return -1;
+	if ((c->zygote ? codefork_begin(s, c->zygote, e) :
+			 sandbox_ref_connect(s, words[0], c->start, e)) < 0)
+		return -1;
+	c->sock = s->sock;
+	c->deny = s->config.deny;
+	return c->zygote ? 0 : choose(c, s, e);
+}
+
 static int code_main(const struct command *self, int argc, char **argv)
 {
-	struct code c = { .lang = &languages[0], .env = json_array() };
+	struct code c = { .lang = &languages[0], .env = json_array(), .status_fd = -1 };
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, status = 0, result;
@@ -428,14 +471,11 @@ static int code_main(const struct command *self, int argc, char **argv)
 		argv[rest] = id;
 	}
 	if (result == 0 && !help) {
-		result = rest < argc ? sandbox_ref_connect(&s, argv[rest], c.start, &e) :
-			 err_set(&e, ERR_USAGE, "no sandbox given; hint: berth code ID --lang python < FILE");
-		c.sock = s.sock;
-		c.deny = s.config.deny;
-		if (result == 0)
-			result = choose(&c, &s, &e);
+		result = open_sandbox(&c, &s, argv + rest, &e);
 		if (result == 0)
 			result = run(&c, &status, &e);
+		if (c.zygote)
+			codefork_end(&s);
 	}
 	if (result < 0)
 		status = command_fail(self, &e, c.json);

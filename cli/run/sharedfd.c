@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -77,4 +79,20 @@ int sharedfd_option(const char *value, int *ret_fd, struct err *e)
 		return err_set(e, ERR_INVALID, "descriptor %s is not open", value);
 	*ret_fd = (int)n;
 	return 0;
+}
+
+int sharedfd_verdict(int fd, const json_t *verdict, struct err *e)
+{
+	autofree char *text = fd < 0 ? NULL : json_dumps(verdict, JSON_COMPACT);
+	autobuf struct buf line = BUF_INIT(1 << 20);
+
+	if (fd < 0)
+		return 0;
+	if (!text)
+		return err_nomem(e);
+	if (buf_addf(&line, e, "%s\n", text) < 0)
+		return -1;
+	return sharedfd_last_line(fd, line.data, line.len) < 0 ?
+		       err_sys(e, "write the verdict to descriptor %d", fd) :
+		       0;
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 #define SHAREDFD_MAX 4
 
@@ -27,6 +28,9 @@ void sharedfd_give_back(const struct sharedfd *s);
  * on a line of its own; waiting where it must.  0, or -1 with errno.
  */
 int sharedfd_last_line(int fd, const char *line, size_t n);
+
+/* The same with a verdict, as JSON; fd -1: nothing. */
+int sharedfd_verdict(int fd, const json_t *verdict, struct err *e);
 
 /* The descriptor that --status-fd value names.  ERR_INVALID when it is not open. */
 int sharedfd_option(const char *value, int *ret_fd, struct err *e);

@@ -188,3 +188,32 @@ def test_users_and_volumes_are_those_of_the_zygote():
     with Zygote("import os", "--user", "nobody", "-v", f"{where}:/rw:rw") as z, box(z) as n:
         check(out(n, "open('/rw/a', 'w').close(); open('mine', 'w').close(); print(os.getuid() != 0)") == "True\n", "its user")
         check(b.berth("exec", n, "ls", "/rw", "mine", ok=True).out == "mine\n\n/rw:\na\n", "its volume")
+
+
+def test_code_of_a_zygote_has_a_sandbox_of_its_own_that_goes():
+    with Zygote("import os, time\nx = 1") as z:
+        r = b.berth("code", "--zygote", z.name, "-e", "A=b", input="x += 1; print(x, os.environ['A'], os.getcwd()); open('f', 'w').write('abc')", ok=True)
+        b.expect(r.out == "2 b /workspace\n" and "added f (3 bytes)" in r.err, r, "its output and its files")
+        read, write = os.pipe()
+        r = b.berth("code", "--zygote", z.name, "--json", "--status-fd", str(write), input="print(x, os.listdir()); os._exit(6)", pass_fds=(write,))
+        os.close(write)
+        told = json.loads(os.read(read, 65536))
+        os.close(read)
+        j = json.loads(r.out)
+        check(j["stdout"] == "1 []\n" and j["exit_status"] == 6 and j["files"] == [] and r.code == 6, j)
+        check(told == j["verdict"] and told["cause"] == "exit", told)
+        r = b.berth("code", "--zygote", z.name, "--timeout", "200ms", "--json", input="time.sleep(600)", timeout=30)
+        check(json.loads(r.out)["verdict"]["cause"] == "timeout" and r.code == 124, r.out)
+        for options in (("--lang", "sh"), ("--user", "1"), ("--keep",), ("--start",), ("--new",), ("some",)):
+            b.one_line_error(b.berth("code", "--zygote", z.name, *options, input="1"), 2, "--zygote")
+        b.one_line_error(b.berth("code", "--zygote", "none", input="1"), 125, "'none' not found")
+        p = b.start("code", "--zygote", z.name, stdin=-1, stdout=-1)
+        p.stdin.write(b"print('up', flush=True); time.sleep(600)")
+        p.stdin.close()
+        b.read_until(p.stdout, b"up")
+        b.wait_for(lambda: len(z.alive()) == 2, 20, "it and a fork that waits")
+        p.send_signal(signal.SIGKILL)
+        p.wait(30)
+        b.wait_for(lambda: len(z.alive()) == 1 and z.name not in z.alive(), 20, "its end with its client")
+        left = [line for line in b.berth("ps", "-aq", ok=True).out.split() if line != z.id and line not in z.alive()]
+        check(not left, left)
