@@ -6,6 +6,7 @@
 #   make bench-image    of it, importing images beside umoci, skopeo, podman and tar
 #   make bench-oci      of it, berth-oci beside crun and runc
 #   make bench-networks members of a network beside a veth pair and a bridge
+#   make bench-zygote   the first output of a warm interpreter, and a hundred of them at once
 #   make bench-clients  the first command of the clients beside that of the command line
 #   make bench-time     checkpoint, undo with a shell, and fork to the first command: small and large, in a pool and without
 #   make bench BENCH_ARGS="--budget 120 run create"     see tests/bench/bench.py --help
@@ -42,4 +43,8 @@ bench-networks: $(PROGRAMS)
 bench-time: $(PROGRAMS)
 	@$(python) tests/bench/timeline.py $(BENCH_ARGS)
 
-.PHONY: bench bench-oci bench-image bench-clients bench-networks bench-time
+# forks of a zygote beside berth run, crun, a fork server without isolation, and the kernel's floor
+bench-zygote: $(PROGRAMS) $(BUILD)/bench/floor
+	@$(python) tests/bench/zygote.py --build $(BUILD) $(BENCH_ARGS)
+
+.PHONY: bench bench-oci bench-image bench-clients bench-networks bench-time bench-zygote
