@@ -6,8 +6,8 @@
  * On disk, below the sandbox's directory:
  *   checkpoints/            flock'ed by each process that reads (shared) or changes it
  *   checkpoints/list.json   {"version", "next", "head", "keep", "list": [{"id", "parent", ...}]}
- *   checkpoints/kN.img      the layer of checkpoint kN; it and undo-kN.img are with the layer, which
- *                           may be elsewhere (layerhome.h)
+ *   checkpoints/kN.img      the layer of checkpoint kN; it and undo-kN.img are with the layer,
+ *                           which may be elsewhere (layerhome.h)
  *   checkpoints/kN.NAME.sh  of the shell of session NAME then, checkpoint_shells.h
  *   checkpoints/shells      the id of the checkpoint whose shells the next start brings back
  *   checkpoints/undo-kN.img a copy of that of kN which is to become the sandbox's layer

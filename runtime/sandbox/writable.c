@@ -192,7 +192,7 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
  * A name and a block each, for what overlayfs and we make at a start: held back so that a sandbox that fills its layer starts
  * again.  Overlayfs takes three; the files of /etc were perhaps removed, and have one whiteout for all.
  */
-enum { SPARES = 8 };
+enum { SPARES = 8, ENOUGH = 16 * SPARES };
 
 static const char *spare_name(char name[16], int i)
 {
@@ -202,12 +202,16 @@ static const char *spare_name(char name[16], int i)
 
 static void drop_spares(int base_fd)
 {
+	struct statfs st;
 	char name[16];
 	int i;
 
 	/* the host has run on since the last start, so what that did not sync is there */
 	unlinkat(base_fd, "work/" NEWMOUNT_UNSYNCED "/dirty", 0);
 	unlinkat(base_fd, "work/" NEWMOUNT_UNSYNCED, AT_REMOVEDIR);
+	/* to give blocks back the kernel reads bitmaps that it has not got just after the mount */
+	if (fstatfs(base_fd, &st) == 0 && st.f_bavail >= ENOUGH && st.f_ffree >= ENOUGH)
+		return;
 	for (i = 0; i < SPARES; i++)
 		unlinkat(base_fd, spare_name(name, i), 0);
 }
@@ -221,6 +225,8 @@ void writable_hold_spares(int base_fd)
 	for (i = 0; i < SPARES; i++) {
 		autoclose int fd = openat(base_fd, spare_name(name, i), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
+		if (fd < 0 && errno == EEXIST)
+			continue; /* it was not needed */
 		if (fd < 0 || io_write_all(fd, block, sizeof(block)) < 0)
 			return;
 	}
