@@ -501,10 +501,10 @@ def test_the_sandbox_of_a_run_has_no_checkpoints_and_keeps_nothing_of_the_reques
             b.read_until(p.stdout, b"up")
             x = json.loads(b.berth("inspect", "brief", ok=True).out)["id"]
             for args in (["checkpoint", x], ["checkpoints", x], ["checkpoint", "rm", x, "k1"], ["undo", x], ["fork", x]):
-                b.one_line_error(b.berth(*args), 125, "ends with its command", "hint: berth create")
+                b.one_line_error(b.berth(*args), 125, "does not last", "hint: berth create")
             if not more:
-                for args in (["commit", x, "im"], ["checkpoint", "export", f"{x}@k1"]):
-                    b.one_line_error(b.berth(*args), 125, "ends with its command", "hint: berth create")
+                for args, words in ((["commit", x, "im"], "ends with its command"), (["checkpoint", "export", f"{x}@k1"], "does not last")):
+                    b.one_line_error(b.berth(*args), 125, words, "hint: berth create")
                 assert not os.path.exists(os.path.join(b.root(), "state", "sandboxes", x))
             p.stdin.close()
             p.wait()
