@@ -19,7 +19,7 @@ import daemon
 from daemon import Daemon
 from test_remote import far
 from test_stdio import Stdio
-from zygotebox import PYTHON, needs_zygotes
+from zygotebox import NODE, PYTHON, needs_node, needs_zygotes
 
 sys.path.insert(0, os.path.join(b.TOP, "clients/python"))
 sys.dont_write_bytecode = True
@@ -107,7 +107,7 @@ def test_stdio_makes_lists_and_removes_zygotes():
     assert s.call(op="zygotes")["result"] == []
     for request, code, word in ((dict(op="zygote-rm", zygote="zs"), "not-found", "zs"), (dict(op="zygote-inspect"), "invalid", "zygote"),
                                 (dict(op="zygote-create", args=PRELOAD), "invalid", "image"),
-                                (dict(op="zygote-create", image="host", args=["node"]), "unsupported", "Python"),
+                                (dict(op="zygote-create", image="host", args=["perl"]), "unsupported", "Python and node"),
                                 (dict(op="zygote-create", image="host", args=PRELOAD, options={"forks": 0}), "invalid", "forks"),
                                 (dict(op="zygotes", zygote="x"), "invalid", "zygote")):
         a = s.call(**request)
@@ -168,7 +168,7 @@ def test_berthd_makes_zygotes_and_runs_code_in_forks():
             r = d.request(method, path, b"" if method == "POST" else None)
             assert r.status == 404, r
         assert d.post("/v1/zygotes/box/run", {"code": "1"}).status == 404
-        for body, status, word in (({"image": "host", "command": ["node"]}, 501, "Python"), ({"image": "host", "command": []}, 400, "interpreter"),
+        for body, status, word in (({"image": "host", "command": ["perl"]}, 501, "Python and node"), ({"image": "host", "command": []}, 400, "interpreter"),
                                    ({"image": "host", "command": PRELOAD, "name": "zd"}, 409, "zd"), ({"image": "host"}, 400, "command"),
                                    ({"image": "host", "command": PRELOAD, "options": {"forks": 129}}, 400, "129"),
                                    ({"image": "host", "command": PRELOAD, "options": {"json": True}}, 400, "options"),
@@ -178,6 +178,21 @@ def test_berthd_makes_zygotes_and_runs_code_in_forks():
             assert r.status == status and word in r.json["error"]["message"], (body, r)
         assert d.good("DELETE", f"/v1/zygotes/{z}") == {"id": z, "removed": True}
         assert d.get(f"/v1/zygotes/{z}").status == 404 and d.good("GET", "/v1/zygotes")["zygotes"] == []
+
+
+@b.deadline(120)
+def test_the_daemon_runs_code_in_what_node_started_ahead():
+    needs_node()
+    command = [NODE, "-e", "const made = 6"]
+    with Daemon(tcp=True) as d, zygote(d, "zn", {"env": ["A=1"], "memory": "96m"}, command=command) as z:
+        seen = d.good("GET", "/v1/zygotes/zn")
+        assert (seen["mode"], seen["interpreter"], seen["preload"]) == ("ahead", NODE, command), seen
+        r = run(d, "zn", "console.log(made * 7, process.argv[1], process.env.A, process.env.B); process.exitCode = 3", args=["x"], env=["B=b=c"]).json
+        assert r["stdout"] == "42 x 1 b=c\n" and (r["exit_status"], r["verdict"]["cause"]) == (3, "exit"), r
+        s, lines = stream(d, z, code="console.log('up'); process.stdin.on('data', () => {})", stdin_open=True)
+        next_event(lines)
+        assert next_event(lines)["data"] == "up\n"
+        hang_up(s, lines)
 
 
 @b.deadline(120)
@@ -421,7 +436,7 @@ def test_berth_of_another_host_makes_zygotes_and_runs_code_in_them():
             b.one_line_error(far(d, "run", "--zygote", z, "--memory", "1g", "1", **who), 2, "those of the zygote")
             b.one_line_error(far(d, "run", "--zygote", "none", "1", **who), 125, "no zygote 'none'")
             b.one_line_error(far(d, "run", **who), 2, "image")
-            b.one_line_error(far(d, "zygote", "create", "host", "node", **who), 125, "Python")
+            b.one_line_error(far(d, "zygote", "create", "host", "perl", **who), 125, "Python")
             assert far(d, "zygote", "inspect", "zf", token=daemon.OTHER, tcp=True).code == 125
             assert json.loads(far(d, "zygote", "ls", "--json", ok=True, token=daemon.OTHER, tcp=True).out) == []
             assert json.loads(far(d, "zygote", "rm", "--json", "zf", ok=True, **who).out) == {"removed": True}
