@@ -337,6 +337,12 @@ def test_stdio_runs_code_in_a_fork():
         p.wait(20)
 
 
+def test_a_limit_that_forbids_the_rehearsal_forbids_no_fork():
+    """berth has the interpreter do once what each fork does, by a file in memory."""
+    with Zygote("import os\nos.mkdir('here'); os.chdir('here')", "--ulimit", "fsize=0") as z:
+        check(z.out("print(os.getcwd())") == "/workspace\n", "the fork runs")
+
+
 # An interpreter that forks itself, and a fork that waits, as the agent's do.
 PLAIN = """
 import gc, os
