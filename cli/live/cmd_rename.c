@@ -38,6 +38,8 @@ static int rename_main(const struct command *self, int argc, char **argv)
 	if (r == 0)
 		r = sandbox_ref_find(&s, argv[rest], &e);
 	if (r == 0)
+		r = registry_check_given(argv[rest + 1], &e);
+	if (r == 0)
 		r = registry_rename(&s.registry, s.id, argv[rest + 1], &e);
 	if (r == 0)
 		events_add(&s.registry, "rename", s.id, json_pack("{s:s}", "name", argv[rest + 1]));

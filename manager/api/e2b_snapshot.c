@@ -43,8 +43,8 @@ static int sandbox_name(const struct http_request *rq, const char *name, char re
 
 	if (!name[0] || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")])
 		return 0;
-	n = who->admin ? snprintf(ret, 65, "snapshot.%s", name) :
-			 snprintf(ret, 65, "snapshot.%s.%s", who->name, name);
+	n = who->admin ? snprintf(ret, 65, REGISTRY_SNAPSHOT "%s", name) :
+			 snprintf(ret, 65, REGISTRY_SNAPSHOT "%s.%s", who->name, name);
 	return n > 0 && n < 65 && path_is_name(ret);
 }
 

@@ -313,6 +313,8 @@ static int post_rename(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0)
+		r = registry_check_given(name, e);
+	if (r == 0)
 		r = registry_rename(&b.registry, b.id, name, e) < 0 ? box_name_taken(rq, name, e) : 0;
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "name", name, e);

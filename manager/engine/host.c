@@ -67,7 +67,7 @@ int engine_host_rename(struct registry *r, const char *id, const char *name, str
 
 	if (differs < 0)
 		return engine_check_name(name, e);
-	if (registry_rename(r, id, mapped, e) < 0)
+	if (registry_check_given(mapped, e) < 0 || registry_rename(r, id, mapped, e) < 0)
 		return -1;
 	asked = registry_load(r, id, ENGINE_FILE_NAME, &ignored);
 	/* one that berth made has no such file, and the name that berth shows */

@@ -32,6 +32,15 @@ int registry_check_name(const char *name, struct err *e)
 	return 0;
 }
 
+int registry_check_given(const char *name, struct err *e)
+{
+	if (!strncmp(name, REGISTRY_SNAPSHOT, strlen(REGISTRY_SNAPSHOT)))
+		return err_set(e, ERR_INVALID, "name '%.80s' is malformed: berthd names E2B's "
+			       "snapshots like this; hint: a name that begins in another way",
+			       name);
+	return registry_check_name(name, e);
+}
+
 struct finder {
 	registry_seen *seen;	/* or NULL: all are */
 	void *ctx;

@@ -38,7 +38,7 @@ int names_holder(struct registry *r, const char *name, const char *id, struct er
 
 int names_take(struct registry *r, struct claim *c, const char *name, struct err *e)
 {
-	if (registry_check_name(name, e) < 0)
+	if (registry_check_given(name, e) < 0)
 		return -1;
 	if (symlinkat(c->id, r->names_fd, name) < 0) {
 		if (errno != EEXIST)

@@ -16,7 +16,7 @@
 
 /*
  * With the registry locked: gives the name to the claimed sandbox, and to c->name. ERR_EXISTS if
- * another sandbox has it; ERR_INVALID if it is not a valid name.
+ * another sandbox has it; ERR_INVALID if it is not a name that one may give.
  */
 int names_take(struct registry *r, struct claim *c, const char *name, struct err *e);
 /* 1 when name is of id, 0 when of nobody (then no link is left), -1 with ERR_EXISTS. */

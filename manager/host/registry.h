@@ -103,6 +103,12 @@ int registry_give_back(struct registry *r, const struct claim *range, struct err
 /* ERR_INVALID when name is not a name, or could be the id of a sandbox or the start of one. */
 int registry_check_name(const char *name, struct err *e);
 /*
+ * The same for a name that somebody gives: none may begin as those that berthd gives, or a tenant
+ * could hold the name of another's snapshot.
+ */
+#define REGISTRY_SNAPSHOT "snapshot."
+int registry_check_given(const char *name, struct err *e);
+/*
  * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, its
  * directory again.  ERR_LIMIT at max_sandboxes, or when p does not fit.
  */

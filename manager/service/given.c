@@ -58,7 +58,9 @@ static int rename_sandbox(struct service *s, const struct record *r, const char 
 
 	if (result < 0)
 		return -1;
-	result = registry_rename(&reg, record_str(r, "container_id"), given, e);
+	result = registry_check_given(given, e) < 0 ?
+			 -1 :
+			 registry_rename(&reg, record_str(r, "container_id"), given, e);
 	registry_close(&reg);
 	/* a tenant may not learn the owner and the id */
 	return result < 0 && e->code == ERR_EXISTS ? err_set(e, ERR_EXISTS, "another sandbox is named %s", given) : result;

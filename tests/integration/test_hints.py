@@ -123,6 +123,7 @@ berth network rm NAME | network rm | network create n1; network rm n1
 berth create --network NAME | network create n1; network connect n1 work | create --name c9 --network n1 host; rm -f c9; network rm n1
 berth network inspect lists its networks | network create --internal n1; network create --internal n2; create --name s6 --network n1 host; network connect n2 s6; stop s6; network disconnect bridge s6 | network inspect s6; rm -f s6; network rm n1 n2
 berth network connect | create --name s7 --network none host; stop s7; network disconnect bridge s7 | rm -f s7; network create --internal n1; network create --internal n2; create --name c7 --network n1 host; network connect n2 c7; rm -f c7; network rm n1 n2
+a name that begins in another way | create --name snapshot.x host | create --name a-snapshot.x host; rm -f a-snapshot.x
 another name | network create host | network create n1; network rm n1
 without --subnet a free one is taken | network create --subnet 127.0.0.0/8 n1 | network create n1; network rm n1
 one of IPv4 and one of IPv6 | network create --subnet 10.9.0.0/24 --subnet 10.8.0.0/24 n1 | network create --subnet 10.9.0.0/24 --subnet fd09::/64 n1; network rm n1
