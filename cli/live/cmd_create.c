@@ -89,15 +89,6 @@ static int add_label(void *ctx, const char *line, struct err *e)
 	return add_option(ctx, "label", line, e);
 }
 
-/* Whether a sandbox of a zygote may say so: the rest is as the zygote was made. */
-static int is_of_its_own(int id)
-{
-	return id == RUNOPT_VOLUME || id == RUNOPT_MOUNT || id == RUNOPT_LABEL ||
-	       id == RESIDENT_IDLE_TIMEOUT || id == RESIDENT_TTL ||
-	       id == RESIDENT_AUTO_REMOVE || id == RESIDENT_OWNER_PID ||
-	       id == RESIDENT_OWNER_GRACE || id == RESIDENT_BUDGET;
-}
-
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct create *c = ctx;
@@ -148,7 +139,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	for (i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].id == id)
 			name = options[i].name;
-	if (!is_of_its_own(id))
+	if (!resident_zygote_allows(id))
 		c->not_of_zygote = name;
 	if (value && settleopt(id, value, &settled, e) < 0)
 		return -1;
@@ -247,10 +238,7 @@ static int spec_of_zygote(struct create *c, char **words, struct err *e)
 			       "interpreter is what runs; hint: berth create --zygote %.80s",
 			       words[0], c->zygote);
 	if (c->not_of_zygote)
-		return err_set(e, ERR_USAGE,
-			       "--%s cannot be given with --zygote, as it is that of the zygote; "
-			       "hint: berth zygote create --help tells what a zygote takes",
-			       c->not_of_zygote);
+		return resident_zygote_refuse(c->not_of_zygote, e);
 	if (sandbox_ref_registry(&c->ref, e) < 0)
 		return -1;
 	c->spec = resident_zygote_spec(&c->ref.registry, c->zygote, c->options, e);
@@ -292,8 +280,9 @@ int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, 
 		memcpy(argv + 1, words, (size_t)argc * sizeof(*argv));	/* with its NULL */
 	if (r == 0)
 		r = command_options(&cmd_create, argc, argv, set_option, &c, &rest, &help, e);
-	if (r == 0 && rest >= argc)
-		r = err_set(e, ERR_USAGE, "no image given");
+	if (r == 0 && (rest >= argc || c.zygote))
+		r = err_set(e, ERR_USAGE,
+			    c.zygote ? "a zygote is not taken here" : "no image given");
 	if (r == 0 && s->registry.run_fd < 0)
 		r = sandbox_ref_registry(s, e);
 	if (r == 0 && !(c.spec = make_spec(&c, argv + rest, e)))

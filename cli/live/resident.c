@@ -237,16 +237,6 @@ static void close_all(struct resident *x)
 	fd_close(&x->claim.slot_fd);
 }
 
-/* A zygote has promised what the sandboxes in its places may use (registry_claim_range()). */
-static struct promise promise_of(const struct resident *x, const json_t *spec)
-{
-	const struct cgroup_limits *l = &x->opts.spec.limits;
-
-	if (json_object_get(spec, "zygote"))
-		return (struct promise){0};
-	return (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
-}
-
 /* Checks the options against the tenant's limits, before anything is made. */
 static int read_options(struct resident *x, const struct config *c, struct tenant *t, const char *tenant, json_t *spec, struct promise *ret,
 			struct err *e)
@@ -257,7 +247,8 @@ static int read_options(struct resident *x, const struct config *c, struct tenan
 		return -1;
 	if (resident_apply(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
 		return -1;
-	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) : promise_of(x, spec);
+	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
+		       resident_zygote_promise(spec, l);
 	return 0;
 }
 
@@ -416,7 +407,7 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 		return remove_expired(r, id, e);
 	if (resident_apply(&x->opts, &x->life, spec, e) < 0)
 		return -1;
-	promise = promise_of(x, spec);
+	promise = resident_zygote_promise(spec, &x->opts.spec.limits);
 	load_owner(r, id, &promise);
 	if (resident_claim(r, id, x->for_files ? NULL : &promise, &x->claim, e) < 0)
 		return -1;

@@ -10,6 +10,35 @@
 #include "manager/zygote/list.h"
 #include "runtime/sandbox/writable.h"
 
+int resident_zygote_allows(int id)
+{
+	return id == RUNOPT_VOLUME || id == RUNOPT_MOUNT || id == RUNOPT_LABEL ||
+	       id == RUNOPT_LABEL_FILE || id == RESIDENT_IDLE_TIMEOUT || id == RESIDENT_TTL ||
+	       id == RESIDENT_AUTO_REMOVE || id == RESIDENT_OWNER_PID ||
+	       id == RESIDENT_OWNER_GRACE || id == RESIDENT_BUDGET;
+}
+
+int resident_zygote_refuse(const char *option, struct err *e)
+{
+	return err_set(e, ERR_USAGE,
+		       "--%s cannot be given with --zygote, as it is that of the zygote; hint: "
+		       "berth zygote create --help tells what a zygote takes",
+		       option);
+}
+
+struct promise resident_zygote_promise(const json_t *spec, const struct cgroup_limits *l)
+{
+	const json_t *z = json_object_get(spec, "zygote");
+	const json_t *memory = json_object_get(z, "memory_bytes");
+	const json_t *cpu = json_object_get(z, "cpu_milli");
+
+	/* a fork of the sandbox, or an update, may have given it more */
+	if (z && l->memory_bytes <= (uint64_t)json_integer_value(memory) &&
+	    l->cpu_milli <= (uint64_t)json_integer_value(cpu))
+		return (struct promise){0};
+	return (struct promise){.memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli};
+}
+
 static int append_all(json_t *list, const json_t *more)
 {
 	return json_array_extend(list, (json_t *)(uintptr_t)more);
@@ -40,12 +69,16 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
 			ref, ref);
 		return NULL;
 	}
-	if (append_all(options, json_object_get(z, "options")) < 0 || append_all(options, own) < 0)
+	if (append_all(options, json_object_get(z, "options")) < 0 ||
+	    (own && append_all(options, own) < 0))
 		return err_nomem(e), NULL;
-	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O}}", "version", REGISTRY_FORMAT, "image",
+	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O,s:O,s:O}}", "version", REGISTRY_FORMAT,
+			 "image",
 			 json_object_get(z, "image"), "options", options, "seccomp",
 			 json_object_get(z, "seccomp"), "zygote", "id", id, "name",
-			 json_object_get(z, "name"));
+			 json_object_get(z, "name"), "memory_bytes",
+			 json_object_get(z, "memory_bytes"), "cpu_milli",
+			 json_object_get(z, "cpu_milli"));
 	if (!spec)
 		err_nomem(e);
 	return spec;
@@ -73,8 +106,8 @@ static int take_place(struct registry *r, const json_t *zygote, struct zygote_ho
 			       "the zygote of the sandbox has ended; hint: berth cp copies the "
 			       "sandbox's files");
 	return err_set(e, ERR_NOT_FOUND,
-		       "the zygote of the sandbox has ended; hint: berth zygote create --name %.80s "
-		       "makes it again",
+		       "the zygote of the sandbox has ended; hint: berth zygote create --name "
+		       "%.80s makes it again",
 		       name);
 }
 
@@ -96,6 +129,9 @@ int resident_zygote_open(struct registry *r, const json_t *spec, int disk_fd,
 
 	if (!zygote)
 		return 0;
+	if (s->network != NETWORK_NONE)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "forks of a zygote have no network yet; hint: leave --network out");
 	if (take_place(r, zygote, ret, e) < 0)
 		return -1;
 	s->project = s->id_base;

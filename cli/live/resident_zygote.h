@@ -12,9 +12,13 @@
 #include "base/json.h"
 #include "manager/zygote/home.h"
 
+/* Whether a sandbox of a zygote may have this option: the rest is as the zygote was made. */
+int resident_zygote_allows(int id);
+/* -1: ERR_USAGE for the option of that name. */
+int resident_zygote_refuse(const char *option, struct err *e);
 /*
- * For a sandbox of the zygote ref: the image, the options and the rest of its spec.json, but for
- * "options" of its own, which follow those.  NULL: ERR_NOT_FOUND, ERR_INVALID.
+ * For a sandbox of the zygote ref: the image, the options and the rest of its spec.json, and
+ * options of its own, which follow those; own may be NULL.  NULL: ERR_NOT_FOUND, ERR_INVALID.
  */
 json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *own,
 			     struct err *e);
@@ -24,6 +28,8 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
  */
 int resident_zygote_open(struct registry *r, const json_t *spec, int disk_fd,
 			 struct zygote_home *ret, struct spec *s, struct err *e);
+/* What is promised to it beyond what its zygote has promised (registry_claim_range()). */
+struct promise resident_zygote_promise(const json_t *spec, const struct cgroup_limits *l);
 /* The layer of one that is not to run gets the ids of s. */
 int resident_zygote_files(const json_t *spec, int disk_fd, const struct spec *s, struct err *e);
 

@@ -20,11 +20,16 @@ struct mcp_box *box_find(struct mcp *m, const char *name)
 	return NULL;
 }
 
-/* --image's own options are for --image; another image takes them, too: they are the policy. */
+/*
+ * --image's own options are for --image; another image takes them, too: they are the policy.
+ * --zygote, which is among them, brings its image.
+ */
 static json_t *of_image(const struct mcp *m, const char *image)
 {
-	return json_pack("{s:s,s:s,s:O}", "op", "create", "image", image, "options",
-			 m->config.options);
+	const int has_zygote = json_object_get(m->config.options, "zygote") != NULL;
+
+	return json_pack("{s:s,s:s*,s:O}", "op", "create", "image", has_zygote ? NULL : image,
+			 "options", m->config.options);
 }
 
 static unsigned count(const struct mcp *m)

@@ -18,6 +18,7 @@
 #include "base/program.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
+#include "cli/live/resident_zygote.h"
 #include "manager/keeper/wire.h"
 
 #define PROGRAM "berth-mcp"
@@ -33,6 +34,7 @@ enum {
 	OPT_CHANGES,
 	OPT_TENANT,
 	OPT_PULL,
+	OPT_ZYGOTE,
 	OPT_JSON
 };
 
@@ -56,6 +58,9 @@ static const struct opt options[] = {
 	  "missing always never" },
 	{ "tenant", 0, OPT_VALUE, "NAME", "make sandboxes of a tenant of berthd: [tenant] holds",
 	  OPT_TENANT },
+	{ "zygote", 0, OPT_VALUE, "ZYGOTE",
+	  "sandboxes of this zygote in place of an image: run_code runs in its interpreter",
+	  OPT_ZYGOTE },
 	{ "json", 0, OPT_FLAG, NULL, "print errors as one JSON object", OPT_JSON },
 };
 
@@ -63,6 +68,7 @@ struct mcp_start {
 	json_t *options; /* of create: long name -> true, a value, or a list */
 	json_t *images;
 	const char *image, *sandbox;
+	const char *zygote, *not_of_zygote; /* as in berth create; NULL: none */
 	char preset[256];		/* [sandbox] image */
 	uint64_t max_sandboxes, max_timeout_ms;
 	int changes, json;
@@ -122,10 +128,33 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	default:
 		break;
 	}
+	if (id == OPT_ZYGOTE)
+		s->zygote = value;
 	for (i = 0; i < ARRAY_LEN(options); i++)
-		if (options[i].id == id)
+		if (options[i].id == id) {
+			if (id < RESIDENT_FIRST_OWN && !resident_zygote_allows(id))
+				s->not_of_zygote = options[i].name;
 			return add_option(s, &options[i], value, e);
+		}
 	return err_set(e, ERR_INTERNAL, "an option without a row");
+}
+
+static int check_zygote(struct mcp_start *s, struct registry *r, struct err *e)
+{
+	autojson json_t *spec = NULL;
+
+	if (s->image || json_array_size(s->images))
+		return err_set(e, ERR_USAGE,
+			       "--zygote brings its image, and sandboxes have no other; hint: "
+			       "leave --image and --allow-image out");
+	if (s->not_of_zygote)
+		return resident_zygote_refuse(s->not_of_zygote, e);
+	spec = resident_zygote_spec(r, s->zygote, NULL, e);
+	if (!spec)
+		return -1;
+	snprintf(s->preset, sizeof(s->preset), "%s",
+		 json_string_value(json_object_get(spec, "image")));
+	return 0;
 }
 
 static int check(struct mcp_start *s, int extra, const char *word, struct err *e)
@@ -144,6 +173,8 @@ static int check(struct mcp_start *s, int extra, const char *word, struct err *e
 	r = sandbox_ref_registry(&ref, e);
 	if (r == 0)
 		snprintf(s->preset, sizeof(s->preset), "%s", ref.registry.config->image);
+	if (r == 0 && s->zygote)
+		r = check_zygote(s, &ref.registry, e);
 	if (r == 0 && s->sandbox)
 		r = sandbox_ref_find(&ref, s->sandbox, e);
 	if (r == 0 && s->lines.len)
@@ -193,6 +224,7 @@ static int become_server(const struct mcp_start *s, struct err *e)
 	autojson json_t *doc = json_pack("{s:s*,s:s*,s:O,s:O,s:I,s:I,s:b}", "image",
 					 s->sandbox ? NULL :
 					 s->image   ? s->image :
+					 s->zygote  ? s->preset :
 						      "host",
 					 "sandbox", s->sandbox, "images", s->images, "options",
 					 s->options, "max_sandboxes", (json_int_t)s->max_sandboxes,

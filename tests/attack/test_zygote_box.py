@@ -80,7 +80,7 @@ sent = 0
 try:
     while True:
         s.sendmsg([b'L' * 1000], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0]))]); sent += 1
-except OSError as e: print(e.errno in (11, 109), sent < 2000)
+except OSError as e: print(e.errno in (11, 109), 20 < sent < 2000)
 """
     with Zygote("import time") as z, box(z) as n:
         for _ in range(2):
@@ -91,7 +91,7 @@ except OSError as e: print(e.errno in (11, 109), sent < 2000)
         r = verdict(n, "print(2)")
         check(r["stdout"] == "2\n", ("it serves on", r))
         left = len(os.listdir(f"/proc/{keeper(n)}/fd"))
-        check(left <= before, (f"the keeper had {before} descriptors and has {left}", r))
+        check(left < before + 8, (f"the keeper had {before} descriptors and has {left}", r))
 
 
 def test_S48_code_that_takes_the_next_request_gets_what_its_sandbox_gets():

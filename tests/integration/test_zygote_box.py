@@ -11,6 +11,7 @@ import os
 import signal
 
 import berthtest as b
+from test_mcp import Server
 from zygotebox import Zygote
 
 COST = 40
@@ -217,3 +218,32 @@ def test_code_of_a_zygote_has_a_sandbox_of_its_own_that_goes():
         b.wait_for(lambda: len(z.alive()) == 1 and z.name not in z.alive(), 20, "its end with its client")
         left = [line for line in b.berth("ps", "-aq", ok=True).out.split() if line != z.id and line not in z.alive()]
         check(not left, left)
+
+
+def test_mcp_runs_code_in_the_interpreter_of_a_zygote():
+    with Zygote("import json\nx = 40") as z:
+        s = Server("--zygote", z.name, "--idle-timeout", "600s")
+        try:
+            for want in ("41\n", "42\n"):
+                check(s.call("run_code", code="x += 1; print(x)")["structuredContent"]["stdout"] == want, want)
+            check(s.call("run_command", command="echo hi")["structuredContent"]["stdout"] == "hi\n", "a command")
+            box = [i for i in z.alive() if i in b.berth("ps", "-q", "--filter", f"label=berth.zygote={z.id}", ok=True).out]
+            check(box, "its sandbox")
+            made = s.call("sandbox_create", name="more")["structuredContent"]
+            check(s.call("run_code", code="print(x)", sandbox="more")["structuredContent"]["stdout"] == "40\n", made)
+        finally:
+            s.close()
+        b.wait_for(lambda: len(z.alive()) <= 1, 20, "its sandboxes go with the client")
+        for options, words in ((("--image", "host"), "--image"), (("--memory", "64m"), "--memory cannot be given")):
+            b.one_line_error(b.berth("mcp", "--zygote", z.name, *options, input=""), 2, words)
+        b.one_line_error(b.berth("mcp", "--zygote", "none", input=""), 125, "not found")
+
+
+def test_a_fork_of_a_sandbox_may_not_take_more_than_its_zygote_promised_uncounted():
+    config = b.write(b.tmp("berth.toml"), "[admission]\nmemory = \"700m\"\n")
+    env = {"BERTH_CONFIG": config}
+    with Zygote("x = 1", "--memory", "128m", "--forks", "3", "--pool", "0") as z, box(z) as n:
+        b.berth("fork", "--name", n + "-same", n, ok=True, env=env)
+        b.berth("rm", "-f", n + "-same", ok=True)
+        b.one_line_error(b.berth("fork", "--name", n + "-more", "--memory", "512m", n, env=env), 125, "memory")
+        b.one_line_error(b.berth("fork", "--name", n + "-net", "--network", "bridge", n), 125, "no network yet")
