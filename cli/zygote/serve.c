@@ -143,9 +143,7 @@ void zygote_accept_home(struct zygote *z)
  */
 static void fill_pool(struct zygote *z)
 {
-	const unsigned waiting = backlog_count(z->listen_fd);
-	const unsigned wanted = waiting < z->at_once ? waiting : z->at_once;
-	size_t i, ready = 0, free_slot = z->max;
+	size_t i, ready = 0, wanted = z->pool, free_slot = z->max;
 	struct err ignored;
 
 	if (clock_ms() < z->next_try_ms)
@@ -155,7 +153,14 @@ static void fill_pool(struct zygote *z)
 		if (z->branch[i].state == BRANCH_NONE && free_slot == z->max)
 			free_slot = i;
 	}
-	for (; free_slot < z->max && ready < (z->pool > wanted ? z->pool : wanted); free_slot++) {
+	/* the kernel looks for our socket among all of the host's: not without a need */
+	if (free_slot < z->max && ready < z->at_once && wanted < z->at_once) {
+		const size_t waiting = backlog_count(z->listen_fd);
+
+		if (waiting > wanted)
+			wanted = waiting < z->at_once ? waiting : z->at_once;
+	}
+	for (; free_slot < z->max && ready < wanted; free_slot++) {
 		if (z->branch[free_slot].state != BRANCH_NONE)
 			continue;
 		if (branch_start(z, free_slot, &ignored) < 0) {
