@@ -29,26 +29,12 @@ static int start(struct zygote *z, struct sandbox *sandbox, int control, struct 
 		sandbox_job(sandbox->spec, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET | INIT_SHELL);
 	autoclose int library = sandbox_copy_program("berth-node", zygote_node_addon_start,
 						     zygote_node_addon_end, 0555, e);
-	int in[2], out[2], std[3], r;
 
 	if (library < 0)
 		return -1;
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	close(in[1]); /* the preload reads the end of its stdin */
-	if (pipe2(out, O_CLOEXEC) < 0) {
-		close(in[0]);
-		return err_sys(e, "make a pipe");
-	}
-	z->preload.out_fd = out[0];
-	std[0] = in[0];
-	std[1] = std[2] = out[1];
 	job.script_fd = library;
 	job.status_fd = control;
-	r = sandbox_exec(sandbox, 1, &job, std, e);
-	close(in[0]);
-	close(out[1]);
-	return r;
+	return preload_start(&z->preload, sandbox, &job, NULL, e);
 }
 
 int ahead_start(struct zygote *z, struct sandbox *sandbox, int supervisor, int *ret_control,

@@ -56,29 +56,6 @@ static int launch(struct zygote *z, struct err *e)
 	return 0;
 }
 
-/* The interpreter in the zygote's own sandbox, which will be forked. */
-static int start(struct zygote *z, struct err *e)
-{
-	int in[2], out[2], std[3], r;
-	struct job job;
-
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	z->in_fd = in[1];
-	if (pipe2(out, O_CLOEXEC) < 0) {
-		close(in[0]);
-		return err_sys(e, "make a pipe");
-	}
-	z->preload.out_fd = out[0];
-	std[0] = in[0];
-	std[1] = std[2] = out[1];
-	job = sandbox_job(&z->spec, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET);
-	r = sandbox_exec(&z->sandbox, 1, &job, std, e);
-	close(in[0]);
-	close(out[1]);
-	return r;
-}
-
 /* Its only process besides init. */
 static int find_process(struct zygote *z, struct err *e)
 {
@@ -163,11 +140,13 @@ static int save(struct zygote *z, struct err *e)
 
 static int make_fork(struct zygote *z, struct err *e)
 {
+	struct job job = sandbox_job(&z->spec, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET);
+
 	z->preload.end_fd = z->told;
-	return start(z, e) < 0 || preload_await(&z->preload, &z->sandbox, e) < 0 ||
-			       examine(z, e) < 0 || open_sockets(z, e) < 0 ?
-		       -1 :
-		       0;
+	if (preload_start(&z->preload, &z->sandbox, &job, &z->in_fd, e) < 0 ||
+	    preload_await(&z->preload, &z->sandbox, e) < 0 || examine(z, e) < 0)
+		return -1;
+	return open_sockets(z, e);
 }
 
 static int make_ahead(struct zygote *z, struct err *e)

@@ -2,6 +2,7 @@
 #include "cli/zygote/preload.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,30 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/sandbox/filterwatch.h"
+
+int preload_start(struct preload *p, struct sandbox *sandbox, const struct job *job, int *ret_in,
+		  struct err *e)
+{
+	int in[2], out[2], std[3], r;
+
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	if (ret_in)
+		*ret_in = in[1];
+	else
+		close(in[1]);
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		close(in[0]);
+		return err_sys(e, "make a pipe");
+	}
+	p->out_fd = out[0];
+	std[0] = in[0];
+	std[1] = std[2] = out[1];
+	r = sandbox_exec(sandbox, 1, job, std, e);
+	close(in[0]);
+	close(out[1]);
+	return r;
+}
 
 /* Keeps the end of what the preload writes; 1 when the agent says that it is done. */
 static int hear(struct preload *p)

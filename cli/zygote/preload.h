@@ -20,6 +20,12 @@ struct preload {
 };
 
 /*
+ * Starts the interpreter as command 1 of sandbox, and sets out_fd.  *ret_in is our end of its
+ * stdin; NULL: it reads the end of a file.
+ */
+int preload_start(struct preload *p, struct sandbox *sandbox, const struct job *job, int *ret_in,
+		  struct err *e);
+/*
  * The interpreter is command 1 of sandbox.  0 when it waits.  ERR_INVALID when it ended instead,
  * ERR_TIMEOUT, ERR_BUSY for end_fd, the error of its start.
  */

@@ -247,18 +247,11 @@ def test_a_signal_and_the_end_of_the_client_reach_the_fork():
         b.wait_for(lambda: not before & set(z.alive()) or len(z.alive()) == 1, 20, "the fork of a client that died")
 
 
-def supervisors(z):
-    """The supervisor of the zygote, and those of its forks."""
-    def of(x):
-        return json.load(open(os.path.join(b.root(), "run", "sandboxes", x, "record.json")))["supervisor_pid"]
-    return of(z.id), [of(x) for x in z.alive()]
-
-
 @b.deadline(120)
 def test_kill_9_of_any_supervisor_leaves_nothing():
     with Zygote("import time", "--pool", "2") as z:
         b.wait_for(lambda: len(z.alive()) == 2, 20, "the pool")
-        _, forks = supervisors(z)
+        _, forks = z.supervisors()
         os.kill(forks[0], signal.SIGKILL)
         b.gc()
         check(z.out("print(1)") == "1\n", "another fork serves")
@@ -269,7 +262,7 @@ def test_kill_9_of_any_supervisor_leaves_nothing():
         b.wait_for(lambda: len(z.alive()) == 2, 20, "the pool")
         p = b.start("run", "--zygote", z.name, "print('up', flush=True); time.sleep(600)", stdout=-1)
         b.read_until(p.stdout, b"up")
-        top, forks = supervisors(z)
+        top, forks = z.supervisors()
         os.kill(top, signal.SIGKILL)
         p.communicate(timeout=30)
         check(p.returncode != 0, "the fork ends with its zygote")

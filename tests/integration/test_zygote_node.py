@@ -11,6 +11,7 @@ import signal
 
 import berthtest as b
 import proc
+from test_stdio import Stdio
 from zygotebox import NODE, NodeZygote, needs_node
 
 COST = 40
@@ -250,24 +251,17 @@ def test_one_at_a_time_is_enough():
             check(z.out("console.log(1)") == "1\n", "one after another")
 
 
-def supervisors(z):
-    """The supervisor of the zygote, and those of its sandboxes."""
-    def of(x):
-        return json.load(open(os.path.join(b.root(), "run", "sandboxes", x, "record.json")))["supervisor_pid"]
-    return of(z.id), [of(x) for x in z.alive()]
-
-
 @b.deadline(120)
 def test_kill_9_of_any_supervisor_leaves_nothing():
     with NodeZygote("", "--pool", "2") as z:
         b.wait_for(lambda: len(z.alive()) == 2, 20, "the pool")
-        top, members = supervisors(z)
+        top, members = z.supervisors()
         os.kill(members[0], signal.SIGKILL)
         b.gc()
         check(z.out("console.log(1)") == "1\n", "another serves")
         p = b.start("run", "--zygote", z.name, "console.log('up'); setInterval(() => {}, 1e6)", stdout=-1)
         b.read_until(p.stdout, b"up")
-        _, members = supervisors(z)
+        _, members = z.supervisors()
         os.kill(top, signal.SIGKILL)
         p.communicate(timeout=30)
         check(p.returncode != 0, "it ends with its zygote")
@@ -284,33 +278,15 @@ def test_users_and_read_only_roots_are_those_of_a_sandbox():
 
 def test_stdio_runs_code():
     with NodeZygote("const made = 6", "--pool", "2") as z:
-        p = b.start("stdio", stdin=-1, stdout=-1)
-
-        def send(**rq):
-            p.stdin.write(json.dumps(rq).encode() + b"\n")
-            p.stdin.flush()
-
-        def answers(n):
-            got = [json.loads(p.stdout.readline())]
-            while "verdict" not in got[-1] and "error" not in got[-1]:
-                got.append(json.loads(p.stdout.readline()))
-            check(all(a["id"] == n for a in got), got)
-            return got
-
-        send(id=1, op="run", zygote=z.name, code="console.log(made * 7, process.argv[1], process.env.A, process.cwd(), "
-             "require('fs').readFileSync(0, 'utf8'))", args=["x"], env=["A=b=c"], workdir="/tmp", stdin="in")
-        got = answers(1)
-        check(got[0]["started"] is True, got)
-        check("".join(a["data"] for a in got if "data" in a) == "42 x b=c /tmp in\n", got)
-        check(got[-1]["verdict"]["exit_code"] == 0, got)
-        send(id=2, op="run", zygote=z.name, code="console.log('up'); setInterval(() => {}, 1e6)")
-        while b"up" not in p.stdout.readline():
+        s = Stdio()
+        n = s.send(op="run", zygote=z.name, code="console.log(made * 7, process.argv[1], process.env.A, process.cwd(), "
+                   "require('fs').readFileSync(0, 'utf8'))", args=["x"], env=["A=b=c"], workdir="/tmp", stdin="in")
+        check(s.take(n)["started"] is True, "the first answer")
+        out, _, verdict = s.end_of(n)
+        check(out == b"42 x b=c /tmp in\n" and verdict["exit_code"] == 0, (out, verdict))
+        n = s.send(op="run", zygote=z.name, code="console.log('up'); setInterval(() => {}, 1e6)")
+        while "up" not in s.take(n).get("data", ""):
             pass
-        send(id=3, op="cancel", request=2)
-        ended = {}
-        while set(ended) != {2, 3}:
-            got = json.loads(p.stdout.readline())
-            ended.update({got["id"]: got} if "stream" not in got else {})
-        check(ended[2]["verdict"]["cause"] == "signal" and ended[3]["cancelled"], ended)
-        p.stdin.close()
-        p.wait(20)
+        check(s.call(op="cancel", request=n)["cancelled"], "it is ended")
+        check(s.end_of(n)[2]["cause"] == "signal", "its verdict")
+        s.close()

@@ -53,6 +53,12 @@ class Zygote:
     def alive(self):
         return self.inspect()["alive"]
 
+    def supervisors(self):
+        """The supervisor of the zygote, and those of its sandboxes."""
+        def of(x):
+            return json.load(open(os.path.join(b.root(), "run", "sandboxes", x, "record.json")))["supervisor_pid"]
+        return of(self.id), [of(x) for x in self.alive()]
+
     def pid(self):
         return self.inspect()["pid"]
 
