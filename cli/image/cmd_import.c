@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include "cli/image/imagechild.h"
 #include "cli/image/portable.h"
 #include "cli/image/portablespec.h"
+#include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
 #include "cli/run/runopts.h"
 #include "manager/host/events.h"
@@ -246,13 +248,25 @@ static void tell_dropped(const struct import *x)
 			 json_string_value(one));
 }
 
+static int tell(const struct import *x, const char *id, struct err *e)
+{
+	autojson json_t *doc = NULL;
+
+	if (!x->json) {
+		tell_dropped(x);
+		return puts(id) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+	}
+	doc = json_pack("{s:s,s:s,s:O}", "id", id, "name", x->name, "dropped", x->dropped);
+	return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
+}
+
 static int import_it(struct import *x, const char *file, struct err *e)
 {
 	struct resident_whose whose = {
 		.name = x->name, .tenant = x->rules.tenant ? x->rules.tenant : "",
 		.no_start = x->no_start, .fill = fill, .ctx = x
 	};
-	autojson json_t *doc = NULL;
+	struct err ignored;
 	char id[65];
 
 	if (x->rules.trust && x->rules.drop)
@@ -269,12 +283,12 @@ static int import_it(struct import *x, const char *file, struct err *e)
 		return -1;
 	events_add(&x->registry, "checkpoint-import", id,
 		   json_pack("{s:O*}", "layer", json_object_get(x->manifest, "layer")));
-	if (!x->json) {
-		tell_dropped(x);
-		return puts(id) < 0 ? err_sys(e, "write") : 0;
-	}
-	doc = json_pack("{s:s,s:s,s:O}", "id", id, "name", x->name, "dropped", x->dropped);
-	return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
+	/* nobody would ever learn its id */
+	signal(SIGPIPE, SIG_IGN);
+	if (tell(x, id, e) == 0)
+		return 0;
+	lifecycle_remove(&x->registry, id, 1, &ignored);
+	return -1;
 }
 
 static int run(const struct command *self, int argc, char **argv)

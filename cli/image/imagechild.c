@@ -27,10 +27,12 @@ static void become(const struct child *c)
 	size_t i;
 
 	/* if we are killed, a sandbox that stood still goes on: nobody may read it any more */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != c->parent)
-		_exit(125);
-	if (c->out_fd >= 0 && dup2(c->out_fd, STDOUT_FILENO) < 0)
-		_exit(125);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		err_sys(&e, "end berth-image with us");
+	else if (c->out_fd >= 0 && dup2(c->out_fd, STDOUT_FILENO) < 0)
+		err_sys(&e, "take what berth-image tells");
+	if (e.code != ERR_NONE || getppid() != c->parent)
+		_exit(command_fail(c->self, &e, c->json));
 	for (i = 0; i < c->count; i++)
 		fcntl(c->fds[i], F_SETFD, 0);
 	imageprog_exec(c->argv, &e);
@@ -52,6 +54,9 @@ int imagechild_run(const struct command *self, int json, char **argv, const int 
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "wait for berth-image");
-	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (!WIFEXITED(status))
+		return err_set(e, ERR_INTERNAL, "berth-image was killed by signal %d",
+			       WTERMSIG(status));
+	*ret_status = WEXITSTATUS(status);
 	return 0;
 }
