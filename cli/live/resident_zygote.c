@@ -8,6 +8,7 @@
 #include "manager/host/labels.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
+#include "manager/zygote/owner.h"
 #include "runtime/sandbox/writable.h"
 
 int resident_zygote_allows(int id)
@@ -49,7 +50,7 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
 	char id[65];
 	autoclose int dir = zygote_open(r, ref, id, e);
 	autojson json_t *z = dir < 0 ? NULL : zygote_describe(r, id, e);
-	autojson json_t *options = json_array();
+	autojson json_t *options = json_array(), *owner = z ? zygote_owner(r, id) : NULL;
 	json_t *spec;
 
 	if (!z)
@@ -72,24 +73,40 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
 	if (append_all(options, json_object_get(z, "options")) < 0 ||
 	    (own && append_all(options, own) < 0))
 		return err_nomem(e), NULL;
-	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O,s:O,s:O}}", "version", REGISTRY_FORMAT,
-			 "image",
-			 json_object_get(z, "image"), "options", options, "seccomp",
-			 json_object_get(z, "seccomp"), "zygote", "id", id, "name",
+	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O,s:O,s:O,s:O*}}", "version",
+			 REGISTRY_FORMAT, "image", json_object_get(z, "image"), "options", options,
+			 "seccomp", json_object_get(z, "seccomp"), "zygote", "id", id, "name",
 			 json_object_get(z, "name"), "memory_bytes",
 			 json_object_get(z, "memory_bytes"), "cpu_milli",
-			 json_object_get(z, "cpu_milli"));
+			 json_object_get(z, "cpu_milli"), "tenant", owner);
 	if (!spec)
 		err_nomem(e);
 	return spec;
 }
 
-/* By its id; one that was made again has the name. */
+/* One of that name that was made again, by the tenant whose the first was, or by the operator. */
+static int take_again(struct registry *r, const char *name, const char *tenant,
+		      struct zygote_home *ret, struct err *e)
+{
+	char id[65];
+	int kept;
+
+	if (!tenant)
+		return zygote_home_open(r, name, ret, e);
+	if (registry_find(r, name, id, &kept, e) < 0)
+		return -1;
+	if (!zygote_is_of(r, id, tenant))
+		return err_set(e, ERR_NOT_FOUND, "zygote '%.80s' is another's", name);
+	return zygote_home_open(r, id, ret, e);
+}
+
+/* By its id, or by its name. */
 static int take_place(struct registry *r, const json_t *zygote, struct zygote_home *ret,
 		      struct err *e)
 {
 	const char *id = json_string_value(json_object_get(zygote, "id"));
 	const char *name = json_string_value(json_object_get(zygote, "name"));
+	const char *tenant = json_string_value(json_object_get(zygote, "tenant"));
 
 	if (!id)
 		return err_set(e, ERR_CORRUPT, "%s names no zygote", SPEC_FILE);
@@ -97,7 +114,7 @@ static int take_place(struct registry *r, const json_t *zygote, struct zygote_ho
 		return 0;
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
-	if (name && name[0] && zygote_home_open(r, name, ret, e) == 0)
+	if (name && name[0] && take_again(r, name, tenant, ret, e) == 0)
 		return 0;
 	if (e->code != ERR_NOT_FOUND)
 		return -1;

@@ -60,8 +60,13 @@ static int ps(struct remote *r, struct err *e)
 
 json_t *remote_create_body(struct remote *r)
 {
-	json_t *body = json_pack("{s:s}", "image", r->words[0]), *options = json_deep_copy(r->options);
+	const int of_image = !remote_flag(r, "zygote");
+	json_t *body = of_image ? json_pack("{s:s}", "image", r->words[0]) : json_object();
+	json_t *options = json_deep_copy(r->options);
 
+	if (!of_image)
+		remote_set_string(r, body, "zygote", "zygote");
+	json_object_del(options, "zygote");
 	json_object_del(options, "name");
 	json_object_set_new(body, "options", options);
 	remote_set_string(r, body, "name", "name");
@@ -74,18 +79,23 @@ json_t *remote_create_body(struct remote *r)
 
 int remote_create_at(struct remote *r, const char *path, struct err *e)
 {
-	autojson json_t *body = remote_create_body(r), *made = NULL;
-	json_t *command = json_array();
+	const int of_image = !remote_flag(r, "zygote");
+	autojson json_t *body = NULL, *made = NULL;
+	json_t *command;
 	int i;
 
-	for (i = 1; i < r->count; i++)
+	if (of_image && !r->count)
+		return err_set(e, ERR_USAGE, "no image given; hint: berth create host");
+	body = remote_create_body(r);
+	command = json_array();
+	for (i = of_image; i < r->count; i++)
 		if (json_array_append_new(command, json_string(r->words[i])) < 0)
 			json_array_append_new(command, json_null());	/* which berthd refuses */
 	if (!body) {
 		json_decref(command);
 		return -1;
 	}
-	if (r->count > 1)
+	if (json_array_size(command))
 		json_object_set(body, "command", command);
 	json_decref(command);
 	made = remote_call(r, "POST", path, body, e);
@@ -375,7 +385,7 @@ static int network_log(struct remote *r, struct err *e)
 
 const struct remote_verb remote_verbs[] = {
 	{ "ps", 0, 0, " all quiet filter ", ps },
-	{ "create", 1, ANY, "*", remote_create },
+	{ "create", 0, ANY, "*", remote_create },
 	{ "start", 1, ANY, "", change },
 	{ "stop", 1, ANY, " grace ", change },
 	{ "restart", 1, ANY, " grace ", change },

@@ -32,7 +32,8 @@ int zygote_tenant_open(struct zygote *z, struct err *e)
 	cap(&c->disk_inodes, t->disk_inodes);
 	cap(&c->tmp_bytes, t->tmp_bytes);
 	z->max = t->zygote_forks < FORKS ? (unsigned)t->zygote_forks : FORKS;
-	return 0;
+	/* sandboxes of it are made with these, too */
+	return tenant_cap_defaults(t, &z->config, z->options, e);
 }
 
 int zygote_tenant_image(struct zygote *z, struct err *e)

@@ -132,6 +132,9 @@ int box_answer(struct http_request *rq, json_t *request, struct err *e);
  */
 int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, struct err *e);
 
+/* The registry, and the zygote of that name or id: ERR_NOT_FOUND if it is not the caller's. */
+int api_find_zygote(struct box *b, struct http_request *rq, const char *ref, struct err *e);
+
 /* A signal's number of its name or number in JSON, or -1 with e. */
 int api_signal_number(const json_t *v, struct err *e);
 

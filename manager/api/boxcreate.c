@@ -19,18 +19,45 @@ static int forget_again(struct http_request *rq, const char *id)
 	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
 }
 
+/* By its id, which only the zygote has that the caller sees now. */
+static int find_zygote(struct http_request *rq, const json_t *body, char ret[65], struct err *e)
+{
+	const char *ref = NULL;
+	struct box b;
+	int r;
+
+	ret[0] = '\0';
+	if (json_get_str(body, "zygote", &ref, "body", e) < 0)
+		return -1;
+	if (!ref)
+		return 0;
+	if (json_object_get(body, "image") || json_object_get(body, "command") ||
+	    json_object_get(body, "pull"))
+		return err_set(e, ERR_INVALID,
+			       "\"zygote\" goes without \"image\", \"command\" and \"pull\", as it "
+			       "brings its own");
+	r = api_find_zygote(&b, rq, ref, e);
+	if (r == 0)
+		memcpy(ret, b.id, sizeof(b.id));
+	box_close(&b);
+	return r;
+}
+
 static int create_words(struct http_request *rq, const json_t *body, const json_t *own,
 			const char *name, struct args *a, struct err *e)
 {
 	static const char *const verb[] = {"berth", "create", "--json", NULL};
 	struct config c;
+	char zygote[65];
 	struct createargs what = {.own = own,
-				  .tenant = http_who(rq)->admin ? NULL : http_who(rq)->name};
+				  .tenant = http_who(rq)->admin ? NULL : http_who(rq)->name,
+				  .zygote = zygote};
 
 	api_config(api_of(rq), &c);
 	what.image = c.image;
 	what.pull = c.registry_pull;
-	if (createargs_read(&what, body, e) < 0 || args_words(a, verb, e) < 0 ||
+	if (find_zygote(rq, body, zygote, e) < 0 || createargs_read(&what, body, e) < 0 ||
+	    args_words(a, verb, e) < 0 ||
 	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)))
 		return -1;
 	return createargs_add(a, &what, e);
@@ -131,6 +158,10 @@ int boxcreate_post(struct http_request *rq, struct err *e)
 {
 	json_t *made;
 
+	if (is_managers(http_json(rq)) && json_object_get(http_json(rq), "zygote"))
+		return err_set(e, ERR_INVALID,
+			       "a sandbox of a session has the zygote of its type; hint: "
+			       "[pool.NAME] zygote, or leave the session out");
 	if (is_managers(http_json(rq)))
 		return make_managed(rq, e);
 	made = api_create(rq, http_json(rq), NULL, e);

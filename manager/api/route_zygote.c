@@ -33,14 +33,8 @@ static int is_seen(void *ctx, const char *id)
 	return !http_who(b->rq)->only[0] && zygote_is_of(&b->registry, id, tenant_of(b->rq));
 }
 
-/*
- * The zygote that {zygote} names; ERR_NOT_FOUND for a zygote of another client and for a sandbox
- * that is not a zygote.
- */
-static int find(struct box *b, struct http_request *rq, struct err *e)
+int api_find_zygote(struct box *b, struct http_request *rq, const char *ref, struct err *e)
 {
-	const char *ref = http_param(rq, "zygote");
-
 	if (box_open(b, rq, e) < 0)
 		return -1;
 	if (registry_find_seen(&b->registry, ref, is_seen, b, b->id, &b->kept, e) < 0) {
@@ -51,6 +45,14 @@ static int find(struct box *b, struct http_request *rq, struct err *e)
 	if (!b->id[0] || (!tenant_of(rq) && !zygote_is_meant(&b->registry, ref, b->id)))
 		return err_set(e, ERR_NOT_FOUND,
 			       "no zygote '%.80s'; hint: GET /v1/zygotes lists them", ref);
+	return 0;
+}
+
+/* The zygote that {zygote} names. */
+static int find(struct box *b, struct http_request *rq, struct err *e)
+{
+	if (api_find_zygote(b, rq, http_param(rq, "zygote"), e) < 0)
+		return -1;
 	http_audit(rq, "id", b->id);
 	return 0;
 }

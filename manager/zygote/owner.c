@@ -107,6 +107,13 @@ int zygote_own(struct registry *r, const struct claim *c, const struct tenant *t
 	return own(r, c, t, forks, e);
 }
 
+json_t *zygote_owner(struct registry *r, const char *id)
+{
+	autojson json_t *owner = read_owner(r, id);
+
+	return json_incref(json_object_get(owner, "name"));
+}
+
 int zygote_is_meant(struct registry *r, const char *ref, const char *id)
 {
 	char path[96];

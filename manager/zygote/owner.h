@@ -3,6 +3,7 @@
 #ifndef BERTH_MANAGER_ZYGOTE_OWNER_H
 #define BERTH_MANAGER_ZYGOTE_OWNER_H
 
+#include "base/json.h"
 #include "manager/host/registry.h"
 #include "manager/host/tenant.h"
 
@@ -21,5 +22,7 @@ int zygote_own(struct registry *r, const struct claim *c, const struct tenant *t
 int zygote_is_meant(struct registry *r, const char *ref, const char *id);
 /* 1 if the sandbox of that id is a zygote that lives, and the tenant's; tenant NULL: anybody's. */
 int zygote_is_of(struct registry *r, const char *id, const char *tenant);
+/* The name of the tenant whose it is, a new string of JSON; NULL: it is nobody's. */
+json_t *zygote_owner(struct registry *r, const char *id);
 
 #endif

@@ -299,6 +299,47 @@ def test_a_tenant_takes_no_name_of_an_operators_zygote():
         assert b.berth("run", "--zygote", z[:8], "print(made)", ok=True).out == "6\n"
 
 
+def code_in(d, box, code, who=None):
+    return d.good("POST", f"/v1/sandboxes/{box}/code", {"code": code}, **(who or {}))["stdout"]
+
+
+@b.deadline(120)
+def test_sandboxes_that_live_are_made_of_a_zygote_by_its_owner():
+    with Daemon(TENANTS, tcp=True) as d:
+        needs_zygotes()
+        with zygote(d, "za", who=ALICE) as z:
+            made = d.good("POST", "/v1/sandboxes", {"zygote": "za", "name": "box", "options": {"label": ["a=b"]}}, **ALICE)["id"]
+            assert code_in(d, made, "made += 1; print(made)", ALICE) == "7\n" and code_in(d, made, "print(made)", ALICE) == "7\n"
+            assert d.good("GET", "/v1/sandboxes/box", **ALICE)["memory_limit_bytes"] == 48 << 20
+            for body, who, status, word in (({"zygote": "za"}, BOB, 404, "no zygote"), ({"zygote": z}, BOB, 404, "no zygote"), ({"zygote": "za"}, None, 404, "no zygote"),
+                                            ({"zygote": "za", "image": "host"}, ALICE, 400, "image"), ({"zygote": "za", "session": "s"}, ALICE, 400, "session"),
+                                            ({"zygote": "za", "options": {"memory": "1g"}}, ALICE, 400, "memory"),
+                                            ({"options": {"zygote": "za"}}, ALICE, 403, "admin"), ({"zygote": "box"}, ALICE, 404, "no zygote")):
+                r = d.post("/v1/sandboxes", body, **(who or {}))
+                assert r.status == status and word in json.dumps(r.json), (body, r)
+            assert d.get("/v1/sandboxes/box", **BOB).status == 404
+            d.good("POST", "/v1/sandboxes/box/stop?grace_ms=0", **ALICE)
+        # the zygote has ended: neither another tenant's nor the operator's of its name takes its place
+        for who in (BOB, None):
+            with zygote(d, "za", who=who):
+                r = d.post("/v1/sandboxes/box/start", **ALICE)
+                assert r.status == 404 and "has ended" in r.json["error"]["message"], r
+        with zygote(d, "za", who=ALICE):
+            d.good("POST", "/v1/sandboxes/box/start", **ALICE)
+            assert code_in(d, "box", "print(made)", ALICE) == "6\n"
+            d.good("DELETE", "/v1/sandboxes/box?force=true", **ALICE)
+        with zygote(d, "zo") as z:
+            box = far(d, "create", "--zygote", "zo", "--name", "far", ok=True).out.strip()
+            assert code_in(d, box, "print(made)") == "6\n"
+            d.good("DELETE", "/v1/sandboxes/far?force=true")
+            b.one_line_error(far(d, "create"), 2, "no image given")
+            b.one_line_error(far(d, "create", "--zygote", "zo", "true"), 2, "zygote")
+            with berth.Berth("unix://" + d.socket) as client, client.create(zygote="zo") as sandbox:
+                assert sandbox.code("print(made)").out == "6\n"
+            with berth.Berth(program=b.BERTH, env=b.environment()) as client, client.create(zygote="zo") as sandbox:
+                assert sandbox.code("print(made)").out == "6\n"
+
+
 @b.deadline(180)
 def test_zygotes_and_forks_count_in_a_tenants_quotas_from_the_start():
     def make(forks, memory="48m", who=ALICE, **options):

@@ -506,6 +506,7 @@ r"""
 make install
 GET /v1/sandboxes lists them
 GET /v1/zygotes lists them
+[pool.NAME] zygote, or leave the session out
 GET /v1/sandboxes/{id}/logs?follow=true
 POST /v1/sandboxes/%s/start
 64 fields, 16 KiB

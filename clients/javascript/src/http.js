@@ -321,9 +321,9 @@ async function manager(link, called, args, signal) {
 }
 
 async function create(link, path, { image, options, args }, signal) {
-  const { name, pull, ...rest } = options ?? {};
+  const { name, pull, zygote, ...rest } = options ?? {};
   const command = args?.length ? args : undefined;
-  const made = await link.json("POST", path, bodyOf({ image, name, pull, command, options: rest }), signal);
+  const made = await link.json("POST", path, bodyOf({ image, name, pull, zygote, command, options: rest }), signal);
   return { ...made, sandbox: made.id };
 }
 

@@ -95,6 +95,7 @@ export interface CreateOptions extends Abortable {
   restart?: string;
   pull?: string;
   createTimeout?: number | string;
+  zygote?: string;
 }
 
 export interface UpdateOptions extends Abortable {

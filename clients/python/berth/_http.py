@@ -351,7 +351,7 @@ class Events(Stream):
 def op_create(link: Http, m: Answer, path: str = "/v1/sandboxes") -> Answer:
     options = dict(m.get("options") or {})
     body: Answer = {"image": m.get("image"), "name": options.pop("name", None), "pull": options.pop("pull", None),
-                    "command": m.get("args") or None, "options": options}
+                    "zygote": options.pop("zygote", None), "command": m.get("args") or None, "options": options}
     made = link.json("POST", path, {k: v for k, v in body.items() if v is not None})
     return {**made, "sandbox": made["id"]}
 

@@ -77,6 +77,7 @@ class CreateOptions(TypedDict, total=False):
     restart: str
     pull: str
     create_timeout: Number
+    zygote: str
 
 
 class UpdateOptions(TypedDict, total=False):
