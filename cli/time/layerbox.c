@@ -152,6 +152,8 @@ void layerbox_drop(struct layerbox *b, const char *id)
 		return;
 	if (checkpoints_find(&all, id, &ignored))
 		checkpoint_remove(&all, id, &ignored);
+	else /* its layer was given away */
+		checkpoints_note_use(&all);
 	checkpoints_close(&all);
 }
 

@@ -63,6 +63,34 @@ static int save(struct checkpoints *c, struct err *e)
 		      err_nomem(e);
 }
 
+static int is_owned(const json_t *record)
+{
+	return text_of(record, "owner")[0] != '\0';
+}
+
+/* Of a process that has ended, or that gave its file away. */
+static int is_over(const struct checkpoints *c, const json_t *record)
+{
+	char file[CHECKPOINT_ID + 8];
+
+	if (!is_owned(record))
+		return 0;
+	snprintf(file, sizeof(file), "%.15s.img", text_of(record, "id"));
+	return procid_has_ended(text_of(record, "owner")) ||
+	       (c->data_fd >= 0 && !path_has(c->data_fd, file));
+}
+
+/* On disk they are in the list until the next change: that spares a fork the wait for it. */
+static void drop_over(struct checkpoints *c)
+{
+	json_t *list = json_object_get(c->doc, "list");
+	size_t i;
+
+	for (i = json_array_size(list); i-- > 0;)
+		if (is_over(c, json_array_get(list, i)))
+			json_array_remove(list, i);
+}
+
 /* Where the layer is, and beside it those of checkpoints. */
 static int open_data(struct checkpoints *c, struct err *e)
 {
@@ -97,6 +125,7 @@ int checkpoints_open(int box_fd, int exclusive, struct checkpoints *ret, struct 
 		checkpoints_close(&c);
 		return -1;
 	}
+	drop_over(&c);
 	*ret = c;
 	return 0;
 }
@@ -278,25 +307,6 @@ static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
 			       (unsigned long long)(need >> 20), (unsigned long long)(has >> 20));
 }
 
-static int is_owned(const json_t *record)
-{
-	return text_of(record, "owner")[0] != '\0';
-}
-
-/* Those of processes that have ended. */
-static int drop_left(struct checkpoints *c, struct err *e)
-{
-	json_t *list = json_object_get(c->doc, "list");
-	const size_t before = json_array_size(list);
-	size_t i;
-
-	for (i = before; i-- > 0;)
-		if (is_owned(json_array_get(list, i)) &&
-		    procid_has_ended(text_of(json_array_get(list, i), "owner")))
-			json_array_remove(list, i);
-	return json_array_size(list) < before ? save(c, e) : 0;
-}
-
 /* How many stay at most, without those of processes. */
 static size_t wanted(const struct checkpoints *c, const struct checkpoint_bounds *bounds)
 {
@@ -327,7 +337,7 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 
 	if (next < 1 || next > 999999999)
 		return err_set(e, ERR_CORRUPT, LIST " has no number for the next checkpoint");
-	if (drop_left(c, e) < 0 || collect(c, e) < 0 || check_room(c, layer_fd, e) < 0)
+	if (collect(c, e) < 0 || check_room(c, layer_fd, e) < 0)
 		return -1;
 	/* that stay beside the new one */
 	others = wanted(c, bounds) - 1 + count_owned(c);

@@ -22,7 +22,7 @@
  * the layer came from.
  *
  * One with "owner" is of that process alone (procid.h), as berth fork makes it: it is no head and
- * no parent, takes no other's place, and goes with the process at the latest.
+ * no parent, takes no other's place, and goes with the process at the latest, or with its file.
  */
 #ifndef BERTH_MANAGER_HOST_CHECKPOINT_H
 #define BERTH_MANAGER_HOST_CHECKPOINT_H
