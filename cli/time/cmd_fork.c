@@ -204,7 +204,8 @@ static int copy_layer(const struct fork *f, const struct checkpoints *all, int s
 
 	if (!stays && layerhome_choose(box, id, e) < 0)
 		return -1;
-	home = layerhome_open(box, e);
+	home = layerhome_is_pool(source) ? layerhome_open_beside(box, all->home_fd, e) :
+					   layerhome_open(box, e);
 	if (home < 0)
 		return -1;
 	return f->ours && f->last ? checkpoint_give(all, f->from, home, WRITABLE_FILE, e) :

@@ -86,6 +86,19 @@ int layerhome_open(int box_fd, struct err *e)
 	return fd < 0 ? err_sys(e, "open the directory of a writable layer") : fd;
 }
 
+int layerhome_open_beside(int box_fd, int home_fd, struct err *e)
+{
+	char id[ID_MAX + 1], path[ID_MAX + 4];
+	const int marked = read_mark(box_fd, id, e);
+	int fd;
+
+	if (marked <= 0)
+		return marked < 0 ? -1 : layerhome_open(box_fd, e);
+	snprintf(path, sizeof(path), "../%s", id);
+	fd = openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open the directory of a writable layer") : fd;
+}
+
 /* ---- a new one --------------------------------------------------------------------- */
 
 static int check_room(int top, struct err *e)

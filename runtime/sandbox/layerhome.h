@@ -23,6 +23,11 @@
 
 /* The directory, of the sandbox with the directory box_fd; -1.  ERR_NOT_FOUND: the pool is gone. */
 int layerhome_open(int box_fd, struct err *e);
+/*
+ * The same through the mount of home_fd, the directory of another one in the pool: files move from
+ * one to the other only within a mount (rename(2), EXDEV).
+ */
+int layerhome_open_beside(int box_fd, int home_fd, struct err *e);
 /* Whether it is in the pool. */
 int layerhome_is_pool(int box_fd);
 /*

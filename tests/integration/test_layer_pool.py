@@ -80,6 +80,15 @@ def test_the_pool_stays_mounted_while_its_only_sandbox_is_stopped_and_started():
         b.wait_for(lambda: state not in subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout, 30,
                    "the end of the last mount")
         b.berth("fork", "--no-start", "--name", "y", "x", ok=True, env=env)
+        b.berth("start", "x", ok=True, env=env)
+        # the copy that was made for it is its layer
+        trace = b.tmp("trace")
+        b.berth("fork", "--no-start", "--name", "z", "x", ok=True, env=env, prefix=("strace", "-e", "trace=renameat", "-o", trace))
+        with open(trace) as f:
+            text = f.read()
+        assert '"writable.img") = 0' in text, text
+        b.berth("start", "z", ok=True, env=env)
+        assert sh("z", "cat /f", ok=True, env=env).out == "one\n"
 
 
 @b.deadline(180)
