@@ -73,7 +73,7 @@ def test_S41_the_maxima_are_the_operators_and_a_tenants_own_win():
     shown = json.loads(b.berth("config", "show", "--json", env={"BERTH_CONFIG": d.config_path}, ok=True).out)
     assert shown["tenant"]["memory_limit"]["value"] == 128 << 20 and shown["tenant.bob"]["memory_limit"]["value"] == 256 << 20
     assert shown["tenant.bob"]["pids_limit"] == {"value": 100, "source": "file"}
-    assert all(row["value"] > 0 for key, row in shown["tenant"].items() if key not in ("swap_limit", "images", "workspace_bytes", "import", "pull")), shown["tenant"]
+    assert all(row["value"] > 0 for key, row in shown["tenant"].items() if key not in ("swap_limit", "images", "workspace_bytes", "import", "pull", "network_hosts")), shown["tenant"]
     for text, words in (('[tenant]\nmemory = "1g"', "unknown key memory in [tenant]"), ('[tenant.bob]\npids_limit = -1', "tenant.bob.pids_limit"),
                         ('[tenant."../x"]\nsandboxes = 1', "is not a name"), ('tenant = 3', "tenant")):
         path = b.write(b.tmp("wrong.toml"), text + "\n", 0o600)
