@@ -2,29 +2,13 @@
 """
 Attacks S48 of SECURITY.md: hostile code in the interpreter of a sandbox that lives, before later requests come.
 """
-import contextlib
 import json
 import os
 
 import berthtest as b
-from zygotebox import Zygote
+from zygotebox import Zygote, box, check
 
 COST = 30
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-@contextlib.contextmanager
-def box(z, *options):
-    name = f"{z.name}-box"
-    b.berth("create", "--zygote", z.name, "--name", name, *options, ok=True)
-    try:
-        yield name
-    finally:
-        b.berth("rm", "-f", name)
 
 
 def verdict(name, text, *options):

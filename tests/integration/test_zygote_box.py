@@ -5,31 +5,15 @@ berth create --zygote, and berth code in such a sandbox: one that lives, in whic
 Attacks S48 of SECURITY.md.
 """
 import concurrent.futures
-import contextlib
 import json
 import os
 import signal
 
 import berthtest as b
 from test_mcp import Server
-from zygotebox import Zygote
+from zygotebox import Zygote, box, check
 
 COST = 40
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-@contextlib.contextmanager
-def box(z, *options):
-    name = f"{z.name}-box"
-    b.berth("create", "--zygote", z.name, "--name", name, *options, ok=True)
-    try:
-        yield name
-    finally:
-        b.berth("rm", "-f", name)
 
 
 def code(name, text, *options, **kw):

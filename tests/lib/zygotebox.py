@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A zygote for a test: made, named, and removed at its end."""
+import contextlib
 import json
 import os
 import platform
@@ -70,3 +71,19 @@ class NodeZygote(Zygote):
 
     def __init__(self, preload="", *options, **kw):
         super().__init__(preload, *options, **kw)
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+@contextlib.contextmanager
+def box(z, *options):
+    """A sandbox of z that lives; its name."""
+    name = f"{z.name}-box"
+    b.berth("create", "--zygote", z.name, "--name", name, *options, ok=True)
+    try:
+        yield name
+    finally:
+        b.berth("rm", "-f", name)
