@@ -32,6 +32,7 @@ def _berth_zygote():
 
     # What draws each generator of the preload anew, a function of no argument.
     def generators():
+        gc.unfreeze()  # what the preload froze is in no list
         found, owned = [], set()
         random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
         for one in gc.get_objects():
@@ -46,6 +47,8 @@ def _berth_zygote():
                     owned.add(id(one._bit_generator))
                 elif numpy and isinstance(one, numpy.BitGenerator):
                     found.append(functools.partial(copy, one))
+                elif numpy and isinstance(one, numpy.SeedSequence):
+                    found.append(functools.partial(sow, one))
             except Exception:
                 pass
         # a RandomState sets its own bits
@@ -62,6 +65,12 @@ def _berth_zygote():
 
     def copy(bits):
         bits.state = type(bits)().state
+
+    # Of itself it is drawn from the kernel; its children, and what is made of it, follow.
+    def sow(seeds):
+        kind = sys.modules["numpy.random"].SeedSequence
+        kind.__init__(seeds, None, spawn_key=seeds.spawn_key, pool_size=seeds.pool_size,
+                      n_children_spawned=seeds.n_children_spawned)
 
     # Everything that was drawn from the kernel once, and would be the same in all forks.
     def renew():

@@ -140,6 +140,18 @@ def test_no_two_forks_draw_the_same():
         check(len(set(values)) == len(values), [v for v in values if values.count(v) > 1][:4])
 
 
+def test_what_the_preload_froze_or_seeds_from_is_drawn_anew():
+    preload = ("import gc, random\nmade = random.Random(1)\ntry:\n  import numpy\n"
+               "  rng = numpy.random.default_rng(2); seeds = numpy.random.SeedSequence(3)\nexcept ImportError: numpy = None\n"
+               "if numpy: child = seeds.spawn(1)[0]\ngc.collect(); gc.freeze()")
+    code = ("print(made.random())\nif numpy:\n"
+            "  print(rng.normal())\n"
+            "  for s in rng.bit_generator._seed_seq.spawn(2) + seeds.spawn(2) + [child]: print(numpy.random.default_rng(s).random())")
+    with Zygote(preload, "--memory", "256m") as z:
+        drawn = [line for _ in range(6) for line in z.out(code).splitlines()]
+    check(len(drawn) in (6, 42) and len(set(drawn)) == len(drawn), drawn)
+
+
 def test_a_preload_that_fails_hangs_or_cannot_be_forked_is_told():
     base = ("--forks", "1", "host", PYTHON, "-c")
     r = create(*base, "print('words'); 1/0")
