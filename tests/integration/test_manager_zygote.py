@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""[pool.X] zygote: types of berthd's sandboxes that are forks of a zygote."""
+"""
+[pool.X] zygote: types of berthd's sandboxes that are forks of a zygote.
+
+Attacks S19 of SECURITY.md: a tenant's zygote that has the name of such a type's.
+"""
 import json
 
 import berthtest as b
@@ -60,3 +64,29 @@ def test_a_pool_follows_its_zygote():
         record = m.get_info(identity=m.create_from_pool(sandbox_type="py"))
         assert code(d, record, "print(x)") == "2\n"
         b.berth("zygote", "rm", "py", ok=True, timeout=60)
+
+
+@b.deadline(120)
+def test_a_tenants_zygote_of_that_name_gets_no_sandbox_but_the_tenants():
+    with Managed(TYPE + FAST) as d:
+        m = d.manager
+        theirs = make("x = 'theirs'", "--tenant", "mallory", "--pool", "0")
+        refused(404, m.create_from_pool, sandbox_type="py")
+        refused(404, m.create, sandbox_type="py")
+        assert json.loads(b.berth("zygote", "inspect", theirs, ok=True).out)["alive"] == []
+        b.one_line_error(b.berth("create", "--zygote", "py"), 125, "py")
+        b.berth("create", "--zygote", theirs, "--tenant", "mallory", "--name", "own", ok=True)
+        b.berth("stop", "own", ok=True)
+        b.berth("start", "own", ok=True)
+        b.berth("rm", "-f", "own", ok=True)
+        b.berth("zygote", "rm", theirs, ok=True, timeout=60)
+        make("x = 'ours'")
+        b.berth("create", "--zygote", "py", "--name", "stays", ok=True)
+        record = m.get_info(identity=m.create_from_pool(sandbox_type="py"))
+        assert code(d, record, "print(x)") == "ours\n"
+        b.berth("zygote", "rm", "py", ok=True, timeout=60)
+        theirs = make("x = 'theirs'", "--tenant", "mallory", "--pool", "0")
+        b.wait_for(lambda: "stopped" in b.berth("ps", "-a", "--filter", "name=stays", ok=True).out, 20, "its end")
+        b.one_line_error(b.berth("start", "stays"), 125, "zygote")
+        b.berth("rm", "-f", "stays", ok=True)
+        b.berth("zygote", "rm", theirs, ok=True, timeout=60)
