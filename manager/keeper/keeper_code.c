@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -150,6 +151,20 @@ static void take_usage(struct keeper *k)
 	u->pids_events -= before->pids_events;
 }
 
+/*
+ * Code that keeps the file of each request would keep memory that the client was charged for, and
+ * no limit of the sandbox bounds.
+ */
+static void empty_text(struct keeper_code *c)
+{
+	struct stat st;
+
+	/* a file of memory that has no name, as the client's; nobody else's is ours to empty */
+	if (c->text_fd >= 0 && fstat(c->text_fd, &st) == 0 && st.st_nlink == 0)
+		(void)!ftruncate(c->text_fd, 0);
+	fd_close(&c->text_fd);
+}
+
 /* The request that runs has ended, as facts say. */
 static void finish(struct keeper *k)
 {
@@ -170,6 +185,7 @@ static void finish(struct keeper *k)
 	keeper_event_end(k, "code-exit", &v, json_object());
 	keeper_busy(k);
 	fd_close(&c->status_fd);
+	empty_text(c);
 	c->client = -1;
 	c->fresh = 0;
 	c->deadline_ms = c->kill_at_ms = 0;
@@ -211,6 +227,7 @@ static void run(struct keeper *k, struct code_wait *w)
 	keeper_event(k, "code", NULL);
 	if (hand_over(k, w) < 0)
 		cgroup_kill(&c->leaf, &ignored); /* its end is that of the request */
+	c->text_fd = take_fd(&w->fds[REQUEST_FDS - 1]);
 	wait_free(w);
 }
 

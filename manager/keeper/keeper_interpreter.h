@@ -25,13 +25,14 @@ struct keeper_code {
 	/* the request that runs */
 	int client;		/* that waits for its end, or -1 */
 	int status_fd;		/* brings its exit status, one byte */
+	int text_fd;		/* the file with its code */
 	uint64_t started_ms, queued_ms, deadline_ms, kill_at_ms;
 	struct cgroup_usage before;
 	struct verdict_facts facts;
 	struct code_wait *queue;
 };
 #define KEEPER_CODE_NONE { .home_fd = -1, .control_fd = -1, .pid_fd = -1, .client = -1, \
-			   .status_fd = -1 }
+			   .status_fd = -1, .text_fd = -1 }
 
 /* The first fork of the zygote whose supervisor home_fd leads to; -1: there is none to be. */
 int keeper_code_begin(struct keeper *k, int home_fd, struct err *e);

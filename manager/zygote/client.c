@@ -119,6 +119,8 @@ int zygote_request_file(const struct zygote_request *q, struct err *e)
 	file = memfd_create("berth-request", MFD_CLOEXEC);
 	if (file < 0 || io_write_all(file, b.data, b.len) < 0)
 		return err_sys(e, "write the code to memory");
+	/* whoever gets it shall not keep us from emptying it: vm.memfd_noexec permits seals */
+	(void)!fcntl(file, F_ADD_SEALS, F_SEAL_SEAL);
 	return take_fd(&file);
 }
 

@@ -101,6 +101,18 @@ for _ in range(8): threading.Thread(target=steal, daemon=True).start()
         check(r["stdout"] == "1\n", ("a new interpreter is nobody's but the request's", r))
 
 
+def test_S48_the_files_of_requests_that_code_keeps_hold_no_memory():
+    keep = ("import os\nread, kept = os.pread, []\n"
+            "def pread(fd, *rest):\n    kept.append(os.dup(fd)); return read(fd, *rest)\nos.pread = pread")
+    with Zygote("import os", "--memory", "64m") as z, box(z) as n:
+        verdict(n, keep)
+        for _ in range(3):
+            r = verdict(n, "#" + "x" * (4 << 20) + "\nprint(os.fstat(kept[-1]).st_size > 4 << 20)")
+            check(r["stdout"] == "True\n", ("a request has its file", r))
+        r = verdict(n, "print(len(kept), [(os.fstat(f).st_size, os.fstat(f).st_blocks) for f in kept[:-1]])")
+        check(r["stdout"] == f"4 {[(0, 0)] * 3}\n", ("what earlier requests left is empty", r))
+
+
 def test_S48_an_interpreter_reaches_no_other_place_of_its_zygote():
     look = ("import os, socket\n"
             "print(sorted(p for p in os.listdir('/proc') if p.isdigit()), os.getpid(), os.readlink('/proc/self/fd/3'))\n"
