@@ -20,10 +20,12 @@
 #define STORED_RECORD_MAX 65536
 #define TRIES 1000 /* each takes that another writes a sum in that moment */
 #define KEY_SIZE 200
+#define WHOSE_SIZE 65
+#define PLACE_SIZE 400
 
 struct stored {
 	struct service *s;
-	char key[KEY_SIZE], whose[65];
+	char key[KEY_SIZE], whose[WHOSE_SIZE];
 	json_t *doc;
 	uint64_t version, pieces;
 	uint64_t limits[2]; /* of the owner's, of all; 0: none */
@@ -39,6 +41,10 @@ static int check_storage(const struct service *s, struct err *e)
 
 static int key_of(const char *whose, const char *name, char ret[KEY_SIZE], struct err *e)
 {
+	if (whose[0] && (!path_is_name(whose) || strlen(whose) >= WHOSE_SIZE)) {
+		err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name", whose);
+		return err_hint(e, "a-z 0-9 _ . -, at most 64 of them");
+	}
 	if (!path_is_name(name) || strlen(name) > 64) {
 		err_set(e, ERR_INVALID, "'%.80s' is not a name for a stored checkpoint", name);
 		return err_hint(e, "a-z 0-9 _ . -, at most 64 of them");
@@ -60,14 +66,42 @@ static uint64_t count_of(const json_t *record, const char *member)
 	return (uint64_t)json_integer_value(json_object_get(record, member));
 }
 
-/* The piece's key in the storage. */
-static int place_of(const json_t *record, uint64_t i, char ret[400], struct err *e)
+/* Where its pieces are. */
+static int folder_of(const json_t *record, char ret[PLACE_SIZE], struct err *e)
 {
 	const char *whose = text_of(record, "tenant");
 
-	snprintf(ret, 400, "checkpoints/%s%s%s/%s/%s/%06" PRIu64, whose[0] ? "t" : "o",
-		 whose[0] ? "/" : "", whose, text_of(record, "name"), text_of(record, "upload"), i);
+	snprintf(ret, PLACE_SIZE, "checkpoints/%s%s%s/%s/%s", whose[0] ? "t" : "o",
+		 whose[0] ? "/" : "", whose, text_of(record, "name"), text_of(record, "upload"));
 	return storage_check_path(ret, e);
+}
+
+/* The piece's key in the storage. */
+static int place_of(const json_t *record, uint64_t i, char ret[PLACE_SIZE], struct err *e)
+{
+	if (folder_of(record, ret, e) < 0)
+		return -1;
+	snprintf(ret + strlen(ret), PLACE_SIZE - strlen(ret), "/%06" PRIu64, i);
+	return 0;
+}
+
+static int delete_key(void *ctx, const char *key, struct err *e)
+{
+	return storage_delete(((struct service *)ctx)->storage, key, e);
+}
+
+/* Those that the record counts, and what a killed berthd had not written to its end. */
+static int delete_pieces(struct service *s, const json_t *record, uint64_t pieces, struct err *e)
+{
+	char place[PLACE_SIZE];
+	uint64_t i;
+
+	for (i = 0; i < pieces; i++)
+		if (place_of(record, i, place, e) < 0 || storage_delete(s->storage, place, e) < 0)
+			return -1;
+	return folder_of(record, place, e) < 0 ?
+		       -1 :
+		       storage_each(s->storage, place, delete_key, s, e);
 }
 
 /* ---- sums --------------------------------------------------------------------------- */
@@ -234,16 +268,13 @@ static int remove_it(struct service *s, const char *key, json_t *doc, uint64_t v
 {
 	const uint64_t pieces = count_of(doc, "pieces");
 	struct stored u = { .s = s, .doc = doc, .version = version, .pieces = pieces };
-	char place[400];
-	uint64_t i;
 
 	snprintf(u.key, sizeof(u.key), "%s", key);
 	json_object_set_new(doc, "state", json_string("removing"));
 	if (save(&u, 0, e) < 0)
 		return -1;
-	for (i = 0; i < pieces; i++)
-		if (place_of(doc, i, place, e) < 0 || storage_delete(s->storage, place, e) < 0)
-			return -1;
+	if (delete_pieces(s, doc, pieces, e) < 0)
+		return -1;
 	return forget(s, key, doc, u.version, e);
 }
 
@@ -304,7 +335,7 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 
 int stored_add(struct stored *u, const void *data, size_t n, struct err *e)
 {
-	char place[400];
+	char place[PLACE_SIZE];
 	int result;
 
 	if (place_of(u->doc, u->pieces, place, e) < 0)
@@ -343,17 +374,13 @@ json_t *stored_end(struct stored *u, json_t *members, struct err *e)
 void stored_abort(struct stored *u)
 {
 	struct err ignored;
-	char place[400];
-	uint64_t i;
 
 	if (!u)
 		return;
 	json_object_set_new(u->doc, "pieces", json_integer((json_int_t)u->pieces));
 	/* where another removes it, the last piece may have come after that */
 	if (remove_it(u->s, u->key, u->doc, u->version, &ignored) < 0) {
-		for (i = 0; i < u->pieces; i++)
-			if (place_of(u->doc, i, place, &ignored) == 0)
-				storage_delete(u->s->storage, place, &ignored);
+		delete_pieces(u->s, u->doc, u->pieces, &ignored);
 		atomic_store(&u->s->stored_looked, 0);
 	}
 	stored_free(u);
@@ -412,7 +439,7 @@ json_t *stored_find(struct service *s, const char *whose, const char *name, stru
 int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf *ret,
 		 struct err *e)
 {
-	char place[400];
+	char place[PLACE_SIZE];
 	int got;
 
 	if (i >= count_of(record, "pieces"))

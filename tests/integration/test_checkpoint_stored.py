@@ -218,3 +218,25 @@ def test_two_at_once_take_turns_and_one_name_is_stored_once():
         assert len(listed(d)) == 1 and len(files()) == 3
         r = d.post("/create", {"sandbox_type": "base", "storage_path": "checkpoints/o"})
         assert "berthd's own" in r.body.decode() or r.status >= 400, r
+
+
+def test_what_a_killed_berthd_had_not_written_to_its_end_goes_with_the_rest():
+    with Daemon(directory(), tcp=True) as d:
+        box = with_checkpoint(d, **ALICE)
+        assert store(d, box, "one", **ALICE).status == 201
+        place = next(p for p, _, names in os.walk(b.tmp("stored")) if names)
+        with open(os.path.join(place, "..put-0123456789abcdef.1234.new"), "w") as f:
+            f.write("half a piece")
+        d.good("DELETE", "/v1/checkpoints/one", **ALICE)
+        assert files() == [] and not os.path.exists(place), files()
+
+
+def test_an_administrator_names_tenants_as_they_can_be_called():
+    with Daemon(directory(), tcp=True) as d:
+        box = with_checkpoint(d, **ALICE)
+        for whose in ("a" * 65, "a" * 190, "../x", "a/b", "A"):
+            for method, path, body in (("POST", f"sandboxes/{box}/checkpoints/k1/store", {"name": "one"}), ("DELETE", "checkpoints/one", None),
+                                       ("POST", "checkpoints/one/restore", {})):
+                r = d.request(method, f"/v1/{path}?tenant={whose}", body)
+                assert r.status == 400 and "not a tenant's name" in r.json["error"]["message"], (whose, r)
+        assert listed(d) == [] and files() == []
