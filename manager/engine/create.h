@@ -51,7 +51,8 @@ int engine_check_name(const char *name, struct err *e);
 int engine_create_host(struct engine_create *c, const json_t *host, struct err *e);
 int engine_create_mounts(struct engine_create *c, const json_t *body, const json_t *host,
 			 struct err *e);
-int engine_create_anonymous(struct engine_create *c, const char *target, struct err *e);
+int engine_create_anonymous(struct engine_create *c, const char *target, int read_only,
+			    struct err *e);
 /* Volumes without a name: those of the body, and those of the image where nothing else is. */
 int engine_create_volumes(struct engine_create *c, const json_t *body, struct err *e);
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,

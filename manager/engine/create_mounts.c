@@ -27,6 +27,30 @@ static int has_word(const char *list, const char *word)
 	return 0;
 }
 
+/*
+ * The words of a bind that Docker has.  Those on labels of SELinux, propagation and caches change
+ * nothing here; any other may be a misspelt "ro", and is refused as Docker does.
+ */
+static int check_words(const char *words, struct err *e)
+{
+	static const char *const known[] = {
+		"ro",	  "readonly", "rw",	  "z",	    "Z",      "nocopy", "private",
+		"slave",  "shared",   "rprivate", "rslave", "rshared", "cached", "delegated",
+		"consistent", "default",
+	};
+	size_t part, i;
+
+	for (; *words; words += part + (words[part] == ',')) {
+		part = strcspn(words, ",");
+		for (i = 0; i < ARRAY_LEN(known); i++)
+			if (strlen(known[i]) == part && !strncmp(known[i], words, part))
+				break;
+		if (i == ARRAY_LEN(known))
+			return err_set(e, ERR_INVALID, "invalid mode: %.80s", words);
+	}
+	return 0;
+}
+
 /* A value that --volume splits at its colons cannot contain one. */
 static int check_path(const char *path, struct err *e)
 {
@@ -108,11 +132,13 @@ static int add_text(struct engine_create *c, const char *text, int as_owner, str
 		return err_nomem(e);
 	target = strchr(copy, ':');
 	if (!target)
-		return engine_create_anonymous(c, copy, e);
+		return engine_create_anonymous(c, copy, 0, e);
 	*target++ = '\0';
 	words = strchr(target, ':');
 	if (words)
 		*words++ = '\0';
+	if (words && check_words(words, e) < 0)
+		return -1;
 	m.source = copy;
 	m.target = target;
 	m.read_only = has_word(words, "ro") || has_word(words, "readonly");
@@ -164,7 +190,7 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 	if (strcmp(type, "bind") && strcmp(type, "volume"))
 		return err_set(e, ERR_UNSUPPORTED, "a mount of type %.40s is not known here", type);
 	if (!strcmp(type, "volume") && !m.source[0])
-		return engine_create_anonymous(c, m.target, e);
+		return engine_create_anonymous(c, m.target, m.read_only, e);
 	if (!strcmp(type, "volume") == (strchr(m.source, '/') != NULL))
 		return err_set(e, ERR_INVALID,
 			       "invalid mount config for type \"%s\": '%.200s' is not a source of "

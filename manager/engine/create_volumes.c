@@ -22,7 +22,8 @@ static int clean(const char *target, char ret[PATH_MAX])
 	return 0;
 }
 
-int engine_create_anonymous(struct engine_create *c, const char *target, struct err *e)
+int engine_create_anonymous(struct engine_create *c, const char *target, int read_only,
+			    struct err *e)
 {
 	char path[PATH_MAX], name[ENGINE_ID];
 
@@ -32,7 +33,9 @@ int engine_create_anonymous(struct engine_create *c, const char *target, struct 
 			       "not /, and without a colon",
 			       target);
 	if (json_object_get(c->targets, path))
-		return 0;
+		return read_only ?
+			       err_set(e, ERR_INVALID, "Duplicate mount point: %.200s", path) :
+			       0;
 	if (json_object_size(c->anonymous) >= VOLUME_OWN_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d volumes without a name in one container",
 			       VOLUME_OWN_MAX);
@@ -41,7 +44,7 @@ int engine_create_anonymous(struct engine_create *c, const char *target, struct 
 	json_object_set_new(c->targets, path, json_true());
 	return json_object_set_new(c->anonymous, path, json_string(name)) < 0 ?
 		       err_nomem(e) :
-		       engine_word(c, e, "--volume=%s:%s", name, path);
+		       engine_word(c, e, "--volume=%s:%s%s", name, path, read_only ? ":ro" : "");
 }
 
 /* What an image asks for is left in the container's layer where the host has no room for it. */
@@ -63,7 +66,7 @@ static int add_of_image(struct engine_create *c, const char *image, struct err *
 					      "container's own layer, as no more volumes can be "
 					      "made; docker volume prune makes room", path) < 0)
 				return -1;
-		} else if (engine_create_anonymous(c, path, e) < 0) {
+		} else if (engine_create_anonymous(c, path, 0, e) < 0) {
 			return -1;
 		}
 	}
@@ -79,7 +82,7 @@ int engine_create_volumes(struct engine_create *c, const json_t *body, struct er
 	    engine_str(body, "Image", &image, e) < 0)
 		return -1;
 	json_object_foreach (volumes, target, unused)
-		if (engine_create_anonymous(c, target, e) < 0)
+		if (engine_create_anonymous(c, target, 0, e) < 0)
 			return -1;
 	return add_of_image(c, image, e);
 }

@@ -112,6 +112,23 @@ static json_t *mount_of(const char *text)
 		words ? words + 1 : "", "RW", writable, "Propagation", is_path ? "rprivate" : "");
 }
 
+/* Whether one of the mounts that were asked for makes target read-only. */
+static int is_read_only(const json_t *mounts, const char *target)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)mounts, i, one) {
+		const char *t = json_string_value(json_object_get(one, "Target"));
+		const size_t n = strlen(target);
+
+		if (t && !strncmp(t, target, n) && !t[n + strspn(t + n, "/")] &&
+		    json_is_true(json_object_get(one, "ReadOnly")))
+			return 1;
+	}
+	return 0;
+}
+
 json_t *engine_mounts(const struct engine_view *v)
 {
 	const json_t *binds = engine_asked_host(v, "Binds"),
@@ -124,7 +141,8 @@ json_t *engine_mounts(const struct engine_view *v)
 		json_array_append_new(
 			all, json_pack("{s:s,s:O,s:O,s:s,s:s,s:s,s:b,s:s}", "Type", "volume",
 				       "Name", name, "Source", name, "Destination", target,
-				       "Driver", "local", "Mode", "", "RW", 1, "Propagation", ""));
+				       "Driver", "local", "Mode", "", "RW",
+				       !is_read_only(mounts, target), "Propagation", ""));
 	json_array_foreach((json_t *)(size_t)binds, i, one) {
 		m = json_is_string(one) ? mount_of(json_string_value(one)) : NULL;
 		if (m)

@@ -237,6 +237,16 @@ def test_volumes_without_a_name_are_volumes():
                 for target, said in (("/", "absolute"), ("/a" * 3000, "absolute"), ("rel", "absolute")):
                     r = ask("create", "--name", "bad", "--network", "none", "--mount", f"type=volume,target={target}", "plain:1", "true")
                     assert r.returncode and (said in r.stderr or "invalid" in r.stderr), r
+                # what is to be read-only is so, and a misspelt mode is no leave to write
+                ask("run", "-d", "--name", "box", "--network", "none", "--mount", "type=volume,target=/m/,readonly", "plain:1", "sleep", "1000", ok=True)
+                assert ask("exec", "box", "touch", "/m/x").returncode == 1 and [m["RW"] for m in mounts_of(ask, "box").values()] == [False]
+                ask("rm", "-f", "-v", "box", ok=True)
+                for words in (("-v", "named:/m:r0"), ("-v", f"{b.tmp('none')}:/m:RO"), ("-v", "/a:/b:/c"),
+                              ("--mount", "type=volume,target=/m", "--mount", "type=volume,target=/m,readonly")):
+                    r = ask("create", "--name", "bad", "--network", "none", *words, "plain:1", "true")
+                    assert r.returncode and ("invalid" in r.stderr or "Duplicate" in r.stderr), r
+                assert not os.path.exists(b.tmp("none")) and not os.path.exists("/a")
+                ask("run", "--rm", "--network", "none", "-v", "named:/m:ro,z", "-v", "named:/n:nocopy", "plain:1", "true", ok=True)
                 many = [x for i in range(17) for x in ("-v", f"/v{i}")]
                 assert "more than 16" in ask("create", "--name", "bad", "--network", "none", *many, "plain:1", "true", ok=1).stderr
                 assert volumes(ask) == {"named"}
