@@ -148,9 +148,12 @@ static int map_page(struct work *w, struct err *e)
 
 static int make_enterer(struct work *w, struct err *e)
 {
-	/* its parent is the zygote's init, which reaps it */
-	struct inject_call c =
-		CALL(SYS_clone, "clone a helper", CLONE_VM | CLONE_PARENT, 0, 0, 0, 0);
+	/*
+	 * Its parent is the zygote's init, which reaps it.  Its memory is a copy: it, or what it
+	 * clones, joins the sandbox's cgroups, and if that is out of memory, the kernel kills
+	 * whatever shares memory with the process that it chooses.
+	 */
+	struct inject_call c = CALL(SYS_clone, "clone a helper", CLONE_PARENT, 0, 0, 0, 0);
 
 	return inject_batch(&w->zygote, &c, 1, &w->enterer, e);
 }
@@ -467,6 +470,8 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 	inject_end(&w.enterer);
 	inject_end(&w.born);
 	inject_end(&w.fork);
+	/* a sandbox that takes all the time, as by want of CPU, does not end the zygote */
+	w.zygote.deadline_ms = clock_ms() + ms;
 	if (let_go(&w, r == 0, &second) < 0)
 		inject_end(&w.zygote); /* the fork is whole, but there will be no other */
 	return r < 0 ? err_wrap(e, "fork the zygote") : 0;

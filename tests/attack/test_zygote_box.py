@@ -113,6 +113,28 @@ def test_S48_the_files_of_requests_that_code_keeps_hold_no_memory():
         check(r["stdout"] == f"4 {[(0, 0)] * 3}\n", ("what earlier requests left is empty", r))
 
 
+FILL = """
+for i in 1 2 3 4 5 6 7 8; do
+    sh -c "while :; do cat /dev/zero >> /dev/shm/$i; cat /dev/zero >> /tmp/$i; done" > /dev/null 2>&1 &
+done
+"""
+
+
+@b.deadline(240)
+def test_S48_a_sandbox_that_is_out_of_memory_costs_the_zygote_nothing():
+    with Zygote("big = bytearray(b'x') * (48 << 20)", "--memory", "96m", "--tmp-size", "90m", "--shm-size", "90m", "--pool", "0") as z:
+        pid = z.pid()
+        with box(z) as n:
+            for _ in range(b.times(30, 200)):
+                r = b.berth("code", "--quiet", n, input="print(1)", timeout=60)
+                if r.code == 0 or "stopped" in r.err or "is not running" in r.err:
+                    b.berth("start", n)     # if the kernel chose its init
+                    b.berth("exec", n, "sh", "-c", FILL)
+                check(os.path.exists(f"/proc/{pid}"), ("the zygote lives", r))
+        with box(z) as n:
+            check(verdict(n, "print(len(big))")["stdout"] == f"{48 << 20}\n", "and serves")
+
+
 def test_S48_an_interpreter_reaches_no_other_place_of_its_zygote():
     look = ("import os, socket\n"
             "print(sorted(p for p in os.listdir('/proc') if p.isdigit()), os.getpid(), os.readlink('/proc/self/fd/3'))\n"
