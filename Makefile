@@ -91,10 +91,10 @@ LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
 PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth-oci $(BUILD)/berth-docker
 # The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
-DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
+DAEMON_PACKAGES = zlib1g-dev libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
-LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread
-ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl && echo yes),)
+LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto zlib) $(LIBS_STORE) -lpthread
+ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl zlib && echo yes),)
 PROGRAMS += $(BUILD)/berthd
 endif
 # So is berth-remote, which berth --host becomes.

@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
 #include "manager/api/e2b.h"
 #include "manager/api/fileflow.h"
 #include "manager/api/form.h"
+#include "manager/api/gunzip.h"
 #include "manager/api/http_hold.h"
 #include "manager/api/listing.h"
 
@@ -203,6 +205,8 @@ struct transfer {
 	char boundary[80]; /* of a form; "" of the bytes of one file */
 	struct buf form;
 	struct http_hold hold;
+	struct gunzip *gunzip;	  /* of a body that is gzip data, or NULL */
+	struct http_request *rq; /* of that body */
 };
 
 static void transfer_free(void *ctx)
@@ -210,6 +214,7 @@ static void transfer_free(void *ctx)
 	struct transfer *t = ctx;
 
 	fileflow_release(&t->flow);
+	gunzip_free(t->gunzip);
 	buf_release(&t->form);
 	http_hold_end(&t->hold);
 	box_close(&t->place.box);
@@ -275,6 +280,22 @@ static int get_file(struct http_request *rq, struct err *e)
 
 /* ---- /files: bytes in ------------------------------------------------------------------------ */
 
+/* The field Content-Encoding, which SDKs send with {gzip: true}. */
+static int begin_encoding(struct transfer *t, struct http_request *rq, struct err *e)
+{
+	const char *encoding = http_header(rq, "Content-Encoding");
+
+	if (!encoding || !strcasecmp(encoding, "identity"))
+		return 0;
+	if (strcasecmp(encoding, "gzip"))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "Content-Encoding %.40s is not taken; hint: gzip, or none",
+			       encoding);
+	t->rq = rq;
+	t->gunzip = gunzip_new(e);
+	return t->gunzip ? 0 : -1;
+}
+
 static int begin_upload(struct http_request *rq, struct err *e)
 {
 	const char *type = http_header(rq, "Content-Type"), *path = http_query(rq, "path");
@@ -284,8 +305,8 @@ static int begin_upload(struct http_request *rq, struct err *e)
 	if (!t)
 		return -1;
 	http_set_data(rq, t, transfer_free);
-	if (http_header(rq, "Content-Encoding"))
-		return err_set(e, ERR_UNSUPPORTED, "Content-Encoding is not taken");
+	if (begin_encoding(t, rq, e) < 0)
+		return -1;
 	if (http_has_field(rq, "X-Metadata-"))
 		return err_set(e, ERR_UNSUPPORTED, "metadata of files is not kept");
 	if (type && !strncmp(type, "multipart/form-data", 19))
@@ -298,13 +319,35 @@ static int begin_upload(struct http_request *rq, struct err *e)
 	return flow_start(t, rq, argv, 0, e);
 }
 
-static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
+static int take_bytes(struct transfer *t, struct http_request *rq, const char *data, size_t n,
+		      struct err *e)
 {
-	struct transfer *t = http_data(rq);
-
 	if (t->boundary[0])
 		return http_hold_take(rq, &t->hold, n, e) < 0 ? -1 : buf_add(&t->form, data, n, e);
 	return fileflow_feed(&t->flow, rq, data, n, e);
+}
+
+/* The bounds of a plain body hold for what comes out: those of a form, or the sandbox's disk. */
+static int take_inflated(void *ctx, const char *data, size_t n, struct err *e)
+{
+	struct transfer *t = ctx;
+
+	if (take_bytes(t, t->rq, data, n, e) < 0)
+		return -1;
+	/* the helper has ended, and fileflow_end() says why */
+	return !t->boundary[0] && t->flow.pipe_fd < 0;
+}
+
+static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+	int r = t->gunzip ? gunzip_feed(t->gunzip, data, n, take_inflated, t, e) :
+			    take_bytes(t, rq, data, n, e);
+
+	/* before the client hears of it: nothing of the file is there then */
+	if (r < 0)
+		fileflow_release(&t->flow);
+	return r;
 }
 
 static json_t *written(const char *path)
@@ -352,6 +395,11 @@ static int post_files(struct http_request *rq, struct err *e)
 	struct filecounts ignored;
 	int r;
 
+	if (t->gunzip && gunzip_end(t->gunzip, e) < 0) {
+		fileflow_release(&t->flow);
+		json_decref(b.list);
+		return -1;
+	}
 	if (t->boundary[0]) {
 		r = form_each(&t->form, t->boundary, take_part, &b, e);
 	} else {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -12,6 +13,7 @@
 
 #define ANSWER_MS 60000
 #define PIPE_BYTES (1 << 20)
+#define ABORT_MS 10000
 
 void fileflow_init(struct fileflow *f)
 {
@@ -19,8 +21,23 @@ void fileflow_init(struct fileflow *f)
 	f->pipe_fd = -1;
 }
 
+/*
+ * The helper would take the end of an upload's pipe for the end of its bytes, and put half a file
+ * in place.  So it ends first, with its client's connection; then nothing reads from the pipe.
+ */
+static void abort_upload(struct fileflow *f)
+{
+	struct pollfd p = { .fd = f->pipe_fd };
+
+	shutdown(f->client.sock, SHUT_RDWR);
+	while (poll(&p, 1, ABORT_MS) < 0 && errno == EINTR)
+		;
+}
+
 void fileflow_release(struct fileflow *f)
 {
+	if (f->started && f->pipe_fd >= 0 && f->upload)
+		abort_upload(f);
 	if (f->started)
 		fd_close(&f->client.err_fd);
 	f->started = 0;
@@ -40,6 +57,7 @@ int fileflow_start(struct fileflow *f, int sock, const char *const *argv, const 
 	r = fileclient_start(&f->client, sock, argv, user, timeout_ms, out ? -1 : p[0], out ? p[1] : -1, e);
 	close(p[out ? 1 : 0]);
 	f->started = r == 0;
+	f->upload = !out;
 	f->client.wait_ms = ANSWER_MS;
 	if (r == 0 && fcntl(f->pipe_fd, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "set up a pipe");

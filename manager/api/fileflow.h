@@ -18,13 +18,17 @@
 struct fileflow {
 	struct fileclient client;
 	int started;
+	int upload;		/* we write, it reads */
 	int pipe_fd;		/* our end, or -1 */
 	char first[4096];	/* read before the status was sent */
 	size_t first_n, first_at;
 };
 
 void fileflow_init(struct fileflow *f);
-/* Releases it; the helper ends with its client's connection. */
+/*
+ * Releases it; the helper ends with its client's connection. That of an upload which has not ended
+ * is shut down here, and the file stays as it was.
+ */
 void fileflow_release(struct fileflow *f);
 /* Starts the helper over sock (borrowed) with argv as fileclient_start(); out: we read what it writes. */
 int fileflow_start(struct fileflow *f, int sock, const char *const *argv, const char *user, uint64_t timeout_ms, int out,

@@ -373,6 +373,9 @@ int stream_pump(int in_fd, int out_fd, uint64_t limit, char *buf, uint64_t *ret_
 		if (total > limit)
 			return err_set(e, ERR_LIMIT, "more than %llu bytes", (unsigned long long)limit);
 	}
+	/* interrupt() gave it the end that it read */
+	if (stream_interrupted)
+		return err_set(e, ERR_BUSY, "interrupted");
 	*ret_bytes = total;
 	return 0;
 }

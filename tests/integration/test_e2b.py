@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """E2B's API in berthd, on the wire: envelopes of the Connect protocol, errors, limits, tenants.  Its SDKs: tests/real."""
 import base64
+import gzip
+import http.client
 import json
 import os
 import random
@@ -300,3 +302,72 @@ def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
             assert who.ask("DELETE", "/templates/" + text).status == 404, text
         assert alice.ask("DELETE", "/templates/" + box["id"] + ":default").status == 204
         assert e2b_ids(alice) == [] and one.run("cat /root/n")[0] == b"1\n"
+
+
+def cut_short(d, e, path, body, length, **headers):
+    """An upload whose connection ends before its body does."""
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+    c.putrequest("POST", path)
+    for name, value in {**e.headers, "Content-Type": "application/octet-stream", "Content-Length": str(length), **headers}.items():
+        c.putheader(name, value)
+    c.endheaders()
+    c.send(body)
+    c.close()
+
+
+def test_an_upload_of_gzip_data_is_inflated_and_a_broken_one_leaves_no_file():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        gz = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+        data = random.Random(5).randbytes(300000) + bytes(3000000)
+        packed = gzip.compress(data)
+        for body, want in ((packed, data), (gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), (gzip.compress(b""), b"")):
+            r = e.ask("POST", "/files?path=/tmp/new/z", body, **gz)
+            assert r.status == 200 and r.json[0]["path"] == "/tmp/new/z", r
+            assert e.ask("GET", "/files?path=/tmp/new/z").body == want
+        form = b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"/tmp/form\"\r\n\r\nA\r\n--B--\r\n"
+        r = e.ask("POST", "/files", gzip.compress(form), **{"Content-Type": "multipart/form-data; boundary=B", "Content-Encoding": "GZIP"})
+        assert r.status == 200 and e.ask("GET", "/files?path=/tmp/form").body == b"A", r
+        r = e.ask("POST", "/files?path=/tmp/plain", b"as it is", **{**gz, "Content-Encoding": "identity"})
+        assert r.status == 200 and e.ask("GET", "/files?path=/tmp/plain").body == b"as it is", r
+        wrong = bytearray(packed)
+        wrong[-6] ^= 1      # of the checksum
+        e.ask("POST", "/files?path=/tmp/kept", b"old", **{"Content-Type": "application/octet-stream"})
+        for body in (b"", b"plain", packed[:-9], packed[:200000], packed[:5], bytes(wrong), packed + b"more", packed + packed[:40]):
+            for path in ("/tmp/none/here", "/tmp/kept"):
+                r = e.ask("POST", f"/files?path={path}", body, **gz)
+                assert r.status == 400 and "gzip" in r.json["message"], (len(body), r)
+            assert e.ask("GET", "/files?path=/tmp/none/here").status == 404
+            assert e.ask("GET", "/files?path=/tmp/kept").body == b"old"
+        for other in ("br", "gzip, gzip", "deflate", ""):
+            r = e.ask("POST", "/files?path=/tmp/none/here", packed, **{**gz, "Content-Encoding": other})
+            assert r.status in (400, 501) and "Content-Encoding" in r.json["message"], (other, r)
+        assert e.ask("GET", "/files?path=/tmp/none/here").status == 404
+        assert e.run("ls -A /tmp /tmp/none 2>/dev/null | grep berth-")[0] == b"", "a part of a file was left"
+
+
+def test_gzip_data_inflates_to_no_more_than_a_plain_upload_may_have():
+    with Daemon("[sandbox]\ndisk_limit = \"64m\"\n", tcp=True) as d:
+        e = Client(d).create()
+        bomb = gzip.compress(bytes(40 << 20), 9)
+        r = e.ask("POST", "/files?path=/root/bomb", bomb * 4, **{"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"})
+        assert r.status >= 400 and e.ask("GET", "/files?path=/root/bomb").status == 404, r
+        head = b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"/root/bomb\"\r\n\r\n"
+        r = e.ask("POST", "/files", gzip.compress(head) + bomb, **{"Content-Type": "multipart/form-data; boundary=B", "Content-Encoding": "gzip"})
+        assert r.status in (413, 429), r
+        assert e.ask("GET", "/files?path=/root/bomb").status == 404
+        assert e.run("echo still there")[0] == b"still there\n"
+
+
+def test_an_upload_that_is_cut_short_leaves_the_file_as_it_was():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        e.ask("POST", "/files?path=/tmp/kept", b"old", **{"Content-Type": "application/octet-stream"})
+        for more in ({}, {"Content-Encoding": "gzip"}):
+            for i in range(8):
+                body = random.Random(i).randbytes(200000)
+                cut_short(d, e, "/files?path=/tmp/kept", gzip.compress(body) if more else body, 900000, **more)
+        d.stop()    # it has then ended all requests
+        d.start()
+        r = e.ask("GET", "/files?path=/tmp/kept")
+        assert r.body == b"old", (len(r.body), r)

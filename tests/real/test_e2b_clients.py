@@ -59,6 +59,8 @@ await assert.rejects(sbx.files.read('/tmp/d/c'), NotFoundError)
 const big = 'z'.repeat(5 << 20)
 await sbx.files.write('/tmp/big', big)
 assert.equal((await sbx.files.read('/tmp/big')).length, 5 << 20)
+await sbx.files.write('/tmp/packed', big, {gzip: true, useOctetStream: true})   // older ones send it plain
+assert.equal(await sbx.files.read('/tmp/packed'), big)
 
 await sbx.files.makeDir('/tmp/watched')
 const changes = []; let changed, left; const sees = new Promise(r => { changed = r }), exits = new Promise(r => { left = r })

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gunzip - a request body with Content-Encoding: gzip, inflated as it comes.
+ *
+ * It holds one window of zlib's and GUNZIP_ROOM bytes, however much the body inflates to.  The
+ * receiver of the inflated bytes bounds them, as it bounds the bytes of a plain body.
+ */
+#ifndef BERTH_MANAGER_API_GUNZIP_H
+#define BERTH_MANAGER_API_GUNZIP_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define GUNZIP_ROOM 65536
+
+struct gunzip;
+
+/* Takes n inflated bytes: 0; 1 when it needs no more of them; -1 with e. */
+typedef int gunzip_take(void *ctx, const char *data, size_t n, struct err *e);
+
+/* NULL with ERR_NOMEM. */
+struct gunzip *gunzip_new(struct err *e);
+void gunzip_free(struct gunzip *g);
+/*
+ * Inflates the next n bytes of the body (RFC 1952: one member or several) and gives what comes out
+ * to take().  0 or -1 with e: that of take(), or ERR_INVALID when this is not gzip data.
+ */
+int gunzip_feed(struct gunzip *g, const char *data, size_t n, gunzip_take *take, void *ctx,
+		struct err *e);
+/* The body has ended: 0, or -1 with ERR_INVALID when the gzip data has not. */
+int gunzip_end(const struct gunzip *g, struct err *e);
+
+#endif
