@@ -26,8 +26,8 @@ int remote_zygote_create(struct remote *r, struct err *e)
 
 static void print_row(const json_t *j)
 {
-	static const char *const names[] = {"id", "name", "image"};
-	char text[3][128];
+	static const char *const names[] = {"id", "name", "image", "mode"};
+	char text[4][128];
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(names); i++) {
@@ -35,7 +35,7 @@ static void print_row(const json_t *j)
 
 		log_clean(text[i], sizeof(text[i]), s ? s : "", 0);
 	}
-	printf("%-14s %-20s %-20s %5d %5d %5zu\n", text[0], text[1], text[2],
+	printf("%-14s %-20s %-20s %-5s %5d %5d %5zu\n", text[0], text[1], text[2], text[3],
 	       (int)json_integer_value(json_object_get(j, "pool")),
 	       (int)json_integer_value(json_object_get(j, "forks")),
 	       json_array_size(json_object_get(j, "alive")));
@@ -51,7 +51,8 @@ int remote_zygote_ls(struct remote *r, struct err *e)
 		return -1;
 	if (r->json)
 		return remote_print(json_incref(list), e);
-	printf("%-14s %-20s %-20s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "POOL", "FORKS", "ALIVE");
+	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE", "POOL", "FORKS",
+	       "ALIVE");
 	json_array_foreach (list, i, one)
 		print_row(one);
 	return 0;

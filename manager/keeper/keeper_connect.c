@@ -45,8 +45,8 @@ static int has_no_keeper(struct registry *r, const char *id, struct err *e)
 	if (path_has(r->sandboxes_fd, path))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "sandbox %s is a zygote, in which nothing but its forks runs; hint: "
-			       "berth run --zygote %s CODE",
-			       id, id);
+			       "berth run --zygote %s CODE, or berth zygote rm %s",
+			       id, id, id);
 	return err_set(e, ERR_BUSY,
 		       "sandbox %s is that of a berth run, for its one command only; "
 		       "hint: berth kill %s, or berth rm -f, ends it",

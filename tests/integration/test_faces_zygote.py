@@ -460,6 +460,7 @@ def test_berth_of_another_host_makes_zygotes_and_runs_code_in_them():
             listed = json.loads(far(d, "zygote", "ls", "--json", ok=True, **who).out)
             assert [(j["id"], j["name"], j["forks"]) for j in listed] == [(z, "zf", 2)], listed
             assert "zf" in far(d, "zygote", "ls", ok=True, **who).out
+            assert far(d, "zygote", "ls", ok=True, **who).out.split()[:7] == b.berth("zygote", "ls", ok=True).out.split()[:7]
             assert json.loads(far(d, "zygote", "inspect", "zf", ok=True, **who).out)["preload"] == PRELOAD
             r = far(d, "run", "--zygote", "zf", "-e", "B=b=c", "-w", "/tmp", "print(made * 7, sys.argv[1:], os.environ['A'], os.environ['B'], os.getcwd(),"
                     " sys.stdin.read()); sys.stderr.write('e'); sys.exit(3)", "-x", input="in", **who)

@@ -84,7 +84,7 @@ berth zygote create host python3 -c 'import json' | zygote create | zygote creat
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
 --network-rate of berth create bounds one member | network create --internal --network-rate 1m nn | network create nn; network rm nn
 berth volume ls lists them | volume rm "" | volume ls
-berth run --zygote %s CODE | zygote create --name zq host python3; exec zq true | run --zygote zq 'print(1)'; zygote rm zq
+berth run --zygote %s CODE, or berth zygote rm %s | zygote create --name zq host python3; stop zq | run --zygote zq 'print(1)'; zygote rm zq
 berth rm --force %s ends it | zygote create --name zq host python3; rm zq | rm --force zq
 shorten or remove it in the sandbox | create --name c6 host; exec c6 truncate -s 1t /h; checkpoint c6; checkpoint export -o h.tar c6@k1 | exec c6 truncate -s 1 /h; checkpoint c6; checkpoint export -o h.tar c6@k2; rm -f c6
 copy it again, or make it with berth checkpoint export | checkpoint import in.txt | checkpoint --name cut work; checkpoint export -o cut.tar work@cut; checkpoint import --name c2 --no-start cut.tar; rm c2; checkpoint rm work cut
