@@ -51,8 +51,8 @@ int remote_zygote_ls(struct remote *r, struct err *e)
 		return -1;
 	if (r->json)
 		return remote_print(json_incref(list), e);
-	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE", "POOL", "FORKS",
-	       "ALIVE");
+	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE",
+	       "POOL", "FORKS", "ALIVE");
 	json_array_foreach (list, i, one)
 		print_row(one);
 	return 0;
