@@ -67,6 +67,7 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 	l.owner_grace_ms = x->life.owner_grace_ms;
 	l.budget = x->life.budget;
 	l.budget_used = livebudget_used_of(old);
+	l.pause_at_end = record_pause_at_end(old);
 	if (x->life.has_idle_timeout)
 		l.idle_timeout_ms = x->life.idle_timeout_ms;
 	l.expires_ms = record_has_expiry(old) ? (uint64_t)record_expires_ms(old) :

@@ -47,6 +47,13 @@ void e2b_network_tell(struct box *b, json_t *description);
 void e2b_network_inherit(struct box *b, const char *id);
 /* "timeout" of a body, in seconds: ERR_INVALID. */
 int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e);
+/* Whether the body wants a pause at the end of its time ("autoPause"): ERR_INVALID, ERR_UNSUPPORTED
+ * of what a pause here is not. */
+int e2b_pauses(const json_t *body, int *ret, struct err *e);
+/* More time for one that is made, until e2b_pause_at_end() has been called. */
+#define E2B_PAUSE_SPARE_S 60
+/* Gives the sandbox id so many seconds from now on, and then a pause.  Removes it when that fails. */
+int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout, struct err *e);
 /* The answer of create for a sandbox: a new reference, or NULL with e. */
 json_t *e2b_answer(struct http_request *rq, const char *id, const char *template, struct err *e);
 /* The label of a record, or NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * E2B's control plane: sandboxes.  A template is an image's name, and "base" (or what else E2B's
- * SDKs take when none is said) the configuration's image.  A timeout is the sandbox's ttl; a paused
- * sandbox has none.
+ * SDKs take when none is said) the configuration's image.  A timeout is the sandbox's ttl, at whose
+ * end the sandbox's keeper removes or pauses it; a paused sandbox has none.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "manager/api/e2b.h"
 #include "manager/api/e2b_rules.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
 
@@ -77,6 +78,24 @@ static void note(struct http_request *rq, const char *id)
 	box_close(&b);
 }
 
+int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout, struct err *e)
+{
+	const char *const argv[] = { "berth", "rm", "--force", "--json", id, NULL };
+	autojson json_t *ask = protocol_request(OP_update), *answer = NULL;
+	struct err ignored;
+	struct box b;
+
+	request_set_ttl_ms(ask, (uint64_t)(timeout ? timeout : 1) * 1000);
+	request_set_pause_at_end(ask, 1);
+	if (box_connect_ref(&b, rq, id, e) == 0)
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+	box_close(&b);
+	if (answer)
+		return 0;
+	spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+	return -1;
+}
+
 static int post_sandbox(struct http_request *rq, struct err *e)
 {
 	autojson json_t *request = NULL, *made = NULL, *key = NULL, *network = NULL;
@@ -94,6 +113,9 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 		      e2b_from_snapshot(rq, request, network, e) :
 		      api_create(rq, request, network, e);
 	if (!made)
+		return -1;
+	if (json_is_true(json_object_get(http_json(rq), "autoPause")) &&
+	    e2b_pause_at_end(rq, json_string_value(json_object_get(made, "id")), timeout, e) < 0)
 		return -1;
 	note(rq, json_string_value(json_object_get(made, "id")));
 	return reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
@@ -149,13 +171,14 @@ static json_t *describe(const json_t *record, const json_t *live)
 	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
 
 	return json_pack(
-		"{s:O,s:s,s:s,s:O,s:o,s:s,s:I,s:I,s:I,s:o,s:s}", "sandboxID",
+		"{s:O,s:s,s:s,s:O,s:o,s:s,s:I,s:I,s:I,s:o,s:s,s:{s:s,s:b}}", "sandboxID",
 		json_object_get(record, "id"), "templateID", template ? template : "base",
 		"clientID", "berth", "startedAt", json_object_get(record, "created"), "endAt",
 		when(ends ? ends : (int64_t)clock_wall_ms() + TIMEOUT_S_MAX * 1000ll), "state",
 		is_paused(live) ? "paused" : "running", "cpuCount", (milli + 999) / 1000,
 		"memoryMB", memory >> 20, "diskSizeMB", (json_int_t)0, "metadata",
-		metadata_of(record), "envdVersion", ENVD_VERSION);
+		metadata_of(record), "envdVersion", ENVD_VERSION, "lifecycle", "onTimeout",
+		record_pause_at_end(record) ? "pause" : "kill", "autoResume", 0);
 }
 
 int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
@@ -372,6 +395,7 @@ static int resume(struct http_request *rq, int status, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
 	json_int_t timeout, ends;
+	int again;
 	struct box b = { .sock = -1, .lock_fd = -1 };
 	int r = e2b_timeout(http_json(rq), &timeout, e);
 
@@ -379,10 +403,14 @@ static int resume(struct http_request *rq, int status, struct err *e)
 		return -1;
 	r = e2b_look(&b, rq, &record, &live, e);
 	ends = json_integer_value(json_object_get(record, "expires_ms"));
-	if (r == 0 && is_paused(live))
+	/* its time may end at this moment: it has more before it goes on */
+	again = record_pause_at_end(record);
+	if (r == 0 && !again && is_paused(live))
 		r = call(&b, protocol_request(OP_resume), e);
 	if (r == 0 && (!ends || ends < (json_int_t)clock_wall_ms() + timeout * 1000))
 		r = set_ttl(&b, timeout ? timeout : 1, e);
+	if (r == 0 && again)
+		r = call(&b, protocol_request(OP_resume), e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_new(rq, status, b.id, e2b_label(record, E2B_TEMPLATE), e);
 }

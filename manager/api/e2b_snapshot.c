@@ -323,8 +323,10 @@ static int delete_template(struct http_request *rq, struct err *e)
 static json_t *make_fork(struct http_request *rq, struct box *b, const json_t *record,
 			 const char *point, json_int_t timeout)
 {
+	const json_int_t ttl = (timeout ? timeout : 1) +
+			       (record_pause_at_end(record) ? E2B_PAUSE_SPARE_S : 0);
 	autojson json_t *body = json_pack("{s:s,s:{s:o}}", "checkpoint", point, "options", "ttl",
-					  json_sprintf("%llds", (long long)(timeout ? timeout : 1)));
+					  json_sprintf("%llds", (long long)ttl));
 	autojson json_t *made = NULL;
 	struct err e = { 0 };
 	const char *id;
@@ -334,6 +336,8 @@ static json_t *make_fork(struct http_request *rq, struct box *b, const json_t *r
 	id = id_of(made);
 	if (id)
 		e2b_network_inherit(b, id);
+	if (id && record_pause_at_end(record) && e2b_pause_at_end(rq, id, timeout, &e) < 0)
+		id = NULL;
 	answer = id ? e2b_answer(rq, id, e2b_label(record, E2B_TEMPLATE), &e) : NULL;
 	return answer ? json_pack("{s:o}", "sandbox", answer) :
 			json_pack("{s:o}", "error", e2b_error(&e));

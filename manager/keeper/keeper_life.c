@@ -6,6 +6,9 @@
  * The end of its time to live is a time of the wall clock in its record, so it survives
  * restarts. A sandbox that is stopped at that time has no keeper: the next start, gc or berthd
  * removes it (manager/host/expire.h).
+ *
+ * With pause_at_end it is paused at that time, and then has no such time until somebody gives it
+ * one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +24,7 @@
 #define LOOK_AGAIN_MS 1000	/* after the end was begun: a second one asks for nothing new */
 
 static const char time_is_over[] = "ttl";
+static const char not_paused[] = "it could not be paused";
 
 uint64_t keeper_life_next(const struct keeper *k)
 {
@@ -30,13 +34,45 @@ uint64_t keeper_life_next(const struct keeper *k)
 		return 0;
 	wall = clock_wall_ms();
 	now = clock_ms();
-	return k->stop_reason == time_is_over ? now + LOOK_AGAIN_MS : k->life.expires_ms > wall ? now + (k->life.expires_ms - wall) : now;
+	if (k->stop_reason == time_is_over || k->life_look_ms > now)
+		return k->life_look_ms > now ? k->life_look_ms : now + LOOK_AGAIN_MS;
+	return k->life.expires_ms > wall ? now + (k->life.expires_ms - wall) : now;
+}
+
+/* A sandbox that a commit holds still is looked at again. */
+static void pause_at_end(struct keeper *k)
+{
+	struct keeper_life l = k->life;
+	const int was = k->paused;
+	struct err e;
+
+	k->life_look_ms = clock_ms() + LOOK_AGAIN_MS;
+	if (k->held_by || k->stopping || k->stop_reason)
+		return;
+	if (!was && !k->checkpoint.stands && cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0) {
+		k->stop_reason = not_paused;
+		k->stopping = 1;
+		return;
+	}
+	k->paused = 1;
+	if (!was) {
+		keeper_command_stands_still(k);
+		keeper_event(k, "pause", json_pack("{s:s}", "reason", time_is_over));
+	}
+	/* when that cannot be written now, it is tried again */
+	l.expires_ms = 0;
+	keeper_life_set(k, &l, &e);
 }
 
 void keeper_life_check(struct keeper *k)
 {
 	if (!k->life.expires_ms || k->stop_reason == time_is_over || clock_wall_ms() < k->life.expires_ms)
 		return;
+	if (k->life.pause_at_end) {
+		if (clock_ms() >= k->life_look_ms)
+			pause_at_end(k);
+		return;
+	}
 	k->stop_reason = time_is_over;
 	keeper_stop_begin(k, keeper_main_grace_ms(k));
 }
@@ -78,6 +114,8 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 {
 	record_set_idle_timeout_ms(record, l->idle_timeout_ms);
 	record_set_expiry(record, l->expires_ms);
+	if (l->pause_at_end || record_pause_at_end(record))
+		record_set_pause_at_end(record, l->pause_at_end);
 	if (l->owner[0]) {
 		record_set_owner_process(record, l->owner);
 		record_set_owner_pid(record, (uint64_t)atoi(l->owner));
@@ -97,6 +135,7 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 	autoclose int owner = -1;
 
 	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms &&
+	    l->pause_at_end == k->life.pause_at_end &&
 	    !memcmp(&l->budget, &k->life.budget, sizeof(l->budget)) &&
 	    l->owner_grace_ms == k->life.owner_grace_ms && !strcmp(l->owner, k->life.owner))
 		return 0;
@@ -125,6 +164,8 @@ int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
 
 	l.idle_timeout_ms = request_idle_timeout_ms(rq, l.idle_timeout_ms);
 	l.owner_grace_ms = request_owner_grace_ms(rq, l.owner_grace_ms);
+	if (request_has_pause_at_end(rq))
+		l.pause_at_end = request_pause_at_end(rq);
 	if (owner && strlen(owner) >= sizeof(l.owner))
 		return err_set(e, ERR_INVALID, "'%.80s' is not the name of a process", owner);
 	if (owner)

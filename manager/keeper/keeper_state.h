@@ -183,6 +183,7 @@ struct keeper {
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	struct keeper_life life;
+	uint64_t life_look_ms;	/* not to be paused at its end before */
 	void (*let_go)(void *ctx);	/* or NULL: as in struct keeper_start */
 	void *let_go_ctx;
 	struct livebudget_state budget;

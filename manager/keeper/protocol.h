@@ -43,6 +43,7 @@
 	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(net_bytes, NUMBER) \
 	X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
+	X(pause_at_end, FLAG) \
 	X(pids, LIMIT) X(queue_ms, NUMBER) X(reset_rules, FLAG) X(restart, STRING) \
 	X(rows, NUMBER) X(session, STRING) \
 	X(signal, NUMBER) X(silent, FLAG) X(split, FLAG) X(stays, FLAG) X(stderr_from, NUMBER) \
@@ -129,7 +130,8 @@ enum protocol_flags {
 	  HAS(idle_timeout_ms) HAS(allow_host) HAS(deny_host) HAS(allow_net) HAS(deny_net) \
 	  HAS(max_bytes) HAS(max_connections) SINCE(2, max_rate) \
 	  SINCE(2, restart) SINCE(2, guardian_pid) \
-	  SINCE(2, owner) SINCE(2, owner_grace_ms) SINCE(2, health) SINCE(2, io_rates) \
+	  SINCE(2, owner) SINCE(2, owner_grace_ms) SINCE(2, pause_at_end) \
+	  SINCE(2, health) SINCE(2, io_rates) \
 	  SINCE(2, io_weight) SINCE(2, reset_rules)) \
 	X(wait, "wait", 1, 0, PROTOCOL_COMMAND, HAS(command))
 

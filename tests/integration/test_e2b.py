@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import struct
+import time
 
 import berthtest as b
 from daemon import OTHER, TENANT, Daemon
@@ -190,7 +191,7 @@ def test_sandboxes_are_berths_and_no_others_are_seen():
 def test_what_is_not_there_is_refused():
     with Daemon(tcp=True) as d:
         c = Client(d)
-        for body in ({}, {"templateID": 1}, {"templateID": "base", "autoPause": True}, {"templateID": "base", "metadata": {"a": 1}},
+        for body in ({}, {"templateID": 1}, {"templateID": "base", "metadata": {"a": 1}},
                      {"templateID": "base", "envVars": {"a": 1}}, {"templateID": "base", "timeout": -1}, {"templateID": "base", "timeout": "x"},
                      {"templateID": "no-such-template"}, {"templateID": "/etc"}, {"templateID": "base", "volumeMounts": [{"name": "v"}]}):
             r = c.ask("POST", "/v2/sandboxes", body)
@@ -371,3 +372,63 @@ def test_an_upload_that_is_cut_short_leaves_the_file_as_it_was():
         d.start()
         r = e.ask("GET", "/files?path=/tmp/kept")
         assert r.body == b"old", (len(r.body), r)
+
+
+def paused_at_its_end(e, c):
+    b.wait_for(lambda: c.ask("GET", f"/sandboxes/{e.id}").json["state"] == "paused", 30, "the pause at the end of its time")
+
+
+@b.deadline(90)
+def test_a_sandbox_with_auto_pause_is_paused_at_its_timeout_and_goes_on_when_connected():
+    with Daemon("[tenant]\nsandboxes = 2\n", tcp=True) as d:
+        c = Client(d)
+        e, other = c.create(timeout=1, autoPause=True), c.create(autoPause=True, autoPauseMemory=True)
+        told = json.loads(b.berth("inspect", e.id, ok=True).out)
+        assert told["pause_at_end"] is True, told
+        paused_at_its_end(e, c)
+        # it has no end any more, and counts among its tenant's; it stays over a restart of berthd
+        assert json.loads(b.berth("inspect", e.id, ok=True).out)["expires_ms"] is None
+        r = c.ask("POST", "/v2/sandboxes", {"templateID": "base"})
+        assert r.status == 429 and "may have 2" in r.json["message"], r
+        d.stop()
+        d.start()
+        b.berth("gc", ok=True)
+        one = c.ask("GET", f"/sandboxes/{e.id}").json
+        assert (one["state"], one["lifecycle"]) == ("paused", {"onTimeout": "pause", "autoResume": False}), one
+        assert [s["sandboxID"] for s in c.ask("GET", "/v2/sandboxes?state=paused").json] == [e.id]
+        assert c.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 409
+        # what ran in it goes on, and its next timeout pauses it again
+        assert c.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 60}).status == 200
+        assert e.run("echo on > /tmp/f; cat /tmp/f")[0] == b"on\n"
+        assert c.ask("POST", f"/sandboxes/{e.id}/timeout", {"timeout": 1}).status == 204
+        paused_at_its_end(e, c)
+        assert c.ask("POST", f"/sandboxes/{e.id}/resume", {"timeout": 60}).status == 201
+        assert e.run("cat /tmp/f")[0] == b"on\n"
+        told = [json.loads(line) for line in b.berth("events", "--json", e.id, ok=True).out.splitlines()]
+        reasons = [x.get("reason") for x in told if x["event"] == "pause"]
+        assert reasons == ["ttl", "ttl"], reasons
+        # one that stood still already at that moment stays so
+        assert c.ask("POST", f"/sandboxes/{other.id}/pause", {}).status == 204
+        assert c.ask("POST", f"/sandboxes/{other.id}/timeout", {"timeout": 1}).status == 204
+        b.wait_for(lambda: json.loads(b.berth("inspect", other.id, ok=True).out)["expires_ms"] is None, 30, "the end of its time")
+        assert c.ask("GET", f"/sandboxes/{other.id}").json["state"] == "paused"
+
+
+def test_a_sandbox_with_auto_pause_that_is_stopped_at_its_timeout_is_not_removed():
+    with Daemon(tcp=True) as d:
+        c = Client(d)
+        e = c.create(timeout=2, autoPause=True)
+        b.berth("stop", e.id, ok=True)
+        b.wait_for(lambda: json.loads(b.berth("inspect", e.id, ok=True).out)["expires_ms"] < time.time() * 1000, 30, "the end of its time")
+        b.berth("gc", ok=True)
+        assert [x["id"] for x in json.loads(b.berth("ps", "-a", "--json", ok=True).out)] == [e.id]
+
+
+def test_a_lifecycle_that_cannot_be_had_is_refused():
+    with Daemon(tcp=True) as d:
+        c = Client(d)
+        for more in ({"autoPause": "yes"}, {"autoPause": True, "autoPauseMemory": False}, {"autoPause": True, "autoPauseMemory": 1},
+                     {"autoPause": True, "autoResume": {"enabled": True}}):
+            r = c.ask("POST", "/v2/sandboxes", {"templateID": "base", **more})
+            assert r.status in (400, 501) and r.json["message"], (more, r)
+        assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []

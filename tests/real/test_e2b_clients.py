@@ -98,7 +98,7 @@ if (sbx.updateNetwork) {
   await assert.rejects(sbx.updateNetwork({allowOut: ['a.test'], denyOut: ({allTraffic}) => [allTraffic]}), /network_enabled/)
 }
 // what is not served is refused in E2B's words, and makes nothing
-for (const more of [{network: {allowOut: ['a.test']}}, {network: {denyOut: ['not an address']}}, {lifecycle: {onTimeout: 'pause'}}])
+for (const more of [{network: {allowOut: ['a.test']}}, {network: {denyOut: ['not an address']}}, {lifecycle: {onTimeout: {action: 'pause', keepMemory: false}}}])
   if (sbx.updateNetwork) await assert.rejects(Sandbox.create({timeoutMs: 60000, ...more}), e => !/object Object/.test(e.message))
 if (sbx.pause) {
   if (sbx.fork) await assert.rejects(sbx.pause({keepMemory: false}), /keeps the memory/)
@@ -109,6 +109,17 @@ await sbx.setTimeout(120000)
 const me = await Sandbox.getInfo(sbx.sandboxId)
 assert.deepEqual([me.sandboxId, me.metadata, me.state], [sbx.sandboxId, {a: '1', 'b c': 'd&e=f'}, 'running'])
 assert.ok(me.endAt - Date.now() > 60000)
+if (sbx.fork) {   // 2.51; older ones have it as betaCreate({autoPause})
+  const idle = await Sandbox.create({timeoutMs: 1000, lifecycle: {onTimeout: 'pause'}})
+  const info = async () => await Sandbox.getInfo(idle.sandboxId)
+  assert.deepEqual((await info()).lifecycle, {onTimeout: 'pause', autoResume: false})
+  while ((await info()).state !== 'paused') await new Promise(r => setTimeout(r, 50))
+  await idle.connect({timeoutMs: 60000})
+  assert.equal((await idle.commands.run('echo on')).stdout, 'on\\n')
+  assert.equal((await info()).state, 'running')
+  assert.equal(await idle.kill(), true)
+  await assert.rejects(Sandbox.create({timeoutMs: 1000, lifecycle: {onTimeout: 'pause', autoResume: true}}), /autoResume/)
+}
 const page = await Sandbox.list({query: {metadata: {'b c': 'd&e=f'}, state: ['running']}}).nextItems()
 assert.deepEqual(page.map(s => s.sandboxId), [sbx.sandboxId])
 assert.equal((await Sandbox.list({query: {metadata: {'b c': 'd'}}}).nextItems()).length, 0)
