@@ -150,6 +150,11 @@ json_t *api_create(struct http_request *rq, const json_t *body, const json_t *ow
  * answer (CheckpointMade), a new reference, or NULL with e.
  */
 json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e);
+/*
+ * The same of one that runs, for berthd alone: it does not count among those that the sandbox
+ * keeps, so no other goes for it, and it is not the head.  Without berthd the next one removes it.
+ */
+json_t *api_own_checkpoint(struct box *b, struct err *e);
 /* Removes a checkpoint; best effort. */
 void api_drop_checkpoint(const struct box *b, const char *checkpoint);
 /*

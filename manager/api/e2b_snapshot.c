@@ -164,7 +164,7 @@ static int check_name(struct http_request *rq, const char *name, struct err *e)
 
 static int post_snapshot(struct http_request *rq, struct err *e)
 {
-	const char *name = json_string_value(json_object_get(http_json(rq), "name")), *id, *point;
+	const char *name = json_string_value(json_object_get(http_json(rq), "name")), *id;
 	autojson json_t *record = NULL, *live = NULL, *body = NULL, *made = NULL;
 	struct box b = { .sock = -1, .lock_fd = -1 };
 	int r;
@@ -174,9 +174,6 @@ static int post_snapshot(struct http_request *rq, struct err *e)
 	r = e2b_look(&b, rq, &record, &live, e);
 	body = r == 0 ? fork_body(&b, name) : NULL;
 	made = body ? api_fork(rq, &b, body, NULL, e) : NULL;
-	point = json_string_value(json_object_get(made, "checkpoint"));
-	if (point)
-		api_drop_checkpoint(&b, point);
 	id = id_of(made);
 	if (id)
 		e2b_network_inherit(&b, id);
@@ -357,7 +354,7 @@ static int post_fork(struct http_request *rq, struct err *e)
 	if (e2b_timeout(http_json(rq), &timeout, e) < 0)
 		return -1;
 	if (e2b_look(&b, rq, &record, &live, e) == 0)
-		point = api_checkpoint(&b, NULL, e);
+		point = api_own_checkpoint(&b, e);
 	id = json_string_value(json_object_get(point, "checkpoint"));
 	if (id)
 		all = json_array();

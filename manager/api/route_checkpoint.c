@@ -7,9 +7,11 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "manager/api/api.h"
+#include "manager/host/procid.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/service/args.h"
@@ -53,7 +55,8 @@ static int get_checkpoints(struct http_request *rq, struct err *e)
 	return list ? http_reply_json(rq, 0, list, e) : -1;
 }
 
-static json_t *ask_keeper(struct box *b, const json_t *body, struct err *e)
+/* owner: the process that it is for alone, or NULL. */
+static json_t *ask_keeper(struct box *b, const json_t *body, const char *owner, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_checkpoint);
 	const char *name = json_string_value(json_object_get(body, "name"));
@@ -64,6 +67,8 @@ static json_t *ask_keeper(struct box *b, const json_t *body, struct err *e)
 		request_set_name(ask, name);
 	if (keep)
 		request_set_keep(ask, (uint64_t)json_integer_value(keep));
+	if (owner)
+		request_set_owner(ask, owner);
 	if (b->sock < 0)
 		b->sock = keeper_connect(&b->registry, b->id, e);
 	answer = b->sock < 0 ? NULL : box_call(b, ask, NULL, 0, NULL, e);
@@ -84,7 +89,14 @@ static json_t *of_stopped(struct box *b, const json_t *body, struct err *e)
 
 json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e)
 {
-	return b->kept ? of_stopped(b, body, e) : ask_keeper(b, body, e);
+	return b->kept ? of_stopped(b, body, e) : ask_keeper(b, body, NULL, e);
+}
+
+json_t *api_own_checkpoint(struct box *b, struct err *e)
+{
+	char us[PROCID_SIZE];
+
+	return procid_name(getpid(), us, e) < 0 ? NULL : ask_keeper(b, NULL, us, e);
 }
 
 void api_drop_checkpoint(const struct box *b, const char *checkpoint)

@@ -374,6 +374,33 @@ def test_an_upload_that_is_cut_short_leaves_the_file_as_it_was():
         assert r.body == b"old", (len(r.body), r)
 
 
+@b.deadline(90)
+def test_a_snapshot_and_a_fork_push_out_no_checkpoint_of_the_user():
+    with Daemon(tcp=True) as d:
+        c = Client(d)
+        e = c.create()
+        if not os.path.isfile(os.path.join(b.root(), "state", "sandboxes", e.id, "writable.img")):
+            raise b.skip("the state directory has project quotas")
+
+        def kept():
+            return [x["name"] for x in d.good("GET", f"/v1/sandboxes/{e.id}/checkpoints")["checkpoints"]]
+
+        for name in ("first", "second"):
+            e.run(f"echo {name} > /root/n")
+            assert d.good("POST", f"/v1/sandboxes/{e.id}/checkpoints", {"name": name, "keep": 2})["checkpoint"]
+        e.run("echo last > /root/n")
+        made = c.ask("POST", f"/sandboxes/{e.id}/snapshots", {"name": "state"})
+        assert made.status == 201 and kept() == ["first", "second"], (made, kept())
+        forked = c.ask("POST", f"/sandboxes/{e.id}/fork", {"count": 1, "timeout": 60})
+        assert forked.status == 201 and "sandbox" in forked.json[0] and kept() == ["first", "second"], (forked, kept())
+        assert c.create(templateID="state:default").run("cat /root/n")[0] == b"last\n"
+        d.good("POST", f"/v1/sandboxes/{e.id}/undo", {"to": "first"})
+        assert e.run("cat /root/n")[0] == b"first\n"
+        before = kept()
+        assert c.ask("POST", f"/sandboxes/{e.id}/snapshots", {}).status == 201 and kept() == before, (before, kept())
+        assert c.ask("POST", f"/sandboxes/{e.id}/fork", {"timeout": 60}).status == 201 and kept() == before, (before, kept())
+
+
 def paused_at_its_end(e, c):
     b.wait_for(lambda: c.ask("GET", f"/sandboxes/{e.id}").json["state"] == "paused", 30, "the pause at the end of its time")
 
