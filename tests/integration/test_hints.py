@@ -551,9 +551,9 @@ one for each name
 chown root and chmod 600
 """,
     "an answer of berthd's E2B routes: test_e2b.py, test_e2b_watch.py and test_e2b_keys.py ask for it, and no berth command is in it":
+r"""
 without keepMemory: false
 gzip, or none
-r"""
 E2B_SANDBOX_URL is the address of berthd
 remove it, which ends the keys that clients have
 watch again, a smaller directory
