@@ -266,14 +266,13 @@ static int forget(struct service *s, const char *key, const json_t *doc, uint64_
 static int remove_it(struct service *s, const char *key, json_t *doc, uint64_t version,
 		     struct err *e)
 {
-	const uint64_t pieces = count_of(doc, "pieces");
-	struct stored u = { .s = s, .doc = doc, .version = version, .pieces = pieces };
+	struct stored u = { s, "", "", doc, version, count_of(doc, "pieces"), { 0, 0 } };
 
 	snprintf(u.key, sizeof(u.key), "%s", key);
 	json_object_set_new(doc, "state", json_string("removing"));
 	if (save(&u, 0, e) < 0)
 		return -1;
-	if (delete_pieces(s, doc, pieces, e) < 0)
+	if (delete_pieces(s, doc, u.pieces, e) < 0)
 		return -1;
 	return forget(s, key, doc, u.version, e);
 }
@@ -294,6 +293,12 @@ static int read_limits(struct stored *u, struct err *e)
 		return -1;
 	u->limits[1] = t.stored_bytes;
 	return 0;
+}
+
+static void stored_free(struct stored *u)
+{
+	json_decref(u->doc);
+	free(u);
 }
 
 int stored_begin(struct service *s, const char *whose, const char *name, struct stored **ret,
@@ -328,8 +333,7 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 		*ret = u;
 		return 0;
 	}
-	json_decref(u->doc);
-	free(u);
+	stored_free(u);
 	return -1;
 }
 
@@ -347,12 +351,6 @@ int stored_add(struct stored *u, const void *data, size_t n, struct err *e)
 	if (result < 0)
 		u->pieces--;
 	return result < 0 ? -1 : storage_put(u->s->storage, place, data, n, e);
-}
-
-static void stored_free(struct stored *u)
-{
-	json_decref(u->doc);
-	free(u);
 }
 
 json_t *stored_end(struct stored *u, json_t *members, struct err *e)
@@ -455,14 +453,20 @@ int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf
 
 int stored_remove(struct service *s, const char *whose, const char *name, struct err *e)
 {
-	autojson json_t *doc = NULL;
 	char key[KEY_SIZE];
-	uint64_t version;
+	int tries = 0, r;
 
-	if (check_storage(s, e) < 0 || key_of(whose, name, key, e) < 0 ||
-	    load(s, key, &doc, &version, e) < 0)
+	if (check_storage(s, e) < 0 || key_of(whose, name, key, e) < 0)
 		return -1;
-	return remove_it(s, key, doc, version, e);
+	do { /* again where another has added a piece, or removes it, too */
+		autojson json_t *doc = NULL;
+		uint64_t version;
+
+		if (load(s, key, &doc, &version, e) < 0)
+			return -1;
+		r = remove_it(s, key, doc, version, e);
+	} while (r < 0 && e->code == ERR_NOT_FOUND && ++tries < TRIES);
+	return r;
 }
 
 /* Of this state directory, and sent by no berthd that lives. */

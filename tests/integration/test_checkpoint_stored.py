@@ -240,3 +240,29 @@ def test_an_administrator_names_tenants_as_they_can_be_called():
                 r = d.request(method, f"/v1/{path}?tenant={whose}", body)
                 assert r.status == 400 and "not a tenant's name" in r.json["error"]["message"], (whose, r)
         assert listed(d) == [] and files() == []
+
+
+@b.deadline(180)
+def test_a_removal_does_not_fail_since_a_piece_came_at_that_moment():
+    with Daemon(directory(), tcp=True) as d:
+        box = with_checkpoint(d, 60, **ALICE)
+        for _ in range(12):
+            ended, replies = threading.Event(), []
+
+            def remove(n):
+                while not ended.is_set():
+                    replies.append(d.request("DELETE", "/v1/checkpoints/one", timeout=70 + n, **ALICE))
+
+            threads = [threading.Thread(target=remove, args=(n,)) for n in range(3)]
+            for t in threads:
+                t.start()
+            try:
+                stored = store(d, box, "one", **ALICE)
+            finally:
+                ended.set()
+                for t in threads:
+                    t.join()
+            assert stored.status in (201, 404), stored
+            assert all(r.status == 200 or "no checkpoint is stored" in r.json["error"]["message"] for r in replies), replies
+            d.request("DELETE", "/v1/checkpoints/one", **ALICE)      # one that came after all of them
+            b.wait_for(lambda: listed(d) == [] and files() == [], 30, "the end of what was removed")
