@@ -34,6 +34,8 @@ struct watch {
 	int recursive, entries;
 	struct watched v[WATCH_DIRS_MAX]; /* by wd, which the kernel counts up */
 	size_t n;
+	uint32_t moving; /* cookie of the directory that the last event moved away; 0: none */
+	char from[PATH_MAX];
 };
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -119,13 +121,23 @@ static int note(struct watch *w, int wd, const char *rel, struct err *e)
 	return 0;
 }
 
+/* What follows the name of a directory in that of one below it, "" for the directory itself. */
+static const char *below_of(const struct watched *one, const char *rel)
+{
+	size_t n = strlen(rel);
+
+	if (strncmp(one->rel, rel, n) != 0 || (one->rel[n] && one->rel[n] != '/'))
+		return NULL;
+	return one->rel + n;
+}
+
 /* A directory went elsewhere, with those in it. */
 static void forget(struct watch *w, const char *rel)
 {
-	size_t i, n = strlen(rel);
+	size_t i;
 
 	for (i = w->n; i--;)
-		if (!strncmp(w->v[i].rel, rel, n) && (!w->v[i].rel[n] || w->v[i].rel[n] == '/')) {
+		if (below_of(&w->v[i], rel)) {
 			inotify_rm_watch(w->fd, w->v[i].wd);
 			drop(w, &w->v[i]);
 		}
@@ -148,6 +160,12 @@ static int add_error(const char *rel, const char *path, struct err *e)
 	return write_path_error(e, "watch", path);
 }
 
+static int err_too_deep(const struct watch *w, struct err *e)
+{
+	return err_set(e, ERR_LIMIT, "%.200s has directories more than %d deep", w->root,
+		       WATCH_DEPTH_MAX);
+}
+
 /* 1 watched, 0 it is not there to be watched, -1. */
 static int add(struct watch *w, const char *rel, struct err *e)
 {
@@ -163,8 +181,7 @@ static int add(struct watch *w, const char *rel, struct err *e)
 			       "%.200s has more than %d directories; hint: watch one below it",
 			       w->root, WATCH_DIRS_MAX);
 	if (depth_of(rel) > WATCH_DEPTH_MAX)
-		return err_set(e, ERR_LIMIT, "%.200s has directories more than %d deep", w->root,
-			       WATCH_DEPTH_MAX);
+		return err_too_deep(w, e);
 	wd = inotify_add_watch(w->fd, path, mask);
 	if (wd < 0)
 		return add_error(rel, path, e);
@@ -207,6 +224,30 @@ static int walk(struct watch *w, const char *rel, int is_new, struct err *e)
 	return r < 0 ? -1 : 1;
 }
 
+/*
+ * A directory got another name inside the tree.  Its watches stay, as they are of the directories
+ * and not of their names: events that the kernel has queued since are found by them.
+ */
+static int move(struct watch *w, const char *from, const char *to, struct err *e)
+{
+	size_t i;
+
+	for (i = w->n; i--;) {
+		const char *below = below_of(&w->v[i], from);
+		char *rel = NULL;
+
+		if (!below)
+			continue;
+		if (asprintf(&rel, "%s%s", to, below) < 0)
+			return err_nomem(e);
+		free(w->v[i].rel);
+		w->v[i].rel = rel;
+		if (depth_of(rel) > WATCH_DEPTH_MAX)
+			return err_too_deep(w, e);
+	}
+	return 0;
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 static char letter_of(uint32_t mask)
@@ -218,11 +259,34 @@ static char letter_of(uint32_t mask)
 						  WATCH_CHMOD;
 }
 
+/* 1 this event is where the directory went that the last one moved away, 0 not, -1. */
+static int take_move(struct watch *w, const struct inotify_event *ev, struct err *e)
+{
+	const struct watched *one = find(w, ev->wd);
+	const uint32_t cookie = w->moving;
+	char rel[PATH_MAX];
+
+	w->moving = 0;
+	if (!cookie)
+		return 0;
+	if (ev->mask & IN_MOVED_TO && ev->cookie == cookie && one &&
+	    join(rel, one->rel, ev->name) == 0) {
+		tell(w, WATCH_CREATE, rel);
+		return move(w, w->from, rel, e) < 0 ? -1 : 1;
+	}
+	forget(w, w->from);
+	return 0;
+}
+
 /* 1 go on, 0 the directory is gone, -1. */
 static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 {
+	int moved = take_move(w, ev, e);
 	struct watched *one = find(w, ev->wd);
 	char rel[PATH_MAX];
+
+	if (moved != 0)
+		return moved;
 
 	if (ev->mask & IN_Q_OVERFLOW)
 		return err_set(e, ERR_LIMIT,
@@ -238,8 +302,10 @@ static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 		drop(w, one);
 	if (ev->mask & SELF || !ev->len || join(rel, one->rel, ev->name) < 0)
 		return 1;
-	if (ev->mask & IN_MOVED_FROM && ev->mask & IN_ISDIR)
-		forget(w, rel);
+	if (w->recursive && ev->mask & IN_MOVED_FROM && ev->mask & IN_ISDIR) {
+		w->moving = ev->cookie;
+		snprintf(w->from, sizeof(w->from), "%s", rel);
+	}
 	tell(w, letter_of(ev->mask), rel);
 	if (w->recursive && ev->mask & IN_ISDIR && ev->mask & (IN_CREATE | IN_MOVED_TO))
 		return walk(w, rel, !!(ev->mask & IN_CREATE), e) < 0 ? -1 : 1;

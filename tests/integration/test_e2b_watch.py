@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """E2B's watches of directories in berthd, on the wire: what is told, what bounds them, whose they are."""
+import contextlib
 import os
+import signal
 
 import berthtest as b
 from daemon import OTHER, Daemon
@@ -71,6 +73,38 @@ def test_changes_are_told_as_they_come():
         e.run("rm -r /srv/w")
         w.until(".", "REMOVE")
         assert w.next() is None, "the stream of a directory that is gone goes on"
+        w.close()
+        b.wait_for(lambda: helpers(e) == 0, 30, "the helper's end")
+
+
+def helper_pids(e):
+    space = e.run("readlink /proc/self/ns/pid")[0].decode().strip()
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/ns/pid") == space and b"fileop" in open(f"/proc/{pid}/comm", "rb").read():
+                found.append(int(pid))
+    return found
+
+
+def test_changes_below_a_directory_that_was_renamed_meanwhile_are_told():
+    """The helper reads the rename and what came after it at once."""
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        e.run("mkdir -p /srv/w/a/b /srv/out")
+        w = Stream(e, "/srv/w", recursive=True)
+        stopped = helper_pids(e)
+        assert stopped
+        for move, name, kind in (("mv a moved; echo 2 > moved/b/again", "moved/b/again", "WRITE"),
+                                 ("mv moved/b moved/c; echo 3 >> moved/c/again; mkdir moved/c/d", "moved/c/d", "CREATE"),
+                                 ("mv moved ../out; echo 4 > ../out/moved/c/again; echo 5 > last", "last", "WRITE")):
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            e.run("cd /srv/w; " + move)
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+            seen = [(v["name"], v["type"]) for v in w.until(name, kind)]
+            assert (name == "last") == (not any(n.endswith("/again") for n, _ in seen)), seen
         w.close()
         b.wait_for(lambda: helpers(e) == 0, 30, "the helper's end")
 
