@@ -254,7 +254,8 @@ def halted_undo(x, *options):
                 with contextlib.suppress(BlockingIOError):
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     fcntl.flock(fd, fcntl.LOCK_UN)
-                    if b.berth("exec", x.id, "true").code == 0:
+                    # its copy is there: it has not done all of its work already
+                    if b.berth("exec", x.id, "true").code == 0 and [f for f in os.listdir(folder(x)) if f.startswith("undo")]:
                         yield p
                         return
                     break
