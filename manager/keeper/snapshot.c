@@ -130,7 +130,7 @@ static int clone_layer(struct work *w, struct err *e)
 {
 	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	/* twice: ext4's writeback may note a file's size in the transaction after that of its blocks */
+	/* twice: ext4 may note a file's size in the transaction after that of its blocks */
 	if (top < 0 || syncfs(top) < 0 || syncfs(top) < 0)
 		return err_sys(e, "write out the writable layer");
 	return fileclone_share(w->layer, w->file, e);
