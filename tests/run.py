@@ -11,9 +11,12 @@ KIND is unit, fuzz, integration, attack or fault; without any, all are run.
 
 Python files run in processes of their own, two more at a time than there are processors, since many a test waits;
 the unit tests and each fuzz target run beside them.  Each test has a deadline.
-A test in Python that failed beside others is run once more, alone, at the end, when no more than five did: on a
-loaded machine a deadline may pass that no fault made pass.  Both runs are shown, and the test is named as one that
-passed only alone.  Unit and fuzz tests get one run, and so does everything with BERTH_TEST_ONCE=1.
+What failed beside others is run once more, alone, at the end, when no more than 20 tests did, and once again when it
+failed alone too: on a slow or loaded machine a deadline may pass that no fault made pass.  All runs are shown, and the
+test is named as one that passed only then.  With BERTH_TEST_ONCE=1 everything gets one run.
+
+BERTH_TEST_UNTIL=SECONDS (since the epoch, as date +%s) ends it in time: after that no test is begun, and MORE_TIME
+seconds later those that still run are stopped.  They are counted as skipped, with words.
 
 --long says of the tests in Python that are marked long_proof: yes runs them with the others, no leaves them out and
 counts them, only runs them and nothing else.
@@ -22,7 +25,7 @@ One line a test, the details of what failed, and last of all the line
 
     N passed, N failed[, N skipped]
 
-Exit status 0 when something ran and nothing failed, else 1.
+Exit status 0 when something ran (or there was no time) and nothing failed, else 1.
 """
 import argparse
 import concurrent.futures
@@ -43,6 +46,17 @@ PY_KINDS = ("integration", "attack", "fault", "real")
 KINDS = ("unit", "fuzz") + PY_KINDS
 UNIT_DEADLINE = 900
 REPLAY_DEADLINE = 600
+# what may have failed for another reason than a fault, and how often it is run alone
+AGAIN_MAX = 20
+AGAIN_RUNS = ("second", "third")
+MORE_TIME = 240
+UNTIL = float(os.environ.get("BERTH_TEST_UNTIL") or "inf")
+WORKERS = set()
+
+
+def time_left(more=0):
+    """Seconds until BERTH_TEST_UNTIL and more; infinite without it."""
+    return UNTIL + more - time.time()
 
 
 class Report:
@@ -52,7 +66,7 @@ class Report:
         self.counts = {"pass": 0, "fail": 0, "skip": 0}
         self.failures = []
         self.only_alone = []
-        self.left = 0
+        self.left = self.late = 0
         self.lock = threading.Lock()
 
     def add(self, name, verdict, detail="", seconds=None):
@@ -70,18 +84,25 @@ class Report:
                     print("     | " + printable(line))
                 sys.stdout.flush()
 
-    def take_back(self, name):
-        """The test passed when it ran alone."""
+    def take_back(self, name, which):
+        """The test passed when it ran alone, in its second or third run."""
         with self.lock:
             self.failures.remove(name)
             self.counts["fail"] -= 1
             self.counts["pass"] += 1
-            self.only_alone.append(name)
+            self.only_alone.append(f"{name}: passed at the {which} run")
+
+    def add_late(self, what):
+        """There was no time for it."""
+        with self.lock:
+            self.late += 1
+            self.counts["skip"] += 1
+            print(f"SKIP {what}: no time is left for it", flush=True)
 
     def end(self):
         c = self.counts
         if self.only_alone:
-            print("\nfailed beside others, passed alone:")
+            print("\nfailed beside others, passed alone (the machine is slow, or they depend on its speed):")
             for name in self.only_alone:
                 print("  " + name)
         ran = c["pass"] + c["fail"]
@@ -91,11 +112,13 @@ class Report:
                 print("  " + name)
         if self.left:
             print(f"\nleft to `make check-long`: {self.left} long proofs")
+        if self.late:
+            print(f"\nno time was left for {self.late} tests: BERTH_TEST_UNTIL has passed")
         if not ran:
             print("no test ran")
         skipped = f", {c['skip']} skipped" if c["skip"] else ""
         print(f"{c['pass']} passed, {c['fail']} failed{skipped}", flush=True)
-        return 0 if ran and not c["fail"] else 1
+        return 0 if (ran or self.late) and not c["fail"] else 1
 
 
 def printable(text):
@@ -104,7 +127,8 @@ def printable(text):
 
 # ---- unit: Criterion ------------------------------------------------------
 
-def run_unit(build, match, report):
+def run_unit(build, match, report, exact=None):
+    """The tests whose name has match, or the one whose name in Criterion's report is exact."""
     program = os.path.join(build, "unit-tests")
     sources = [f for f in os.listdir(os.path.join(TESTS, "unit")) if f.endswith(".c")]
     if not sources:
@@ -115,29 +139,36 @@ def run_unit(build, match, report):
     with tempfile.TemporaryDirectory() as tmp:
         tap = os.path.join(tmp, "tap")
         args = [program, f"--tap={tap}", "--jobs", str(os.cpu_count() or 2)]
-        if match:
-            args += ["--filter", f"*{match}*"]
+        if exact or match:
+            args += ["--filter", exact.replace("::", "/") if exact else f"*{match}*"]
+        deadline = min(UNIT_DEADLINE, time_left(MORE_TIME))
+        if deadline <= 0:
+            report.add_late("unit")
+            return
         try:
             done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=UNIT_DEADLINE, cwd=TOP,
+                                  stderr=subprocess.STDOUT, timeout=deadline, cwd=TOP,
                                   env={**os.environ, "LSAN_OPTIONS": "suppressions=" + os.path.join(TESTS, "lib/lsan.supp")})
         except subprocess.TimeoutExpired as late:
-            report.add("unit", "fail", f"not done after {UNIT_DEADLINE} s\n{text(late.stdout)}")
+            if deadline < UNIT_DEADLINE:
+                report.add_late("unit")
+            else:
+                report.add("unit", "fail", f"not done after {UNIT_DEADLINE} s\n{text(late.stdout)}")
             return
         try:
             with open(tap, errors="replace") as f:
                 lines = f.read().splitlines()
         except FileNotFoundError:
             lines = []
-        points, failed = parse_tap(lines, report)
+        points, failed = parse_tap(lines, report, exact)
         if not points and not match:
             report.add("unit", "fail", f"{program} has no test in it\n{text(done.stdout)}")
         if done.returncode != 0 and not failed:
             report.add("unit", "fail", f"exit status {done.returncode}\n{text(done.stdout)}")
 
 
-def parse_tap(lines, report):
-    """Criterion's TAP, one point a test; returns how many there were and how many failed."""
+def parse_tap(lines, report, exact):
+    """Criterion's TAP, one point a test (or none but exact's); returns how many there were and how many failed."""
     points = failed = 0
     point = re.compile(r"^(ok|not ok)\s*(?:\d+\s*)?- (\S+)\s*(.*)$")
     i = 0
@@ -146,6 +177,8 @@ def parse_tap(lines, report):
         i += 1
         if not m:
             continue
+        if exact and m.group(2) != exact:
+            continue    # the others are told as skipped
         points += 1
         detail = [m.group(3)]
         while i < len(lines) and not point.match(lines[i]):
@@ -185,19 +218,26 @@ def fuzz_targets(match):
     return [target for target in targets if not match or match in "fuzz " + target]
 
 
-def run_fuzz(target, build, report):
+def run_fuzz(target, build, report, more=0):
     program = os.path.join(build, "fuzz-replay", target)
     if not os.access(program, os.X_OK):
         report.add("fuzz " + target, "fail", f"{program} is not there: `make fuzz-replay`")
         return
     args = [program] + ([corpus_of(target)] if corpus_of(target) else [])
     start = time.monotonic()
+    deadline = min(REPLAY_DEADLINE, time_left(MORE_TIME))
+    if time_left(more) <= 0:
+        report.add_late("fuzz " + target)
+        return
     try:
         done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=REPLAY_DEADLINE, cwd=TOP)
+                              stderr=subprocess.STDOUT, timeout=deadline, cwd=TOP)
         verdict, detail = "pass" if done.returncode == 0 else "fail", text(done.stdout)
         detail = f"exit status {done.returncode}\n{detail[-4000:]}"
     except subprocess.TimeoutExpired as late:
+        if deadline < REPLAY_DEADLINE:
+            report.add_late("fuzz " + target)
+            return
         verdict, detail = "fail", f"not done after {REPLAY_DEADLINE} s\n{text(late.stdout)[-4000:]}"
     report.add("fuzz " + target, verdict, detail, time.monotonic() - start)
 
@@ -221,19 +261,33 @@ def cost(path):
     return int(m.group(1)) if m else 5
 
 
+def run_alone(name, build, host_image):
+    """Runs the one test of that name in a report; returns whether it passed."""
+    alone = Report()
+    kind, test = name.split()
+    if kind == "unit":
+        run_unit(build, None, alone, exact=test)
+    elif kind == "fuzz":
+        run_fuzz(test, build, alone, MORE_TIME)
+    else:
+        run_file(os.path.join(TESTS, kind), build, "=" + test, alone, host_image, "yes")
+    return alone.counts["pass"] == 1 and not alone.failures
+
+
 def run_again(build, report, host_image):
-    """What failed once, alone."""
-    names = list(report.failures)
-    if not names or len(names) > AGAIN_MAX or os.environ.get("BERTH_TEST_ONCE") == "1":
+    """What failed beside others, alone."""
+    if len(report.failures) > AGAIN_MAX or os.environ.get("BERTH_TEST_ONCE") == "1":
         return
-    names = [name for name in names if re.fullmatch(r"(integration|attack|fault|real)/test_\w+\.py test_\w+", name)]
-    print("\nonce more, alone:")
-    for name in names:
-        alone = Report()
-        file, test = name.split()
-        run_file(os.path.join(TESTS, file), build, "=" + test, alone, host_image, "yes")
-        if alone.counts["pass"] == 1 and not alone.failures:
-            report.take_back(name)
+    for which in AGAIN_RUNS:
+        # not the runner of a file that died, nor a program that is not there
+        names = [name for name in report.failures if len(name.split()) == 2]
+        if names:
+            print(f"\nthe {which} run, alone:")
+        for name in names:
+            if time_left(MORE_TIME) <= 0:
+                print(f"no time is left to run {name} again")
+            elif run_alone(name, build, host_image):
+                report.take_back(name, which)
 
 
 def has_long_proofs(path):
@@ -246,8 +300,11 @@ def run_file(path, build, match, report, host_image, long):
     runner = os.path.join(TESTS, "lib", "runfile.py")
     read_end, write_end = os.pipe()
     env = dict(os.environ, BERTH_TEST_BUILD=build, BERTH_TEST_HOST_IMAGE=host_image)
+    # what runs once more, alone, has all of the time
+    begin = UNTIL + (MORE_TIME if match and match[0] == "=" else 0)
     with tempfile.TemporaryFile() as said:
-        worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or "", long],
+        worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or "", long,
+                                   str(begin), str(UNTIL + MORE_TIME)],
                                   stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
                                   pass_fds=(write_end,), env=env, start_new_session=True)
         WORKERS.add(worker)
@@ -262,16 +319,15 @@ def run_file(path, build, match, report, host_image, long):
                 if "left" in event:
                     report.left += 1
                     continue
+                if "late" in event:
+                    report.add_late(f"{name} {event['late']}")
+                    continue
                 report.add(f"{name} {event['test']}", event["verdict"], event["detail"], event["seconds"])
         code = worker.wait()
         WORKERS.discard(worker)
         if code or not ended:
             said.seek(0)
             report.add(name, "fail", f"the file's runner ended with {code}\n{text(said.read())[-4000:]}")
-
-
-AGAIN_MAX = 5
-WORKERS = set()
 
 
 def stop_workers(_signal, _frame):

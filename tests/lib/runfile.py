@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of one file; started by run.py as: runfile.py FILE EVENT_FD MATCH LONG
+"""Runs the tests of one file; started by run.py as: runfile.py FILE EVENT_FD MATCH LONG BEGIN STOP
 
 MATCH is a part of a name, or =NAME; LONG says of the long proofs (berthtest.long_proof): yes, no or only.
+After BEGIN (seconds since the epoch, or inf) no test is begun; the one that runs at STOP is stopped.
 
 Each test is a child process with a session, a mount, an IPC and a network namespace
 of its own (so what one test leaves is not taken for another's), its own state root,
@@ -80,7 +81,8 @@ def tell_where(pid, said):
         pass
 
 
-def run(module, test, deadline):
+def run(module, test, deadline, seconds_left):
+    """The verdict ("late": it was stopped since no time was left) and what the test said."""
     with tempfile.TemporaryFile() as said:
         pid = os.fork()
         if pid == 0:
@@ -90,7 +92,7 @@ def run(module, test, deadline):
             faulthandler.register(signal.SIGUSR1)
             in_child(module, test)
         pidfd = os.pidfd_open(pid)
-        late = not select.select([pidfd], [], [], deadline)[0]
+        late = not select.select([pidfd], [], [], max(0, min(deadline, seconds_left)))[0]
         if late:
             tell_where(pid, said)
             berthtest.kill_tree(pid, including=True)
@@ -99,6 +101,8 @@ def run(module, test, deadline):
         leak.sweep(pid)
         said.seek(0)
         out = said.read().decode(errors="replace")
+    if late and seconds_left < deadline:
+        return "late", ""
     if late:
         return "fail", f"not done after {deadline} s\n{out[-KEEP_OUTPUT:]}"
     code = os.waitstatus_to_exitcode(status)
@@ -111,6 +115,7 @@ def run(module, test, deadline):
 
 def main():
     path, event_fd, match, long = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    begin_until, stop_at = map(float, sys.argv[5:7])
     os.set_inheritable(event_fd, False)
     events = os.fdopen(event_fd, "w", buffering=1)
 
@@ -132,9 +137,15 @@ def main():
             if long == "no":
                 events.write(json.dumps({"left": name}) + "\n")
             continue
+        if time.time() > begin_until:
+            events.write(json.dumps({"late": name}) + "\n")
+            continue
         start = time.monotonic()
         deadline = getattr(test, "deadline", getattr(module, "DEADLINE", DEFAULT_DEADLINE)) * berthtest.SLOW
-        verdict, detail = run(module, test, deadline)
+        verdict, detail = run(module, test, deadline, stop_at - time.time())
+        if verdict == "late":
+            events.write(json.dumps({"late": name}) + "\n")
+            continue
         events.write(json.dumps({"test": name, "verdict": verdict, "detail": detail,
                                  "seconds": time.monotonic() - start}) + "\n")
     events.write(json.dumps({"end": True}) + "\n")
