@@ -49,7 +49,7 @@ static const char *short_id(const char *id, int whole)
 	return whole || !colon ? id : colon + 1;
 }
 
-static json_t *row_of(const json_t *image, const char *name, int whole)
+json_t *door_image_row(const json_t *image, const char *name, int whole)
 {
 	const char *id = door_text(image, "Id"), *colon = strrchr(name, ':');
 	const time_t made = (time_t)json_integer_value(json_object_get(image, "Created"));
@@ -120,7 +120,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 			if (door_on(a, "quiet") && !told++)
 				printf("%.*s\n", whole ? 80 : SHORT_ID,
 				       short_id(door_text(image, "Id"), whole));
-			json_array_append_new(rows, row_of(image, text, whole));
+			json_array_append_new(rows, door_image_row(image, text, whole));
 		}
 	}
 	if (door_on(a, "quiet"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker stop, restart, kill, pause, unpause, rename, update, rm and container prune. */
+/* docker stop, restart, kill, pause, unpause, rename and rm; a prune of containers. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "cli/live/lifecycle.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
+#include "manager/host/layerpool.h"
 #include "manager/host/list.h"
 #include "manager/host/rename.h"
 #include "manager/host/restart.h"
@@ -287,25 +288,22 @@ static const struct opt rm_options[] = {
 struct pruning {
 	const json_t *filters;
 	json_t *ids;
-	struct err *e;
 };
 
 static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct pruning *p = ctx;
-	int wanted = engine_filters_prune(p->filters, json_object_get(record, "labels"),
-					  json_string_value(json_object_get(record, "created")),
-					  p->e);
 
-	if (kept && wanted > 0)
-		json_array_append_new(p->ids, json_string(id));
-	return wanted < 0 ? -1 : 0;
+	if (kept && engine_filters_prune(p->filters, json_object_get(record, "labels"),
+					 json_string_value(json_object_get(record, "created"))))
+		return json_array_append_new(p->ids, json_string(id));
+	return 0;
 }
 
-static int prune(const struct door_args *a, struct err *e)
+int door_prune_containers(const json_t *filters, double *freed, struct err *e)
 {
-	autojson json_t *filters = door_filters(a, e), *ids = json_array();
-	struct pruning p = { filters, ids, e };
+	autojson json_t *ids = json_array();
+	struct pruning p = { filters, ids };
 	struct sandbox_ref s;
 	char id[ENGINE_ID];
 	struct err ignored;
@@ -314,40 +312,22 @@ static int prune(const struct door_args *a, struct err *e)
 	size_t i;
 
 	sandbox_ref_init(&s);
-	r = filters && sandbox_ref_registry(&s, e) == 0 ?
+	r = sandbox_ref_registry(&s, e) == 0 ?
 		    registry_list(&s.registry, 1, add_stopped, &p, e) :
 		    -1;
 	json_array_foreach (ids, i, one) {
+		const uint64_t bytes =
+			layerpool_layer_bytes(s.registry.kept_fd, json_string_value(one));
+
 		if (lifecycle_remove(&s.registry, json_string_value(one), 0, &ignored) < 0)
 			continue;
+		*freed += (double)bytes;
 		engine_id(json_string_value(one), id);
 		printf("%s%s\n", told++ ? "" : "Deleted Containers:\n", id);
 	}
 	sandbox_ref_close(&s);
-	if (r == 0)
-		printf("%sTotal reclaimed space: 0B\n", told ? "\n" : "");
-	return r;
+	return told && printf("\n") < 0 ? -1 : r;
 }
-
-static int prune_main(const struct command *self, int argc, char **argv)
-{
-	struct door_args a;
-	struct err e;
-	int status = 0;
-
-	if (!door_parse(&a, self, argc, argv, 0, 0))
-		status = a.status;
-	else if (door_sure(&a, "This will remove all stopped containers.") && prune(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
-}
-
-static const struct opt prune_options[] = {
-	{ "filter", 0, OPT_LIST, "filter", "Provide filter values (e.g. \"label=<key>=<value>\")",
-	  DOOR_TAKEN },
-	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
-};
 
 #define VERB(sym, verb, words, text, table, count, main)                                           \
 	const struct command door_##sym = {                                                        \
@@ -373,5 +353,3 @@ VERB(unpause, "unpause", "CONTAINER [CONTAINER...]",
 	"Unpause all processes within one or more containers", NULL, 0, freeze_main);
 VERB(rename, "rename", "CONTAINER NEW_NAME", "Rename a container", NULL, 0, rename_main);
 VERB(rm, "rm", EACH, "Remove one or more containers", rm_options, ARRAY_LEN(rm_options), rm_main);
-VERB(container_prune, "container prune", "[OPTIONS]", "Remove all stopped containers",
-	prune_options, ARRAY_LEN(prune_options), prune_main);

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/host/nets.h"
@@ -78,16 +79,14 @@ json_t *door_network_document(struct sandbox_ref *s, const char *want, struct er
 	return always ? engine_network_builtin(name) : load_network(name, e);
 }
 
-static int add_network(const struct door_args *a, json_t *rows, const json_t *filters, json_t *doc,
-		       struct err *e)
+static int add_network(const struct door_args *a, json_t *rows, const json_t *filters, json_t *doc)
 {
 	autojson json_t *owned __attribute__((unused)) = doc;
 	const json_t *labels = json_object_get(doc, "Labels");
 	const int whole = door_on(a, "no-trunc");
-	int wanted = doc ? engine_object_matches(filters, doc, e) : -1;
 
-	if (wanted <= 0)
-		return wanted;
+	if (!engine_object_matches(filters, doc))
+		return 0;
 	if (door_on(a, "quiet"))
 		return printf("%.*s\n", whole ? 64 : SHORT_ID, door_text(doc, "Id")) < 0;
 	return json_array_append_new(
@@ -116,18 +115,19 @@ static int list_networks(const struct door_args *a, struct err *e)
 	size_t i;
 
 	sandbox_ref_init(&s);
-	if (filters && sandbox_ref_registry(&s, e) == 0)
+	if (filters && engine_accept(ENGINE_NETWORKS, filters, e) == 0 &&
+	    sandbox_ref_registry(&s, e) == 0)
 		r = nets_each(&s.config, take_name, &n, e);
 	sandbox_ref_close(&s);
 	for (i = 0; i < ARRAY_LEN(builtin) && r >= 0; i++)
-		r = add_network(a, rows, filters, engine_network_builtin(builtin[i]), e);
+		r = add_network(a, rows, filters, engine_network_builtin(builtin[i]));
 	json_array_foreach (names, i, name) {
 		struct err why;
 		json_t *doc = r < 0 ? NULL : load_network(json_string_value(name), &why);
 
 		/* one that went just now is not in the list */
 		if (doc)
-			r = add_network(a, rows, filters, doc, e);
+			r = add_network(a, rows, filters, doc);
 	}
 	if (r < 0)
 		return -1;
@@ -187,21 +187,19 @@ static int remove_network(struct sandbox_ref *s, const char *want, int force, st
 }
 
 /* One that gets a member meanwhile is not removed. */
-static int prune_one(const char *name, const json_t *filters, int *told, struct err *e)
+static void prune_one(const char *name, const json_t *filters, int *told)
 {
 	struct err why;
 	autojson json_t *doc = load_network(name, &why);
-	int wanted = !doc ? 0 : engine_object_matches(filters, doc, e);
 
-	if (wanted > 0 && !json_object_size(json_object_get(doc, "Containers")) &&
+	if (doc && engine_object_matches(filters, doc) &&
+	    !json_object_size(json_object_get(doc, "Containers")) &&
 	    door_remove_object("network", door_text(doc, "Name"), 0, &why) == 0)
 		printf("%s%s\n", (*told)++ ? "" : "Deleted Networks:\n", door_text(doc, "Name"));
-	return wanted < 0 ? -1 : 0;
 }
 
-static int prune_networks(const struct door_args *a, struct err *e)
+int door_prune_networks(const json_t *filters, double *freed, struct err *e)
 {
-	autojson json_t *filters = door_filters(a, e);
 	struct naming n = { .names = json_array() };
 	autojson json_t *names = n.names;
 	struct sandbox_ref s;
@@ -209,11 +207,7 @@ static int prune_networks(const struct door_args *a, struct err *e)
 	int told = 0, r;
 	size_t i;
 
-	/* a filter that is not known would spare nothing */
-	if (!filters || engine_filters_prune(filters, NULL, NULL, e) < 0)
-		return -1;
-	if (!door_sure(a, "This will remove all custom networks not used by a container."))
-		return 0;
+	(void)freed;
 	sandbox_ref_init(&s);
 	r = sandbox_ref_registry(&s, e);
 	if (r == 0)
@@ -221,8 +215,8 @@ static int prune_networks(const struct door_args *a, struct err *e)
 	sandbox_ref_close(&s);
 	json_array_foreach (names, i, name)
 		if (r >= 0)
-			r = prune_one(json_string_value(name), filters, &told, e);
-	return r < 0 ? -1 : 0;
+			prune_one(json_string_value(name), filters, &told);
+	return r < 0 || (told && printf("\n") < 0) ? -1 : 0;
 }
 
 /* A container on one more network, or off it. */
@@ -276,7 +270,6 @@ static int leave(const struct door_args *a, struct err *e)
 static const struct door_row verbs[] = {
 	{ "network ls", 0, 0, list_networks },     { "network create", 1, 1, make_network },
 	{ "network connect", 2, 2, join },         { "network disconnect", 2, 2, leave },
-	{ "network prune", 0, 0, prune_networks },
 };
 
 static int verb_main(const struct command *self, int argc, char **argv)
@@ -315,12 +308,6 @@ static const struct opt ls_options[] = {
 };
 static const struct opt rm_options[] = {
 	{ "force", 'f', OPT_FLAG, NULL, "One that does not exist is no error", DOOR_TAKEN },
-};
-static const struct opt prune_options[] = {
-	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused ones, not just anonymous ones",
-	  DOOR_IGNORED },
-	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_TAKEN },
-	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
 };
 #define CHOOSES "berth chooses the addresses in a subnet"
 static const struct opt network_options[] = {
@@ -383,8 +370,6 @@ VERB(network_create, "network create", "[OPTIONS] NETWORK", "Create a network", 
 	COMPLETE_NONE, verb_main);
 VERB(network_rm, "network rm", "[OPTIONS] NETWORK [NETWORK...]", "Remove one or more networks",
 	rm_options, COMPLETE_NONE, rm_main);
-VERB(network_prune, "network prune", "[OPTIONS]", "Remove all unused networks", prune_options,
-	COMPLETE_NONE, verb_main);
 VERB(network_connect, "network connect", "[OPTIONS] NETWORK CONTAINER",
 	"Connect a container to a network", connect_options, COMPLETE_NONE, verb_main);
 VERB(network_disconnect, "network disconnect", "[OPTIONS] NETWORK CONTAINER",

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 
@@ -78,7 +79,7 @@ json_t *door_volumes(const json_t *filters, struct err *e)
 	static const char *const argv[] = { "berth", "volume", "ls", "--json", NULL };
 	autojson json_t *records = door_call(argv, e);
 
-	return records ? engine_volumes(records, filters, e) : NULL;
+	return records ? engine_volumes(records, filters) : NULL;
 }
 
 json_t *door_volume_document(struct sandbox_ref *s, const char *name, struct err *e)
@@ -106,7 +107,8 @@ static int list_volumes(const struct door_args *a, struct err *e)
 	const json_t *v;
 	size_t i;
 
-	all = filters ? door_volumes(filters, e) : NULL;
+	all = filters && engine_accept(ENGINE_VOLUMES, filters, e) == 0 ? door_volumes(filters, e) :
+									  NULL;
 	if (!all)
 		return -1;
 	json_array_foreach (all, i, v) {
@@ -194,33 +196,26 @@ static int make_volume(const struct door_args *a, struct err *e)
 	return printf("%s\n", called) < 0;
 }
 
-static int prune_volumes(const struct door_args *a, struct err *e)
+int door_prune_volumes(const json_t *filters, double *freed, struct err *e)
 {
-	autojson json_t *filters = door_filters(a, e), *all = NULL;
+	autojson json_t *wanted = json_deep_copy(filters), *all = NULL;
 	const json_t *v;
 	size_t i;
 	int told = 0;
 
-	if (filters && door_on(a, "all"))
-		json_object_set_new(filters, "all", json_pack("[s]", "true"));
-	if (filters && engine_volumes_prunable(filters, e) == 0)
-		all = door_volumes(filters, e);
+	if (engine_volumes_prunable(wanted, e) == 0)
+		all = door_volumes(wanted, e);
 	if (!all)
 		return -1;
 	json_array_foreach (all, i, v) {
 		struct err ignored;
 
-		if (door_remove_object("volume", door_text(v, "Name"), 0, &ignored) == 0)
-			printf("%s%s\n", told++ ? "" : "Deleted Volumes:\n", door_text(v, "Name"));
+		if (door_remove_object("volume", door_text(v, "Name"), 0, &ignored) < 0)
+			continue;
+		printf("%s%s\n", told++ ? "" : "Deleted Volumes:\n", door_text(v, "Name"));
+		*freed += (double)engine_volume_bytes(v);
 	}
-	return printf("%sTotal reclaimed space: 0B\n", told ? "\n" : "") < 0;
-}
-
-static int prune_all(const struct door_args *a, struct err *e)
-{
-	return door_sure(a, "This will remove all volumes not used by a container.") ?
-		       prune_volumes(a, e) :
-		       0;
+	return told && printf("\n") < 0 ? -1 : 0;
 }
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
@@ -228,7 +223,6 @@ static int prune_all(const struct door_args *a, struct err *e)
 static const struct door_row verbs[] = {
 	{ "volume ls", 0, 0, list_volumes },
 	{ "volume create", 0, 1, make_volume },
-	{ "volume prune", 0, 0, prune_all },
 };
 
 static int verb_main(const struct command *self, int argc, char **argv)
@@ -265,12 +259,6 @@ static const struct opt ls_options[] = {
 static const struct opt rm_options[] = {
 	{ "force", 'f', OPT_FLAG, NULL, "One that does not exist is no error", DOOR_TAKEN },
 };
-static const struct opt prune_options[] = {
-	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused ones, not just anonymous ones",
-	  DOOR_TAKEN },
-	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_TAKEN },
-	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
-};
 static const struct opt volume_options[] = {
 	{ "driver", 'd', OPT_VALUE, "string", "Specify volume driver name: local", DOOR_TAKEN },
 	{ "label", 0, OPT_LIST, "list", "Set metadata for a volume", DOOR_TAKEN },
@@ -295,5 +283,3 @@ VERB(volume_create, "volume create", "[OPTIONS] [VOLUME]", "Create a volume", vo
 	COMPLETE_NONE, verb_main);
 VERB(volume_rm, "volume rm", "[OPTIONS] VOLUME [VOLUME...]", "Remove one or more volumes",
 	rm_options, COMPLETE_VOLUME, rm_main);
-VERB(volume_prune, "volume prune", "[OPTIONS]", "Remove unused local volumes", prune_options,
-	COMPLETE_NONE, verb_main);

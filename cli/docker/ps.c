@@ -153,7 +153,7 @@ static json_t *size_of(const json_t *c)
 	return json_sprintf("%s (virtual %s)", a, b);
 }
 
-static json_t *row_of(const json_t *c, int whole)
+json_t *door_container_row(const json_t *c, int whole)
 {
 	const json_t *labels = json_object_get(c, "Labels");
 	const time_t made = (time_t)json_integer_value(json_object_get(c, "Created"));
@@ -215,7 +215,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 		if (door_on(a, "quiet"))
 			printf("%.*s\n", whole ? 64 : SHORT_ID, door_text(c, "Id"));
 		else
-			json_array_append_new(rows, row_of(c, whole));
+			json_array_append_new(rows, door_container_row(c, whole));
 	}
 	if (door_on(a, "quiet"))
 		return 0;

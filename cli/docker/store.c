@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes the store of images: rmi, tag, save, load, import, push, commit, login, prune. */
+/* What changes the store of images: rmi, tag, save, load, import, push, commit, login. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,7 +262,7 @@ static int logout(const struct door_args *a, struct err *e)
 		      server) < 0;
 }
 
-/* ---- commit, prune, search ------------------------------------------------------------------- */
+/* ---- commit, search -------------------------------------------------------------------------- */
 
 /* Of --change, as options of berth commit. */
 static json_t *changes_of(const struct door_args *a, struct err *e)
@@ -337,29 +337,6 @@ static int commit(const struct door_args *a, struct err *e)
 	return said ? printf("%s\n", door_text(said, "digest")) < 0 : -1;
 }
 
-static int prune(const struct door_args *a, struct err *e)
-{
-	const char *argv[] = {
-		"berth", "image", "prune", "--json", door_on(a, "all") ? "--all" : NULL, NULL
-	};
-	autojson json_t *said = NULL;
-	const json_t *one;
-	char room[40];
-	size_t i;
-
-	if (!door_sure(a, "This will remove all dangling images."))
-		return 0;
-	said = door_call(argv, e);
-	json_array_foreach (json_object_get(said, "removed"), i, one)
-		printf("%suntagged: %s\n", i ? "" : "Deleted Images:\n", json_string_value(one));
-	if (!said)
-		return -1;
-	return printf("\nTotal reclaimed space: %s\n",
-		      door_size(json_number_value(
-					json_object_get(json_object_get(said, "freed"), "bytes")),
-				1, room, sizeof(room))) < 0;
-}
-
 /* No registry is asked: the list is empty, as Door A's is. */
 static int search(const struct door_args *a, struct err *e)
 {
@@ -378,7 +355,7 @@ static int search(const struct door_args *a, struct err *e)
 static const struct door_row verbs[] = {
 	{ "tag", 2, 2, tag },           { "load", 0, 0, load },     { "import", 1, 2, import },
 	{ "save", 1, WORDS_MAX, save }, { "push", 1, 1, push },     { "login", 0, 1, login },
-	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit }, { "image prune", 0, 0, prune },
+	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit },
 	{ "search", 1, 1, search },
 };
 
@@ -428,13 +405,6 @@ static const struct opt commit_options[] = {
 	{ "pause", 'p', OPT_FLAG, NULL, "Pause container during commit (default true)",
 	  DOOR_TAKEN },
 };
-static const struct opt prune_options[] = {
-	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused images, not just dangling ones",
-	  DOOR_TAKEN },
-	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_REFUSED, COMPLETE_NONE,
-	  "berth image prune --older-than" },
-	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
-};
 static const struct opt search_options[] = {
 	{ "filter", 'f', OPT_LIST, "filter", "Filter output", DOOR_IGNORED },
 	{ "format", 0, OPT_VALUE, "string", "Pretty-print search using a Go template", DOOR_TAKEN },
@@ -472,7 +442,5 @@ VERB(logout, "logout", "[SERVER]", "Log out from a registry", NULL, 0, verb_main
 VERB(commit, "commit", "[OPTIONS] CONTAINER REPOSITORY[:TAG]",
 	"Create a new image from a container's changes", commit_options, ARRAY_LEN(commit_options),
 	verb_main);
-VERB(image_prune, "image prune", "[OPTIONS]", "Remove unused images", prune_options,
-	ARRAY_LEN(prune_options), verb_main);
 VERB(search, "search", "[OPTIONS] TERM", "Search for images: none are listed", search_options,
 	ARRAY_LEN(search_options), verb_main);

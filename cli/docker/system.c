@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker version, info, system df and system prune. */
+/* docker version and info. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,8 +37,7 @@ static void print_version(const json_t *doc)
 	       door_text(server, "Arch"));
 }
 
-/* One document by a template, or as JSON in one line. */
-static int by_format(const char *format, json_t *doc, struct err *e)
+int door_document(const char *format, json_t *doc, struct err *e)
 {
 	autojson json_t *list = NULL;
 
@@ -53,7 +52,7 @@ static int version(const struct door_args *a, struct err *e)
 	autojson json_t *doc = version_document();
 
 	if (door_value(a, "format") && door_value(a, "format")[0])
-		return by_format(door_value(a, "format"), doc, e);
+		return door_document(door_value(a, "format"), doc, e);
 	print_version(doc);
 	return 0;
 }
@@ -130,85 +129,9 @@ static int info(const struct door_args *a, struct err *e)
 	if (!doc)
 		return -1;
 	if (door_value(a, "format") && door_value(a, "format")[0])
-		return by_format(door_value(a, "format"), doc, e);
+		return door_document(door_value(a, "format"), doc, e);
 	print_info(doc);
 	return 0;
-}
-
-/* ---- df, prune ------------------------------------------------------------------------------- */
-
-static json_t *row(const char *type, size_t total, size_t active, double bytes)
-{
-	char size[40];
-
-	door_size(bytes, 1, size, sizeof(size));
-	return json_pack("{s:s,s:o,s:o,s:s,s:s}", "Type", type, "TotalCount",
-			 json_sprintf("%d", (int)total), "Active", json_sprintf("%d", (int)active),
-			 "Size", size, "Reclaimable", "0B");
-}
-
-static json_t *df_rows(struct sandbox_ref *s, const json_t *said, struct err *e)
-{
-	autojson json_t *none = json_object(), *list = NULL, *all = NULL, *live = NULL;
-	autojson json_t *volumes = door_volumes(none, e);
-	autoclose int store = volumes ? door_store(s, e) : -1;
-	double bytes = 0;
-	const json_t *v;
-	size_t i;
-
-	list = store < 0 ? NULL : catalog_list(store, 0, e);
-	all = list ? engine_load_list(&s->registry, none, 1, 0, e) : NULL;
-	live = all ? engine_load_list(&s->registry, none, 0, 0, e) : NULL;
-	if (!live)
-		return NULL;
-	json_array_foreach (volumes, i, v)
-		bytes +=
-			json_number_value(json_object_get(json_object_get(v, "UsageData"), "Size"));
-	return json_pack(
-		"[o,o,o,o]",
-		row("Images", json_array_size(list), 0,
-		    json_number_value(json_object_get(json_object_get(said, "layers"), "bytes"))),
-		row("Containers", json_array_size(all), json_array_size(live), 0),
-		row("Local Volumes", json_array_size(volumes), 0, bytes),
-		row("Build Cache", 0, 0, 0));
-}
-
-static int df(const struct door_args *a, struct err *e)
-{
-	static const struct door_column heads[] = {
-		{ "Type", "TYPE" }, { "TotalCount", "TOTAL" },        { "Active", "ACTIVE" },
-		{ "Size", "SIZE" }, { "Reclaimable", "RECLAIMABLE" }, { NULL, NULL },
-	};
-	static const char *const argv[] = { "berth", "system", "df", "--json", NULL };
-	autojson json_t *said = door_call(argv, e), *rows = NULL;
-	struct sandbox_ref s;
-
-	sandbox_ref_init(&s);
-	rows = said && sandbox_ref_registry(&s, e) == 0 ? df_rows(&s, said, e) : NULL;
-	sandbox_ref_close(&s);
-	return rows ? door_rows(door_value(a, "format"), rows, heads, 5, e) : -1;
-}
-
-/* As docker's: containers that do not run, networks without members, images without a name. */
-static int prune(const struct door_args *a, struct err *e)
-{
-	static char force[] = "--force", all[] = "--all";
-	const struct command *parts[] = { &door_container_prune, &door_network_prune,
-					  &door_image_prune, &door_volume_prune };
-	const size_t n = ARRAY_LEN(parts) - (door_on(a, "volumes") ? 0 : 1);
-	int status = 0;
-	size_t i;
-
-	if (!door_sure(a, "This will remove all stopped containers, unused networks and dangling "
-			  "images."))
-		return 0;
-	for (i = 0; i < n; i++) {
-		const int more = door_on(a, "all") && parts[i] == &door_image_prune;
-		char *argv[] = { (char *)(size_t)parts[i]->name, force, more ? all : NULL, NULL };
-
-		status |= parts[i]->run(parts[i], 2 + more, argv);
-	}
-	return status ? err_set(e, ERR_INTERNAL, "Error: not all of it was pruned") : 0;
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
@@ -216,8 +139,6 @@ static int prune(const struct door_args *a, struct err *e)
 static const struct door_row verbs[] = {
 	{ "version", 0, 0, version },
 	{ "info", 0, 0, info },
-	{ "system df", 0, 0, df },
-	{ "system prune", 0, 0, prune },
 };
 
 static int verb_main(const struct command *self, int argc, char **argv)
@@ -227,19 +148,6 @@ static int verb_main(const struct command *self, int argc, char **argv)
 
 static const struct opt format_option[] = {
 	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
-};
-static const struct opt df_options[] = {
-	{ "format", 0, OPT_VALUE, "string", "table, json, or a Go template", DOOR_TAKEN },
-	{ "verbose", 'v', OPT_FLAG, NULL, "Show detailed information on space usage", DOOR_REFUSED,
-	  COMPLETE_NONE, "berth system df shows more" },
-};
-static const struct opt prune_options[] = {
-	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused images not just dangling ones",
-	  DOOR_TAKEN },
-	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_REFUSED, COMPLETE_NONE,
-	  "docker container prune --filter" },
-	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
-	{ "volumes", 0, OPT_FLAG, NULL, "Prune volumes", DOOR_TAKEN },
 };
 
 #define VERB(sym, verb, text, table)                                                               \
@@ -262,5 +170,3 @@ const struct command door_version = {
 	.flags = COMMAND_ANY_USER,
 };
 VERB(info, "info", "Display system-wide information", format_option);
-VERB(system_df, "system df", "Show docker disk usage", df_options);
-VERB(system_prune, "system prune", "Remove unused data", prune_options);

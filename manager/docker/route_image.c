@@ -14,6 +14,7 @@
 #include "manager/engine/create.h"
 #include "manager/engine/commit.h"
 #include "manager/engine/image.h"
+#include "manager/engine/imageprune.h"
 #include "manager/engine/view.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
@@ -145,31 +146,27 @@ static int delete_one(struct http_request *rq, struct err *e)
 	return said ? http_reply_json(rq, 200, removed_of(said, digest, store), e) : -1;
 }
 
+static json_t *run_berth(void *ctx, const char *const *argv, struct err *e)
+{
+	return spawn_json(ctx, argv, 1, e);
+}
+
 static int post_prune(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e), *said = NULL;
-	const char *dangling =
-		json_string_value(json_array_get(json_object_get(filters, "dangling"), 0));
-	int all = dangling && (!strcmp(dangling, "false") || !strcmp(dangling, "0"));
-	const char *argv[] = { "berth", "image", "prune", "--json", all ? "--all" : NULL, NULL };
-	json_t *gone = json_array(), *one;
+	autoclose int store = filters ? docker_store(rq, e) : -1;
+	json_t *gone, *one;
 	size_t i;
 
-	if (filters && engine_image_prunable(filters, e) < 0) {
-		json_decref(gone);
+	said = store < 0 ? NULL : engine_image_prune(store, filters, run_berth, rq, e);
+	if (!said)
 		return -1;
-	}
-	said = filters ? spawn_json(rq, argv, 1, e) : NULL;
+	gone = json_array();
 	json_array_foreach(json_object_get(said, "removed"), i, one)
 		json_array_append_new(gone, json_pack("{s:O}", "Untagged", one));
-	if (!said) {
-		json_decref(gone);
-		return -1;
-	}
 	return http_reply_json(rq, 200,
-			       json_pack("{s:o,s:I}", "ImagesDeleted", gone, "SpaceReclaimed",
-					 json_integer_value(json_object_get(
-						 json_object_get(said, "freed"), "bytes"))),
+			       json_pack("{s:o,s:O}", "ImagesDeleted", gone, "SpaceReclaimed",
+					 json_object_get(said, "bytes")),
 			       e);
 }
 

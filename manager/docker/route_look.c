@@ -8,9 +8,11 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/engine/stats.h"
+#include "manager/host/layerpool.h"
 #include "manager/host/list.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
@@ -226,23 +228,21 @@ static int post_update(struct http_request *rq, struct err *e)
 struct pruning {
 	const json_t *filters;
 	json_t *ids;
-	struct err *e;
 };
 
 static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct pruning *p = ctx;
-	int wanted = engine_filters_prune(p->filters, json_object_get(record, "labels"),
-					  json_string_value(json_object_get(record, "created")),
-					  p->e);
 
-	if (kept && wanted > 0)
-		json_array_append_new(p->ids, json_string(id));
-	return wanted < 0 ? -1 : 0;
+	if (kept && engine_filters_prune(p->filters, json_object_get(record, "labels"),
+					 json_string_value(json_object_get(record, "created"))))
+		return json_array_append_new(p->ids, json_string(id));
+	return 0;
 }
 
 /* Containers that cannot be removed stay: they run again, or another process works on them. */
-static json_t *remove_all(struct http_request *rq, const json_t *ids)
+static json_t *remove_all(struct http_request *rq, struct box *b, const json_t *ids,
+			  json_int_t *freed)
 {
 	json_t *gone = json_array();
 	char whole[ENGINE_ID];
@@ -251,8 +251,12 @@ static json_t *remove_all(struct http_request *rq, const json_t *ids)
 	size_t i;
 
 	json_array_foreach((json_t *)(size_t)ids, i, id) {
+		const json_int_t bytes = (json_int_t)layerpool_layer_bytes(b->registry.kept_fd,
+									   json_string_value(id));
+
 		if (docker_verb(rq, "rm", NULL, json_string_value(id), &ignored) < 0)
 			continue;
+		*freed += bytes;
 		engine_id(json_string_value(id), whole);
 		json_array_append_new(gone, json_string(whole));
 	}
@@ -263,21 +267,21 @@ static int post_prune(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e),
 			*ids = json_array();
-	struct pruning p = { filters, ids, e };
+	struct pruning p = { filters, ids };
+	json_t *gone = NULL;
+	json_int_t freed = 0;
 	struct box b;
-	int r = filters ? box_open(&b, rq, e) : -1;
 
-	if (!filters)
+	if (!filters || engine_accept(ENGINE_PRUNE_CONTAINERS, filters, e) < 0)
 		return -1;
-	if (r == 0)
-		r = registry_list(&b.registry, 1, add_stopped, &p, e);
+	if (box_open(&b, rq, e) == 0 && registry_list(&b.registry, 1, add_stopped, &p, e) == 0)
+		gone = remove_all(rq, &b, ids, &freed);
 	box_close(&b);
-	if (r < 0)
+	if (!gone)
 		return -1;
-	return http_reply_json(rq, 200,
-			       json_pack("{s:o,s:i}", "ContainersDeleted", remove_all(rq, ids),
-					 "SpaceReclaimed", 0),
-			       e);
+	return http_reply_json(
+		rq, 200, json_pack("{s:o,s:I}", "ContainersDeleted", gone, "SpaceReclaimed", freed),
+		e);
 }
 
 const struct http_route docker_look_routes[] = {

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/docker/words.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/create.h"
 #include "manager/engine/objects.h"
 #include "manager/host/nets.h"
@@ -80,13 +81,11 @@ static int get_network(struct http_request *rq, struct err *e)
 	return doc ? http_reply_json(rq, 200, doc, e) : -1;
 }
 
-/* Consumes doc. */
-static int add_wanted(json_t *all, const json_t *filters, json_t *doc, struct err *e)
+/* Consumes doc; -1 without one. */
+static int add_wanted(json_t *all, const json_t *filters, json_t *doc)
 {
-	int r = doc ? engine_object_matches(filters, doc, e) : -1;
+	int r = !doc ? -1 : engine_object_matches(filters, doc) ? json_array_append(all, doc) : 0;
 
-	if (r > 0)
-		json_array_append(all, doc);
 	json_decref(doc);
 	return r;
 }
@@ -102,11 +101,12 @@ static int get_networks(struct http_request *rq, struct err *e)
 	size_t i;
 
 	api_config(api_of(rq), &c);
-	if (!filters || nets_each(&c, take_name, &n, e) < 0)
+	if (!filters || engine_accept(ENGINE_NETWORKS, filters, e) < 0 ||
+	    nets_each(&c, take_name, &n, e) < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(builtin); i++)
-		if (add_wanted(all, filters, engine_network_builtin(builtin[i]), e) < 0)
-			return -1;
+		if (add_wanted(all, filters, engine_network_builtin(builtin[i])) < 0)
+			return err_nomem(e);
 	json_array_foreach(names, i, name) {
 		struct err why;
 		json_t *doc = load_network(rq, json_string_value(name), &why);
@@ -116,8 +116,8 @@ static int get_networks(struct http_request *rq, struct err *e)
 			continue;
 		if (!doc)
 			*e = why;
-		if (add_wanted(all, filters, doc, e) < 0)
-			return -1;
+		if (add_wanted(all, filters, doc) < 0)
+			return doc ? err_nomem(e) : -1;
 	}
 	return http_reply_json(rq, 200, json_incref(all), e);
 }
@@ -264,18 +264,17 @@ static int post_disconnect(struct http_request *rq, struct err *e)
 }
 
 /* Those that filters want and nobody is on: one that gets a member meanwhile is not removed. */
-static int prune_one(struct http_request *rq, const char *name, const json_t *filters, json_t *gone,
-		     struct err *e)
+static void prune_one(struct http_request *rq, const char *name, const json_t *filters,
+		      json_t *gone)
 {
 	const char *argv[] = { "berth", "network", "rm", "--json", "--", name, NULL };
 	struct err why;
 	autojson json_t *doc = load_network(rq, name, &why);
-	int wanted = !doc ? 0 : engine_object_matches(filters, doc, e);
 
-	if (wanted > 0 && !json_object_size(json_object_get(doc, "Containers")) &&
+	if (doc && engine_object_matches(filters, doc) &&
+	    !json_object_size(json_object_get(doc, "Containers")) &&
 	    spawn_berth(rq, argv, 1, -1, NULL, &why) == 0)
 		json_array_append(gone, json_object_get(doc, "Name"));
-	return wanted < 0 ? -1 : 0;
 }
 
 static int post_prune_networks(struct http_request *rq, struct err *e)
@@ -290,12 +289,11 @@ static int post_prune_networks(struct http_request *rq, struct err *e)
 
 	api_config(api_of(rq), &c);
 	/* a filter that is not known would spare nothing */
-	if (!filters || engine_filters_prune(filters, NULL, NULL, e) < 0 ||
+	if (!filters || engine_accept(ENGINE_PRUNE_CONTAINERS, filters, e) < 0 ||
 	    nets_each(&c, take_name, &n, e) < 0)
 		return -1;
 	json_array_foreach(names, i, name)
-		if (prune_one(rq, json_string_value(name), filters, gone, e) < 0)
-			return -1;
+		prune_one(rq, json_string_value(name), filters, gone);
 	return http_reply_json(rq, 200, json_pack("{s:O}", "NetworksDeleted", gone), e);
 }
 

@@ -8,10 +8,12 @@
 #include "manager/docker/docker.h"
 #include "manager/docker/imageflow.h"
 #include "manager/docker/words.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/create.h"
 #include "manager/engine/image.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
+#include "manager/engine/usage.h"
 #include "manager/keeper/wire.h"
 #include "rootfs/store/catalog.h"
 
@@ -28,13 +30,15 @@ static json_t *wanted_volumes(struct http_request *rq, const json_t *filters, st
 {
 	autojson json_t *records = load_volumes(rq, e);
 
-	return records ? engine_volumes(records, filters, e) : NULL;
+	return records ? engine_volumes(records, filters) : NULL;
 }
 
 static int get_volumes(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e);
-	json_t *all = filters ? wanted_volumes(rq, filters, e) : NULL;
+	json_t *all = filters && engine_accept(ENGINE_VOLUMES, filters, e) == 0 ?
+			      wanted_volumes(rq, filters, e) :
+			      NULL;
 
 	return all ? http_reply_json(rq, 200, json_pack("{s:o,s:n}", "Volumes", all, "Warnings"), e)
 		   : -1;
@@ -181,6 +185,7 @@ static int post_prune_volumes(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e), *all = NULL;
 	json_t *gone = json_array(), *v;
+	json_int_t freed = 0;
 	struct err ignored;
 	size_t i;
 
@@ -192,37 +197,68 @@ static int post_prune_volumes(struct http_request *rq, struct err *e)
 		const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
 
 		if (engine_name_map(called, name) >= 0 &&
-		    spawn_berth(rq, argv, 1, -1, NULL, &ignored) == 0)
+		    spawn_berth(rq, argv, 1, -1, NULL, &ignored) == 0) {
 			json_array_append_new(gone, json_string(called));
+			freed += engine_volume_bytes(v);
+		}
 	}
 	if (!all) {
 		json_decref(gone);
 		return -1;
 	}
 	return http_reply_json(
-		rq, 200, json_pack("{s:o,s:i}", "VolumesDeleted", gone, "SpaceReclaimed", 0), e);
+		rq, 200, json_pack("{s:o,s:I}", "VolumesDeleted", gone, "SpaceReclaimed", freed),
+		e);
 }
 
 /* ---- the rest ----------------------------------------------------------------------------------
  */
 
+/* The types of the query, or all: objects of the others are left out, as dockerd does. */
+static int drop_unasked(struct http_request *rq, json_t *doc, struct err *e)
+{
+	static const char *const types[][2] = { { "container", "Containers" },
+						{ "image", "Images" },
+						{ "volume", "Volumes" },
+						{ "build-cache", "BuildCache" } };
+	unsigned asked = 0;
+	const char *type;
+	size_t i, k;
+
+	for (i = 0; (type = http_query_each(rq, "type", i)); i++) {
+		for (k = 0; k < ARRAY_LEN(types) && strcmp(types[k][0], type); k++)
+			;
+		if (k == ARRAY_LEN(types))
+			return docker_fail(rq, 400, e, "unknown object type: %.60s", type);
+		asked |= 1u << k;
+	}
+	for (k = 0; asked && k < ARRAY_LEN(types); k++)
+		if (!(asked & 1u << k))
+			json_object_set_new(doc, types[k][1], json_null());
+	if (asked && !(asked & 2u))
+		json_object_set_new(doc, "LayersSize", json_integer(0));
+	return 0;
+}
+
 static int get_df(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "system", "df", "--json", NULL };
-	autojson json_t *none = json_object(), *said = spawn_json(rq, argv, 0, e);
-	autoclose int store = said ? docker_store(rq, e) : -1;
-	autojson json_t *list = store < 0 ? NULL : catalog_list(store, 0, e);
-	json_t *volumes = list ? wanted_volumes(rq, none, e) : NULL;
-	const json_t *layers = json_object_get(json_object_get(said, "layers"), "bytes");
+	autojson json_t *none = json_object();
+	autoclose int store = docker_store(rq, e);
+	json_t *volumes = store < 0 ? NULL : wanted_volumes(rq, none, e), *doc = NULL;
+	struct box b;
 
 	if (!volumes)
 		return -1;
-	return http_reply_json(rq, 200,
-			       json_pack("{s:I,s:o,s:[],s:o,s:[]}", "LayersSize",
-					 json_integer_value(layers), "Images",
-					 engine_image_list(list, none, e), "Containers", "Volumes",
-					 volumes, "BuildCache"),
-			       e);
+	if (box_open(&b, rq, e) == 0)
+		doc = engine_usage(&b.registry, store, volumes, e);
+	else
+		json_decref(volumes);
+	box_close(&b);
+	if (doc && drop_unasked(rq, doc, e) < 0) {
+		json_decref(doc);
+		doc = NULL;
+	}
+	return doc ? http_reply_json(rq, 200, doc, e) : -1;
 }
 
 /*

@@ -86,22 +86,28 @@ int engine_filters_labels(const json_t *filters, const char *key, const json_t *
 	return 1;
 }
 
-/* As Docker has it: a regular expression that is found in the name, with its slash or without. */
-static int is_named(const char *name, const char *pattern)
+int engine_filters_named(const char *name, const char *pattern)
 {
-	char slashed[ENGINE_NAME_MAX + 2];
 	regex_t re;
 	int found;
 
-	snprintf(slashed, sizeof(slashed), "/%s", name);
-	if (!strcmp(name, pattern) || !strcmp(slashed, pattern))
+	if (!strcmp(name, pattern))
 		return 1;
 	if (strlen(pattern) > PATTERN_MAX || strchr(pattern, '{') ||
 	    regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
 		return strstr(name, pattern) != NULL;
-	found = !regexec(&re, name, 0, NULL, 0) || !regexec(&re, slashed, 0, NULL, 0);
+	found = !regexec(&re, name, 0, NULL, 0);
 	regfree(&re);
 	return found;
+}
+
+/* A container's name has a slash in front, which clients write or leave out. */
+static int is_named(const char *name, const char *pattern)
+{
+	char slashed[ENGINE_NAME_MAX + 2];
+
+	snprintf(slashed, sizeof(slashed), "/%s", name);
+	return engine_filters_named(name, pattern) || engine_filters_named(slashed, pattern);
 }
 
 static int is_image(const struct engine_view *v, const char *want)
@@ -245,8 +251,8 @@ static int one_matches(const struct engine_view *v, const char *key, const char 
 static int is_constant(const char *key, const char *want)
 {
 	if (!strcmp(key, "is-task"))
-		return !strcmp(want, "false");
-	return !strcmp(key, "isolation") || !strcmp(key, "type") ? 1 : -1;
+		return !strcmp(want, "false") || !strcmp(want, "0");
+	return !strcmp(key, "isolation") ? 1 : -1;
 }
 
 static int key_matches(const struct engine_view *v, const char *key, const json_t *list,
@@ -266,26 +272,6 @@ static int key_matches(const struct engine_view *v, const char *key, const json_
 			return r;
 	}
 	return json_array_size(list) == 0;
-}
-
-int engine_filters_check(const json_t *filters, struct err *e)
-{
-	static const char *const known[] = { "label",   "id",        "name",    "status",
-					     "ancestor", "exited",    "health",  "network",
-					     "is-task",  "isolation", "type",    "volume",
-					     "publish",  "expose",    "before",  "since",
-					     NULL };
-	const char *key;
-	json_t *list;
-	size_t i;
-
-	json_object_foreach ((json_t *)(size_t)filters, key, list) {
-		for (i = 0; known[i] && strcmp(known[i], key); i++)
-			;
-		if (!known[i])
-			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
-	}
-	return 0;
 }
 
 /* Made before (-1) or after (1) each of these times. */
@@ -325,42 +311,21 @@ int engine_filters_match(const json_t *filters, const struct engine_view *v, str
 }
 
 /* Made before a time, or longer ago than a duration. */
-static int is_older(const json_t *list, const char *created, struct err *e)
+static int is_older(const json_t *list, const char *created)
 {
 	const size_t whole = strlen("2026-01-01T00:00:00");
 	char until[JOURNAL_TIME];
+	struct err ignored;
 
-	if (json_array_size(list) > 1)
-		return err_set(e, ERR_INVALID, "more than one until filter specified");
-	if (engine_logs_time(json_string_value(json_array_get(list, 0)), until, e) < 0)
-		return -1;
-	return created && until[0] && strncmp(created, until, whole) < 0;
+	return engine_logs_time(json_string_value(json_array_get(list, 0)), until, &ignored) == 0 &&
+	       created && until[0] && strncmp(created, until, whole) < 0;
 }
 
-int engine_filters_common(const json_t *filters, const char *key, const json_t *labels,
-			  const char *created, struct err *e)
+int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created)
 {
-	if (!strcmp(key, "label"))
-		return engine_filters_labels(filters, key, labels);
-	if (!strcmp(key, "label!"))
-		return !engine_filters_has(filters, key) ||
-		       !engine_filters_labels(filters, key, labels);
-	return !strcmp(key, "until") ? is_older(json_object_get(filters, key), created, e) : 2;
-}
-
-int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created,
-			 struct err *e)
-{
-	const char *key;
-	json_t *list;
-	int r;
-
-	json_object_foreach ((json_t *)(size_t)filters, key, list) {
-		r = engine_filters_common(filters, key, labels, created, e);
-		if (r == 2)
-			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
-		if (r <= 0)
-			return r;
-	}
-	return 1;
+	return engine_filters_labels(filters, "label", labels) &&
+	       (!engine_filters_has(filters, "label!") ||
+		!engine_filters_labels(filters, "label!", labels)) &&
+	       (!engine_filters_has(filters, "until") ||
+		is_older(json_object_get(filters, "until"), created));
 }

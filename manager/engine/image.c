@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/mem.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/view.h"
 
 static const char *text_of(const json_t *obj, const char *key)
@@ -97,61 +99,91 @@ static int refers(const json_t *list, const char *name)
 	return 0;
 }
 
-static int is_wanted(const json_t *filters, const json_t *item, struct err *e)
+/* The seconds when an image of the list was made, by its name or the start of its id. */
+static int find_created(const json_t *list, const char *name, json_int_t *ret, struct err *e)
 {
-	const char *key;
-	json_t *list;
+	char room[300];
+	const char *whole = engine_image_tagged(name, room, sizeof(room));
+	const json_t *item;
+	size_t i;
 
-	json_object_foreach((json_t *)(size_t)filters, key, list) {
-		const char *first = json_string_value(json_array_get(list, 0));
+	json_array_foreach((json_t *)(size_t)list, i, item) {
+		const char *digest = text_of(item, "digest"), *colon = strchr(digest, ':');
+		const size_t n = strlen(name);
 
-		if (!strcmp(key, "reference")) {
-			if (!refers(list, text_of(item, "name")))
-				return 0;
-		} else if (!strcmp(key, "label")) {
-			if (!engine_filters_labels(filters, key, json_object_get(item, "labels")))
-				return 0;
-		} else if (!strcmp(key, "dangling")) {
-			/* an image without a name is not one of the list */
-			if (first && (!strcmp(first, "true") || !strcmp(first, "1")))
-				return 0;
-		} else if (strcmp(key, "before") && strcmp(key, "since") && strcmp(key, "until")) {
-			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+		if (!strcmp(text_of(item, "name"), whole) ||
+		    (n >= 4 && (!strncmp(digest, name, n) ||
+				(colon && !strncmp(colon + 1, name, n))))) {
+			*ret = created_of(item);
+			return 0;
 		}
 	}
-	return 1;
+	return err_set(e, ERR_NOT_FOUND, "No such image: %.200s", whole);
 }
 
-int engine_image_prunable(const json_t *filters, struct err *e)
+/* The images that before and since name, as the seconds when they were made. */
+static int resolve(const json_t *list, json_t *filters, struct err *e)
 {
-	const char *key;
-	json_t *list;
+	static const char *const keys[] = { "before", "since" };
+	json_int_t when;
+	size_t k, i;
 
-	json_object_foreach((json_t *)(size_t)filters, key, list)
-		if (strcmp(key, "dangling") && json_array_size(list))
-			return err_set(e, ERR_UNSUPPORTED,
-				       "a prune of images takes no filter %.40s here; hint: docker "
-				       "image ls --filter, and docker rmi",
-				       key);
+	for (k = 0; k < ARRAY_LEN(keys); k++) {
+		json_t *values = json_object_get(filters, keys[k]), *one;
+
+		json_array_foreach(values, i, one) {
+			if (find_created(list, json_string_value(one), &when, e) < 0)
+				return -1;
+			json_array_set_new(values, i, json_integer(when));
+		}
+	}
 	return 0;
+}
+
+int engine_image_kept_by(const json_t *filters, const json_t *item)
+{
+	const time_t made = (time_t)created_of(item);
+	char text[40];
+	struct tm tm;
+
+	gmtime_r(&made, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return !engine_filters_prune(filters, json_object_get(item, "labels"), text);
+}
+
+/* filters: of resolve(). */
+static int is_wanted(const json_t *filters, const json_t *item)
+{
+	const json_t *names = json_object_get(filters, "reference"), *one;
+	const json_int_t made = created_of(item);
+	size_t i;
+
+	json_array_foreach(json_object_get(filters, "before"), i, one)
+		if (made >= json_integer_value(one))
+			return 0;
+	json_array_foreach(json_object_get(filters, "since"), i, one)
+		if (made <= json_integer_value(one))
+			return 0;
+	/* an image without a name is not one of the list, so that none of them dangles */
+	return !engine_image_kept_by(filters, item) &&
+	       !engine_accepted_bool(filters, "dangling", 0) &&
+	       (!json_array_size(names) || refers(names, text_of(item, "name")));
 }
 
 json_t *engine_image_list(const json_t *list, const json_t *filters, struct err *e)
 {
-	json_t *all = json_array(), *one;
+	autojson json_t *wanted = json_deep_copy(filters);
+	json_t *all, *one;
 	const json_t *item;
 	size_t i;
-	int r;
 
+	if (engine_accept(ENGINE_IMAGES, filters, e) < 0 || resolve(list, wanted, e) < 0)
+		return NULL;
+	all = json_array();
 	json_array_foreach((json_t *)(size_t)list, i, item) {
 		const char *name = text_of(item, "name"), *digest = text_of(item, "digest");
 
-		r = is_wanted(filters, item, e);
-		if (r < 0) {
-			json_decref(all);
-			return NULL;
-		}
-		if (!r)
+		if (!is_wanted(wanted, item))
 			continue;
 		one = find_id(all, digest);
 		if (!one)

@@ -23,8 +23,8 @@ json_t *engine_image_inspect(const json_t *record, const json_t *list);
 json_t *engine_image_history(const json_t *steps, const char *id);
 /* "repo" and "tag" of a query in one name, "x" and "" being "x:latest"; -1 when it is too long. */
 int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n);
-/* ERR_UNSUPPORTED for filters of a prune that would spare images, and are not served. */
-int engine_image_prunable(const json_t *filters, struct err *e);
+/* Whether label, label! or until of a prune spare an item of catalog_list(). */
+int engine_image_kept_by(const json_t *filters, const json_t *item);
 /* "NAME:latest" of a name without a tag. */
 const char *engine_image_tagged(const char *name, char *room, size_t n);
 /* "CMD [...]", "ENV A=b" as an option of berth commit, in room; NULL for what is not known. */

@@ -60,6 +60,7 @@ static json_t *time_of(const json_t *record, const char *key)
 static json_t *state_of(const struct engine_view *v)
 {
 	const enum engine_state s = engine_state(v);
+	const char *started = engine_started(v);
 	const char *cause =
 		json_string_value(json_object_get(json_object_get(v->record, "verdict"), "cause"));
 	const json_t *pid = json_object_get(v->live, "init_pid"),
@@ -71,7 +72,8 @@ static json_t *state_of(const struct engine_view *v)
 		!v->runs && cause && !strcmp(cause, "oom"), "Dead", 0, "Pid",
 		v->runs ? json_integer_value(pid) : (json_int_t)0, "ExitCode", engine_exit_code(v),
 		"Error", copy_or(v->runs ? NULL : why, json_string("")), "StartedAt",
-		time_of(v->record, "started"), "FinishedAt", time_of(v->record, "finished"));
+		json_string(started[0] ? started : ENGINE_NEVER), "FinishedAt",
+		time_of(v->record, "finished"));
 	json_t *health = v->runs ? health_of(v) : NULL;
 
 	if (health)

@@ -8,7 +8,9 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/host.h"
+#include "manager/host/labels.h"
 #include "manager/host/list.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
@@ -57,6 +59,19 @@ static void ask_keeper(struct engine_loaded *l, const struct engine_asker *a)
 	l->v.network = l->network;
 }
 
+void engine_load_label(struct registry *r, const char *id, json_t *record)
+{
+	json_t *labels = json_object_get(record, "labels");
+	char file[96];
+
+	/* each container has this time; only berth run and zygotes have not */
+	if (!json_is_object(labels) || json_object_get(record, "started"))
+		return;
+	snprintf(file, sizeof(file), "%.64s/" REGISTRY_ZYGOTE_FILE, id);
+	if (path_has(r->sandboxes_fd, file))
+		json_object_set_new(labels, LABEL_ZYGOTE, json_string(id));
+}
+
 int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int kept,
 		const struct engine_asker *asker, struct err *e)
 {
@@ -69,6 +84,8 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 		l->record = json_incref(l->live);
 	if (!l->record)
 		return err_set(e, ERR_NOT_FOUND, "No such container: %.64s", id);
+	if (!kept)
+		engine_load_label(r, id, l->record);
 	l->asked = load(r, id, ENGINE_FILE_NAME);
 	l->image = load(r, id, "image.json");
 	l->v = (struct engine_view){ .id = id,
@@ -115,13 +132,25 @@ int engine_load_alias(struct registry *r, const char *id, int kept, char ret[ENG
 
 /* ---- the list ------------------------------------------------------------------------------ */
 
+struct listing {
+	struct registry *r;
+	json_t *records;
+	int by_label; /* a label is asked for, which those have that no client made */
+};
+
 static int add_record(void *ctx, const char *id, int kept, json_t *record)
 {
-	json_t *copy = json_deep_copy(record);
+	const struct listing *l = ctx;
+	json_t *copy;
 
+	if (!kept)
+		engine_load_label(l->r, id, record);
+	if (!l->by_label && engine_is_internal(record, !kept))
+		return 0;
+	copy = json_deep_copy(record);
 	json_object_set_new(copy, "id", json_string(id));
 	json_object_set_new(copy, "kept", json_boolean(kept));
-	return json_array_append_new(ctx, copy);
+	return json_array_append_new(l->records, copy);
 }
 
 static void add_ping(json_t *record, const json_t *answer)
@@ -216,6 +245,7 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 			 struct err *e)
 {
 	autojson json_t *records = json_array(), *wanted = json_deep_copy(filters);
+	struct listing l = { r, records, engine_filters_has(filters, "label") };
 	json_t *out = json_array();
 	struct err ignored;
 	unsigned cleared;
@@ -224,8 +254,8 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 	all |= limit > 0 || engine_filters_has(filters, "status") ||
 	       engine_filters_has(filters, "exited");
 	registry_gc(r, &cleared, &ignored);
-	if (engine_filters_check(filters, e) == 0 && resolve_times(r, wanted, e) == 0 &&
-	    registry_list(r, all, add_record, records, e) == 0) {
+	if (engine_accept(ENGINE_CONTAINERS, filters, e) == 0 && resolve_times(r, wanted, e) == 0 &&
+	    registry_list(r, all, add_record, &l, e) == 0) {
 		pings_ask(r, records, add_ping);
 		if (add_wanted(r, records, wanted, limit, out, e) == 0)
 			return out;

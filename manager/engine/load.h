@@ -34,9 +34,12 @@ int engine_load(struct engine_loaded *ret, struct registry *r, const char *id, i
 int engine_load_alias(struct registry *r, const char *id, int kept, char ret[ENGINE_NAME]);
 void engine_loaded_release(struct engine_loaded *l);
 
+/* Gives the record of a zygote, of which id is the id and which runs, the label of its forks. */
+void engine_load_label(struct registry *r, const char *id, json_t *record);
 /*
  * A new array of engine_summary(), newer ones first.  all: those that do not run, too, as a filter
- * for a state says by itself.  limit 0: no limit.
+ * for a state says by itself.  limit 0: no limit.  Zygotes and their forks (engine_is_internal())
+ * are among them only when filters asks for a label.
  */
 json_t *engine_load_list(struct registry *r, const json_t *filters, int all, long limit,
 			 struct err *e);

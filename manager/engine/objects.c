@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/view.h"
 
 static const char *text_of(const json_t *obj, const char *key)
@@ -22,6 +23,11 @@ json_t *engine_volume(const json_t *record)
 			 "Scope", "local", "Options", "UsageData", "Size",
 			 json_integer_value(json_object_get(record, "disk_bytes")), "RefCount",
 			 (json_int_t)json_array_size(json_object_get(record, "used_by")));
+}
+
+json_int_t engine_volume_bytes(const json_t *doc)
+{
+	return json_integer_value(json_object_get(json_object_get(doc, "UsageData"), "Size"));
 }
 
 void engine_network_id(const char *name, char ret[ENGINE_ID])
@@ -118,10 +124,21 @@ json_t *engine_network_builtin(const char *name)
 		    json_array(), json_object(), json_object());
 }
 
+/* Nobody has it: a volume without users, a network of ours without members. */
+static int is_dangling(const json_t *doc)
+{
+	const json_t *usage = json_object_get(doc, "UsageData");
+
+	if (usage)
+		return !json_integer_value(json_object_get(usage, "RefCount"));
+	return strcmp(text_of(doc, "Created"), ENGINE_NEVER) != 0 &&
+	       !json_object_size(json_object_get(doc, "Containers"));
+}
+
 static int value_matches(const json_t *doc, const char *key, const char *want)
 {
 	if (!strcmp(key, "name"))
-		return strstr(text_of(doc, "Name"), want) != NULL;
+		return engine_filters_named(text_of(doc, "Name"), want);
 	if (!strcmp(key, "id"))
 		return !strncmp(text_of(doc, "Id"), want, strlen(want));
 	if (!strcmp(key, "driver"))
@@ -131,13 +148,7 @@ static int value_matches(const json_t *doc, const char *key, const char *want)
 	if (!strcmp(key, "type"))
 		return !strcmp(want, "custom") ==
 		       (strcmp(text_of(doc, "Created"), ENGINE_NEVER) != 0);
-	if (!strcmp(key, "dangling")) {
-		json_int_t users = json_integer_value(
-			json_object_get(json_object_get(doc, "UsageData"), "RefCount"));
-
-		return (!strcmp(want, "true") || !strcmp(want, "1")) == !users;
-	}
-	return !strcmp(key, "all") ? 1 : -1;
+	return (!strcmp(want, "true") || !strcmp(want, "1")) == is_dangling(doc);
 }
 
 /* Of a network or a volume. */
@@ -146,36 +157,30 @@ static const char *created_of(const json_t *doc)
 	return text_of(doc, json_object_get(doc, "CreatedAt") ? "CreatedAt" : "Created");
 }
 
-int engine_object_matches(const json_t *filters, const json_t *doc, struct err *e)
+int engine_object_matches(const json_t *filters, const json_t *doc)
 {
+	static const char *const common[] = { "label", "label!", "until" };
 	const json_t *one;
 	const char *key;
 	json_t *list;
 	size_t i;
 
+	if (!engine_filters_prune(filters, json_object_get(doc, "Labels"), created_of(doc)))
+		return 0;
 	json_object_foreach ((json_t *)(size_t)filters, key, list) {
 		int found = json_array_size(list) == 0;
-		int common = engine_filters_common(filters, key, json_object_get(doc, "Labels"),
-						   created_of(doc), e);
 
-		if (common <= 0)
-			return common;
-		if (common == 1)
-			continue;
-		json_array_foreach (list, i, one) {
-			int r = value_matches(doc, key, json_string_value(one));
-
-			if (r < 0)
-				return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
-			found |= r;
-		}
+		for (i = 0; i < ARRAY_LEN(common); i++)
+			found |= !strcmp(key, common[i]);
+		json_array_foreach (list, i, one)
+			found |= found || value_matches(doc, key, json_string_value(one));
 		if (!found)
 			return 0;
 	}
 	return 1;
 }
 
-json_t *engine_volumes(const json_t *records, const json_t *filters, struct err *e)
+json_t *engine_volumes(const json_t *records, const json_t *filters)
 {
 	json_t *all = json_array();
 	const json_t *record;
@@ -183,13 +188,8 @@ json_t *engine_volumes(const json_t *records, const json_t *filters, struct err 
 
 	json_array_foreach ((json_t *)(size_t)records, i, record) {
 		autojson json_t *doc = engine_volume(record);
-		int keep = engine_object_matches(filters, doc, e);
 
-		if (keep < 0) {
-			json_decref(all);
-			return NULL;
-		}
-		if (keep)
+		if (engine_object_matches(filters, doc))
 			json_array_append(all, doc);
 	}
 	return all;
@@ -197,17 +197,16 @@ json_t *engine_volumes(const json_t *records, const json_t *filters, struct err 
 
 int engine_volumes_prunable(json_t *filters, struct err *e)
 {
-	const char *all = json_string_value(json_array_get(json_object_get(filters, "all"), 0));
 	json_t *labels = json_object_get(filters, "label");
 
-	if (!all || (strcmp(all, "true") && strcmp(all, "1"))) {
+	if (engine_accept(ENGINE_PRUNE_VOLUMES, filters, e) < 0)
+		return -1;
+	if (!engine_accepted_bool(filters, "all", 0)) {
 		if (!labels && json_object_set_new(filters, "label", labels = json_array()) < 0)
 			return err_nomem(e);
 		json_array_append_new(labels, json_string(ENGINE_VOLUME_ANONYMOUS));
 	}
 	json_object_del(filters, "all");
-	if (engine_filters_prune(filters, NULL, NULL, e) < 0)
-		return -1;
 	return json_object_set_new(filters, "dangling", json_pack("[s]", "true")) < 0 ?
 		       err_nomem(e) :
 		       0;

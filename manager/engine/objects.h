@@ -13,10 +13,12 @@ json_t *engine_volume(const json_t *record);
 #define ENGINE_VOLUME_ANONYMOUS "com.docker.volume.anonymous"
 /* Turns the filters of a prune into those of a list of what it removes; ERR_INVALID. */
 int engine_volumes_prunable(json_t *filters, struct err *e);
-/* Those of a list of such records that filters want: a new array. */
-json_t *engine_volumes(const json_t *records, const json_t *filters, struct err *e);
+/* After engine_accept(): those of a list of such records that filters want: a new array. */
+json_t *engine_volumes(const json_t *records, const json_t *filters);
 /* Docker's id of a network, which has none here. */
 void engine_network_id(const char *name, char ret[ENGINE_ID]);
+/* What the document of a volume says that it takes on disk. */
+json_int_t engine_volume_bytes(const json_t *doc);
 /* From a record of berth network inspect. */
 json_t *engine_network(const json_t *record);
 /*
@@ -29,7 +31,7 @@ void engine_network_said(const char *verb, const char *container, const char *ne
 			 struct err *e);
 /* A network that always exists: bridge, host, none. */
 json_t *engine_network_builtin(const char *name);
-/* Whether the document of a network or volume is wanted; -1 with ERR_INVALID. */
-int engine_object_matches(const json_t *filters, const json_t *doc, struct err *e);
+/* After engine_accept() (accept.h): whether the document of a network or volume is wanted. */
+int engine_object_matches(const json_t *filters, const json_t *doc);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/engine/load.h"
 #include "manager/host/list.h"
 
 json_t *engine_version(void)
@@ -25,6 +26,7 @@ json_t *engine_version(void)
 }
 
 struct counts {
+	struct registry *r;
 	int running, stopped;
 };
 
@@ -32,9 +34,10 @@ static int count(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct counts *c = ctx;
 
-	(void)id;
-	(void)record;
-	*(kept ? &c->stopped : &c->running) += 1;
+	if (!kept)
+		engine_load_label(c->r, id, record);
+	if (!engine_is_internal(record, !kept))
+		*(kept ? &c->stopped : &c->running) += 1;
 	return 0;
 }
 
@@ -72,7 +75,7 @@ static json_t *describe(const struct config *c, const struct counts *n)
 
 json_t *engine_info(struct registry *r, struct err *e)
 {
-	struct counts n = { 0 };
+	struct counts n = { .r = r };
 	json_t *j;
 
 	if (registry_list(r, 1, count, &n, e) < 0)

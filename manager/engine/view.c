@@ -91,6 +91,19 @@ int engine_exit_code(const struct engine_view *v)
 		       : 0;
 }
 
+const char *engine_started(const struct engine_view *v)
+{
+	const char *started = text_of(v->record, "started");
+
+	return started[0] || !v->runs ? started : text_of(v->record, "created");
+}
+
+int engine_is_internal(const json_t *record, int runs)
+{
+	return runs && !text_of(record, "started")[0] &&
+	       json_object_get(json_object_get(record, "labels"), LABEL_ZYGOTE);
+}
+
 int64_t engine_time(const char *text)
 {
 	struct tm tm = { 0 };
@@ -136,7 +149,8 @@ const char *engine_health(const struct engine_view *v)
 void engine_status(const struct engine_view *v, int64_t now, char *ret, size_t n)
 {
 	const enum engine_state s = engine_state(v);
-	int64_t since = engine_time(text_of(v->record, v->runs ? "started" : "finished"));
+	int64_t since = v->runs ? engine_time(engine_started(v)) :
+				  engine_time(text_of(v->record, "finished"));
 	const char *health = engine_health(v);
 	char ago[40];
 

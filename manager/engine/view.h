@@ -46,6 +46,14 @@ const char *engine_state_name(enum engine_state s);
 const char *engine_name(const struct engine_view *v);
 /* Of the last main command; 0 while it runs. */
 int engine_exit_code(const struct engine_view *v);
+/* When it was started, as its record has it; "": never.  berth run starts it when it makes it. */
+const char *engine_started(const struct engine_view *v);
+/*
+ * A zygote, which load.h labels as one of its own, or a fork of one that runs a piece of code: no
+ * client made it as a container, and docker rm $(docker ps -q) is not meant for it.  A sandbox made
+ * with berth create --zygote is a container.
+ */
+int engine_is_internal(const json_t *record, int runs);
 /* Seconds since the epoch of a time as records have it; 0 for none. */
 int64_t engine_time(const char *text);
 /* "Up 3 seconds (healthy)" */
@@ -86,11 +94,9 @@ json_t *engine_mounts(const struct engine_view *v);
  * of arrays, or NULL with e.
  */
 json_t *engine_filters(const char *text, struct err *e);
-/* ERR_INVALID for a filter of containers that Docker does not have. */
-int engine_filters_check(const json_t *filters, struct err *e);
 /*
- * 1 when the container is wanted; -1 with ERR_INVALID for a filter that Docker does not have.  The
- * values of before and since are times, as records have them.
+ * After engine_accept() (accept.h): 1 when the container is wanted; -1 with ERR_INVALID for a port
+ * that is none.  The values of before and since are times, as records have them.
  */
 int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e);
 int engine_filters_has(const json_t *filters, const char *key);
@@ -101,14 +107,12 @@ int engine_filters_has(const json_t *filters, const char *key);
 int engine_filters_labels(const json_t *filters, const char *key, const json_t *labels);
 
 /*
- * Whether a prune with these filters wants an object: label, label! and until; created is a time
- * as records have it.  -1 with ERR_INVALID for another filter, as what it spared would be removed.
+ * After engine_accept(): whether a list or a prune with these filters wants an object by its label,
+ * label! and until; created is a time as records have it.
  */
-int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created,
-			 struct err *e);
-/* One of those three: 1, 0, -1 with e; 2 for another key. */
-int engine_filters_common(const json_t *filters, const char *key, const json_t *labels,
-			  const char *created, struct err *e);
+int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created);
+/* Whether the pattern, a regular expression, is found in the name. */
+int engine_filters_named(const char *name, const char *pattern);
 
 /* Bytes of one frame's head (attach, logs, exec without a terminal): 1 is stdout, 2 stderr. */
 void engine_frame(unsigned char head[8], int stream, uint32_t n);

@@ -22,6 +22,8 @@
 #define LABEL_MANAGED "berth.managed-by"
 /* The protocol that it was made by: docker, e2b, mcp, run_code. */
 #define LABEL_FACE "berth.face"
+/* Of a fork, and of a sandbox in the place of one: the id of its zygote. */
+#define LABEL_ZYGOTE "berth.zygote"
 
 /*
  * Adds text, KEY=VALUE or KEY, to *labels, which the first call makes; a later value of a key

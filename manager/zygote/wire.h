@@ -12,10 +12,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "manager/host/labels.h"
 
 #define ZYGOTE_FILE REGISTRY_ZYGOTE_FILE
 #define ZYGOTE_SOCKET "zygote.sock"
-#define ZYGOTE_LABEL "berth.zygote" /* of a fork's record: the zygote's id */
+#define ZYGOTE_LABEL LABEL_ZYGOTE
 #define ZYGOTE_REQUEST_MAX (16u << 20) /* bytes of code, variables and arguments */
 
 struct zygote_ask {

@@ -234,7 +234,7 @@ def test_a_prune_spares_what_its_filters_do_not_name():
             status, said, _ = d.api("POST", "/containers/prune?" + where(nosuch=["1"]))
             assert status == 400 and "invalid filter 'nosuch'" in said["message"], said
             assert d.api("POST", "/containers/prune?" + where(until=["1h", "2h"]))[0] == 400
-            assert d.api("POST", "/images/prune?" + where(until=["1h"]))[0] >= 400
+            assert d.api("POST", "/images/prune?" + where(until=["x"]))[0] == 400
             assert [c["Names"] for c in d.good("GET", "/containers/json?all=1")] == [["/other"]]
             assert {n["Name"] for n in d.good("GET", "/networks")} == {"bridge", "host", "none", "other"}
         finally:

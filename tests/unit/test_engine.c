@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/engine/accept.h"
 #include "manager/engine/create.h"
 #include "manager/engine/login.h"
 #include "manager/engine/id.h"
@@ -348,7 +349,7 @@ static int matches(const char *filters, const char *record, int runs)
 	const struct engine_view v = { .id = "0123456789ab", .record = j, .runs = runs };
 
 	cr_assert_not_null(f, "%s", e.msg);
-	return engine_filters_match(f, &v, &e);
+	return engine_accept(ENGINE_CONTAINERS, f, &e) < 0 ? -1 : engine_filters_match(f, &v, &e);
 }
 
 Test(engine, filters_are_dockers)
@@ -370,6 +371,75 @@ Test(engine, filters_are_dockers)
 	cr_assert_null(engine_filters("{\"label\":7}", &e));
 	cr_assert_null(engine_filters("[]", &e));
 	cr_assert_null(engine_filters("{\"label\":[7]}", &e));
+}
+
+/* NULL when they are taken. */
+static const char *refused(enum engine_filtered what, const char *filters)
+{
+	static struct err e;
+	autojson json_t *f = engine_filters(filters, &e);
+
+	cr_assert_not_null(f, "%s: %s", filters, e.msg);
+	return engine_accept(what, f, &e) < 0 ? e.msg : "";
+}
+
+Test(engine, a_filter_takes_the_values_that_dockerd_takes)
+{
+	static const struct {
+		enum engine_filtered what;
+		const char *filters, *text;
+	} rows[] = {
+		{ ENGINE_CONTAINERS, "{\"status\":[\"removing\",\"dead\",\"paused\"]}", "" },
+		{ ENGINE_CONTAINERS, "{\"status\":[\"exited\",\"foo\"]}", "invalid filter 'status=foo'" },
+		{ ENGINE_CONTAINERS, "{\"health\":[\"none\",\"starting\"]}", "" },
+		{ ENGINE_CONTAINERS, "{\"health\":[\"ill\"]}", "Unrecognised filter value for health: ill" },
+		{ ENGINE_CONTAINERS, "{\"exited\":[\"-1\",\"137\"]}", "" },
+		{ ENGINE_CONTAINERS, "{\"exited\":[\"1x\"]}", "strconv.Atoi: parsing \"1x\": invalid syntax" },
+		{ ENGINE_CONTAINERS, "{\"is-task\":[\"true\"]}", "" },
+		{ ENGINE_CONTAINERS, "{\"is-task\":[\"yes\"]}", "invalid filter 'is-task=[yes]'" },
+		{ ENGINE_CONTAINERS, "{\"type\":[\"container\"]}", "invalid filter 'type'" },
+		{ ENGINE_CONTAINERS, "{\"label!\":[\"a\"]}", "invalid filter 'label!'" },
+		{ ENGINE_IMAGES, "{\"dangling\":[\"0\",\"false\"]}", "" },
+		{ ENGINE_IMAGES, "{\"dangling\":[\"true\",\"false\"]}", "invalid filter 'dangling=[true false]'" },
+		{ ENGINE_IMAGES, "{\"until\":[\"soon\"]}", "'soon' is not a time" },
+		{ ENGINE_NETWORKS, "{\"driver\":[\"x\"],\"scope\":[\"y\"]}", "" },
+		{ ENGINE_NETWORKS, "{\"type\":[\"builtin\",\"custom\"]}", "" },
+		{ ENGINE_NETWORKS, "{\"type\":[\"x\"]}", "invalid filter: 'type'='x'" },
+		{ ENGINE_NETWORKS, "{\"dangling\":[\"x\"]}", "invalid value for filter 'dangling', must be" },
+		{ ENGINE_VOLUMES, "{\"dangling\":[\"x\"]}", "invalid filter 'dangling=[x]'" },
+		{ ENGINE_VOLUMES, "{\"until\":[\"1h\"]}", "invalid filter 'until'" },
+		{ ENGINE_PRUNE_CONTAINERS, "{\"until\":[\"1h\"],\"label!\":[\"a\"]}", "" },
+		{ ENGINE_PRUNE_CONTAINERS, "{\"until\":[\"1h\",\"2h\"]}", "more than one until filter specified" },
+		{ ENGINE_PRUNE_CONTAINERS, "{\"dangling\":[\"true\"]}", "invalid filter 'dangling'" },
+		{ ENGINE_PRUNE_IMAGES, "{\"dangling\":[\"true\"],\"until\":[\"1h\"]}", "" },
+		{ ENGINE_PRUNE_VOLUMES, "{\"all\":[\"1\"]}", "" },
+		{ ENGINE_PRUNE_VOLUMES, "{\"all\":[\"x\"]}", "invalid filter 'all=[x]'" },
+		{ ENGINE_PRUNE_VOLUMES, "{\"until\":[\"1h\"]}", "invalid filter 'until'" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *text = refused(rows[i].what, rows[i].filters);
+
+		cr_assert_eq(strncmp(text, rows[i].text, strlen(rows[i].text)), 0, "%s: %s", rows[i].filters, text);
+		cr_assert_eq(!text[0], !rows[i].text[0], "%s: %s", rows[i].filters, text);
+	}
+}
+
+Test(engine, one_that_runs_without_a_start_of_its_own_is_as_old_as_its_creation)
+{
+	static const char box[] = "{\"name\":\"z\",\"status\":\"running\",\"created\":\"2026-01-01T00:00:00Z\",\"labels\":{}}";
+	autojson json_t *j = parse(box);
+	const struct engine_view v = { .id = "0123456789ab", .record = j, .runs = 1 };
+	char status[80];
+
+	engine_status(&v, engine_time("2026-01-01T03:00:00Z"), status, sizeof(status));
+	cr_assert_str_eq(status, "Up 3 hours");
+	cr_assert_not(engine_is_internal(j, 1));
+	json_object_set_new(json_object_get(j, "labels"), "berth.zygote", json_string("0123456789ab"));
+	cr_assert(engine_is_internal(j, 1));
+	json_object_set_new(j, "started", json_string("2026-01-01T00:00:00Z"));
+	cr_assert_not(engine_is_internal(j, 1), "a container in the place of a fork");
 }
 
 Test(engine, a_frame_says_its_stream_and_its_length)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/engine/imageprune.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/accept.h"
+#include "manager/engine/image.h"
+#include "rootfs/store/catalog.h"
+
+struct pruner {
+	const json_t *filters;
+	engine_berth *berth;
+	void *ctx;
+};
+
+static const json_t *find(const json_t *list, const char *name)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, item) {
+		const char *its = json_string_value(json_object_get(item, "name"));
+
+		if (its && !strcmp(its, name))
+			return item;
+	}
+	return NULL;
+}
+
+/* One that a container took into use meanwhile stays, and one that is gone is no failure. */
+static int remove_one(const struct pruner *p, const char *name, json_t *removed, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "rm", "--json", "--", name, NULL };
+	struct err why;
+	autojson json_t *said = p->berth(p->ctx, argv, &why);
+
+	if (said)
+		return json_array_append_new(removed, json_string(name)) < 0 ? err_nomem(e) : 0;
+	if (why.code == ERR_BUSY || why.code == ERR_NOT_FOUND)
+		return 0;
+	*e = why;
+	return -1;
+}
+
+/* Of the names that nothing uses, those that the filters do not spare. */
+static int remove_unused(const struct pruner *p, const json_t *list, json_t *removed,
+			 struct err *e)
+{
+	static const char *const look[] = { "berth",     "image",  "prune", "--all",
+					    "--dry-run", "--json", NULL };
+	autojson json_t *unused = p->berth(p->ctx, look, e);
+	const json_t *one;
+	size_t i;
+
+	if (!unused)
+		return -1;
+	json_array_foreach (json_object_get(unused, "would_remove"), i, one) {
+		const json_t *item = find(list, json_string_value(one));
+
+		if (item && !engine_image_kept_by(p->filters, item) &&
+		    remove_one(p, json_string_value(one), removed, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+json_t *engine_image_prune(int store_fd, const json_t *filters, engine_berth *berth, void *ctx,
+			   struct err *e)
+{
+	static const char *const collect[] = { "berth", "image", "prune", "--json", NULL };
+	const struct pruner p = { filters, berth, ctx };
+	autojson json_t *list = NULL, *removed = json_array(), *said = NULL;
+
+	if (engine_accept(ENGINE_PRUNE_IMAGES, filters, e) < 0)
+		return NULL;
+	if (!engine_accepted_bool(filters, "dangling", 1) &&
+	    (!(list = catalog_list(store_fd, 0, e)) || remove_unused(&p, list, removed, e) < 0))
+		return NULL;
+	said = berth(ctx, collect, e);
+	return said ? json_pack("{s:O,s:I}", "removed", removed, "bytes",
+				json_integer_value(json_object_get(json_object_get(said, "freed"),
+								   "bytes"))) :
+		      NULL;
+}
