@@ -12,8 +12,8 @@ SPARE = 32      # http_state.h
 
 
 def connect(d):
-    s = socket.create_connection(("127.0.0.1", d.port), 20)
-    s.settimeout(20)
+    s = socket.create_connection(("127.0.0.1", d.port), 20 * b.SLOW)
+    s.settimeout(20 * b.SLOW)
     return s
 
 
@@ -187,7 +187,7 @@ def stall(d, proxy, token, size):
 
 def put_batch(d, proxy, token, size):
     """The status, and the reply; 0: refused while it was sent, and the connection ended."""
-    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30 * b.SLOW)
     with contextlib.closing(c):
         try:
             c.request("POST", f"{proxy}/files:batch", batch(size),

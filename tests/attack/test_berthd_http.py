@@ -45,7 +45,7 @@ def test_a_refusal_reaches_a_client_that_sends_on():
             s.sendall(b"GET /nosuch HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\r\n")
             assert b" 404 " in s.recv(4096)
             d.p.send_signal(signal.SIGTERM)
-            assert d.p.wait(30) == 0
+            assert d.p.wait(30 * b.SLOW) == 0
 
 
 def test_raw_requests():

@@ -40,7 +40,7 @@ class Peak:
 
 def count_entries(d, path, method="GET", body=None, headers=None):
     """Reads the reply without holding it: its length, and how many entries it has."""
-    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=300)
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=300 * b.SLOW)
     try:
         c.request(method, path, body, {"Authorization": "Bearer " + daemon.TENANT, **(headers or {})})
         r = c.getresponse()
@@ -153,7 +153,7 @@ def test_S42_what_kernels_of_e2b_say_is_bounded():
         contexts = [e.ask("POST", "/contexts", {"language": "python"}).json["id"] for _ in range(6)]
 
         def cell(context):
-            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120 * b.SLOW)
             c.request("POST", "/execute", json.dumps({"code": FLOOD, "context_id": context}), {**e.headers, "Content-Type": "application/json"})
             return [json.loads(line) for line in c.getresponse().read().splitlines()]
 

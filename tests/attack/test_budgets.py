@@ -475,7 +475,7 @@ sys.stdin.readline()
         grown = compiled() - before
     finally:
         p.stdin.close()
-        p.wait(30)
+        p.wait(30 * b.SLOW)
         b.stop(p)
     # the kernel takes it in packs of 2 MiB, and others on this machine compile too
     assert grown <= 12 * (512 << 10) + (8 << 20), grown

@@ -98,13 +98,13 @@ def test_E04_no_directory_of_the_host_as_stdin_stdout_or_stderr():
                     popen = {n: subprocess.PIPE for n in ("stdin", "stdout", "stderr")}
                     popen[name] = fd
                     p = subprocess.Popen([b.BERTH, *args, "ls", "/proc/self/fd/0/../../.."], env=b.environment(), **popen)
-                    out, err = p.communicate(timeout=30)
+                    out, err = p.communicate(timeout=30 * b.SLOW)
                     assert p.returncode in (2, 125) and not out, (name, args, p.returncode, out, err)
                     if not flags & os.O_PATH and name != "stderr":
                         assert f"the command's {name} is a directory".encode() in err, err
             os.close(fd)
         with open(os.path.join(b.root(), "tmp"), "rb", opener=lambda path, _: os.open("/etc/hostname", os.O_PATH)) as f:
-            r = subprocess.run([b.BERTH, "run", "host", "cat"], stdin=f, env=b.environment(), capture_output=True, timeout=30)
+            r = subprocess.run([b.BERTH, "run", "host", "cat"], stdin=f, env=b.environment(), capture_output=True, timeout=30 * b.SLOW)
             assert r.returncode in (2, 125) and not r.stdout, r
     finally:
         b.berth("rm", "-f", box, ok=True)
@@ -155,7 +155,7 @@ def test_a_hostile_environment_changes_nothing():
 def test_an_empty_and_a_huge_environment():
     keep = {k: v for k, v in b.environment().items() if k.startswith("BERTH_")}
     for env in (keep, dict(keep, **{f"V{i}": "x" * 100_000 for i in range(18)})):
-        p = subprocess.run([b.BERTH, "run", "host", "echo", "ok"], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+        p = subprocess.run([b.BERTH, "run", "host", "echo", "ok"], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=20 * b.SLOW)
         assert (p.returncode, p.stdout) == (0, b"ok\n"), p
 
 
@@ -241,10 +241,10 @@ def test_all_signals_ignored():
 def test_argv0_does_not_matter():
     for name in ("", "-", "/proc/self/exe", "berth-init", "x" * 10000, "../../berth"):
         p = subprocess.run([name, "run", "host", "echo", "ok"], executable=b.BERTH, env=b.environment(), stdin=subprocess.DEVNULL,
-                           capture_output=True, timeout=20)
+                           capture_output=True, timeout=20 * b.SLOW)
         assert (p.returncode, p.stdout) == (0, b"ok\n"), (name[:40], p)
     empty = subprocess.run(["python3", "-c", "import ctypes, sys; ctypes.CDLL(None).execv(sys.argv[1].encode(), (ctypes.c_char_p * 1)(None))",
-                            b.BERTH], env=b.environment(), capture_output=True, timeout=20)
+                            b.BERTH], env=b.environment(), capture_output=True, timeout=20 * b.SLOW)
     assert empty.returncode in (0, 2, 125), empty
 
 
@@ -254,7 +254,7 @@ def test_E22_a_setuid_copy_refuses():
     os.chmod(copy, 0o4755)
     os.chmod(b.root(), 0o711)
     os.chmod(os.path.join(b.root(), "tmp"), 0o711)
-    p = subprocess.run([copy, "run", "host", "id", "-u"], env=b.environment(), capture_output=True, timeout=20, cwd="/",
+    p = subprocess.run([copy, "run", "host", "id", "-u"], env=b.environment(), capture_output=True, timeout=20 * b.SLOW, cwd="/",
                        user=65534, group=65534, extra_groups=[])
     assert p.returncode not in (0,) and p.stdout == b"", p
     assert len(p.stderr.splitlines()) == 1, p

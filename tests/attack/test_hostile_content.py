@@ -95,7 +95,7 @@ def test_E11_no_helper_of_the_file_verbs_executes_another_program():
             b.berth("file", "ls", x.id, ".", ok=True)
         finally:
             tracer.send_signal(signal.SIGINT)
-            tracer.wait(10)
+            tracer.wait(10 * b.SLOW)
         ran = [line for line in open(log, errors="replace") if "exec" in line]
         # berth's own helper, from its sealed memory, and nothing else
         assert ran and all("execveat" in line for line in ran), ran
@@ -304,7 +304,7 @@ def on_a_terminal(*args):
         if not data:
             break
         out += data
-    p.wait(20)
+    p.wait(20 * b.SLOW)
     os.close(master)
     return out
 
@@ -354,7 +354,7 @@ def test_L09_many_hands_on_one_sandbox():
     """create, rename, stop, start, exec and rm of one name at once: each call ends, and nothing is half done."""
     for _ in range(3):
         running = [b.start("create", "--name", "contended", "host") for _ in range(6)]
-        codes = [p.wait(30) for p in running]
+        codes = [p.wait(30 * b.SLOW) for p in running]
         for p in running:
             p.stdout.close()
             p.stderr.close()
@@ -363,7 +363,7 @@ def test_L09_many_hands_on_one_sandbox():
                                                  ["pause", "contended"], ["resume", "contended"], ["kill", "contended"], ["ps", "-a"])]
         running += [b.start("rm", "-f", "contended") for _ in range(3)]
         for p in running:
-            said = p.communicate(timeout=60)
+            said = p.communicate(timeout=60 * b.SLOW)
             assert p.returncode in (0, 1, 125, 137, 143), (p.args, p.returncode, said)
         b.berth("rm", "-f", "contended", ok=True)
         left = b.berth("ps", "-a", "-q", ok=True).out

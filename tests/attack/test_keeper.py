@@ -126,7 +126,7 @@ def test_slow_clients_hold_up_nobody():
             got += os.read(p.stdout.fileno(), 1)
             x.main.call("ping", seconds=2)
             time.sleep(0.2)  # as slow as a reader may be
-        rest, _ = p.communicate(timeout=10)
+        rest, _ = p.communicate(timeout=10 * b.SLOW)
         assert len(got + rest) == 300000
 
 

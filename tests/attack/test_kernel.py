@@ -131,7 +131,7 @@ def test_K11_the_terminal_cannot_be_typed_into():
             out = b""
             while out.count(b"\n") < 4:
                 out += os.read(master, 4096)
-            assert p.wait(20) == 0, out
+            assert p.wait(20 * b.SLOW) == 0, out
             # nothing was typed into the terminal of the caller: its queue is empty
             os.set_blocking(master, False)
             rest = b""
@@ -264,8 +264,8 @@ def test_K23_no_file_tells_what_another_sandbox_writes_locks_or_opens():
         assert int(b.read_until(watcher.stdout, b"\n")) > 200
         actor = b.start("run", "--disk", "400m", "host", "python3", "-c", ACT, stdin=subprocess.PIPE)
         b.read_until(actor.stdout, b"done\n")
-        told = set(watcher.communicate(b"\n", timeout=30)[0].decode().split())
-        actor.communicate(b"\n", timeout=30)
+        told = set(watcher.communicate(b"\n", timeout=30 * b.SLOW)[0].decode().split())
+        actor.communicate(b"\n", timeout=30 * b.SLOW)
     finally:
         b.stop(watcher)
         if actor:
@@ -362,7 +362,7 @@ print(heard)
         near = one.exec("/usr/bin/python3", "-c", listener, ok=True)
         far = two.exec("/usr/bin/python3", "-c", listener, ok=True)
         p.stdin.close()
-        p.wait(20)
+        p.wait(20 * b.SLOW)
         for word in ("abstract", "path", "tcp", "shm", "msg", "sem", "/dev/shm/channel", "/tmp/channel", "/workspace/channel", "signal"):
             assert word in near.out, (word, near.out)
         assert far.out == "[]\n", far.out
@@ -392,10 +392,10 @@ def test_K18_what_the_kernel_counts_per_user_is_each_sandboxes_own():
         line = p.stdout.readline().split()
         assert all(0 < int(n) < 100000 for n in line), line
         assert b.run("host", "python3", "-c", modest, ok=True).out == "0 0\n"
-        here = subprocess.run(["python3", "-c", PER_USER + "print(min(L.inotify_init1(0), 0))"], capture_output=True, text=True, timeout=30)
+        here = subprocess.run(["python3", "-c", PER_USER + "print(min(L.inotify_init1(0), 0))"], capture_output=True, text=True, timeout=30 * b.SLOW)
         assert here.stdout == "0\n", here
     finally:
-        p.communicate(b"end\n", timeout=30)
+        p.communicate(b"end\n", timeout=30 * b.SLOW)
 
 
 def test_K18_what_the_host_has_once_for_all_is_not_taken():

@@ -82,7 +82,7 @@ class Killer:
                               "-e", f"inject={call}:signal=SIGKILL:when={nth}", b.BERTH, *args],
                              env=b.environment(b.under_strace()), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            p.wait(20)
+            p.wait(20 * b.SLOW)
         except subprocess.TimeoutExpired:
             self.bad.append(f"{call} {nth}: not done after 20 s")
             b.kill_tree(p.pid, including=True)
@@ -248,7 +248,7 @@ def test_gc_leaves_the_living_alone():
         b.gc()
         b.run("host", "true", ok=True)
     assert "alive" in b.berth("ps", ok=True).out
-    out, _ = p.communicate(b"still\n", timeout=20)
+    out, _ = p.communicate(b"still\n", timeout=20 * b.SLOW)
     assert (p.returncode, out) == (0, b"still\n"), (p.returncode, out)
 
 
@@ -295,7 +295,7 @@ def test_killing_the_sandboxs_init_is_told():
         inside = b.wait_for(lambda: [d for d in proc.descendants(p.pid) if re.search(r"^NSpid:\t.*\t1$", open(f"/proc/{d}/status").read(), re.M)],
                             what="pid 1 of a sandbox")
         proc.kill(inside[0])
-        out, err = p.communicate(timeout=10)
+        out, err = p.communicate(timeout=10 * b.SLOW)
         assert p.returncode in (125, 137), (p.returncode, out, err)
         assert b"lost" in out + err or b"killed" in out + err, (out, err)
 

@@ -198,7 +198,7 @@ def test_S20_by_raw_frames():
         host = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         host.bind(("", 9999))
         sink.bind((OUTSIDE, 9999))
-        sink.settimeout(20)
+        sink.settimeout(20 * b.SLOW)
         frames = []
         for dst in (theirs, "ffffffffffff", "01005e000001", "333300000001", gate):
             for vlan in (None, 0, 5):
@@ -347,7 +347,7 @@ def test_D12_one_sandbox_takes_a_bounded_share_of_the_hosts_connection_table():
         most = share + 2 * share * (time.monotonic() - began) / 60
         assert share * 0.9 < ended < most * 1.1 + 50 and tracked() - before < most * 1.1 + 50, (ended, most, tracked(), before)
         closer.shutdown(socket.SHUT_RDWR)
-        taker.join(20)
+        taker.join(20 * b.SLOW)
         closer.close()
         for name in ("flood", "second"):
             b.berth("stop", name, ok=True)

@@ -45,7 +45,7 @@ def datagram6(src, sport, dst, dport):
 def udp_socket(ns, own, peer=None):
     with netlab.within(ns):
         s = socket.socket(socket.AF_INET6 if ":" in own[0] else socket.AF_INET, socket.SOCK_DGRAM)
-    s.settimeout(20)
+    s.settimeout(20 * b.SLOW)
     s.bind(own)
     if peer:
         s.connect(peer)

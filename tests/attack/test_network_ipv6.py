@@ -148,7 +148,7 @@ def sink_at(lab, port=9999):
     with netlab.within(lab.outside):
         sink = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     sink.bind((OUTSIDE6, port))
-    sink.settimeout(20)
+    sink.settimeout(20 * b.SLOW)
     return sink
 
 
@@ -259,7 +259,7 @@ def test_S20_extension_headers_fragments_and_tunnels_lead_nowhere_else():
                 # within another packet
                 inner = ipv6(own, dst, UDP, u)
                 frames += [frame(gate, mine, ipv6(own, d, IN6, inner)) for d in (GATEWAY6, HOST6)]
-        sink.settimeout(20)
+        sink.settimeout(20 * b.SLOW)
         frames.append(frame(gate, mine, ipv6(own, OUTSIDE6, UDP, udp(own, OUTSIDE6, 9999, b"true!"))))
         send(liar, frames)
         assert sink.recv(100) == b"true!"
@@ -282,7 +282,7 @@ def test_S21_fragments_do_not_change_the_port_of_a_question():
         for port in (5353, 9999):
             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             s.bind((HOST, port))
-            s.settimeout(20)
+            s.settimeout(20 * b.SLOW)
             ears.append(s)
 
         def ipv4(proto, payload, number, offset=0, more=0):

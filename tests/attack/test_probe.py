@@ -60,20 +60,20 @@ def opened(rows, prefix=""):
 
 
 def test_the_probe_finds_a_bare_host_open():
-    done = subprocess.run(["unshare", "-m", PROBE, *host_namespaces()], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["unshare", "-m", PROBE, *host_namespaces()], capture_output=True, text=True, timeout=60 * b.SLOW)
     rows, blocked, applicable = parse(done.stdout)
     assert applicable >= 140, done.stdout
     assert blocked <= 40, f"score {blocked} of {applicable} on the bare host: the probe cannot tell\n{done.stdout}"
     for row in ("S01", "S06", "S09", "S15", "K01", "K03", "K15", "K25", "F01", "C01", "B01", "B02", "N08", "N10", "R02"):
         assert rows[row][1] == "OPEN", f"{row} {rows[row]} on the bare host"
-    memory = subprocess.run([PROBE, "R01"], capture_output=True, text=True, timeout=60)
+    memory = subprocess.run([PROBE, "R01"], capture_output=True, text=True, timeout=60 * b.SLOW)
     assert "R01 memory is bounded OPEN" in memory.stdout, memory.stdout
 
 
 def test_the_probe_finds_bubblewrap_half_open():
     done = subprocess.run(["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc",
                            "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", PROBE, "/tmp/probe", "/tmp/probe", *host_namespaces()],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=60 * b.SLOW)
     if done.returncode:
         raise b.skip(f"bwrap does not run here: {done.stderr.strip()}")
     rows, blocked, applicable = parse(done.stdout)

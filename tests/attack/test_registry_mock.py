@@ -484,7 +484,7 @@ def test_S16_a_name_with_a_private_address_too_does_not_open_the_private_network
         if "/manifests/" in r.path:
             m.listener.shutdown(socket.SHUT_RDWR)   # one connection more is led to the next address of the name
         elif any(oci.digest(x)[7:] in r.path for x in image.layers):
-            reached.wait(20)
+            reached.wait(20 * b.SLOW)
             r.reply(307, Location=f"http://10.9.9.8:{inner.port}{r.path}")
             return True
         return False
@@ -506,7 +506,7 @@ def test_S16_a_name_with_a_private_address_too_does_not_open_the_private_network
             name = f"two.faced.example:{m.port}"
             p = pull(name + "/a:1", reg.config(insecure=[name], retries=1, stall_timeout="3s"))
             face.shutdown(socket.SHUT_RDWR)
-            taker.join(20)
+            taker.join(20 * b.SLOW)
             for conn in held:
                 conn.close()
         assert reached.is_set(), b.describe(p)

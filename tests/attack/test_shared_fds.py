@@ -40,7 +40,7 @@ def test_the_last_line_of_a_file_is_the_verdict():
                 with open(b.tmp("out"), "wb") as f:
                     f.write(b"before\n")
                 with open(b.tmp("out"), mode) as out:
-                    assert start(words, script, out).wait(30) == 7, (words, script)
+                    assert start(words, script, out).wait(30 * b.SLOW) == 7, (words, script)
                 with open(b.tmp("out"), "rb") as f:
                     last = json.loads(f.read().split(b"\n")[-2])
                 assert last.get("exit_status") == 7 and "forged" not in last, (words, script, mode, last)
@@ -52,7 +52,7 @@ def test_a_verdict_waits_for_a_slow_reader():
         p = start(words, script, subprocess.PIPE)
         b.wait_for(lambda: fcntl.ioctl(p.stdout, 0x541B, b"\0" * 4) != b"\0" * 4, 20, "a full pipe")  # FIONREAD
         out = p.stdout.read()
-        assert p.wait(30) == 7 and json.loads(out.splitlines()[-1])["exit_status"] == 7, (words, out[-300:])
+        assert p.wait(30 * b.SLOW) == 7 and json.loads(out.splitlines()[-1])["exit_status"] == 7, (words, out[-300:])
         p.stdout.close()
 
 
@@ -61,7 +61,7 @@ def test_the_callers_descriptors_stay_as_they_were():
         read, write = os.pipe()
         p = subprocess.Popen([b.BERTH, words[0], *words[3 if "--status-fd" in words else 2:], "python3", "-c", "import os; [os.set_blocking(i, False) for i in range(3)]"],
                              stdin=read, stdout=write, stderr=write, env=b.environment())
-        assert p.wait(30) == 0
+        assert p.wait(30 * b.SLOW) == 0
         assert os.get_blocking(read) and os.get_blocking(write), words
         os.close(read)
         os.close(write)

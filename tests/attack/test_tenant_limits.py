@@ -204,14 +204,14 @@ def test_S41_a_waiting_request_sees_what_the_command_line_gives_back():
             waits = pool.submit(lambda: Client(d, daemon.TOKEN).post("/create", {"memory": "200m"}))
             b.wait_for(lambda: d.good("GET", "/v1/manager/stats")["admission"]["waiting"] == 1, 30, "the request in the queue")
             b.berth("rm", "--force", held, env=env, ok=True)
-            assert waits.result(60)[0] == 200
+            assert waits.result(60 * b.SLOW)[0] == 200
 
 
 class Client:
     """A connection of one thread."""
 
     def __init__(self, d, token):
-        self.connection = daemon.http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+        self.connection = daemon.http.client.HTTPConnection("127.0.0.1", d.port, timeout=120 * b.SLOW)
         self.token = token
 
     def post(self, path, body):

@@ -69,7 +69,7 @@ def taken():
 @contextlib.contextmanager
 def begun(d, token, data=b"", name="stalled"):
     """An import of a body that stops coming."""
-    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60 * b.SLOW)
     c.putrequest("POST", f"/v1/images/import?name={name}")
     for k, v in {**RAW, "Authorization": "Bearer " + token, "Content-Length": str(64 * MIB)}.items():
         c.putheader(k, v)
@@ -200,7 +200,7 @@ def test_S44_two_images_at_once_do_not_both_take_what_is_left():
     bodies = [rootfs("x", noise.randbytes(7 * MIB)) for _ in range(4)]
     with Daemon(tcp=True, config=MAY + 'own_image_bytes = "32m"\n') as d:
         def one(n):
-            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120 * b.SLOW)
             c.request("POST", f"/v1/images/import?name=n{n}", bodies[n], {**RAW, "Authorization": "Bearer " + daemon.TENANT})
             try:
                 return c.getresponse().status

@@ -74,7 +74,7 @@ def test_S41_the_workspaces_of_a_tenant_are_bounded_together():
 def test_S41_a_maximum_that_nothing_enforces_is_refused_at_the_start():
     def run_check(path):
         p = subprocess.run([daemon.BERTHD, "--check-config"], env=b.environment({"BERTH_CONFIG": path}), capture_output=True, text=True,
-                           timeout=60)
+                           timeout=60 * b.SLOW)
         return p.returncode, p.stdout, p.stderr
 
     for section in ("tenant", "tenant.alice"):
@@ -86,7 +86,7 @@ def test_S41_a_maximum_that_nothing_enforces_is_refused_at_the_start():
     assert code and "too small" in err, err
     d = Daemon(config='[tenant]\nworkspace_bytes = "24m"\n', wait=False)
     with open(d.log_path, "wb") as log:
-        assert subprocess.run([daemon.BERTHD], env=d.environment(), stdout=log, stderr=log, timeout=60).returncode
+        assert subprocess.run([daemon.BERTHD], env=d.environment(), stdout=log, stderr=log, timeout=60 * b.SLOW).returncode
     assert "cannot be enforced" in d.log(), d.log()
     # without one berthd says that nothing but the file system bounds them
     with Daemon(tcp=True, config='[session]\non_shutdown = "clean"\n' + TYPE) as d:

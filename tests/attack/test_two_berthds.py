@@ -37,7 +37,7 @@ def shared(*configs):
 
 
 def sql(text, *values):
-    with contextlib.closing(sqlite3.connect(f"{b.root()}/tmp/store/records.db", timeout=20, isolation_level=None)) as db:
+    with contextlib.closing(sqlite3.connect(f"{b.root()}/tmp/store/records.db", timeout=20 * b.SLOW, isolation_level=None)) as db:
         return db.execute(text, values).fetchall()
 
 
@@ -67,7 +67,7 @@ def test_a_state_directory_has_one_berthd():
                                  env={**d.environment(), "BERTH_CONFIG": config, "BERTH_RUN_DIR": b.tmpdir("run2", 0o700)})
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                p.wait(20)
+                p.wait(20 * b.SLOW)
         finally:
             p.kill()
             p.wait()
@@ -84,7 +84,7 @@ def at_once(*calls):
     got, ready = [None] * len(calls), threading.Barrier(len(calls))
 
     def work(i):
-        ready.wait(20)
+        ready.wait(20 * b.SLOW)
         try:
             got[i] = calls[i]()
         except Failed as e:
@@ -93,7 +93,7 @@ def at_once(*calls):
     for t in threads:
         t.start()
     for t in threads:
-        t.join(100)
+        t.join(100 * b.SLOW)
     return got
 
 
@@ -179,8 +179,8 @@ def test_a_restore_that_waits_keeps_what_it_restores():
                "a lock that is renewed")
     assert os.path.exists(workspace + "/file"), "the workspace is gone, and a restore waits for room"
     one.release(identity=other)
-    waiting.join(60)
-    releasing.join(60)
+    waiting.join(60 * b.SLOW)
+    releasing.join(60 * b.SLOW)
     end(daemons)
 
 
@@ -217,12 +217,12 @@ def test_a_store_of_a_newer_berthd_is_left_alone_by_an_older_one():
         name = d.manager.create(meta={})
         d.stop()
         path = f"{b.root()}/state/manager/records.db"
-        with contextlib.closing(sqlite3.connect(path, timeout=20, isolation_level=None)) as db:
+        with contextlib.closing(sqlite3.connect(path, timeout=20 * b.SLOW, isolation_level=None)) as db:
             db.execute("PRAGMA user_version=99")
-        r = subprocess.run([daemon.BERTHD], env=d.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        r = subprocess.run([daemon.BERTHD], env=d.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30 * b.SLOW)
         assert r.returncode == 125 and "newer berth" in r.stderr, r
         assert len(b.berth("ps", "-q", ok=True).out.split()) == 1, "its sandbox runs"
-        with contextlib.closing(sqlite3.connect(path, timeout=20, isolation_level=None)) as db:
+        with contextlib.closing(sqlite3.connect(path, timeout=20 * b.SLOW, isolation_level=None)) as db:
             assert db.execute("PRAGMA user_version").fetchall() == [(99,)]
             db.execute("PRAGMA user_version=1")
         d.start()
@@ -248,7 +248,7 @@ def test_a_sandbox_does_not_hold_up_the_start_of_berthd():
         b.berth("exec", "-d", id, "python3", "-c", LIAR, *cut, ok=True)
         b.wait_for(lambda: b.berth("exec", id, "test", "-e", "/tmp/ready").code == 0, 20, "the liar")
         d.stop()
-        with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20, isolation_level=None)) as db:
+        with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20 * b.SLOW, isolation_level=None)) as db:
             for name in cut:
                 db.execute("UPDATE kv SET value = json_set(value, '$.state', 'creating') WHERE key = ?", ("sandbox/" + name,))
         d.start()       # which waits 20 s for it

@@ -128,7 +128,7 @@ print(out)
         b.read_until(hear.stdout, b"\n")
         z.run("os.stat('/proc/self/exe')\ntry: open('/proc/self/exe')\nexcept OSError: pass\n"
               "try: os.execv('/proc/self/exe', ['x'])\nexcept OSError: pass", ok=True)
-        out, _ = hear.communicate(b"\n", timeout=20)
+        out, _ = hear.communicate(b"\n", timeout=20 * b.SLOW)
         b.expect(out == b"True\n", r, f"a fork sees what another does: {out}")
 
 
@@ -232,7 +232,7 @@ def test_S48_the_owner_of_a_forks_user_namespace_cannot_trace_its_init():
         b.read_until(hold.stdout, b"1")
         top = os.path.join(b.root(), "run", "sandboxes")
         inits = [json.load(open(f"{top}/{i}/record.json"))["init_pid"] for i in z.alive()]
-        r = [subprocess.run(["/usr/bin/python3", "-c", OWNER, str(z.pid()), str(i)], capture_output=True, text=True, timeout=20)
+        r = [subprocess.run(["/usr/bin/python3", "-c", OWNER, str(z.pid()), str(i)], capture_output=True, text=True, timeout=20 * b.SLOW)
              for i in inits]
         hold.communicate(b"")
         if not r or any(x.stdout or x.returncode for x in r):

@@ -230,7 +230,7 @@ def test_T6_the_keeper():
                     f.bad.append(f"{label}: {args[0]} says otherwise: {one.difference(out, r.out)}")
         finally:
             tracer.send_signal(signal.SIGINT)
-            tracer.wait(10)
+            tracer.wait(10 * b.SLOW)
         b.berth("rm", "-f", x.id)
         b.gc()
         found = check.now(3)

@@ -36,9 +36,9 @@ def test_a_pull_with_a_failing_call_is_an_error_or_goes_well():
             for when in whens:
                 shutil.rmtree(os.path.join(state, "store"), ignore_errors=True)
                 p = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"inject={call}:error={error}:when={when}",
-                                    program, "pull", m.host + "/a:1"], env=env, capture_output=True, text=True, timeout=60)
-                fsck = subprocess.run([program, "fsck"], env=env, capture_output=True, text=True, timeout=60)
-                names = subprocess.run([program, "ls", "--quiet"], env=env, capture_output=True, text=True, timeout=60).stdout
+                                    program, "pull", m.host + "/a:1"], env=env, capture_output=True, text=True, timeout=60 * b.SLOW)
+                fsck = subprocess.run([program, "fsck"], env=env, capture_output=True, text=True, timeout=60 * b.SLOW)
+                names = subprocess.run([program, "ls", "--quiet"], env=env, capture_output=True, text=True, timeout=60 * b.SLOW).stdout
                 well = p.returncode == 0 and names and call not in MUST_FAIL
                 clear = p.returncode in (124, 125) and p.stderr.count("\n") == 1 and not names
                 if not (well or clear) or " 0 problems" not in fsck.stdout:

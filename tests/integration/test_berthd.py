@@ -150,7 +150,7 @@ def test_wait_ends_when_the_sandbox_does():
         assert d.get(box_url(box, "/wait?timeout_ms=50")).status == 504
         t.start()
         b.berth("stop", box, ok=True)
-        t.join(20)
+        t.join(20 * b.SLOW)
         assert got and got[0].status == 200, got
 
 
@@ -368,7 +368,7 @@ def test_commands_of_one_session_take_turns():
         assert r.status == 429 and r.json["error"]["code"] == "limit", r
         d.exec(box, "touch", "/tmp/go")
         for t in threads + waiting:
-            t.join(30)
+            t.join(30 * b.SLOW)
         assert got["first"].json["output"] == "first\n" and "queued_ms" not in got["first"].json, got["first"]
         assert got["second"].json["output"] == "second\n" and got["second"].json["queued_ms"] > 0, got["second"]
         assert all(got[i].status == 200 for i in range(15)), got
@@ -788,9 +788,9 @@ def test_graceful_end():
             idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: berth\r\n\r\n")
             assert idle.recv(4096).startswith(b"HTTP/1.1 200")
             d.p.send_signal(signal.SIGTERM)
-            t.join(20)
+            t.join(20 * b.SLOW)
             assert got and got[0]["stdout"] == "whole\n", got
-            assert d.p.wait(20) == 0
+            assert d.p.wait(20 * b.SLOW) == 0
             assert idle.recv(10) == b""
         assert not os.path.exists(d.socket)
         assert b.berth("exec", box, "true", ok=True)
@@ -814,9 +814,9 @@ def test_the_end_waits_for_a_command_but_not_for_a_stream_of_events():
                 pass
             assert not got and d.p.poll() is None
             b.berth("exec", box, "sh", "-c", "echo now > /root/go", ok=True)
-            t.join(20)
+            t.join(20 * b.SLOW)
             assert got and got[0]["stdout"] == "now\nwhole\n", got
-            assert d.p.wait(20) == 0
+            assert d.p.wait(20 * b.SLOW) == 0
 
 
 def test_a_long_request_does_not_keep_it():
@@ -832,7 +832,7 @@ def test_a_long_request_does_not_keep_it():
 
 def test_one_berthd_a_run_directory():
     with Daemon() as d:
-        r = subprocess.run([daemon.BERTHD], env=d.environment(), capture_output=True, text=True, timeout=20)
+        r = subprocess.run([daemon.BERTHD], env=d.environment(), capture_output=True, text=True, timeout=20 * b.SLOW)
         assert r.returncode != 0 and "another berthd" in r.stderr, r
 
 

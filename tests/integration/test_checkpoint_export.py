@@ -110,7 +110,7 @@ def test_a_file_goes_from_one_file_system_to_another():
         r = subprocess.run([b.BERTH, "checkpoint", "import", "--name", "far", "-"], stdin=p.stdout, capture_output=True,
                            text=True, env=b.environment(env))
         p.stdout.close()
-        assert p.wait(60) == 0 and r.returncode == 0, r
+        assert p.wait(60 * b.SLOW) == 0 and r.returncode == 0, r
         assert sh("far", "cksum < /big | cmp - /sum && echo same", env=env, ok=True).out == "same\n"
 
 

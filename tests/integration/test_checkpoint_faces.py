@@ -374,7 +374,7 @@ def test_a_berthd_that_is_killed_leaves_each_as_before_or_after():
             d.p.kill()
             d.p.wait()
             d.connections.clear()
-            curl.wait(30)
+            curl.wait(30 * b.SLOW)
             # what it had started goes on to its end
             for pid in programs if isinstance(programs, list) else ():
                 b.wait_for(lambda: not proc.alive(int(pid)), 60, "the end of the program")

@@ -95,7 +95,7 @@ def test_closed_standard_descriptors_are_filled():
                 if closed & 1 << fd:
                     os.close(fd)
         p = subprocess.run([b.BERTH, "config", "show"], env=b.environment(), stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=close, timeout=30)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=close, timeout=30 * b.SLOW)
         assert p.returncode == 0, (closed, p)
         assert closed & 2 or b"[sandbox]" in p.stdout, (closed, p)
 
@@ -112,7 +112,7 @@ def test_ignored_and_blocked_signals_are_taken_back():
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=odd)
     b.read_until(p.stdout, b"up")
     p.send_signal(signal.SIGTERM)
-    assert p.wait(20) == 128 + signal.SIGTERM
+    assert p.wait(20 * b.SLOW) == 128 + signal.SIGTERM
     p.stdout.close()
 
 
@@ -130,7 +130,7 @@ def test_few_descriptors_and_no_file_size():
 
 
 def test_without_environment_and_with_a_huge_one():
-    p = subprocess.run([b.BERTH, "config", "show"], env={}, capture_output=True, timeout=30)
+    p = subprocess.run([b.BERTH, "config", "show"], env={}, capture_output=True, timeout=30 * b.SLOW)
     assert p.returncode == 0, p
     huge = {f"X{i}": "y" * 100000 for i in range(15)}
     r = b.berth("config", "show", env=huge)
@@ -159,7 +159,7 @@ def test_without_root_it_says_so():
 
     def as_nobody(*args):
         return subprocess.run([copy, *args], user=65534, group=65534, extra_groups=[], capture_output=True, text=True,
-                              env=b.environment(), timeout=60)
+                              env=b.environment(), timeout=60 * b.SLOW)
     p = as_nobody("run", "host", "true")
     assert p.returncode == 125 and "needs root" in p.stderr and "sudo" in p.stderr, p
     for args in (["help"], ["run", "--help"], ["--version"], ["completion", "bash"], ["config", "show"]):
@@ -295,7 +295,7 @@ def complete(*words):
     env = b.environment()
     env["PATH"] = b.BUILD + ":" + env["PATH"]
     p = subprocess.run(["bash", "--norc", "-c", script, "bash", "berth", *words], env=env, capture_output=True, text=True,
-                       timeout=30)
+                       timeout=30 * b.SLOW)
     assert p.returncode == 0 and p.stderr == "", p
     return p.stdout.split()
 
@@ -340,7 +340,7 @@ def fish(line):
     env["HOME"] = b.tmp("home")
     os.makedirs(env["HOME"], exist_ok=True)
     p = subprocess.run(["fish", "--no-config", "-c", "berth completion fish | source; complete -C $argv[1]", line], env=env,
-                       capture_output=True, text=True, timeout=30)
+                       capture_output=True, text=True, timeout=30 * b.SLOW)
     assert p.returncode == 0 and p.stderr == "", p
     return dict((w + "\t").split("\t")[:2] for w in p.stdout.splitlines())
 
@@ -363,7 +363,7 @@ def test_zsh_completes_by_the_script_of_bash():
     # compgen and the arrays of bash are bashcompinit's: what it hands to the completion system is asked for here
     script = ('autoload -U compinit; compinit -D -u; source <(berth completion zsh); print -r -- "${_comps[berth]}"; '
               'COMP_WORDS=(berth run --network eg); COMP_CWORD=3; emulate ksh -c _berth; print -r -- "${COMPREPLY[@]}"')
-    p = subprocess.run(["zsh", "-f", "-c", script], env=env, capture_output=True, text=True, timeout=30)
+    p = subprocess.run(["zsh", "-f", "-c", script], env=env, capture_output=True, text=True, timeout=30 * b.SLOW)
     assert p.returncode == 0 and p.stderr == "", p
     # only the completion system itself filters by what was typed
     assert p.stdout.splitlines() == ["_bash_complete -F _berth", "none host bridge egress"], p.stdout

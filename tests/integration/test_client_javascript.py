@@ -77,7 +77,7 @@ await client.close();
 def test_the_first_command_loads_no_more_than_it_needs():
     """node:http and node:https take as long to load as a command to run; those who reach berthd load them."""
     p = subprocess.run([node(), "--input-type=module", "-e", FIRST, os.path.join(b.TOP, "clients/javascript/src/index.js"), b.BERTH], capture_output=True,
-                       text=True, env=b.environment(), timeout=60)
+                       text=True, env=b.environment(), timeout=60 * b.SLOW)
     assert p.returncode == 0, p.stderr
     loaded = set(p.stdout.split())
     assert "child_process" in loaded and not loaded & {"http", "https", "tls", "_http_client", "zlib", "crypto"}, sorted(loaded)

@@ -127,7 +127,7 @@ def test_stdin_takes_any_bytes_and_its_end():
 def test_send_answers_a_question_of_a_session():
     box = create()
     p = b.start("sh", box, "--", "read x; echo got $x")
-    b.expect(p.wait(20) == 123, b.berth("ps"), "the command does not await input")
+    b.expect(p.wait(20 * b.SLOW) == 123, b.berth("ps"), "the command does not await input")
     b.stop(p)
     b.berth("send", "--session", "main", box, "an answer", ok=True)
     r = b.berth("sh", "--wait", box, ok=True)

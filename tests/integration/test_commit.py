@@ -390,7 +390,7 @@ def test_commits_at_once():
     runs = [b.start("commit", n, f"{n}:1", "--label", "k=v", env={"SOURCE_DATE_EPOCH": "0"}) for n in "ab"]
     runs.append(b.start("image", "import", b.tmp("oci"), "third"))
     for p in runs:
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=30 * b.SLOW)
         assert p.returncode == 0, err
     a, c = (json.loads(b.berth("image", "inspect", n + ":1", ok=True).out) for n in "ab")
     assert a["layers"] == c["layers"] and a["digest"] == c["digest"], (a, c)
@@ -398,7 +398,7 @@ def test_commits_at_once():
     runs = [b.start("commit", "a", f"twice:{i}") for i in range(2)]
     codes = []
     for p in runs:
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=30 * b.SLOW)
         codes.append(p.returncode)
         assert p.returncode == 0 or b"another commit" in err, err
     assert 0 in codes

@@ -103,7 +103,7 @@ def test_three_connections_for_each_of_a_hundred_commands_are_taken():
             s = held.enter_context(socket.socket(socket.AF_UNIX))
             s.connect(d.docker_socket)
             s.sendall(b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n")
-            s.settimeout(60)
+            s.settimeout(60 * b.SLOW)
             assert s.recv(4096).startswith(b"HTTP/1.1 200 "), _
 
 

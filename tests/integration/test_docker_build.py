@@ -213,7 +213,7 @@ def test_buildah_by_hand_uses_berth_oci():
     env = {"PATH": os.environ["PATH"], "HOME": place, "TMPDIR": place}
 
     def buildah(*words):
-        r = subprocess.run([*common, *words], env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100, check=False)
+        r = subprocess.run([*common, *words], env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100 * b.SLOW, check=False)
         assert r.returncode == 0, r
         return r.stdout
 
@@ -225,5 +225,5 @@ def test_buildah_by_hand_uses_berth_oci():
         name = json.loads(b.berth("image", "load", "--json", "-q", "-i", place + "/made.tar", ok=True).out)["images"][0]["name"]
         assert b.berth("run", name, "cat", "/made", ok=True).out == "built\n"
     finally:
-        subprocess.run([*common, "rm", "-a"], env=env, capture_output=True, check=False, timeout=60)
+        subprocess.run([*common, "rm", "-a"], env=env, capture_output=True, check=False, timeout=60 * b.SLOW)
         shutil.rmtree(place, ignore_errors=True)

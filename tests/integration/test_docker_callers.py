@@ -48,7 +48,7 @@ def test_openmanus_sandbox_and_terminal():
                                  environment={"TERM": "dumb", "PS1": "$ ", "PROMPT_COMMAND": ""})
             sock = api.exec_start(ex["Id"], socket=True, tty=True, stream=True, demux=True)
             raw = getattr(sock, "_sock", sock)
-            raw.settimeout(30)
+            raw.settimeout(30 * b.SLOW)
             read_until(raw, b"$ ")
             for command, wanted in (("echo 'Hello'", b"Hello"), ("pwd", b"/workspace"), ("export A=1; cd /tmp; echo $A", b"1"), ("pwd", b"/tmp"),
                                     ("nosuchcommand", b"not found")):

@@ -98,7 +98,7 @@ def openhands_sdk(docker, server):
         docker("unpause", name)
         assert alive()
         docker("stop", "-t", "1", name)
-        assert logs.wait(60) == 0
+        assert logs.wait(60 * b.SLOW) == 0
         b.wait_for(lambda: docker("ps", "-aq", "--filter", f"name={name}").stdout == "", 60, "its removal")
     finally:
         logs.kill()

@@ -71,7 +71,7 @@ class Http:
         self.path = engine.docker_socket
 
     def ask(self, method, path, body=None, kind="application/json"):
-        c = UnixConnection(self.path, 120 * b.SLOW)
+        c = UnixConnection(self.path, 120)
         try:
             c.connect()
         except OSError:         # it is not there at this moment: nothing was asked

@@ -28,7 +28,7 @@ def directory(name):
 def shell(script):
     env = dict(b.environment(), PATH=b.BUILD + ":" + os.environ["PATH"], HOME=directory("home"))
     return subprocess.run(["bash", "-c", script], cwd=directory("cwd"), env=env, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120 * b.SLOW)
 
 
 def text_of(path):

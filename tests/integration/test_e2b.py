@@ -307,7 +307,7 @@ def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
 
 def cut_short(d, e, path, body, length, **headers):
     """An upload whose connection ends before its body does."""
-    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30 * b.SLOW)
     c.putrequest("POST", path)
     for name, value in {**e.headers, "Content-Type": "application/octet-stream", "Content-Length": str(length), **headers}.items():
         c.putheader(name, value)

@@ -22,7 +22,7 @@ def begin(*args):
 
 
 def verdict_of(p):
-    out, err = p.communicate(timeout=20)
+    out, err = p.communicate(timeout=20 * b.SLOW)
     assert not err, err
     answer = json.loads(out)
     return p.returncode, answer.get("verdict", answer)
@@ -58,7 +58,7 @@ def test_without_json_a_lost_command_is_told_in_one_line():
         p = begin(*verb)
         b.wait_for(lambda: "sleep 100" in b.berth("top", "box", ok=True).out, what="the command to run")
         os.kill(json.loads(b.berth("inspect", "box", ok=True).out)["init_pid"], signal.SIGKILL)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=20 * b.SLOW)
         assert p.returncode == 125 and not out and err.startswith("berth") and err.count("\n") == 1, (verb, p.returncode, out, err)
         b.berth("rm", "-f", "box", ok=True)
 
@@ -98,7 +98,7 @@ def test_berthd_tells_a_verdict_and_not_that_it_may_be_started():
         client.start()
         b.wait_for(lambda: "sleep 100" in b.berth("top", "box", ok=True).out, what="the command to run")
         b.berth("kill", "box", ok=True)
-        client.join(20)
+        client.join(20 * b.SLOW)
         assert answers and answers[0]["verdict"]["cause"] == "killed-by", answers
         b.berth("rm", "-f", "box", ok=True)
 

@@ -64,10 +64,10 @@ def test_a_process_left_behind_does_not_hold_the_callers_sockets():
             theirs[1].close()
         got = []
         for ours, _ in ends:
-            ours.settimeout(20)
+            ours.settimeout(20 * b.SLOW)
             got.append(ours.makefile("rb").read())
             ours.close()
-        assert got == [b"hi\n", b"err\n"] and p.wait(20) == 0, got
+        assert got == [b"hi\n", b"err\n"] and p.wait(20 * b.SLOW) == 0, got
         let_go(box)
 
 
@@ -76,21 +76,21 @@ def test_a_socket_that_is_stdin_and_stdout_ends_too():
     with sandbox() as box:
         ours, theirs = socket.socketpair()
         p = start("exec", box, "sh", "-c", "read line; echo got $line; exec cat; ", stdin=theirs, stdout=theirs, stderr=PIPE)
-        ours.settimeout(20)
+        ours.settimeout(20 * b.SLOW)
         ours.sendall(b"first\n" + b"x" * 200000)
         threading.Thread(target=lambda: ours.shutdown(socket.SHUT_WR)).start()
         got = b""
         while len(got) < 10 + 200000:
             got += ours.recv(65536)
-        assert p.wait(20) == 0 and got == b"got first\n" + b"x" * 200000, (got[:50], len(got))
+        assert p.wait(20 * b.SLOW) == 0 and got == b"got first\n" + b"x" * 200000, (got[:50], len(got))
         p.stderr.close()
         ours.close()
         ours, theirs = socket.socketpair()
         p = start("exec", box, "python3", "-c", "import subprocess; subprocess.Popen(['sleep', '60']); print('hi')", stdin=theirs, stdout=theirs,
                   stderr=theirs)
         theirs.close()
-        ours.settimeout(20)
-        assert ours.makefile("rb").read() == b"hi\n" and p.wait(20) == 0
+        ours.settimeout(20 * b.SLOW)
+        assert ours.makefile("rb").read() == b"hi\n" and p.wait(20 * b.SLOW) == 0
         ours.close()
 
 
@@ -130,7 +130,7 @@ def test_signals_reach_what_wait_children_waits_for():
         assert b.read_until(p.stdout, b"hi\n") == b"hi\n"
         b.wait_for(lambda: "sh -c sleep" not in inside(box, "ps -e -o args"), 20, "the end of the first process")
         p.send_signal(signal.SIGTERM)
-        assert p.wait(20) == 0
+        assert p.wait(20 * b.SLOW) == 0
         p.stdout.close()
 
 
@@ -164,8 +164,8 @@ def test_nothing_is_lost_or_mixed_up_with_a_slow_reader():
             for t in readers:
                 t.start()
             for t in readers:
-                t.join(60)
-            assert p.wait(20) == 0
+                t.join(60 * b.SLOW)
+            assert p.wait(20 * b.SLOW) == 0
             lines = got[0].splitlines(keepends=True)
             assert b"".join(lines[:-1]) == out and json.loads(lines[-1])["exit_status"] == 0, len(got[0])
             assert got[1] == err, len(got[1])
@@ -181,7 +181,7 @@ def test_two_streams_that_are_one_pipe_keep_their_order():
 def test_input_that_is_not_read_stays_for_the_next_reader():
     with sandbox() as box:
         r = subprocess.run(["sh", "-c", '"$0" exec "$1" sh -c "read a; echo got \\$a"; cat', b.BERTH, box], input=b"one\ntwo\n", env=b.environment(),
-                           stdout=PIPE, timeout=60, check=True)
+                           stdout=PIPE, timeout=60 * b.SLOW, check=True)
         assert r.stdout == b"got one\ntwo\n", r.stdout
 
 
@@ -193,17 +193,17 @@ def test_a_reader_that_leaves_ends_the_command():
             p = start("exec", box, *command, stdin=subprocess.DEVNULL, stdout=PIPE)
             assert b.read_until(p.stdout, b"y\n")
             p.stdout.close()
-            assert p.wait(20) == (141 if command == ["yes"] else p.returncode), p.returncode
+            assert p.wait(20 * b.SLOW) == (141 if command == ["yes"] else p.returncode), p.returncode
         # the other stream goes on
         r = subprocess.run(["sh", "-c", '"$0" exec "$1" sh -c "trap : PIPE; echo a; while echo b; do :; done; echo c >&2" | head -n 1', b.BERTH, box], env=b.environment(),
-                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=True)
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * b.SLOW, check=True)
         assert r.stdout == b"a\n" and r.stderr.endswith(b"c\n"), r
 
 
 def test_a_timeout_holds_where_nobody_reads():
     with sandbox() as box:
         p = start("exec", "--timeout", "300ms", box, "yes", stdin=subprocess.DEVNULL, stdout=PIPE, stderr=PIPE)
-        assert p.wait(20) == 124
+        assert p.wait(20 * b.SLOW) == 124
         assert b"had no reader" in p.stderr.read()
         p.stdout.close()
         p.stderr.close()
@@ -226,9 +226,9 @@ def test_a_reader_is_waited_for_until_a_signal():
             inside(box, "rm /tmp/ended")
             assert p.poll() is None
             if reads:
-                assert out.read().endswith(b"xmine\n") and p.wait(20) == 5 and p.stderr.read() == b""
+                assert out.read().endswith(b"xmine\n") and p.wait(20 * b.SLOW) == 5 and p.stderr.read() == b""
             else:
                 p.send_signal(signal.SIGTERM)
-                assert p.wait(20) == 5 and b"5 bytes of output had no reader" in p.stderr.read()
+                assert p.wait(20 * b.SLOW) == 5 and b"5 bytes of output had no reader" in p.stderr.read()
             out.close()
             p.stderr.close()

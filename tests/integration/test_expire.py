@@ -61,7 +61,7 @@ def test_an_update_that_meets_a_start_is_not_lost():
         b.berth("stop", box, ok=True)
         start = subprocess.Popen([b.BERTH, "start", box], env=b.environment(), stdout=subprocess.DEVNULL)
         update = b.berth("update", "--ttl", "0", "--memory", "77m", box)
-        assert start.wait(30) == 0
+        assert start.wait(30 * b.SLOW) == 0
         told = inspect(box)
         b.berth("rm", "-f", box, ok=True)
         # it holds, or it was refused as its keeper did not listen yet

@@ -61,7 +61,7 @@ def alive():
 
 def stream(d, zygote, token=None, **body):
     """A run whose reply has begun: its socket and its lines."""
-    s = socket.create_connection(("127.0.0.1", d.port), 30) if token else d.raw_socket()
+    s = socket.create_connection(("127.0.0.1", d.port), 30 * b.SLOW) if token else d.raw_socket()
     data = json.dumps({"stream": True, **body}).encode()
     auth = f"Authorization: Bearer {token}\r\n" if token else ""
     s.sendall(f"POST /v1/zygotes/{zygote}/run HTTP/1.1\r\nHost: 127.0.0.1\r\n{auth}Content-Type: application/json\r\n"
@@ -235,7 +235,7 @@ def test_busy_forks_are_waited_for_and_removal_ends_those_that_run():
         assert r.status == 409 and "in use" in r.json["error"]["message"], r
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             late = pool.submit(lambda: subprocess.run(["curl", "-sS", "--unix-socket", d.socket, "-H", "Content-Type: application/json", "-d",
-                                                       '{"code":"print(7)"}', f"http://x/v1/zygotes/{z}/run"], capture_output=True, timeout=60).stdout) \
+                                                       '{"code":"print(7)"}', f"http://x/v1/zygotes/{z}/run"], capture_output=True, timeout=60 * b.SLOW).stdout) \
                 if shutil.which("curl") else None
             hang_up(*held[0])
             if late:
@@ -373,7 +373,7 @@ def test_zygotes_and_forks_count_in_a_tenants_quotas_from_the_start():
                                     "c.request('POST', '/v1/zygotes', sys.argv[3], {'Authorization': 'Bearer ' + sys.argv[2], 'Content-Type': 'application/json'})\n"
                                     "print(c.getresponse().status)", str(d.port), daemon.TENANT,
                                     json.dumps({"image": "host", "command": PRELOAD, "options": {"memory": "32m", "forks": 1, "pool": 0}})],
-                                   capture_output=True, text=True, timeout=100)
+                                   capture_output=True, text=True, timeout=100 * b.SLOW)
                 return c.stdout.strip() or c.stderr
             got = sorted(pool.map(raw, range(4)))
         assert got == ["201", "429", "429", "429"], got
@@ -427,7 +427,7 @@ def test_events_of_zygotes_reach_their_owner_alone():
     with Daemon(TENANTS, tcp=True) as d:
         heard = {}
         for name, token in (("alice", daemon.TENANT), ("bob", daemon.OTHER), ("root", daemon.TOKEN)):
-            s = socket.create_connection(("127.0.0.1", d.port), 60)
+            s = socket.create_connection(("127.0.0.1", d.port), 60 * b.SLOW)
             s.sendall(f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
             heard[name] = s, s.makefile("rb")
             while heard[name][1].readline() != b"\r\n":

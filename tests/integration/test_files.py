@@ -95,7 +95,7 @@ def test_what_is_written_is_read():
     for data in (b"", b"x", b"a\nb\n", os.urandom(70_000), bytes(range(256)) * 5000):
         file("write", sb, "f", input=data, ok=True)
         p = b.start("file", "read", sb, "f")
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=30 * b.SLOW)
         assert p.returncode == 0 and out == data and not err, (p.returncode, len(out), err)
 
 
@@ -280,7 +280,7 @@ def test_a_helper_that_is_stopped_ends_at_its_deadline():
     os.close(w)
     told = execute(sb, "for i in 1 2 3 4 5; do for p in /proc/[0-9]*; do grep -q '^Name:.*berth-fileop' $p/status && kill -STOP ${p#/proc/} && echo stopped; done; done; true")
     assert "stopped" in told, told
-    assert p.wait(20) == 124, p.stderr.read()
+    assert p.wait(20 * b.SLOW) == 124, p.stderr.read()
     os.close(r)
 
 
@@ -440,7 +440,7 @@ def test_what_is_ended_from_outside_leaves_nothing():
         p.stdin.flush()
         b.wait_for(begun, what="its beginning")
         how(p)
-        p.wait(20)
+        p.wait(20 * b.SLOW)
         b.wait_for(lambda: execute(sb, "find . | sort") == before,
                    what=lambda: f"{words}: the end of what it made: {sorted(set(execute(sb, 'find .').split()) - set(before.split()))}")
         p.stdin.close()
@@ -531,7 +531,7 @@ def test_a_tree_comes_back_as_it_went():
     # as a tar, read by GNU tar
     with open(b.tmp("t.tar"), "wb") as f:
         p = b.start("cp", f"{sb}:there", "-", stdout=f)
-        assert p.wait(60) == 0, p.stderr.read()
+        assert p.wait(60 * b.SLOW) == 0, p.stderr.read()
     os.mkdir(b.tmp("untar"))
     r = subprocess.run(["tar", "-C", b.tmp("untar"), "-xpf", b.tmp("t.tar")], stderr=subprocess.PIPE, check=True)
     assert b"keyword" not in r.stderr, r.stderr    # of old times it may warn
@@ -587,14 +587,14 @@ def test_extended_attributes_of_users_are_kept():
     assert os.getxattr(back + "/f", "user.bytes") == value and os.getxattr(back + "/d", "user.of.dir") == b"a\nb=c"
     # as a tar of GNU tar's
     with open(b.tmp("x.tar"), "wb") as f:
-        assert b.start("cp", f"{sb}:x", "-", stdout=f).wait(60) == 0
+        assert b.start("cp", f"{sb}:x", "-", stdout=f).wait(60 * b.SLOW) == 0
     os.mkdir(b.tmp("untar"))
     subprocess.run(["tar", "-C", b.tmp("untar"), "--xattrs", "-xf", b.tmp("x.tar")], check=True)
     assert os.getxattr(b.tmp("untar") + "/x/f", "user.bytes") == value
     subprocess.run(["tar", "-C", b.tmp("untar"), "--xattrs", "--format=pax", "-cf", b.tmp("y.tar"), "x"], check=True)
     execute(sb, "mkdir y")
     with open(b.tmp("y.tar"), "rb") as f:
-        assert b.start("cp", "-", f"{sb}:y", stdin=f).wait(60) == 0
+        assert b.start("cp", "-", f"{sb}:y", stdin=f).wait(60 * b.SLOW) == 0
     assert execute(sb, "python3 -c \"import os; print(len(os.getxattr('y/x/f', 'user.bytes')))\"") == "768\n"
 
 
@@ -651,7 +651,7 @@ def test_an_interrupted_copy_leaves_nothing():
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         p = b.start("cp", f"{sb}:big", dest + "/big")
         os.kill(p.pid, sig)
-        p.wait(20)
+        p.wait(20 * b.SLOW)
         assert [n for n in os.listdir(dest) if n != "big"] == []
     b.wait_for(lambda: "fileop" not in b.berth("commands", sb).out, what="the helpers' end")
     assert execute(sb, "ls -A") == "big\ngo\n"

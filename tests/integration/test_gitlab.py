@@ -21,7 +21,7 @@ def variables(**more):
 
 def step(name, *args, **env):
     return subprocess.run([os.path.join(PLACE, name), *args], env=variables(**env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=60)
+                          stderr=subprocess.PIPE, text=True, timeout=60 * b.SLOW)
 
 
 def stage(name, script, **env):
@@ -88,7 +88,7 @@ def test_a_job_that_is_cancelled_ends():
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     b.read_until(p.stdout, b"begun\n")
     os.killpg(p.pid, signal.SIGTERM)
-    p.wait(30)
+    p.wait(30 * b.SLOW)
     p.stdout.close()
     assert step("cleanup").returncode == 0 and names() == set() and volumes() == {"gitlab-cache-8"}
     drop_cache()

@@ -32,7 +32,7 @@ def test_an_installed_berth_runs_and_finds_its_helpers():
         assert f in there, (f, there)
     env = b.environment()
     for args in (["run", "host", "true"], ["image", "ls"]):
-        p = subprocess.run([place + "/usr/bin/berth", *args], env=env, capture_output=True, text=True, timeout=60)
+        p = subprocess.run([place + "/usr/bin/berth", *args], env=env, capture_output=True, text=True, timeout=60 * b.SLOW)
         assert p.returncode == 0, p
     if "lib/systemd/system/berthd.service" in there:
         unit = read(place + "/usr/lib/systemd/system/berthd.service")
@@ -47,7 +47,7 @@ def test_docker_is_installed_on_request_and_finds_its_helpers():
     assert {"bin/docker", "share/man/man1/berth-docker.1", "share/bash-completion/completions/docker"} <= set(files(place + "/usr"))
     env = dict(b.environment(), PATH=place + "/usr/bin:/usr/bin:/bin")
     for args in (["run", "--rm", "--network", "none", "host", "true"], ["image", "prune", "-f"], ["version"]):
-        p = subprocess.run(["docker", *args], env=env, capture_output=True, text=True, timeout=60)
+        p = subprocess.run(["docker", *args], env=env, capture_output=True, text=True, timeout=60 * b.SLOW)
         assert p.returncode == 0, p
 
 

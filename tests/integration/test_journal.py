@@ -124,7 +124,7 @@ def test_logs_of_commands_and_sessions():
         b.berth("stop", "l", ok=True)
         assert b"one\n" in log()
         follower = b.start("logs", "--follow", "--tail", "0", "l")  # of a stopped one: ends at once
-        assert follower.communicate(timeout=10)[0] == b""
+        assert follower.communicate(timeout=10 * b.SLOW)[0] == b""
         b.berth("start", "l", ok=True)
         follower = b.start("logs", "--follow", "--tail", "0", "--source", "c1", "l")
         follower.stdout.flush()
@@ -136,7 +136,7 @@ def test_logs_of_commands_and_sessions():
         c.call("send", command=n, text="go\n")
         b.read_until(follower.stdout, b"then\n")
         b.berth("stop", "l", ok=True)
-        assert follower.wait(10) == 0
+        assert follower.wait(10 * b.SLOW) == 0
         b.stop(follower)
         assert b"then\n" in log()
     b.one_line_error(b.berth("logs", "l"), 125, "no sandbox")

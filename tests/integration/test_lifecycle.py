@@ -94,7 +94,7 @@ def test_removals_at_once_all_succeed():
         name = f"gone{n}"
         b.berth("create", "--name", name, "host", ok=True)
         several = [b.start("rm", "--force", name) for _ in range(4)] + [b.start("stop", name)]
-        said = [(p.wait(60), p.communicate()[1]) for p in several]
+        said = [(p.wait(60 * b.SLOW), p.communicate()[1]) for p in several]
         assert all(code == 0 for code, _ in said[:4]), said
         assert said[4][0] == 0 or any(w in said[4][1] for w in (b"no sandbox", b"not running", b"is gone", b"the sandbox ended")), said
         assert b.berth("ps", "-a", "-q", ok=True).out == ""
@@ -283,13 +283,13 @@ def test_wait_for_a_sandbox():
         b.wait_for(lambda: len(os.listdir(f"/proc/{x.keeper}/fd")) and p.poll() is None, 5, "the wait")
         assert p.poll() is None
         b.berth("stop", "w", ok=True)
-        out, err = p.communicate(timeout=10)
+        out, err = p.communicate(timeout=10 * b.SLOW)
         assert (p.returncode, err) == (0, b"") and json.loads(out) == {"id": x.id, "status": "stopped"}, (out, err)
         assert b.berth("wait", "w", ok=True).out == ""  # it does not run: at once
         b.berth("start", "w", ok=True)
         p = b.start("wait", "--json", "w")
         b.proc.kill(x.init)
-        out, _ = p.communicate(timeout=10)
+        out, _ = p.communicate(timeout=10 * b.SLOW)
         # the client may come just when it is over: the record says why, all the same
         b.wait_for(lambda: json.loads(b.berth("wait", "--json", "w", ok=True).out).get("reason") == "its init ended", 5, "the reason")
     b.one_line_error(b.berth("wait", "nosuch"), 125, "nosuch")

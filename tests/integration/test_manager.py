@@ -66,7 +66,7 @@ def test_a_wrong_configuration_is_named():
                         ("[pool.x]\nreadonly_mounts = [\"relative:/x\"]", "readonly_mounts"), ("[admission]\nmemory = -1", "memory")):
         path = b.write(b.tmp("berth.toml"), text + "\n", 0o600)
         p = subprocess.run([daemon.BERTHD] + (["--check-config"] if "url" not in text else []), env=b.environment({"BERTH_CONFIG": path}),
-                           capture_output=True, text=True, timeout=20)
+                           capture_output=True, text=True, timeout=20 * b.SLOW)
         assert p.returncode not in (0, -9) and words in p.stderr, (text, p)
 
 
@@ -98,7 +98,7 @@ def test_nonsense_is_refused_by_the_check_the_start_and_a_reload_alike():
             path = b.write(b.tmp("wrong.toml"), text + "\n", 0o600)
             for arguments in (["--check-config"], []):
                 env = b.environment({"BERTH_CONFIG": path, "BERTH_RUN_DIR": b.tmp("run"), "BERTH_STATE_DIR": b.tmp("state")})
-                p = subprocess.run([daemon.BERTHD, *arguments], env=env, capture_output=True, text=True, timeout=60)
+                p = subprocess.run([daemon.BERTHD, *arguments], env=env, capture_output=True, text=True, timeout=60 * b.SLOW)
                 assert p.returncode == 125 and words in p.stderr and path in p.stderr and ".new" not in p.stderr, (text, arguments, p)
             told = d.log().count('"what":"reload"')
             b.write(d.config_path, good + text + "\n", 0o600)
@@ -323,7 +323,7 @@ def test_each_function_of_the_contract_withstands_a_hostile_client():
 
         def send(function, body, **headers):
             return bob.http.post(f"{bob.base_url}/{function}", data=body if isinstance(body, (bytes, str)) else json.dumps(body),
-                                 headers={"Content-Type": "application/json", **headers}, timeout=60)
+                                 headers={"Content-Type": "application/json", **headers}, timeout=60 * b.SLOW)
 
         def bad(response, *allowed):
             assert response.status_code in (allowed or (400,)) and isinstance(response.json()["detail"], str), \
@@ -413,7 +413,7 @@ def test_limits_hold_and_a_queue_waits():
         waiter.start()
         b.wait_for(lambda: m.stats()["admission"]["waiting"] == 1, 10, "one waits")
         m.release(identity=names[0])
-        waiter.join(20)
+        waiter.join(20 * b.SLOW)
         assert len(got) == 1 and m.stats()["admission"]["sandboxes"] == 3
         # many at once: never more than fit
         results, lock = [], threading.Lock()
@@ -432,7 +432,7 @@ def test_limits_hold_and_a_queue_waits():
         b.wait_for(lambda: len(results) >= 6, 10, "those who found no room")
         m.cleanup()
         for t in threads:
-            t.join(30)
+            t.join(30 * b.SLOW)
         assert results.count(429) >= 4 and len([r for r in results if isinstance(r, str)]) + results.count(429) == 8, results
 
 
@@ -507,7 +507,7 @@ def test_a_session_is_reaped_and_restored_on_its_workspace():
         b.wait_for(lambda: m.native("sessions/beating/heartbeat").ok and m.get_info(identity=lazy)["state"] == "recycled", 15, "reaping")
         assert m.get_status(identity=lazy) == "recycled" and m.get_info(identity=lazy)["recycle_reason"] == "heartbeat_timeout"
         assert m.get_status(identity=beating) == "running"
-        call.join(20)
+        call.join(20 * b.SLOW)
         assert done and done[0][0]["stdout"] == "through\n"
         assert m.list_session_keys() and m.get_session_mapping(session_ctx_id="lazy") == [lazy]
         ids = b.berth("ps", "-a", "-q").out
@@ -626,8 +626,8 @@ def test_the_command_line_beside_berthd_waits_for_its_operations():
             b.wait_for(lambda which=which: "is stopping" in b.berth("exec", which, "true", env=d.environment()).err, 20, "the stop that waits")
         assert not results, results
         fill(os.path.join(os.path.dirname(started), "go"))
-        threads[0].join(30)
-        removers[0].join(30)
+        threads[0].join(30 * b.SLOW)
+        removers[0].join(30 * b.SLOW)
         assert results["tool"][0]["stdout"] == "done\n" and results["rm " + name].code == 0, results
         # the ledger knows of it
         b.wait_for(lambda: m.get_info(identity=name)["state"] == "released", 20, "the record")
@@ -635,8 +635,8 @@ def test_the_command_line_beside_berthd_waits_for_its_operations():
         # what does not end is ended: another that asks without patience
         d.reconfigure_text("drain_timeout", '"0s"')
         b.berth("rm", "--force", "native", env=d.environment(), ok=True)
-        threads[1].join(30)
-        removers[1].join(30)
+        threads[1].join(30 * b.SLOW)
+        removers[1].join(30 * b.SLOW)
         assert results["exec"]["exit_status"] == 137, results
         # a warm one that goes is made anew, and nobody gets the dead one
         d.warm(1)
@@ -718,7 +718,7 @@ def test_a_release_waits_for_the_operation_and_then_forces():
             began = time.monotonic()
             assert m.release(identity=name) is True
             assert ends_itself or time.monotonic() - began >= 0.9
-            t.join(20)
+            t.join(20 * b.SLOW)
             assert result == ["done\n"] if ends_itself else result[0] in (404, 409, 502), result
             assert m.get_status(identity=name) == "released"
 
@@ -924,7 +924,7 @@ def test_kill_9_in_a_loop_loses_nothing_that_was_acknowledged():
         time.sleep(1)
         stop.set()
         for t in threads:
-            t.join(60)
+            t.join(60 * b.SLOW)
         m = d.manager
         assert len(acknowledged) + len(gone) >= 5, "too little happened"
         for name, ctx in acknowledged.items():
@@ -1122,7 +1122,7 @@ def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
         redis.stop()
         redis.start()
         for t in threads:
-            t.join(60)
+            t.join(60 * b.SLOW)
         names = [name for _, name in claimed]
         assert len(names) == 20 == len(set(names)), "a double claim"
         counts = [d.manager.stats()["counts"] for d in daemons]

@@ -25,7 +25,7 @@ class RemoteClient:
 
     def __getattr__(self, function):
         def call(**arguments):
-            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120)
+            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120 * b.SLOW)
             if not response.ok:
                 return f"Error: HTTP {response.status_code} Error: {response.json()['detail']}"
             return response.json().get("data")
@@ -132,7 +132,7 @@ def test_a_sandbox_goes_by_the_name_it_was_given():
 
 
 def over(change=None, **keys):
-    with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20, isolation_level=None)) as db:
+    with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20 * b.SLOW, isolation_level=None)) as db:
         if change:
             assert db.execute(f"UPDATE kv SET value = {change} WHERE key = ?", ("over/" + keys["name"],)).rowcount == 1
         return {k.removeprefix("over/"): json.loads(v) for k, v in db.execute("SELECT key, value FROM kv WHERE key LIKE 'over/%'")}

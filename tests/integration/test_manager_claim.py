@@ -105,7 +105,7 @@ def test_each_sandbox_has_intervals_of_its_own():
     """What the request or a change says goes before [session]; null goes back to it."""
     def told(name, change=None):
         url = f"{m.base_url}/v1/manager/sandboxes/{name}/intervals"
-        r = m.http.patch(url, json=change, timeout=60) if change else m.http.get(url, timeout=60)
+        r = m.http.patch(url, json=change, timeout=60 * b.SLOW) if change else m.http.get(url, timeout=60 * b.SLOW)
         return [r.json()[k] for k in ("auto_stop_ms", "auto_archive_ms", "auto_delete_ms")] if r.ok else r.status_code
 
     with Managed(POOL.replace("size = 2", "size = 1") + FAST + 'auto_stop = "1h"\nauto_archive = "2h"\nauto_delete = "3h"\n') as d:
@@ -131,7 +131,7 @@ def test_each_sandbox_has_intervals_of_its_own():
         alice, bob = d.client(daemon.TENANT), d.client(daemon.OTHER)
         hers = alice.create(meta={"session_ctx_id": "hers"}, auto_archive=77)
         url = f"{m.base_url}/v1/manager/sandboxes/{hers}/intervals"
-        assert bob.http.patch(url, json={"auto_delete": 1}, timeout=60).status_code == 404 == bob.http.get(url, timeout=60).status_code
+        assert bob.http.patch(url, json={"auto_delete": 1}, timeout=60 * b.SLOW).status_code == 404 == bob.http.get(url, timeout=60 * b.SLOW).status_code
         alice.native("sessions/hers/reap")
         alice.native("sessions/hers/restore")
         assert told(hers) == [3600000, 77000, 10800000] and m.get_status(identity=hers) == "running"

@@ -67,7 +67,7 @@ def test_what_is_released_is_found_and_not_in_the_way():
         assert keys(name) == ["over/" + name]
         for identity in (name, container):
             assert m.get_info(identity=identity)["state"] == "released"
-        assert [r["state"] for r in m.http.get(f"{m.base_url}/v1/manager/sandboxes", timeout=60).json()["sandboxes"] if r["container_name"] == name] == ["released"]
+        assert [r["state"] for r in m.http.get(f"{m.base_url}/v1/manager/sandboxes", timeout=60 * b.SLOW).json()["sandboxes"] if r["container_name"] == name] == ["released"]
         assert m.stats()["states"]["released"] == 1
         assert m.release(identity=name) is True     # as before: it is gone, which was wanted
         # one of an older berthd lies where the living are, and goes all the same

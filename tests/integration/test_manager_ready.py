@@ -13,7 +13,7 @@ from managed import BOX, FAST, Managed, s3_config
 def check(text, arguments=("--check-config",), env=None):
     path = b.write(b.tmp("checked.toml"), text, 0o600)
     return subprocess.run([daemon.BERTHD, *arguments], env=b.environment({"BERTH_CONFIG": path, **(env or {})}), capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=60 * b.SLOW)
 
 
 def refuses(text, *words, env=None):

@@ -144,7 +144,7 @@ def test_what_is_being_started_is_not_deleted_for_having_been_stopped():
         m.shell(name, "echo kept > file")
         b.wait_for(lambda: m.get_status(identity=name) == "exited", 20, "auto-stop")
         assert m.native(f"sandboxes/{name}/archive").ok
-        assert m.http.patch(f"{m.base_url}/v1/manager/sandboxes/{name}/intervals", json={"auto_stop": 0, "auto_delete": "1h"}, timeout=60).ok
+        assert m.http.patch(f"{m.base_url}/v1/manager/sandboxes/{name}/intervals", json={"auto_stop": 0, "auto_delete": "1h"}, timeout=60 * b.SLOW).ok
         with Held(s3, lambda method, path: method == "GET" and f"/archives/{name}/sandbox/chunks/" in path) as held:
             slow = threading.Thread(target=lambda: got.append(d.client(daemon.TOKEN).shell(name, "cat file")))
             slow.start()
@@ -234,7 +234,7 @@ def ends_beside_a_dead_store(s3, is_dead):
     b.wait_for(lambda: len(came) == 2, 20, "both uploads")
     d.stop()    # in less time than the store's
     over.set()
-    asked.join(10)
+    asked.join(10 * b.SLOW)
     for client in (m, *d.clients):
         client.http.close()
     left = b.berth("ps", "-aq", env=d.env).out.split()
@@ -268,7 +268,7 @@ def test_a_stop_before_the_last_use_counts_for_nothing():
         m.shell(name, "echo kept > file")
         b.wait_for(lambda: m.get_status(identity=name) == "exited", 20, "auto-stop")
         intervals = f"{m.base_url}/v1/manager/sandboxes/{name}/intervals"
-        assert m.http.patch(intervals, json={"auto_stop": 0, "auto_delete": "1h"}, timeout=60).ok
+        assert m.http.patch(intervals, json={"auto_stop": 0, "auto_delete": "1h"}, timeout=60 * b.SLOW).ok
         m.shell(name, "true")
         b.wait_for(lambda: m.get_info(identity=name)["berth"]["status"] == "running", 20, "its record")
         age(name, "$.berth.stopped_ms", by=7200000)

@@ -74,7 +74,7 @@ class Server:
 
     def close(self, want=0):
         self.p.stdin.close()
-        got = self.p.wait(timeout=40)
+        got = self.p.wait(timeout=40 * b.SLOW)
         said = self.p.stderr.read().decode()
         assert got == want, f"exit status {got}: {said}"
         return said
@@ -407,7 +407,7 @@ def test_the_end_of_input_and_signals_end_all():
             s.send("ping")
         else:
             s.p.stdin.close()
-        assert s.p.wait(timeout=40) == 0, how
+        assert s.p.wait(timeout=40 * b.SLOW) == 0, how
         assert sandboxes() == [], how
 
 

@@ -79,4 +79,4 @@ def test_calls_grow_nothing():
     for who in [] if b.SANITIZED else rss_after:     # ASan keeps what is freed for a while
         assert rss_after[who] <= rss_before[who] + 512, f"{who} grew from {rss_before[who]} to {rss_after[who]} KiB in {CALLS} calls"
     server.stdin.close()
-    assert server.wait(60) == 0
+    assert server.wait(60 * b.SLOW) == 0

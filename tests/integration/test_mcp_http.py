@@ -159,7 +159,7 @@ def test_a_notification_cancels_and_so_does_the_end_of_a_connection_without_sess
     with Daemon(tcp=True) as d:
         c = Client(d)
         c.call("run_command", command="true")
-        raw = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+        raw = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30 * b.SLOW)
         headers = {"Content-Type": "application/json", "Authorization": "Bearer " + TENANT, "Mcp-Session-Id": c.session}
         raw.request("POST", "/mcp", json.dumps(call("run_command", id=5, command="sleep 1000")), headers)
         b.wait_for(lambda: "sleep" in processes(c))
@@ -169,7 +169,7 @@ def test_a_notification_cancels_and_so_does_the_end_of_a_connection_without_sess
 
         def there():
             return modern(d, call("run_command", meta=META, command="cat /proc/[0-9]*/comm")).json["result"]["content"][0]["text"]
-        raw = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+        raw = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30 * b.SLOW)
         body = call("run_command", meta=META, command="sleep 1000")
         raw.request("POST", "/mcp", json.dumps(body), {"Content-Type": "application/json", "Authorization": "Bearer " + TENANT,
                     "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "run_command"})

@@ -210,7 +210,7 @@ def test_rules_change_at_once_and_cut_what_is_open():
 
     def slow(path, headers):
         if path == "/slow":
-            go.wait(20)
+            go.wait(20 * b.SLOW)
         return 200, {}, b"x" * 100
 
     with Lab(forwarding=True, answer=slow) as lab, Box("--name", "live", *BRIDGE) as x:
@@ -253,7 +253,7 @@ def test_a_byte_budget_counts_what_is_asked_of_a_resolver_on_the_host():
     need_bridge()
     with Lab(forwarding=True), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((HOST, 53))
-        server.settimeout(20)
+        server.settimeout(20 * b.SLOW)
         heard = []
 
         def answer():
@@ -270,7 +270,7 @@ def test_a_byte_budget_counts_what_is_asked_of_a_resolver_on_the_host():
             r = x.exec("python3", "-c", ASK_MUCH, HOST, ok=True)
             net = described("asker")
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"end", (HOST, 53))
-        t.join(10)
+        t.join(10 * b.SLOW)
         assert 15000 < int(r.out) <= sum(heard) <= 21000, (r.out, sum(heard))
         assert net["budget_exhausted"] and net["bytes_out"] > 15000 and net["bytes_in"] > 15000, net
 

@@ -139,7 +139,7 @@ def test_policy_changes_at_once_and_cuts_what_is_open():
 
     def slow(path, headers):
         if path == "/slow":
-            go.wait(20)
+            go.wait(20 * b.SLOW)
         return 200, {}, b"x" * 1000
 
     with Lab(names={"second.test": [OUTSIDE]}, answer=slow) as lab, Box("--name", "live", *BASE, "--allow-host", "outside.test") as x:

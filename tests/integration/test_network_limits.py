@@ -259,7 +259,7 @@ def http(address, port, ns=None, timeout=20):
 
 def echo(address, port, text):
     with contextlib.closing(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)) as u:
-        u.settimeout(20)
+        u.settimeout(20 * b.SLOW)
         u.sendto(text, (address, port))
         return u.recv(3000)
 

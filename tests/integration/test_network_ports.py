@@ -49,7 +49,7 @@ def test_a_port_of_the_host_is_chosen_and_told():
         assert answers("127.0.0.1", found[0]["host_port"]) and answers(HOST, found[2]["host_port"])
         assert answers("127.0.0.1", ports("other", "8000")[0]["host_port"])
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.settimeout(20)
+            s.settimeout(20 * b.SLOW)
             s.sendto(b"abc", ("127.0.0.1", found[3]["host_port"]))
             assert s.recv(9) == b"cba"
         assert b.berth("port", "web", "8000", ok=True).out.splitlines() == [
@@ -121,6 +121,6 @@ def test_host_gateway_is_the_host_and_reached_where_allowed():
                 assert hosts(may)[-2:] == [[gateway, "host.docker.internal"], ["10.1.2.3", "db"]], hosts(may)
                 assert shut.exec("curl", "-s", "-m", "5", "telnet://host.docker.internal:8123", input="").code
                 command = may.main.detach("curl", "-s", "-m", "30", "telnet://host.docker.internal:8123")
-                s.settimeout(30)
+                s.settimeout(30 * b.SLOW)
                 s.accept()[0].close()
         b.berth("network", "rm", "app", ok=True)

@@ -211,7 +211,7 @@ def test_S13_a_member_that_starts_during_a_change_has_the_new_rules():
                 for _ in range(3):
                     update("--deny-host" if denies else "--allow-host", "good.test", "app", ok=True)
             finally:
-                assert p.wait(60) == 0
+                assert p.wait(60 * b.SLOW) == 0
             assert get(one, "good.test") == ("403" if denies else "200"), i
         lab.untouched()
     gone()
@@ -225,7 +225,7 @@ def test_S13_a_keeper_killed_during_a_change_is_no_hindrance():
             pid = one.keeper
             p = b.start("network", "update", "--deny-host" if i % 2 == 0 else "--allow-host", "good.test", "app")
             os.kill(pid, signal.SIGKILL)
-            _, err = p.communicate(timeout=60)
+            _, err = p.communicate(timeout=60 * b.SLOW)
             b.wait_for(lambda: not proc.alive(pid), what="the end of the keeper")
             b.berth("start", "one", ok=True)
             got = get(two, "good.test"), get(one, "good.test")

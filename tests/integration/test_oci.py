@@ -265,7 +265,7 @@ def test_lifecycle_a_killed_create_leaves_what_delete_force_clears():
             for n in (1, 2, 3):
                 subprocess.run(["strace", "-qq", "-o", "/dev/null", "-e", f"inject={call}:signal=SIGKILL:when={n}", OCI,
                                 "--root", c.root, "create", "-b", c.dir, c.id], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30 * b.SLOW)
                 c.call("delete", "--force", c.id)
                 assert not os.path.isdir(c.root) or not os.listdir(c.root), (call, n)
 
@@ -782,7 +782,7 @@ def test_linux_seccomp_listener_gets_the_descriptor_and_the_state():
             c.refused("listenerPath")
             c.linux["seccomp"].update(listenerPath=path, listenerMetadata="meta")
             assert "done" in c.out()
-            agent.join(5)
+            agent.join(5 * b.SLOW)
             assert "seccomp" in got["link"] and got["state"]["metadata"] == "meta", got
             assert got["state"]["fds"] == ["seccompFd"] and got["state"]["state"]["id"] == c.id, got
     finally:
@@ -840,11 +840,11 @@ def test_linux_personality():
 def test_linux_net_devices_move_in():
     with Bundle("cat", "/proc/net/dev", "/proc/net/fib_trie") as c:
         for kind in ("dummy", "veth", "bridge", "ifb"):
-            if not subprocess.run(["ip", "link", "add", "bt0", "type", kind], stderr=subprocess.DEVNULL, timeout=10).returncode:
+            if not subprocess.run(["ip", "link", "add", "bt0", "type", kind], stderr=subprocess.DEVNULL, timeout=10 * b.SLOW).returncode:
                 break
         else:
             raise b.skip("this kernel can make no interface")
-        subprocess.run(["ip", "addr", "add", "192.0.2.7/24", "dev", "bt0"], check=True, timeout=10)
+        subprocess.run(["ip", "addr", "add", "192.0.2.7/24", "dev", "bt0"], check=True, timeout=10 * b.SLOW)
         c.linux["netDevices"] = {"bt0": {"name": "eth7"}}
         out = c.out()
         assert "eth7:" in out and "192.0.2.7" in out, out
@@ -944,7 +944,7 @@ def test_cli_exit_status_and_signals_of_run():
         # its trap is set once it sleeps
         b.wait_for(lambda: len(json.loads(c.call("ps", "-f", "json", c.id).out)) > 1)
         p.send_signal(signal.SIGTERM)
-        assert p.wait(20) == 3
+        assert p.wait(20 * b.SLOW) == 3
 
 
 def test_cli_preserve_fds_and_no_others():
@@ -964,7 +964,7 @@ def test_cli_preserve_fds_and_no_others():
                 os.dup2(20 + i, 3 + i)
 
         p = subprocess.run([OCI, "--root", c.root, "run", "-b", c.dir, "--preserve-fds", "1", c.id], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, close_fds=False, preexec_fn=arrange, timeout=30)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, close_fds=False, preexec_fn=arrange, timeout=30 * b.SLOW)
         for fd in reads:
             os.close(fd)
         assert p.stdout.split() == [b"0", b"1", b"2", b"3", b"4", b"passed"], p
@@ -1127,7 +1127,7 @@ def test_manual_names_every_command_and_option_and_its_examples_work():
         block = re.search(r"^\.Sh EXAMPLES.*?^\.Bd -literal\n(.*?)^\.Ed", page, re.S | re.M).group(1)
         script = block.replace("/tmp/", b.tmpdir("examples") + "/").replace("berth-oci ", f"berth-oci --root {c.root} ")
         p = subprocess.run(["sh", "-ec", script], env=dict(b.environment(), PATH=b.BUILD + ":" + os.environ["PATH"]),
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30 * b.SLOW)
         assert p.returncode == 0 and p.stdout.endswith(b"[]\n"), p
 
 
@@ -1144,7 +1144,7 @@ def test_rootless_an_ordinary_user_runs_a_container_of_its_own():
         def call(*args, ok=0):
             with open(b.tmp("rootless.out"), "wb") as out:
                 code = subprocess.run([*as_user, *args], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                      timeout=30).returncode
+                                      timeout=30 * b.SLOW).returncode
             with open(b.tmp("rootless.out")) as f:
                 text = f.read()
             assert code == ok, (args, code, text)

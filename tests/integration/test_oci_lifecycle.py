@@ -94,7 +94,7 @@ def test_what_a_killed_create_left_is_stopped_and_can_be_deleted():
             c.save()
             subprocess.run(["strace", "-qq", "-o", "/dev/null", "-e", f"inject={call}:signal=SIGKILL:when={when}", OCI, "--root", c.root,
                             "create", "-b", c.dir, c.id], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL, timeout=30)
+                           stderr=subprocess.DEVNULL, timeout=30 * b.SLOW)
             assert os.listdir(c.root) == [c.id], call
             b.wait_for(lambda: c.status() == "stopped", what="the end of a container whose create was killed")
             c.call("delete", c.id)

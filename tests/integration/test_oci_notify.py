@@ -30,7 +30,7 @@ class Manager:
         self.path = b.tmp("manager.sock")
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.s.bind(self.path)
-        self.s.settimeout(20)
+        self.s.settimeout(20 * b.SLOW)
         self.env = {"NOTIFY_SOCKET": self.path}
 
     def __enter__(self):
@@ -49,7 +49,7 @@ class Manager:
         except BlockingIOError:
             return True
         finally:
-            self.s.settimeout(20)
+            self.s.settimeout(20 * b.SLOW)
 
 
 def test_run_detached_returns_when_it_is_ready():
@@ -76,7 +76,7 @@ def test_start_waits_for_it_and_create_does_not():
         assert start.poll() is None and m.silent()
         os.write(write, b"go\n")
         os.close(write)
-        assert start.wait(20) == 0 and m.said()[-1] == "READY=1"
+        assert start.wait(20 * b.SLOW) == 0 and m.said()[-1] == "READY=1"
 
 
 def test_one_that_ends_without_a_word_holds_up_nobody():
@@ -92,7 +92,7 @@ def test_in_the_foreground_the_runtime_is_the_main_process():
         x.save()
         p = subprocess.Popen([OCI, "--root", x.root, "run", "-b", x.dir, x.id], env=b.environment(m.env), stdin=subprocess.PIPE)
         assert m.said() == [f"MAINPID={p.pid}", "READY=1"]
-        p.communicate(b"end\n", timeout=20)
+        p.communicate(b"end\n", timeout=20 * b.SLOW)
         assert p.returncode == 0
 
 

@@ -92,7 +92,7 @@ def test_a_terminal_of_run_gives_line_ends_to_a_terminal():
                 text += piece
         except OSError:     # EIO: nobody has the terminal any more
             pass
-        assert p.wait(30) == 0 and text == b"one\r\ntwo\r\n", text
+        assert p.wait(30 * b.SLOW) == 0 and text == b"one\r\ntwo\r\n", text
         os.close(master)
 
 

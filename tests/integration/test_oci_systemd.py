@@ -63,7 +63,7 @@ class Systemd:
 
     def run(self, *argv, ok=True):
         p = subprocess.run([*self.prefix(), *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           timeout=60, check=False)
+                           timeout=60 * b.SLOW, check=False)
         assert p.returncode == 0 or not ok, (argv, p.stdout)
         return p.stdout
 
@@ -264,5 +264,5 @@ def test_the_helper_by_hand():
     program = os.path.join(b.BUILD, "berth-systemd")
     if not os.path.exists(program):
         raise b.skip("needs berth-systemd")
-    p = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    p = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=20 * b.SLOW, check=False)
     assert p.returncode == 2 and p.stderr.count("\n") == 1 and "berth-oci starts this program" in p.stderr, p

@@ -255,7 +255,7 @@ def test_a_password_typed_is_not_shown():
         p = b.start("login", "-u", "me", r.host, env=env, stdin=slave)
         b.read_until(p.stderr, b"Password: ")
         os.write(master, b"abc\x03")
-        assert p.wait(20) == 2, p.stderr.read()
+        assert p.wait(20 * b.SLOW) == 2, p.stderr.read()
         b.stop(p)
         assert termios.tcgetattr(slave) == before
         os.close(master)
@@ -349,7 +349,7 @@ def test_pulls_of_one_image_at_once_fetch_each_layer_once():
         digest = r.push(layout("a", [oci.tar_bytes([(f"f{i}", {}, noise(300000, i))]) for i in range(5)]), "a:1")
         ps = [b.start("pull", "--quiet", r.name("a:1"), env=env) for _ in range(8)]
         for p in ps:
-            out, err = p.communicate(timeout=50)
+            out, err = p.communicate(timeout=50 * b.SLOW)
             assert p.returncode == 0 and out.decode().strip() == digest, (out, err)
         fetched = [x for x in r.requests('"GET /v2/a/blobs/') if '" 200 ' in x and "berth" in x]
         blobs = set(json.loads(r.skopeo("inspect", "--raw", "docker://" + r.name("a:1")))["layers"][i]["digest"] for i in range(5))
@@ -559,7 +559,7 @@ def test_the_examples_of_the_manual_work_with_a_registry_at_hand():
                     line = command.replace("registry.example", r.host).replace("berth pull debian", "berth pull " + r.name("debian"))
                     line = line.replace("docker://debian", "docker://" + r.name("debian"))
                     b.write(b.tmp("token"), "secret\n")
-                    p = subprocess.run(["sh", "-c", line], env=env, cwd=b.tmp(""), capture_output=True, text=True, timeout=60)
+                    p = subprocess.run(["sh", "-c", line], env=env, cwd=b.tmp(""), capture_output=True, text=True, timeout=60 * b.SLOW)
                     assert p.returncode == 0, (line, p)
                     seen += 1
         assert seen >= 5, seen

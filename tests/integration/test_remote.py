@@ -64,7 +64,7 @@ def test_work_from_afar():
         r = far(d, "code", "--lang", "sh", "far", input="echo out; echo err >&2; echo made > made.txt; printf 'a\\377\\000b'; exit 5")
         assert r.code == 5 and "added made.txt (5 bytes)" in r.err and "err\n" in r.err, r.err
         raw = subprocess.run([b.BERTH, "code", "--quiet", "--lang", "sh", "far"], input=b"printf 'a\\377\\000b'", capture_output=True,
-                             env=b.environment({"BERTH_HOST": "unix://" + d.socket}), timeout=60)
+                             env=b.environment({"BERTH_HOST": "unix://" + d.socket}), timeout=60 * b.SLOW)
         assert (raw.returncode, raw.stdout, raw.stderr) == (0, b"a\xff\0b", b""), raw
         j = json.loads(far(d, "code", "--json", "--keep", "far", input="print(6 * 7)", ok=True).out)
         assert j["stdout"] == "42\n" and j["language"] == "python" and j["script"].startswith(".berth/")
@@ -88,7 +88,7 @@ def test_work_from_afar():
         far(d, "exec", "--detach", "far", "echo", "three", ok=True)
         b.read_until(follow.stdout, b"three\n")
         far(d, "stop", "far", ok=True)
-        assert follow.wait(20) == 0
+        assert follow.wait(20 * b.SLOW) == 0
         b.stop(follow)
 
 
@@ -111,7 +111,7 @@ def test_commands_from_afar():
         d.create("far")
         data = os.urandom(5 << 20)
         r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, "exec", "far", "sh", "-c", "cat; echo err >&2; exit 7"], input=data,
-                           capture_output=True, env=b.environment(), timeout=60)
+                           capture_output=True, env=b.environment(), timeout=60 * b.SLOW)
         assert (r.returncode, r.stdout, r.stderr) == (7, data, b"err\n"), (r.returncode, len(r.stdout), r.stderr)
         path = b.write(b.tmp("vars"), "X=file\nY=file\n")
         for words in (["exec", "far", "sh", "-c"], ["code", "--lang", "sh", "far"]):
@@ -163,7 +163,7 @@ def test_a_terminal_from_afar():
         os.write(ours, b"typed\r")
         got = b.read_until(out, b"33 44")
         assert b"got typed" in got, got
-        assert p.wait(20) == 6
+        assert p.wait(20 * b.SLOW) == 6
         assert termios.tcgetattr(theirs) == before
         assert d.good("GET", "/v1/sandboxes/far/commands") == {"commands": []}
         # it ends with us, though it is detached there
@@ -172,7 +172,7 @@ def test_a_terminal_from_afar():
                                  start_new_session=True)
             b.wait_for(lambda: f"sleep 10{i}" in b.berth("top", "far").out, 10, "the command")
             p.terminate()
-            assert p.wait(20) == 128 + 15, p.returncode
+            assert p.wait(20 * b.SLOW) == 128 + 15, p.returncode
             assert d.good("GET", "/v1/sandboxes/far/commands") == {"commands": []}
             assert "sleep" not in b.berth("top", "far").out and termios.tcgetattr(theirs) == before
         p = subprocess.Popen([b.BERTH, "shell", "--env", "PS1=here> ", "--shell", "sh", "far"], stdin=theirs, stdout=theirs, stderr=theirs,
@@ -182,7 +182,7 @@ def test_a_terminal_from_afar():
         b.read_until(out, b"a42b")
         os.write(ours, b"pwd; exit 9\r")
         b.read_until(out, b"\n/tmp")
-        assert p.wait(20) == 9 and termios.tcgetattr(theirs) == before
+        assert p.wait(20 * b.SLOW) == 9 and termios.tcgetattr(theirs) == before
         os.close(ours)
         os.close(theirs)
         c = d.good("POST", "/v1/sandboxes/far/exec", {"argv": ["sh", "-c", "echo one; read x; echo $x; exit 4"], "detach": True})["command"]
@@ -266,7 +266,7 @@ def test_run_from_afar():
     with Daemon(tcp=True) as d:
         data = os.urandom(1 << 20)
         r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, "run", "--memory", "64m", "--env", "A=1", "host", "sh", "-c",
-                            "cat; echo $A >&2; exit 7"], input=data, capture_output=True, env=b.environment(), timeout=60)
+                            "cat; echo $A >&2; exit 7"], input=data, capture_output=True, env=b.environment(), timeout=60 * b.SLOW)
         assert (r.returncode, r.stdout, r.stderr) == (7, data, b"1\n"), (r.returncode, len(r.stdout), r.stderr)
         r = far(d, "run", "--json", "host", "true", ok=True)
         assert json.loads(r.out)["cause"] == "exit"
@@ -302,7 +302,7 @@ def test_images_and_registries_from_afar():
         assert json.loads(far(d, "image", "fsck", ok=True).out) is not None
         for words, member in ((("image", "export", "--format", "rootfs", "img:1", "-"), "bin/busybox"),
                               (("image", "export", "img:1", "-"), "index.json"), (("save", "img:1"), "index.json")):
-            r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, *words], capture_output=True, env=b.environment(), timeout=60)
+            r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, *words], capture_output=True, env=b.environment(), timeout=60 * b.SLOW)
             with tarfile.open(fileobj=io.BytesIO(r.stdout)) as t:
                 assert any(n.lstrip("./") == member for n in t.getnames()), (words, t.getnames())
         # a file of ours, in the ways the help tells; whole or not at all

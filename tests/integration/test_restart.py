@@ -138,14 +138,14 @@ def test_a_wait_goes_on_between_the_death_of_a_keeper_and_the_next_run():
         assert p.poll() is None, p.communicate()
     os.kill(guardian, signal.SIGCONT)
     for p in [ready, *late[1:]]:
-        told = p.communicate(timeout=30)
+        told = p.communicate(timeout=30 * b.SLOW)
         assert p.returncode == 0, told
     await_run(1)
     assert end.poll() is None and late[0].poll() is None
     b.berth("stop", NAME, ok=True)
-    out, _ = end.communicate(timeout=30)
+    out, _ = end.communicate(timeout=30 * b.SLOW)
     assert json.loads(out)["status"] == "stopped", out
-    late[0].communicate(timeout=30)
+    late[0].communicate(timeout=30 * b.SLOW)
     # without a guardian nobody would start it
     b.berth("start", NAME, ok=True)
     b.wait_for(lambda: guardians(id), what="the guardian")

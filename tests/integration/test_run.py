@@ -129,7 +129,7 @@ def test_ten_mebibytes_of_any_bytes_go_through_cat():
     assert open(b.tmp("out"), "rb").read() == data
     # and through pipes
     p = b.start("run", "host", "cat", stdin=subprocess.PIPE)
-    got, err = p.communicate(data, timeout=60)
+    got, err = p.communicate(data, timeout=60 * b.SLOW)
     assert p.returncode == 0 and got == data, (p.returncode, len(got), err)
 
 
@@ -138,7 +138,7 @@ def test_the_descriptors_are_the_callers_own():
     inode = os.fstat(w).st_ino
     p = b.start("run", "host", "python3", "-c", "import os, sys; sys.stderr.write(os.readlink('/proc/self/fd/1'))", stdout=w)
     os.close(w)
-    _, err = p.communicate(timeout=30)
+    _, err = p.communicate(timeout=30 * b.SLOW)
     os.close(r)
     assert err.decode().strip() == f"pipe:[{inode}]", err
     with open(b.tmp("file"), "wb") as f:
@@ -165,7 +165,7 @@ def test_a_closed_reader_ends_the_writer():
     p = b.start("run", "host", "yes")
     b.read_until(p.stdout, b"y\n")
     p.stdout.close()
-    code = p.wait(20)
+    code = p.wait(20 * b.SLOW)
     p.stderr.close()
     assert code == 128 + signal.SIGPIPE, code
 
@@ -194,7 +194,7 @@ def test_signals_are_forwarded():
         p = b.start("run", "host", "sh", "-c", f"trap 'echo got; exit 9' {name}; echo ready; while :; do sleep 0.01; done")
         b.read_until(p.stdout, b"ready\n")
         p.send_signal(getattr(signal, "SIG" + name))
-        got, _ = p.communicate(timeout=20)
+        got, _ = p.communicate(timeout=20 * b.SLOW)
         assert (got, p.returncode) == (b"got\n", 9), (name, got, p.returncode)
 
 
@@ -203,7 +203,7 @@ def test_a_signal_with_its_default_action_ends_the_command():
         p = b.start("run", "host", "sh", "-c", "echo ready; exec sleep 100")
         b.read_until(p.stdout, b"ready\n")
         p.send_signal(getattr(signal, "SIG" + name))
-        p.communicate(timeout=20)
+        p.communicate(timeout=20 * b.SLOW)
         assert p.returncode == 128 + getattr(signal, "SIG" + name), (name, p.returncode)
 
 
@@ -281,7 +281,7 @@ def test_a_name_is_taken_while_the_sandbox_lives():
     b.one_line_error(b.run("--name", "one", "host", "true"), 125, "one")
     b.run("--name", "two", "host", "true", ok=True)
     p.terminate()
-    p.communicate(timeout=20)
+    p.communicate(timeout=20 * b.SLOW)
     b.run("--name", "one", "host", "true", ok=True)
 
 
@@ -503,7 +503,7 @@ def test_a_run_is_ended_from_outside():
             b.one_line_error(b.berth(*refused), 125, "berth run", "berth kill")
         b.one_line_error(b.berth("rm", "fore"), 125, "running")
         b.berth(verb, *options[:1], *(options[1:] if verb == "stop" else ()), "fore", ok=True)
-        assert p.wait(20) == 137, p.stderr.read()
+        assert p.wait(20 * b.SLOW) == 137, p.stderr.read()
         with open(status) as f:
             verdict = json.load(f)
         assert verdict["cause"] == "killed-by" and verdict["exit_status"] == 137, verdict
@@ -688,7 +688,7 @@ def test_make_tar_and_perl_work():
 def test_many_at_once():
     ps = [b.start("run", "host", "sh", "-c", f"echo {i}") for i in range(12)]
     for i, p in enumerate(ps):
-        got, err = p.communicate(timeout=60)
+        got, err = p.communicate(timeout=60 * b.SLOW)
         assert (p.returncode, got, err) == (0, f"{i}\n".encode(), b""), (i, p.returncode, got, err)
 
 

@@ -118,7 +118,7 @@ def test_code_and_run_over_http_have_a_limit_of_their_own():
         s = Stdio()
         is_silent(s.call(op="code", sandbox=box.id, code=snippet, **limit)["verdict"])
         s.p.stdin.close()
-        assert s.p.wait(60) == 0
+        assert s.p.wait(60 * b.SLOW) == 0
         s.p.stdout.close()
         s.p.stderr.close()
         is_silent(d.post(f"/v1/sandboxes/{box.id}/code", {"code": snippet, **limit}).json["verdict"])
@@ -138,7 +138,7 @@ def test_a_sandbox_has_a_limit_for_its_commands():
         # one's own instead: while another's passes
         with b.start("exec", "--max-silent-time", "0", box.id, "cat", stdin=subprocess.PIPE) as p:
             b.berth("exec", box.id, "sleep", "1000", ok=124)
-            assert p.communicate(b"typed", timeout=60)[0] == b"typed" and p.returncode == 0
+            assert p.communicate(b"typed", timeout=60 * b.SLOW)[0] == b"typed" and p.returncode == 0
         b.berth("stop", box.id, ok=True)
         b.berth("start", box.id, ok=True)
         is_silent(b.berth("exec", box.id, "sleep", "1000", verdict=True, ok=124).verdict)
@@ -165,7 +165,7 @@ def test_stdio_and_http_have_it():
         is_silent(verdict)
         assert s.call(op="sh", sandbox=box.id, text=SAYS_ONE, max_silent_ms=200)["verdict"]["cause"] == "silent"
         s.p.stdin.close()
-        assert s.p.wait(60) == 0
+        assert s.p.wait(60 * b.SLOW) == 0
         s.p.stdout.close()
         s.p.stderr.close()
         for more in ({}, {"stream": True}):

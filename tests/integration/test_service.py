@@ -44,7 +44,7 @@ def test_the_end_of_the_main_command_is_the_end_of_the_sandbox():
     b.expect((r.out, r.err) == ("out\n", "err\n"), r, "the streams are not apart")
     waiting = b.start("wait", "--json", NAME)
     b.berth("send", NAME, "main", "go", ok=True)
-    out = waiting.communicate(timeout=20)[0]
+    out = waiting.communicate(timeout=20 * b.SLOW)[0]
     assert waiting.returncode == 7, (waiting.returncode, out)
     said = json.loads(out)
     assert (said["status"], said["verdict"]["cause"], said["verdict"]["exit_status"]) == ("exited", "exit", 7), said
@@ -156,7 +156,7 @@ def test_attach_joins_the_main_command():
     p.stdin.close()
     assert p.poll() is None
     b.berth("send", "--eof", NAME, "main", "last", ok=True)
-    assert p.wait(20) == 0
+    assert p.wait(20 * b.SLOW) == 0
     p.stdin = None
     assert b.stop(p) == 0
     remove()
@@ -172,7 +172,7 @@ def test_attach_passes_signals_on_unless_told_not_to():
     p = b.start("attach", "--from", "0", NAME)
     b.read_until(p.stdout, b"up\n")
     p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=20)
+    out, err = p.communicate(timeout=20 * b.SLOW)
     assert p.returncode == 4, (p.returncode, out, err)
     remove()
 
@@ -189,7 +189,7 @@ def test_a_terminal_is_attached_and_left_by_the_detach_keys():
     while b"got one" not in seen:
         seen += os.read(master, 4096)
     os.write(master, b"\x10\x11")
-    assert p.wait(20) == 0
+    assert p.wait(20 * b.SLOW) == 0
     b.stop(p)
     os.close(master)
     assert inspect()["status"] == "running"
@@ -218,8 +218,8 @@ def test_who_waits_while_the_init_command_runs_hears_of_the_main_command():
                what="the client that waits")
     b.one_line_error(b.berth("kill", "-s", "HUP", NAME), 125, "no main command")
     b.berth("exec", NAME, "touch", "/go", ok=True)
-    assert waiting.wait(20) == 6
-    assert p.wait(20) == 0
+    assert waiting.wait(20 * b.SLOW) == 6
+    assert p.wait(20 * b.SLOW) == 0
     b.stop(waiting)
     b.stop(p)
     remove()
@@ -278,7 +278,7 @@ def test_logs_follow_a_service_to_its_end():
     p = b.start("logs", "-f", NAME)
     b.read_until(p.stdout, b"one\n")
     b.berth("send", NAME, "main", "go", ok=True)
-    out, err = p.communicate(timeout=20)
+    out, err = p.communicate(timeout=20 * b.SLOW)
     assert (p.returncode, out, err) == (0, b"two\n", b"three\n"), (p.returncode, out, err)
     assert "not of the service" in logs("--all").out
     assert logs("--tail", "1").err == "three\n", logs("--tail", "1")

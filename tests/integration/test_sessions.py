@@ -95,7 +95,7 @@ def test_every_byte_value_comes_through():
         r = b.berth("sh", "--json", x.id, "--", r"printf '\377\000x'", ok=True)
         assert bytes.fromhex(json.loads(r.out)["output_hex"]) == b"\xff\0x", r
         p = b.start("sh", x.id, "--", "cat noise")
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=20 * b.SLOW)
         assert out == noise and not err, (len(out), err[:200])
 
 
@@ -709,7 +709,7 @@ def test_ctrl_c_of_the_client_ends_its_command():
         p = b.start("sh", x.id, "--", "sleep 905; echo no")
         b.wait_for(lambda: x.running("sleep 905"), 5, "sleep")
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=10)
+        p.communicate(timeout=10 * b.SLOW)
         b.wait_for(lambda: not x.running("sleep 905"), 5, "the end of the command")
         b.wait_for(lambda: not x.main.call("sessions")["sessions"][0]["busy"], 5, "the end of the command")
         # what it printed until then was for a client that is gone

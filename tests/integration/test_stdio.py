@@ -67,7 +67,7 @@ class Stdio:
 
     def close(self):
         self.p.stdin.close()
-        assert self.p.wait(20) == 0
+        assert self.p.wait(20 * b.SLOW) == 0
         self.p.stdout.close()
         self.p.stderr.close()
 

@@ -35,7 +35,7 @@ def test_it_waits_for_health():
         p = waiting(box, "--healthy")
         assert still_waits(p)
         box.exec("touch", "/tmp/well", ok=True)
-        assert p.wait(20) == 0
+        assert p.wait(20 * b.SLOW) == 0
         r = json.loads(wait(box, "--healthy", "--json", ok=True).out)
         assert r["id"] == box.id and r["ready"] is True and r["waited_ms"] < 20000
     with Box("--health-cmd", "echo no luck; exit 3", "--health-interval", "100ms", "--health-retries", "1") as box:
@@ -53,7 +53,7 @@ def test_it_waits_for_a_port_and_connects_to_nothing():
         wait(box, "--port", "8000", ok=True)
         assert p.poll() is None
         box.exec("python3", "/tmp/listen.py", "8001", "six", options=["--detach"], ok=True)
-        assert p.wait(20) == 0
+        assert p.wait(20 * b.SLOW) == 0
         r = wait(box, "--port", "8000", "--port", "8002", "--timeout", "300ms")
         b.one_line_error(r, 124, "not ready in time", "nothing listens on port 8002")
         assert "8000" not in r.err
@@ -67,7 +67,7 @@ def test_it_waits_for_a_line_of_the_log():
                  "echo ready. >&2; echo ready.", options=["--detach"], ok=True)
         b.wait_for(lambda: "is not" in b.berth("logs", box.id, env=box.env).out, 20, "the log")
         box.exec("sh", "-c", "printf 'server is '; sleep 0.2; echo up.; sleep 1000", options=["--detach"], ok=True)
-        assert p.wait(20) == 0
+        assert p.wait(20 * b.SLOW) == 0
         # what is there already, a prompt without a newline, bytes that are not text
         wait(box, "--log", "server is up", ok=True)
         box.exec("sh", "-c", r"printf '\377\000 a>b> '; sleep 1000", options=["--detach"], ok=True)
@@ -86,8 +86,8 @@ def test_a_sandbox_that_stops_is_not_ready_but_its_last_words_count():
         box.exec("sh", "-c", "trap 'echo last words; exit' TERM; echo set; while :; do sleep 0.1; done", options=["--detach"], ok=True)
         wait(box, "--log", "set", ok=True)
         b.berth("stop", box.id, env=box.env, ok=True)
-        assert ready.wait(20) == 0
-        out, err = never.communicate(timeout=20)
+        assert ready.wait(20 * b.SLOW) == 0
+        out, err = never.communicate(timeout=20 * b.SLOW)
         assert never.returncode == 125 and b"stopped before it was ready: nothing listens on port 1" in err, err
         b.one_line_error(wait(box, "--port", "1"), 125, "not running", "berth start")
 
@@ -106,7 +106,7 @@ def test_stdio_waits_too():
         p = b.start("stdio", env=box.env, stdin=b.subprocess.PIPE)
         asked = ({"id": 1, "op": "ready", "sandbox": box.id, "options": {"healthy": True, "timeout": "20s"}},
                  {"id": 2, "op": "ready", "sandbox": box.id, "options": {"port": [1, 2], "timeout": "200ms"}})
-        out, _ = p.communicate("".join(json.dumps(x) + "\n" for x in asked).encode(), timeout=40)
+        out, _ = p.communicate("".join(json.dumps(x) + "\n" for x in asked).encode(), timeout=40 * b.SLOW)
         answers = {x["id"]: x for x in map(json.loads, out.splitlines())}
         assert answers[1]["ready"] is True and answers[1]["exit_status"] == 0, answers
         assert answers[2]["error"]["code"] == "timeout" and answers[2]["exit_status"] == 124, answers

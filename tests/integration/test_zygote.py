@@ -205,7 +205,7 @@ def test_forks_are_bounded_and_a_free_one_is_waited_for():
         late = b.start("run", "--zygote", z.name, "print('late')", stdout=-1)
         b.wait_for(lambda: len(z.alive()) == 2, 10, "two forks")
         held[0].communicate(b"")
-        out, _ = late.communicate(timeout=30)
+        out, _ = late.communicate(timeout=30 * b.SLOW)
         check(out == b"late\n" and late.returncode == 0, "the third runs when the first has ended")
         held[1].communicate(b"")
 
@@ -249,7 +249,7 @@ def test_a_signal_and_the_end_of_the_client_reach_the_fork():
         p = b.start("run", "--zygote", z.name, code, stdout=-1)
         b.read_until(p.stdout, b"up")
         p.send_signal(signal.SIGTERM)
-        out, _ = p.communicate(timeout=20)
+        out, _ = p.communicate(timeout=20 * b.SLOW)
         check(b"term" in out and p.returncode == 5, (out, p.returncode))
         p = b.start("run", "--zygote", z.name, "print('up', flush=True); time.sleep(600)", stdout=-1)
         b.read_until(p.stdout, b"up")
@@ -276,7 +276,7 @@ def test_kill_9_of_any_supervisor_leaves_nothing():
         b.read_until(p.stdout, b"up")
         top, forks = z.supervisors()
         os.kill(top, signal.SIGKILL)
-        p.communicate(timeout=30)
+        p.communicate(timeout=30 * b.SLOW)
         check(p.returncode != 0, "the fork ends with its zygote")
         b.wait_for(lambda: not any(proc.alive(pid) for pid in forks), 20, "the forks' supervisors end")
         b.gc()
@@ -339,7 +339,7 @@ def test_stdio_runs_code_in_a_fork():
         send(id=5, op="run", zygote=z.name, code="sys.exit(3)", timeout_ms=60000)
         check(answers(5)[-1]["verdict"]["exit_code"] == 3, "its exit status")
         p.stdin.close()
-        p.wait(20)
+        p.wait(20 * b.SLOW)
 
 
 def test_a_limit_that_forbids_the_rehearsal_forbids_no_fork():

@@ -114,7 +114,7 @@ def test_time_and_interrupts_end_the_code_and_not_the_state():
         p.stdin.close()
         b.read_until(p.stdout, b"up")
         p.send_signal(signal.SIGINT)
-        p.wait(30)
+        p.wait(30 * b.SLOW)
         check(out(n, "print(x)") == "5\n", "the state is kept when a client leaves")
         r = verdict(n, "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)", "--timeout", "200ms", timeout=30)
         check(r["verdict"]["cause"] == "timeout", r)
@@ -198,7 +198,7 @@ def test_code_of_a_zygote_has_a_sandbox_of_its_own_that_goes():
         b.read_until(p.stdout, b"up")
         b.wait_for(lambda: len(z.alive()) == 2, 20, "it and a fork that waits")
         p.send_signal(signal.SIGKILL)
-        p.wait(30)
+        p.wait(30 * b.SLOW)
         b.wait_for(lambda: len(z.alive()) == 1 and z.name not in z.alive(), 20, "its end with its client")
         left = [line for line in b.berth("ps", "-aq", ok=True).out.split() if line != z.id and line not in z.alive()]
         check(not left, left)

@@ -54,7 +54,7 @@ def test_code_comes_as_a_word_a_file_or_stdin():
         with open(out, "w") as f:
             p = b.start("run", "--zygote", z.name, "console.log(process.stdout.isTTY); console.error('err'); console.log(2)",
                         stdout=f, stderr=f)
-            check(p.wait(30) == 0, p.returncode)
+            check(p.wait(30 * b.SLOW) == 0, p.returncode)
         check(open(out).read() == "undefined\nerr\n2\n", "a file as stdout, in order")
 
 
@@ -223,7 +223,7 @@ def test_ls_and_inspect_say_how_the_interpreter_is_had():
             b.read_until(p.stdout, b"up")
         late = b.start("run", "--zygote", z.name, "console.log('late')", stdout=-1)
         held[0].communicate(b"")
-        out, _ = late.communicate(timeout=30)
+        out, _ = late.communicate(timeout=30 * b.SLOW)
         check(out == b"late\n" and late.returncode == 0, "the fourth runs when the first has ended")
         for p in held[1:]:
             p.communicate(b"")
@@ -235,7 +235,7 @@ def test_a_signal_and_the_end_of_the_client_reach_it():
         p = b.start("run", "--zygote", z.name, code, stdout=-1)
         b.read_until(p.stdout, b"up")
         p.send_signal(signal.SIGTERM)
-        out, _ = p.communicate(timeout=20)
+        out, _ = p.communicate(timeout=20 * b.SLOW)
         check(b"term" in out and p.returncode == 5, (out, p.returncode))
         p = b.start("run", "--zygote", z.name, "console.log('up'); for (;;);", stdout=-1)
         b.read_until(p.stdout, b"up")
@@ -263,7 +263,7 @@ def test_kill_9_of_any_supervisor_leaves_nothing():
         b.read_until(p.stdout, b"up")
         _, members = z.supervisors()
         os.kill(top, signal.SIGKILL)
-        p.communicate(timeout=30)
+        p.communicate(timeout=30 * b.SLOW)
         check(p.returncode != 0, "it ends with its zygote")
         b.wait_for(lambda: not any(proc.alive(pid) for pid in members), 20, "their supervisors end")
         b.gc()

@@ -123,11 +123,11 @@ class Client:
                       v["exit_status"] if v else None, m["fresh_shell"], m.get("session_ended", False),
                       m.get("output_dropped", 0), m.get("output_head_bytes"), m.get("output_bytes"), m)
 
-    def sh(self, text, seconds=60, timeout_ms=30000, **members):
+    def sh(self, text, seconds=150, timeout_ms=120000, **members):
         self.sh_send(text, timeout_ms=timeout_ms, **members)
         return self.sh_answer(seconds)
 
-    def sh_wait(self, seconds=60, timeout_ms=30000, **members):
+    def sh_wait(self, seconds=150, timeout_ms=120000, **members):
         self.send("sh-wait", timeout_ms=timeout_ms, **members)
         return self.sh_answer(seconds)
 

@@ -234,6 +234,6 @@ console.log(JSON.stringify(failed));
 
 def call_all_javascript(node, host="", program="berth"):
     p = subprocess.run([node, "--input-type=module", "-e", CALL_ALL_JAVASCRIPT, os.path.join(TOP, "clients/javascript/src/index.js"),
-                        os.path.join(TOP, "clients/surface.json"), host, program], capture_output=True, text=True, timeout=150)
+                        os.path.join(TOP, "clients/surface.json"), host, program], capture_output=True, text=True, timeout=600)
     assert p.returncode == 0, p.stdout + p.stderr
     return json.loads(p.stdout)

@@ -22,7 +22,7 @@ OTHER = "00112233445566778899aabbccddeeff"      # of tenant "bob"
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
-        super().__init__("localhost", timeout=timeout)
+        super().__init__("localhost", timeout=timeout * b.SLOW)
         self.path = path
 
     def connect(self):
@@ -146,7 +146,7 @@ class Daemon:
         self.connections.clear()
         if self.p and self.p.poll() is None:
             self.p.send_signal(sig)
-            self.p.wait(30)
+            self.p.wait(30 * b.SLOW)
         return self.p.returncode if self.p else None
 
     def __enter__(self):
@@ -167,7 +167,7 @@ class Daemon:
     def connection(self, tcp=False, timeout=60, key=None):
         key = (tcp, timeout, key)
         if key not in self.connections:
-            self.connections[key] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout) if tcp else \
+            self.connections[key] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout * b.SLOW) if tcp else \
                 UnixConnection(self.socket, timeout)
         return self.connections[key]
 
@@ -249,7 +249,7 @@ class Daemon:
 
     def raw_socket(self, tcp=False):
         s = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX)
-        s.settimeout(30)
+        s.settimeout(30 * b.SLOW)
         s.connect(("127.0.0.1", self.port) if tcp else self.socket)
         return s
 

@@ -51,7 +51,7 @@ class Engine(Daemon):
         return "unix://" + self.docker_socket
 
     def client(self, **kw):
-        return python_docker().DockerClient(base_url=self.url, timeout=60, **kw)
+        return python_docker().DockerClient(base_url=self.url, timeout=300, **kw)
 
     def api(self, method, path, body=None, headers=None, timeout=60):
         """(status, what came as JSON or bytes, headers) of one request."""
@@ -107,7 +107,7 @@ class Engine(Daemon):
     def hijack(self, path, body=None, upgrade=True):
         """A connection that became a stream: (socket, what the head said)."""
         s = socket.socket(socket.AF_UNIX)
-        s.settimeout(60)
+        s.settimeout(60 * b.SLOW)
         s.connect(self.docker_socket)
         data = json.dumps(body).encode() if body is not None else b""
         ask = "Connection: Upgrade\r\nUpgrade: tcp\r\n" if upgrade else ""

@@ -40,7 +40,7 @@ class Envd:
         headers = {**self.headers, "Content-Type": "application/connect+json"}
         if user:
             headers["Authorization"] = "Basic " + base64.b64encode(user.encode() + b":").decode()
-        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=30)
+        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=150)
         c.request("POST", "/" + name, raw if raw is not None else struct.pack(">BI", 0, len(text)) + text, headers)
         r = c.getresponse()
         assert r.status == 200 and r.headers["Content-Type"] == "application/connect+json", (r.status, r.read())

@@ -55,7 +55,7 @@ class Manager:
     def __getattr__(self, function):
         def call(*unnamed, **arguments):
             assert not unnamed
-            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120)
+            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120 * b.SLOW)
             if not response.ok or "detail" in response.json():
                 raise Failed(response)
             return response.json()["data"]
@@ -70,19 +70,19 @@ class Manager:
         return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
 
     def workspace(self, method, identity, what, ok=True, **kw):
-        response = self.http.request(method, f"{self.base_url}/proxy/{identity}/workspace/{what}", timeout=60, **kw)
+        response = self.http.request(method, f"{self.base_url}/proxy/{identity}/workspace/{what}", timeout=60 * b.SLOW, **kw)
         if ok and not response.ok:
             raise Failed(response)
         return response
 
     def native(self, path, ok=True):
-        response = self.http.post(f"{self.base_url}/v1/manager/{path}", json={}, timeout=120)
+        response = self.http.post(f"{self.base_url}/v1/manager/{path}", json={}, timeout=120 * b.SLOW)
         if ok and not response.ok:
             raise Failed(response)
         return response
 
     def stats(self):
-        return self.http.get(f"{self.base_url}/v1/manager/stats", timeout=60).json()
+        return self.http.get(f"{self.base_url}/v1/manager/stats", timeout=60 * b.SLOW).json()
 
 
 def listens(port):
@@ -159,7 +159,7 @@ def age(name, *stamps, by):
     change = "value"
     for stamp in stamps:
         change = f"json_set({change}, '{stamp}', json_extract(value, '{stamp}') - {by})"
-    with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20, isolation_level=None)) as db:
+    with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20 * b.SLOW, isolation_level=None)) as db:
         assert db.execute(f"UPDATE kv SET value = {change} WHERE key = ?", ("sandbox/" + name,)).rowcount == 1
 
 
@@ -205,10 +205,10 @@ class Redis:
 
     def stop(self, sig=signal.SIGTERM):
         self.p.send_signal(sig)
-        self.p.wait(20)
+        self.p.wait(20 * b.SLOW)
 
     def ask(self, *command):
-        return subprocess.run(["redis-cli", "-e", "-s", self.path, *command], check=True, capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run(["redis-cli", "-e", "-s", self.path, *command], check=True, capture_output=True, text=True, timeout=20 * b.SLOW).stdout
 
     def __enter__(self):
         return self

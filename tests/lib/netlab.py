@@ -101,7 +101,7 @@ class Server(threading.Thread):
 
     def serve(self, conn):
         try:
-            conn.settimeout(30)
+            conn.settimeout(30 * b.SLOW)
             if self.tls:
                 conn = self.tls.wrap_socket(conn, server_side=True)
             while self.one(conn):
@@ -136,11 +136,11 @@ class Server(threading.Thread):
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
-        self.join(5)
+        self.join(5 * b.SLOW)
         for conn, thread in self.open:
             with contextlib.suppress(OSError):
                 conn.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(5 * b.SLOW)
 
 
 class Names(threading.Thread):
@@ -167,7 +167,7 @@ class Names(threading.Thread):
             except OSError:
                 return
             with conn, contextlib.suppress(OSError, IndexError, struct.error):
-                conn.settimeout(30)
+                conn.settimeout(30 * b.SLOW)
                 f = conn.makefile("rb")
                 answer = self.reply(f.read(struct.unpack("!H", f.read(2))[0]))
                 conn.sendall(struct.pack("!H", len(answer)) + answer)
@@ -206,8 +206,8 @@ class Names(threading.Thread):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
-        self.join(5)
-        self.streams.join(5)
+        self.join(5 * b.SLOW)
+        self.streams.join(5 * b.SLOW)
 
 
 def certificate(*names):

@@ -75,7 +75,7 @@ def script(place, text, *args, seconds=90, env=None):
     path = b.write(os.path.join(place, f"test-{os.getpid()}.mjs"), text)
     try:
         done = subprocess.run([node(), path, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=seconds, env=b.environment(env or {}), text=True)
+                              stderr=subprocess.PIPE, timeout=seconds * b.SLOW, env=b.environment(env or {}), text=True)
     finally:
         os.unlink(path)
     assert done.returncode == 0, f"node: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

@@ -87,7 +87,7 @@ class Registry:
     def skopeo(self, *words):
         login = [f"--{d}creds={self.user}:{self.password}" for d in ("",)] if self.user else []
         p = subprocess.run(["skopeo", words[0], "--tls-verify=false" if words[0] != "copy" else "--dest-tls-verify=false",
-                            *login, *words[1:]], capture_output=True, text=True, timeout=60,
+                            *login, *words[1:]], capture_output=True, text=True, timeout=60 * b.SLOW,
                            env=dict(os.environ, HOME=b.tmp("home")))
         assert p.returncode == 0, p
         return p.stdout
@@ -97,7 +97,7 @@ class Registry:
         words = ["skopeo", "copy", "-q", "--dest-tls-verify=false", *options, "oci:" + layout, "docker://" + self.name(ref)]
         if self.user:
             words[2:2] = [f"--dest-creds={self.user}:{self.password}"]
-        p = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        p = subprocess.run(words, capture_output=True, text=True, timeout=60 * b.SLOW)
         assert p.returncode == 0, p
         return self.digest(ref)
 
@@ -148,14 +148,14 @@ class Server:
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.threads[0].join(5)
+        self.threads[0].join(5 * b.SLOW)
         with self.lock:
             left = list(self.open_sockets)
         for s in left:
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)
         for t in self.threads:
-            t.join(5)
+            t.join(5 * b.SLOW)
         for s in left:
             s.close()
 
@@ -279,7 +279,7 @@ class Mock(Server):
 
     def serve(self, client):
         with contextlib.suppress(OSError, ssl.SSLError, ValueError):
-            client.settimeout(30)
+            client.settimeout(30 * b.SLOW)
             if not self.tls and client.recv(1, socket.MSG_PEEK) == b"\x16":     # a TLS hello
                 client.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
                 return

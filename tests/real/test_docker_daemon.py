@@ -131,7 +131,7 @@ class Dockerd:
     def __exit__(self, *_):
         if self.p.poll() is None:
             self.p.terminate()
-            self.p.wait(60)
+            self.p.wait(60 * b.SLOW)
         self.log.close()
         for top, dirs, _files in os.walk("/sys/fs/cgroup"):
             for d in list(dirs):

@@ -114,7 +114,7 @@ def test_inspector_calls_a_tool():
     for args, word in ((("--method", "tools/list"), "run_command"),
                        (("--method", "tools/call", "--tool-name", "run_command", "--tool-arg", "command=echo $((6*7))"), "42")):
         done = subprocess.run([*npmkit.program(place, "mcp-inspector"), "--cli", b.BERTH, "mcp", *args], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60 * b.SLOW, text=True,
                               env=b.environment({"PATH": os.path.dirname(npmkit.node()) + ":" + b.environment()["PATH"]}))
         assert done.returncode == 0 and word in done.stdout, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
 
@@ -153,7 +153,7 @@ def conformance(package, expected, *options):
         done = subprocess.run([*npmkit.program(place, "conformance"), "server", "--url", f"http://localhost:{relay.port}/mcp",
                                "--expected-failures", os.path.join(b.TOP, "tests", "real", expected), *options,
                                "-o", b.tmp("conformance")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=240, text=True, env=b.environment())
+                              stderr=subprocess.STDOUT, timeout=240 * b.SLOW, text=True, env=b.environment())
     assert done.returncode == 0, done.stdout[-6000:]
 
 
