@@ -88,8 +88,8 @@ static int open_image(int box_fd, const char *word, char id[CHECKPOINT_ID], stru
 }
 
 /*
- * One that is a clone has a journal that must be replayed first, in a copy: its own file is not
- * written to, as others may look at it, too.
+ * A file system that must be written to before it can be read is mounted in a copy: its own file is
+ * not written to, as others may look at it, too.
  */
 static int mount_copy(int box_fd, int file, struct err *e)
 {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +15,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/host/copyturn.h"
+#include "runtime/kernel/cgroup.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/kernel/fsfreeze.h"
 #include "runtime/sandbox/writable.h"
 
-#define STILL_US 20000
+#define STILL_MS 1000
 
 enum { BOX = 3, LAYER, LOCK, SOCK, CGROUP, TURN, KEPT }; /* descriptors of the process */
 
@@ -64,9 +64,15 @@ static int keep_only(const struct snapshot *s, int sock)
 	return (int)syscall(SYS_close_range, BOX + count, ~0U, 0);
 }
 
-static int begin(struct work *w, struct err *e)
+static int write_out(struct err *e)
 {
 	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return top < 0 || syncfs(top) < 0 ? err_sys(e, "write out the writable layer") : 0;
+}
+
+static int begin(struct work *w, struct err *e)
+{
 	uint64_t began;
 
 	if (w->s->waits) {
@@ -77,13 +83,13 @@ static int begin(struct work *w, struct err *e)
 	if (checkpoints_open(BOX, 1, &w->all, e) < 0)
 		return -1;
 	w->layer = openat(w->all.home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (w->layer < 0 || top < 0)
+	if (w->layer < 0)
 		return err_sys(e, "open the writable layer");
 	if (w->s->name[0] && checkpoints_check_name(&w->all, w->s->name, e) < 0)
 		return -1;
 	began = now_us();
-	if (syncfs(top) < 0)
-		return err_sys(e, "write out the writable layer");
+	if (write_out(e) < 0)
+		return -1;
 	w->note.flush_us = now_us() - began;
 	/* now the layer has the blocks that count */
 	w->file = checkpoint_begin(&w->all, w->layer, &w->s->bounds, w->note.id, e);
@@ -100,61 +106,47 @@ static int keeper_lives(void *ctx)
 	return getppid() == w->keeper;
 }
 
-/*
- * The keeper has told the kernel to freeze the cgroup, which takes a moment.  What sleeps in the
- * kernel without end, as a hostile process may, is not waited for: it writes nothing.
- */
-static void wait_for_still(void)
-{
-	autoclose int events = openat(CGROUP, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	const uint64_t end = now_us() + STILL_US;
-	struct pollfd p = { .fd = events, .events = POLLPRI };
-	char text[128];
-
-	while (events >= 0 && now_us() < end) {
-		ssize_t n = pread(events, text, sizeof(text) - 1, 0);
-
-		text[n < 0 ? 0 : n] = '\0';
-		if (n < 0 || strstr(text, "frozen 1"))
-			return;
-		poll(&p, 1, 1 + (int)((end - now_us()) / 1000));
-	}
-}
-
-/*
- * With reflinks the file is cloned at one instant, while no write to it is under way: as after a
- * power cut, with all that was written before in it, and ext4 replays the journal when it is
- * mounted.  FIFREEZE, which waits for three grace periods of RCU, is not needed for that.
- */
-static int clone_layer(struct work *w, struct err *e)
-{
-	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	/* twice: ext4 may note a file's size in the transaction after that of its blocks */
-	if (top < 0 || syncfs(top) < 0 || syncfs(top) < 0)
-		return err_sys(e, "write out the writable layer");
-	return fileclone_share(w->layer, w->file, e);
-}
-
-/* A copy takes its time, and the file must not change meanwhile. */
 static int copy_frozen(struct work *w, struct err *e)
 {
 	struct err ignored;
-	int result = w->shares ? clone_layer(w, e) : 0;
+	int result;
 
-	w->note.shared = result > 0;
-	if (result != 0)
-		return result < 0 ? -1 : 0;
 	/* from here on it outlives the keeper, until it has thawed the layer */
 	if (prctl(PR_SET_PDEATHSIG, 0) < 0)
 		return err_sys(e, "outlive the keeper");
-	result = fsfreeze(LAYER, e);
-	if (result == 0) {
+	if (fsfreeze(LAYER, e) < 0)
+		return -1;
+	/* again: files that were removed while they were open may have ended during the freeze */
+	result = write_out(e);
+	if (result == 0)
 		result = fileclone(w->layer, w->file, keeper_lives, w, e);
-		if (fsfreeze_thaw(LAYER, result < 0 ? &ignored : e) < 0)
-			result = -1;
-	}
+	if (fsfreeze_thaw(LAYER, result < 0 ? &ignored : e) < 0)
+		result = -1;
+	w->note.shared = result > 0;
 	return result < 0 ? -1 : 0;
+}
+
+/*
+ * The layer has no journal that a mount could replay: its file is that of a whole file system only
+ * while nobody is at work in it, and all is written out.  The keeper has told the kernel to freeze
+ * the cgroup, which a process in a system call, fsync(2) for example, obeys at the end of that.
+ * When every process stands still, the file is cloned without FIFREEZE, which waits for three
+ * grace periods of RCU.  When one sleeps in the kernel without end, as on a file system of the
+ * network, FIFREEZE waits for what it does in this one.  A copy takes its time and is made under
+ * FIFREEZE, too.
+ */
+static int copy_still(struct work *w, struct err *e)
+{
+	const int still = cgroup_wait_still(CGROUP, STILL_MS);
+	int result;
+
+	if (!still || !w->shares)
+		return copy_frozen(w, e);
+	if (write_out(e) < 0)
+		return -1;
+	result = fileclone_share(w->layer, w->file, e);
+	w->note.shared = result > 0;
+	return result != 0 ? (result < 0 ? -1 : 0) : copy_frozen(w, e);
 }
 
 static int copy(struct work *w, struct err *e)
@@ -168,8 +160,7 @@ static int copy(struct work *w, struct err *e)
 	began = now_us();
 	tell(w, SNAPSHOT_READY);
 	if (recv(SOCK, &go, 1, 0) == 1) {
-		wait_for_still();
-		result = copy_frozen(w, e);
+		result = copy_still(w, e);
 	} else {
 		result = err_set(e, ERR_BUSY, "the keeper has ended");
 	}

@@ -7,9 +7,10 @@
  * tells it that the sandbox stands still; it copies the layer's file and says SNAPSHOT_COPIED; then
  * it writes the list, and says SNAPSHOT_DONE.
  *
- * With reflinks the copy is a clone of one instant, as a power cut would leave the disk, and ext4
- * replays its journal when it is mounted.  Elsewhere the file must not change while it is copied, so
- * the file system is frozen (FIFREEZE) for that time.
+ * The layer's ext4 has no journal, so its file must hold a whole file system: all processes of the
+ * sandbox stand still, outside of system calls, and all is written out.  With reflinks the file is
+ * then cloned in an instant.  Elsewhere, or while a process sleeps in the kernel without end, the
+ * file system is frozen (FIFREEZE) for the time of the copy.
  *
  * Whoever is killed, a frozen layer goes on.  When the keeper is, this process thaws the layer after
  * the piece that it copies now.  When this process is, the keeper thaws it.  When both are, the one

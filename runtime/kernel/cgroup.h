@@ -172,6 +172,11 @@ unsigned cgroup_more_ms(uint64_t *files);
 /* Waits until no process is left; ERR_TIMEOUT after timeout_ms, but see above. */
 int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
 int cgroup_freeze(struct cgroup *c, int on, struct err *e);
+/*
+ * Waits until all processes in the frozen cgroup v2_fd, and in those below it, stand still: none is
+ * in a system call.  1; 0 when one was in the kernel for all of timeout_ms.
+ */
+int cgroup_wait_still(int v2_fd, unsigned timeout_ms);
 /* Kill, wait and remove; for one that is gone already, success. */
 int cgroup_destroy(struct cgroup *c, struct err *e);
 /* The same, and waits at most this long for the killed processes (ERR_TIMEOUT). */

@@ -362,27 +362,6 @@ def test_on_a_file_system_with_reflinks_blocks_are_shared_and_a_full_one_refuses
         os.unlink(where + "/ballast")
 
 
-@b.deadline(240)
-def test_a_checkpoint_under_a_writer_that_syncs_is_a_whole_file_system():
-    with xfs() as (env, where):
-        b.berth("create", "--name", "x", "host", env=env, ok=True)
-        b.berth("exec", "--detach", "x", "sh", "-c", "i=0; while :; do i=$((i+1)); "
-                "head -c $((4000+i%40*4096)) /dev/zero > /w$((i%9)); sync /w$((i%9)); "
-                "mkdir -p /d$((i%5))/$i; done", env=env, ok=True)
-        box = json.loads(b.berth("inspect", "x", env=env, ok=True).out)["id"]
-        look = b.tmpdir("look")
-        for _ in range(b.times(12, 100)):
-            made = checkpoint("x", "--keep", "2", env=env)
-            file = f"{where}/state/sandboxes/{box}/checkpoints/{made['checkpoint']}.img"
-            # as after a power cut: the first mount replays the journal
-            subprocess.run(["cp", "--reflink=always", file, where + "/copy"], check=True)
-            subprocess.run(["mount", "-o", "loop", where + "/copy", look], check=True)
-            subprocess.run(["umount", look], check=True)
-            p = subprocess.run(["e2fsck", "-fn", where + "/copy"], capture_output=True, text=True)
-            assert p.returncode == 0 and made["shared"], (made, p)
-            os.unlink(where + "/copy")
-
-
 def test_forks_begin_with_the_files_and_go_their_own_ways():
     with Box("--memory", "64m", "--env", "WHO=first") as x:
         needs_file(x)
