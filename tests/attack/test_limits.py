@@ -303,7 +303,7 @@ def test_L01_a_timeout_ends_what_ignores_term():
 
 
 def test_L01_the_grace_lets_it_end_well():
-    r = sh("trap 'echo cleaned up; exit 0' TERM; echo on; while :; do sleep 0.01; done", "--timeout", "500ms", "--grace", "1h",
+    r = sh("trap 'echo cleaned up; exit 0' TERM; echo on; while :; do sleep 0.01; done", "--timeout", "6s", "--grace", "1h",
            verdict=True, timeout=20)
     is_cause(r, "timeout", 124)
     b.expect(r.out == "on\ncleaned up\n", r, "the handler did not run")

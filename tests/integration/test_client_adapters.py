@@ -75,7 +75,7 @@ def test_mini_swe_agent_runs_each_step_in_one_sandbox():
         assert r == {"output": "out\nerr\nyes/b yes\n", "returncode": 1, "exception_info": ""}, r
         assert env.execute("cd /tmp; touch made")["returncode"] == 0
         assert env.execute("pwd; ls /tmp/made", cwd="/")["output"] == "/\n/tmp/made\n"
-        r = env.execute("echo before; sleep 1001 & sleep 1002", timeout=4)
+        r = env.execute("echo before; sleep 1001 & sleep 1002", timeout=8)
         assert r["returncode"] == -1 and r["output"] == "before\n" and r["extra"]["exception_type"] == "TimeoutExpired", r
         b.wait_for(lambda: not sleeps(env._sandbox), 10, "the end of the tree")
         mark = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

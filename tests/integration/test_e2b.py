@@ -182,7 +182,7 @@ def test_sandboxes_are_berths_and_no_others_are_seen():
         assert alice.ask("POST", f"/sandboxes/{e.id}/timeout", {"timeout": 0.5}).status == 400
         assert alice.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 204
         assert alice.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 409
-        assert alice.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 60}).json["sandboxID"] == e.id
+        assert alice.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 600}).json["sandboxID"] == e.id
         assert alice.ask("DELETE", f"/sandboxes/{e.id}").status == 204
         assert e.ask("GET", "/health").status == 502
         d.request("DELETE", f"/v1/sandboxes/{plain}?force=true", token=TENANT, tcp=True)
@@ -279,7 +279,7 @@ def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
         # three of four are used: one fork of two is made
         one = alice.create(templateID="state:default")
         assert one.run("cat /root/n")[0] == b"1\n"
-        r = alice.ask("POST", f"/sandboxes/{one.id}/fork", {"count": 2, "timeout": 60})
+        r = alice.ask("POST", f"/sandboxes/{one.id}/fork", {"count": 2, "timeout": 600})
         assert r.status == 201 and len(r.json) == 2 and r.json[1]["error"]["code"] == 429 and "may have 4" in r.json[1]["error"]["message"], r
         assert r.json[0]["sandbox"]["templateID"] == "state:default" and r.json[0]["sandbox"]["envdAccessToken"], r
         assert d.good("GET", f"/v1/sandboxes/{one.id}/checkpoints")["checkpoints"] == []
@@ -391,14 +391,14 @@ def test_a_snapshot_and_a_fork_push_out_no_checkpoint_of_the_user():
         e.run("echo last > /root/n")
         made = c.ask("POST", f"/sandboxes/{e.id}/snapshots", {"name": "state"})
         assert made.status == 201 and kept() == ["first", "second"], (made, kept())
-        forked = c.ask("POST", f"/sandboxes/{e.id}/fork", {"count": 1, "timeout": 60})
+        forked = c.ask("POST", f"/sandboxes/{e.id}/fork", {"count": 1, "timeout": 600})
         assert forked.status == 201 and "sandbox" in forked.json[0] and kept() == ["first", "second"], (forked, kept())
         assert c.create(templateID="state:default").run("cat /root/n")[0] == b"last\n"
         d.good("POST", f"/v1/sandboxes/{e.id}/undo", {"to": "first"})
         assert e.run("cat /root/n")[0] == b"first\n"
         before = kept()
         assert c.ask("POST", f"/sandboxes/{e.id}/snapshots", {}).status == 201 and kept() == before, (before, kept())
-        assert c.ask("POST", f"/sandboxes/{e.id}/fork", {"timeout": 60}).status == 201 and kept() == before, (before, kept())
+        assert c.ask("POST", f"/sandboxes/{e.id}/fork", {"timeout": 600}).status == 201 and kept() == before, (before, kept())
 
 
 def paused_at_its_end(e, c):
@@ -409,7 +409,7 @@ def paused_at_its_end(e, c):
 def test_a_sandbox_with_auto_pause_is_paused_at_its_timeout_and_goes_on_when_connected():
     with Daemon("[tenant]\nsandboxes = 2\n", tcp=True) as d:
         c = Client(d)
-        e, other = c.create(timeout=1, autoPause=True), c.create(autoPause=True, autoPauseMemory=True)
+        e, other = c.create(timeout=8, autoPause=True), c.create(autoPause=True, autoPauseMemory=True)
         told = json.loads(b.berth("inspect", e.id, ok=True).out)
         assert told["pause_at_end"] is True, told
         paused_at_its_end(e, c)
@@ -425,11 +425,11 @@ def test_a_sandbox_with_auto_pause_is_paused_at_its_timeout_and_goes_on_when_con
         assert [s["sandboxID"] for s in c.ask("GET", "/v2/sandboxes?state=paused").json] == [e.id]
         assert c.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 409
         # what ran in it goes on, and its next timeout pauses it again
-        assert c.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 60}).status == 200
+        assert c.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 600}).status == 200
         assert e.run("echo on > /tmp/f; cat /tmp/f")[0] == b"on\n"
         assert c.ask("POST", f"/sandboxes/{e.id}/timeout", {"timeout": 1}).status == 204
         paused_at_its_end(e, c)
-        assert c.ask("POST", f"/sandboxes/{e.id}/resume", {"timeout": 60}).status == 201
+        assert c.ask("POST", f"/sandboxes/{e.id}/resume", {"timeout": 600}).status == 201
         assert e.run("cat /tmp/f")[0] == b"on\n"
         told = [json.loads(line) for line in b.berth("events", "--json", e.id, ok=True).out.splitlines()]
         reasons = [x.get("reason") for x in told if x["event"] == "pause"]
@@ -444,7 +444,7 @@ def test_a_sandbox_with_auto_pause_is_paused_at_its_timeout_and_goes_on_when_con
 def test_a_sandbox_with_auto_pause_that_is_stopped_at_its_timeout_is_not_removed():
     with Daemon(tcp=True) as d:
         c = Client(d)
-        e = c.create(timeout=2, autoPause=True)
+        e = c.create(timeout=8, autoPause=True)
         b.berth("stop", e.id, ok=True)
         b.wait_for(lambda: json.loads(b.berth("inspect", e.id, ok=True).out)["expires_ms"] < time.time() * 1000, 30, "the end of its time")
         b.berth("gc", ok=True)

@@ -63,7 +63,7 @@ def test_names_are_allowed_by_the_proxy_and_change_while_it_runs():
         b.berth("restart", e.id, ok=True)
         assert fetch(e, f"http://{OUTSIDE}/") == "200"
         # a fork has the rules, and tells of them
-        fork = c.ask("POST", f"/sandboxes/{e.id}/fork", {"timeout": 60}).json[0]["sandbox"]["sandboxID"]
+        fork = c.ask("POST", f"/sandboxes/{e.id}/fork", {"timeout": 600}).json[0]["sandbox"]["sandboxID"]
         assert rules_of(fork)["deny_net"] == rules_of(e.id)["deny_net"] and len(rules_of(fork)["deny_net"]) > 5
         assert c.ask("GET", f"/sandboxes/{fork}").json["network"] == c.ask("GET", f"/sandboxes/{e.id}").json["network"]
         c.ask("DELETE", f"/sandboxes/{fork}")

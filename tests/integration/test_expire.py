@@ -99,7 +99,7 @@ def test_a_time_to_live_ends_what_works_too():
     b.wait_for(lambda: gone(box), 20, "the end of its time")
     assert event_of(box)[0]["reason"] == "ttl"
     assert b.berth("inspect", "brief").code == 125
-    other = create("--ttl", "500ms", "--name", "brief")
+    other = create("--ttl", "3s", "--name", "brief")
     b.wait_for(lambda: gone(other), 20, "the end of what was made with that time")
 
 

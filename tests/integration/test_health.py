@@ -91,12 +91,12 @@ def test_failures_in_the_start_period_do_not_count():
 def test_a_paused_sandbox_is_not_checked_and_a_check_loses_no_time_by_a_pause():
     """The check writes, then waits for a file; while it waits it stands still for longer than its timeout."""
     text = "echo began >> /tmp/log; until test -e /tmp/well; do sleep 0.05; done"
-    box = create("--health-cmd", text, "--health-timeout", "4s", "--health-retries", "1", *FAST)
+    box = create("--health-cmd", text, "--health-timeout", "8s", "--health-retries", "1", *FAST)
     b.wait_for(lambda: "began" in b.berth("exec", box, "cat", "/tmp/log").out, 20, "the check")
     b.berth("pause", box, ok=True)
     assert listed(box)["status"] == "paused"
-    other = create("--health-cmd", "true", "--health-interval", "4500ms")
-    wait_status(other, "healthy")	# a clock of 4.5 s
+    other = create("--health-cmd", "true", "--health-interval", "8500ms")
+    wait_status(other, "healthy")	# a clock of 8.5 s
     assert health(box)["status"] == "starting" and not health(box)["log"]
     b.berth("resume", box, ok=True)
     b.berth("exec", box, "touch", "/tmp/well", ok=True)
@@ -106,7 +106,7 @@ def test_a_paused_sandbox_is_not_checked_and_a_check_loses_no_time_by_a_pause():
 
 
 def test_checks_are_no_use_of_the_sandbox():
-    box = create("--idle-timeout", "1500ms", "--health-cmd", "i=0; while test $i -lt 20000; do i=$((i+1)); done", *FAST)
+    box = create("--idle-timeout", "7s", "--health-cmd", "i=0; while test $i -lt 20000; do i=$((i+1)); done", *FAST)
     wait_status(box, "healthy")
     b.wait_for(lambda: listed(box)["status"] == "stopped", 30, "the end of the idle sandbox")
     assert inspect(box)["stop_reason"] == "idle timeout"

@@ -499,12 +499,12 @@ def test_a_session_is_reaped_and_restored_on_its_workspace():
         m.workspace("PUT", beating, "file", params={"path": "x"}, data=b"")
         # a long call is a sign of life for as long as it takes; heartbeats are, too
         done = []
-        call = threading.Thread(target=lambda: done.append(d.client(daemon.TOKEN).shell(busy, "sleep 4; echo through")))
+        call = threading.Thread(target=lambda: done.append(d.client(daemon.TOKEN).shell(busy, "sleep 11; echo through")))
         call.start()
         b.wait_for(lambda: m.stats()["operations"] == 1, 20, "the call")
         m.native("sessions/beating/heartbeat")
-        d.reconfigure_text("heartbeat_timeout", '"1500ms"')
-        b.wait_for(lambda: m.native("sessions/beating/heartbeat").ok and m.get_info(identity=lazy)["state"] == "recycled", 15, "reaping")
+        d.reconfigure_text("heartbeat_timeout", '"8s"')
+        b.wait_for(lambda: m.native("sessions/beating/heartbeat").ok and m.get_info(identity=lazy)["state"] == "recycled", 30, "reaping")
         assert m.get_status(identity=lazy) == "recycled" and m.get_info(identity=lazy)["recycle_reason"] == "heartbeat_timeout"
         assert m.get_status(identity=beating) == "running"
         call.join(20 * b.SLOW)

@@ -3,6 +3,7 @@
 --max-silent-time: a command that writes nothing for so long is ended, wherever its output goes; one that writes now
 and then lives on, however long it takes, and so does one whose reader is slow.
 """
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -15,11 +16,21 @@ from daemon import Daemon
 from test_commands import Terminal
 from test_stdio import Stdio
 
-COST = 12
-LIMIT = max(1, b.EMULATED)      # seconds; a fifth of it passes between two lines
-TALKS = f"for i in 1 2 3 4 5 6 7; do echo line $i; sleep {LIMIT / 5}; done; exit 3"
+COST = 50
+LIMIT = int(6 * min(2, b.EMULATED))      # seconds; a sixth of it passes between two lines, and all of them take longer
+TALKS = f"for i in 1 2 3 4 5 6 7; do echo line $i; sleep {LIMIT / 6}; done; exit 3"
 SAYS_ONE = "echo word; sleep 1000"
+# it may be over before the command's first word
 SHORT = ("--max-silent-time", "200ms", "--grace", "0")
+# long enough for the first word wherever; such commands run side by side
+ENOUGH = f"{LIMIT}s"
+LATER = ("--max-silent-time", ENOUGH, "--grace", "0")
+
+
+def side_by_side(*calls):
+    """What each of them returns."""
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        return [done.result() for done in [pool.submit(call) for call in calls]]
 
 
 def relays():
@@ -34,22 +45,25 @@ def is_silent(verdict, grace=False):
 
 
 def test_a_run_that_is_silent_is_ended():
-    r = b.run(*SHORT, "host", "sh", "-c", SAYS_ONE, verdict=True, ok=124)
-    assert r.out == "word\n", r
-    is_silent(r.verdict)
-    r = b.run("--max-silent-time", "200ms", "--grace", "1h", "host", "sh", "-c", "trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done",
-              verdict=True, ok=124)
-    assert r.out == "told\n" and r.verdict["exit_code"] == 9, r
-    is_silent(r.verdict, grace=True)
+    def says_one(text=SAYS_ONE, **kw):
+        return b.run(*LATER, "host", "sh", "-c", text, ok=124, **kw)
+
     # to a file that is appended to, to nowhere, and to stderr
     with open(b.tmp("out"), "ab") as f:
         f.write(b"before\n")
         f.flush()
-        b.run(*SHORT, "host", "sh", "-c", SAYS_ONE, stdout=f, ok=124)
+        r, handled, _, _, err = side_by_side(
+            lambda: says_one(verdict=True),
+            lambda: b.run("--max-silent-time", ENOUGH, "--grace", "1h", "host", "sh", "-c",
+                          "trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done", verdict=True, ok=124),
+            lambda: says_one(stdout=f), lambda: says_one(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+            lambda: says_one("exec >&2; " + SAYS_ONE))
+    assert r.out == "word\n", r
+    is_silent(r.verdict)
+    assert handled.out == "told\n" and handled.verdict["exit_code"] == 9, handled
+    is_silent(handled.verdict, grace=True)
     assert open(b.tmp("out")).read() == "before\nword\n"
-    b.run(*SHORT, "host", "sh", "-c", SAYS_ONE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, ok=124)
-    r = b.run(*SHORT, "host", "sh", "-c", "exec >&2; " + SAYS_ONE, ok=124)
-    assert r.out == "" and "word" in r.err, r
+    assert err.out == "" and "word" in err.err, err
 
 
 def test_what_it_leaves_running_ends_too():
@@ -76,25 +90,25 @@ def test_a_command_that_talks_lives():
 
 def test_a_terminal_that_is_silent_is_ended():
     with Box() as box:
-        for args in (("run", "-t", *SHORT, "host"), ("exec", "-t", *SHORT, box.id)):
-            t = Terminal(*args, "sh", "-c", SAYS_ONE)
+        both = [Terminal(*args, "sh", "-c", SAYS_ONE) for args in (("run", "-t", *LATER, "host"), ("exec", "-t", *LATER, box.id))]
+        for t in both:
             t.until(b"word")
-            assert t.end() == 124, args
+            assert t.end() == 124
 
 
 def test_a_command_of_a_sandbox_that_lives():
     with Box() as box:
-        r = b.berth("exec", *SHORT, box.id, "sh", "-c", SAYS_ONE, verdict=True, ok=124)
+        with open(b.tmp("out"), "wb") as f:
+            r, _ = side_by_side(lambda: b.berth("exec", *LATER, box.id, "sh", "-c", SAYS_ONE, verdict=True, ok=124),
+                                lambda: b.berth("exec", *LATER, box.id, "sh", "-c", SAYS_ONE, stdout=f, ok=124))
         assert r.out == "word\n", r
         is_silent(r.verdict)
-        with open(b.tmp("out"), "wb") as f:
-            b.berth("exec", *SHORT, box.id, "sh", "-c", SAYS_ONE, stdout=f, ok=124)
         assert open(b.tmp("out")).read() == "word\n"
         command = b.berth("exec", "-d", *SHORT, box.id, "sh", "-c", SAYS_ONE, ok=True).out.strip()
         is_silent(box.client().wait(command))
         r = b.berth("sh", "--json", "--max-silent-time", "200ms", box.id, SAYS_ONE, ok=124)
         assert json.loads(r.out)["status"] == "timeout" and json.loads(r.out)["verdict"]["cause"] == "silent", r
-        assert b.berth("sh", "--max-silent-time", "200ms", box.id, "echo still here", ok=True).out == "still here\n"
+        assert b.berth("sh", "--max-silent-time", ENOUGH, box.id, "echo still here", ok=True).out == "still here\n"
         r = b.berth("sh", "--json", "--max-silent-time", "200ms", "--on-timeout", "detach", box.id, "echo word; sleep 5; echo end", ok=123)
         assert json.loads(r.out)["status"] == "running", r
         events = b.berth("events", "--json", "--since", "1h", box.id, ok=True).out.splitlines()
@@ -105,13 +119,12 @@ def test_code_and_run_over_http_have_a_limit_of_their_own():
     limit = {"max_silent_ms": 200}
     snippet = "import sys, time; print('word'); sys.stdout.flush(); time.sleep(1000)"
     with Box("--grace", "0") as box, Daemon() as d:
-        r = b.berth("code", "--max-silent-time", "200ms", "--json", box.id, input=snippet, ok=124)
-        is_silent(json.loads(r.out)["verdict"])
-        assert json.loads(r.out)["stdout"] == "word\n", r
         far = {"BERTH_HOST": f"unix://{d.socket}"}
         for env in ({}, far):
-            r = b.berth("code", "--max-silent-time", "200ms", "-q", box.id, input=snippet, ok=124, env=env)
-            assert r.out == "word\n", r
+            r, plain = side_by_side(*[lambda how=how: b.berth("code", "--max-silent-time", ENOUGH, how, box.id, input=snippet, ok=124, env=env)
+                                      for how in ("--json", "-q")])
+            is_silent(json.loads(r.out)["verdict"])
+            assert json.loads(r.out)["stdout"] == plain.out == "word\n", (r, plain)
             b.one_line_error(b.berth("code", "--max-silent-time", "soon", box.id, input="1", env=env), 2, "max-silent-time")
         # longer than the sandbox's own
         b.berth("code", "--max-silent-time", "1h", "--timeout", "1h", "-q", box.id, input="pass", ok=True)
@@ -148,9 +161,9 @@ def test_a_sandbox_has_a_limit_for_its_commands():
 
 
 def test_a_service_that_is_silent_starts_again():
-    b.berth("create", "--name", "svc", *SHORT, "--restart", "on-failure:1", "host", "sh", "-c", SAYS_ONE, ok=True)
-    b.wait_for(lambda: b.berth("logs", "svc", ok=True).out == "word\nword\n", 20, "its second start")
-    b.wait_for(lambda: json.loads(b.berth("inspect", "svc", ok=True).out)["status"] == "exited", 20, "its second end")
+    b.berth("create", "--name", "svc", *LATER, "--restart", "on-failure:1", "host", "sh", "-c", SAYS_ONE, ok=True)
+    b.wait_for(lambda: b.berth("logs", "svc", ok=True).out == "word\nword\n", 60, "its second start")
+    b.wait_for(lambda: json.loads(b.berth("inspect", "svc", ok=True).out)["status"] == "exited", 60, "its second end")
     seen = json.loads(b.berth("inspect", "svc", ok=True).out)
     assert seen["restarts"] == 1, seen
     is_silent(seen["verdict"])
@@ -160,7 +173,7 @@ def test_a_service_that_is_silent_starts_again():
 def test_stdio_and_http_have_it():
     with Box() as box, Daemon() as d:
         s = Stdio()
-        out, _, verdict = s.exec(box.id, "sh", "-c", SAYS_ONE, max_silent_ms=200, grace_ms=0)
+        out, _, verdict = s.exec(box.id, "sh", "-c", SAYS_ONE, max_silent_ms=LIMIT * 1000, grace_ms=0)
         assert out == b"word\n"
         is_silent(verdict)
         assert s.call(op="sh", sandbox=box.id, text=SAYS_ONE, max_silent_ms=200)["verdict"]["cause"] == "silent"
@@ -172,7 +185,7 @@ def test_stdio_and_http_have_it():
             r = d.post(f"/v1/sandboxes/{box.id}/exec", {"argv": ["sh", "-c", SAYS_ONE], "max_silent_ms": 200, "grace_ms": 0, **more})
             verdict = daemon.events(r.body)[-1]["verdict"] if more else r.json["verdict"]
             is_silent(verdict)
-        r = b.berth("exec", *SHORT, box.id, "sh", "-c", SAYS_ONE, env={"BERTH_HOST": f"unix://{d.socket}"}, ok=124)
+        r = b.berth("exec", *LATER, box.id, "sh", "-c", SAYS_ONE, env={"BERTH_HOST": f"unix://{d.socket}"}, ok=124)
         assert r.out == "word\n", r
 
 
@@ -180,11 +193,11 @@ def test_a_slow_reader_is_no_silence():
     text = "x" * 1000 + "\n"
     script = f"i=0; while [ $i -lt 400 ]; do printf %s '{text}'; i=$((i+1)); done"
     with Box() as box:
-        for verb in (["run", *SHORT, "host"], ["exec", *SHORT, box.id]):
-            with b.start(*verb, "sh", "-c", script) as p:
-                # three times as long as it may be silent
-                for _ in range(3):
-                    b.run(*SHORT, "host", "sleep", "1000", ok=124)
+        with b.start("run", *LATER, "host", "sh", "-c", script) as run, b.start("exec", *LATER, box.id, "sh", "-c", script) as there:
+            # twice as long as they may be silent
+            for _ in range(2):
+                b.run(*LATER, "host", "sleep", "1000", ok=124)
+            for p in (run, there):
                 assert p.poll() is None, "it was ended"
                 assert p.communicate(timeout=60 * b.SLOW)[0].decode() == text * 400 and p.returncode == 0
 

@@ -103,12 +103,12 @@ def test_the_image_says_what_a_service_runs_and_what_stops_it():
 
 def test_stop_sends_the_stop_signal_and_kills_after_the_stop_timeout():
     text = "trap 'echo usr1' USR1; echo up; while :; do sleep 0.01; done"
-    service("sh", "-c", text, options=("--stop-signal", "USR1", "--stop-timeout", "200ms"))
+    service("sh", "-c", text, options=("--stop-signal", "USR1", "--stop-timeout", "5s"))
     wait_log("up")
     began = time.monotonic()
     b.berth("stop", NAME, ok=True)
     took = time.monotonic() - began
-    assert 0.2 <= took, took
+    assert 5 <= took, took
     v = inspect()["verdict"]
     assert (v["cause"], v["exit_status"]) == ("killed-by", 137), v
     assert logs().out == "up\nusr1\n", logs()

@@ -214,7 +214,7 @@ def test_return_at_the_top_ends_the_command_only(x, shell):
 def test_exec_bash_runs_on_in_the_same_session():
     # OM and REX lose the prompt they wait for
     with Box() as x:
-        a = x.sh("exec bash", timeout_ms=3000)
+        a = x.sh("exec bash", timeout_ms=60000)
         # a new shell that reads the terminal: it is answered as that, and can be typed to, or ended
         assert a.status in ("awaiting-input", "done"), box.show(a)
         if a.status == "awaiting-input":
@@ -223,7 +223,7 @@ def test_exec_bash_runs_on_in_the_same_session():
             assert b"typed" in a.out and a.code == 7 and a.ended, box.show(a)
         alive(x)
         # a nested one, not exec'd
-        a = x.sh("kept=2; bash", timeout_ms=3000)
+        a = x.sh("kept=2; bash", timeout_ms=60000)
         expect(a, status="awaiting-input")
         x.main.type("echo nested\nexit 5\n")
         a = expect(x.main.sh_wait(), code=5)
@@ -238,7 +238,7 @@ def test_unfinished_syntax_is_answered_at_once(x, shell):
     expect(x.sh("kept=1"), "", 0)
     for text in ("echo 'unbalanced", 'echo "unbalanced', "echo `x", "echo $(x", "if true; then echo a", "for i in 1 2; do",
                  "f() {", "case x in", "while true; do echo", "(echo", "echo a &&", "echo a |", "{ echo", "fi", "done", ")"):
-        a = x.sh(text, timeout_ms=30000)
+        a = x.sh(text, timeout_ms=100000)
         assert a.status == "done" and a.code in (1, 2), f"{text}: {box.show(a)}"
         assert not a.ended, f"{text}: {box.show(a)}"
         alive(x, "1")
@@ -248,7 +248,7 @@ def test_unfinished_syntax_is_answered_at_once(x, shell):
 def test_heredocs_and_long_texts_of_many_lines(x, shell):
     expect(x.sh("v=7\ncat <<E\na $v\n  b\nE\ncat <<'E'\n$v\nE\ncat <<-E\n\ttabs\n\tE\necho end"), "a 7\n  b\n$v\ntabs\nend\n", 0)
     # one that is not ended, ends with the text
-    a = expect(x.sh("cat <<E\nopen", timeout_ms=5000), code=0)
+    a = expect(x.sh("cat <<E\nopen", timeout_ms=60000), code=0)
     assert a.out.endswith(b"open\n") and (b"end-of-file" in a.out) == (shell == "bash"), box.show(a)
     expect(x.sh("f() {\n  echo one\n\n  echo two\n}\nf\nif true\nthen\n  echo three\nfi"), "one\ntwo\nthree\n", 0)
     expect(x.sh("echo a \\\n  b"), "a b\n", 0)
@@ -320,7 +320,7 @@ def test_a_trap_taken_away_costs_no_session(x, shell):
 
 @in_each_shell
 def test_read_is_answered_by_input(x, shell):
-    a = x.sh("printf 'name? '; read x; echo \"hello $x\"", timeout_ms=10000)
+    a = x.sh("printf 'name? '; read x; echo \"hello $x\"", timeout_ms=100000)
     expect(a, "name? ", status="awaiting-input")
     try:
         x.sh("echo meanwhile")
@@ -334,7 +334,7 @@ def test_read_is_answered_by_input(x, shell):
 
 @in_each_shell
 def test_end_of_file_as_input(x, shell):
-    expect(x.sh("cat; echo end", timeout_ms=10000), status="awaiting-input")
+    expect(x.sh("cat; echo end", timeout_ms=100000), status="awaiting-input")
     x.main.type("line\n")
     x.main.call("send", eof=True)
     expect(x.main.sh_wait(), "line\nend\n", 0)
@@ -342,7 +342,7 @@ def test_end_of_file_as_input(x, shell):
 
 def test_python_asks_and_sleep_does_not():
     with Box() as x:
-        a = x.sh("python3 -c 'x = input(\"? \"); print(int(x) * 2)'", timeout_ms=10000)
+        a = x.sh("python3 -c 'x = input(\"? \"); print(int(x) * 2)'", timeout_ms=100000)
         expect(a, "? ", status="awaiting-input")
         x.main.type("21\n")
         expect(x.main.sh_wait(), "42\n", 0)
@@ -354,7 +354,7 @@ def test_python_asks_and_sleep_does_not():
 def test_a_passwords_prompt_leaves_the_terminal_as_it_was():
     with Box() as x:
         expect(x.sh("stty -a | grep -o -e '-\\?echo '"), "-echo \n", 0)
-        a = x.sh("stty -echo; printf 'pw: '; read p; stty echo; echo \"got $p\"; stty -echo", timeout_ms=10000)
+        a = x.sh("stty -echo; printf 'pw: '; read p; stty echo; echo \"got $p\"; stty -echo", timeout_ms=100000)
         expect(a, "pw: ", status="awaiting-input")
         x.main.type("secret\n")
         expect(x.main.sh_wait(), "got secret\n", 0)
@@ -449,11 +449,14 @@ def test_a_fork_bomb_is_bounded_and_told():
 
 
 def test_on_timeout_interrupt():
+    with Box("--grace", "60s") as x:
+        expect(x.sh("kept=1"), "", 0)
+        a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; while :; do sleep 0.05; done'", timeout_ms=6000, on_timeout="interrupt")
+        expect(a, "caught\n", status="timeout")
+        alive(x, "1")
     with Box("--grace", "300ms") as x:
         expect(x.sh("kept=1"), "", 0)
-        a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; while :; do sleep 0.05; done'", timeout_ms=400, on_timeout="interrupt")
-        expect(a, "caught\n", status="timeout")
-        a = x.sh("sh -c 'trap \"\" INT TERM; while :; do sleep 0.05; done'", timeout_ms=400, on_timeout="interrupt")
+        a = x.sh("sh -c 'trap \"\" INT TERM; while :; do sleep 0.05; done'", timeout_ms=6000, on_timeout="interrupt")
         expect(a, code=124, status="timeout")
         alive(x, "1")
 
@@ -465,7 +468,7 @@ def test_the_keeper_sleeps_while_an_interrupt_is_given_time():
     with Box("--grace", "2s") as x:
         expect(x.sh("kept=1"), "", 0)
         before = cpu_seconds()
-        a = x.sh("trap '' INT; sleep 100", timeout_ms=300, on_timeout="interrupt")
+        a = x.sh("trap '' INT; sleep 100", timeout_ms=6000, on_timeout="interrupt")
         expect(a, code=124, status="timeout")
         # a share of the time: a loop takes most of it, the few looks at the processes next to nothing
         assert cpu_seconds() - before < 0.2 * a.verdict["wall_ms"] / 1000, (cpu_seconds() - before, a.verdict)
@@ -493,7 +496,7 @@ def test_on_timeout_freeze():
 def test_on_timeout_detach():
     with Box() as x:
         expect(x.sh("waits() { until [ -e /tmp/go ]; do sleep 0.05; done; rm /tmp/go; }"), "", 0)
-        a = x.sh("echo one; waits; echo two; (exit 6)", timeout_ms=1000, on_timeout="detach")
+        a = x.sh("echo one; waits; echo two; (exit 6)", timeout_ms=6000, on_timeout="detach")
         expect(a, "one\n", status="running")
         x.exec("touch", "/tmp/go", ok=True)
         expect(x.main.sh_wait(), "two\n", 6)
@@ -504,12 +507,12 @@ def test_the_result_of_a_detached_command_waits_for_its_reader():
     # OM: after a timeout the next command reads the output of the one before
     with Box() as x:
         expect(x.sh("waits() { until [ -e /tmp/go ]; do sleep 0.05; done; rm /tmp/go; }"), "", 0)
-        a = x.sh("echo one; waits; echo two; (exit 6)", timeout_ms=1000, on_timeout="detach")
+        a = x.sh("echo one; waits; echo two; (exit 6)", timeout_ms=6000, on_timeout="detach")
         expect(a, "one\n", status="running")
         x.exec("touch", "/tmp/go", ok=True)
         b.wait_for(lambda: not x.main.call("sessions")["sessions"][0]["busy"], 5, "the end of the command")
         expect(x.main.sh_wait(), "two\n", 6)
-        a = x.sh("echo three; waits; echo four; (exit 6)", timeout_ms=1000, on_timeout="detach")
+        a = x.sh("echo three; waits; echo four; (exit 6)", timeout_ms=6000, on_timeout="detach")
         expect(a, "three\n", status="running")
         x.exec("touch", "/tmp/go", ok=True)
         b.wait_for(lambda: not x.main.call("sessions")["sessions"][0]["busy"], 5, "the end of the command")
@@ -537,7 +540,7 @@ def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
     for text in texts:
         for how in ("type", "signal"):
             c = x.main
-            c.sh_send(text, timeout_ms=20000)
+            c.sh_send(text, timeout_ms=100000)
             d = x.clients[1] if len(x.clients) > 1 else x.client()
             if text == "cat":
                 expect(c.sh_answer(), status="awaiting-input")
@@ -545,7 +548,7 @@ def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
                 # all of a pipe, as what is not there yet cannot be interrupted
                 b.wait_for(lambda: x.running("sleep 904") and ("| cat" not in text or x.running("cat")), 5, "sleep")
             if text == "cat":
-                c.send("sh-wait", timeout_ms=9000)
+                c.send("sh-wait", timeout_ms=100000)
             if how == "type":
                 d.type(b"\x03")
             else:
@@ -564,7 +567,7 @@ def test_an_interrupt_without_a_terminal_reaches_what_the_command_started(x, she
     d = x.client()
     for text in ("sleep 904; echo no", "sleep 904 | cat; echo no", "f() { sleep 904; echo no; }; f; echo no", "(sleep 904; echo no)",
                  "echo up; while :; do :; done; echo no"):
-        x.main.sh_send(text, timeout_ms=20000, split=True)
+        x.main.sh_send(text, timeout_ms=100000, split=True)
         if "904" in text:
             b.wait_for(lambda: x.running("sleep 904") and ("| cat" not in text or x.running("cat")), 5, "sleep")
         d.call("signal", signal=2)
@@ -574,10 +577,10 @@ def test_an_interrupt_without_a_terminal_reaches_what_the_command_started(x, she
         alive(x, "1", split=True)
     # the job of an earlier command is not one of its business
     assert len(x.running("sleep 905")) == 1
-    a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; echo up; while :; do sleep 0.05; done'; echo on", timeout_ms=1000,
+    a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; echo up; while :; do sleep 0.05; done'; echo on", timeout_ms=6000,
              on_timeout="interrupt", split=True)
     expect(a, "up\ncaught\non\n", status="timeout")
-    x.main.sh_send("sh -c 'trap \"echo term; exit 6\" TERM; echo up; while :; do sleep 0.05; done'", timeout_ms=20000, split=True)
+    x.main.sh_send("sh -c 'trap \"echo term; exit 6\" TERM; echo up; while :; do sleep 0.05; done'", timeout_ms=100000, split=True)
     b.wait_for(lambda: x.handling("sh -c trap", signal.SIGTERM), 5, "the trap")
     d.call("signal", signal=15)
     x.main.sh_answer(10)
@@ -595,7 +598,7 @@ def test_ctrl_c_where_the_shell_itself_is_the_foreground(x, shell):
     for text in ("echo up; while :; do :; done; echo no", "f() { while :; do :; done; echo no; }; echo up; f; echo no"):
         for how in ("type", "signal"):
             before = ticks(x.processes()[0])
-            x.main.sh_send(text, timeout_ms=20000)
+            x.main.sh_send(text, timeout_ms=100000)
             d = x.clients[1] if len(x.clients) > 1 else x.client()
             b.wait_for(lambda: ticks(x.processes()[0]) > before + 5, 5, "the loop")
             if how == "type":
@@ -612,7 +615,7 @@ def test_ctrl_c_where_the_shell_itself_is_the_foreground(x, shell):
 def test_what_a_trap_of_the_texts_own_starts_is_not_interrupted(x, shell):
     expect(x.sh("kept=1"), "", 0)
     before = ticks(x.processes()[0])
-    x.main.sh_send("trap 'sh -c \"sleep 0.4; echo cleaned\"' INT; while :; do :; done; echo no", timeout_ms=20000)
+    x.main.sh_send("trap 'sh -c \"sleep 0.4; echo cleaned\"' INT; while :; do :; done; echo no", timeout_ms=100000)
     b.wait_for(lambda: ticks(x.processes()[0]) > before + 5, 5, "the loop")
     x.client().call("signal", signal=2)
     a = x.main.sh_answer(10)
@@ -631,7 +634,7 @@ def test_one_ctrl_c_ends_a_loop_of_short_commands(x, shell):
                  "f() { while :; do /bin/true; done; echo rest; }; g() { f; echo rest; }; g; echo rest",
                  "i=0; while [ $i -lt 1000000000 ]; do i=$((i+1)); done; echo rest"):
         for i in range(12):
-            x.main.sh_send(text, timeout_ms=20000)
+            x.main.sh_send(text, timeout_ms=100000)
             time.sleep(0.02 + rng.random() / 50)  # the moment to hit
             if i % 2:
                 d.type(b"\x03")
@@ -661,7 +664,7 @@ def test_an_interrupt_counts_from_the_first_moment_of_a_text(x, shell):
 
     for i in range(30):     # each a new shell
         split = i % 3 == 2
-        x.main.sh_send("sleep 907; echo no", timeout_ms=30000, session=f"s{i}", split=split)
+        x.main.sh_send("sleep 907; echo no", timeout_ms=100000, session=f"s{i}", split=split)
         time.sleep(i / 3000)  # the moment to hit
         ended_by("type" if i % 3 == 1 else "signal", f"a new shell, {i / 3:.1f} ms", session=f"s{i}")
         x.main.call("session-close", session=f"s{i}")
@@ -671,7 +674,7 @@ def test_an_interrupt_counts_from_the_first_moment_of_a_text(x, shell):
         for i in range(60):
             text = ("sleep 907; echo no", "f() { sleep 907; echo no; }; f; echo no", "sleep 907 | cat; echo no",
                     "# " + "x" * 2000 + "\nsleep 907; echo no")[i % 4]
-            x.main.sh_send(text, timeout_ms=30000, split=split, **session)
+            x.main.sh_send(text, timeout_ms=100000, split=split, **session)
             time.sleep(rng.random() / 300)
             ended_by("type" if i % 2 and not split else "signal", f"{text}, the {i}th", **session)
         alive(x, "1", split=split, **session)
@@ -686,7 +689,7 @@ def ticks(pid):
 @in_each_shell
 def test_who_handles_an_interrupt_goes_on(x, shell):
     """A program that catches Ctrl-C is not the end of the text."""
-    x.main.sh_send("sh -c 'trap \"echo caught; exit 0\" INT; while :; do sleep 0.05; done'; echo on", timeout_ms=20000)
+    x.main.sh_send("sh -c 'trap \"echo caught; exit 0\" INT; while :; do sleep 0.05; done'; echo on", timeout_ms=100000)
     b.wait_for(lambda: x.handling("sh -c trap", signal.SIGINT), 5, "the trap")
     x.client().type(b"\x03")
     expect(x.main.sh_answer(5), "caught\non\n", 0)
@@ -912,7 +915,7 @@ QUEUE_MAX, QUEUE_ALL = 16, 32
 
 def held(x, c, until="/tmp/go", **kw):
     """The session runs a command until the file is there."""
-    c.sh_send(f"rm -f {until}; touch {until}.runs; until [ -e {until} ]; do sleep 0.01; done; echo first", timeout_ms=30000, **kw)
+    c.sh_send(f"rm -f {until}; touch {until}.runs; until [ -e {until} ]; do sleep 0.01; done; echo first", timeout_ms=100000, **kw)
     b.wait_for(lambda: x.exec("sh", "-c", f"ls {until}.runs 2>/dev/null").out, 20, "the command that the session runs")
 
 
@@ -925,8 +928,9 @@ def test_commands_of_a_busy_session_take_turns():
         first, others = x.client(), [x.client() for _ in range(QUEUE_MAX)]
         held(x, first)
         for i, c in enumerate(others):
-            c.sh_send(f"n=${{n}}{i},; echo $n", timeout_ms=300)  # its own time begins with its turn
+            c.sh_send(f"n=${{n}}{i},; echo $n", timeout_ms=6000)  # its own time begins with its turn
         b.wait_for(lambda: queued(x) == QUEUE_MAX, 20, "all of them in the queue")
+        time.sleep(6.5)
         try:
             x.client().sh("echo too many")
             assert False, "the queue has no bound"

@@ -72,7 +72,7 @@ def test_it_waits_for_a_line_of_the_log():
         wait(box, "--log", "server is up", ok=True)
         box.exec("sh", "-c", r"printf '\377\000 a>b> '; sleep 1000", options=["--detach"], ok=True)
         wait(box, "--log", "a>b> ", ok=True)
-        r = wait(box, "--log", "no such line", "--log", "server", "--timeout", "300ms")
+        r = wait(box, "--log", "no such line", "--log", "server", "--timeout", "6s")
         b.one_line_error(r, 124, "no line of its log matches 'no such line'")
         assert "'server'" not in r.err
         b.berth("restart", box.id, env=box.env, ok=True)

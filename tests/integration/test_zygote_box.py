@@ -104,9 +104,9 @@ def test_a_stop_a_start_a_checkpoint_and_a_fork_begin_a_new_interpreter():
 
 
 def test_time_and_interrupts_end_the_code_and_not_the_state():
-    with Zygote("import time, signal", "--grace", "500ms") as z, box(z) as n:
+    with Zygote("import time, signal", "--grace", "6s") as z, box(z) as n:
         out(n, "x = 5")
-        r = verdict(n, "time.sleep(600)", "--timeout", "200ms", timeout=30)
+        r = verdict(n, "time.sleep(600)", "--timeout", "6s", timeout=30)
         check(r["verdict"]["cause"] == "timeout" and r["exit_status"] == 124 and "KeyboardInterrupt" in r["stderr"], r)
         check(out(n, "print(x)") == "5\n", "the state is kept")
         p = b.start("code", n, stdin=-1, stdout=-1)
@@ -116,7 +116,7 @@ def test_time_and_interrupts_end_the_code_and_not_the_state():
         p.send_signal(signal.SIGINT)
         p.wait(30 * b.SLOW)
         check(out(n, "print(x)") == "5\n", "the state is kept when a client leaves")
-        r = verdict(n, "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)", "--timeout", "200ms", timeout=30)
+        r = verdict(n, "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)", "--timeout", "6s", timeout=30)
         check(r["verdict"]["cause"] == "timeout", r)
         r = verdict(n, "print('x' in globals())")
         check(r["fresh"] and r["stdout"] == "False\n", r)

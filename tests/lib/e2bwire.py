@@ -16,7 +16,7 @@ class Client:
         return self.d.request(method, path, body, headers={**self.key, **(headers or {})}, tcp=True, check=check)
 
     def create(self, **more):
-        r = self.ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 60, **more})
+        r = self.ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 600, **more})
         assert r.status == 201 and r.json["sandboxID"] and r.json["envdVersion"], r
         return Envd(self.d, r.json)
 
