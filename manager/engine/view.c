@@ -154,6 +154,11 @@ void engine_status(const struct engine_view *v, int64_t now, char *ret, size_t n
 	const char *health = engine_health(v);
 	char ago[40];
 
+	/* its keeper was killed: the time is unknown */
+	if (s == ENGINE_EXITED && !since) {
+		snprintf(ret, n, "Exited (%d)", engine_exit_code(v));
+		return;
+	}
 	engine_duration(since ? now - since : 0, ago, sizeof(ago));
 	if (s == ENGINE_CREATED)
 		snprintf(ret, n, "Created");

@@ -442,6 +442,20 @@ Test(engine, one_that_runs_without_a_start_of_its_own_is_as_old_as_its_creation)
 	cr_assert_not(engine_is_internal(j, 1), "a container in the place of a fork");
 }
 
+Test(engine, one_whose_end_nobody_wrote_down_has_no_age)
+{
+	autojson json_t *j = parse("{\"status\":\"running\",\"created\":\"2026-01-01T00:00:00Z\"}");
+	const struct engine_view v = { .id = "0123456789ab", .record = j };
+	char status[80];
+
+	engine_status(&v, engine_time("2026-01-01T03:00:00Z"), status, sizeof(status));
+	cr_assert_str_eq(status, "Exited (137)");
+	json_object_set_new(j, "status", json_string("stopped"));
+	json_object_set_new(j, "finished", json_string("2026-01-01T01:00:00Z"));
+	engine_status(&v, engine_time("2026-01-01T03:00:00Z"), status, sizeof(status));
+	cr_assert_str_eq(status, "Exited (0) 2 hours ago");
+}
+
 Test(engine, a_frame_says_its_stream_and_its_length)
 {
 	unsigned char head[8];
