@@ -413,7 +413,7 @@ int difftar_write(const struct difftar *d, int out_fd, struct tarout_stats *ret,
 	rc = tarstream_open(t, out_fd, d->compression, e);
 	t->id_base = d->id_base;
 	t->id_count = d->id_count;
-	t->max_bytes = DECOMPRESS_BYTES_MAX;
+	t->max_bytes = d->max_bytes;
 	if (!rc)
 		rc = walk(&x, d->upper_fd, "", 0, e);
 	if (!rc)

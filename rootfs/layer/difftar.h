@@ -47,6 +47,7 @@ struct difftar {
 	uint32_t id_base, id_count;
 	const char *workdir;	/* absolute; made by berth when it was missing */
 	enum compression compression;
+	uint64_t max_bytes;	/* of the tar: ERR_LIMIT */
 };
 
 /* ret->entries 0: nothing was changed. */

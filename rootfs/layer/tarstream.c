@@ -104,7 +104,7 @@ static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
 {
 	t->bytes += n;
 	if (t->max_bytes && t->bytes > t->max_bytes) {
-		err_set(e, ERR_LIMIT, "the files take more than the %llu bytes that a layer may have",
+		err_set(e, ERR_LIMIT, "the files take more than the %llu bytes that a layer may have, the size of its disk and 1 GiB",
 			(unsigned long long)t->max_bytes);
 		return err_hint(e, "remove some of them in the sandbox");
 	}
@@ -116,7 +116,7 @@ static int check_size(const struct tarstream *t, const struct stat *st, struct e
 {
 	if (!t->max_bytes || (uint64_t)st->st_size <= t->max_bytes)
 		return 0;
-	err_set(e, ERR_LIMIT, "'%.200s' is %llu bytes long, more than the %llu that a layer may have",
+	err_set(e, ERR_LIMIT, "'%.200s' is %llu bytes long, more than the %llu that a layer may have, the size of its disk and 1 GiB",
 		t->path, (unsigned long long)st->st_size, (unsigned long long)t->max_bytes);
 	return err_hint(e, "shorten or remove it in the sandbox");
 }

@@ -18,6 +18,7 @@
 #include "rootfs/store/hash.h"
 #include "rootfs/store/merge.h"
 #include "rootfs/transfer/importer.h"
+#include "rootfs/transfer/layerbound.h"
 
 #define IDS 65536u
 
@@ -31,6 +32,7 @@ struct commit {
 	struct import_image img;
 	int has_layer;			/* the sandbox changed something */
 	int has_parent;			/* an image of the store; else nothing is below it */
+	uint64_t max_bytes;		/* of its layer */
 	int empty_fd;			/* an empty directory in place of its files */
 	char tmp_empty[32];
 	char created[40];
@@ -144,7 +146,7 @@ static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct
 	const struct confine how = { CONFINE_READ, parent, lower, c->o->upper_fd, -1, keep, ARRAY_LEN(keep), PACKER_MEMORY };
 	const struct difftar d = {
 		.upper_fd = c->o->upper_fd, .lower_fd = lower, .marks = &c->marks, .id_base = c->o->id_base, .id_count = IDS,
-		.workdir = c->o->workdir, .compression = c->o->compression,
+		.workdir = c->o->workdir, .compression = c->o->compression, .max_bytes = c->max_bytes,
 	};
 
 	if (lower < 0 || confine_child(&how, e) < 0)
@@ -152,7 +154,10 @@ static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct
 	return difftar_write(&d, out_fd, ret, e);
 }
 
-/* The layer goes the way of any other: through the filter and the writer, into blob and tree. */
+/*
+ * The layer goes the way of any other: through the filter and the writer, into blob and tree.  Its
+ * bound is that of berth checkpoint export: zeros that the disk holds are no bomb.
+ */
 static int stage_upper(struct commit *c, struct err *e)
 {
 	size_t n = c->img.layer_count - 1, i;
@@ -166,6 +171,9 @@ static int stage_upper(struct commit *c, struct err *e)
 
 	if (!lower)
 		return err_nomem(e);
+	if (layerbound_of(c->o->upper_fd, &c->max_bytes, e) < 0)
+		return -1;
+	u.max_bytes = c->max_bytes;
 	for (i = 0; i < n; i++)
 		lower[i] = c->img.layers[i].tree_fd;
 	l->tree_fd = store_tmp_dir(&c->im.store, l->tmp_tree, e);

@@ -17,6 +17,7 @@
 #include "rootfs/store/hash.h"
 #include "rootfs/store/image.h"
 #include "rootfs/store/merge.h"
+#include "rootfs/transfer/layerbound.h"
 
 #define IDS 65536u
 #define CHUNK (256u << 10)
@@ -24,6 +25,7 @@
 struct packing {
 	const struct layerfile *l;
 	int store_fd, has_image;
+	uint64_t max_bytes;
 	struct image image;
 	struct difftar_marks marks;
 };
@@ -54,6 +56,7 @@ static int pack(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 		.id_count = IDS,
 		.workdir = p->l->workdir,
 		.compression = COMPRESSION_ZSTD,
+		.max_bytes = p->max_bytes,
 	};
 
 	if ((p->has_image && lower < 0) || confine_child(&how, e) < 0)
@@ -89,7 +92,7 @@ static int run(struct packing *p, struct layerfile *l, int out_fd, struct err *e
 		*e = why;
 		return -1;
 	}
-	if (difftar_scan(l->upper_fd, &p->marks, e) < 0 ||
+	if (layerbound_of(l->upper_fd, &p->max_bytes, e) < 0 || difftar_scan(l->upper_fd, &p->marks, e) < 0 ||
 	    (!p->has_image && difftar_check_renamed(&p->marks, e) < 0))
 		return -1;
 	if (packer_start(&packer, pack, p, out_fd, e) < 0 || packer_end(&packer, 0, &st, e) < 0)

@@ -212,11 +212,17 @@ def test_what_export_writes_import_takes_and_what_it_could_not_take_is_refused_b
             assert sh(one, "stat -c %s /zeros", ok=True).out == "300000000\n"
         finally:
             b.berth("rm", "-f", one)
-        sh(x.id, "rm /zeros; truncate -s 1t /holes", ok=True)
-        b.berth("checkpoint", x.id, ok=True)
-        for p in (b.berth("checkpoint", "export", "-o", b.tmp("holes.tar"), f"{x.id}@k2"), b.berth("commit", f"{x.id}@k2", "holes:1")):
-            assert p.code and "'holes' is 1099511627776 bytes long" in p.err and "hint:" in p.err, p
-        assert not os.path.exists(b.tmp("holes.tar"))
+        # and the same bound for an image
+        b.berth("commit", f"{x.id}@k1", "zeros:1", ok=True)
+        assert b.berth("run", "zeros:1", "/bin/true").code == 127
+        b.berth("image", "rm", "zeros:1", ok=True)
+        # what a disk of 1 GiB cannot hold, and the import would not take
+        for n, size in ((2, 1 << 40), (3, 3 << 30)):
+            sh(x.id, f"rm -f /zeros; truncate -s {size} /holes", ok=True)
+            b.berth("checkpoint", x.id, ok=True)
+            for p in (b.berth("checkpoint", "export", "-o", b.tmp("holes.tar"), f"{x.id}@k{n}"), b.berth("commit", f"{x.id}@k{n}", "holes:1")):
+                assert p.code and f"'holes' is {size} bytes long" in p.err and "its disk and 1 GiB" in p.err and "hint:" in p.err, p
+            assert not os.path.exists(b.tmp("holes.tar"))
 
 
 def test_a_layer_that_no_sandbox_could_start_with_is_refused_at_once():
