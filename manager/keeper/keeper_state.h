@@ -182,6 +182,7 @@ struct keeper {
 	const char *stop_reason;	/* the reason, if no client asked for it */
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
+	uint64_t stop_empty_ms;		/* the first look that found no process, while init has not reported all ends; 0: none */
 	struct keeper_life life;
 	uint64_t life_look_ms;	/* not to be paused at its end before */
 	void (*let_go)(void *ctx);	/* or NULL: as in struct keeper_start */

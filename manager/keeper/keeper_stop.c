@@ -23,6 +23,8 @@
 
 #define LOOK_MS 20
 #define END_MS 10000
+/* How long init, which may get no processor, has to report the end of the last process. */
+#define REPORT_MS 10000
 
 static void ask_to_end(const struct keeper_command *c)
 {
@@ -42,6 +44,26 @@ static int is_empty(const struct keeper *k)
 		if (k->commands[i] && cgroup_read(k->commands[i]->leaf.v2_fd, "cgroup.procs", text, sizeof(text)) > 0)
 			return 0;
 	return 1;
+}
+
+/* Whether init has yet to report how a command has ended: else its verdict would be that the stop has killed it. */
+static int is_unreported(const struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && k->commands[i]->started && !k->commands[i]->ended)
+			return 1;
+	return 0;
+}
+
+static int is_over(struct keeper *k, uint64_t now)
+{
+	if (!is_empty(k))
+		return 0;
+	if (!k->stop_empty_ms)
+		k->stop_empty_ms = now;
+	return !is_unreported(k) || now - k->stop_empty_ms >= REPORT_MS;
 }
 
 void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
@@ -110,7 +132,7 @@ void keeper_stop_check(struct keeper *k, uint64_t now)
 	}
 	if (!k->stop_at_ms || now < k->stop_look_ms)
 		return;
-	if (now >= k->stop_at_ms || is_empty(k))
+	if (now >= k->stop_at_ms || is_over(k, now))
 		k->stopping = 1;
 	k->stop_look_ms = now + LOOK_MS;
 }

@@ -165,7 +165,8 @@ def test_stop_kill_pause_rename_and_remove_answer_as_docker_does():
             assert status == 501 and "berth checkpoint keeps the files" in said["message"], (method, status, said)
         b.wait_for(lambda: b"set" in d.api("GET", f"/containers/{cid}/logs?stdout=1")[1], 30, "the trap")
         assert code("POST", "/containers/box2/stop?t=30") == 204
-        assert d.good("GET", f"/containers/{cid}/json")["State"]["ExitCode"] == 5
+        j = d.good("GET", f"/containers/{cid}/json")["State"]
+        assert j["ExitCode"] == 5, (j, b.berth("inspect", "box2").out, b.berth("logs", "box2").out)
         assert code("POST", "/containers/box2/restart?t=1") == 204 and code("POST", "/containers/box2/kill?signal=9") == 204
         assert d.good("POST", "/containers/box2/wait") == {"StatusCode": 137}
         assert code("POST", "/containers/box2/start") == 204 and code("DELETE", "/containers/box2?force=true") == 204

@@ -10,6 +10,7 @@ import time
 import berthtest as b
 import box
 import ocilayout
+import proc
 
 COST = 20
 NAME = "svc"
@@ -117,6 +118,29 @@ def test_stop_sends_the_stop_signal_and_kills_after_the_stop_timeout():
     assert "verdict" not in inspect(), inspect()
     b.berth("restart", "--grace", "0", NAME, ok=True)
     b.wait_for(lambda: logs().out.count("up\n") == 3, what="the third start in the log")
+    remove()
+
+
+def test_a_stop_waits_for_the_report_of_the_end_that_it_asked_for():
+    """The last process has ended, and init, which gets no processor at this moment, has not said how."""
+    text = "trap 'echo got; until [ -e /tmp/go ]; do sleep 0.05; done; exit 5' TERM; echo up; while :; do sleep 0.05; done"
+    service("sh", "-c", text, options=("--stop-timeout", "60s"))
+    wait_log("up")
+    init = inspect()["init_pid"]
+    main = [pid for pid in proc.descendants(init) if "echo got" in proc.cmdline(pid)][0]
+    p = b.start("stop", NAME)
+    b.wait_for(lambda: "got" in logs().out, 20, "the signal")
+    os.kill(init, signal.SIGSTOP)
+    try:
+        b.write(f"/proc/{main}/root/tmp/go")
+        b.wait_for(lambda: proc.stat(main)[0] in "ZX", 20, "the end of the main command")
+        time.sleep(0.3)     # some looks of the keeper's
+    finally:
+        os.kill(init, signal.SIGCONT)
+    assert p.wait(30 * b.SLOW) == 0, p.stderr.read()
+    b.stop(p)
+    v = inspect()["verdict"]
+    assert (v["cause"], v["exit_status"]) == ("exit", 5), v
     remove()
 
 
