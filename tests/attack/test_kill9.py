@@ -61,9 +61,9 @@ class Killer:
     def after(self, label, clear=("gc",), also=None):
         me = os.getpid()
         try:
-            b.wait_for(lambda: not living(me), 1)
+            b.wait_for(lambda: not living(me), 6)
         except AssertionError:
-            self.bad.append(f"{label}: alive after 1 s: {[proc.cmdline(p) for p in living(me)]}")
+            self.bad.append(f"{label}: alive after 30 s: {[proc.cmdline(p) for p in living(me)]}")
             b.kill_tree(me)
         r = b.berth(*clear, timeout=30)
         if r.code:

@@ -37,7 +37,7 @@ def left_over():
 def settle(label, bad):
     me = os.getpid()
     try:
-        b.wait_for(lambda: not [p for p in proc.descendants(me) if proc.alive(p)], 3)
+        b.wait_for(lambda: not [p for p in proc.descendants(me) if proc.alive(p)], 20)
     except AssertionError:
         bad.append(f"{label}: alive: {[proc.cmdline(p) for p in proc.descendants(me)]}")
         b.kill_tree(me)

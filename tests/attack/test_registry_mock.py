@@ -418,7 +418,7 @@ def test_S15_credentials_go_to_the_realm_of_the_same_domain_only():
                 realm.seen.clear()
                 name = f"{registry}:{m.port}"
                 reg.log_in(name, "canary", SECRET)
-                env = reg.config(ca_file=ca, retries=0, stall_timeout="2s")
+                env = reg.config(ca_file=ca, retries=0, stall_timeout="10s")
                 p = pull(name + "/a:1", env)
                 b.expect((p.code == 0) == (gets is not None), p, f"{registry} with the realm at {at}")
                 seen = realm.credentials_seen()
@@ -504,7 +504,7 @@ def test_S16_a_name_with_a_private_address_too_does_not_open_the_private_network
             taker = threading.Thread(target=take)
             taker.start()
             name = f"two.faced.example:{m.port}"
-            p = pull(name + "/a:1", reg.config(insecure=[name], retries=1, stall_timeout="3s"))
+            p = pull(name + "/a:1", reg.config(insecure=[name], retries=1, stall_timeout="6s"))
             face.shutdown(socket.SHUT_RDWR)
             taker.join(20 * b.SLOW)
             for conn in held:
@@ -545,7 +545,7 @@ def test_S15_a_server_that_is_not_who_it_should_be_gets_nothing():
                 ("registry.acme.com", None, {"ca_file": ca}, ["--insecure"])):                  # speaks plain http
             with reg.Mock(tls=context) as m:
                 reg.log_in(f"{name}:{m.port}", "canary", SECRET)
-                p = pull(f"{name}:{m.port}/a:1", reg.config(retries=0, stall_timeout="2s", **conf))
+                p = pull(f"{name}:{m.port}/a:1", reg.config(retries=0, stall_timeout="10s", **conf))
                 b.one_line_error(p, 125, *words)
                 assert not m.seen, [r.target for r in m.seen]
         with reg.Mock(tls=server("registry.acme.com")) as m:
@@ -585,7 +585,7 @@ def test_S15_pushes_to_an_evil_registry():
             with reg.Mock(evil=upload(location)) as m:
                 reg.log_in(m.host, "canary", SECRET)
                 m.basic = f"canary:{SECRET}"
-                p = b.berth("push", "--insecure", "mine:1", m.host + "/x:1", env=reg.config(retries=1, stall_timeout="2s"))
+                p = b.berth("push", "--insecure", "mine:1", m.host + "/x:1", env=reg.config(retries=1, stall_timeout="10s"))
                 b.expect(p.code == 125 and p.err.count("\n") == 1 and all(w in p.err for w in words), p, name)
         assert not other.credentials_seen() and other.seen and not meta.seen
         for name, evil, words in (
@@ -594,7 +594,7 @@ def test_S15_pushes_to_an_evil_registry():
                 ("501", lambda r: r.reply(501) or True, ["501"]),
                 ("hangs up", lambda r: r.hang_up(), ["127.0.0.1"])):
             with reg.Mock(evil=evil) as m:
-                p = b.berth("push", "--insecure", "mine:1", m.host + "/x:1", env=reg.config(retries=1, stall_timeout="2s"))
+                p = b.berth("push", "--insecure", "mine:1", m.host + "/x:1", env=reg.config(retries=1, stall_timeout="10s"))
                 b.expect(p.code == 125 and p.err.count("\n") == 1 and all(w in p.err for w in words), p, name)
     os.unlink(os.path.join(b.root(), "state", "auth.json"))
     b.berth("image", "rm", "mine:1", ok=True)

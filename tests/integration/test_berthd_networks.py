@@ -73,7 +73,7 @@ def test_a_tenant_has_networks_of_its_own_and_no_others():
         assert d.post("/v1/sandboxes/web/exec", serve, **alice).status == 201
 
         def reaches(who, box):
-            r = d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["curl", "-s", "-m", "2", "-o", "/dev/null", f"http://{at}:8000/"]}, **who)
+            r = d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["curl", "-s", "-m", "8", "-o", "/dev/null", f"http://{at}:8000/"]}, **who)
             return r.json["exit_status"] == 0
         b.wait_for(lambda: reaches(alice, "client"), 20, "the server")
         assert not reaches(bob, "spy"), "another tenant's network is reached"

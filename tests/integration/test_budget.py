@@ -176,7 +176,7 @@ def test_traffic_that_is_counted_no_more_ends_a_sandbox_with_a_budget_of_it():
             proxies = [p for p in proc.descendants(box.keeper) if "egress" in proc.cmdline(p)]
             assert len(proxies) == 1, proxies
             proc.kill(proxies[0])
-        b.wait_for(lambda: inspect(x)["status"] == "stopped", 2, lambda: f"its end: {inspect(x)}")
+        b.wait_for(lambda: inspect(x)["status"] == "stopped", 20, lambda: f"its end: {inspect(x)}")
         assert [e["reason"] for e in events(x, "stop")] == ["budget"], events(x, "stop")
         # without a budget nothing passes, and the rest goes on
         assert y.exec("curl", "-s", "-m", "5", f"http://{OUTSIDE}/").code != 0

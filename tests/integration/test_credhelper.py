@@ -127,7 +127,7 @@ def test_a_helper_that_does_not_end_is_killed_with_all_it_started():
     mark = b.tmp("pids")
     with helpers() as here, reg.Mock(basic=f"canary:{SECRET}") as m:
         helper(here, f"sleep 1000 & echo $! >{mark}; echo $$ >>{mark}; wait")
-        p = pull(m, docker(credsStore="test"), stall_timeout="1s")
+        p = pull(m, docker(credsStore="test"), stall_timeout="6s")
         b.one_line_error(p, 124, "does not answer")
         # one that answers and leaves something behind that holds its output: not waited for
         helper(here, f"sleep 1000 & echo $! >>{mark}; printf '%s' '{GOOD}'", "leaves")

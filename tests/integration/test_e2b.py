@@ -248,7 +248,7 @@ def test_a_create_has_the_network_and_the_volumes_that_it_names():
 def test_a_timeout_ends_a_sandbox():
     with Daemon(tcp=True) as d:
         c = Client(d)
-        c.create(timeout=1)
+        c.create(timeout=3)
         b.wait_for(lambda: c.ask("GET", "/v2/sandboxes").json == [], 30, "the end of its time")
         b.wait_for(lambda: json.loads(b.berth("ps", "-a", "--json", ok=True).out) == [], 30, "its removal")
 

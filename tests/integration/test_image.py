@@ -709,7 +709,7 @@ def test_unpacking_processes_are_confined():
             assert sorted(caps) == [0, 0b11011], caps
             r.kill()
             r.wait()
-            deadline = time.monotonic() + 2
+            deadline = time.monotonic() + 2 * b.SLOW
             while any(alive(k) for k in kids) and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert not any(alive(k) for k in kids), "they die with their parent"

@@ -140,7 +140,7 @@ def over(change=None, **keys):
 
 @b.deadline(120)
 def test_a_redirect_lives_as_long_as_it_is_used():
-    with Managed(BOX + FAST + 'released_ttl = "4s"\n') as d:
+    with Managed(BOX + FAST + 'released_ttl = "100s"\n') as d:
         m = d.manager
         first = m.create(meta={"session_ctx_id": "s"})
         names = [first]
@@ -152,14 +152,14 @@ def test_a_redirect_lives_as_long_as_it_is_used():
         assert m.shell(first, "echo used")[0]["stdout"] == "used\n"
         assert over()[first]["redirect_to"] == names[3]
         for name in names[:3]:
-            over("json_set(value, '$.released_at', json_extract(value, '$.released_at') - 100)", name=name)
+            over("json_set(value, '$.released_at', json_extract(value, '$.released_at') - 1000)", name=name)
 
         def only_the_first():
             assert m.get_info(identity=first)["container_name"] == names[3]
             return set(over()) == {first}
         b.wait_for(only_the_first, 30, "the end of those that nobody uses")
         # then nobody uses it
-        over("json_set(value, '$.berth.used_ms', json_extract(value, '$.berth.used_ms') - 100000)", name=first)
+        over("json_set(value, '$.berth.used_ms', json_extract(value, '$.berth.used_ms') - 1000000)", name=first)
         b.wait_for(lambda: not over(), 30, "the end of the first")
         refused(404, m.call_tool, identity=first, tool_name="run_shell_command", arguments={"command": "true"})
         assert m.get_status(identity=names[3]) == "running"

@@ -190,7 +190,7 @@ def test_published_ports():
                 with within(lab.outside):
                     u = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
                 with contextlib.closing(u):
-                    u.settimeout(3)
+                    u.settimeout(10 * b.SLOW)
                     u.sendto(b"x", (address, 5300))
                     assert u.recv(100) == b"echo x"
             # the world may, the neighbour may not
@@ -280,7 +280,7 @@ def test_a_byte_budget_stops():
     big = b"y" * 3_000_000
     with Lab(forwarding=True, answer=lambda path, headers: (200, {}, big)), \
             Box("--name", "few", *BRIDGE, "--network-bytes", "1m") as x:
-        r = x.exec("curl", "-s", "-m", "3", "-o", "/tmp/f", "http://outside.test/")
+        r = x.exec("curl", "-s", "-m", "10", "-o", "/tmp/f", "http://outside.test/")
         assert r.code == 28, b.describe(r)
         net = described("few")
         assert net["budget_exhausted"] and net["bytes_in"] > 900_000, net

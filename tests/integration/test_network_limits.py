@@ -90,7 +90,7 @@ def test_bridge_verdict_of_run():
         net = r.verdict["network"]
         assert r.verdict["cause"] == "exit" and net["bytes_in"] > 3_000_000 and net["bytes_out"] > 100, r.verdict
         assert net["denied"] >= 1 and net["over_limit"] == 0 and not net["budget_exhausted"], net
-        r = b.run("--json", *BRIDGE, "--network-bytes", "1m", "host", "curl", "-s", "-m", "3", "-o", "/dev/null", f"http://{OUTSIDE}/")
+        r = b.run("--json", *BRIDGE, "--network-bytes", "1m", "host", "curl", "-s", "-m", "10", "-o", "/dev/null", f"http://{OUTSIDE}/")
         v = json.loads(r.out.splitlines()[-1])
         assert r.code == 28 and v["cause"] == "network" and v["network"]["budget_exhausted"], v
         r = b.run(*BRIDGE, "--network-connections", "1", "host", "python3", "-c", OPEN + "sys.exit(5)", OUTSIDE, "2", verdict=True)

@@ -47,7 +47,7 @@ def serve(x):
 
 def reaches(x, host, port=8000):
     host = f"[{host}]" if ":" in host else host
-    return x.exec("curl", "-s", "-m", "5", "-o", "/dev/null", f"http://{host}:{port}/").code == 0
+    return x.exec("curl", "-s", "-m", "8", "-o", "/dev/null", f"http://{host}:{port}/").code == 0
 
 
 def bridges():

@@ -717,7 +717,7 @@ def test_block_io_is_counted_however_it_ends():
     write = "dd if=/dev/zero of=/io/x bs=1M count=3 oflag=direct 2>/dev/null"
     if subprocess.run(["dd", "if=/dev/zero", f"of={place}/try", "bs=1M", "count=1", "oflag=direct"], stderr=subprocess.DEVNULL).returncode:
         raise b.skip("no direct I/O in " + place)
-    for options, script in ((), f"{write}"), (("--timeout", "3", "--grace", "0"), f"{write}; sleep 60"), ((), f"({write}; touch /io/done; sleep 60) & until [ -e /io/done ]; do sleep 0.1; done"):
+    for options, script in ((), f"{write}"), (("--timeout", "8", "--grace", "0"), f"{write}; sleep 60"), ((), f"({write}; touch /io/done; sleep 60) & until [ -e /io/done ]; do sleep 0.1; done"):
         r = b.run(*options, "-v", f"{place}:/io:rw", "host", "sh", "-c", script, verdict=True)
         b.expect(3 << 20 <= r.verdict["write_bytes"] < 4 << 20, r, "3 MiB were written")
 

@@ -172,7 +172,7 @@ def test_killed_berth_leaves_no_command():
     below = proc.descendants(t.p.pid)
     assert below, "no process of the sandbox"
     t.p.kill()
-    b.wait_for(lambda: not any(proc.alive(p) for p in below), 1, "the end of the sandbox")
+    b.wait_for(lambda: not any(proc.alive(p) for p in below), 20, "the end of the sandbox")
     t.p.wait()
     os.close(t.master)
     os.close(t.slave)
