@@ -314,16 +314,11 @@ static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
 	case TEMPLATE_PRINT:
 	case TEMPLATE_PRINTLN:
 		return print(r, args, n, fn == TEMPLATE_PRINTLN);
-	case TEMPLATE_JOIN:
-	case TEMPLATE_LOWER:
-	case TEMPLATE_PRINTF:
-	case TEMPLATE_SPLIT:
-	case TEMPLATE_TITLE:
-	case TEMPLATE_TRUNCATE:
-	case TEMPLATE_UPPER:
-		return text(r, fn, args, n);
-	default:
+	case TEMPLATE_FN_COUNT:
+	case TEMPLATE_NO_FN:
 		return json_incref(args[0]);
+	default:
+		return text(r, fn, args, n);
 	}
 }
 

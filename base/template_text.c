@@ -240,6 +240,29 @@ static json_t *truncate_text(json_t **args, struct err *e)
 	return json_stringn(s, bytes_of(s, strlen(s), (size_t)most));
 }
 
+/* slice x 1 2 is x[1:2] of Go: bytes of a string, items of an array. */
+static json_t *slice(json_t **args, size_t n, struct err *e)
+{
+	const char *s = json_string_value(args[0]);
+	const size_t size = s ? strlen(s) : json_array_size(args[0]);
+	json_int_t from = n > 1 ? json_integer_value(args[1]) : 0,
+		   to = n > 2 ? json_integer_value(args[2]) : (json_int_t)size;
+	json_t *all;
+
+	if ((!s && !json_is_array(args[0])) || (n > 1 && !json_is_integer(args[1])) ||
+	    (n > 2 && !json_is_integer(args[2])))
+		return wrong(e, "slice takes a string or an array, and one or two positions");
+	if (from < 0 || to < from || to > (json_int_t)size)
+		return wrong(e, "slice: a position is out of range");
+	if (s) {
+		all = json_stringn(s + from, (size_t)(to - from));
+		return all ? all : wrong(e, "slice cuts a letter of several bytes");
+	}
+	for (all = json_array(); from < to; from++)
+		json_array_append(all, json_array_get(args[0], (size_t)from));
+	return all;
+}
+
 json_t *template_text(enum template_fn fn, json_t **args, size_t n,
 		      const struct template_printer *p, struct err *e)
 {
@@ -251,6 +274,8 @@ json_t *template_text(enum template_fn fn, json_t **args, size_t n,
 		return change_case(args[0], fn == TEMPLATE_UPPER, p, e);
 	case TEMPLATE_PRINTF:
 		return print_format(args, n, p, e);
+	case TEMPLATE_SLICE:
+		return slice(args, n, e);
 	case TEMPLATE_SPLIT:
 		return split(args, e);
 	case TEMPLATE_TITLE:

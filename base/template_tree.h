@@ -25,6 +25,7 @@
 	X(PRINT, "print", 0, -1) \
 	X(PRINTF, "printf", 1, -1) \
 	X(PRINTLN, "println", 0, -1) \
+	X(SLICE, "slice", 1, 3) \
 	X(SPLIT, "split", 2, 2) \
 	X(TITLE, "title", 1, 1) \
 	X(TRUNCATE, "truncate", 2, 2) \

@@ -14,6 +14,7 @@
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/engine/image.h"
+#include "manager/engine/objects.h"
 #include "manager/host/conf.h"
 #include "manager/host/sweep.h"
 #include "manager/host/volume_own.h"
@@ -166,9 +167,11 @@ static int make(struct making *m, int starts, struct err *e)
 		.ctx = m,
 	};
 	autofree char **words = NULL;
+	int r;
 
+	/* the image comes first: its volumes and its directory are read, too */
 	if (engine_create_name(m->c, name ? name : "", e) < 0 ||
-	    engine_create_read(m->c, m->body, e) < 0 || have_image(m->a, &m->s->config, e) < 0 ||
+	    have_image(m->a, &m->s->config, e) < 0 || engine_create_read(m->c, m->body, e) < 0 ||
 	    engine_host_directories(m->c->directories, e) < 0 ||
 	    door_make_volumes(m->c->volumes, e) < 0 ||
 	    door_make_anonymous(m->c->anonymous, e) < 0)
@@ -178,11 +181,14 @@ static int make(struct making *m, int starts, struct err *e)
 		return err_nomem(e);
 	whose.name = m->c->name;
 	whose.no_start = !starts || json_array_size(m->c->joins);
-	if (lifecycle_create(m->s, &whose, words, e) == 0)
-		return join_networks(m->s, m->c, e);
-	return m->c->called[0] && e->code == ERR_EXISTS ?
-		       engine_host_name_taken(&m->s->registry, m->c->called, e) :
-		       -1;
+	r = lifecycle_create(m->s, &whose, words, e);
+	if (r == 0)
+		r = join_networks(m->s, m->c, e);
+	else if (m->c->called[0] && e->code == ERR_EXISTS)
+		return engine_host_name_taken(&m->s->registry, m->c->called, e);
+	if (r < 0)
+		engine_network_missing(e);
+	return r;
 }
 
 /* Nothing is left of a container that could not be made. */

@@ -26,6 +26,7 @@ struct copying {
 	struct command command; /* first: cp_failed() gets this */
 	struct sandbox_ref s;
 	const char *name;
+	int reads; /* from the container */
 };
 
 /* As berth cp takes it: its id for its name, and a path from the root; to be freed. */
@@ -55,7 +56,12 @@ static int cp_failed(const struct command *self, const struct err *why)
 
 	if (name)
 		door_explain(&c->s, name, &e);
-	if (why->code == ERR_NOT_FOUND && !strcmp(e.msg, why->msg))
+	if (why->code != ERR_NOT_FOUND || strcmp(e.msg, why->msg))
+		return door_error(&e);
+	if (name && c->reads)
+		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.200s in container %.200s",
+			colon + 1, name);
+	else
 		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.400s", why->msg);
 	return door_error(&e);
 }
@@ -69,6 +75,7 @@ static int copy(struct copying *c, const struct door_args *a, struct err *e)
 
 	if (!from || !to)
 		return -1;
+	c->reads = colon_of(a->words[0]) != NULL;
 	if (!colon_of(a->words[0]) == !colon_of(a->words[1]))
 		return err_set(e, ERR_INVALID, "Error: %s",
 			       colon_of(a->words[0]) ?

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/program.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/build.h"
 #include "manager/host/conf.h"
 
 /* ---- compose --------------------------------------------------------------------------------- */
@@ -172,6 +173,8 @@ static int build_main(const struct command *self, int argc, char **argv)
 	} else if (!command_find(1, find, &used, &e)) {
 		status = cannot(self);
 	} else {
+		if (door_list(&a, "cache-from"))
+			door_say(0, "%s", ENGINE_BUILD_NO_CACHE);
 		n = add_list(&a, "tag", words, n);
 		n = add_list(&a, "build-arg", words, n);
 		n = add_list(&a, "label", words, n);
@@ -197,6 +200,9 @@ static int buildx_main(const struct command *self, int argc, char **argv)
 {
 	if (argc > 1 && (!strcmp(argv[1], "build") || !strcmp(argv[1], "b")))
 		return build_main(&door_build, argc - 1, argv + 1);
+	/* nothing of a build stays */
+	if (argc > 1 && !strcmp(argv[1], "prune"))
+		return printf("Total:\t0B\n") < 0;
 	return cannot(self);
 }
 

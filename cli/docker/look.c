@@ -341,9 +341,14 @@ static int update_one(void *ctx, struct sandbox_ref *s, const char *name, struct
 static int update_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
-	int status =
-		door_parse(&a, self, argc, argv, 1, -1) ? door_each(&a, update_one, &a) : a.status;
+	int status = 0;
 
+	if (!door_parse(&a, self, argc, argv, 1, -1))
+		status = a.status;
+	else if (!json_object_size(a.o))
+		status = door_say(1, "you must provide one or more flags when using this command");
+	else
+		status = door_each(&a, update_one, &a);
 	door_release(&a);
 	return status;
 }

@@ -178,11 +178,8 @@ static int open_stopped(struct commit *c, struct err *e)
 	c->claimed = 1;
 	c->id_base = c->claim.id_base;
 	layersource_workdir(&c->s, c->workdir, sizeof(c->workdir));
-	c->base_fd = writable_open(c->dir_fd, e);
-	if (c->base_fd < 0)
-		return -1;
-	c->upper_fd = openat(c->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return c->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
+	c->upper_fd = writable_upper(c->dir_fd, c->id_base, &c->base_fd, e);
+	return c->upper_fd < 0 ? -1 : 0;
 }
 
 /* Whether it runs does not matter, and it may run on. */

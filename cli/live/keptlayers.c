@@ -18,11 +18,8 @@ static int open_upper(struct registry *r, const char *id, struct keptlayers *l, 
 
 	if (dir < 0)
 		return -1;
-	l->base_fd = writable_open(dir, e);
-	if (l->base_fd < 0)
-		return -1;
-	l->upper_fd = openat(l->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return l->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
+	l->upper_fd = writable_upper(dir, l->claim.id_base, &l->base_fd, e);
+	return l->upper_fd < 0 ? -1 : 0;
 }
 
 static int take_layers(struct keptlayers *l, const struct spec *s, struct err *e)

@@ -105,6 +105,10 @@ static int begin_build(struct http_request *rq, struct err *e)
 	b->raw = b->out = BUF_INIT(OUT_MAX);
 	b->quiet = docker_query_flag(rq, "q");
 	http_set_data(rq, b, building_free);
+	if (!b->quiet && engine_build_wants_cache(http_query(rq, "cachefrom")) &&
+	    imageflow_line(&b->out,
+			   json_pack("{s:s}", "stream", ENGINE_BUILD_NO_CACHE "\n"), e) < 0)
+		return -1;
 	return start(rq, b, e);
 }
 

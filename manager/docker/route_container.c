@@ -10,6 +10,7 @@
 #include "manager/engine/sizes.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
+#include "manager/engine/objects.h"
 #include "manager/host/forget.h"
 #include "manager/host/record.h"
 #include "manager/service/dlog.h"
@@ -83,6 +84,15 @@ static int join_networks(struct http_request *rq, struct box *b, const struct en
 	return r;
 }
 
+/* The status 404 is an image's alone: docker's client pulls one then. */
+static int not_made(struct http_request *rq, struct err *e)
+{
+	if (e->code == ERR_NOT_FOUND)
+		http_error_status(rq, 400);
+	engine_network_missing(e);
+	return -1;
+}
+
 static int create(struct http_request *rq, struct box *b, struct engine_create *c, struct err *e)
 {
 	const char *name = http_query(rq, "name"), *image = "";
@@ -105,14 +115,14 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	if (spawn_create(rq, c, b, e) < 0)
 		return c->called[0] && e->code == ERR_EXISTS
 			       ? engine_host_name_taken(&b->registry, c->called, e)
-			       : -1;
+			       : not_made(rq, e);
 	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 &&
 	    join_networks(rq, b, c, e) == 0)
 		return 0;
 	/* a client that lists containers may have seen it, and removed it */
 	return record_is_gone(&b->registry, b->id) && e->os_errno == ENOENT ?
 		       docker_fail(rq, 404, e, "No such container: %s", b->id) :
-		       -1;
+		       not_made(rq, e);
 }
 
 /* Nothing is left of a container that could not be made. */

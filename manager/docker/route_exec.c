@@ -154,10 +154,13 @@ static void tell_failure(struct execution *x, int fd)
 {
 	char text[sizeof(x->failed.msg) + 120];
 	unsigned char head[8];
+	const int missing = x->failed.code == ERR_EXEC_NOT_FOUND;
+	const char *why = x->failed.code == ERR_EXEC ? ": permission denied" :
+			  missing		     ? ": executable file not found in $PATH" :
+						       "";
 	int n = snprintf(text, sizeof(text),
-			 "OCI runtime exec failed: exec failed: %s: %s: unknown\r\n", x->failed.msg,
-			 x->failed.code == ERR_EXEC ? "permission denied"
-						    : "executable file not found in $PATH");
+			 "OCI runtime exec failed: exec failed: %s%s: unknown\r\n", x->failed.msg,
+			 why);
 
 	engine_frame(head, 1, (uint32_t)n);
 	if (!x->pump.raw)
@@ -194,6 +197,16 @@ static void run(void *ctx, struct http_request *rq, int fd, const char *extra, s
 		forget(x);
 }
 
+/*
+ * Whether the command itself is the reason, its program, user or directory: docker's client shows
+ * the text of a stream, and of another status only the number.
+ */
+static int is_the_commands(const struct err *e)
+{
+	return e->code == ERR_EXEC || e->code == ERR_EXEC_NOT_FOUND || e->code == ERR_NOT_FOUND ||
+	       e->code == ERR_INVALID || e->code == ERR_DENIED;
+}
+
 static int begin(struct execution *x, struct http_request *rq, struct err *e)
 {
 	int r = execs_begin(table_of(rq), http_param(rq, "id"));
@@ -204,11 +217,15 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 	if (!r)
 		return docker_fail(rq, 409, e, "Error: Exec command %.64s is already running",
 				   x->exec.id);
-	if (open_box(&x->box, rq, &x->exec, e) < 0 || launch(x, http_json(rq), e) < 0) {
+	if (open_box(&x->box, rq, &x->exec, e) < 0) {
+		execs_ended(table_of(rq), x->exec.id, NOT_EXECUTABLE);
+		return -1;
+	}
+	if (launch(x, http_json(rq), e) < 0) {
 		x->failed = *e;
 		execs_ended(table_of(rq), x->exec.id,
-			    e->code == ERR_EXEC ? NOT_EXECUTABLE : NOT_FOUND);
-		if (e->code != ERR_EXEC && e->code != ERR_EXEC_NOT_FOUND)
+			    e->code == ERR_EXEC_NOT_FOUND ? NOT_FOUND : NOT_EXECUTABLE);
+		if (!is_the_commands(e))
 			return -1;
 	}
 	return http_endless(rq, e);

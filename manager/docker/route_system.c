@@ -31,7 +31,14 @@ static int info(struct http_request *rq, struct err *e)
 	return j ? http_reply_json(rq, 200, j, e) : -1;
 }
 
+/* There are none; docker plugin ls asks. */
+static int plugins(struct http_request *rq, struct err *e)
+{
+	return http_reply_json(rq, 200, json_array(), e);
+}
+
 const struct http_route docker_system_routes[] = {
+	{ "GET", "/plugins", plugins, "list plugins: none", HTTP_NONE, HTTP_QUIET },
 	{ "GET", "/_ping", ping, "is it there", HTTP_NONE, HTTP_QUIET },
 	{ "HEAD", "/_ping", ping, "is it there", HTTP_NONE, HTTP_QUIET },
 	{ "GET", "/version", version, "what it is", HTTP_NONE, HTTP_QUIET },

@@ -172,7 +172,8 @@ static int delete_volume(struct http_request *rq, struct err *e)
 
 	if (map_volume(rq, called, name, e) < 0)
 		return -1;
-	if (spawn_berth(rq, argv, 1, -1, NULL, e) == 0)
+	if (spawn_berth(rq, argv, 1, -1, NULL, e) == 0 ||
+	    (e->code == ERR_NOT_FOUND && docker_query_flag(rq, "force")))
 		return http_reply_empty(rq, 204, e);
 	why = *e;
 	if (e->code == ERR_BUSY)

@@ -99,6 +99,15 @@ static int is_word(const char *text, const char *const *words, size_t n)
 	return 0;
 }
 
+int engine_build_wants_cache(const char *value)
+{
+	struct err ignored;
+	autojson json_t *j =
+		value ? json_parse(value, strlen(value), JSON_MAX, "cachefrom", &ignored) : NULL;
+
+	return json_is_array(j) && json_array_size(j);
+}
+
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e)
 {
 	static const char *const known[] = {"target", "platform", "memory"};

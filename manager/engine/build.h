@@ -7,6 +7,9 @@
 #include "base/json.h"
 
 #define ENGINE_BUILD_ARGS 200 /* build arguments, labels and names */
+/* For a client that names images to take steps from: buildah's --cache-from is another thing. */
+#define ENGINE_BUILD_NO_CACHE                                                                      \
+	"[Warning] --cache-from is not used: no steps of other builds are kept, and each step runs"
 
 struct engine_build {
 	json_t *words; /* of berth build */
@@ -20,6 +23,8 @@ void engine_build_release(struct engine_build *b);
  * ERR_INVALID, ERR_UNSUPPORTED.
  */
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e);
+/* Whether a "cachefrom" of the query names images. */
+int engine_build_wants_cache(const char *value);
 /* Docker's lines for one event of berth build --json: a new array, empty where none is told. */
 json_t *engine_build_lines(const json_t *event, int quiet);
 

@@ -123,6 +123,11 @@ static int add_ulimit(struct engine_create *c, const json_t *one, struct err *e)
 	most = most_of(name);
 	h = hard < 0 ? UINT64_MAX : (uint64_t)hard;
 	s = soft < 0 ? UINT64_MAX : (uint64_t)soft;
+	if (s > h)
+		return err_set(e, ERR_INVALID,
+			       "ulimit soft limit must be less than or equal to hard limit: "
+			       "%" JSON_INTEGER_FORMAT " > %" JSON_INTEGER_FORMAT,
+			       soft, hard);
 	if ((h > most || s > most) &&
 	    engine_warn(c, e,
 			"ulimit %.20s was lowered to %" PRIu64 ", the most this host may give",

@@ -91,6 +91,8 @@ static int note_target(struct engine_create *c, const char *target, struct err *
 
 	while (n > 1 && target[n - 1] == '/')
 		n--;
+	if (json_object_getn(c->targets, target, n))
+		return err_set(e, ERR_INVALID, "Duplicate mount point: %.200s", target);
 	return json_object_setn_new(c->targets, target, n, json_true()) < 0 ?
 		       err_set(e, ERR_INVALID, "the path of a mount is not UTF-8") :
 		       0;

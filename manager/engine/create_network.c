@@ -285,6 +285,24 @@ static int add_joins(struct engine_create *c, const json_t *body, const char *mo
 	return 0;
 }
 
+/* Lines of /etc/hosts; without a network the host has no address there. */
+static int add_hosts(struct engine_create *c, const json_t *host, int alone, struct err *e)
+{
+	json_t *list;
+	size_t i;
+
+	if (engine_arr(host, "ExtraHosts", &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++) {
+		const char *text = engine_item(list, i, "ExtraHosts", e);
+
+		if (!text || (!(alone && strstr(text, ":host-gateway")) &&
+			      engine_word(c, e, "--add-host=%s", text) < 0))
+			return -1;
+	}
+	return 0;
+}
+
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
@@ -297,12 +315,13 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	mode = main_network(body, said);
 	if (add_mode(c, mode, e) < 0)
 		return -1;
+	if (strcmp(mode, "host") && add_hosts(c, host, !strcmp(mode, "none"), e) < 0)
+		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
 		return add_joins(c, body, mode, said, e);
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||
-			       add_each(c, host, "ExtraHosts", "add-host", e) < 0 ||
 			       add_aliases(c, body, mode, e) < 0 ||
 			       add_joins(c, body, mode, said, e) < 0
 		       ? -1

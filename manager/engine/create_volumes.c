@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Volumes that nobody named: docker run -v /PATH, and VOLUME of an image. */
+/* Volumes that nobody named (docker run -v /PATH, VOLUME), and the directory of an image. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,16 +48,14 @@ int engine_create_anonymous(struct engine_create *c, const char *target, int rea
 }
 
 /* What an image asks for is left in the container's layer where the host has no room for it. */
-static int add_of_image(struct engine_create *c, const char *image, struct err *e)
+static int add_of_image(struct engine_create *c, const json_t *config, uint64_t room,
+			struct err *e)
 {
-	autojson json_t *volumes = NULL;
 	const char *target;
 	char path[PATH_MAX];
-	uint64_t room = 0;
 	json_t *unused;
 
-	volumes = c->rules->volumes ? c->rules->volumes(c->rules->ctx, image, &room) : NULL;
-	json_object_foreach (volumes, target, unused) {
+	json_object_foreach (json_object_get(config, "Volumes"), target, unused) {
 		if (clean(target, path) < 0 || json_object_get(c->targets, path))
 			continue;
 		if (json_object_size(c->anonymous) >= room ||
@@ -75,14 +73,22 @@ static int add_of_image(struct engine_create *c, const char *image, struct err *
 
 int engine_create_volumes(struct engine_create *c, const json_t *body, struct err *e)
 {
-	const char *target, *image = "";
+	const char *target, *image = "", *own = "", *dir;
+	autojson json_t *config = NULL;
 	json_t *volumes, *unused;
+	uint64_t room = 0;
 
 	if (engine_obj(body, "Volumes", &volumes, e) < 0 ||
-	    engine_str(body, "Image", &image, e) < 0)
+	    engine_str(body, "Image", &image, e) < 0 ||
+	    engine_str(body, "WorkingDir", &own, e) < 0)
 		return -1;
 	json_object_foreach (volumes, target, unused)
 		if (engine_create_anonymous(c, target, 0, e) < 0)
 			return -1;
-	return add_of_image(c, image, e);
+	config = c->rules->config ? c->rules->config(c->rules->ctx, image, &room) : NULL;
+	dir = json_string_value(json_object_get(config, "WorkingDir"));
+	/* berth has a directory of its own where neither says one, and Docker the root */
+	if (config && !own[0] && !(dir && dir[0]) && engine_word(c, e, "--workdir=/") < 0)
+		return -1;
+	return add_of_image(c, config, room, e);
 }

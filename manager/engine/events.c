@@ -116,13 +116,15 @@ static int is_wanted(const json_t *f, const char *id, const char *action, const 
 	       engine_filters_labels(f, "label", json_object_get(known, "labels"));
 }
 
-static json_t *attributes(const json_t *known, const char *action)
+/* One without a name is called by its id, as in the list. */
+static json_t *attributes(const json_t *known, const char *box, const char *action)
 {
+	const char *name = engine_called(known, NULL);
 	const json_t *code = json_object_get(known, "exit");
 	json_t *a = engine_labels(known);
 
 	json_object_set_new(a, "image", json_string(text_of(known, "image")));
-	json_object_set_new(a, "name", json_string(engine_called(known, NULL)));
+	json_object_set_new(a, "name", json_string(name[0] ? name : box));
 	if (!strcmp(action, "die"))
 		json_object_set_new(a, "exitCode",
 				    json_sprintf("%d", code ? (int)json_integer_value(code) : 0));
@@ -146,7 +148,7 @@ json_t *engine_events_take(struct engine_events *x, const json_t *entry)
 		event = json_pack("{s:s,s:s,s:s,s:s,s:s,s:{s:s,s:o},s:s,s:I,s:I}", "status", action,
 				  "id", id, "from", text_of(known, "image"), "Type", "container",
 				  "Action", action, "Actor", "ID", id, "Attributes",
-				  attributes(known, action), "scope", "local", "time",
+				  attributes(known, box, action), "scope", "local", "time",
 				  (json_int_t)seconds, "timeNano",
 				  (json_int_t)(seconds * 1000000000 +
 					       (dot ? strtol(dot + 1, NULL, 10) * 1000000 : 0)));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/engine/exec.h"
 
+#include <string.h>
+
 #include "manager/engine/create.h"
 #include "manager/keeper/request.h"
 
@@ -25,6 +27,18 @@ int engine_exec_check(const json_t *body, struct err *e)
 	return json_array_size(argv) ? 0 : err_set(e, ERR_INVALID, "No exec command specified");
 }
 
+/* A name alone takes a variable away that the client does not have: it is in no environment. */
+static json_t *with_values(const json_t *env)
+{
+	json_t *all = json_array(), *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)env, i, one)
+		if (strchr(json_string_value(one), '='))
+			json_array_append(all, one);
+	return all;
+}
+
 json_t *engine_exec_request(const json_t *body)
 {
 	json_t *ask = protocol_request(OP_exec);
@@ -36,7 +50,7 @@ json_t *engine_exec_request(const json_t *body)
 	request_set_detach(ask, 1);
 	request_set_timeout_ms(ask, 0);
 	if (json_array_size(env))
-		request_set_env(ask, json_deep_copy(env));
+		request_set_env(ask, with_values(env));
 	if (user && user[0])
 		request_set_user(ask, user);
 	if (dir && dir[0])

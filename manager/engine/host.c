@@ -20,8 +20,10 @@
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/view.h"
+#include "manager/host/events.h"
 #include "manager/host/forget.h"
 #include "manager/host/nets.h"
+#include "manager/host/record.h"
 #include "manager/host/rename.h"
 #include "manager/host/volume.h"
 #include "manager/host/volume_own.h"
@@ -62,23 +64,25 @@ int engine_host_rename(struct registry *r, const char *id, const char *name, str
 	char mapped[ENGINE_NAME];
 	const int differs = engine_name_box(name, mapped);
 	struct err ignored;
-	json_t *asked;
-	int result;
+	autojson json_t *asked = NULL, *record = NULL;
+	const char *before;
 
 	if (differs < 0)
 		return engine_check_name(name, e);
+	asked = registry_load(r, id, ENGINE_FILE_NAME, &ignored);
+	record = record_load_kept(r, id, &ignored);
+	before = json_string_value(json_object_get(asked, ENGINE_FILE_CALLED));
+	if (record && !strcmp(engine_called(record, before ? before : ""), name))
+		return err_set(e, ERR_INVALID,
+			       "Renaming a container with the same name as its current name");
 	if (registry_check_given(mapped, e) < 0 || registry_rename(r, id, mapped, e) < 0)
 		return -1;
-	asked = registry_load(r, id, ENGINE_FILE_NAME, &ignored);
+	events_add(r, "rename", id, json_pack("{s:s}", "name", mapped));
 	/* one that berth made has no such file, and the name that berth shows */
-	if (!asked || (!differs && !json_object_get(asked, ENGINE_FILE_CALLED))) {
-		json_decref(asked);
+	if (!asked || (!differs && !before))
 		return 0;
-	}
 	json_object_set_new(asked, ENGINE_FILE_CALLED, json_string(name));
-	result = registry_save(r, id, ENGINE_FILE_NAME, asked, e);
-	json_decref(asked);
-	return result;
+	return registry_save(r, id, ENGINE_FILE_NAME, asked, e);
 }
 
 /* ---- the rules ------------------------------------------------------------------------ */
@@ -164,13 +168,13 @@ static int network_of(const void *ctx, const char *id, char *ret)
 }
 
 /* Of what is in the store: an image that is not there is told elsewhere. */
-static json_t *volumes_of(const void *ctx, const char *image, uint64_t *ret_room)
+static json_t *config_of(const void *ctx, const char *image, uint64_t *ret_room)
 {
 	const struct config *c = ctx;
 	char path[sizeof(c->state_dir) + sizeof(STORE_SUFFIX)];
 	autojson json_t *record = NULL;
-	json_t *config, *volumes;
 	autoclose int store = -1;
+	json_t *config;
 	struct err ignored;
 
 	if (!strcmp(image, "host"))
@@ -178,12 +182,11 @@ static json_t *volumes_of(const void *ctx, const char *image, uint64_t *ret_room
 	snprintf(path, sizeof(path), "%s" STORE_SUFFIX, c->state_dir);
 	store = store_open(path, &ignored);
 	record = store < 0 ? NULL : catalog_inspect(store, image, &ignored);
-	config = json_object_get(json_object_get(record, "image_config"), "config");
-	volumes = json_object_get(config, "Volumes");
-	if (!json_object_size(volumes))
+	if (!record)
 		return NULL;
-	*ret_room = volume_room(c);
-	return json_incref(volumes);
+	config = json_object_get(json_object_get(record, "image_config"), "config");
+	*ret_room = json_object_size(json_object_get(config, "Volumes")) ? volume_room(c) : 0;
+	return json_is_object(config) ? json_incref(config) : json_object();
 }
 
 unsigned engine_host_allow(const char *lines)
@@ -208,7 +211,7 @@ void engine_host_rules(const struct config *c, unsigned allow, struct engine_rul
 		.look = look,
 		.free_port = free_port,
 		.network = network_of,
-		.volumes = volumes_of,
+		.config = config_of,
 		.ctx = c,
 	};
 }

@@ -182,8 +182,55 @@ json_t *engine_config(const struct engine_view *v)
 	return c;
 }
 
-/* What holds where the client left it open. */
-static void set_presets(json_t *host)
+/* Every member that Docker's has: templates of clients name those that a client left out. */
+static void set_absent(json_t *host)
+{
+	static const char *const numbers[] = { "Memory",
+					       "MemorySwap",
+					       "MemoryReservation",
+					       "NanoCpus",
+					       "CpuShares",
+					       "CpuPeriod",
+					       "CpuQuota",
+					       "CpuRealtimePeriod",
+					       "CpuRealtimeRuntime",
+					       "BlkioWeight",
+					       "OomScoreAdj",
+					       "CpuCount",
+					       "CpuPercent",
+					       "IOMaximumIOps",
+					       "IOMaximumBandwidth" },
+			  *const texts[] = { "ContainerIDFile", "VolumeDriver", "Cgroup",
+					     "PidMode",		"UTSMode",	"UsernsMode",
+					     "CgroupParent",	"CpusetCpus",	"CpusetMems" },
+			  *const nulls[] = { "VolumesFrom",	    "Dns",
+					     "DnsOptions",	    "DnsSearch",
+					     "ExtraHosts",	    "GroupAdd",
+					     "Links",		    "SecurityOpt",
+					     "BlkioWeightDevice",   "BlkioDeviceReadBps",
+					     "BlkioDeviceWriteBps", "BlkioDeviceReadIOps",
+					     "BlkioDeviceWriteIOps", "Devices",
+					     "DeviceCgroupRules",   "DeviceRequests",
+					     "MemorySwappiness",    "OomKillDisable",
+					     "PidsLimit",	    "Ulimits" },
+			  *const flags[] = { "PublishAllPorts", "ReadonlyRootfs" };
+	autojson json_t *all = json_object();
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(numbers); i++)
+		json_object_set_new(all, numbers[i], json_integer(0));
+	for (i = 0; i < ARRAY_LEN(texts); i++)
+		json_object_set_new(all, texts[i], json_string(""));
+	for (i = 0; i < ARRAY_LEN(nulls); i++)
+		json_object_set_new(all, nulls[i], json_null());
+	for (i = 0; i < ARRAY_LEN(flags); i++)
+		json_object_set_new(all, flags[i], json_false());
+	json_object_set_new(all, "ConsoleSize", json_pack("[i,i]", 0, 0));
+	json_object_update_missing(host, all);
+}
+
+/* What holds where the client left it open; a sandbox that berth made had no client. */
+static void set_presets(json_t *host, int is_clients)
 {
 	static const char *const modes[] = { "CgroupnsMode", "IpcMode" };
 	size_t i;
@@ -191,7 +238,9 @@ static void set_presets(json_t *host)
 	for (i = 0; i < ARRAY_LEN(modes); i++)
 		if (!json_string_length(json_object_get(host, modes[i])))
 			json_object_set_new(host, modes[i], json_string("private"));
-	if (json_integer_value(json_object_get(host, "ShmSize")) <= 0)
+	if (!is_clients)
+		json_object_set_new(host, "ShmSize", json_integer(0));
+	else if (json_integer_value(json_object_get(host, "ShmSize")) <= 0)
 		json_object_set_new(host, "ShmSize", json_integer(SHM_BYTES));
 }
 
@@ -217,8 +266,8 @@ json_t *engine_host_config(const struct engine_view *v)
 	if (!json_string_length(json_object_get(json_object_get(h, "RestartPolicy"), "Name")))
 		json_object_set(h, "RestartPolicy", json_object_get(made, "RestartPolicy"));
 	json_decref(made);
-	if (v->asked)
-		set_presets(h);
+	set_absent(h);
+	set_presets(h, v->asked != NULL);
 	return h;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/accept.h"
+#include "manager/engine/name.h"
 #include "manager/engine/view.h"
 
 static const char *text_of(const json_t *obj, const char *key)
@@ -116,6 +117,18 @@ void engine_network_said(const char *verb, const char *container, const char *ne
 	else if (!strcmp(verb, "disconnect") && e->code == ERR_NOT_FOUND)
 		err_set(e, ERR_NOT_FOUND, "container %.255s is not connected to network %.255s",
 			container, network);
+}
+
+void engine_network_missing(struct err *e)
+{
+	static const char words[] = "no network named ";
+	char name[ENGINE_NAME];
+
+	if (e->code != ERR_NOT_FOUND || strncmp(e->msg, words, sizeof(words) - 1))
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(e->msg + sizeof(words) - 1, " ;"),
+		 e->msg + sizeof(words) - 1);
+	err_set(e, ERR_NOT_FOUND, "network %s not found", name);
 }
 
 json_t *engine_network_builtin(const char *name)

@@ -29,6 +29,8 @@ int engine_network_moves(const char *verb, const char *network, struct err *e);
 /* Docker's words for a refusal of berth network connect or disconnect, in place. */
 void engine_network_said(const char *verb, const char *container, const char *network,
 			 struct err *e);
+/* The same for a network that a new container cannot join, as it is not there. */
+void engine_network_missing(struct err *e);
 /* A network that always exists: bridge, host, none. */
 json_t *engine_network_builtin(const char *name);
 /* After engine_accept() (accept.h): whether the document of a network or volume is wanted. */

@@ -35,10 +35,10 @@ struct engine_rules {
 	/* the network of this id, or the start of it, 12 digits at least: 1 and its name in berth,
 	 * of 65 bytes; 0 without one; NULL: nobody looks */
 	int (*network)(const void *ctx, const char *id, char *ret);
-	/* the paths of an image's VOLUMEs as a new object, or NULL; *ret_room: how many more
-	 * volumes the host takes.  NULL: nobody looks */
-	json_t *(*volumes)(const void *ctx, const char *image, uint64_t *ret_room);
-	const void *ctx; /* of network and volumes */
+	/* the config of an image of the store as a new object, or NULL; *ret_room: how many more
+	 * volumes the host takes, if it asks for some.  NULL: nobody looks */
+	json_t *(*config)(const void *ctx, const char *image, uint64_t *ret_room);
+	const void *ctx; /* of network and config */
 };
 
 /* One word of [docker] allow, which config.c has checked: its bit, or 0. */

@@ -286,6 +286,37 @@ static int seed_etc(int upper, int fresh, const struct spec *s, struct err *e)
 	return seed_file(etc, fresh, "resolv.conf", resolv.data ? resolv.data : "", s, e);
 }
 
+static int open_empty(int dirfd, uint32_t id_base, struct err *e)
+{
+	int fd;
+
+	if (mkdirat(dirfd, "empty", 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make an empty layer");
+	fd = openat(dirfd, "empty", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && (fchown(fd, id_base, id_base) < 0 || fchmod(fd, 0755) < 0))
+		fd_close(&fd);
+	if (unlinkat(dirfd, "empty", AT_REMOVEDIR) < 0 || fd < 0) {
+		err_sys(e, "open an empty layer");
+		fd_close(&fd);
+	}
+	return fd;
+}
+
+int writable_upper(int dirfd, uint32_t id_base, int *ret_base_fd, struct err *e)
+{
+	autoclose int base = writable_open(dirfd, e);
+	int fd;
+
+	if (base < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	fd = base < 0 ? open_empty(dirfd, id_base, e) :
+			openat(base, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return base < 0 ? -1 : err_sys(e, "open the writable layer");
+	*ret_base_fd = base < 0 ? -1 : take_fd(&base);
+	return fd;
+}
+
 int writable_seed(const struct spec *s, int base_fd, struct err *e)
 {
 	int fresh = mkdirat(base_fd, "upper", 0755) == 0;

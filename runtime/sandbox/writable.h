@@ -53,6 +53,12 @@ int writable_to_file(int dirfd, struct err *e);
 int writable_drop_rest(int dirfd, struct err *e);
 /* The layer below dirfd, of ids from FROM on, gets those from TO on; may be done again after a crash. */
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
+/*
+ * The files of a sandbox that does not run, for reading, with the first of its ids; *ret_base_fd is
+ * writable_open().  Of one that never started they are an empty directory without a name, and
+ * *ret_base_fd is -1: its first start finds a fresh layer.
+ */
+int writable_upper(int dirfd, uint32_t id_base, int *ret_base_fd, struct err *e);
 /* Makes upper and work with their content in base_fd, idempotently. */
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
 /* For a layer that lasts, when it is mounted: holds back what its next start needs, though the sandbox fill it till then. */

@@ -12,6 +12,7 @@ import tempfile
 
 import berthtest as b
 from daemon import UnixConnection
+from dockerdoor import door
 from dockerlab import Cli, Engine, python_docker
 from registry import need
 
@@ -185,6 +186,10 @@ def test_dockers_clients_build_with_the_classic_builder():
         r = cli.run("build", "-q", "--network", "none", "-", input="FROM box:1\nRUN true\n", ok=True, timeout=120)
         assert r.stdout.strip().startswith("sha256:"), r
         assert cli.run("build", "--network", "none", "-f", "nosuch", top).returncode != 0
+        # no step of another build is there to be taken, and that is said
+        r = cli.run("build", "--network", "none", "--cache-from", "cli:1", "-t", "again:1", top, ok=True, timeout=120)
+        assert r.stdout.count("--cache-from is not used") == 1 and "Successfully tagged again:1" in r.stdout, r
+        assert "--cache-from is not used" in door("build", "--network", "none", "--cache-from", "cli:1", "-t", "by:door", top, ok=True, timeout=120).stderr
 
 
 @b.deadline(120)

@@ -206,7 +206,7 @@ def test_containers_find_each_other_by_name_on_the_networks_they_join():
             assert finds("second")
             door("run", "--rm", "--network", "one", "--network", "two", "host", "getent", "hosts", "other", ok=True)
             bad = {"Image": "host", "HostConfig": {"NetworkMode": "one"}, "NetworkingConfig": {"EndpointsConfig": {"one": {}, "no": {}}}}
-            assert d.api("POST", "/containers/create?name=bad", bad)[0] == 404 and d.api("GET", "/containers/bad/json")[0] == 404
+            assert d.api("POST", "/containers/create?name=bad", bad)[0] == 400 and d.api("GET", "/containers/bad/json")[0] == 404
             for words, said in ((("one", "no"), "no"), (("none", "one"), "none"), (("one", "one"), "multiple")):
                 flags = [x for w in words for x in ("--network", w)]
                 assert said in door("create", "--name", "bad", *flags, "host", "true", ok=1).stderr

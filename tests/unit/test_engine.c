@@ -206,7 +206,12 @@ Test(engine, a_network_has_aliases_and_further_hosts)
 		"custom host-to-IP mapping and the container type network mode");
 	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"PortBindings\":{\"80/tcp\":[{}]}"), ~0u, ERR_INVALID,
 		"port publishing and the container type network mode");
-	HAS(HOST("\"NetworkMode\":\"none\",\"ExtraHosts\":[\"h:host-gateway\"]"), 0, "--network=none\n--service");
+	HAS(HOST("\"NetworkMode\":\"none\",\"ExtraHosts\":[\"h:host-gateway\",\"a:10.1.1.1\"]"), 0,
+	    "--network=none\n--add-host=a:10.1.1.1\n--service");
+	HAS(HOST("\"NetworkMode\":\"host\",\"ExtraHosts\":[\"a:10.1.1.1\"]"), ENGINE_HOST_NETWORK, "--network=host\n--service");
+	REFUSES(HOST("\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":200,\"Hard\":100}]"), 0, ERR_INVALID, "less than or equal to hard limit: 200 > 100");
+	REFUSES(HOST("\"Binds\":[\"v:/b\",\"w:/b/\"]"), 0, ERR_INVALID, "Duplicate mount point: /b");
+	REFUSES(HOST("\"Binds\":[\"v:/b\"],\"Tmpfs\":{\"/b\":\"\"}"), 0, ERR_INVALID, "Duplicate mount point: /b");
 }
 
 static json_t *taken(struct engine_events *x, const char *entry)

@@ -55,6 +55,7 @@ Test(template, renders_what_go_renders)
 		{ "a  {{- .n -}}  b {{/* nothing */}}c{{- /* nothing */ -}} d", "a3b cd" }, { "{{\n.n\n}}", "3" },
 		{ "{{printf \"%s|%5d|%-4s|%v|%q|%t|%%\" .id .n .id .list .name .yes}}", "abc|    3|abc |[a b 7]|\"Web\"|true|%" },
 		{ "{{printf \"%.2f %04d %.2s\" .real .n .name}}", "1.50 0003 We" },
+		{ "{{slice .id 1}} {{slice .id 1 2}} {{slice .list 1 3}} {{len (slice .id 3)}}", "bc b [b 7] 0" },
 		{ "{{split \"a,b\" \",\"}} {{title \"a b\"}} {{truncate .name 2}}", "[a b] A B We" },
 		{ "{{index .net.ports \"no\"}}<", "<" }, { "{{with .net}}{{index .ports \"80\"}}{{end}}", "x" },
 		{ "{{.labels.Label \"k\"}}{{.labels.Label \"no\"}}", "v" },
@@ -82,7 +83,7 @@ Test(template, says_what_is_wrong)
 		{ "{{$ := 1}}", "" }, { "{{.id\"x\"}}", "" }, { "{{index .list}}{{.net-mode}}", "" }, { "{{upper .n}}", "upper of a number" },
 		{ "{{printf \"%d\" .id}}", "another kind" }, { "{{printf \"%z\" 1}}", "printf knows" }, { "{{printf \"%s\"}}", "fewer" },
 		{ "{{printf \"x\" 1}}", "more values" }, { "{{printf \"%9999d\" 1}}", "printf knows" }, { "{{split .id \"\"}}", "split" },
-		{ "{{truncate .id -1}}", "truncate" }, { "{{.net \"k\"}}", "given an argument" },
+		{ "{{truncate .id -1}}", "truncate" }, { "{{slice .id 4}}", "out of range" }, { "{{slice .id 2 1}}", "out of range" }, { "{{slice .n 0}}", "slice takes" }, { "{{.net \"k\"}}", "given an argument" },
 	};
 	size_t i;
 
