@@ -14,6 +14,7 @@
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
 #include "manager/host/tenant.h"
+#include "manager/keeper/pings.h"
 
 /* berth lies beside us (in the build tree), or in ../bin when we are in sbin. */
 static int find_berth(struct api *a, struct err *e)
@@ -53,7 +54,7 @@ int api_init(struct api *a, struct err *e)
 	a->started_ms = clock_ms();
 	json_object_seed(0);	/* before any thread makes an object */
 	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 ||
-	    load_tokens(&a->config, &a->tokens, e) < 0)
+	    load_tokens(&a->config, &a->tokens, e) < 0 || !(a->pings = pings_memory_new(e)))
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);
 	pthread_mutex_init(&a->e2b_lock, NULL);
@@ -137,6 +138,7 @@ int api_reload(struct api *a, struct err *e)
 void api_release(struct api *a)
 {
 	tokens_free(a->tokens);
+	pings_memory_free(a->pings);
 	fd_close(&a->run_fd);
 	pthread_mutex_destroy(&a->e2b_lock);
 	pthread_rwlock_destroy(&a->lock);

@@ -20,6 +20,7 @@ struct tokens;
 struct events;
 struct livein;
 struct mcphub;
+struct pings_memory;
 struct watchhub;
 struct docker;
 
@@ -33,6 +34,7 @@ struct api {
 	struct tokens *tokens;
 	char berth_path[4096];		/* the program for cold verbs */
 	struct events *events;
+	struct pings_memory *pings;	/* what keepers answered for the lists */
 	pthread_mutex_t livein_lock;
 	struct livein *livein;
 	_Atomic int ready;

@@ -94,7 +94,7 @@ int boxlist_get(struct http_request *rq, struct err *e)
 	if (r == 0)
 		drop_unwanted(&l);
 	if (r == 0)
-		pings_ask(&b.registry, l.list, boxlist_add_live);
+		pings_remember(&b.registry, l.list, api_of(rq)->pings, boxlist_add_live);
 	box_close(&b);
 	if (r < 0) {
 		json_decref(l.list);

@@ -303,10 +303,10 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 	int r = box_open(&b, rq, e);
 
 	l.box = &b;
+	if (r == 0) /* one whose keeper was killed is not there, whatever was noted of it */
+		r = registry_sweep_list(&b.registry, 0, add_record, &l, e);
 	if (r == 0)
-		r = registry_list(&b.registry, 0, add_record, &l, e);
-	if (r == 0)
-		pings_ask(&b.registry, l.list, add_live);
+		pings_remember(&b.registry, l.list, api_of(rq)->pings, add_live);
 	box_close(&b);
 	json_array_foreach(l.list, i, record) {
 		autojson json_t *one = describe(record, json_object_get(record, "live"));

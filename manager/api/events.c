@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/api/events.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,23 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/host/events.h"
-#include "manager/host/list.h"
-#include "manager/service/dlog.h"
+#include "manager/api/eventlook.h"
+#include "manager/host/journal.h"
 
 #define LISTENERS_MAX 256
 #define LISTENERS_SPARE 32	/* that only administrators get */
-#define LOOKS_MAX 4
 #define SETTLE_MS 20		/* a sandbox is made in several steps: one look for all of them */
-/* a record may be written in place: its directory was another sandbox's (rundir.h) */
-#define IN_WHAT (IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR)
 
 struct kept {
 	json_t *event;
@@ -43,8 +36,6 @@ struct events {
 	int runs;
 	int wake_fd;			/* wakes for a new listener, or the end */
 	_Atomic int stopping;
-	uint64_t journal_at;		/* the cursor behind what was read of the journal; the thread's own, too */
-	json_t *seen;			/* id -> {"name","running","owner","awaited","ending"}; the thread's own */
 };
 
 /* ---- the ring ---------------------------------------------------------------------- */
@@ -142,262 +133,33 @@ void events_unsubscribe(struct events *ev, int fd)
 	pthread_mutex_unlock(&ev->lock);
 }
 
-/* ---- watching the registry ------------------------------------------------------------- */
-
-struct look {
-	struct registry registry;
-	json_t *now;
-};
-
-static void watch_dir(int inotify, int dirfd, const char *name)
+/* As long as the event of that request is kept. */
+static json_t *maker(void *ctx, const char *sandbox)
 {
-	char path[120];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.64s", dirfd, name);
-	/* it was removed meanwhile, or is watched already */
-	(void)!inotify_add_watch(inotify, path, IN_WHAT);
-}
-
-/* Every directory, including one whose record is not written yet. */
-static void watch_all(int inotify, int dirfd)
-{
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-
-	watch_dir(inotify, dirfd, ".");
-	while (d && (entry = readdir(d)))
-		if (path_is_name(entry->d_name))
-			watch_dir(inotify, dirfd, entry->d_name);
-	if (d)
-		closedir(d);
-	else
-		fd_close(&fd);
-}
-
-static int look_at(void *ctx, const char *id, int kept, json_t *record)
-{
-	struct look *l = ctx;
-	struct err ignored;
-	autojson json_t *owner = registry_load(&l->registry, id, REGISTRY_OWNER, &ignored);
-
-	json_object_set_new(l->now, id, json_pack("{s:O?,s:b,s:O?}", "name", json_object_get(record, "name"), "running", !kept, "owner",
-						  json_object_get(owner, "name")));
-	return 0;
-}
-
-/* when NULL: now */
-static void tell_of(struct events *ev, const char *type, const char *id, const json_t *state, json_t *when)
-{
-	json_t *event = json_pack("{s:s,s:s}", "type", type, "sandbox", id);
-	json_t *name = json_object_get(state, "name");
-
-	if (when)
-		json_object_set(event, "time", when);
-	if (name)
-		json_object_set(event, "name", name);
-	events_publish(ev, json_string_value(json_object_get(state, "owner")), event);
-}
-
-static void tell(struct events *ev, const char *type, const char *id, const json_t *state)
-{
-	tell_of(ev, type, id, state, NULL);
-}
-
-static void compare(struct events *ev, json_t *now)
-{
-	const char *id;
-	json_t *state, *old;
-
-	json_object_foreach(now, id, state) {
-		int runs = json_is_true(json_object_get(state, "running"));
-
-		old = json_object_get(ev->seen, id);
-		if (runs && json_is_true(json_object_get(old, "ending"))) {
-			json_object_set_new(state, "running", json_false());
-			json_object_set_new(state, "ending", json_true());
-			runs = 0;
-		}
-		if (!old)
-			tell(ev, "created", id, state);
-		if (runs && (!old || json_is_false(json_object_get(old, "running"))))
-			tell(ev, "started", id, state);
-		if (old && !runs && json_is_true(json_object_get(old, "running")))
-			tell(ev, "stopped", id, state);
-		if (old && !json_equal(json_object_get(old, "name"), json_object_get(state, "name")))
-			tell(ev, "renamed", id, state);
-	}
-	json_object_foreach(ev->seen, id, state) {
-		if (json_object_get(now, id))
-			continue;
-		if (json_is_true(json_object_get(state, "awaited"))) {
-			json_object_set(now, id, state);	/* the journal has it, and will have its end */
-			continue;
-		}
-		if (json_is_true(json_object_get(state, "running")))
-			tell(ev, "stopped", id, state);
-		tell(ev, "removed", id, state);
-	}
-}
-
-/* ---- the journal: what happened while nobody listened, and what it alone tells ---------------- */
-
-/* For a sandbox that may be gone already: the client that asked us to make it, if any. */
-static json_t *find_owner(struct events *ev, const char *id)
-{
-	autojson json_t *record = NULL;
+	struct events *ev = ctx;
 	json_t *owner = NULL;
-	struct registry registry;
-	struct config c;
-	struct err ignored;
 	size_t i;
 
-	api_config(ev->api, &c);
-	if (registry_open(&registry, &c, &ignored) == 0) {
-		record = registry_load(&registry, id, REGISTRY_OWNER, &ignored);
-		registry_close(&registry);
-	}
-	if (json_object_get(record, "name"))
-		return json_incref(json_object_get(record, "name"));
 	pthread_mutex_lock(&ev->lock);
 	for (i = 0; i < EVENTS_KEPT && !owner; i++) {
 		const struct kept *k = &ev->ring[i];
-		const char *op = json_string_value(json_object_get(k->event, "op")), *of = json_string_value(json_object_get(k->event, "sandbox"));
+		const char *op = json_string_value(json_object_get(k->event, "op"));
+		const char *of = json_string_value(json_object_get(k->event, "sandbox"));
 
-		if (op && of && k->owner[0] && !strcmp(op, "POST /v1/sandboxes") && !strcmp(of, id))
+		if (op && of && k->owner[0] && !strcmp(op, "POST /v1/sandboxes") &&
+		    !strcmp(of, sandbox))
 			owner = json_string(k->owner);
 	}
 	pthread_mutex_unlock(&ev->lock);
 	return owner;
 }
 
-static void set_running(struct events *ev, const char *id, json_t *state, int runs, json_t *when)
+static void publish(void *ctx, const char *owner, json_t *event)
 {
-	if (json_is_true(json_object_get(state, "running")) == runs)
-		return;
-	json_object_set_new(state, "running", json_boolean(runs));
-	json_object_set_new(state, "ending", json_boolean(!runs));
-	tell_of(ev, runs ? "started" : "stopped", id, state, when);
+	events_publish(ctx, owner, event);
 }
 
-/* An event without a change was reported when it was seen in the registry. */
-static void relive(struct events *ev, const json_t *entry)
-{
-	const char *what = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
-	json_t *name = json_object_get(entry, "name"), *when = json_object_get(entry, "time"), *state;
-
-	if (!what || !id || !ev->seen)
-		return;
-	state = json_object_get(ev->seen, id);
-	if (!state && !strcmp(what, "create")) {
-		/* it is reported before it is in the registry */
-		state = json_pack("{s:O?,s:b,s:o?,s:b}", "name", name, "running", 0, "owner", find_owner(ev, id), "awaited", 1);
-		json_object_set_new(ev->seen, id, state);
-		tell_of(ev, "created", id, state, when);
-	} else if (!state) {
-		return;		/* it ran in the foreground, or was reported before */
-	} else if (!strcmp(what, "start")) {
-		set_running(ev, id, state, 1, when);
-	} else if (!strcmp(what, "stop") || !strcmp(what, "die")) {
-		set_running(ev, id, state, 0, when);
-	} else if (!strcmp(what, "rename") && name && !json_equal(name, json_object_get(state, "name"))) {
-		json_object_set(state, "name", name);
-		tell_of(ev, "renamed", id, state, when);
-	} else if (!strcmp(what, "rm") || !strcmp(what, "create-failed")) {
-		set_running(ev, id, state, 0, when);
-		tell_of(ev, "removed", id, state, when);
-		json_object_del(ev->seen, id);
-	}
-}
-
-static void tell_entry(struct events *ev, const json_t *entry)
-{
-	static const char *const own[] = { "event", "id", "cursor", "tenant" };
-	const char *type = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
-	const json_t *owner = json_object_get(entry, "tenant");	/* of a zygote, gone or not */
-	json_t *event = type && id && events_is_own(type) ? json_copy((json_t *)(size_t)entry) : NULL;
-	size_t i;
-
-	if (!event)
-		return;
-	for (i = 0; i < ARRAY_LEN(own); i++)
-		json_object_del(event, own[i]);
-	json_object_update_new(event, json_pack("{s:s,s:s}", "type", type, "sandbox", id));
-	owner = owner ? owner : json_object_get(json_object_get(ev->seen, id), "owner");
-	events_publish(ev, json_string_value(owner), event);
-}
-
-/* Reads what was added since the last reading; with skip without reporting it. */
-static void read_journal(struct events *ev, int state_fd, int skip)
-{
-	struct journal_reader r;
-	json_t *entry;
-	struct err e;
-
-	if (state_fd < 0 || journal_open(&r, state_fd, EVENTS_FILE, ev->journal_at, &e) < 0)
-		return;
-	while (journal_next(&r, &entry, &e) > 0) {
-		ev->journal_at = (uint64_t)json_integer_value(json_object_get(entry, "cursor"));
-		if (!skip) {
-			tell_entry(ev, entry);
-			relive(ev, entry);
-		}
-		json_decref(entry);
-	}
-	journal_reader_close(&r);
-}
-
-/* Reports those that are no longer in the registry. */
-static size_t count_gone(struct events *ev, const json_t *now)
-{
-	const char *id;
-	json_t *state;
-	size_t n = 0;
-
-	json_object_foreach(ev->seen, id, state)
-		n += !json_object_get(now, id);
-	return n;
-}
-
-/*
- * Events of the journal have their own time; events that the journal does not have (yet) have
- * the present time. The registry is read second, so that nothing is reported twice: an event
- * that the journal reported first, a creation ("awaited") or a stop ("ending"), stays reported
- * until the registry shows it too. A sandbox that is gone by then may have written events since,
- * so the journal is read once more, and the registry after it.
- */
-static void look(struct events *ev, int inotify, int state_fd)
-{
-	struct look l = { .now = NULL };
-	size_t gone = 0, before;
-	struct config c;
-	struct err e;
-	int r = 0, tries = 0;
-
-	api_config(ev->api, &c);
-	if (registry_open(&l.registry, &c, &e) < 0) {
-		dlog_error("events", &e);
-		return;
-	}
-	watch_all(inotify, l.registry.sandboxes_fd);
-	watch_all(inotify, l.registry.kept_fd);
-	do {
-		before = gone;
-		json_decref(l.now);
-		l.now = json_object();
-		read_journal(ev, state_fd, 0);
-		r = registry_list(&l.registry, 1, look_at, &l, &e);
-		gone = r == 0 ? count_gone(ev, l.now) : 0;
-	} while (gone > before && ++tries < LOOKS_MAX);
-	if (r == 0) {
-		if (ev->seen)
-			compare(ev, l.now);
-		json_decref(ev->seen);
-		ev->seen = json_incref(l.now);
-	}
-	registry_close(&l.registry);
-	json_decref(l.now);
-}
+/* ---- the thread ----------------------------------------------------------------------- */
 
 static int open_state(struct events *ev)
 {
@@ -417,26 +179,18 @@ static int anybody(struct events *ev)
 	return n;
 }
 
-static void *run(void *arg)
+/* Until somebody listens nothing is read: it is there for the next listener. */
+static void watch(struct events *ev, struct eventlook *l, int state)
 {
-	struct events *ev = arg;
-	int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	autoclose int state = -1, journal = -1;
-	char piece[16384];
 	struct err ignored;
+	autoclose int journal = state < 0 ? -1 : journal_watch(state, &ignored);
 	eventfd_t n;
-	int idle = 1;
 
-	if (inotify >= 0)
-		/* existing sandboxes are not events; and on a fresh host this makes state_dir */
-		look(ev, inotify, -1);
-	state = open_state(ev);
-	if (state >= 0)
-		journal = journal_watch(state, &ignored);
-	read_journal(ev, state, 1);
-	while (!atomic_load(&ev->stopping) && inotify >= 0) {
-		int heard = anybody(ev), changed;
-		struct pollfd p[3] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = heard ? inotify : -1, .events = POLLIN },
+	eventlook_journal(l, state, 1);
+	while (!atomic_load(&ev->stopping)) {
+		const int heard = anybody(ev);
+		struct pollfd p[3] = { { .fd = ev->wake_fd, .events = POLLIN },
+				       { .fd = heard ? l->inotify : -1, .events = POLLIN },
 				       { .fd = heard ? journal : -1, .events = POLLIN } };
 
 		if (poll(p, 3, -1) < 0)
@@ -446,23 +200,30 @@ static void *run(void *arg)
 		if (atomic_load(&ev->stopping))
 			break;
 		poll(NULL, 0, SETTLE_MS);
-		if (!anybody(ev)) {
-			/* the journal is not read on: it is there for the next listener */
-			idle = 1;
+		if (!anybody(ev))
 			continue;
-		}
-		changed = p[0].revents != 0 || idle;
-		while (read(inotify, piece, sizeof(piece)) > 0)
-			changed = 1;	/* it may have come while things settled */
-		/* commands are in the journal too: for those alone the registry is not looked through */
-		if (changed)
-			look(ev, inotify, state);
-		idle = 0;
+		/* commands are in the journal too: for those alone no sandbox is looked at */
+		eventlook_look(l, state);
 		if (journal >= 0)
 			journal_drain(journal);
-		read_journal(ev, state, 0);
+		eventlook_journal(l, state, 0);
 	}
-	fd_close(&inotify);
+}
+
+static void *run(void *arg)
+{
+	struct events *ev = arg;
+	const struct eventlook_to to = { ev, publish, maker };
+	autoclose int state = -1;
+	struct eventlook l;
+
+	if (eventlook_open(&l, ev->api, &to) == 0) {
+		/* existing sandboxes are not events; and on a fresh host this makes state_dir */
+		eventlook_look(&l, -1);
+		state = open_state(ev);
+		watch(ev, &l, state);
+	}
+	eventlook_close(&l);
 	return NULL;
 }
 
@@ -503,7 +264,6 @@ void events_free(struct events *ev)
 	}
 	for (i = 0; i < EVENTS_KEPT; i++)
 		json_decref(ev->ring[i].event);
-	json_decref(ev->seen);
 	fd_close(&ev->wake_fd);
 	pthread_mutex_destroy(&ev->lock);
 	free(ev);

@@ -256,7 +256,7 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 	registry_gc(r, &cleared, &ignored);
 	if (engine_accept(ENGINE_CONTAINERS, filters, e) == 0 && resolve_times(r, wanted, e) == 0 &&
 	    registry_list(r, all, add_record, &l, e) == 0) {
-		pings_ask(r, records, add_ping);
+		pings_look(r, records, add_ping);
 		if (add_wanted(r, records, wanted, limit, out, e) == 0)
 			return out;
 	}

@@ -134,12 +134,14 @@ int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
 	const uint32_t n = (c->id_base - r->config->id_base) / SPEC_IDS;
 	const size_t at = offsetof(struct range_note, standing);
 	struct range_note told = { .version = 0 };
+	uint64_t since;
 
 	if (s) {
 		told.standing = STANDING_TOLD | (s->is_main ? STANDING_MAIN : 0) |
 				s->sessions << STANDING_SESSIONS;
-		told.since[0] = (uint32_t)s->since_ms;
-		told.since[1] = (uint32_t)(s->since_ms >> 32);
+		since = (uint64_t)s->turn << STANDING_TURN | s->since_ms;
+		told.since[0] = (uint32_t)since;
+		told.since[1] = (uint32_t)(since >> 32);
 	}
 	return pwrite(notes_fd, (char *)&told + at, sizeof(told) - at,
 		      note_at(n) + (off_t)at) < 0 ? -1 : 0;
@@ -147,11 +149,14 @@ int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
 
 int ranges_standing(const struct range_note *n, struct standing *ret)
 {
+	const uint64_t since = (uint64_t)n->since[1] << 32 | n->since[0];
+
 	if (!(n->standing & STANDING_TOLD))
 		return 0;
 	*ret = (struct standing){ .is_main = (n->standing & STANDING_MAIN) != 0,
 				  .sessions = n->standing >> STANDING_SESSIONS,
-				  .since_ms = (uint64_t)n->since[1] << 32 | n->since[0] };
+				  .since_ms = since & ((UINT64_C(1) << STANDING_TURN) - 1),
+				  .turn = (uint16_t)(since >> STANDING_TURN) };
 	return 1;
 }
 

@@ -21,7 +21,7 @@ struct range_note {
 	uint64_t memory_bytes, cpu_milli, tenant[2];	/* struct promise; ranges_tenant() */
 	uint32_t version;		/* RANGES_*; 0: the note has only the id */
 	uint32_t standing;		/* STANDING_* and the sessions; 0: no state is recorded */
-	uint32_t since[2];		/* since_ms of that, the low half first */
+	uint32_t since[2];		/* since_ms of that and the turn, the low half first */
 };
 
 #define RANGES_NOTE 72
@@ -38,10 +38,12 @@ struct standing {
 	int is_main;		/* its main command runs; 0: no command does */
 	unsigned sessions;	/* shells that wait */
 	uint64_t since_ms;	/* when work was last seen, CLOCK_MONOTONIC */
+	uint16_t turn;		/* another number after each time that it did not stand still */
 };
 #define STANDING_TOLD 1u
 #define STANDING_MAIN 2u
 #define STANDING_SESSIONS 8	/* their number is from this bit on */
+#define STANDING_TURN 48	/* of since: the time is below */
 _Static_assert(sizeof(struct range_note) == RANGES_NOTE, "files of older versions have notes of this size");
 
 /* The hash of a tenant's name in a note; zeros for "". */

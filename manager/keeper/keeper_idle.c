@@ -132,7 +132,7 @@ static int describe_standing(const struct keeper *k, struct standing *ret)
 {
 	int i;
 
-	*ret = (struct standing){ .since_ms = k->busy_ms };
+	*ret = (struct standing){ .since_ms = k->busy_ms, .turn = k->turn };
 	if (k->paused || k->held_by || k->health || k->stopping || k->stop_at_ms ||
 	    k->drain_until_ms || k->code.phase == CODE_RUNS)
 		return 0;
@@ -182,6 +182,7 @@ void keeper_idle_stand(struct keeper *k)
 void keeper_idle_move(struct keeper *k)
 {
 	k->still_looked = 0;
+	k->turn++;
 	if (k->still && ranges_stand(k->registry, k->notes_fd, &k->claim, NULL) == 0)
 		k->still = 0;
 }

@@ -225,6 +225,7 @@ struct keeper {
 	int trimmed;		/* nothing happened since our program was unmapped */
 	int still_looked;	/* nothing happened since keeper_idle_stand() */
 	int still;		/* it is at rest, and the note of its range says so */
+	uint16_t turn;		/* of the next such note (ranges.h) */
 	int notes_fd;		/* the file of that note; -1: not opened yet */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/keeper/pings.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,19 +18,127 @@
 
 struct batch {
 	json_t *records[PINGS_AT_ONCE];	/* borrowed */
+	const struct range_note *notes[PINGS_AT_ONCE];	/* as they were before the request, or NULL */
 	int socks[PINGS_AT_ONCE];
 	size_t count;
+	struct pings_memory *memory;	/* or NULL */
 };
 
+/* ---- answers that are remembered -------------------------------------------------------- */
+
+struct pings_memory {
+	pthread_mutex_t lock;
+	json_t *answers;	/* id -> {"note", "since", "at", "answer"} */
+};
+
+struct pings_memory *pings_memory_new(struct err *e)
+{
+	struct pings_memory *m = calloc(1, sizeof(*m));
+
+	if (m && (m->answers = json_object())) {
+		pthread_mutex_init(&m->lock, NULL);
+		return m;
+	}
+	free(m);
+	err_nomem(e);
+	return NULL;
+}
+
+void pings_memory_free(struct pings_memory *m)
+{
+	if (!m)
+		return;
+	json_decref(m->answers);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+static json_int_t since_of(const struct range_note *n)
+{
+	return (json_int_t)((uint64_t)n->since[1] << 32 | n->since[0]);
+}
+
+/* What a main command uses changes while it stands still. */
+static int is_worth(const struct range_note *n)
+{
+	struct standing s;
+
+	return n && ranges_standing(n, &s) && !s.is_main;
+}
+
+static void remember(struct pings_memory *m, const char *id, const struct range_note *n,
+		     const json_t *answer)
+{
+	json_t *copy;
+
+	if (!m || !is_worth(n) || !(copy = json_deep_copy(answer)))
+		return;
+	pthread_mutex_lock(&m->lock);
+	json_object_set_new(m->answers, id,
+			    json_pack("{s:I,s:I,s:I,s:o}", "note", (json_int_t)n->standing, "since",
+				      since_of(n), "at", (json_int_t)clock_ms(), "answer", copy));
+	pthread_mutex_unlock(&m->lock);
+}
+
+static json_int_t member(const json_t *one, const char *name)
+{
+	return json_integer_value(json_object_get(one, name));
+}
+
+/* A copy of the answer, which is one thread's, or NULL when the sandbox has moved since. */
+static json_t *recall(struct pings_memory *m, const char *id, const struct range_note *n,
+		      uint64_t now)
+{
+	json_t *one, *answer = NULL;
+	uint64_t passed = 0;
+	struct standing s;
+
+	if (!m || !is_worth(n))
+		return NULL;
+	ranges_standing(n, &s);
+	pthread_mutex_lock(&m->lock);
+	one = json_object_get(m->answers, id);
+	passed = now - (uint64_t)member(one, "at");
+	if (one && member(one, "note") == (json_int_t)n->standing &&
+	    member(one, "since") == since_of(n) && passed < PINGS_REMEMBERED_MS)
+		answer = json_deep_copy(json_object_get(one, "answer"));
+	pthread_mutex_unlock(&m->lock);
+	if (!answer)
+		return NULL;
+	json_object_set_new(answer, "idle_ms",
+			    json_integer(now < s.since_ms ? 0 : (json_int_t)(now - s.since_ms)));
+	json_object_set_new(answer, "uptime_ms",
+			    json_integer(member(answer, "uptime_ms") + (json_int_t)passed));
+	return answer;
+}
+
+/* So that there are no more of them than sandboxes that answered lately. */
+static void drop_old(struct pings_memory *m, uint64_t now)
+{
+	const char *id;
+	json_t *one;
+	void *next;
+
+	pthread_mutex_lock(&m->lock);
+	json_object_foreach_safe(m->answers, next, id, one)
+		if (now - (uint64_t)member(one, "at") >= PINGS_REMEMBERED_MS)
+			json_object_del(m->answers, id);
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- asking ----------------------------------------------------------------------------- */
+
 /* Adds the sandbox to the batch, with its request sent, when its keeper takes it. */
-static void ask(struct batch *b, struct registry *r, json_t *record, const char *id, json_t *ping)
+static void ask(struct batch *b, struct registry *r, json_t *record, const struct range_note *note,
+		json_t *ping)
 {
 	struct err ignored;
-	autoclose int sock = keeper_connect_within(r, id, PINGS_MS, &ignored);
+	autoclose int sock = keeper_connect_within(r, record_id(record), PINGS_MS, &ignored);
 
 	if (sock < 0 || wire_request(sock, ping, NULL, 0, &ignored) < 0)
 		return;
 	b->records[b->count] = record;
+	b->notes[b->count] = note;
 	b->socks[b->count++] = take_fd(&sock);
 }
 
@@ -45,8 +154,11 @@ static void collect(struct batch *b, pings_fn *answered)
 		size_t fds;
 
 		/* past the deadline those that have answered already still count */
-		if (wire_recv(b->socks[i], now < until ? (int)(until - now) : 0, &answer, NULL, 0, &fds, &ignored) == 1)
+		if (wire_recv(b->socks[i], now < until ? (int)(until - now) : 0, &answer, NULL, 0,
+			      &fds, &ignored) == 1) {
 			answered(b->records[i], answer);
+			remember(b->memory, record_id(b->records[i]), b->notes[i], answer);
+		}
 		fd_close(&b->socks[i]);
 	}
 	b->count = 0;
@@ -74,32 +186,29 @@ static struct range_note *read_notes(struct registry *r, size_t *ret_count)
 	return notes;
 }
 
-/* In the keeper's words (keeper_whole.c). */
-static int answer_for(const struct range_note *note, uint64_t now, json_t *record,
-		      pings_fn *answered)
+/* In the keeper's words (keeper_whole.c); NULL when it must be asked. */
+static json_t *answer_for(const struct range_note *note, uint64_t now)
 {
-	autojson json_t *answer = NULL;
+	json_t *answer;
 	struct standing s;
 
-	if (!ranges_standing(note, &s))
-		return 0;
+	if (!note || !ranges_standing(note, &s))
+		return NULL;
 	answer = json_pack("{s:s,s:i,s:i,s:I}", "state", "running", "commands", s.is_main,
 			   "sessions", (int)s.sessions, "idle_ms",
 			   (json_int_t)(s.is_main || now < s.since_ms ? 0 : now - s.since_ms));
 	if (answer && s.is_main)
 		json_object_set_new(answer, "busy", json_string(KEEPER_LOG_MAIN " runs"));
-	if (!answer)
-		return 0;
-	answered(record, answer);
-	return 1;
+	return answer;
 }
 
+/* notes: NULL with a count of 0, when each keeper is to be asked. */
 static void ask_all(struct registry *r, json_t *list, const struct range_note *notes, size_t count,
-		    pings_fn *answered)
+		    struct pings_memory *memory, pings_fn *answered)
 {
 	autojson json_t *ping = protocol_request(OP_ping);
 	const uint64_t now = clock_ms();
-	struct batch b = { .count = 0 };
+	struct batch b = { .count = 0, .memory = memory };
 	struct range_note key = { .version = 0 };
 	json_t *record;
 	size_t i;
@@ -108,15 +217,18 @@ static void ask_all(struct registry *r, json_t *list, const struct range_note *n
 		return;
 	json_array_foreach(list, i, record) {
 		const char *id = record_id(record);
+		autojson json_t *known = NULL;
 		const struct range_note *note;
 
 		if (!id[0] || record_status(record) != RECORD_RUNNING)
 			continue;
 		snprintf(key.id, sizeof(key.id), "%s", id);
 		note = count ? bsearch(&key, notes, count, sizeof(key), by_id) : NULL;
-		if (note && answer_for(note, now, record, answered))
-			continue;
-		ask(&b, r, record, id, ping);
+		known = memory ? recall(memory, id, note, now) : answer_for(note, now);
+		if (known)
+			answered(record, known);
+		else
+			ask(&b, r, record, note, ping);
 		if (b.count == PINGS_AT_ONCE)
 			collect(&b, answered);
 	}
@@ -125,16 +237,27 @@ static void ask_all(struct registry *r, json_t *list, const struct range_note *n
 
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
 {
-	ask_all(r, list, NULL, 0, answered);
+	ask_all(r, list, NULL, 0, NULL, answered);
 }
 
-void pings_look(struct registry *r, json_t *list, pings_fn *answered)
+static void look(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered)
 {
 	size_t count = 0;
 	struct range_note *notes = NULL;
 
 	if (json_array_size(list) >= PINGS_MANY)
 		notes = read_notes(r, &count);
-	ask_all(r, list, notes, count, answered);
+	ask_all(r, list, notes, count, m, answered);
 	free(notes);
+}
+
+void pings_look(struct registry *r, json_t *list, pings_fn *answered)
+{
+	look(r, list, NULL, answered);
+}
+
+void pings_remember(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered)
+{
+	drop_old(m, clock_ms());
+	look(r, list, m, answered);
 }

@@ -13,6 +13,7 @@
 #define PINGS_MS 200		/* for the answers of one batch */
 #define PINGS_AT_ONCE 64	/* keepers in a batch: a descriptor each */
 #define PINGS_MANY 8	/* from this number on the notes are read */
+#define PINGS_REMEMBERED_MS 5000
 
 /* Borrows answer, the keeper's to "ping": "state", and what it does ("idle_ms", "busy", "commands", "sessions"). */
 typedef void pings_fn(json_t *record, const json_t *answer);
@@ -27,5 +28,16 @@ void pings_ask(struct registry *r, json_t *list, pings_fn *answered);
  * notes.
  */
 void pings_look(struct registry *r, json_t *list, pings_fn *answered);
+
+/* The keepers' last answers, for a process that lives; any thread. */
+struct pings_memory;
+struct pings_memory *pings_memory_new(struct err *e);
+void pings_memory_free(struct pings_memory *m);
+/*
+ * As pings_ask(), with the whole answer, but a keeper whose sandbox has stood still since its last
+ * answer is asked again only after PINGS_REMEMBERED_MS: the kernel may take memory from a sandbox
+ * that does nothing.
+ */
+void pings_remember(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered);
 
 #endif

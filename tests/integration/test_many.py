@@ -3,16 +3,14 @@
 Many sandboxes at once, each answering: 100 here; with
 BERTH_TEST_SANDBOXES=500 as many as this project promises for a small machine.
 """
-import fcntl
 import json
 import os
 import re
-import resource
-import shutil
 import signal
 import time
 
 import berthtest as b
+from others import Others
 
 COUNT = int(os.environ.get("BERTH_TEST_SANDBOXES", "100"))
 COST = 25
@@ -80,7 +78,7 @@ def test_no_command_costs_more_system_calls_among_many_sandboxes():
     def cost_of_ps():
         return min(system_calls("ps", "-q")[0] for _ in range(3))
 
-    others = Others()
+    others = Others(OTHERS)
     try:
         others.grow_to(FEW)
         few, ps = costs(), cost_of_ps()
@@ -134,38 +132,3 @@ def test_ps_asks_no_keeper_of_a_sandbox_that_stands_still():
         assert asked()[1][other["killed"]]["busy"] == "command c1 runs"
     finally:
         b.berth("rm", "-f", *idle, *other.values(), main, timeout=120)
-
-
-class Others:
-    """Lasting sandboxes as they are on disk while they live, with records and names, and without processes."""
-
-    def __init__(self):
-        self.held = []
-        # a descriptor each
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, OTHERS + 200), hard))
-
-    def at(self, n):
-        """(the directory while it lives, the one that lasts, the link of its name)"""
-        return f"{b.root()}/run/sandboxes/{n:012x}", f"{b.root()}/state/sandboxes/{n:012x}", f"{b.root()}/state/names/box-{n}"
-
-    def grow_to(self, count):
-        for n in range(len(self.held), count):
-            live, lasting, name = self.at(n)
-            os.mkdir(lasting, 0o700)
-            os.mkdir(live, 0o700)
-            self.held.append(os.open(live, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-            fcntl.flock(self.held[-1], fcntl.LOCK_EX)
-            os.symlink(f"{n:012x}", name)
-            for where in (live, lasting):
-                record = {"version": 1, "id": f"{n:012x}", "name": f"box-{n}", "image": "host", "status": "running",
-                          "created": "2026-01-01T00:00:00Z", "command": []}
-                b.write(f"{where}/record.json", json.dumps(record))
-
-    def remove(self):
-        for n, fd in enumerate(self.held):
-            live, lasting, name = self.at(n)
-            shutil.rmtree(live)
-            shutil.rmtree(lasting)
-            os.unlink(name)
-            os.close(fd)
