@@ -133,7 +133,7 @@ for (const wait of [Wait.forListeningPorts(), Wait.forLogMessage(/ready on \\d+/
                     Wait.forSuccessfulCommand('test -f /www/index.html'), Wait.forHealthCheck(),
                     Wait.forAll([Wait.forListeningPorts(), Wait.forLogMessage('ready')])]) {
   const c = await new GenericContainer('web:1').withCommand(serve).withExposedPorts(8080).withWaitStrategy(wait)
-    .withHealthCheck({test: ['CMD-SHELL', 'test -f /www/index.html'], interval: 200, timeout: 2000, retries: 20, startPeriod: 100})
+    .withHealthCheck({test: ['CMD-SHELL', 'test -f /www/index.html'], interval: 200, timeout: 20000, retries: 20, startPeriod: 100})
     .withStartupTimeout(60000).start()
   assert.equal(await get(c), 'hello from the container\\n')
   await c.stop()

@@ -11,7 +11,7 @@ COST = 60
 SCRIPT = """
 import {Sandbox, CommandExitError, NotFoundError, TimeoutError} from 'e2b'
 import assert from 'node:assert/strict'
-const sbx = await Sandbox.create({metadata: {a: '1', 'b c': 'd&e=f'}, envs: {FOO: 'bar'}, timeoutMs: 60000})
+const sbx = await Sandbox.create({metadata: {a: '1', 'b c': 'd&e=f'}, envs: {FOO: 'bar'}, timeoutMs: 600000})
 assert.equal(await sbx.isRunning(), true)
 const ran = await sbx.commands.run('echo out; echo err >&2; echo $FOO $A; pwd', {envs: {A: 'b'}})
 assert.deepEqual([ran.exitCode, ran.stderr, ran.stdout.split('\\n').slice(0, 2).join()], [0, 'err\\n', 'out,bar b'])
@@ -99,7 +99,7 @@ if (sbx.updateNetwork) {
 }
 // what is not served is refused in E2B's words, and makes nothing
 for (const more of [{network: {allowOut: ['a.test']}}, {network: {denyOut: ['not an address']}}, {lifecycle: {onTimeout: {action: 'pause', keepMemory: false}}}])
-  if (sbx.updateNetwork) await assert.rejects(Sandbox.create({timeoutMs: 60000, ...more}), e => !/object Object/.test(e.message))
+  if (sbx.updateNetwork) await assert.rejects(Sandbox.create({timeoutMs: 600000, ...more}), e => !/object Object/.test(e.message))
 if (sbx.pause) {
   if (sbx.fork) await assert.rejects(sbx.pause({keepMemory: false}), /keeps the memory/)
   const e2b = await import('e2b')
@@ -114,7 +114,7 @@ if (sbx.fork) {   // 2.51; older ones have it as betaCreate({autoPause})
   const info = async () => await Sandbox.getInfo(idle.sandboxId)
   assert.deepEqual((await info()).lifecycle, {onTimeout: 'pause', autoResume: false})
   while ((await info()).state !== 'paused') await new Promise(r => setTimeout(r, 50))
-  await idle.connect({timeoutMs: 60000})
+  await idle.connect({timeoutMs: 600000})
   assert.equal((await idle.commands.run('echo on')).stdout, 'on\\n')
   assert.equal((await info()).state, 'running')
   assert.equal(await idle.kill(), true)
@@ -128,7 +128,7 @@ await sbx.commands.run('echo 41 > /tmp/n; nohup sh -c "sleep 1000" >/dev/null 2>
 assert.ok(await sbx[pause]())
 assert.equal((await Sandbox.getInfo(sbx.sandboxId)).state, 'paused')
 assert.equal((await Sandbox.list({query: {state: ['paused']}}).nextItems()).length, 1)
-const back = await Sandbox.connect(sbx.sandboxId, {timeoutMs: 60000})
+const back = await Sandbox.connect(sbx.sandboxId, {timeoutMs: 600000})
 assert.equal((await back.commands.run('cat /tmp/n')).stdout, '41\\n')
 assert.ok((await back.getMetrics())[0].memTotal > 0)
 assert.equal(await Sandbox.kill(sbx.sandboxId), true)
@@ -155,7 +155,7 @@ import {Sandbox, NotFoundError} from 'e2b'
 import assert from 'node:assert/strict'
 const [alice, bob] = process.argv.slice(2).map(k => ({apiKey: 'e2b_' + k}))
 const read = async s => (await s.commands.run('cat /root/n')).stdout.trim()
-const sbx = await Sandbox.create({metadata: {a: '1'}, envs: {FOO: 'bar'}, timeoutMs: 60000, ...alice})
+const sbx = await Sandbox.create({metadata: {a: '1'}, envs: {FOO: 'bar'}, timeoutMs: 600000, ...alice})
 await sbx.commands.run('echo 1 > /root/n')
 const one = await sbx.createSnapshot()
 await sbx.commands.run('echo 2 > /root/n')
@@ -171,11 +171,11 @@ const pages = sbx.listSnapshots({limit: 1}); await pages.nextItems(); assert.ok(
 assert.equal((await Sandbox.list(alice).nextItems()).length, 1)     // a snapshot is no sandbox
 // they outlive it
 await sbx.kill()
-const [a, b] = await Promise.all([one, two].map(s => Sandbox.create(s.snapshotId, {timeoutMs: 60000, metadata: {of: s.snapshotId}, envs: {X: 'y'}, ...alice})))
+const [a, b] = await Promise.all([one, two].map(s => Sandbox.create(s.snapshotId, {timeoutMs: 600000, metadata: {of: s.snapshotId}, envs: {X: 'y'}, ...alice})))
 assert.deepEqual([await read(a), await read(b)], ['1', '2'])
 assert.equal((await a.commands.run('echo $FOO $X')).stdout, 'bar y\\n')
 assert.deepEqual((await Sandbox.getInfo(a.sandboxId, alice)).metadata, {of: one.snapshotId})
-const c = await Sandbox.create('my-state', {timeoutMs: 60000, ...alice})
+const c = await Sandbox.create('my-state', {timeoutMs: 600000, ...alice})
 assert.deepEqual([await read(c), (await Sandbox.getInfo(c.sandboxId, alice)).metadata], ['2', {}])
 // another's is not there
 assert.deepEqual(await Sandbox.listSnapshots(bob).nextItems(), [])
@@ -186,7 +186,7 @@ await assert.rejects(Sandbox.create('my-state', bob))
 await c.commands.run('echo 4 > /root/n')
 const three = await c.createSnapshot({name: 'my-state'})
 assert.equal(three.snapshotId, two.snapshotId)
-const d = await Sandbox.create('my-state', {timeoutMs: 60000, ...alice})
+const d = await Sandbox.create('my-state', {timeoutMs: 600000, ...alice})
 assert.equal(await read(d), '4')
 for (const id of [one.snapshotId, 'my-state']) {
   assert.equal(await Sandbox.deleteSnapshot(id, alice), true)
@@ -197,7 +197,7 @@ await assert.rejects(Sandbox.createSnapshot('none', alice), NotFoundError)
 await assert.rejects(d.createSnapshot({name: 'a/b:c'}), /not a name/)
 if (d.fork) {
   await d.commands.run('echo 5 > /root/n')
-  const forks = await d.fork({count: 2, timeoutMs: 60000})
+  const forks = await d.fork({count: 2, timeoutMs: 600000})
   assert.deepEqual(await Promise.all(forks.map(read)), ['5', '5'])
   await forks[0].commands.run('echo 6 > /root/n')
   assert.deepEqual([await read(forks[1]), await read(d)], ['5', '5'])
@@ -237,7 +237,7 @@ def test_sdk_2_10():
 CODE = """
 import {Sandbox} from '@e2b/code-interpreter'
 import assert from 'node:assert/strict'
-const sbx = await Sandbox.create({timeoutMs: 60000, template: 'base'})
+const sbx = await Sandbox.create({timeoutMs: 600000, template: 'base'})
 let x = await sbx.runCode('import os\\nx = 41\\nprint("out"); os.system("echo sub >&2"); x + 1', {envs: {A: 'b'}})
 assert.deepEqual([x.text, x.logs.stdout.join(''), x.logs.stderr.join(''), x.error, x.executionCount], ['42', 'out\\n', 'sub\\n', undefined, 1])
 x = await sbx.runCode('x, os.environ.get("A")')

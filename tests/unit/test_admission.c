@@ -12,7 +12,7 @@
 
 static void nap(long ms)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
 }
 
 static struct admission adm;
@@ -127,11 +127,11 @@ Test(admission, who_waits_too_long_gives_up_and_those_behind_move_on, .timeout =
 	struct waiter w[2] = { { .memory = 80 }, { .memory = 10 } };
 	struct err e = { 0 };
 
-	open_with(10, 100, 2, 400);
+	open_with(10, 100, 2, 6000);
 	cr_assert_eq(admission_enter(&adm, 90, 0, &patient, &e), 0);
 	pthread_create(&w[0].thread, NULL, wait_in_queue, &w[0]);
 	await_waiting(1);
-	nap(300);
+	nap(5500);	/* so much longer may the second wait */
 	pthread_create(&w[1].thread, NULL, wait_in_queue, &w[1]);
 	pthread_join(w[0].thread, NULL);
 	pthread_join(w[1].thread, NULL);
