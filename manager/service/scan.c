@@ -118,9 +118,8 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 		state = driver_ping(s, r, &e);
 		if (!state && e.code == ERR_NOT_FOUND)
 			service_note_stopped(s, r->name, &e);	/* by its own idle timeout, or by hand */
-		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms &&
-			 !oplock_count(s->ops, r->name))
-			service_stop(s, &manager, r->name, &e);
+		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms)
+			service_stop_idle(s, r->name, its->stop_ms, &e);
 	} else if (record_failed_lately(r, record_own_u64(r, "stopped_ms"))) {
 		return;
 	} else if (session_is_due(s, r, DUE_DELETE)) {

@@ -73,6 +73,31 @@ static int alone(struct service *s, const struct service_who *who, const char *i
 	return -1;
 }
 
+/* As alone(), for what is done by itself: not while somebody works in it, whom alone() would cut. */
+static int alone_unused(struct service *s, const char *name, struct record *r, struct err *e)
+{
+	if (oplock_try_alone(s->ops, name, e) < 0)
+		return -1;
+	if (record_load(s, NULL, name, 0, r, e) == 0 && home_check(s, r, e) == 0) {
+		if (record_is(r, STATE_RUNNING))
+			return 0;
+		err_set(e, ERR_NOT_FOUND, "sandbox %s is %s", name, record_str(r, "state"));
+	}
+	record_close(r);
+	oplock_alone_end(s->ops, name);
+	return -1;
+}
+
+/* The caller has the sandbox alone. */
+static int stop_alone(struct service *s, struct record *r, struct err *e)
+{
+	tools_forget(s, r->name);
+	if (driver_stop(s, r, e) < 0)
+		return -1;
+	place_stopped(s, r->name);
+	return record_run(r) == RUN_RUNS ? set_status(s, r, RUN_STOPPED, "stopped_ms", e) : 0;
+}
+
 int service_stop(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
@@ -80,24 +105,33 @@ int service_stop(struct service *s, const struct service_who *who, const char *i
 
 	if (alone(s, who, identity, &r, service_drain_ms(s), e) < 0)
 		return -1;
-	tools_forget(s, r.name);
-	result = driver_stop(s, &r, e);
-	if (result == 0)
-		place_stopped(s, r.name);
-	if (result == 0 && record_run(&r) == RUN_RUNS)
-		result = set_status(s, &r, RUN_STOPPED, "stopped_ms", e);
+	result = stop_alone(s, &r, e);
+	oplock_alone_end(s->ops, r.name);
+	return result;
+}
+
+int service_stop_idle(struct service *s, const char *name, uint64_t idle_ms, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	autojson json_t *state = NULL;
+	int result = 0;
+
+	if (alone_unused(s, name, &r, e) < 0)
+		return -1;
+	state = driver_ping(s, &r, e);
+	if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= idle_ms)
+		result = stop_alone(s, &r, e);
 	oplock_alone_end(s->ops, r.name);
 	return result;
 }
 
 int service_note_stopped(struct service *s, const char *name, struct err *e)
 {
-	static const struct service_who manager = { .name = "", .admin = 1 };
 	autorecord struct record r = { .j = NULL };
 	autojson json_t *state = NULL;
 	int result = 0;
 
-	if (alone(s, &manager, name, &r, 0, e) < 0)
+	if (alone_unused(s, name, &r, e) < 0)
 		return -1;
 	state = driver_ping(s, &r, e);
 	if (!state && e->code == ERR_NOT_FOUND)

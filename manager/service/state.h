@@ -314,8 +314,10 @@ int service_pool_image(struct service *s, const struct conf_pool *p, const char 
 
 /* ---- service.c ---- */
 
-/* A sandbox that was seen to have stopped by itself. */
+/* A sandbox that was seen to have stopped by itself; ERR_BUSY while somebody works in it, who has started it. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
+/* Stops it if nobody has worked in it for idle_ms; ERR_BUSY while somebody does. */
+int service_stop_idle(struct service *s, const char *name, uint64_t idle_ms, struct err *e);
 
 /* ---- chosen.c ---- */
 

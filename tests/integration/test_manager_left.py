@@ -3,14 +3,16 @@
 import gc
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
 
 import berthtest as b
 from managed import BOX, FAST, POOL, Managed, Redis, refused, two_berthds
 
 
-COST = 13
+COST = 25
 
 
 @b.deadline(120)
@@ -109,3 +111,40 @@ def test_a_clean_end_that_could_not_clean_says_so():
         os.unlink(where + "/c")
         d.start()
         b.wait_for(lambda: d.get("/readyz").status == 200, 20, "berthd again")
+
+
+def scanner(d):
+    """The thread that looks over all records each scan_interval."""
+    def counts():
+        found = {}
+        for tid in os.listdir(f"/proc/{d.p.pid}/task"):
+            with open(f"/proc/{d.p.pid}/task/{tid}/status") as f:
+                found[tid] = next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+        return found
+
+    before = counts()
+    return b.wait_for(lambda: next((tid for tid, n in counts().items() if n >= before.get(tid, n) + 40), None), 20, "its wakings")
+
+
+@b.deadline(90)
+def test_who_uses_what_has_just_stopped_is_not_cut_by_a_look_at_it():
+    """The look has found nothing that runs, and takes long; meanwhile somebody makes it run, and works in it."""
+    b.needs_no_sanitizer("berthd is traced")
+    with Managed(BOX + FAST) as d:
+        m = d.manager
+        name = m.create()
+        box, tid, trace = m.get_info(identity=name)["container_id"], scanner(d), b.tmp("trace")
+        # the look opens the sandbox's run directory, then makes a socket
+        os.kill(d.p.pid, signal.SIGSTOP)
+        b.berth("stop", "--grace", "0", box, ok=True)
+        tracer = subprocess.Popen(["strace", "-qq", "-o", trace, "-p", tid, "-e", "trace=openat,socket", "-e", "inject=socket:delay_exit=4000000"],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=b.environment(b.under_strace()))
+        try:
+            b.wait_for(lambda: "TracerPid:\t0\n" not in open(f"/proc/{d.p.pid}/task/{tid}/status").read(), 20, "strace")
+            os.kill(d.p.pid, signal.SIGCONT)
+            b.wait_for(lambda: re.search(f'"{box}", .*O_PATH.* ENOENT', open(trace).read()), 20, "a look at what has stopped")
+            assert m.shell(name, "sleep 8; echo through")[0]["stdout"] == "through\n"
+        finally:
+            os.kill(d.p.pid, signal.SIGCONT)
+            tracer.terminate()
+            tracer.communicate(timeout=20 * b.SLOW)
