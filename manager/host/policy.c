@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/host/cmdwords.h"
 #include "manager/host/shlex.h"
 
 #define DEPTH_MAX 12		/* sh -c in eval in $(...) in sudo ... */
@@ -41,158 +42,21 @@ struct check {
 static void check_words(struct check *c, const char *const *w, size_t n);
 static void check_text(struct check *c, const char *text, size_t n);
 
-/* ---- what counts as the same -------------------------------------------------------- */
-
-static const char *base_name(const char *s)
-{
-	const char *slash = strrchr(s, '/');
-
-	return slash && slash[1] ? slash + 1 : s;
-}
-
-/* Whether a component of a pattern matches anything. */
-static int is_all(const char *p, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n && strchr("*?.", p[i]); i++)
-		;
-	return n && i == n && memchr(p, '*', n);
-}
-
-/*
- * "/a//./b/../c/" becomes "/a/c"; a pattern for all of "/", such as "/" followed by "*", becomes
- * "/".
- */
-static void clean_path(const char *p, char *out, size_t size)
-{
-	size_t len = 0, n;
-	int all = 1;
-
-	for (; *p; p += n) {
-		while (*p == '/')
-			p++;
-		n = strcspn(p, "/");
-		if (!n || (n == 1 && p[0] == '.'))
-			continue;
-		if (n == 2 && p[0] == '.' && p[1] == '.') {
-			while (len && out[--len] != '/')
-				;
-			all = !len;
-			continue;
-		}
-		all &= is_all(p, n);
-		if (len + n + 2 > size)
-			break;
-		out[len++] = '/';
-		memcpy(out + len, p, n);
-		len += n;
-	}
-	if (!len || all)
-		out[0] = '/', len = 1;
-	out[len] = '\0';
-}
-
-/* Paths are cleaned, those behind a = too; modes lose their leading zeros. */
-static void clean_operand(const char *s, char *out, size_t size)
-{
-	const char *eq = strchr(s, '=');
-	size_t n = eq && eq[1] == '/' ? (size_t)(eq - s) + 1 : 0;
-
-	if (s[0] == '/') {
-		clean_path(s, out, size);
-	} else if (n && n < size / 2) {
-		memcpy(out, s, n);
-		clean_path(s + n, out + n, size - n);
-	} else {
-		while (*s == '0' && s[1] && strspn(s, "01234567") == strlen(s))
-			s++;
-		snprintf(out, size, "%s", s);
-	}
-}
-
-static const struct long_option {
-	const char *command, *name;
-	char letter;
-} long_options[] = {
-	{ "rm", "recursive", 'r' }, { "rm", "force", 'f' }, { "rm", "dir", 'd' },
-	{ "chmod", "recursive", 'R' }, { "chown", "recursive", 'R' }, { "chgrp", "recursive", 'R' },
-	{ "cp", "recursive", 'r' }, { "cp", "force", 'f' }, { "mv", "force", 'f' },
-};
-
-static char same_letter(const char *command, char c)
-{
-	return c == 'R' && (!strcmp(command, "rm") || !strcmp(command, "cp")) ? 'r' : c;
-}
-
-/* The letter of a long option, 0 when it has none; long ones may be cut short as getopt_long allows. */
-static char letter_of(const char *command, const char *name, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(long_options); i++)
-		if (!strcmp(command, long_options[i].command) && n >= 2 && !strncmp(long_options[i].name, name, n))
-			return long_options[i].letter;
-	return 0;
-}
-
-/* Does the command have the option that word, of a rule for the command, asks for: a letter, or a long name? */
-static int has_option(const char *command, const char *const *w, size_t n, char letter, const char *name, size_t name_len)
-{
-	size_t i;
-	const char *p;
-
-	for (i = 1; i < n && strcmp(w[i], "--"); i++) {
-		if (w[i][0] != '-' || !w[i][1])
-			continue;
-		if (w[i][1] == '-') {
-			size_t len = strcspn(w[i] + 2, "=");
-
-			if (letter ? letter_of(command, w[i] + 2, len) == letter :
-				     len >= 2 && len <= name_len && !strncmp(name, w[i] + 2, len))
-				return 1;
-			continue;
-		}
-		for (p = w[i] + 1; letter && *p; p++)
-			if (same_letter(command, *p) == letter)
-				return 1;
-	}
-	return 0;
-}
-
-static int is_option(const char *s, int *ended)
-{
-	if (*ended || s[0] != '-' || !s[1])
-		return 0;
-	if (!strcmp(s, "--"))
-		*ended = 1;
-	return 1;
-}
-
 /* ---- one command against one rule ------------------------------------------------------- */
 
-static int options_match(struct check *c, const struct rule *r, const char *command, const char *const *w, size_t n)
+static int options_match(struct check *c, const struct rule *r, const char *const *w, size_t n)
 {
 	size_t i;
 	int ended = 0;
 
 	for (i = 1; i < r->count; i++) {
-		const char *s = r->tokens[i].text, *p;
+		const char *s = r->tokens[i].text;
 
-		if (!is_option(s, &ended) || ended)
+		if (!cmdwords_is_option(s, &ended) || ended)
 			continue;
 		c->work += n;
-		if (s[1] == '-') {
-			size_t len = strcspn(s + 2, "=");
-			char letter = letter_of(command, s + 2, len);
-
-			if (!has_option(command, w, n, letter, s + 2, len))
-				return 0;
-			continue;
-		}
-		for (p = s + 1; *p; p++)
-			if (!has_option(command, w, n, same_letter(command, *p), "", 0))
-				return 0;
+		if (!cmdwords_has(w, n, s))
+			return 0;
 	}
 	return 1;
 }
@@ -205,13 +69,13 @@ static int operands_match(struct check *c, const struct rule *r, const char *con
 	int rule_ended = 0, ended = 0, found;
 
 	for (i = 1; i < r->count; i++) {
-		if (is_option(r->tokens[i].text, &rule_ended))
+		if (cmdwords_is_option(r->tokens[i].text, &rule_ended))
 			continue;
-		clean_operand(r->tokens[i].text, want, sizeof(want));
+		cmdwords_clean(r->tokens[i].text, want, sizeof(want));
 		for (found = 0; j < n && !found; j++) {
-			if (is_option(w[j], &ended))
+			if (cmdwords_is_option(w[j], &ended))
 				continue;
-			clean_operand(w[j], have, sizeof(have));
+			cmdwords_clean(w[j], have, sizeof(have));
 			found = !strcmp(want, have) || !fnmatch(want, have, 0);
 			c->work++;
 		}
@@ -223,10 +87,11 @@ static int operands_match(struct check *c, const struct rule *r, const char *con
 
 static int command_matches(struct check *c, const struct rule *r, const char *const *w, size_t n)
 {
-	const char *name = strchr(r->tokens[0].text, '/') ? w[0] : base_name(w[0]);
+	const char *name = strchr(r->tokens[0].text, '/') ? w[0] : cmdwords_base(w[0]);
 
 	c->work++;
-	return !fnmatch(r->tokens[0].text, name, 0) && options_match(c, r, base_name(w[0]), w, n) && operands_match(c, r, w, n);
+	return !fnmatch(r->tokens[0].text, name, 0) && options_match(c, r, w, n) &&
+	       operands_match(c, r, w, n);
 }
 
 /* ---- programs that run another ------------------------------------------------------------ */
@@ -378,7 +243,7 @@ static void check_words(struct check *c, const char *const *w, size_t n)
 		if (!c->policy->rules[i].sequence && command_matches(c, &c->policy->rules[i], w, n))
 			c->hit = &c->policy->rules[i];
 	if (!c->hit)
-		check_inner(c, base_name(w[0]), w, n);
+		check_inner(c, cmdwords_base(w[0]), w, n);
 	c->depth--;
 }
 
@@ -459,7 +324,7 @@ static void end_command(struct line *l)
 	size_t i;
 
 	for (i = 0; i < l->n; i++)
-		l->runs_shell |= is_in(base_name(l->w[i]), shells, ARRAY_LEN(shells));
+		l->runs_shell |= is_in(cmdwords_base(l->w[i]), shells, ARRAY_LEN(shells));
 	check_words(l->check, l->w, l->n);
 	l->n = 0;
 	l->skip = 0;
