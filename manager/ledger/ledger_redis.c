@@ -14,23 +14,17 @@
  * happened.  Put the prefix in braces ("{berth}") for a Redis cluster.
  */
 #include <errno.h>
-#include <hiredis/hiredis.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/ledger/ledger.h"
+#include "manager/ledger/redisconn.h"
 #include "manager/ledger/storeurl.h"
 
-#define CONNECTIONS 8
-#define CONNECT_MS 2000
-#define CALL_MS 5000
 #define PAGE_KEYS 200
 #define ARGS_MAX (LEDGER_OPS_MAX * 5 + 16)
 
@@ -80,17 +74,13 @@ static const char page_script[] =
 	"return out\n";
 
 enum script { COMMIT, PAGE, SCRIPTS };
+static const char *const scripts[] = { commit_script, page_script };
+_Static_assert(ARRAY_LEN(scripts) == SCRIPTS && SCRIPTS <= REDISCONN_SCRIPTS, "each script has its text");
 
 struct redis_ledger {
 	struct ledger base;
-	char host[256], path[256], user[128], password[256], prefix[64];
-	int port;
-	uint64_t db, retry_ms;
-	pthread_mutex_t lock;
-	pthread_cond_t freed;
-	redisContext *c[CONNECTIONS];
-	int used[CONNECTIONS];
-	char sha[SCRIPTS][41];
+	struct redisconn conn;
+	char prefix[64];
 	uint64_t requests;	/* with nonce: the ID of a batch */
 	uint64_t nonce;
 };
@@ -98,177 +88,6 @@ struct redis_ledger {
 static struct redis_ledger *of(struct ledger *s)
 {
 	return (struct redis_ledger *)s;
-}
-
-/* ---- connections ------------------------------------------------------------ */
-
-static int expect_ok(redisReply *r, const char *what, redisContext *c, struct err *e)
-{
-	int ok = r && r->type != REDIS_REPLY_ERROR;
-
-	if (!r)
-		err_set(e, ERR_NET, "%s Redis: %s", what, c->errstr);
-	else if (!ok)
-		err_set(e, ERR_NET, "%s Redis: %.200s", what, r->str);
-	if (r)
-		freeReplyObject(r);
-	return ok ? 0 : -1;
-}
-
-static int log_in(struct redis_ledger *s, redisContext *c, struct err *e)
-{
-	if (s->password[0]) {
-		redisReply *r = s->user[0] ? redisCommand(c, "AUTH %s %s", s->user, s->password) :
-				redisCommand(c, "AUTH %s", s->password);
-
-		if (expect_ok(r, "log in to", c, e) < 0)
-			return -1;
-	}
-	if (s->db && expect_ok(redisCommand(c, "SELECT %llu", (unsigned long long)s->db), "select the database of", c, e) < 0)
-		return -1;
-	return 0;
-}
-
-static int load_scripts(struct redis_ledger *s, redisContext *c, struct err *e)
-{
-	static const char *const text[SCRIPTS] = { commit_script, page_script };
-	int i;
-
-	for (i = 0; i < SCRIPTS; i++) {
-		redisReply *r = redisCommand(c, "SCRIPT LOAD %s", text[i]);
-
-		/* the hash of a text is the same on every connection: written under no lock, once */
-		if (r && r->type == REDIS_REPLY_STRING && r->len == 40 && !s->sha[i][0])
-			memcpy(s->sha[i], r->str, 41);
-		if (expect_ok(r, "load a script into", c, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static redisContext *dial(struct redis_ledger *s, struct err *e)
-{
-	struct timeval limit = { CONNECT_MS / 1000, 0 }, call = { CALL_MS / 1000, 0 };
-	redisContext *c = s->path[0] ? redisConnectUnixWithTimeout(s->path, limit) :
-			  redisConnectWithTimeout(s->host, s->port, limit);
-
-	if (!c) {
-		err_nomem(e);
-		return NULL;
-	}
-	if (c->err)
-		err_set(e, ERR_NET, "reach Redis at %s: %s", s->path[0] ? s->path : s->host, c->errstr);
-	else if (redisSetTimeout(c, call) != REDIS_OK)
-		err_set(e, ERR_NET, "set up the connection to Redis");
-	else if (log_in(s, c, e) == 0)
-		return c;
-	redisFree(c);
-	return NULL;
-}
-
-/* A slot for the caller; its connection may be NULL. */
-static int take_slot(struct redis_ledger *s)
-{
-	int i;
-
-	pthread_mutex_lock(&s->lock);
-	for (;;) {
-		int dead = -1;
-
-		for (i = 0; i < CONNECTIONS; i++) {
-			if (s->used[i])
-				continue;
-			if (s->c[i])
-				break;
-			dead = i;
-		}
-		if (i == CONNECTIONS)
-			i = dead;
-		if (i >= 0)
-			break;
-		pthread_cond_wait(&s->freed, &s->lock);
-	}
-	s->used[i] = 1;
-	pthread_mutex_unlock(&s->lock);
-	return i;
-}
-
-static void give_slot(struct redis_ledger *s, int i)
-{
-	pthread_mutex_lock(&s->lock);
-	s->used[i] = 0;
-	pthread_cond_signal(&s->freed);
-	pthread_mutex_unlock(&s->lock);
-}
-
-/* An answer that says "not now": a server that starts, or has just become a replica. */
-static int is_passing(const redisReply *r)
-{
-	static const char *const words[] = { "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY " };
-	size_t i;
-
-	for (i = 0; r->type == REDIS_REPLY_ERROR && i < ARRAY_LEN(words); i++)
-		if (!strncmp(r->str, words[i], strlen(words[i])))
-			return 1;
-	return 0;
-}
-
-static redisReply *try_once(struct redis_ledger *s, int slot, int script, int argc, const char **argv, const size_t *len,
-			    struct err *e)
-{
-	redisReply *r;
-	int again;
-
-	if (!s->c[slot]) {
-		s->c[slot] = dial(s, e);
-		if (!s->c[slot])
-			return NULL;
-	}
-	for (again = 0; again < 2; again++) {
-		if (script >= 0)
-			argv[1] = s->sha[script];
-		r = redisCommandArgv(s->c[slot], argc, argv, len);
-		if (!r || script < 0 || r->type != REDIS_REPLY_ERROR || strncmp(r->str, "NOSCRIPT", 8))
-			break;
-		freeReplyObject(r);	/* a server that was restarted has forgotten them */
-		r = NULL;
-		if (load_scripts(s, s->c[slot], e) < 0)
-			break;
-	}
-	if (!r) {
-		err_set(e, ERR_NET, "lost the connection to Redis: %s", s->c[slot]->errstr);
-	} else if (is_passing(r)) {
-		err_set(e, ERR_NET, "Redis is not ready: %.200s", r->str);
-		freeReplyObject(r);
-		r = NULL;
-	} else {
-		return r;
-	}
-	redisFree(s->c[slot]);
-	s->c[slot] = NULL;
-	return NULL;
-}
-
-/* Sends until there is an answer or retry_ms have passed.  All requests may be sent twice. */
-static redisReply *call(struct redis_ledger *s, int script, int argc, const char **argv, const size_t *len, struct err *e)
-{
-	uint64_t until = clock_ms() + s->retry_ms, pause_ms = 5;
-	int slot = take_slot(s);
-	redisReply *r;
-
-	while (!(r = try_once(s, slot, script, argc, argv, len, e)) && e->code == ERR_NET && clock_ms() + pause_ms < until) {
-		struct timespec t = { .tv_nsec = (long)pause_ms * 1000000 };
-
-		nanosleep(&t, NULL);
-		pause_ms = pause_ms < 250 ? pause_ms * 2 : 250;
-	}
-	give_slot(s, slot);
-	if (r && r->type == REDIS_REPLY_ERROR) {
-		err_set(e, ERR_NET, "Redis refused: %.300s", r->str);
-		freeReplyObject(r);
-		return NULL;
-	}
-	return r;
 }
 
 /* ---- operations --------------------------------------------------------------- */
@@ -368,7 +187,7 @@ static int redis_commit(struct ledger *base, const struct ledger_op *ops, size_t
 	if (a->failed)
 		err_nomem(e);
 	else
-		r = call(s, COMMIT, a->n, a->v, a->len, e);
+		r = redisconn_call(&s->conn, COMMIT, a->n, a->v, a->len, e);
 	if (r) {
 		result = commit_answer(r, ops, n, ret_version, e);
 		freeReplyObject(r);
@@ -393,7 +212,7 @@ static int redis_get(struct ledger *base, const char *key, struct buf *out, uint
 	if (a->failed)
 		err_nomem(e);
 	else
-		r = call(s, -1, a->n, a->v, a->len, e);
+		r = redisconn_call(&s->conn, -1, a->n, a->v, a->len, e);
 	if (r && (r->type != REDIS_REPLY_ARRAY || r->elements != 2))
 		err_set(e, ERR_INTERNAL, "Redis answered HMGET with something else than two values");
 	else if (r && r->element[0]->type == REDIS_REPLY_STRING && r->element[1]->type == REDIS_REPLY_STRING)
@@ -458,7 +277,7 @@ static int redis_page(struct ledger *base, const char *prefix, char after[LEDGER
 	if (a->failed)
 		err_nomem(e);
 	else
-		r = call(s, PAGE, a->n, a->v, a->len, e);
+		r = redisconn_call(&s->conn, PAGE, a->n, a->v, a->len, e);
 	if (r) {
 		result = page_answer(r, after, each, ctx, ret_more, e);
 		freeReplyObject(r);
@@ -486,7 +305,7 @@ static int redis_list(struct ledger *base, const char *list, size_t max, ledger_
 	if (a->failed)
 		err_nomem(e);
 	else
-		r = call(s, -1, a->n, a->v, a->len, e);
+		r = redisconn_call(&s->conn, -1, a->n, a->v, a->len, e);
 	if (r && r->type != REDIS_REPLY_ARRAY) {
 		err_set(e, ERR_INTERNAL, "Redis answered LRANGE with something else than a list");
 	} else if (r) {
@@ -500,31 +319,15 @@ static int redis_list(struct ledger *base, const char *list, size_t max, ledger_
 	return result;
 }
 
-/* On a connection of its own: while Redis is away those of the others wait in their tries. */
 static int redis_ping(struct ledger *base, struct err *e)
 {
-	redisContext *c = dial(of(base), e);
-	int r;
-
-	if (!c)
-		return -1;
-	r = expect_ok(redisCommand(c, "PING"), "be answered by", c, e);
-	redisFree(c);
-	return r;
+	return redisconn_ping(&of(base)->conn, e);
 }
 
 static void redis_close(struct ledger *base)
 {
-	struct redis_ledger *s = of(base);
-	int i;
-
-	for (i = 0; i < CONNECTIONS; i++)
-		if (s->c[i])
-			redisFree(s->c[i]);
-	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->freed);
-	explicit_bzero(s->password, sizeof(s->password));
-	free(s);
+	redisconn_close(&of(base)->conn);
+	free(of(base));
 }
 
 static const struct ledger_ops redis_ops = {
@@ -539,43 +342,43 @@ static int copy(char *out, size_t n, const char *s, const char *what, struct err
 	return (size_t)snprintf(out, n, "%s", s) >= n ? err_set(e, ERR_CONFIG, "%s is too long", what) : 0;
 }
 
+static int fill_in(struct redis_ledger *s, const struct storeurl *url, const struct ledger_options *o,
+		   struct err *e)
+{
+	struct redisconn *c = &s->conn;
+
+	if (copy(c->user, sizeof(c->user), o->user ? o->user : "", "store.user", e) < 0 ||
+	    copy(c->password, sizeof(c->password), o->password ? o->password : "",
+		 "the password of Redis", e) < 0 ||
+	    copy(s->prefix, sizeof(s->prefix), o->prefix ? o->prefix : "berth", "store.prefix",
+		 e) < 0)
+		return -1;
+	if (url->kind == STORE_REDIS_UNIX)
+		memcpy(c->path, url->path, sizeof(c->path));
+	memcpy(c->host, url->host, sizeof(c->host));
+	c->port = url->port;
+	c->db = url->db;
+	c->retry_ms = o->retry_ms;
+	return 0;
+}
+
 int ledger_redis_open(struct ledger **ret, const struct storeurl *url, const struct ledger_options *o, struct err *e)
 {
 	struct redis_ledger *s = calloc(1, sizeof(*s));
-	int i;
+	int r;
 
 	if (!s)
 		return err_nomem(e);
 	s->base.ops = &redis_ops;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->freed, NULL);
-	s->retry_ms = o->retry_ms;
-	if (getrandom(&s->nonce, sizeof(s->nonce), 0) != (ssize_t)sizeof(s->nonce)) {
-		err_sys(e, "get random bytes");
-		goto fail;
-	}
-	if (copy(s->user, sizeof(s->user), o->user ? o->user : "", "store.user", e) < 0 ||
-	    copy(s->password, sizeof(s->password), o->password ? o->password : "", "the password of Redis", e) < 0 ||
-	    copy(s->prefix, sizeof(s->prefix), o->prefix ? o->prefix : "berth", "store.prefix", e) < 0)
-		goto fail;
-	if (url->kind == STORE_REDIS_UNIX)
-		memcpy(s->path, url->path, sizeof(s->path));
-	memcpy(s->host, url->host, sizeof(s->host));
-	s->port = url->port;
-	s->db = url->db;
-	/* all scripts' hashes are known before there is a second thread */
-	s->c[0] = dial(s, e);
-	if (!s->c[0] || load_scripts(s, s->c[0], e) < 0)
-		goto fail;
-	for (i = 0; i < SCRIPTS; i++) {
-		if (!s->sha[i][0]) {
-			err_set(e, ERR_NET, "Redis did not take a script");
-			goto fail;
-		}
+	redisconn_init(&s->conn, scripts, SCRIPTS);
+	r = getrandom(&s->nonce, sizeof(s->nonce), 0) != (ssize_t)sizeof(s->nonce) ?
+		    err_sys(e, "get random bytes") : fill_in(s, url, o, e);
+	if (r == 0)
+		r = redisconn_open(&s->conn, e);
+	if (r < 0) {
+		redis_close(&s->base);
+		return -1;
 	}
 	*ret = &s->base;
 	return 0;
-fail:
-	redis_close(&s->base);
-	return -1;
 }
