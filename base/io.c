@@ -150,7 +150,7 @@ int io_replace_file(int dirfd, const char *name, const void *data, size_t n, mod
 		unlinkat(dirfd, tmp, 0);
 		return -1;
 	}
-	if (durable && fsync(dirfd) < 0)
+	if (durable == IO_DURABLE && fsync(dirfd) < 0)
 		return err_sys(e, "fsync the directory of %s", name);
 	return 0;
 }

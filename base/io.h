@@ -30,6 +30,11 @@ int io_read_private(const char *path, struct buf *b, struct err *e);
 /* Opens path below dirfd for writing and writes s: for procfs and cgroupfs control files. */
 int io_write_file(int dirfd, const char *path, const char *s, struct err *e);
 /*
+ * IO_DURABLE_DATA: after a power cut the file has its new content, or all of the old one; for what
+ * counts only with another file of the directory, which is replaced later with IO_DURABLE.
+ */
+enum { IO_PASSING, IO_DURABLE, IO_DURABLE_DATA };
+/*
  * Replaces name in dirfd by data: temporary file, fsync when durable, rename.
  * A reader sees the old content or the new, never a part.
  */

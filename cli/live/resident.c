@@ -276,14 +276,14 @@ static int save_owner(struct registry *r, const char *id, const char *tenant, st
 {
 	autojson json_t *owner = tenant[0] ? json_pack("{s:s}", "name", tenant) : NULL;
 
-	return owner ? registry_save(r, id, REGISTRY_OWNER, owner, e) : 0;
+	return owner ? registry_save_ahead(r, id, REGISTRY_OWNER, owner, e) : 0;
 }
 
 static int save_spec(struct registry *r, const char *id, const json_t *spec, int passing,
 		     struct err *e)
 {
 	return passing ? registry_save_passing(r, id, SPEC_FILE, spec, e) :
-			 registry_save(r, id, SPEC_FILE, spec, e);
+			 registry_save_ahead(r, id, SPEC_FILE, spec, e);
 }
 
 /* Expired sandboxes take no place from others. */

@@ -134,7 +134,7 @@ static int show_ids(int disk_fd, uint32_t ids, struct err *e)
 	uint32_t from = ids, shown;
 
 	return writable_ids(disk_fd, &from, &shown, e) < 0 ||
-			       writable_set_ids(disk_fd, from, ids, e) < 0 ?
+			       writable_set_ids(disk_fd, from, ids, 0, e) < 0 ?
 		       -1 :
 		       0;
 }

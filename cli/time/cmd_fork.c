@@ -52,6 +52,7 @@ struct fork {
 	struct layerbox b; /* what is forked */
 	char from[CHECKPOINT_ID];
 	int ours; /* it was made for the forks, and goes when they are there */
+	int asked; /* the keeper makes it meanwhile */
 	int last; /* of the forks: it takes the file of such a one */
 	char tenant[65];
 	uint32_t disk_ids; /* of the files of its layer */
@@ -126,7 +127,21 @@ static int checkpoint_of_now(struct fork *f, struct err *e)
 	if (f->b.s.kept && is_never_started(f))
 		return of_never_started(f, e);
 	f->ours = 1;
-	return layerbox_now(&f->b, f->from, e);
+	if (f->b.s.kept)
+		return layerbox_now(&f->b, f->from, e);
+	if (layerbox_now_ask(&f->b, e) < 0)
+		return -1;
+	f->asked = 1;
+	return 0;
+}
+
+/* What was asked for.  We hold no turn to copy (copyturn.h): the keeper may wait for its own. */
+static int take_checkpoint(struct fork *f, struct err *e)
+{
+	const int asked = f->asked;
+
+	f->asked = 0;
+	return asked ? layerbox_now_take(&f->b, f->from, e) : 0;
 }
 
 static int choose(struct fork *f, const char *word, struct err *e)
@@ -136,6 +151,8 @@ static int choose(struct fork *f, const char *word, struct err *e)
 
 	if (!word && checkpoint_of_now(f, e) < 0)
 		return -1;
+	if (f->asked)
+		return 0;
 	if (checkpoints_open(f->b.dir_fd, 0, &all, e) < 0)
 		return -1;
 	one = checkpoints_find(&all, word ? word : f->from, e);
@@ -188,7 +205,8 @@ static int copy_image(int source, int box, struct err *e)
 	struct err why = { 0 };
 
 	if (io_read_file(source, IMAGE_PIN, &b, &why) == 0)
-		return io_replace_file(box, IMAGE_PIN, b.data ? b.data : "", b.len, 0600, 1, e);
+		return io_replace_file(box, IMAGE_PIN, b.data ? b.data : "", b.len, 0600,
+				       IO_DURABLE_DATA, e);
 	if (why.code == ERR_NOT_FOUND)
 		return 0; /* of the host, or a directory */
 	*e = why;
@@ -223,9 +241,10 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 	autoclose int turn = -1;
 	int result = -1;
 
-	if (source < 0 || copyturn_take(r, f->b.s.id, &turn, e) < 0 ||
-	    copy_image(source, box, e) < 0 ||
-	    writable_set_ids(box, f->disk_ids, c->id_base, e) < 0 ||
+	if (source < 0 || copy_image(source, box, e) < 0 ||
+	    writable_set_ids(box, f->disk_ids, c->id_base, 1, e) < 0 ||
+	    (layerhome_is_pool(source) && layerhome_choose(box, c->id, e) < 0) ||
+	    take_checkpoint(f, e) < 0 || copyturn_take(r, f->b.s.id, &turn, e) < 0 ||
 	    checkpoints_open(source, 0, &all, e) < 0)
 		return -1;
 	if (checkpoints_find(&all, f->from, e))
@@ -333,7 +352,7 @@ static int make_all(struct fork *f, char *ref, struct err *e)
 static int fork_main(const struct command *self, int argc, char **argv)
 {
 	struct fork f = { .count = 1, .made = json_array(), .more = json_array() };
-	struct err e = { 0 };
+	struct err e = { 0 }, ignored;
 	int rest, help = 0, r;
 
 	layerbox_init(&f.b);
@@ -343,6 +362,7 @@ static int fork_main(const struct command *self, int argc, char **argv)
 			    "one sandbox is wanted; hint: berth fork ID, or berth fork ID@k1");
 	if (r == 0 && !help)
 		r = make_all(&f, argv[rest], &e);
+	take_checkpoint(&f, &ignored);
 	if (f.ours)
 		layerbox_drop(&f.b, f.from);
 	layerbox_close(&f.b);

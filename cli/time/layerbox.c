@@ -14,6 +14,7 @@
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
+#include "manager/keeper/wire.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/writable.h"
 
@@ -102,21 +103,28 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
 
 /* ---- a checkpoint for this process alone ------------------------------------------- */
 
-static int ask_keeper(struct layerbox *b, const char *us, char ret_id[CHECKPOINT_ID],
-		      struct err *e)
+int layerbox_now_ask(struct layerbox *b, struct err *e)
 {
-	autojson json_t *rq = protocol_request(OP_checkpoint), *answer = NULL;
-	const char *id;
+	autojson json_t *rq = protocol_request(OP_checkpoint);
+	char us[PROCID_SIZE];
 
+	if (procid_name(getpid(), us, e) < 0)
+		return -1;
 	b->s.sock = keeper_connect(&b->s.registry, b->s.id, e);
 	if (b->s.sock < 0)
 		return -1;
 	request_set_owner(rq, us);
-	answer = keeper_call(b->s.sock, rq, NULL, 0, NULL, e);
+	return wire_request(b->s.sock, rq, NULL, 0, e);
+}
+
+int layerbox_now_take(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e)
+{
+	autojson json_t *answer = keeper_take_answer(b->s.sock, NULL, e);
+	const char *id = json_string_value(json_object_get(answer, "checkpoint"));
+
 	fd_close(&b->s.sock);
 	if (!answer)
 		return -1;
-	id = json_string_value(json_object_get(answer, "checkpoint"));
 	if (!id)
 		return err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
 	snprintf(ret_id, CHECKPOINT_ID, "%s", id);
@@ -128,11 +136,9 @@ int layerbox_now(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e)
 	char us[PROCID_SIZE];
 	int result;
 
-	if (procid_name(getpid(), us, e) < 0)
-		return -1;
 	if (!b->s.kept)
-		return ask_keeper(b, us, ret_id, e);
-	if (layerbox_claim(b, e) < 0)
+		return layerbox_now_ask(b, e) < 0 ? -1 : layerbox_now_take(b, ret_id, e);
+	if (procid_name(getpid(), us, e) < 0 || layerbox_claim(b, e) < 0)
 		return -1;
 	result = layerbox_checkpoint(b, "", json_pack("{s:s}", "owner", us), 0, ret_id, e);
 	layerbox_release(b);

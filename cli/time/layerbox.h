@@ -31,6 +31,9 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
  * layerbox_drop(), or when the process has ended.
  */
 int layerbox_now(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e);
+/* The same in two halves, of one that runs: its keeper makes it in between. */
+int layerbox_now_ask(struct layerbox *b, struct err *e);
+int layerbox_now_take(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e);
 void layerbox_drop(struct layerbox *b, const char *id);
 /*
  * The "upper" of the layer of a checkpoint (an id or a name), read-only, in a mount of its own that

@@ -55,11 +55,13 @@ static int load(struct checkpoints *c, struct err *e)
 		       err_set(e, ERR_CORRUPT, LIST " has no list of checkpoints");
 }
 
-static int save(struct checkpoints *c, struct err *e)
+/* What concerns only one of a process need not last: the list is whole either way. */
+static int save(struct checkpoints *c, int passing, struct err *e)
 {
 	autofree char *text = json_dumps(c->doc, JSON_COMPACT);
 
-	return text ? io_replace_file(c->dir_fd, LIST, text, strlen(text), 0600, 1, e) :
+	return text ? io_replace_file(c->dir_fd, LIST, text, strlen(text), 0600,
+				      passing ? IO_DURABLE_DATA : IO_DURABLE, e) :
 		      err_nomem(e);
 }
 
@@ -280,7 +282,7 @@ static int collect(const struct checkpoints *c, struct err *e)
 
 /* Before anything stands still: a copy that finds no room half-way would have held it up for
  * nothing. */
-static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
+static int check_room(struct checkpoints *c, int layer_fd, struct err *e)
 {
 	int shares = fileclone_shares(c->data_fd, e);
 	struct statvfs fs;
@@ -293,6 +295,7 @@ static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
 						 "berth checkpoint rm removes one, and berth "
 						 "system df tells what takes it") :
 					 -1;
+	c->shares = shares;
 	if (fstatvfs(c->data_fd, &fs) < 0 || fstat(layer_fd, &st) < 0)
 		return err_sys(e, "measure the room for a checkpoint");
 	need = SPARE_BYTES + (shares ? 0 : (uint64_t)st.st_blocks * 512);
@@ -418,7 +421,7 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		return err_nomem(e);
 	if (!owned)
 		prune(c, bounds);
-	if (save(c, e) < 0)
+	if (save(c, owned, e) < 0)
 		return -1;
 	if (!owned)
 		checkpoint_touched(c->box_fd); /* the head is this one now */
@@ -440,8 +443,11 @@ void checkpoint_cancel(const struct checkpoints *c, const char *id)
 
 int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e)
 {
+	const json_t *one = by_id(c, id);
+	const int owned = one && is_owned(one);
+
 	drop(c, id);
-	if (save(c, e) < 0 || collect(c, e) < 0)
+	if (save(c, owned, e) < 0 || collect(c, e) < 0)
 		return -1;
 	checkpoints_note_use(c);
 	return 0;

@@ -44,7 +44,9 @@ struct checkpoints {
 	int home_fd; /* where its layer is */
 	int data_fd; /* where the layers of checkpoints are; -1: it has none */
 	json_t *doc;
-	size_t fit; /* how many of them stay beside one that was begun */
+	/* of one that was begun: */
+	size_t fit; /* how many of them stay beside it */
+	int shares; /* its file can share blocks with the layer's */
 };
 
 #define CHECKPOINTS_NONE                                                                           \

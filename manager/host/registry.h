@@ -174,6 +174,9 @@ int registry_save(struct registry *r, const char *id, const char *file, const js
 /* The same for a sandbox that is removed when it ends: after a power cut nobody needs the file. */
 int registry_save_passing(struct registry *r, const char *id, const char *file, const json_t *j,
 			  struct err *e);
+/* The same for a sandbox without a record, with which the file is durable at the latest. */
+int registry_save_ahead(struct registry *r, const char *id, const char *file, const json_t *j,
+			struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);
 /* Removes the directory of a lasting sandbox, and its layer wherever it is (layerhome.h). */
 int registry_remove_kept(struct registry *r, const char *id, struct err *e);

@@ -51,13 +51,19 @@ static int save(struct registry *r, const char *id, const char *file, const json
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j,
 		  struct err *e)
 {
-	return save(r, id, file, j, 1, e);
+	return save(r, id, file, j, IO_DURABLE, e);
+}
+
+int registry_save_ahead(struct registry *r, const char *id, const char *file, const json_t *j,
+			struct err *e)
+{
+	return save(r, id, file, j, IO_DURABLE_DATA, e);
 }
 
 int registry_save_passing(struct registry *r, const char *id, const char *file, const json_t *j,
 			  struct err *e)
 {
-	return save(r, id, file, j, 0, e);
+	return save(r, id, file, j, IO_PASSING, e);
 }
 
 json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e)

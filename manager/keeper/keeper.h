@@ -106,5 +106,7 @@ int keeper_kill(struct registry *r, const char *id, struct err *e);
  * along; ret_fd, unless NULL, receives one descriptor of the answer (-1: none).
  */
 json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
+/* The second half of that, for a request that wire_request() has sent. */
+json_t *keeper_take_answer(int sock, int *ret_fd, struct err *e);
 
 #endif

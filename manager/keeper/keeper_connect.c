@@ -98,8 +98,7 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 	return take_fd(&fd);
 }
 
-json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd,
-		    struct err *e)
+json_t *keeper_take_answer(int sock, int *ret_fd, struct err *e)
 {
 	json_t *answer = NULL;
 	int got[WIRE_FDS_MAX], r;
@@ -107,8 +106,6 @@ json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int
 
 	if (ret_fd)
 		*ret_fd = -1;
-	if (wire_request(sock, request, fds, count, e) < 0)
-		return NULL;
 	r = wire_recv(sock, -1, &answer, got, WIRE_FDS_MAX, &n, e);
 	for (i = 0; i < n; i++) {
 		if (i == 0 && ret_fd && r == 1)
@@ -127,4 +124,13 @@ json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int
 		return NULL;
 	}
 	return answer;
+}
+
+json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd,
+		    struct err *e)
+{
+	if (ret_fd)
+		*ret_fd = -1;
+	return wire_request(sock, request, fds, count, e) < 0 ? NULL :
+								keeper_take_answer(sock, ret_fd, e);
 }

@@ -29,7 +29,6 @@ struct work {
 	struct checkpoints all;
 	pid_t keeper;
 	int layer, file; /* of the sandbox, of the checkpoint */
-	int shares;      /* the file system of both has reflinks */
 	struct snapshot_note note;
 };
 
@@ -93,10 +92,7 @@ static int begin(struct work *w, struct err *e)
 	w->note.flush_us = now_us() - began;
 	/* now the layer has the blocks that count */
 	w->file = checkpoint_begin(&w->all, w->layer, &w->s->bounds, w->note.id, e);
-	if (w->file < 0)
-		return -1;
-	w->shares = fileclone_shares(w->all.data_fd, e);
-	return w->shares < 0 ? -1 : 0;
+	return w->file < 0 ? -1 : 0;
 }
 
 static int keeper_lives(void *ctx)
@@ -140,7 +136,7 @@ static int copy_still(struct work *w, struct err *e)
 	const int still = cgroup_wait_still(CGROUP, STILL_MS);
 	int result;
 
-	if (!still || !w->shares)
+	if (!still || !w->all.shares)
 		return copy_frozen(w, e);
 	if (write_out(e) < 0)
 		return -1;

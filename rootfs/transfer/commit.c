@@ -146,7 +146,8 @@ static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct
 	const struct confine how = { CONFINE_READ, parent, lower, c->o->upper_fd, -1, keep, ARRAY_LEN(keep), PACKER_MEMORY };
 	const struct difftar d = {
 		.upper_fd = c->o->upper_fd, .lower_fd = lower, .marks = &c->marks, .id_base = c->o->id_base, .id_count = IDS,
-		.workdir = c->o->workdir, .compression = c->o->compression, .max_bytes = c->max_bytes,
+		.workdir = c->o->workdir, .compression = c->o->compression,
+		.max_bytes = c->max_bytes,
 	};
 
 	if (lower < 0 || confine_child(&how, e) < 0)

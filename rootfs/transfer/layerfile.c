@@ -92,7 +92,8 @@ static int run(struct packing *p, struct layerfile *l, int out_fd, struct err *e
 		*e = why;
 		return -1;
 	}
-	if (layerbound_of(l->upper_fd, &p->max_bytes, e) < 0 || difftar_scan(l->upper_fd, &p->marks, e) < 0 ||
+	if (layerbound_of(l->upper_fd, &p->max_bytes, e) < 0 ||
+	    difftar_scan(l->upper_fd, &p->marks, e) < 0 ||
 	    (!p->has_image && difftar_check_renamed(&p->marks, e) < 0))
 		return -1;
 	if (packer_start(&packer, pack, p, out_fd, e) < 0 || packer_end(&packer, 0, &st, e) < 0)

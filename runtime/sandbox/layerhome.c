@@ -124,7 +124,8 @@ static int take_place(int box_fd, int pool_fd, const char *id, struct err *e)
 	if (dir < 0)
 		return err_wrap(e, "make a directory in the pool");
 	return fsync(dir) < 0 ? err_sys(e, "write the pool") :
-				io_replace_file(box_fd, LAYERHOME_MARK, id, strlen(id), 0600, 1, e);
+				io_replace_file(box_fd, LAYERHOME_MARK, id, strlen(id), 0600,
+						IO_DURABLE_DATA, e);
 }
 
 int layerhome_choose(int box_fd, const char *id, struct err *e)

@@ -39,7 +39,8 @@ int writable_mount(int file_fd, struct err *e);
  * them: 1; 0 when they are the same; -1.
  */
 int writable_ids(int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e);
-int writable_set_ids(int dirfd, uint32_t from, uint32_t to, struct err *e);
+/* is_new: the sandbox has no record yet, with which it is durable at the latest. */
+int writable_set_ids(int dirfd, uint32_t from, uint32_t to, int is_new, struct err *e);
 /* The detached mount mnt_fd, which it takes, with the ids of the layer below dirfd; -1. */
 int writable_map(int dirfd, int mnt_fd, struct err *e);
 #define WRITABLE_FILE "writable.img"

@@ -53,12 +53,13 @@ int writable_ids(int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e)
 	return parse(b.data, ret_from, e) < 0 || parse(blank + 1, ret_to, e) < 0 ? -1 : 1;
 }
 
-int writable_set_ids(int dirfd, uint32_t from, uint32_t to, struct err *e)
+int writable_set_ids(int dirfd, uint32_t from, uint32_t to, int is_new, struct err *e)
 {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "%u %u", from, to);
 
-	return io_replace_file(dirfd, IDS, text, (size_t)n, 0600, 1, e);
+	return io_replace_file(dirfd, IDS, text, (size_t)n, 0600,
+			       is_new ? IO_DURABLE_DATA : IO_DURABLE, e);
 }
 
 int writable_map(int dirfd, int mnt_fd, struct err *e)

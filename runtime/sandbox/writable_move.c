@@ -207,7 +207,7 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 	/* the copies that its checkpoints are must go on to fit to it */
 	shown = writable_ids(dirfd, &disk, &was, e);
 	if (shown || path_has(dirfd, "checkpoints"))
-		return shown < 0 ? -1 : writable_set_ids(dirfd, shown ? disk : from, to, e);
+		return shown < 0 ? -1 : writable_set_ids(dirfd, shown ? disk : from, to, 0, e);
 	mnt = writable_open(dirfd, e);
 	if (mnt < 0 || treewalk(mnt, &all, &s, e) < 0)
 		return mnt < 0 && e->code == ERR_NOT_FOUND ? 0 : -1;
