@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/service/lineproc.h"
 #include "manager/service/state.h"
+#include "manager/service/toolproc.h"
 
 #define OUTPUT_MAX (16u << 20)
 #define KERNEL "python"
@@ -25,22 +25,6 @@
 #define MCP_WAIT_MS 30000
 
 extern const char kernel_py[];
-
-struct tool_proc {
-	struct tool_proc *next;
-	char sandbox[65], name[65];
-	pthread_mutex_t lock;		/* one request at a time */
-	struct lineproc proc;
-	int running, users, doomed;
-	uint64_t used_ms;
-	json_t *config, *tools;		/* of an MCP server */
-	json_int_t next_id;
-};
-
-struct tools {
-	pthread_mutex_t lock;		/* the list */
-	struct tool_proc *all;
-};
 
 struct tools *tools_new(struct err *e)
 {
@@ -54,61 +38,23 @@ struct tools *tools_new(struct err *e)
 	return t;
 }
 
-static void free_proc(struct tool_proc *p)
-{
-	if (p->running)
-		lineproc_stop(&p->proc);
-	json_decref(p->config);
-	json_decref(p->tools);
-	pthread_mutex_destroy(&p->lock);
-	free(p);
-}
-
 void tools_free(struct tools *t)
 {
-	struct tool_proc *p;
+	struct toolproc *p;
 
 	if (!t)
 		return;
 	while ((p = t->all)) {
 		t->all = p->next;
-		free_proc(p);
+		toolproc_free(p);
 	}
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
 
-/* Takes the matching ones off the list; one in use ends when its user is done. */
-static void drop(struct tools *t, const char *sandbox, const char *name, uint64_t idle_before_ms)
-{
-	struct tool_proc **at, *p, *gone = NULL;
-
-	pthread_mutex_lock(&t->lock);
-	for (at = &t->all; (p = *at);) {
-		int fits = (!sandbox || !strcmp(p->sandbox, sandbox)) && (!name || !strcmp(p->name, name)) &&
-			   (!idle_before_ms || (p->used_ms < idle_before_ms && !p->users));
-
-		if (!fits) {
-			at = &p->next;
-			continue;
-		}
-		*at = p->next;
-		p->doomed = 1;
-		if (!p->users) {
-			p->next = gone;
-			gone = p;
-		}
-	}
-	pthread_mutex_unlock(&t->lock);
-	while ((p = gone)) {
-		gone = p->next;
-		free_proc(p);
-	}
-}
-
 void tools_forget(struct service *s, const char *name)
 {
-	drop(s->tools, name, NULL, 0);
+	toolproc_drop(s->tools, name, NULL, 0);
 }
 
 void tools_expire(struct service *s, uint64_t idle_ms)
@@ -116,74 +62,7 @@ void tools_expire(struct service *s, uint64_t idle_ms)
 	uint64_t now = clock_wall_ms();
 
 	if (idle_ms && now > idle_ms)
-		drop(s->tools, NULL, NULL, now - idle_ms);
-}
-
-/* The one of that name with its lock held, made if there is none. */
-static struct tool_proc *take(struct tools *t, const char *sandbox, const char *name, int make, struct err *e)
-{
-	struct tool_proc *p;
-
-	pthread_mutex_lock(&t->lock);
-	for (p = t->all; p && (strcmp(p->sandbox, sandbox) || strcmp(p->name, name)); p = p->next)
-		;
-	if (!p && make) {
-		p = calloc(1, sizeof(*p));
-		if (p) {
-			snprintf(p->sandbox, sizeof(p->sandbox), "%s", sandbox);
-			snprintf(p->name, sizeof(p->name), "%s", name);
-			pthread_mutex_init(&p->lock, NULL);
-			p->next = t->all;
-			t->all = p;
-		}
-	}
-	if (p)
-		p->users++;
-	pthread_mutex_unlock(&t->lock);
-	if (!p) {
-		if (make)
-			err_nomem(e);
-		return NULL;
-	}
-	pthread_mutex_lock(&p->lock);
-	return p;
-}
-
-/* failed: it cannot be used any more. */
-static void give(struct tools *t, struct tool_proc *p, int failed)
-{
-	int last;
-
-	if (failed && p->running) {
-		lineproc_stop(&p->proc);
-		p->running = 0;
-	}
-	pthread_mutex_unlock(&p->lock);
-	pthread_mutex_lock(&t->lock);
-	p->used_ms = clock_wall_ms();
-	last = --p->users == 0 && p->doomed;
-	pthread_mutex_unlock(&t->lock);
-	if (last)
-		free_proc(p);
-}
-
-/* Its own connection, so that it outlives this request. */
-static int start(struct service_use *u, struct tool_proc *p, json_t *argv, json_t *env, struct err *e)
-{
-	autorecord struct record r = { .j = NULL };
-	int sock;
-
-	if (p->running)
-		return 0;
-	if (record_load(u->service, NULL, u->name, 0, &r, e) < 0)
-		return -1;
-	sock = driver_connect(u->service, &r, e);
-	if (sock < 0)
-		return -1;
-	if (lineproc_start(&p->proc, sock, argv, env, e) < 0)
-		return -1;
-	p->running = 1;
-	return 0;
+		toolproc_drop(s->tools, NULL, NULL, now - idle_ms);
 }
 
 /* ---- results ---- */
@@ -272,16 +151,16 @@ static json_t *run_cell(struct service_use *u, const json_t *arguments, struct e
 	struct tools *t = u->service->tools;
 	const char *code = need_text(arguments, "code", e), *out, *err;
 	autojson json_t *argv = json_pack("[s,s,s,s]", "python3", "-u", "-c", kernel_py), *rq = NULL, *answer = NULL;
-	struct tool_proc *p;
+	struct toolproc *p;
 	json_t *content;
 
 	if (!code)
 		return NULL;
-	p = take(t, u->name, KERNEL, 1, e);
+	p = toolproc_take(t, u->name, KERNEL, 1, e);
 	if (!p)
 		return NULL;
-	if (start(u, p, argv, NULL, e) < 0) {
-		give(t, p, 1);
+	if (toolproc_start(u, p, argv, NULL, e) < 0) {
+		toolproc_give(t, p, 1);
 		if (e->code == ERR_EXEC_NOT_FOUND || e->code == ERR_EXEC)
 			err_set(e, ERR_UNSUPPORTED, "the image has no python3 for run_ipython_cell");
 		return NULL;
@@ -289,7 +168,7 @@ static json_t *run_cell(struct service_use *u, const json_t *arguments, struct e
 	rq = json_pack("{s:s}", "code", code);
 	if (lineproc_send(&p->proc, rq, e) == 0)
 		answer = lineproc_receive(&p->proc, u->timeout_ms, u->who ? u->who->gone : NULL, u->who ? u->who->gone_ctx : NULL, e);
-	give(t, p, !answer);
+	toolproc_give(t, p, !answer);
 	if (!answer) {
 		err_wrap(e, "the Python of this sandbox was ended and will start afresh");
 		return NULL;
@@ -306,7 +185,7 @@ static json_t *run_cell(struct service_use *u, const json_t *arguments, struct e
 /* ---- MCP servers in the sandbox ---- */
 
 /* One request of JSON-RPC; notifications and requests of the server in between are passed over. */
-static json_t *rpc(struct service_use *u, struct tool_proc *p, const char *method, json_t *params, uint64_t wait_ms, struct err *e)
+static json_t *rpc(struct service_use *u, struct toolproc *p, const char *method, json_t *params, uint64_t wait_ms, struct err *e)
 {
 	json_int_t id = ++p->next_id;
 	autojson json_t *rq = json_pack("{s:s,s:I,s:s,s:o}", "jsonrpc", "2.0", "id", id, "method", method, "params", params);
@@ -339,7 +218,7 @@ static int add_pair(void *ctx, const char *text, struct err *e)
 	return json_array_append_new(ctx, json_string(text)) < 0 ? err_nomem(e) : 0;
 }
 
-static int start_server(struct service_use *u, struct tool_proc *p, struct err *e)
+static int start_server(struct service_use *u, struct toolproc *p, struct err *e)
 {
 	autojson json_t *argv = NULL, *env = json_array(), *wrapped = NULL, *hello = NULL, *list = NULL, *ready = NULL;
 	json_t *tools;
@@ -349,7 +228,7 @@ static int start_server(struct service_use *u, struct tool_proc *p, struct err *
 	wrapped = json_pack("{s:O?}", "environment", json_object_get(p->config, "env"));
 	if (service_each_env(wrapped, add_pair, env, e) < 0 || !(argv = mcp_argv(p->config, env, e)))
 		return err_wrap(e, "MCP server %s", p->name);
-	if (start(u, p, argv, env, e) < 0) {
+	if (toolproc_start(u, p, argv, env, e) < 0) {
 		if (e->code == ERR_EXEC_NOT_FOUND && json_object_get(p->config, "url"))
 			err_set(e, ERR_UNSUPPORTED, "the image has no python3, which speaks to servers with \"url\"");
 		return err_wrap(e, "MCP server %s", p->name);
@@ -375,26 +254,26 @@ static int start_server(struct service_use *u, struct tool_proc *p, struct err *
 static int add_server(struct service_use *u, const char *name, const json_t *config, int overwrite, struct err *e)
 {
 	struct service *s = u->service;
-	struct tool_proc *p;
+	struct toolproc *p;
 	int failed;
 
 	if (mcp_remember(s, u->name, name, config, 1, e) < 0)
 		return -1;
 	if (overwrite)
-		drop(s->tools, u->name, name, 0);
-	p = take(s->tools, u->name, name, 1, e);
+		toolproc_drop(s->tools, u->name, name, 0);
+	p = toolproc_take(s->tools, u->name, name, 1, e);
 	if (!p)
 		return -1;
 	if (p->config && !overwrite) {
-		give(s->tools, p, 0);
+		toolproc_give(s->tools, p, 0);
 		return 0;
 	}
 	json_decref(p->config);
 	p->config = json_deep_copy(config);
 	failed = start_server(u, p, e) < 0 || mcp_remember(s, u->name, name, config, 0, e) < 0;
-	give(s->tools, p, failed);
+	toolproc_give(s->tools, p, failed);
 	if (failed)
-		drop(s->tools, u->name, name, 0);	/* the old ones come back from the record */
+		toolproc_drop(s->tools, u->name, name, 0);	/* the old ones come back from the record */
 	return failed ? -1 : 1;
 }
 
@@ -411,7 +290,7 @@ static int revive(struct service_use *u, int start_them, struct err *e)
 	int r = servers ? 0 : -1;
 
 	json_object_foreach(servers, name, config) {
-		struct tool_proc *p = take(t, u->name, name, 1, e);
+		struct toolproc *p = toolproc_take(t, u->name, name, 1, e);
 		int failed;
 
 		if (!p)
@@ -419,7 +298,7 @@ static int revive(struct service_use *u, int start_them, struct err *e)
 		if (!p->config)
 			p->config = json_deep_copy(config);
 		failed = start_them && !p->tools && start_server(u, p, e) < 0;
-		give(t, p, failed);
+		toolproc_give(t, p, failed);
 		r = failed ? -1 : r;
 	}
 	return r;
@@ -482,7 +361,7 @@ json_t *service_list_tools(struct service *s, const struct service_who *who, con
 {
 	json_t *all = json_object(), *one, *tool;
 	struct service_use u;
-	struct tool_proc *p;
+	struct toolproc *p;
 	struct err ignored;
 	size_t i;
 
@@ -519,7 +398,7 @@ json_t *service_list_tools(struct service *s, const struct service_who *who, con
 /* The server that has the tool: its name. */
 static int find_server(struct tools *t, const char *sandbox, const char *tool, char name[65])
 {
-	struct tool_proc *p;
+	struct toolproc *p;
 	json_t *one;
 	size_t i;
 	int found = 0;
@@ -545,7 +424,7 @@ static json_t *call_server(struct service_use *u, const char *tool, const json_t
 {
 	struct tools *t = u->service->tools;
 	json_t *result = NULL;
-	struct tool_proc *p;
+	struct toolproc *p;
 	char server[65];
 
 	if (!find_server(t, u->name, tool, server)) {
@@ -557,7 +436,7 @@ static json_t *call_server(struct service_use *u, const char *tool, const json_t
 			return NULL;
 		}
 	}
-	p = take(t, u->name, server, 0, e);
+	p = toolproc_take(t, u->name, server, 0, e);
 	if (!p) {
 		err_set(e, ERR_NOT_FOUND, "MCP server %s has gone", server);
 		return NULL;
@@ -566,7 +445,7 @@ static json_t *call_server(struct service_use *u, const char *tool, const json_t
 	if (start_server(u, p, e) == 0)
 		result = rpc(u, p, "tools/call", json_pack("{s:s,s:o}", "name", tool, "arguments",
 							   arguments ? json_deep_copy(arguments) : json_object()), u->timeout_ms, e);
-	give(t, p, !result && e->code != ERR_INVALID);
+	toolproc_give(t, p, !result && e->code != ERR_INVALID);
 	if (result && !json_object_get(result, "isError"))
 		json_object_set_new(result, "isError", json_false());
 	return result;
