@@ -57,7 +57,7 @@ static int load_scripts(struct redisconn *s, redisContext *c, struct err *e)
 
 static redisContext *dial(struct redisconn *s, struct err *e)
 {
-	struct timeval limit = {CONNECT_MS / 1000, 0}, call = {CALL_MS / 1000, 0};
+	struct timeval limit = { CONNECT_MS / 1000, 0 }, call = { CALL_MS / 1000, 0 };
 	redisContext *c = s->path[0] ? redisConnectUnixWithTimeout(s->path, limit) :
 				       redisConnectWithTimeout(s->host, s->port, limit);
 
@@ -114,8 +114,8 @@ static void give_slot(struct redisconn *s, int i)
 /* An answer that says "not now": a server that starts, or has just become a replica. */
 static int is_passing(const redisReply *r)
 {
-	static const char *const words[] = {"LOADING",     "READONLY", "MASTERDOWN",
-					    "CLUSTERDOWN", "TRYAGAIN", "BUSY "};
+	static const char *const words[] = { "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN",
+					     "TRYAGAIN", "BUSY " };
 	size_t i;
 
 	for (i = 0; r->type == REDIS_REPLY_ERROR && i < ARRAY_LEN(words); i++)
@@ -170,7 +170,7 @@ redisReply *redisconn_call(struct redisconn *s, int script, int argc, const char
 
 	while (!(r = try_once(s, slot, script, argc, argv, len, e)) && e->code == ERR_NET &&
 	       clock_ms() + pause_ms < until) {
-		struct timespec t = {.tv_nsec = (long)pause_ms * 1000000};
+		struct timespec t = { .tv_nsec = (long)pause_ms * 1000000 };
 
 		nanosleep(&t, NULL);
 		pause_ms = pause_ms < 250 ? pause_ms * 2 : 250;

@@ -96,7 +96,7 @@ void toolproc_give(struct tools *t, struct toolproc *p, int failed)
 int toolproc_start(struct service_use *u, struct toolproc *p, json_t *argv, json_t *env,
 		   struct err *e)
 {
-	autorecord struct record r = {.j = NULL};
+	autorecord struct record r = { .j = NULL };
 	int sock;
 
 	if (p->running)

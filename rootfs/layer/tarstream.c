@@ -9,11 +9,8 @@
 #include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include "base/buf.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/layer/layer.h"
 #include "rootfs/layer/segments.h"
@@ -21,8 +18,6 @@
 #define CHUNK (256u << 10)
 #define BLOCK 512
 #define PAX_MAX (1u << 20)
-#define ZSTD_LEVEL 1
-#define GZIP_LEVEL 4
 
 struct header {			/* POSIX.1-1988 ustar */
 	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, linkname[100];
@@ -38,68 +33,6 @@ struct link_seen {
 
 /* ---- bytes ---- */
 
-static int put_zstd(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
-{
-	ZSTD_inBuffer in = { p, n, 0 };
-	size_t left;
-
-	do {
-		ZSTD_outBuffer out = { t->zbuf, CHUNK, 0 };
-
-		left = ZSTD_compressStream2(t->zstd, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
-		if (ZSTD_isError(left))
-			return err_set(e, ERR_INTERNAL, "zstd: %s", ZSTD_getErrorName(left));
-		if (out.pos && io_write_all(t->out_fd, t->zbuf, out.pos) < 0)
-			return err_sys(e, "hand on the packed tree");
-	} while (in.pos < in.size || (end && left));
-	return 0;
-}
-
-static int put_gzip(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
-{
-	z_stream *z = t->gzip;
-	int r;
-
-	z->next_in = (unsigned char *)p;
-	z->avail_in = (uInt)n;
-	do {
-		z->next_out = t->zbuf;
-		z->avail_out = CHUNK;
-		r = deflate(z, end ? Z_FINISH : Z_NO_FLUSH);
-		if (r == Z_STREAM_ERROR)
-			return err_set(e, ERR_INTERNAL, "zlib refuses to compress");
-		if (z->avail_out < CHUNK && io_write_all(t->out_fd, t->zbuf, CHUNK - z->avail_out) < 0)
-			return err_sys(e, "hand on the packed tree");
-	} while (!z->avail_out || (end && r != Z_STREAM_END));
-	return 0;
-}
-
-static int flush_plain(struct tarstream *t, struct err *e)
-{
-	if (t->plain_len && io_write_all(t->out_fd, t->zbuf, t->plain_len) < 0)
-		return err_sys(e, "write the archive");
-	t->plain_len = 0;
-	return 0;
-}
-
-static int put_plain(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
-{
-	if (t->plain_len + n > CHUNK && flush_plain(t, e) < 0)
-		return -1;
-	if (n > CHUNK / 2)
-		return flush_plain(t, e) < 0 ? -1 : io_write_all(t->out_fd, p, n) < 0 ? err_sys(e, "write the archive") : 0;
-	if (n)
-		memcpy(t->zbuf + t->plain_len, p, n);
-	t->plain_len += n;
-	return end ? flush_plain(t, e) : 0;
-}
-
-static int put_mode(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
-{
-	return t->compression == COMPRESSION_GZIP ? put_gzip(t, p, n, end, e) :
-	       t->compression == COMPRESSION_ZSTD ? put_zstd(t, p, n, end, e) : put_plain(t, p, n, end, e);
-}
-
 static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
 {
 	t->bytes += n;
@@ -108,7 +41,7 @@ static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
 			(unsigned long long)t->max_bytes);
 		return err_hint(e, "remove some of them in the sandbox");
 	}
-	return put_mode(t, p, n, 0, e);
+	return compress_put(&t->out, p, n, 0, e);
 }
 
 /* No reader of a layer takes a larger file, even if it is all holes. */
@@ -485,25 +418,10 @@ int tarstream_add(struct tarstream *t, const void *p, size_t n, struct err *e)
 int tarstream_open(struct tarstream *t, int out_fd, enum compression compression, struct err *e)
 {
 	memset(t, 0, sizeof(*t));
-	t->out_fd = out_fd;
-	t->compression = compression;
-	t->zbuf = malloc(CHUNK);
+	if (compress_open(&t->out, out_fd, compression, e) < 0)
+		return -1;
 	t->chunk = malloc(CHUNK);
-	if (!t->zbuf || !t->chunk)
-		return err_nomem(e);
-	if (compression == COMPRESSION_ZSTD) {
-		t->zstd = ZSTD_createCCtx();
-		if (!t->zstd)
-			return err_nomem(e);
-		ZSTD_CCtx_setParameter(t->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
-		ZSTD_CCtx_setParameter(t->zstd, ZSTD_c_checksumFlag, 1);
-	}
-	if (compression == COMPRESSION_GZIP) {
-		t->gzip = calloc(1, sizeof(*t->gzip));
-		if (!t->gzip || deflateInit2(t->gzip, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK)
-			return err_nomem(e);
-	}
-	return 0;
+	return t->chunk ? 0 : err_nomem(e);
 }
 
 int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e)
@@ -513,7 +431,7 @@ int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e)
 
 int tarstream_flush(struct tarstream *t, struct err *e)
 {
-	return put_mode(t, NULL, 0, 1, e);
+	return compress_put(&t->out, NULL, 0, 1, e);
 }
 
 int tarstream_close(struct tarstream *t, struct err *e)
@@ -526,11 +444,7 @@ int tarstream_close(struct tarstream *t, struct err *e)
 void tarstream_release(struct tarstream *t)
 {
 	tdestroy(t->links, free);
-	ZSTD_freeCCtx(t->zstd);
-	if (t->gzip)
-		deflateEnd(t->gzip);
-	free(t->gzip);
-	free(t->zbuf);
+	compress_release(&t->out);
 	free(t->chunk);
 	memset(t, 0, sizeof(*t));
 }

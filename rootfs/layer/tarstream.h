@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compress.h"
 #include "rootfs/store/tree.h"
 
 struct tarstream {
@@ -26,12 +26,8 @@ struct tarstream {
 	uint64_t max_bytes;
 	uint32_t id_base, id_count;	/* owners from id_base on are written as 0 on; id_count 0: as they are */
 	/* private */
-	int out_fd;
-	enum compression compression;
-	struct ZSTD_CCtx_s *zstd;
-	struct z_stream_s *gzip;
-	unsigned char *zbuf, *chunk;
-	size_t plain_len;
+	struct compress out;
+	unsigned char *chunk;
 	uint64_t bytes;			/* put so far */
 	uint64_t left, padding;		/* of a file that comes in pieces */
 	void *links;			/* tsearch tree of files with several names */
