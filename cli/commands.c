@@ -57,6 +57,10 @@ const struct command *const commands[] = {
 	&cmd_volume_prune,
 	&cmd_checkpoint_export,
 	&cmd_checkpoint_import,
+	&cmd_checkpoint_store,
+	&cmd_checkpoint_stored,
+	&cmd_checkpoint_restore,
+	&cmd_checkpoint_discard,
 	&cmd_checkpoint_rm,	/* before the command of one word */
 	&cmd_checkpoint,
 	&cmd_checkpoints,

@@ -106,7 +106,7 @@ static int set_query(struct remote *r, struct buf *path, struct err *e)
 	return 0;
 }
 
-static void print_made(const json_t *made)
+void remote_print_made(const char *who, const json_t *made)
 {
 	const json_t *one;
 	char text[256];
@@ -114,7 +114,7 @@ static void print_made(const json_t *made)
 
 	json_array_foreach (json_object_get(made, "dropped"), i, one) {
 		log_clean(text, sizeof(text), json_string_value(one), 0);
-		log_note("berth checkpoint import", "--%s of the file is left out", text);
+		log_note(who, "--%s of the file is left out", text);
 	}
 	log_clean(text, sizeof(text), json_string_value(json_object_get(made, "id")), 0);
 	puts(text);
@@ -143,6 +143,6 @@ int remote_checkpoint_import(struct remote *r, struct err *e)
 		return made ? err_set(e, ERR_INTERNAL, "berthd told no id") : -1;
 	if (r->json)
 		return remote_print(json_incref(made), e);
-	print_made(made);
+	remote_print_made("berth checkpoint import", made);
 	return 0;
 }

@@ -154,6 +154,12 @@ int remote_undo(struct remote *r, struct err *e);
 /* portable.c */
 int remote_checkpoint_export(struct remote *r, struct err *e);
 int remote_checkpoint_import(struct remote *r, struct err *e);
+/* What an import or a restore made: the options left out, and the sandbox's id. */
+void remote_print_made(const char *who, const json_t *made);
+int remote_checkpoint_store(struct remote *r, struct err *e);
+int remote_checkpoint_stored(struct remote *r, struct err *e);
+int remote_checkpoint_restore(struct remote *r, struct err *e);
+int remote_checkpoint_discard(struct remote *r, struct err *e);
 int remote_fork(struct remote *r, struct err *e);
 /* zygote.c */
 int remote_zygote_create(struct remote *r, struct err *e);

@@ -460,6 +460,11 @@ const struct remote_verb remote_verbs[] = {
 	{ "checkpoint rm", 2, ANY, "", remote_checkpoint_rm },
 	{ "checkpoint export", 1, 1, " output ", remote_checkpoint_export },
 	{ "checkpoint import", 1, 1, " name trust drop no-start ", remote_checkpoint_import },
+	{ "checkpoint store", 1, 1, " name tenant ", remote_checkpoint_store },
+	{ "checkpoint stored", 0, 0, " tenant ", remote_checkpoint_stored },
+	{ "checkpoint restore", 1, 1, " name trust drop no-start tenant ",
+	  remote_checkpoint_restore },
+	{ "checkpoint discard", 1, ANY, " tenant ", remote_checkpoint_discard },
 	{ "undo", 1, 1, " steps to ", remote_undo },
 	{ "fork", 1, 1, " count name env label volume volume-copy ttl memory cpus pids network "
 	  "allow-host deny-host allow-net deny-net no-start ", remote_fork },

@@ -45,6 +45,7 @@ berth build . | build | build --help
 berth %s --help | file read work | file read --help
 berth checkpoint ID, or berth checkpoint --name NAME ID | checkpoint | checkpoint work; checkpoint rm work k1; checkpoint --name z work; checkpoint rm work z
 berth checkpoints ID | checkpoints | checkpoints work
+berth checkpoint export writes one to a file | checkpoint store work@k1 | checkpoint --name st work; checkpoint export -o st.tar work@st; checkpoint rm work st
 berth checkpoint rm ID k1 | checkpoint rm | checkpoint work; checkpoints work
 berth fork ID, or berth fork ID@k1 | fork | create --name c7 host; fork --name c8 c7; checkpoint --name a c7; fork --name c9 c7@a; rm -f c7 c8 c9
 berth volume create NAME | create --name c8 host; fork --volume ./x:/x c8 | volume create va; fork --name c7 --volume va:/x c8; rm -f c7 c8; volume rm va
@@ -294,6 +295,7 @@ another name, or remove that one
 berth checkpoint export ID@k1
 berth checkpoint import FILE
 berth checkpoints %.64s lists them, and berth checkpoint export %.64s@k1 takes one
+berth checkpoints %.64s lists them, and berth checkpoint store %.64s@k1 takes one
 berth pull, or berth image import
 --trust takes that of this host
 --drop leaves it out
