@@ -63,13 +63,13 @@ while True:
     time.sleep(0.05)
 """
 ASK_WEB = "import sys, urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/', timeout=5)"
-# what fails while another service comes back does not count
+# an answer that fails while another service comes back does not count
 PAUSE = f"{int(200 * b.EMULATED)}ms"
 HEALTH = ("--health-interval", PAUSE, "--health-timeout", "60s", "--health-start-period", "120s", "--health-start-interval", PAUSE)
 SERVICES = ("store", "web", "client")
 POLICY = {"store": "always", "web": "unless-stopped", "client": "on-failure"}
 
-# pid 1 of a machine without systemd: collects what is left to it
+# pid 1 of a machine without systemd: it collects the processes that are left to it
 WAITER = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True: signal.pause()"
 POWER = """
 exec unshare --pid --fork --kill-child --mount --net --propagation private sh -ec '
@@ -180,7 +180,7 @@ def describe(berth):
 
 
 def forget(berth):
-    """The commands that remove it; what is left then, the leak check finds."""
+    """The commands that remove it; the leak check finds anything that they leave."""
     berth("stop", "--filter", "label=app=counter", ok=True)
     removed = berth("prune", "--force", "--filter", "label=app=counter", ok=True).out.split()
     assert len(removed) == len(SERVICES), removed

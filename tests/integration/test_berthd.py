@@ -154,7 +154,7 @@ def test_wait_ends_when_the_sandbox_does():
         assert got and got[0].status == 200, got
 
 
-def test_what_is_made_by_the_command_line_is_seen_and_the_other_way_round():
+def test_berthd_and_the_command_line_see_each_others_sandboxes():
     with Daemon() as d:
         by_cli = b.berth("create", "--name", "cli", "host", ok=True).out.strip()
         by_http = d.create("http")
@@ -426,7 +426,7 @@ def test_archives():
         assert found == {"tree/a": b"1" * 100000, "tree/sub/b": b"2"}
         assert d.get(files + "/archive?path=/tmp/none").status == 404
         assert d.put(files + "/archive?path=/tmp/in", b"this is not a tar" * 100).status >= 400
-        # what would land outside is refused in the sandbox
+        # an entry that would land outside is refused in the sandbox
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as t:
             info = tarfile.TarInfo("../../../etc/planted")
@@ -596,7 +596,7 @@ def test_events_of_everybody():
         read_events(f, lambda l: "stopped" in types(l))
         b.berth("rm", box, ok=True)
         got = read_events(f, lambda l: "removed" in types(l))
-        # one who comes back with the number of the last event misses none
+        # a client that comes back with the number of its last event misses none
         with d.raw_socket() as again:
             again.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 0\r\n\r\n")
             replay = read_events(again.makefile("rb"), lambda l: "removed" in types(l))

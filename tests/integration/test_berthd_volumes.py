@@ -60,7 +60,7 @@ def test_a_tenant_has_volumes_of_its_own():
         assert r.status == 429 and "may have 2" in r.json["error"]["message"], r
         r = d.post("/v1/sandboxes", {"image": "host", "options": {"volume": "three:/x"}}, **alice)
         assert r.status == 429, r
-        # what is or could be a directory of the host needs an admin token
+        # an option that names a directory of the host, or could, needs an admin token
         for value in ("/etc:/x", "./x:/x", ".:/x", "..:/x", "a/b:/x", ":/x", ["data:/x", "/etc:/y"], 5, True, {}, [5]):
             r = d.post("/v1/sandboxes", {"image": "host", "options": {"volume": value}}, **alice)
             assert r.status in (400, 403), (value, r)

@@ -59,7 +59,7 @@ def test_the_first_formats_and_the_next_copies():
     assert formats("--disk", "78m")
 
 
-def test_what_one_writes_is_not_in_the_next():
+def test_a_write_to_one_file_system_is_not_in_the_next():
     need_file()
     for _ in range(2):
         box = create(ok=True).out.strip()
@@ -84,7 +84,7 @@ def test_a_damaged_model_is_replaced():
         assert not formats()
 
 
-def test_what_is_no_model_of_ours_is_passed_over():
+def test_a_file_that_is_not_our_model_is_passed_over():
     need_file()
     model = models()[0]
     good = b.tmp("good")

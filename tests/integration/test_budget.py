@@ -92,7 +92,7 @@ def test_a_budget_of_time_does_not_count_how_long_it_stood_still_for_want_of_it(
         # it stands still while these are asked for, and for as long again
         b.berth("stats", "--no-stream", x.id, ok=True)
         assert budget(x)["time_used_ms"] == used
-        # what the other kind gets is no help
+        # a grant of the other kind does not help
         grant(x, "cpu=+1h", ok=True)
         assert inspect(x)["status"] == "paused"
         assert json.loads(grant(x, "time=+1h,cpu=1s", "--json", ok=True).out) == {"id": x.id, "cpu_ms": 7201000, "time_ms": 3600300}

@@ -80,7 +80,7 @@ def test_an_undo_brings_files_back_and_each_further_one_goes_a_step_back():
         assert sh(x.id, "cat /f /g; readlink /s; test ! -e /d", ok=True).out == "one\none\nf\n"
         assert b.berth("undo", "--to", "k2", x.id, ok=True).out == "k2\n"
         assert sh(x.id, "cat /f", ok=True).out == "two\n"
-        # what comes now has k2 for its parent; steps lead along parents
+        # the next checkpoint has k2 as its parent; steps lead along parents
         assert checkpoint(x.id)["parent"] == "k2"
         assert b.berth("undo", "--steps", "3", x.id, ok=True).out == "k1\n"
         assert [(c["id"], c["parent"]) for c in listed(x.id)["checkpoints"]] == [("k1", None), ("k2", "k1"), ("k3", "k2")]
@@ -274,7 +274,7 @@ def halted_undo(x, *options):
 
 
 @b.deadline(180)
-def test_what_others_do_during_an_undo_does_not_change_where_it_goes():
+def test_commands_of_others_during_an_undo_do_not_change_its_target():
     with Box("--disk", "128m") as x:
         needs_file(x)
         filled(x, 8)
@@ -310,7 +310,7 @@ def test_a_config_makes_a_checkpoint_before_each_command():
         assert ids(x.id) == ["k3", "k4", "k5"]
         for n in (3, 2, 1):
             b.berth("undo", x.id, ok=True, env=env)
-            # what looks is a command, too: by another way
+            # a command that looks would make a checkpoint, too: this looks in another way
             assert b.berth("file", "read", x.id, "/f", ok=True, env=env).out == f"{n}\n"
             b.berth("undo", x.id, ok=True, env=env)
     env["BERTH_CONFIG"] = b.write(b.tmp("wrong.toml"), '[sandbox]\ncheckpoint = "always"\n')

@@ -375,7 +375,7 @@ def test_a_berthd_that_is_killed_leaves_each_as_before_or_after():
             d.p.wait()
             d.connections.clear()
             curl.wait(30 * b.SLOW)
-            # what it had started goes on to its end
+            # its background processes go on to their end
             for pid in programs if isinstance(programs, list) else ():
                 b.wait_for(lambda: not proc.alive(int(pid)), 60, "the end of the program")
             d.start()

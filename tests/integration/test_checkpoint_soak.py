@@ -97,7 +97,7 @@ class Model:
             self.saved[box][out.strip()] = set(self.boxes[box])
 
     def session(self, box):
-        """A checkpoint and an undo that nobody kills: the shell comes back with what it had."""
+        """A checkpoint and an undo that nobody kills: the shell comes back with its directory and variables."""
         self.n += 1
         assert self.call("sh", box, input=f"kept={self.n}; f() {{ echo $kept; }}").code == 0
         at = self.call("checkpoint", box, ok=True).out.strip()

@@ -31,7 +31,7 @@ def test_a_checkpoint_under_a_writer_that_syncs_is_a_whole_file_system():
         for _ in range(b.times(12, 100)):
             made = checkpoint("x", "--keep", "2", env=env)
             file = f"{where}/state/sandboxes/{box}/checkpoints/{made['checkpoint']}.img"
-            # as it is: there is no journal that a mount could replay
+            # the image as it is: it has no journal that a mount could replay
             p = subprocess.run(["e2fsck", "-fn", file], capture_output=True, text=True)
             assert p.returncode == 0 and made["shared"], (made, p)
 

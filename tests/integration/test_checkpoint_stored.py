@@ -143,7 +143,7 @@ def begin_store(d, box):
 
 
 @b.deadline(180)
-def test_what_is_cut_short_leaves_nothing_in_the_storage_and_gives_its_bytes_back():
+def test_an_upload_that_is_cut_short_leaves_nothing_and_gives_its_bytes_back():
     with s3server.S3() as s3, Daemon('[tenant]\nstored_bytes = "8m"\n' + s3_config(s3), tcp=True) as d:
         box = with_checkpoint(d, 5, **ALICE)
         # its client goes

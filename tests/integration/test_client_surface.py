@@ -131,7 +131,7 @@ def test_both_clients_send_the_same_requests_for_the_same_calls():
     one, failed = over_http(python_over_http)
     two, also = over_http(lambda url: clientwire.call_all_javascript(program, host=url))
     same(one, two)
-    # what is copied out is not an archive
+    # the bytes that copy_out gets here are not an archive
     assert failed == also == ["Files.copy_out corrupt"], (failed, also)
 
 

@@ -455,7 +455,7 @@ def test_an_idle_sandbox_stops_and_a_busy_one_does_not():
     began = time.monotonic()
 
     def state():
-        # asking is no work: it must not keep anything alive
+        # a question is not work: it must not keep anything alive
         return {x["id"]: x for x in json.loads(b.berth("ps", "-a", "--json", ok=True).out)}
 
     b.wait_for(lambda: state()[idle]["status"] == "stopped", 10, "the end of the idle one")

@@ -57,7 +57,7 @@ def test_a_sandbox_of_the_host_becomes_an_image_of_what_it_wrote():
         r = b.berth("commit", f"{x.id}@k1", "made", ok=True)
         assert "nothing below it" in r.err, r
         assert {"busybox", "d", "d/f"} == files_of("made"), files_of("made")
-        # what it holds are programs of this machine, which an image must say
+        # the layer holds programs of this machine, and the image must say so
         told = json.loads(b.berth("image", "inspect", "made", ok=True).out)
         assert told["platform"].startswith("linux/"), told
         assert told["image_config"]["os"] == "linux" and told["image_config"]["architecture"], told

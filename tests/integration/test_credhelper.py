@@ -71,7 +71,7 @@ printf '%s' '{GOOD}'""")
         right = {m.host: {"auth": "Y2FuYXJ5OmNhbmFyeS1zZWNyZXQ="}}
         assert pull(m, docker(credsStore="empty", auths=right)).code == 0
         assert pull(m, docker(credHelpers={"other.example": "absent"}, auths=right)).code == 0
-        # what was given to berth login comes first, and the helper is not even run
+        # the password given to berth login comes first, and the helper does not even run
         os.unlink(seen)
         reg.log_in(m.host, "canary", SECRET)
         assert pull(m, docker(credsStore="test")).code == 0 and not os.path.exists(seen)
@@ -87,7 +87,7 @@ def test_an_identity_token_of_a_helper_is_traded():
         assert b"refresh_token=" + SECRET.encode() in post.body and post.path == "/token"
 
 
-def test_what_a_helper_may_not_do():
+def test_an_unsafe_or_misbehaving_helper_is_refused():
     with helpers() as here, reg.Mock(basic=f"canary:{SECRET}") as m:
         helper(here, "printf '%s' '" + GOOD + "'")
         helper(here, "exit 0", "loose", 0o775)

@@ -88,7 +88,7 @@ def test_a_device_of_a_sandbox_that_lives_is_its_own_and_goes_with_it():
     b.berth("restart", "--grace", "0", NAME, ok=True, env=env)
     assert opens(NAME) == ["opened", "1", "opened"]
     assert json.loads(b.berth("inspect", NAME, ok=True).out)["devices"] == [f"{path}:/dev/messages:r"]
-    # what the configuration does not allow any more does not start any more; what is gone neither
+    # a device that the configuration no longer allows, or that is gone, stops the next start
     b.berth("stop", NAME, ok=True)
     b.one_line_error(b.berth("start", NAME), 125, "privileged")
     os.unlink(path)
@@ -103,7 +103,7 @@ def test_a_harmless_device_needs_no_word_of_the_configuration():
     assert got not in ("1", "2", "13"), os.strerror(int(got))
 
 
-def test_what_may_be_as_good_as_root_is_refused():
+def test_a_device_that_amounts_to_root_is_refused():
     for kind, major, minor in (("c", 1, 1), ("c", 1, 2), ("c", 1, 4), ("c", 1, 11), ("c", 4, 0), ("c", 4, 63), ("c", 5, 1), ("c", 7, 0),
                                ("c", 10, 237), ("c", 10, 236), ("c", 13, 64), ("c", 21, 0), ("c", 202, 0), ("c", 511, 5), ("b", 7, 0),
                                ("b", 8, 0), ("b", 254, 0), ("b", 1, 3)):

@@ -77,7 +77,7 @@ def test_an_image_is_built_from_images_of_the_store():
 
 
 @b.deadline(240)
-def test_what_cannot_be_built_says_why_and_leaves_nothing():
+def test_a_build_that_fails_says_why_and_leaves_nothing():
     base()
     v = b.victim()
     before = b.seal(v)

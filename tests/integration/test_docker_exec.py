@@ -107,7 +107,7 @@ def test_an_exec_lives_on_without_its_client_and_without_berthd():
 
 
 @b.deadline(90)
-def test_what_cannot_be_executed_is_told_before_the_stream():
+def test_a_program_that_cannot_be_executed_is_reported_before_the_stream():
     with Engine() as d:
         x = Box(d)
         for body, word in (({"Cmd": []}, "No exec command"), ({}, "No exec command"), ({"Cmd": "x"}, "Cmd is not an array"),

@@ -189,7 +189,7 @@ def test_the_use_of_the_disk_is_that_of_layers_containers_and_volumes():
         assert len(only["Containers"]) == 2 and only["Images"] is None and only["LayersSize"] == 0, only
         assert d.api("GET", "/system/df?type=nosuch")[0] == 400
         door("rm", "-f", "-v", "runs", "ended", ok=True)
-        # what a prune of volumes frees is told
+        # a prune of volumes reports the bytes that it frees
         assert d.good("POST", "/volumes/prune?" + where("all=true"))["SpaceReclaimed"] >= 700000
 
 
@@ -218,7 +218,7 @@ def test_zygotes_and_their_forks_are_no_containers_unless_a_label_asks_for_them(
             assert (info["Containers"], info["ContainersRunning"]) == (2, 2), info
             assert door("info", "--format", "{{.Containers}}", ok=True).stdout == "2\n"
             assert len(d.good("GET", "/system/df")["Containers"]) == 2
-            # who asks for one sees when it was started
+            # inspect of the zygote shows when it was started
             started = d.good("GET", f"/containers/{z.name}/json")["State"]["StartedAt"]
             assert started.startswith("20"), started
             door("rm", "-f", *door("ps", "-a", "-q", ok=True).stdout.split(), ok=True)

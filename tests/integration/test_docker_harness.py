@@ -20,7 +20,7 @@ from netlab import Lab, need_bridge
 
 COST = 60
 
-# what stands for the agent server: a web server that takes --host and --port as its own
+# in place of the agent server: a web server that takes --host and --port as the real one does
 SERVER = """#!/bin/sh
 echo "serving on $2 port $4"
 mkdir -p /srv/www; echo well > /srv/www/alive

@@ -71,7 +71,7 @@ def test_files_go_in_and_out_as_tar():
         for method, where, code in (("GET", "/nosuch", 404), ("HEAD", "/nosuch", 404), ("PUT", "/nosuch", 404), ("PUT", "/tmp/a", 400)):
             assert d.api(method, path(where), tar_of({"z": b""}) if method == "PUT" else None)[0] == code, (method, where)
         assert d.api("GET", "/containers/box/archive")[0] == 400
-        # what is not a tar, and what would leave the directory, is refused or stays inside
+        # bytes that are not a tar are refused, and an entry that would leave the directory stays inside
         assert d.api("PUT", path("/tmp/dir"), b"x" * 2000)[0] >= 400
         d.api("PUT", path("/tmp/dir"), tar_of({"../../../../escape": b"x"}))
         assert not os.path.exists("/escape") and d.api("HEAD", path("/escape"))[0] == 404

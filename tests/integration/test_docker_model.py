@@ -126,7 +126,7 @@ class Model:
             for t, v in x["volumes"].items():
                 assert self.ask("exec", name, "cat", t + "/f").stdout == f"{name}{t}\n" and self.names("volume=" + v) == {name}
             peers = {n for n, y in self.boxes.items() if y["runs"] and (y["on"] & x["on"]) - {"bridge"}}
-            # without a named network there is no resolver here, and a question waits for one
+            # without a named network there is no resolver here, and a query would wait for one
             for other in order if x["on"] - {"bridge"} else ():
                 found = self.ask("exec", name, "getent", "hosts", other, ok=None).returncode == 0
                 assert found == (other in peers), (name, other, found, peers)

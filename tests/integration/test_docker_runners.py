@@ -38,7 +38,7 @@ def githubs_runner(docker, d, top):
     try:
         docker.run("version", "--format", "{{.Server.APIVersion}}", ok=True)
         docker.run("version", "--format", "{{.Client.APIVersion}}", ok=True)
-        # what an earlier job left
+        # the runner looks for containers and networks that an earlier job left
         assert docker.run("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}", ok=True).stdout == ""
         docker.run("network", "prune", "--force", "--filter", f"label={label}", ok=True)
         docker.run("network", "create", "--label", label, network, ok=True)

@@ -110,7 +110,7 @@ def test_a_container_that_is_not_there_or_does_not_run_is_told_in_dockers_words(
         assert "is not running" in door("pause", "idle", ok=1).stderr
         r = door("run", "--name", "idle", "host", ok=125)
         assert f'Conflict. The container name "/idle" is already in use by container "{cid}"' in r.stderr, r
-        # with --force a container that is not there is no failure
+        # with --force an absent container is not an error
         door("rm", "-f", "no", ok=True)
 
 
@@ -283,7 +283,7 @@ def test_a_container_of_one_door_is_the_others():
         assert d.api("POST", f"/containers/{theirs}/start")[0] == 204
         assert sorted(c["Id"] for c in d.good("GET", "/containers/json")) == sorted([mine, theirs])
         assert sorted(door("ps", "-q", "--no-trunc", ok=True).stdout.split()) == sorted([mine, theirs])
-        # what one says of a container the other says, too
+        # both describe a container in the same way
         for name in ("mine", "theirs"):
             a, of_b = d.good("GET", f"/containers/{name}/json"), json.loads(door("inspect", name, ok=True).stdout)[0]
             assert a == of_b, (name, a, of_b)

@@ -34,7 +34,7 @@ def test_a_process_its_output_and_its_end():
         assert error is None and base64.b64decode(events[1]["data"]["stdout"]) == b"0\n", (events, error)
 
 
-def test_what_is_malformed_is_refused_in_connects_words():
+def test_a_malformed_request_is_refused_with_an_error_of_connect():
     with Daemon(tcp=True) as d:
         e = Client(d).create()
         good = json.dumps({"process": {"cmd": "true"}}).encode()
@@ -108,7 +108,7 @@ def test_cells_share_a_node():
         events = js("const x = 2; console.log('hi'); x * 21")
         assert sorted(v["type"] for v in events) == ["end_of_execution", "number_of_executions", "result", "stdout"], events
         assert [v["text"] for v in events if v["type"] == "result"] == ["42"], events
-        # what one cell declares the next one has, and may declare again
+        # a declaration in one cell is there in the next, which may declare it again
         assert js("const x = await Promise.resolve('again'); x")[1]["text"] == "'again'"
         # imports, subprocesses, the environment of one cell, a flood, an error with its place
         assert js("import {join} from 'node:path'\njoin('a', 'b') + typeof (await import('fs')).readFileSync")[1]["text"] == "'a/bfunction'"
@@ -188,7 +188,7 @@ def test_sandboxes_are_berths_and_no_others_are_seen():
         d.request("DELETE", f"/v1/sandboxes/{plain}?force=true", token=TENANT, tcp=True)
 
 
-def test_what_is_not_there_is_refused():
+def test_malformed_requests_and_absent_objects_are_refused():
     with Daemon(tcp=True) as d:
         c = Client(d)
         for body in ({}, {"templateID": 1}, {"templateID": "base", "metadata": {"a": 1}},
@@ -235,7 +235,7 @@ def test_a_create_has_the_network_and_the_volumes_that_it_names():
         assert c.create(volumeMounts=mounts, **closed).run("cat /data/f")[0] == b"kept\n"
         d.post("/v1/volumes", {"name": "data"}, token=OTHER, tcp=True)
         assert Client(d, OTHER).create(volumeMounts=mounts, **closed).run("ls /data")[0] == b"", "another tenant's volume of that name is the same one"
-        # what takes a right away needs none, on berthd's own route too
+        # to take a right away needs no right, on berthd's own route too
         r = d.post("/v1/sandboxes", {"options": {"network": "none"}}, token=TENANT, tcp=True)
         assert r.status < 300, r
         for denied in ("host", "bridge", "egress", ["none", "host"]):
@@ -267,7 +267,7 @@ def test_snapshots_outlive_their_sandbox_and_forks_succeed_each_by_itself():
         e.run("echo 1 > /root/n")
         r = alice.ask("POST", f"/sandboxes/{e.id}/snapshots", {"name": "state"})
         assert r.status == 201 and r.json == {"snapshotID": "state:default", "names": ["state:default"]}, r
-        # nothing of it is left on the first, and it is no sandbox, and no prune's
+        # the first has nothing of it left; it is not listed as a sandbox, and prune leaves it alone
         assert d.good("GET", f"/v1/sandboxes/{e.id}/checkpoints")["checkpoints"] == []
         assert [s["sandboxID"] for s in alice.ask("GET", "/v2/sandboxes").json] == [e.id]
         b.berth("prune", "--force", ok=True)
@@ -424,7 +424,7 @@ def test_a_sandbox_with_auto_pause_is_paused_at_its_timeout_and_goes_on_when_con
         assert (one["state"], one["lifecycle"]) == ("paused", {"onTimeout": "pause", "autoResume": False}), one
         assert [s["sandboxID"] for s in c.ask("GET", "/v2/sandboxes?state=paused").json] == [e.id]
         assert c.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 409
-        # what ran in it goes on, and its next timeout pauses it again
+        # its processes go on, and its next timeout pauses it again
         assert c.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 600}).status == 200
         assert e.run("echo on > /tmp/f; cat /tmp/f")[0] == b"on\n"
         assert c.ask("POST", f"/sandboxes/{e.id}/timeout", {"timeout": 1}).status == 204

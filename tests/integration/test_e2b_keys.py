@@ -105,7 +105,7 @@ def test_an_administrators_sandbox_has_a_key_too():
         secret = os.path.join(b.root(), "state", "e2b.key")
         assert os.stat(secret).st_mode & 0o777 == 0o600, "the secret of keys may be read by others"
         other = Client(d).create()
-        # what a key may not see, an administrator's may not either
+        # the key of an administrator's sandbox reaches no other sandbox either
         assert d.request("GET", "/health", headers={**headers, "E2b-Sandbox-Id": other.id}, tcp=True).status == 502
         d.stop()
         b.write(secret, "not a secret\n", 0o600)

@@ -53,7 +53,7 @@ def test_names_are_allowed_by_the_proxy_and_change_while_it_runs():
         assert fetch(e, f"http://{OUTSIDE}/") == "403"
         update(denyOut=[OUTSIDE + "/8"], allowOut=[OUTSIDE])
         assert fetch(e, f"http://{OUTSIDE}/") == "200"
-        # what is refused changes nothing; nor is it another's to change
+        # a refused request changes nothing, and another tenant may not change it
         for bad in ({"allowOut": ["x.test"]}, {"denyOut": ["x.test"]}, {"allowOut": [1]}, {"denyOut": ALL}, {"allow_internet_access": 1}):
             update(400, **bad)
         update(501, egressProxy={"address": "p:1"})

@@ -126,7 +126,7 @@ def test_a_recursive_watch_follows_what_is_made_and_moved():
         b.wait_for(lambda: helpers(e) == 0, 30, "the helper's end")
 
 
-def test_what_cannot_be_watched_is_refused():
+def test_a_watch_of_a_path_that_cannot_be_watched_is_refused():
     with Daemon(tcp=True) as d:
         e = Client(d).create()
         e.run("touch /srv/file; mkdir -p /srv/closed/in; chmod 700 /srv/closed")

@@ -38,7 +38,7 @@ def both_end(name, how):
     return verdict_of(command), verdict_of(text)
 
 
-def test_who_waits_for_a_command_hears_that_its_sandbox_was_ended():
+def test_a_client_that_waits_for_a_command_hears_that_its_sandbox_ended():
     for n, verb in enumerate((["kill"], ["rm", "-f"], ["stop", "--grace", "0"])):
         for code, verdict in both_end(f"box{n}", lambda name: b.berth(*verb, name, ok=True)):
             assert code == 137 and verdict["cause"] == "killed-by", (verb, code, verdict)
@@ -199,7 +199,7 @@ time.sleep(1000)
 """
 
 
-def test_what_the_kernel_is_long_busy_to_end_is_waited_for_once():
+def test_processes_that_end_slowly_are_waited_for_once():
     """Each of its triggers takes the kernel some ms; a process of ours in the sandbox's cgroup, as a payload can make none."""
     if not os.path.exists("/proc/pressure/cpu"):
         return

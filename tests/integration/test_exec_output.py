@@ -94,7 +94,7 @@ def test_a_socket_that_is_stdin_and_stdout_ends_too():
         ours.close()
 
 
-def test_what_never_stops_writing_does_not_keep_the_caller():
+def test_a_process_that_never_stops_writing_does_not_hold_the_caller():
     with sandbox() as box:
         r = b.berth("exec", box, "sh", "-c", "yes & yes >&2 & echo hi", timeout=20, verdict=True)
         b.expect(r.code == 0 and r.verdict["left_behind"] == 2, r, "the end differs")

@@ -114,7 +114,7 @@ def test_stdio_makes_lists_and_removes_zygotes():
         assert a["error"]["code"] == code and word in a["error"]["message"], (request, a)
     a = s.call(op="zygote-create", image="host", args=[PYTHON, "-c", "print('words'); print('more', end=''); 1/0"], options=FEW)
     assert a["error"]["code"] == "invalid" and "ZeroDivisionError" in a["error"]["message"] and "words" in a["stderr"], a
-    # what cancels the making takes the preload with it
+    # a cancelled create also ends the preload
     n = s.send(op="zygote-create", image="host", args=[PYTHON, "-c", "import time; time.sleep(900)"], options=FEW)
     b.wait_for(lambda: b.berth("ps", "-q", ok=True).out.split() or os.listdir(os.path.join(b.root(), "run", "sandboxes")), 20, "the preload")
     s.call(op="cancel", request=n)
@@ -275,7 +275,7 @@ def test_tenants_have_only_their_own_zygotes():
         # a name that is taken tells nothing of whose it is
         r = d.post("/v1/zygotes", {"image": "host", "command": PRELOAD, "name": "za", "options": {"memory": "48m", "forks": 1}}, **BOB)
         assert r.status == 409 and z not in json.dumps(r.json) and "alice" not in json.dumps(r.json), r
-        # what a tenant may not say of a sandbox, it may not say of a zygote
+        # an option that a tenant may not give for a sandbox is refused for a zygote, too
         for options, status, word in (({"network": "egress"}, 403, "admin"), ({"volume": "/etc:/x"}, 403, "admin"), ({"mount": "x"}, 403, "admin"),
                                       ({"tenant": "bob"}, 403, "admin"), ({"seccomp": "dev"}, 403, "admin"), ({"cap-add": "SYS_ADMIN"}, 403, "admin"),
                                       ({"device": "/dev/kvm"}, 403, "admin"), ({"env-file": "/etc/passwd"}, 403, "admin"),

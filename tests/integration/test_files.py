@@ -90,7 +90,7 @@ def make_tree(name="tree"):
 
 # ---- one file ------------------------------------------------------------------
 
-def test_what_is_written_is_read():
+def test_a_read_returns_the_bytes_that_were_written():
     sb = sandbox()
     for data in (b"", b"x", b"a\nb\n", os.urandom(70_000), bytes(range(256)) * 5000):
         file("write", sb, "f", input=data, ok=True)
@@ -240,7 +240,7 @@ def test_cp_reads_files_without_a_size():
         assert len(got.splitlines()) == len(file("read", sb, path, ok=True).out.splitlines()) > 5, (path, got)
         told = json.loads(cp(f"{sb}:{path}", to, "--json", ok=True).out)
         assert told["bytes"] == os.path.getsize(to) > 100, told
-    # on the way in too; and what is empty stays empty
+    # on the way in, too; an empty file stays empty
     cp("/proc/cpuinfo", f"{sb}:cpuinfo", ok=True)
     assert execute(sb, "wc -l < cpuinfo") != "0\n"
     cp("/sys/kernel/mm/transparent_hugepage/enabled" if os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled") else
@@ -357,7 +357,7 @@ def test_a_hostile_tree_writes_only_below_its_destination():
     assert os.path.islink(dest + "/a")
     execute(sb, "mkdir s s/sub; echo evil > s/sub/secret")
     b.one_line_error(cp(f"{sb}:s/.", dest), 125, "sub")
-    # what was a link in the first copy is a directory in the second
+    # a link in the first copy is a directory in the second
     execute(sb, "rm t/out; mkdir t/out; echo evil > t/out/secret")
     b.one_line_error(cp(f"{sb}:t", dest), 125, "out")
     assert b.seal(v) == before
@@ -425,7 +425,7 @@ def test_a_copy_that_fails_takes_back_what_it_made():
         assert os.listdir(dest) == ["own"], (path, to)
 
 
-def test_what_is_ended_from_outside_leaves_nothing():
+def test_a_copy_that_is_ended_from_outside_leaves_nothing():
     sb = sandbox("--disk", "1g")
     execute(sb, "mkdir there; echo old > there/f")
     before = execute(sb, "find . | sort")

@@ -48,7 +48,7 @@ def test_files_go_into_one_that_was_never_started():
 
 
 @b.deadline(60)
-def test_what_it_stopped_as_stays_in_its_record():
+def test_the_reason_of_its_stop_stays_in_its_record():
     sb = b.berth("create", "host", "sh", "-c", "echo left > /srv/left; exit 7", ok=True).out.strip()
     b.berth("wait", sb)
     before = json.loads(b.berth("inspect", sb, ok=True).out)

@@ -48,7 +48,7 @@ def test_a_job_from_its_configuration_to_its_end():
     assert names() == {"gitlab-job-4711", "gitlab-helper-4711"}
     r = stage("get_sources", "set -e\nmkdir -p /builds/g/p && cd /builds/g/p\necho 'echo from the sources' > build.sh; echo old > /cache/c\n")
     assert r.returncode == 0, r
-    # what gitlab-runner makes of a job's script: variables, a directory, a subshell
+    # a job's script as gitlab-runner writes it: variables, a directory, a subshell
     script = "set -eo pipefail\nset +o noclobber\nexport GREETING='a b'\ncd /builds/g/p\n: | (set -e; echo $GREETING; sh build.sh; echo made > out)\n"
     r = stage("build_script", script)
     assert (r.returncode, r.stdout) == (0, "a b\nfrom the sources\n"), r

@@ -162,7 +162,7 @@ def test_a_service_is_checked_as_its_image_says_unless_its_options_say_otherwise
         none = made(*options)
         assert "healthcheck" not in inspect(none) and "health" not in listed(none), options
         b.berth("rm", "-f", none, ok=True)
-    # what is committed keeps the check
+    # the committed image keeps the check
     b.berth("commit", service, "committed:1", ok=True)
     again = b.berth("create", *small, "--service", "committed:1", ok=True).out.strip()
     assert inspect(again)["healthcheck"] == inspect(service)["healthcheck"]
