@@ -568,7 +568,6 @@ a smaller depth
     "an answer of berthd's Engine API: test_docker_api.py asks for it, and no berth command is in it":
 r"""
 [sandbox] seccomp in berth.toml names one
-docker image ls --filter, and docker rmi
 [docker] allow = ["%s"] in berth.toml
 """,
     "names a section, key or form of berth.toml: tests/unit/test_config.c and test_cli.py run into these":
