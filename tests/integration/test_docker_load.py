@@ -373,7 +373,7 @@ class Racer:
     # what docker's own door says where another was faster
     FASTER = ("No such container", "is not running", "already in use", "not paused", "already paused", "is paused", "no sandbox", "is gone",
               "was started meanwhile", "is restarting", "try again", "cannot join", "join the network of", "was stopped before its main",
-              "was stopped or removed meanwhile")
+              "was stopped or removed meanwhile", "same name as its current name")
 
     def __init__(self, number, engine, said):
         self.random, self.engine, self.said, self.number = random.Random(f"{SEED} racer {number}"), engine, said, number
@@ -407,7 +407,9 @@ class Racer:
                     # the rest of an archive cannot come when its container goes
                     assert verb == "copy", verb
                     continue
-                if status not in (200, 201, 204, 304, 404, 409):
+                # to join what is gone, or to have a name already, is a bad request of dockerd's too
+                faster = status == 400 and any(text in said["message"] for text in self.FASTER)
+                if status not in (200, 201, 204, 304, 404, 409) and not faster:
                     self.said.append((verb, status, said))
             else:
                 r = door(*self.words(verb, *names), timeout=120)
