@@ -199,6 +199,7 @@ def test_zygotes_and_their_forks_are_no_containers_unless_a_label_asks_for_them(
         p = b.start("run", "--zygote", z.name, "import time; time.sleep(1000)")
         try:
             b.wait_for(lambda: len(z.alive()) == 1, 30, "the fork")
+            fork = z.alive()[0]
             box("plain")
             b.berth("create", "--name", "placed", "--zygote", z.name, ok=True)
             plain = {"plain", "placed"}
@@ -208,7 +209,6 @@ def test_zygotes_and_their_forks_are_no_containers_unless_a_label_asks_for_them(
                 words = set(door("ps", "-a", "--format", "{{.Names}}", *flags(*filters), ok=True).stdout.split())
                 assert words == got, (filters, words, got)
                 return got
-            fork = z.alive()[0]
             assert named() == plain == named("status=running"), named()
             # and forks that wait for their code
             assert named("label=berth.zygote") >= {"placed", z.name, fork}, named("label=berth.zygote")
