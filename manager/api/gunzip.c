@@ -69,7 +69,8 @@ int gunzip_feed(struct gunzip *g, const char *data, size_t n, gunzip_take *take,
 	g->z.next_in = (Bytef *)(size_t)data;
 	g->z.avail_in = (uInt)n;
 	g->z.avail_out = sizeof(g->room);
-	while (!g->full && (g->z.avail_in || !g->z.avail_out))
+	/* a full room may hide more, but not behind the end of a member */
+	while (!g->full && (g->z.avail_in || (!g->z.avail_out && g->state != Z_STREAM_END)))
 		if (inflate_some(g, take, ctx, e) < 0)
 			return -1;
 	return 0;
