@@ -24,8 +24,16 @@ def settled(x):
         at = [f"{top}/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}" for top in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")]
         return any(re.match(r"c\d+$", n) for top in at if os.path.isdir(top) for n in os.listdir(top))
     b.wait_for(made, what="the next command's cgroup")
-    x.main.call("ping")
-    return fds(x.keeper)
+
+    # the steps after that one open and close descriptors, too
+    def same():
+        before = fds(x.keeper)
+        for _ in range(20):
+            x.main.call("ping")
+            if fds(x.keeper) != before:
+                return None
+        return before
+    return b.wait_for(same, what="a keeper at rest")
 
 
 def fds(pid):
