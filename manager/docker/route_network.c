@@ -8,6 +8,7 @@
 #include "manager/docker/docker.h"
 #include "manager/docker/words.h"
 #include "manager/engine/accept.h"
+#include "manager/engine/address.h"
 #include "manager/engine/create.h"
 #include "manager/engine/objects.h"
 #include "manager/host/nets.h"
@@ -132,7 +133,7 @@ static int add_subnets(struct words *w, const json_t *body, struct err *e)
 	json_array_foreach(list, i, one) {
 		const char *subnet = "";
 
-		if (engine_str(one, "Subnet", &subnet, e) < 0)
+		if (engine_str(one, "Subnet", &subnet, e) < 0 || engine_address_pool(one, e) < 0)
 			return -1;
 		if (subnet[0] && i < 2 &&
 		    asprintf(&w->owned[w->owned_n], "--subnet=%s", subnet) >= 0)
@@ -221,7 +222,8 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 
 	if (engine_str(body, "Container", &box, e) < 0 ||
 	    engine_obj(body, "EndpointConfig", &end, e) < 0 ||
-	    engine_arr(end, "Aliases", &aliases, e) < 0 || find_network(rq, name, &always, e) < 0)
+	    engine_arr(end, "Aliases", &aliases, e) < 0 || engine_address_endpoint(end, e) < 0 ||
+	    find_network(rq, name, &always, e) < 0)
 		return -1;
 	if (always && engine_network_moves(verb, name, e) < 0)
 		return -1;

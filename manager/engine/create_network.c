@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "manager/engine/address.h"
 #include "manager/engine/create.h"
 #include "manager/engine/id.h"
 
@@ -306,10 +307,16 @@ static int add_hosts(struct engine_create *c, const json_t *host, int alone, str
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
-	const char *said = "", *mode;
+	const char *said = "", *mode, *network;
+	json_t *config, *ends, *end;
 
-	if (engine_str(host, "NetworkMode", &said, e) < 0)
+	if (engine_str(host, "NetworkMode", &said, e) < 0 ||
+	    engine_obj(body, "NetworkingConfig", &config, e) < 0 ||
+	    engine_obj(config, "EndpointsConfig", &ends, e) < 0)
 		return -1;
+	json_object_foreach(ends, network, end)
+		if (engine_address_endpoint(end, e) < 0)
+			return -1;
 	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
 		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);
 	mode = main_network(body, said);
