@@ -68,6 +68,8 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 	l.budget = x->life.budget;
 	l.budget_used = livebudget_used_of(old);
 	l.pause_at_end = record_pause_at_end(old);
+	l.stop_at_end = record_stop_at_end(old);
+	l.resume_ttl_ms = (uint64_t)record_resume_ttl_ms(old);
 	if (x->life.has_idle_timeout)
 		l.idle_timeout_ms = x->life.idle_timeout_ms;
 	l.expires_ms = record_has_expiry(old) ? (uint64_t)record_expires_ms(old) :

@@ -14,7 +14,8 @@ int expire_is_over(const json_t *record)
 	const json_int_t at = record_expires_ms(record);
 	const char *owner = record_owner_process(record);
 
-	return (at > 0 && (uint64_t)at <= clock_wall_ms() && !record_pause_at_end(record)) ||
+	return (at > 0 && (uint64_t)at <= clock_wall_ms() && !record_pause_at_end(record) &&
+		!record_stop_at_end(record)) ||
 	       (owner[0] && procid_has_ended(owner));
 }
 

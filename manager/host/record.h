@@ -35,7 +35,7 @@ struct claim;
 	X(stop_timeout_ms, NUMBER) X(restart, TEXT) X(restarts, NUMBER) \
 	X(stopped_by_hand, FLAG) X(guardian_pid, NUMBER) X(guardian, TEXT) \
 	X(auto_remove, FLAG) X(idle_timeout_ms, NUMBER) X(expires_ms, NUMBER) \
-	X(pause_at_end, FLAG) \
+	X(pause_at_end, FLAG) X(stop_at_end, FLAG) X(resume_ttl_ms, NUMBER) \
 	X(owner_process, TEXT) X(owner_pid, NUMBER) X(owner_grace_ms, NUMBER) \
 	X(budget_cpu_ms, NUMBER) X(budget_used_ms, NUMBER) X(budget_time_ms, NUMBER) \
 	X(budget_time_used_ms, NUMBER) X(budget_io_bytes, NUMBER) X(budget_io_used_bytes, NUMBER) \

@@ -24,6 +24,9 @@ struct keeper_life {
 	uint64_t idle_timeout_ms;	/* 0: never */
 	uint64_t expires_ms;		/* on the wall clock, when it is removed; 0: never */
 	int pause_at_end;		/* at expires_ms it is paused, and stays */
+	int stop_at_end;		/* at expires_ms it is stopped, and stays */
+	/* a request that needs it lets it go on when it is paused, for this time; 0: none does */
+	uint64_t resume_ttl_ms;
 	int auto_remove;		/* when it stops, for any reason */
 	int remove_idle;		/* when the idle timeout stops it */
 	char owner[64];			/* the process that it is for, by its procid; "": none */

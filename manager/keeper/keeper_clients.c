@@ -140,6 +140,8 @@ static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds,
 	flags = protocol_operations[rq.op].flags;
 	if (request_guard(json))
 		k->clients[i].guarded = 1;
+	if (flags & (PROTOCOL_RUNNING | PROTOCOL_WAKES) && keeper_life_wake(k, e) < 0)
+		return -1;
 	if (check_running(k, flags, e) < 0)
 		return -1;
 	if (rq.op == OP_wait && keeper_main_awaits(k, i, request_command(json, NULL)))

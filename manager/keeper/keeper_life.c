@@ -8,7 +8,8 @@
  * removes it (manager/host/expire.h).
  *
  * With pause_at_end it is paused at that time, and then has no such time until somebody gives it
- * one.
+ * one.  With stop_at_end it is stopped in the same way, and its files stay.  With resume_ttl_ms the
+ * next request that needs what is paused gives it that time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 
 static const char time_is_over[] = "ttl";
 static const char not_paused[] = "it could not be paused";
+static const char stopped_at_end[] = "stop-at-end";
 
 uint64_t keeper_life_next(const struct keeper *k)
 {
@@ -37,6 +39,22 @@ uint64_t keeper_life_next(const struct keeper *k)
 	if (k->stop_reason == time_is_over || k->life_look_ms > now)
 		return k->life_look_ms > now ? k->life_look_ms : now + LOOK_AGAIN_MS;
 	return k->life.expires_ms > wall ? now + (k->life.expires_ms - wall) : now;
+}
+
+/* Tries again when that it has no end any more cannot be written: the next start would see it. */
+static void stop_at_end(struct keeper *k)
+{
+	struct keeper_life l = k->life;
+	struct err ignored;
+
+	k->life_look_ms = clock_ms() + LOOK_AGAIN_MS;
+	l.expires_ms = 0;
+	if (k->held_by || k->stopping || k->stop_reason || keeper_life_set(k, &l, &ignored) < 0)
+		return;
+	if (k->paused)	/* somebody wants what is in its memory */
+		return;
+	k->stop_reason = stopped_at_end;
+	keeper_stop_begin(k, keeper_main_grace_ms(k));
 }
 
 /* A sandbox that a commit holds still is looked at again. */
@@ -68,8 +86,12 @@ void keeper_life_check(struct keeper *k)
 {
 	if (!k->life.expires_ms || k->stop_reason == time_is_over || clock_wall_ms() < k->life.expires_ms)
 		return;
-	if (k->life.pause_at_end) {
-		if (clock_ms() >= k->life_look_ms)
+	if (k->life.pause_at_end || k->life.stop_at_end) {
+		if (clock_ms() < k->life_look_ms)
+			return;
+		if (k->life.stop_at_end)
+			stop_at_end(k);
+		else
 			pause_at_end(k);
 		return;
 	}
@@ -116,6 +138,10 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 	record_set_expiry(record, l->expires_ms);
 	if (l->pause_at_end || record_pause_at_end(record))
 		record_set_pause_at_end(record, l->pause_at_end);
+	if (l->stop_at_end || record_stop_at_end(record))
+		record_set_stop_at_end(record, l->stop_at_end);
+	if (l->resume_ttl_ms || record_resume_ttl_ms(record))
+		record_set_resume_ttl_ms(record, l->resume_ttl_ms);
 	if (l->owner[0]) {
 		record_set_owner_process(record, l->owner);
 		record_set_owner_pid(record, (uint64_t)atoi(l->owner));
@@ -135,7 +161,8 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 	autoclose int owner = -1;
 
 	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms &&
-	    l->pause_at_end == k->life.pause_at_end &&
+	    l->pause_at_end == k->life.pause_at_end && l->stop_at_end == k->life.stop_at_end &&
+	    l->resume_ttl_ms == k->life.resume_ttl_ms &&
 	    !memcmp(&l->budget, &k->life.budget, sizeof(l->budget)) &&
 	    l->owner_grace_ms == k->life.owner_grace_ms && !strcmp(l->owner, k->life.owner))
 		return 0;
@@ -166,6 +193,9 @@ int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
 	l.owner_grace_ms = request_owner_grace_ms(rq, l.owner_grace_ms);
 	if (request_has_pause_at_end(rq))
 		l.pause_at_end = request_pause_at_end(rq);
+	if (request_has_stop_at_end(rq))
+		l.stop_at_end = request_stop_at_end(rq);
+	l.resume_ttl_ms = request_resume_ttl_ms(rq, l.resume_ttl_ms);
 	if (owner && strlen(owner) >= sizeof(l.owner))
 		return err_set(e, ERR_INVALID, "'%.80s' is not the name of a process", owner);
 	if (owner)
@@ -175,7 +205,25 @@ int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
 			       "removed", k->claim.id);
 	if (timed)
 		l.expires_ms = ttl_ms ? clock_wall_ms() + ttl_ms : 0;
-	if (timed && k->stop_reason == time_is_over)
+	if (timed && (k->stop_reason == time_is_over || k->stop_reason == stopped_at_end))
 		return err_set(e, ERR_BUSY, "the time of sandbox %s is over", k->claim.id);
 	return keeper_life_set(k, &l, e);
+}
+
+int keeper_life_wake(struct keeper *k, struct err *e)
+{
+	struct keeper_life l = k->life;
+	uint64_t end;
+
+	if (!l.resume_ttl_ms || !k->paused || k->owner_until_ms || k->stopping || k->stop_reason)
+		return 0;
+	if (keeper_budget_allows(k, e) < 0)
+		return -1;
+	/* the time first: without it the sandbox would run for ever, or end at once */
+	end = clock_wall_ms() + l.resume_ttl_ms;
+	if (l.expires_ms < end)
+		l.expires_ms = end;
+	if (keeper_life_set(k, &l, e) < 0)
+		return -1;
+	return keeper_pause(k, 0, e);
 }

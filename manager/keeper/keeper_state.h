@@ -391,6 +391,14 @@ void keeper_idle_move(struct keeper *k);
 uint64_t keeper_life_next(const struct keeper *k);
 void keeper_life_check(struct keeper *k);
 int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e);
+/*
+ * Before a request that needs the processes of the sandbox: lets one with resume_ttl_ms go on if it
+ * is paused, with a new end.  0, also when there is nothing to do; ERR_LIMIT (keeper_budget_allows)
+ * and other errors, and then it stays paused.
+ */
+int keeper_life_wake(struct keeper *k, struct err *e);
+/* keeper_whole.c: freezes or thaws it, unless a commit has (ERR_BUSY); tells nobody but events. */
+int keeper_pause(struct keeper *k, int paused, struct err *e);
 int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e);
 /* keeper_owner.c: watches the owner from now on; ERR_INVALID when it has ended. */
 extern const char keeper_owner_reason[];

@@ -117,7 +117,7 @@ int keeper_op_hold(struct keeper *k, const struct keeper_request *rq, struct err
 	return 0;
 }
 
-static int set_paused(struct keeper *k, int client, int paused, struct err *e)
+int keeper_pause(struct keeper *k, int paused, struct err *e)
 {
 	if (k->held_by)
 		return err_set(
@@ -131,8 +131,15 @@ static int set_paused(struct keeper *k, int client, int paused, struct err *e)
 	k->paused = paused;
 	if (paused)
 		keeper_command_stands_still(k);
-	keeper_answer(k, client, json_pack("{s:b}", "paused", paused), NULL, 0);
 	keeper_event(k, paused ? "pause" : "resume", NULL);
+	return 0;
+}
+
+static int set_paused(struct keeper *k, int client, int paused, struct err *e)
+{
+	if (keeper_pause(k, paused, e) < 0)
+		return -1;
+	keeper_answer(k, client, json_pack("{s:b}", "paused", paused), NULL, 0);
 	return 0;
 }
 

@@ -45,9 +45,10 @@
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
 	X(pause_at_end, FLAG) \
 	X(pids, LIMIT) X(queue_ms, NUMBER) X(reset_rules, FLAG) X(restart, STRING) \
-	X(rows, NUMBER) X(session, STRING) \
+	X(resume_ttl_ms, NUMBER) X(rows, NUMBER) X(session, STRING) \
 	X(signal, NUMBER) X(silent, FLAG) X(split, FLAG) X(stays, FLAG) X(stderr_from, NUMBER) \
-	X(stdin_open, FLAG) X(stream, STRING) X(streams, STRINGS) X(text, STRING) \
+	X(stdin_open, FLAG) X(stop_at_end, FLAG) X(stream, STRING) X(streams, STRINGS) \
+	X(text, STRING) \
 	X(time_ms, NUMBER) X(timeout_ms, NUMBER) \
 	X(token, STRING) X(ttl_ms, NUMBER) X(tty, FLAG) X(ulimits, STRINGS) \
 	X(user, STRING) X(v, NUMBER) X(wait, FLAG) X(wait_children, FLAG) X(workdir, STRING)
@@ -66,6 +67,7 @@ enum protocol_flags {
 	PROTOCOL_WORK = 2,	/* a stop with a drain waits until it ends */
 	PROTOCOL_COMMAND = 4,	/* "command" names the command */
 	PROTOCOL_EITHER = 8,	/* it is about "command" if that is given, else about "session" */
+	PROTOCOL_WAKES = 16,	/* as PROTOCOL_RUNNING does, it wakes one with resume_ttl_ms */
 };
 
 /* A member that is there since version 1, or since a later one. */
@@ -93,8 +95,8 @@ enum protocol_flags {
 	  SINCE(2, max_silent_ms) SINCE(2, hold)) \
 	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
 	  HAS(timeout_ms)) \
-	X(follow, "follow", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) \
-	  HAS(stderr_from) SINCE(2, hold)) \
+	X(follow, "follow", 1, 0, PROTOCOL_COMMAND | PROTOCOL_WAKES, HAS(command) HAS(stream) \
+	  HAS(from) HAS(stderr_from) SINCE(2, hold)) \
 	X(forget, "forget", 1, 0, PROTOCOL_COMMAND, HAS(command)) \
 	X(forward, "forward", 1, 0, 0, HAS(signal)) \
 	X(grant, "grant", 2, 0, 0, SINCE(2, cpu_ms) SINCE(2, time_ms) SINCE(2, io_bytes) \
@@ -112,9 +114,11 @@ enum protocol_flags {
 	X(output, "output", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) HAS(max)) \
 	X(pause, "pause", 1, 0, 0, ) \
 	X(ping, "ping", 1, 0, 0, ) \
-	X(resize, "resize", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(rows) HAS(cols)) \
+	X(resize, "resize", 1, 0, PROTOCOL_COMMAND | PROTOCOL_WAKES, HAS(command) HAS(rows) \
+	  HAS(cols)) \
 	X(resume, "resume", 1, 0, 0, ) \
-	X(send, "send", 1, 1, PROTOCOL_EITHER, HAS(command) HAS(session) HAS(text) HAS(eof)) \
+	X(send, "send", 1, 1, PROTOCOL_EITHER | PROTOCOL_WAKES, HAS(command) HAS(session) \
+	  HAS(text) HAS(eof)) \
 	X(session_close, "session-close", 1, 0, 0, HAS(session)) \
 	X(sessions, "sessions", 1, 0, 0, ) \
 	X(sh, "sh", 1, 1, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(session) HAS(text) HAS(split) \
@@ -122,7 +126,8 @@ enum protocol_flags {
 	  SINCE(2, max_silent_ms)) \
 	X(sh_cancel, "sh-cancel", 1, 0, 0, HAS(session) HAS(own)) \
 	X(sh_wait, "sh-wait", 1, 0, 0, HAS(session) HAS(timeout_ms) HAS(on_timeout)) \
-	X(signal, "signal", 1, 0, PROTOCOL_EITHER, HAS(command) HAS(session) HAS(signal) HAS(all)) \
+	X(signal, "signal", 1, 0, PROTOCOL_EITHER | PROTOCOL_WAKES, HAS(command) HAS(session) \
+	  HAS(signal) HAS(all)) \
 	X(silent, "silent", 2, 0, 0, ) \
 	X(stats, "stats", 1, 0, 0, ) \
 	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays)) \
@@ -131,6 +136,7 @@ enum protocol_flags {
 	  HAS(max_bytes) HAS(max_connections) SINCE(2, max_rate) \
 	  SINCE(2, restart) SINCE(2, guardian_pid) \
 	  SINCE(2, owner) SINCE(2, owner_grace_ms) SINCE(2, pause_at_end) \
+	  SINCE(2, stop_at_end) SINCE(2, resume_ttl_ms) \
 	  SINCE(2, health) SINCE(2, io_rates) \
 	  SINCE(2, io_weight) SINCE(2, reset_rules)) \
 	X(wait, "wait", 1, 0, PROTOCOL_COMMAND, HAS(command))
