@@ -79,7 +79,7 @@ extern const struct http_route system_routes[], sandbox_routes[], checkpoint_rou
 	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
-	e2b_network_routes[], e2b_snapshot_routes[], e2b_process_routes[],
+	e2b_network_routes[], e2b_pause_routes[], e2b_snapshot_routes[], e2b_process_routes[],
 	e2b_file_routes[], e2b_watch_routes[], e2b_code_routes[];
 
 /* ---- one sandbox of a request (box.c) ---- */

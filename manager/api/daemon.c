@@ -13,7 +13,7 @@ const struct http_route *const daemon_routes[] = {
 	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
 	network_routes,
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
-	e2b_network_routes, e2b_snapshot_routes,
+	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
 	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,
 	agentscope_routes, proxy_routes, manager_routes, NULL,
 };

@@ -38,7 +38,7 @@ json_t *e2b_connect_error(const struct err *e);
  * that is gone. */
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
 /* Translates E2B's create into a body of POST /v1/sandboxes: a new reference, or NULL with e. */
-json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e);
+json_t *e2b_create_request(const json_t *body, json_int_t timeout, int pauses, struct err *e);
 /* Stores the client's wishes for the network; network may be NULL. */
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
 /* Adds the stored wishes to a description of the sandbox. */
@@ -47,15 +47,38 @@ void e2b_network_tell(struct box *b, json_t *description);
 void e2b_network_inherit(struct box *b, const char *id);
 /* "timeout" of a body, in seconds: ERR_INVALID. */
 int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e);
-/* Whether the body wants a pause at the end of its time ("autoPause"): ERR_INVALID, ERR_UNSUPPORTED
- * of what a pause here is not. */
-int e2b_pauses(const json_t *body, int *ret, struct err *e);
+
+/* What becomes of a sandbox at the end of its time, and after that. */
+struct e2b_lifecycle {
+	int pauses; /* it is paused, and not removed */
+	int drops_memory; /* that pause stops it */
+	json_int_t resume_s; /* any request lets it go on, for so many seconds; 0: none does */
+};
+/*
+ * "autoPause", "autoPauseMemory" and "autoResume" of create, with its timeout: ERR_INVALID, also
+ * of an autoResume without a pause that keeps the memory, as E2B refuses it.
+ */
+int e2b_lifecycle_of(const json_t *body, json_int_t timeout, struct e2b_lifecycle *ret,
+		     struct err *e);
+struct e2b_lifecycle e2b_lifecycle_in(const json_t *record);
 /* More time for one that is made, until e2b_pause_at_end() has been called. */
 #define E2B_PAUSE_SPARE_S 60
 /* Gives the sandbox id so many seconds from now on, and then a pause.  Removes it when that fails. */
-int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout, struct err *e);
+int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout,
+		     const struct e2b_lifecycle *l, struct err *e);
+/* Of the keeper's answer to a ping, NULL: it has stopped. */
+int e2b_is_paused(const json_t *live);
+/*
+ * What stands for that answer of a stopped sandbox: that it is paused, and the limits that it has
+ * at its next start.  A new reference, NULL without memory.
+ */
+json_t *e2b_when_stopped(struct box *b, const char *id);
+
 /* The answer of create for a sandbox: a new reference, or NULL with e. */
 json_t *e2b_answer(struct http_request *rq, const char *id, const char *template, struct err *e);
+/* Replies with it. */
+int e2b_reply_new(struct http_request *rq, int status, const char *id, const char *template,
+		  struct err *e);
 /* The label of a record, or NULL. */
 const char *e2b_label(const json_t *record, const char *key);
 /*
@@ -64,6 +87,9 @@ const char *e2b_label(const json_t *record, const char *key);
  */
 int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
 	     struct err *e);
+/* Also one that has stopped: then *ret_live is NULL. */
+int e2b_look_at_any(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
+		    struct err *e);
 /* Whether the "templateID" of a create is a snapshot that the caller has (e2b_snapshot.c). */
 int e2b_is_snapshot(struct http_request *rq, struct err *e);
 /* Makes a sandbox of that snapshot, with request and own as of api_create(); returns its answer. */

@@ -24,27 +24,11 @@ static int is_preset(const char *template)
 	return 0;
 }
 
-int e2b_pauses(const json_t *body, int *ret, struct err *e)
-{
-	const json_t *v = json_object_get(body, "autoPause");
-	const json_t *memory = json_object_get(body, "autoPauseMemory");
-
-	if ((v && !json_is_boolean(v) && !json_is_null(v)) ||
-	    (memory && !json_is_boolean(memory) && !json_is_null(memory)))
-		return err_set(e, ERR_INVALID, "autoPause or autoPauseMemory is not a boolean");
-	if (json_is_true(v) && json_is_false(memory))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "a pause keeps the memory here; hint: without keepMemory: false");
-	*ret = json_is_true(v);
-	return 0;
-}
-
 static int check_members(const json_t *body, struct err *e)
 {
 	static const char *const missing[] = { "mcp", "iam" };
 	const char *name;
 	json_t *v;
-	int pauses;
 	size_t i;
 
 	if (!json_is_string(json_object_get(body, "templateID")))
@@ -54,12 +38,6 @@ static int check_members(const json_t *body, struct err *e)
 			return err_set(e, ERR_UNSUPPORTED,
 				       "%s is not served: a sandbox has what its image has",
 				       missing[i]);
-	if (e2b_rules_given(json_object_get(body, "autoResume"), "enabled"))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "autoResume is not served: only connect() and resume() let a "
-			       "paused sandbox go on");
-	if (e2b_pauses(body, &pauses, e) < 0)
-		return -1;
 	json_object_foreach(json_object_get(body, "metadata"), name, v)
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID, "metadata has a value that is not a string");
@@ -108,7 +86,7 @@ static json_t *labels_of(const json_t *body, const char *template)
 	return labels;
 }
 
-json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e)
+json_t *e2b_create_request(const json_t *body, json_int_t timeout, int pauses, struct err *e)
 {
 	const char *template = json_string_value(json_object_get(body, "templateID"));
 	json_t *envs, *volumes, *request, *options;
@@ -125,7 +103,7 @@ json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e
 	if (!timeout)
 		timeout = 1;
 	/* e2b_pause_at_end() gives it its own time: until then it must not end */
-	if (json_is_true(json_object_get(body, "autoPause")))
+	if (pauses)
 		timeout += E2B_PAUSE_SPARE_S;
 	snprintf(ttl, sizeof(ttl), "%llds", (long long)timeout);
 	options = json_pack("{s:s,s:o,s:o,s:o}", "ttl", ttl, "env", envs, "label",

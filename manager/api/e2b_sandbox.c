@@ -2,7 +2,7 @@
 /*
  * E2B's control plane: sandboxes.  A template is an image's name, and "base" (or what else E2B's
  * SDKs take when none is said) the configuration's image.  A timeout is the sandbox's ttl, at whose
- * end the sandbox's keeper removes or pauses it; a paused sandbox has none.
+ * end the sandbox's keeper removes or pauses it; a paused sandbox has none (e2b_pause.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +53,8 @@ json_t *e2b_answer(struct http_request *rq, const char *id, const char *template
 		     NULL;
 }
 
-static int reply_new(struct http_request *rq, int status, const char *id, const char *template,
-		     struct err *e)
+int e2b_reply_new(struct http_request *rq, int status, const char *id, const char *template,
+		  struct err *e)
 {
 	json_t *answer = e2b_answer(rq, id, template, e);
 
@@ -78,34 +78,18 @@ static void note(struct http_request *rq, const char *id)
 	box_close(&b);
 }
 
-int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout, struct err *e)
-{
-	const char *const argv[] = { "berth", "rm", "--force", "--json", id, NULL };
-	autojson json_t *ask = protocol_request(OP_update), *answer = NULL;
-	struct err ignored;
-	struct box b;
-
-	request_set_ttl_ms(ask, (uint64_t)(timeout ? timeout : 1) * 1000);
-	request_set_pause_at_end(ask, 1);
-	if (box_connect_ref(&b, rq, id, e) == 0)
-		answer = box_call(&b, ask, NULL, 0, NULL, e);
-	box_close(&b);
-	if (answer)
-		return 0;
-	spawn_berth(rq, argv, 1, -1, NULL, &ignored);
-	return -1;
-}
-
 static int post_sandbox(struct http_request *rq, struct err *e)
 {
 	autojson json_t *request = NULL, *made = NULL, *key = NULL, *network = NULL;
+	struct e2b_lifecycle lifecycle;
 	struct config c;
 	json_int_t timeout;
 
 	api_config(api_of(rq), &c);
-	if (e2b_timeout(http_json(rq), &timeout, e) == 0)
+	if (e2b_timeout(http_json(rq), &timeout, e) == 0 &&
+	    e2b_lifecycle_of(http_json(rq), timeout, &lifecycle, e) == 0)
 		network = e2b_rules_of_create(http_json(rq), c.network_enabled, e);
-	request = network ? e2b_create_request(http_json(rq), timeout, e) : NULL;
+	request = network ? e2b_create_request(http_json(rq), timeout, lifecycle.pauses, e) : NULL;
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;
 	made = !key ? NULL :
@@ -114,11 +98,12 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 		      api_create(rq, request, network, e);
 	if (!made)
 		return -1;
-	if (json_is_true(json_object_get(http_json(rq), "autoPause")) &&
-	    e2b_pause_at_end(rq, json_string_value(json_object_get(made, "id")), timeout, e) < 0)
+	if (lifecycle.pauses &&
+	    e2b_pause_at_end(rq, json_string_value(json_object_get(made, "id")), timeout,
+			     &lifecycle, e) < 0)
 		return -1;
 	note(rq, json_string_value(json_object_get(made, "id")));
-	return reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
+	return e2b_reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
 			 json_string_value(json_object_get(http_json(rq), "templateID")), e);
 }
 
@@ -156,46 +141,58 @@ static json_t *metadata_of(const json_t *record)
 	return j ? j : json_object();
 }
 
-static int is_paused(const json_t *live)
-{
-	const char *status = json_string_value(json_object_get(live, "state"));
-
-	return status && !strcmp(status, "paused");
-}
-
 static json_t *describe(const json_t *record, const json_t *live)
 {
 	const char *template = e2b_label(record, E2B_TEMPLATE);
 	json_int_t ends = json_integer_value(json_object_get(record, "expires_ms"));
 	json_int_t memory = json_integer_value(json_object_get(live, "memory_limit_bytes"));
 	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
+	const struct e2b_lifecycle l = e2b_lifecycle_in(record);
 
 	return json_pack(
 		"{s:O,s:s,s:s,s:O,s:o,s:s,s:I,s:I,s:I,s:o,s:s,s:{s:s,s:b}}", "sandboxID",
 		json_object_get(record, "id"), "templateID", template ? template : "base",
 		"clientID", "berth", "startedAt", json_object_get(record, "created"), "endAt",
 		when(ends ? ends : (int64_t)clock_wall_ms() + TIMEOUT_S_MAX * 1000ll), "state",
-		is_paused(live) ? "paused" : "running", "cpuCount", (milli + 999) / 1000,
+		e2b_is_paused(live) ? "paused" : "running", "cpuCount", (milli + 999) / 1000,
 		"memoryMB", memory >> 20, "diskSizeMB", (json_int_t)0, "metadata",
 		metadata_of(record), "envdVersion", ENVD_VERSION, "lifecycle", "onTimeout",
-		record_pause_at_end(record) ? "pause" : "kill", "autoResume", 0);
+		l.pauses ? "pause" : "kill", "autoResume", l.resume_s > 0);
+}
+
+static int not_found(struct http_request *rq, struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "sandbox %s not found", http_param(rq, "id"));
+}
+
+int e2b_look_at_any(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
+		    struct err *e)
+{
+	autojson json_t *ping = protocol_request(OP_ping);
+
+	*ret_record = *ret_live = NULL;
+	if (box_connect(b, rq, e) < 0) {
+		if (e->code != ERR_BUSY)
+			return -1;
+		b->kept = 1; /* it has stopped now, if not before */
+	}
+	*ret_record = boxlist_load(b, e);
+	if (*ret_record && !is_e2b(*ret_record))
+		return not_found(rq, e);
+	if (!*ret_record || b->kept)
+		return *ret_record ? 0 : -1;
+	*ret_live = box_call(b, ping, NULL, 0, NULL, e);
+	if (!*ret_live && b->ended && e->code == ERR_BUSY)
+		b->kept = 1;
+	return *ret_live || b->kept ? 0 : -1;
 }
 
 int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
 	     struct err *e)
 {
-	autojson json_t *ping = protocol_request(OP_ping);
+	int r = e2b_look_at_any(b, rq, ret_record, ret_live, e);
 
-	*ret_record = *ret_live = NULL;
-	if (box_connect(b, rq, e) < 0)
-		return e->code == ERR_BUSY ? err_set(e, ERR_NOT_FOUND, "sandbox %s not found",
-						     http_param(rq, "id")) :
-					     -1;
-	*ret_record = boxlist_load(b, e);
-	if (*ret_record && !is_e2b(*ret_record))
-		return err_set(e, ERR_NOT_FOUND, "sandbox %s not found", http_param(rq, "id"));
-	*ret_live = *ret_record ? box_call(b, ping, NULL, 0, NULL, e) : NULL;
-	return *ret_live ? 0 : -1;
+	return r == 0 && !*ret_live ? not_found(rq, e) : r;
 }
 
 static int get_sandbox(struct http_request *rq, struct err *e)
@@ -203,8 +200,10 @@ static int get_sandbox(struct http_request *rq, struct err *e)
 	autojson json_t *record = NULL, *live = NULL;
 	json_t *description = NULL;
 	struct box b;
-	int r = e2b_look(&b, rq, &record, &live, e);
+	int r = e2b_look_at_any(&b, rq, &record, &live, e);
 
+	if (r == 0 && !live)
+		live = e2b_when_stopped(&b, b.id);
 	if (r == 0) {
 		description = describe(record, live);
 		e2b_network_tell(&b, description);
@@ -222,8 +221,12 @@ static int add_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct listing *l = ctx;
 
-	if (kept || !is_e2b(record) || !box_allowed(l->box, id))
+	if (!is_e2b(record) || !box_allowed(l->box, id))
 		return 0;
+	if (kept) {
+		record_set_status(record, RECORD_STOPPED);
+		json_object_set_new(record, "live", e2b_when_stopped(l->box, id));
+	}
 	return json_array_append(l->list, record);
 }
 
@@ -304,7 +307,7 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 
 	l.box = &b;
 	if (r == 0) /* one whose keeper was killed is not there, whatever was noted of it */
-		r = registry_sweep_list(&b.registry, 0, add_record, &l, e);
+		r = registry_sweep_list(&b.registry, 1, add_record, &l, e);
 	if (r == 0)
 		pings_remember(&b.registry, l.list, api_of(rq)->pings, add_live);
 	box_close(&b);
@@ -330,107 +333,12 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
-static int call(struct box *b, json_t *request, struct err *e)
-{
-	autojson json_t *ask = request, *answer = box_call(b, ask, NULL, 0, NULL, e);
-
-	return answer ? 0 : -1;
-}
-
-/* From now on; 0 means never. */
-static int set_ttl(struct box *b, json_int_t seconds, struct err *e)
-{
-	json_t *ask = protocol_request(OP_update);
-
-	request_set_ttl_ms(ask, (uint64_t)seconds * 1000);
-	return call(b, ask, e);
-}
-
-static int post_timeout(struct http_request *rq, struct err *e)
-{
-	autojson json_t *record = NULL, *live = NULL;
-	json_int_t timeout;
-	struct box b = { .sock = -1, .lock_fd = -1 };
-	int r = e2b_timeout(http_json(rq), &timeout, e);
-
-	if (r < 0)
-		return -1;
-	r = e2b_look(&b, rq, &record, &live, e);
-	if (r == 0)
-		r = set_ttl(&b, timeout ? timeout : 1, e);
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
-}
-
-/* A pause without memory, or a resume that drops it, would end what runs in it. */
-static int check_memory(struct http_request *rq, struct err *e)
-{
-	if (!json_is_false(json_object_get(http_json(rq), "memory")))
-		return 0;
-	return err_set(e, ERR_UNSUPPORTED,
-		       "a pause keeps the memory here; hint: without keepMemory: false and "
-		       "onResume: 'reboot'");
-}
-
-/* Its memory stays where it is; while it is paused no time runs out. */
-static int post_pause(struct http_request *rq, struct err *e)
-{
-	autojson json_t *record = NULL, *live = NULL;
-	struct box b = { .sock = -1, .lock_fd = -1 };
-	int r = check_memory(rq, e);
-
-	if (r < 0)
-		return -1;
-	r = e2b_look(&b, rq, &record, &live, e);
-	if (r == 0 && is_paused(live))
-		r = err_set(e, ERR_EXISTS, "sandbox %s is paused already", b.id);
-	if (r == 0)
-		r = set_ttl(&b, 0, e) < 0 ? -1 : call(&b, protocol_request(OP_pause), e);
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
-}
-
-/* Resumes it where it is paused, and gives it at least so much time. */
-static int resume(struct http_request *rq, int status, struct err *e)
-{
-	autojson json_t *record = NULL, *live = NULL;
-	json_int_t timeout, ends;
-	int again;
-	struct box b = { .sock = -1, .lock_fd = -1 };
-	int r = e2b_timeout(http_json(rq), &timeout, e);
-
-	if (r < 0 || check_memory(rq, e) < 0)
-		return -1;
-	r = e2b_look(&b, rq, &record, &live, e);
-	ends = json_integer_value(json_object_get(record, "expires_ms"));
-	/* its time may end at this moment: it has more before it goes on */
-	again = record_pause_at_end(record);
-	if (r == 0 && !again && is_paused(live))
-		r = call(&b, protocol_request(OP_resume), e);
-	if (r == 0 && (!ends || ends < (json_int_t)clock_wall_ms() + timeout * 1000))
-		r = set_ttl(&b, timeout ? timeout : 1, e);
-	if (r == 0 && again)
-		r = call(&b, protocol_request(OP_resume), e);
-	box_close(&b);
-	return r < 0 ? -1 : reply_new(rq, status, b.id, e2b_label(record, E2B_TEMPLATE), e);
-}
-
-static int post_connect(struct http_request *rq, struct err *e)
-{
-	return resume(rq, 200, e);
-}
-
-static int post_resume(struct http_request *rq, struct err *e)
-{
-	return resume(rq, 201, e);
-}
-
 static int delete_sandbox(struct http_request *rq, struct err *e)
 {
 	const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
 	autojson json_t *record = NULL, *live = NULL;
 	struct box b;
-	int r = e2b_look(&b, rq, &record, &live, e);
+	int r = e2b_look_at_any(&b, rq, &record, &live, e);
 
 	fd_close(&b.sock);
 	argv[4] = b.id;
@@ -483,17 +391,5 @@ const struct http_route e2b_sandbox_routes[] = {
 	  .status = 204, ERRORS },
 	{ "GET", "/sandboxes/{id}/metrics", get_metrics, "E2B: what it uses",
 	  .query = "start:integer end:integer", .response = "Documents", ERRORS },
-	{ "POST", "/sandboxes/{id}/timeout", post_timeout, "E2B: let it live so long from now on",
-	  HTTP_JSON, .status = 204, ERRORS },
-	{ "POST", "/sandboxes/{id}/refreshes", post_timeout, "E2B: let it live so long from now on",
-	  HTTP_JSON, HTTP_OPTIONAL, .status = 204, ERRORS },
-	{ "POST", "/sandboxes/{id}/pause", post_pause, "E2B: freeze it", HTTP_JSON, HTTP_OPTIONAL,
-	  .status = 204, ERRORS },
-	{ "POST", "/sandboxes/{id}/resume", post_resume, "E2B: let it go on", HTTP_JSON,
-	  HTTP_OPTIONAL, .response = "Document", .status = 201, ERRORS },
-	{ "POST", "/sandboxes/{id}/connect", post_connect, "E2B: let it go on", HTTP_JSON,
-	  HTTP_OPTIONAL, .response = "Document", ERRORS },
-	{ "POST", "/v2/sandboxes/{id}/connect", post_connect, "E2B: let it go on", HTTP_JSON,
-	  HTTP_OPTIONAL, .response = "Document", ERRORS },
 	{ NULL },
 };

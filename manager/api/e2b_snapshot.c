@@ -320,8 +320,8 @@ static int delete_template(struct http_request *rq, struct err *e)
 static json_t *make_fork(struct http_request *rq, struct box *b, const json_t *record,
 			 const char *point, json_int_t timeout)
 {
-	const json_int_t ttl = (timeout ? timeout : 1) +
-			       (record_pause_at_end(record) ? E2B_PAUSE_SPARE_S : 0);
+	const struct e2b_lifecycle l = e2b_lifecycle_in(record);
+	const json_int_t ttl = (timeout ? timeout : 1) + (l.pauses ? E2B_PAUSE_SPARE_S : 0);
 	autojson json_t *body = json_pack("{s:s,s:{s:o}}", "checkpoint", point, "options", "ttl",
 					  json_sprintf("%llds", (long long)ttl));
 	autojson json_t *made = NULL;
@@ -333,7 +333,7 @@ static json_t *make_fork(struct http_request *rq, struct box *b, const json_t *r
 	id = id_of(made);
 	if (id)
 		e2b_network_inherit(b, id);
-	if (id && record_pause_at_end(record) && e2b_pause_at_end(rq, id, timeout, &e) < 0)
+	if (id && l.pauses && e2b_pause_at_end(rq, id, timeout, &l, &e) < 0)
 		id = NULL;
 	answer = id ? e2b_answer(rq, id, e2b_label(record, E2B_TEMPLATE), &e) : NULL;
 	return answer ? json_pack("{s:o}", "sandbox", answer) :

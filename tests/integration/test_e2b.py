@@ -223,7 +223,7 @@ def test_a_create_has_the_network_and_the_volumes_that_it_names():
                       {"network": {"allowOut": ["example.org", "8.8.8.0/24"], "denyOut": ["0.0.0.0/0"]}}, {"network": {"allowOut": [7]}},
                       {"network": {"rules": {"x.test": [{}]}}}, {"allow_internet_access": False, "network": {"allowOut": ["example.org"]}},
                       {"network": {"egressProxy": {"url": "x"}}}, {"network": 1}, {"allow_internet_access": "no"}, {"iam": {"tokens": {}}},
-                      {"mcp": {"x": {}}}, {"autoResume": {"enabled": True}}, {"volumeMounts": [{"name": "/etc", "path": "/mnt"}]},
+                      {"mcp": {"x": {}}}, {"volumeMounts": [{"name": "/etc", "path": "/mnt"}]},
                       {"volumeMounts": [{"name": "v", "path": "mnt"}]}, {"volumeMounts": {"v": "/mnt"}}, {"volumeMounts": [{"name": "v:/x", "path": "/mnt"}]},
                       {"volumeMounts": [{"name": "v", "path": "/mnt:ro"}]}, {"volumeMounts": [{"name": "../v", "path": "/mnt"}]}):
             r = c.ask("POST", "/v2/sandboxes", {"templateID": "base", **asked})
@@ -452,13 +452,3 @@ def test_a_sandbox_with_auto_pause_that_is_stopped_at_its_timeout_is_not_removed
         b.wait_for(lambda: json.loads(b.berth("inspect", e.id, ok=True).out)["expires_ms"] < time.time() * 1000, 30, "the end of its time")
         b.berth("gc", ok=True)
         assert [x["id"] for x in json.loads(b.berth("ps", "-a", "--json", ok=True).out)] == [e.id]
-
-
-def test_a_lifecycle_that_cannot_be_had_is_refused():
-    with Daemon(tcp=True) as d:
-        c = Client(d)
-        for more in ({"autoPause": "yes"}, {"autoPause": True, "autoPauseMemory": False}, {"autoPause": True, "autoPauseMemory": 1},
-                     {"autoPause": True, "autoResume": {"enabled": True}}):
-            r = c.ask("POST", "/v2/sandboxes", {"templateID": "base", **more})
-            assert r.status in (400, 501) and r.json["message"], (more, r)
-        assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []

@@ -522,7 +522,6 @@ allowOut and denyOut
 its addresses one by one, or ranges alone
 [sandbox] network_enabled of berth.toml
 create it with allowInternetAccess: false, or with names
-without keepMemory: false and onResume: 'reboot'
 leave it out, or POST /v1/sandboxes without the members session, sandbox_type, storage_path and auto_*
 end some, or [tenant] %s in berth.toml
 ask for less, or again later; the operator's key is [admission] in berth.toml
@@ -554,7 +553,6 @@ chown root and chmod 600
 """,
     "an answer of berthd's E2B routes: test_e2b.py, test_e2b_watch.py and test_e2b_keys.py ask for it, and no berth command is in it":
 r"""
-without keepMemory: false
 gzip, or none
 E2B_SANDBOX_URL is the address of berthd
 remove it, which ends the keys that clients have

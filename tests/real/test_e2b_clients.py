@@ -98,10 +98,9 @@ if (sbx.updateNetwork) {
   await assert.rejects(sbx.updateNetwork({allowOut: ['a.test'], denyOut: ({allTraffic}) => [allTraffic]}), /network_enabled/)
 }
 // what is not served is refused in E2B's words, and makes nothing
-for (const more of [{network: {allowOut: ['a.test']}}, {network: {denyOut: ['not an address']}}, ...(sbx.fork ? [{lifecycle: {onTimeout: {action: 'pause', keepMemory: false}}}] : [])])
+for (const more of [{network: {allowOut: ['a.test']}}, {network: {denyOut: ['not an address']}}])
   if (sbx.updateNetwork) await assert.rejects(Sandbox.create({timeoutMs: 600000, ...more}), e => !/object Object/.test(e.message))
 if (sbx.pause) {
-  if (sbx.fork) await assert.rejects(sbx.pause({keepMemory: false}), /keeps the memory/)
   const e2b = await import('e2b')
   if (e2b.Volume) await assert.rejects(e2b.Volume.list(), /no such path/)
 }
@@ -118,7 +117,43 @@ if (sbx.fork) {   // 2.51; older ones have it as betaCreate({autoPause})
   assert.equal((await idle.commands.run('echo on')).stdout, 'on\\n')
   assert.equal((await info()).state, 'running')
   assert.equal(await idle.kill(), true)
-  await assert.rejects(Sandbox.create({timeoutMs: 1000, lifecycle: {onTimeout: 'pause', autoResume: true}}), /autoResume/)
+
+  // a request wakes it
+  const woken = await Sandbox.create({timeoutMs: 1000, lifecycle: {onTimeout: 'pause', autoResume: true}})
+  const state = async s => (await Sandbox.getInfo(s.sandboxId)).state
+  assert.deepEqual((await Sandbox.getInfo(woken.sandboxId)).lifecycle, {onTimeout: 'pause', autoResume: true})
+  while (await state(woken) !== 'paused') await new Promise(r => setTimeout(r, 50))
+  await woken.files.write('/tmp/w', 'awake')
+  assert.equal(await state(woken), 'running')
+  await woken.pause()
+  assert.equal((await woken.commands.run('cat /tmp/w')).stdout, 'awake')
+  // its fork does so too
+  const [forked] = await woken.fork({timeoutMs: 600000})
+  const fork = forked.sandbox ?? forked
+  await fork.pause()
+  assert.equal((await fork.commands.run('echo fork')).stdout, 'fork\\n')
+  assert.equal(await fork.kill(), true)
+  assert.equal(await woken.kill(), true)
+
+  // without memory: the files stay, and only connect() starts it
+  const cold = await Sandbox.create({timeoutMs: 1000, lifecycle: {onTimeout: {action: 'pause', keepMemory: false}}})
+  while (await state(cold) !== 'paused') await new Promise(r => setTimeout(r, 50))
+  await cold.connect({timeoutMs: 600000})
+  await cold.commands.run('echo kept > /root/f; nohup sleep 1000 >/dev/null 2>&1 &')
+  assert.equal(await cold.pause({keepMemory: false}), true)
+  assert.equal(await cold.pause({keepMemory: false}), false)
+  assert.equal(await state(cold), 'paused')
+  await assert.rejects(cold.commands.run('true'))
+  assert.equal(await state(cold), 'paused')
+  const started = await Sandbox.connect(cold.sandboxId, {timeoutMs: 600000})
+  assert.equal((await started.commands.run("cat /root/f; ps ax | grep -c '[s]leep 1000' || true")).stdout, 'kept\\n0\\n')
+  // the rest of its memory is dropped by the one who resumes it
+  await started.commands.run('nohup sleep 1000 >/dev/null 2>&1 &')
+  await started.pause()
+  const rebooted = await Sandbox.connect(cold.sandboxId, {timeoutMs: 600000, onResume: 'reboot'})
+  assert.equal((await rebooted.commands.run("cat /root/f; ps ax | grep -c '[s]leep 1000' || true")).stdout, 'kept\\n0\\n')
+  assert.equal(await rebooted.pause({keepMemory: false}), true)
+  assert.equal(await rebooted.kill(), true)
 }
 const page = await Sandbox.list({query: {metadata: {'b c': 'd&e=f'}, state: ['running']}}).nextItems()
 assert.deepEqual(page.map(s => s.sandboxId), [sbx.sandboxId])
