@@ -211,4 +211,4 @@ def test_a_watcher_is_of_its_sandbox_and_tenant():
         bob.headers["E2b-Sandbox-Id"] = alice.id
         for name in ("GetWatcherEvents", "RemoveWatcher", "CreateWatcher"):
             assert bob.call(FS + name, watcherId=watcher, path="/srv").status == 502, name
-        assert any(v["name"] == "secret" for v in events(alice, watcher))
+        b.wait_for(lambda: any(v["name"] == "secret" for v in events(alice, watcher)), 30, "the event of its own watcher")
