@@ -208,9 +208,13 @@ int registry_reclaim(struct registry *r, const char *id, const struct promise *p
 			break;
 		if (!is_full && e->code != ERR_EXISTS)
 			break;
-		/* a living keeper keeps it, or its place; a dead one's remains are cleared */
+		/*
+		 * a living keeper keeps it, or its place, unless it goes at this moment; a dead
+		 * one's remains are cleared
+		 */
 		if (is_full ? registry_gc(r, &cleared, &ignored) < 0 || !cleared :
-			      registry_clear_dead(r, id, DYING_MS, 0, &ignored) != 1)
+			      registry_clear_dead(r, id, DYING_MS, 0, &ignored) != 1 &&
+				      path_has(r->sandboxes_fd, id))
 			return is_full ? -1 :
 			       err_set(e, ERR_EXISTS, "sandbox %s is running", id);
 	}

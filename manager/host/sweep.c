@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,9 +28,18 @@
 #define SWEPT "swept"	/* below run_dir: how far commands on the hot path have looked, struct turn */
 #define LOOK_AT 8	/* sandboxes, by a command on the hot path */
 
+/* Whether fd is still the place of that id: its owner removes it before it gives up the lock. */
+static int is_place(struct registry *r, const char *id, int fd)
+{
+	struct stat mine, there;
+
+	return fstat(fd, &mine) == 0 && fstatat(r->sandboxes_fd, id, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
 /*
- * Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives.
- * The registry is locked.
+ * Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives,
+ * ERR_NOT_FOUND when its place has gone, or is another's by now.  The registry is locked.
  */
 static int lock_dead(struct registry *r, const char *id, struct err *e)
 {
@@ -37,12 +47,13 @@ static int lock_dead(struct registry *r, const char *id, struct err *e)
 
 	if (fd < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the record of sandbox %s", id);
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return take_fd(&fd);
 	/* it lives, or is_held() looks at it for a moment */
-	if (errno == EWOULDBLOCK && flock(fd, LOCK_SH | LOCK_NB) == 0 && flock(fd, LOCK_EX) == 0)
-		return take_fd(&fd);
-	return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock sandbox %s", id);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 &&
+	    (errno != EWOULDBLOCK || flock(fd, LOCK_SH | LOCK_NB) < 0 || flock(fd, LOCK_EX) < 0))
+		return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock sandbox %s", id);
+	return is_place(r, id, fd) ?
+		       take_fd(&fd) :
+		       err_set(e, ERR_NOT_FOUND, "the place of sandbox %s is gone", id);
 }
 
 /*

@@ -345,6 +345,33 @@ def test_a_lock_of_the_events_that_is_not_given_back_holds_up_nobody():
         b.wait_for(lambda: "two" in b.berth("events", ok=True).out, 10, "an event again")
 
 
+def test_who_takes_the_lock_of_a_place_that_is_gone_does_not_clear_the_next_one():
+    """A sandbox is started again at the moment when another command looks whether its last keeper is dead."""
+    with Box("--name", "one") as x:
+        b.berth("stop", "one", ok=True)
+        place, gone = (os.path.join(b.root(), "run", "sandboxes", x.id + more) for more in ("", ".gone"))
+        os.mkdir(place, 0o700)
+        old = os.open(place, os.O_RDONLY)
+        fcntl.flock(old, fcntl.LOCK_SH)
+        p = b.start("gc")
+
+        def waits():
+            with open("/proc/locks") as f:
+                return any("->" in line and str(p.pid) in line.split() for line in f)
+        b.wait_for(waits, 30, "berth gc at the lock")
+        os.rename(place, gone)
+        os.mkdir(place, 0o700)
+        new = os.open(place, os.O_RDONLY)
+        fcntl.flock(new, fcntl.LOCK_EX)
+        os.close(old)
+        assert p.communicate(timeout=30 * b.SLOW) == (b"", b"") and p.returncode == 0
+        assert os.path.isdir(place), "the place of the new keeper was cleared"
+        os.rmdir(gone)
+        os.close(new)
+        b.berth("start", "one", ok=True)
+        assert x.exec("echo", "on", ok=True).out == "on\n"
+
+
 def test_filters():
     with Box("--name", "build-1") as one, Box("--name", "build-2") as two, Box("--name", "other") as other:
         b.berth("stop", two.id, ok=True)
