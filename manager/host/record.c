@@ -242,9 +242,10 @@ int record_is_gone(struct registry *r, const char *id)
 	autojson json_t *run = NULL;
 	struct err ignored;
 
-	/* a run's record may be there and void (rundir.h) */
-	return !record_is_there(r->kept_fd, id) && errno == ENOENT &&
-	       record_read(r->sandboxes_fd, id, &run, &ignored) == 0;
+	if (record_is_there(r->kept_fd, id) || errno != ENOENT)
+		return 0;
+	/* a run's record may be there and void (rundir.h), or that of a keeper that removes it */
+	return record_read(r->sandboxes_fd, id, &run, &ignored) == 0 || record_auto_remove(run);
 }
 
 int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e)

@@ -372,6 +372,18 @@ def test_who_takes_the_lock_of_a_place_that_is_gone_does_not_clear_the_next_one(
         assert x.exec("echo", "on", ok=True).out == "on\n"
 
 
+def test_one_that_its_keeper_removes_is_gone_for_an_update():
+    """The keeper's record of the run goes last."""
+    with Box("--name", "one", "--auto-remove") as x:
+        kept = os.path.join(b.root(), "state", "sandboxes", x.id)
+        for name in ("record.json", "spec.json"):
+            os.rename(os.path.join(kept, name), b.tmp(name))
+        b.one_line_error(b.berth("update", "--memory", "64m", "one"), 125, "is gone")
+        for name in ("record.json", "spec.json"):
+            os.rename(b.tmp(name), os.path.join(kept, name))
+        b.berth("update", "--memory", "64m", "one", ok=True)
+
+
 def test_filters():
     with Box("--name", "build-1") as one, Box("--name", "build-2") as two, Box("--name", "other") as other:
         b.berth("stop", two.id, ok=True)
