@@ -344,17 +344,19 @@ static int wait_one(struct sandbox_ref *s, const char *name, struct err *e)
 static int wait_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
-	int i, status = 0;
+	const int parsed = door_parse(&a, self, argc, argv, 1, -1);
+	int i, status = parsed ? 0 : a.status;
 
-	if (!door_parse(&a, self, argc, argv, 1, -1))
-		status = a.status;
-	for (i = 0; status == 0 && i < a.count; i++) {
+	/* one that is not there does not end the wait for the others */
+	for (i = 0; parsed && i < a.count; i++) {
 		struct sandbox_ref s;
 		struct err e;
+		int r;
 
 		sandbox_ref_init(&s);
-		if (wait_one(&s, a.words[i], &e) < 0)
-			status = door_error(&e);
+		r = wait_one(&s, a.words[i], &e);
+		if (r)
+			status = r < 0 ? door_error(&e) : r;
 		sandbox_ref_close(&s);
 		fflush(stdout);
 	}

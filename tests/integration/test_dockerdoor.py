@@ -129,6 +129,9 @@ def test_the_life_of_a_container():
         assert "container is running" in door("rm", "second", ok=1).stderr
         assert door("kill", "--signal", "USR1", "second", ok=True).stdout == "second\n"
         assert door("wait", "second", ok=True).stdout == "5\n"
+        # one that is missing does not end the wait for the others
+        r = door("wait", "nosuch", "second", "gone", ok=1)
+        assert r.stdout == "5\n" and "container: nosuch" in r.stderr and "container: gone" in r.stderr, r
         assert door("logs", "second", ok=True).stdout == "up\ngot\n"
         assert door("inspect", "-f", "{{.State.Status}} {{.State.ExitCode}} {{.Name}}", "second", ok=True).stdout == "exited 5 /second\n"
         assert door("restart", "second", ok=True).stdout == "second\n"
