@@ -15,8 +15,9 @@ What failed beside others is run once more, alone, at the end, when no more than
 failed alone too: on a slow or loaded machine a deadline may pass that no fault made pass.  All runs are shown, and the
 test is named as one that passed only then.  With BERTH_TEST_ONCE=1 everything gets one run.
 
-BERTH_TEST_UNTIL=SECONDS (since the epoch, as date +%s) ends it in time: after that no test is begun, and MORE_TIME
-seconds later those that still run are stopped.  They are counted as skipped, with words.
+BERTH_TEST_UNTIL=SECONDS (since the epoch, as date +%s) ends it in time: after that no test is begun, and MORE_TIME / 2
+seconds later those that still run are stopped.  They are counted as skipped, with words.  The rest of MORE_TIME is for
+what runs once more, alone.
 
 --long says of the tests in Python that are marked long_proof: yes runs them with the others, no leaves them out and
 counts them, only runs them and nothing else.
@@ -301,10 +302,12 @@ def run_file(path, build, match, report, host_image, long):
     read_end, write_end = os.pipe()
     env = dict(os.environ, BERTH_TEST_BUILD=build, BERTH_TEST_HOST_IMAGE=host_image)
     # what runs once more, alone, has all of the time
-    begin = UNTIL + (MORE_TIME if match and match[0] == "=" else 0)
+    alone = bool(match) and match[0] == "="
+    begin = UNTIL + (MORE_TIME if alone else 0)
+    end = UNTIL + (MORE_TIME if alone else MORE_TIME / 2)
     with tempfile.TemporaryFile() as said:
         worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or "", long,
-                                   str(begin), str(UNTIL + MORE_TIME)],
+                                   str(begin), str(end)],
                                   stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
                                   pass_fds=(write_end,), env=env, start_new_session=True)
         WORKERS.add(worker)

@@ -63,7 +63,7 @@ unit_tests = $(if $(wildcard tests/unit/*.c),$(BUILD)/unit-tests)
 s3rver = $(BUILD)/npm-s3rver/node_modules/.bin/s3rver
 need_s3rver = command -v npm >/dev/null || exit 0; echo 'berth: installing s3rver from npm, below $(BUILD)'; mkdir -p $(BUILD); \
 	timeout 60 npm i --no-fund --no-audit --prefix $(BUILD)/npm-s3rver s3rver@3.7.1 >$(BUILD)/npm.log 2>&1 || \
-	echo 'berth: npm cannot install it (see $(BUILD)/npm.log): its test is skipped'
+	{ rm -rf $(BUILD)/npm-s3rver; echo 'berth: npm cannot install it (see $(BUILD)/npm.log): its test is skipped'; }
 
 # ---- running them
 # where make was told of no number of jobs
