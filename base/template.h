@@ -32,6 +32,11 @@ struct template;
 struct template *template_parse(const char *text, struct err *e);
 void template_free(struct template *t);
 /*
+ * Fields of these names (up to NULL, borrowed) are maps of Go's and not structures: what is missing
+ * in one is null, as Go has it, and no error.
+ */
+void template_maps(struct template *t, const char *const *names);
+/*
  * Adds the result of t on dot to out. ERR_INVALID for a value of the wrong kind, ERR_NOT_FOUND
  * for a missing field, ERR_LIMIT; out then holds the text made so far.
  */

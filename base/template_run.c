@@ -17,6 +17,7 @@ struct run {
 	struct buf *out;
 	struct err *e;
 	json_t *root;
+	const char *const *maps;
 	struct {
 		const char *name;
 		json_t *value;	/* owned */
@@ -339,11 +340,27 @@ static json_t *variable(struct run *r, const char *name)
 	return NULL;
 }
 
+static int is_map(const struct run *r, const char *name)
+{
+	const char *const *map = r->maps;
+
+	while (map && *map && strcmp(*map, name))
+		map++;
+	return map && *map;
+}
+
 static json_t *take_fields(struct run *r, json_t *j, const struct template_name *f)
 {
-	for (; f; f = f->next) {
+	const char *of = "";
+
+	for (; f; of = f->text, f = f->next) {
 		json_t *next = json_named(j, f->text);
 
+		/* also in a map that is not there */
+		if (!next && is_map(r, of) && (json_is_object(j) || json_is_null(j))) {
+			j = json_null();
+			continue;
+		}
 		if (!json_is_object(j)) {
 			err_set(r->e, ERR_INVALID, "template: .%.80s of %s", f->text, kind_of(j));
 			return NULL;
@@ -537,9 +554,14 @@ static int run_nodes(struct run *r, const struct template_node *n, json_t *dot)
 	return result;
 }
 
+void template_maps(struct template *t, const char *const *names)
+{
+	t->maps = names;
+}
+
 int template_run(const struct template *t, const json_t *dot, struct buf *out, struct err *e)
 {
-	struct run r = { .out = out, .e = e, .root = (json_t *)dot, .work = TEMPLATE_WORK };
+	struct run r = { .out = out, .e = e, .root = (json_t *)dot, .maps = t->maps, .work = TEMPLATE_WORK };
 	int result = run_nodes(&r, t->first, (json_t *)dot);
 
 	forget(&r, 0);

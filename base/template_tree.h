@@ -82,6 +82,7 @@ struct template {
 	void *blocks[TEMPLATE_NODES];
 	size_t block_count;
 	json_t *literals;		/* an array that owns them */
+	const char *const *maps;	/* or NULL: template_maps() */
 };
 
 /* As Go prints a value, for template_text(). */

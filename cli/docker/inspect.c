@@ -97,40 +97,74 @@ static int add_size(struct sandbox_ref *s, json_t *doc, struct err *e)
 	return r;
 }
 
+/* The document of a name, as the options want it: a new reference, or NULL with e. */
+static json_t *document(const struct door_args *a, struct sandbox_ref *s, const char *type,
+			const char *name, struct err *e)
+{
+	json_t *doc = s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0 ?
+			      NULL :
+			      find(s, type, name, e);
+
+	return doc && door_on(a, "size") && add_size(s, doc, e) < 0 ? NULL : doc;
+}
+
+/* A template that is wrong for all is told once. */
+static void note(json_t *errors, const struct err *e)
+{
+	const size_t n = json_array_size(errors);
+
+	if (!n || strcmp(json_string_value(json_array_get(errors, n - 1)), e->msg))
+		json_array_append_new(errors, json_string(e->msg));
+}
+
+static int tell_all(const json_t *errors)
+{
+	const json_t *one;
+	struct err e;
+	int status = 0;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)errors, i, one) {
+		err_set(&e, ERR_INTERNAL, "%s", json_string_value(one));
+		status = door_error(&e);
+	}
+	return status;
+}
+
+/* What was found is shown, and then what was not. */
 static int inspect_all(const struct door_args *a, const char *type)
 {
 	const char *format = door_value(a, "format");
-	autojson json_t *all = json_array();
+	const int templated = format && format[0] && strcmp(format, "json");
+	autojson json_t *all = json_array(), *wrong = json_array();
 	struct sandbox_ref s;
+	int i, shown = 0;
 	struct err e;
-	int i, status = 0;
-	json_t *doc;
 
 	sandbox_ref_init(&s);
 	for (i = 0; i < a->count; i++) {
-		struct err *why = &e;
+		json_t *doc = document(a, &s, type, a->words[i], &e);
 
-		doc = s.registry.run_fd < 0 && sandbox_ref_registry(&s, why) < 0 ?
-			      NULL :
-			      find(&s, type, a->words[i], why);
-		if (!doc)
-			break;
-		if (door_on(a, "size") && add_size(&s, doc, why) < 0)
-			break;
-		if (format && format[0] && strcmp(format, "json"))
+		if (doc && templated) {
+			autojson json_t *one = json_pack("[o]", doc);
+
 			add_absent(doc);
-		json_array_append_new(all, doc);
+			if (door_documents(format, one, &e) == 0) {
+				shown++;
+				continue;
+			}
+		} else if (doc) {
+			json_array_append_new(all, doc);
+			continue;
+		}
+		note(wrong, &e);
 	}
 	sandbox_ref_close(&s);
-	/* what was found is shown, and then what was not */
-	if (i < a->count && json_array_size(all) == 0 && format && format[0])
+	if (templated ? !shown : format && format[0] && !json_array_size(all))
 		printf("\n");
-	else {
-		struct err why;
-
-		status = door_documents(format, all, &why) < 0 ? door_error(&why) : 0;
-	}
-	return i < a->count ? door_error(&e) : status;
+	else if (!templated && door_documents(format, all, &e) < 0)
+		note(wrong, &e);
+	return tell_all(wrong);
 }
 
 static int inspect_main(const struct command *self, int argc, char **argv)

@@ -101,6 +101,13 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
+/* What docker has as maps; of other parts it knows each member. */
+static const char *const maps[] = {
+	"Annotations", "Data",	  "DriverOpts",	 "ExposedPorts", "Labels",  "Networks", "Options",
+	"Parameters",  "PortBindings", "Ports", "StorageOpt",	 "Sysctls", "Tmpfs",	"Volumes",
+	NULL,
+};
+
 static struct template *parse(const char *text, struct err *e)
 {
 	autofree char *plain = strdup(text);
@@ -112,7 +119,9 @@ static struct template *parse(const char *text, struct err *e)
 	}
 	unescape(plain);
 	t = template_parse(plain, e);
-	if (!t)
+	if (t)
+		template_maps(t, maps);
+	else
 		err_wrap(e, "template parsing error");
 	return t;
 }

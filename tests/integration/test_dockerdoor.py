@@ -220,6 +220,16 @@ def test_inspect_takes_the_templates_that_callers_use():
         assert state["Status"] == "running" and state["Pid"] > 0, state
         one = json.loads(door("inspect", "box", ok=True).stdout)
         assert len(one) == 1 and one[0]["Name"] == "/box" and one[0]["Config"]["Cmd"] == ["sleep", "1000"], one
+        # maps of Go's have members that are missing, and structures have not
+        for text, said in (("{{.Config.Labels.no}}", "<no value>"), ("{{.Config.Labels.k}}", "v"), ("{{if .NetworkSettings.Networks.no}}y{{end}}", ""),
+                           ("{{.HostConfig.Sysctls.no}}", "<no value>")):
+            assert door("inspect", "-f", text, "box", ok=True).stdout == said + "\n", text
+        # one that is missing does not keep the others from being shown
+        r = door("inspect", "-f", "{{.Name}}", "no1", "box", "no2", ok=1)
+        assert r.stdout == "/box\n" and [line.split()[-1] for line in r.stderr.splitlines()] == ["no1", "no2"], r
+        r = door("inspect", "no1", "box", ok=1)
+        assert [c["Name"] for c in json.loads(r.stdout)] == ["/box"] and r.stderr.count("No such object") == 1, r
+        assert door("inspect", "-f", "{{.Id", "box", "box", ok=1).stderr.count("parsing") == 1
         for text, word in (("{{.Nosuch}}", "Nosuch"), ("{{html .Id}}", "unknown function"), ("{{.Id", "template")):
             assert word in door("inspect", "-f", text, "box", ok=1).stderr, text
 

@@ -29,6 +29,31 @@ static char *render(const char *text)
 	return said;
 }
 
+Test(template, what_is_missing_in_a_map_is_no_value)
+{
+	static const char *const maps[] = { "net", "nothing", NULL };
+	static const char *const rows[][2] = {
+		{ "{{.net.no}} {{.nothing.no}} {{if .net.no}}y{{else}}n{{end}}", "<no value> <no value> n" },
+		{ "{{.net.ports.no}}", NULL }, { "{{.no}}", NULL }, { "{{.id.no}}", NULL },
+		{ "{{.net.no.more}}", NULL },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		autojson json_t *dot = json_loads(doc_text, 0, NULL);
+		autobuf struct buf b = BUF_INIT(1000);
+		struct err e = { 0 };
+		struct template *t = template_parse(rows[i][0], &e);
+
+		cr_assert(t && dot);
+		template_maps(t, maps);
+		cr_assert_eq(template_run(t, dot, &b, &e), rows[i][1] ? 0 : -1, "%s", rows[i][0]);
+		if (rows[i][1])
+			cr_assert_str_eq(b.data, rows[i][1]);
+		template_free(t);
+	}
+}
+
 Test(template, renders_what_go_renders)
 {
 	/* as the documentation of text/template has it */
