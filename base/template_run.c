@@ -36,52 +36,13 @@ static int charge(struct run *r, size_t bytes)
 	return 0;
 }
 
-static const char *kind_of(const json_t *j)
-{
-	switch (json_typeof(j)) {
-	case JSON_OBJECT:
-		return "an object";
-	case JSON_ARRAY:
-		return "an array";
-	case JSON_STRING:
-		return "a string";
-	case JSON_INTEGER:
-	case JSON_REAL:
-		return "a number";
-	case JSON_NULL:
-		return "null";
-	default:
-		return "true or false";
-	}
-}
-
 /* ---- printing ---------------------------------------------------------------------- */
-
-/* The keys in order, as Go prints and walks maps; the caller frees them. NULL for none. */
-static const char **sorted_keys(const json_t *object, struct err *e)
-{
-	const size_t n = json_object_size(object);
-	const char **keys = calloc(n + 1, sizeof(*keys)), *key;
-	size_t count = 0, i;
-	json_t *v;
-
-	if (!keys) {
-		err_nomem(e);
-		return NULL;
-	}
-	json_object_foreach((json_t *)object, key, v) {
-		for (i = count++; i > 0 && strcmp(keys[i - 1], key) > 0; i--)
-			keys[i] = keys[i - 1];
-		keys[i] = key;
-	}
-	return keys;
-}
 
 static int print_value(struct run *r, struct buf *b, const json_t *j);
 
 static int print_object(struct run *r, struct buf *b, const json_t *j)
 {
-	autofree const char **keys = sorted_keys(j, r->e);
+	autofree const char **keys = template_keys(j, r->e);
 	size_t i;
 
 	if (!keys || charge(r, json_object_size(j) * json_object_size(j)) < 0 || buf_adds(b, "map[", r->e) < 0)
@@ -132,12 +93,6 @@ static int print_value(struct run *r, struct buf *b, const json_t *j)
 
 /* ---- functions: each gives a new reference, or NULL --------------------------------- */
 
-static json_t *fail(struct run *r, const char *fn, const char *what, const json_t *j)
-{
-	err_set(r->e, ERR_INVALID, "template: %s %s %s", fn, what, kind_of(j));
-	return NULL;
-}
-
 static json_t *of_buf(struct run *r, const struct buf *b)
 {
 	json_t *j = json_stringn(b->data ? b->data : "", b->len);
@@ -145,102 +100,6 @@ static json_t *of_buf(struct run *r, const struct buf *b)
 	if (!j)
 		err_set(r->e, ERR_INVALID, "template: a string would not be UTF-8");
 	return j;
-}
-
-static int is_true(const json_t *j)
-{
-	switch (json_typeof(j)) {
-	case JSON_OBJECT:
-		return json_object_size(j) != 0;
-	case JSON_ARRAY:
-		return json_array_size(j) != 0;
-	case JSON_STRING:
-		return json_string_length(j) != 0;
-	case JSON_INTEGER:
-	case JSON_REAL:
-		return json_number_value(j) != 0;
-	default:
-		return json_is_true(j);
-	}
-}
-
-/* and, or: the first argument that decides, else the last. */
-static json_t *decide(json_t **args, size_t n, int wanted)
-{
-	size_t i = 0;
-
-	while (i + 1 < n && is_true(args[i]) != wanted)
-		i++;
-	return json_incref(args[i]);
-}
-
-static json_t *compare(struct run *r, enum template_fn fn, const json_t *a, const json_t *b)
-{
-	int order;
-
-	if (json_is_string(a) && json_is_string(b)) {
-		order = strcmp(json_string_value(a), json_string_value(b));
-	} else if (json_is_integer(a) && json_is_integer(b)) {
-		order = (json_integer_value(a) > json_integer_value(b)) - (json_integer_value(a) < json_integer_value(b));
-	} else if (json_is_number(a) && json_is_number(b)) {
-		order = (json_number_value(a) > json_number_value(b)) - (json_number_value(a) < json_number_value(b));
-	} else {
-		return fail(r, "lt, le, gt and ge", "compare two strings or two numbers, and not", json_is_string(a) || json_is_number(a) ? b : a);
-	}
-	return json_boolean(fn == TEMPLATE_LT ? order < 0 : fn == TEMPLATE_LE ? order <= 0 : fn == TEMPLATE_GT ? order > 0 : order >= 0);
-}
-
-static json_t *equal(struct run *r, json_t **args, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (json_is_object(args[i]) || json_is_array(args[i]))
-			return fail(r, "eq and ne", "cannot compare", args[i]);
-	for (i = 1; i < n; i++)
-		if (json_is_number(args[0]) && json_is_number(args[i]) ? json_number_value(args[0]) == json_number_value(args[i]) :
-		    json_equal(args[0], args[i]))
-			return json_true();
-	return json_false();
-}
-
-/*
- * index x 1 "a": a missing key of an object is null, as Go's zero value; a missing place of an
- * array is an error.
- */
-static json_t *take_index(struct run *r, json_t **args, size_t n)
-{
-	autojson json_t *held = NULL;
-	json_t *at = args[0];
-	size_t i;
-
-	for (i = 1; i < n; i++) {
-		if (json_is_object(at) && json_is_string(args[i])) {
-			at = template_member(at, json_string_value(args[i]));
-			json_decref(held);
-			held = at;
-		} else if (json_is_array(at) && json_is_integer(args[i])) {
-			const json_int_t k = json_integer_value(args[i]);
-
-			if (k < 0 || (size_t)k >= json_array_size(at)) {
-				err_set(r->e, ERR_NOT_FOUND, "template: index %lld of an array of %zu", (long long)k, json_array_size(at));
-				return NULL;
-			}
-			at = json_array_get(at, (size_t)k);
-		} else {
-			return fail(r, "index", "takes an object and a string, or an array and a number, and not", at);
-		}
-	}
-	return json_incref(at);
-}
-
-static json_t *take_len(struct run *r, const json_t *j)
-{
-	if (json_is_string(j))
-		return json_integer((json_int_t)json_string_length(j));
-	if (json_is_array(j) || json_is_object(j))
-		return json_integer((json_int_t)(json_is_array(j) ? json_array_size(j) : json_object_size(j)));
-	return fail(r, "len", "of", j);
 }
 
 static json_t *to_json(struct run *r, const json_t *j)
@@ -276,7 +135,7 @@ static int print_for(void *ctx, struct buf *b, const json_t *j)
 
 static json_t *text(struct run *r, enum template_fn fn, json_t **args, size_t n)
 {
-	const struct template_printer p = { print_for, kind_of, r, r->out->max };
+	const struct template_printer p = { print_for, template_kind, r, r->out->max };
 	json_t *j = template_text(fn, args, n, &p, r->e);
 
 	if (!j || charge(r, json_string_length(j) + json_array_size(j) * BYTES_A_STEP) == 0)
@@ -291,27 +150,27 @@ static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
 
 	switch (fn) {
 	case TEMPLATE_AND:
-		return decide(args, n, 0);
+		return template_decide(args, n, 0);
 	case TEMPLATE_OR:
-		return decide(args, n, 1);
+		return template_decide(args, n, 1);
 	case TEMPLATE_NOT:
-		return json_boolean(!is_true(args[0]));
+		return json_boolean(!template_true(args[0]));
 	case TEMPLATE_EQ:
-		return equal(r, args, n);
+		return template_equal(r->e, args, n);
 	case TEMPLATE_NE:
-		same = equal(r, args, n);
+		same = template_equal(r->e, args, n);
 		return same ? json_boolean(!json_is_true(same)) : NULL;
 	case TEMPLATE_LT:
 	case TEMPLATE_LE:
 	case TEMPLATE_GT:
 	case TEMPLATE_GE:
-		return compare(r, fn, args[0], args[1]);
+		return template_compare(r->e, fn, args[0], args[1]);
 	case TEMPLATE_INDEX:
-		return take_index(r, args, n);
+		return template_index(r->e, args, n);
 	case TEMPLATE_JSON:
 		return to_json(r, args[0]);
 	case TEMPLATE_LEN:
-		return take_len(r, args[0]);
+		return template_len(r->e, args[0]);
 	case TEMPLATE_PRINT:
 	case TEMPLATE_PRINTLN:
 		return print(r, args, n, fn == TEMPLATE_PRINTLN);
@@ -362,7 +221,7 @@ static json_t *take_fields(struct run *r, json_t *j, const struct template_name 
 			continue;
 		}
 		if (!json_is_object(j)) {
-			err_set(r->e, ERR_INVALID, "template: .%.80s of %s", f->text, kind_of(j));
+			err_set(r->e, ERR_INVALID, "template: .%.80s of %s", f->text, template_kind(j));
 			return NULL;
 		}
 		if (!next) {
@@ -491,7 +350,7 @@ static int run_range(struct run *r, const struct template_node *n, json_t *over,
 	json_t *v;
 	size_t i;
 
-	if (json_is_null(over) || ((json_is_array(over) || json_is_object(over)) && !is_true(over)))
+	if (json_is_null(over) || ((json_is_array(over) || json_is_object(over)) && !template_true(over)))
 		return run_nodes(r, n->otherwise, dot);
 	if (json_is_array(over)) {
 		json_array_foreach(over, i, v)
@@ -500,8 +359,8 @@ static int run_range(struct run *r, const struct template_node *n, json_t *over,
 		return 0;
 	}
 	if (!json_is_object(over))
-		return err_set(r->e, ERR_INVALID, "template: range over %s", kind_of(over));
-	keys = sorted_keys(over, r->e);
+		return err_set(r->e, ERR_INVALID, "template: range over %s", template_kind(over));
+	keys = template_keys(over, r->e);
 	if (!keys || charge(r, json_object_size(over) * json_object_size(over)) < 0)
 		return -1;
 	for (i = 0; keys[i]; i++)
@@ -521,7 +380,7 @@ static int run_block(struct run *r, const struct template_node *n, json_t *dot)
 	if (n->kind == NODE_RANGE) {
 		result = run_range(r, n, value, dot);
 	} else if (!n->variables[0] || set(r, n, 0, value) == 0) {
-		result = is_true(value) ? run_nodes(r, n->body, n->kind == NODE_WITH ? value : dot) : run_nodes(r, n->otherwise, dot);
+		result = template_true(value) ? run_nodes(r, n->body, n->kind == NODE_WITH ? value : dot) : run_nodes(r, n->otherwise, dot);
 	}
 	forget(r, before);
 	return result;

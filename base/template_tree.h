@@ -97,6 +97,30 @@ struct template_printer {
 int template_note_label(struct template_command *c);
 /* Of an object, or null; of one of strings, as labels are, "": Go's zero value.  A new reference. */
 json_t *template_member(const json_t *object, const char *key);
+/* ---- template_value.c ---- */
+
+/* "an object". */
+const char *template_kind(const json_t *j);
+/* The keys in order, as Go prints and walks maps; the caller frees them. NULL for none, with e. */
+const char **template_keys(const json_t *object, struct err *e);
+/* As if has it: not empty, not 0, not null. */
+int template_true(const json_t *j);
+/* and (wanted 0), or (wanted 1): the first argument that decides, else the last; a new reference. */
+json_t *template_decide(json_t **args, size_t n, int wanted);
+/* lt, le, gt, ge of two strings or two numbers: a new reference, or NULL with ERR_INVALID. */
+json_t *template_compare(struct err *e, enum template_fn fn, const json_t *a, const json_t *b);
+/* eq: whether the first is one of the others; NULL with ERR_INVALID for objects and arrays. */
+json_t *template_equal(struct err *e, json_t **args, size_t n);
+/*
+ * index x 1 "a": a missing key of an object is null, as Go's zero value; a missing place of an
+ * array is ERR_NOT_FOUND.  A new reference.
+ */
+json_t *template_index(struct err *e, json_t **args, size_t n);
+/* len: a new reference, or NULL with ERR_INVALID. */
+json_t *template_len(struct err *e, const json_t *j);
+
+/* ---- template_text.c ---- */
+
 /* The functions that make texts: a new reference, or NULL with e. */
 json_t *template_text(enum template_fn fn, json_t **args, size_t n,
 		      const struct template_printer *p, struct err *e);
