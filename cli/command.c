@@ -16,23 +16,44 @@
 #include "base/suggest.h"
 #include "cli/foreign.h"
 
+const struct opt *command_next_option(const struct command *c, const struct opt *after)
+{
+	const int own = after && after >= c->opts && after < c->opts + c->opt_count;
+	const struct param *p = own || !c->params ? NULL : param_next(after ? after->id : PARAM_NONE, c->params);
+
+	if (p)
+		return &p->opt;
+	after = own ? after + 1 : c->opts;
+	return after && after < c->opts + c->opt_count ? after : NULL;
+}
+
+const struct opt *command_option(const struct command *c, int id)
+{
+	const struct opt *o;
+
+	COMMAND_EACH_OPTION(c, o)
+		if (o->id == id)
+			return o;
+	return NULL;
+}
+
 static const struct opt *find_long(const struct command *c, const char *name, size_t len)
 {
-	size_t i;
+	const struct opt *o;
 
-	for (i = 0; i < c->opt_count; i++)
-		if (strlen(c->opts[i].name) == len && !memcmp(c->opts[i].name, name, len))
-			return &c->opts[i];
+	COMMAND_EACH_OPTION(c, o)
+		if (strlen(o->name) == len && !memcmp(o->name, name, len))
+			return o;
 	return NULL;
 }
 
 static const struct opt *find_letter(const struct command *c, char letter)
 {
-	size_t i;
+	const struct opt *o;
 
-	for (i = 0; i < c->opt_count; i++)
-		if (c->opts[i].letter == letter)
-			return &c->opts[i];
+	COMMAND_EACH_OPTION(c, o)
+		if (o->letter == letter)
+			return o;
 	return NULL;
 }
 
@@ -40,14 +61,14 @@ static int unknown_long(const struct command *c, const char *name, size_t len, s
 {
 	char typed[64], dashed[66];
 	struct suggest s = SUGGEST_INIT(typed);
+	const struct opt *o;
 	const char *hint;
-	size_t i;
 
 	snprintf(typed, sizeof(typed), "%.*s", (int)(len < 63 ? len : 63), name);
 	snprintf(dashed, sizeof(dashed), "--%s", typed);
 	hint = foreign_option(c->name, dashed);
-	for (i = 0; i < c->opt_count; i++)
-		suggest_offer(&s, c->opts[i].name);
+	COMMAND_EACH_OPTION(c, o)
+		suggest_offer(&s, o->name);
 	suggest_offer(&s, "help");
 	err_set(e, ERR_USAGE, "unknown option --%s", typed);
 	if (hint)

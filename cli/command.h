@@ -2,8 +2,8 @@
 /*
  * command - the table of commands, and the options each takes.
  *
- * One table feeds parsing, --help, shell completion and the man-page check:
- * an option exists exactly when it has a row here.
+ * One table feeds parsing, --help, shell completion and the man-page check: an option exists
+ * exactly when it has a row.  The options of a sandbox have theirs in manager/ops/params.def.
  */
 #ifndef BERTH_CLI_COMMAND_H
 #define BERTH_CLI_COMMAND_H
@@ -12,29 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-
-enum opt_kind {
-	OPT_FLAG,	/* takes no value; value is NULL */
-	OPT_VALUE,	/* takes one value; the last one given counts */
-	OPT_LIST,	/* takes one value; may be repeated, each is handed on */
-};
-
-/* How the shell completes a value. */
-enum opt_complete {
-	COMPLETE_NONE, COMPLETE_FILE, COMPLETE_DIR, COMPLETE_IMAGE, COMPLETE_SANDBOX,
-	COMPLETE_VOLUME, COMPLETE_WORDS,
-};
-
-struct opt {
-	const char *name;	/* long name without dashes */
-	char letter;		/* or 0 */
-	enum opt_kind kind;
-	const char *arg;	/* placeholder of the value, e.g. "SIZE"; NULL for a flag */
-	const char *help;	/* one line, lower case, no full stop; states the default */
-	int id;			/* what the handler switches on; unique in the table */
-	enum opt_complete complete;
-	const char *words;	/* for COMPLETE_WORDS: "none host bridge" */
-};
+#include "manager/ops/params.h"
 
 /*
  * Called once per option, in order.  Returns 0, or -1 with e set (the caller
@@ -47,7 +25,8 @@ struct command {
 	const char *args;	/* "IMAGE [COMMAND...]" */
 	const char *summary;	/* one line */
 	const char *detail;	/* more lines for --help, or NULL */
-	const struct opt *opts;
+	unsigned params;	/* the options of a sandbox that it has: PARAM_OF_*; 0: none */
+	const struct opt *opts;	/* its own; their ids start at PARAM_END when it has params, else at 1 */
 	size_t opt_count;
 	enum opt_complete complete;	/* of the positional arguments */
 	/* argv[0] is the command's name; returns the exit status */
@@ -61,6 +40,14 @@ struct command {
 #define COMMAND_ANY_USER 1U	/* does not need root */
 #define COMMAND_EXTERNAL 2U	/* another program, which has its own --help and options */
 #define COMMAND_HIDDEN 4U	/* an internal verb: in no list and no completion */
+
+/* The options of c in the order of help: after NULL the first one, after the last one NULL. */
+const struct opt *command_next_option(const struct command *c, const struct opt *after);
+#define COMMAND_EACH_OPTION(c, o) \
+	for ((o) = command_next_option(c, NULL); (o); (o) = command_next_option(c, o))
+
+/* The option of c that has this id; NULL without one. */
+const struct opt *command_option(const struct command *c, int id);
 
 /* The table, in the order `berth help` lists it; ends with a NULL name. */
 extern const struct command *const commands[];

@@ -28,8 +28,6 @@ extern const struct command cmd_output;
 extern const struct command cmd_attach;
 extern const struct command cmd_send;
 extern const struct command cmd_signal;
-/* The number of a signal by its name, with or without SIG, or as digits; -1 and ERR_INVALID for any other word. */
-int signal_number(const char *word, uint64_t *ret, struct err *e);
 extern const struct command cmd_wait;
 extern const struct command cmd_shell;
 extern const struct command cmd_stdio;

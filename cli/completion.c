@@ -32,6 +32,12 @@ static void action(enum opt_complete how, const char *words)
 	case COMPLETE_VOLUME:
 		printf("_berth_volumes");
 		break;
+	case COMPLETE_NETWORK:
+		printf("_berth_networks '%s'", words ? words : "");
+		break;
+	case COMPLETE_ZYGOTE:
+		printf("_berth_zygotes");
+		break;
 	case COMPLETE_WORDS:
 		printf("_berth_words '%s'", words ? words : "");
 		break;
@@ -44,11 +50,9 @@ static void action(enum opt_complete how, const char *words)
 /* case "$word": which options take a value, and what completes it */
 static void value_cases(const struct command *c)
 {
-	size_t i;
+	const struct opt *o;
 
-	for (i = 0; i < c->opt_count; i++) {
-		const struct opt *o = &c->opts[i];
-
+	COMMAND_EACH_OPTION(c, o) {
 		if (o->kind == OPT_FLAG)
 			continue;
 		printf("\t'%s --%s'", c->name, o->name);
@@ -62,11 +66,11 @@ static void value_cases(const struct command *c)
 
 static void option_words(const struct command *c)
 {
-	size_t i;
+	const struct opt *o;
 
 	printf("\t'%s') _berth_words '--help", c->name);
-	for (i = 0; i < c->opt_count; i++)
-		printf(" --%s", c->opts[i].name);
+	COMMAND_EACH_OPTION(c, o)
+		printf(" --%s", o->name);
 	printf("' ;;\n");
 }
 
@@ -118,6 +122,12 @@ static const char helpers[] =
 	"_berth_sandboxes() { _berth_words \"$(\"${COMP_WORDS[0]}\" ps --all --quiet 2>/dev/null)\"; }\n"
 	"_berth_volumes() {\n"
 	"\t_berth_words \"$(\"${COMP_WORDS[0]}\" volume ls --quiet 2>/dev/null)\"\n"
+	"}\n"
+	"_berth_networks() {\n"
+	"\t_berth_words \"$1 $(\"${COMP_WORDS[0]}\" network ls --quiet 2>/dev/null)\"\n"
+	"}\n"
+	"_berth_zygotes() {\n"
+	"\t_berth_words \"$(\"${COMP_WORDS[0]}\" zygote ls --quiet 2>/dev/null)\"\n"
 	"}\n";
 
 /* Finds command and place: cmd is the command's name, at the index of its last word. */
@@ -182,11 +192,9 @@ static void print_operands(void)
 
 static void option_cases(const struct command *c)
 {
-	size_t i;
+	const struct opt *o;
 
-	for (i = 0; i < c->opt_count; i++) {
-		const struct opt *o = &c->opts[i];
-
+	COMMAND_EACH_OPTION(c, o) {
 		if (o->kind == OPT_FLAG)
 			continue;
 		printf("\t'%s --%s'", c->name, o->name);

@@ -41,6 +41,12 @@ static void arguments(enum opt_complete how, const char *words)
 	case COMPLETE_VOLUME:
 		printf(" -x -a '(__berth_volumes)'");
 		break;
+	case COMPLETE_NETWORK:
+		printf(" -x -a '(__berth_networks) %s'", words ? words : "");
+		break;
+	case COMPLETE_ZYGOTE:
+		printf(" -x -a '(__berth_zygotes)'");
+		break;
 	case COMPLETE_WORDS:
 		printf(" -x -a ");
 		quote(words ? words : "");
@@ -56,6 +62,8 @@ static const char head[] =
 	"function __berth_images\n\techo host\n\tberth image ls --quiet 2>/dev/null\n\t__fish_complete_directories (commandline -ct)\nend\n"
 	"function __berth_sandboxes\n\tberth ps --all --quiet 2>/dev/null\nend\n"
 	"function __berth_volumes\n\tberth volume ls --quiet 2>/dev/null\nend\n"
+	"function __berth_networks\n\tberth network ls --quiet 2>/dev/null\nend\n"
+	"function __berth_zygotes\n\tberth zygote ls --quiet 2>/dev/null\nend\n"
 	"# the words before the cursor are berth and these, and then others\n"
 	"function __berth_is\n\tset -q argv[1]; or return 0\n\tset -l w (commandline -opc)\n\tset -l n (math (count $argv) + 1)\n"
 	"\ttest (count $w) -ge $n; and test \"$w[2..$n]\" = \"$argv\"\nend\n"
@@ -87,12 +95,10 @@ static void names(const struct command *c, size_t i)
 
 static void options(const struct command *c)
 {
-	size_t i;
+	const struct opt *o;
 
 	printf("complete -c berth -n '__berth_is %s' -l help -d 'print help'\n", c->name);
-	for (i = 0; i < c->opt_count; i++) {
-		const struct opt *o = &c->opts[i];
-
+	COMMAND_EACH_OPTION(c, o) {
 		printf("complete -c berth -n '__berth_is %s' -l %s", c->name, o->name);
 		if (o->letter)
 			printf(" -s %c", o->letter);

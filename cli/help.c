@@ -82,7 +82,8 @@ static int left_part(const struct opt *o, char *out, size_t n)
 	return snprintf(out, n, "  %s--%s%s%s", letter, o->name, o->arg ? " " : "", o->arg ? o->arg : "");
 }
 
-static void option(const struct opt *o, int column)
+/* changes: what holds without the option is what held before, so no default is told. */
+static void option(const struct opt *o, int changes, int column)
 {
 	char left[128], text[1024];
 	size_t len, i;
@@ -106,6 +107,8 @@ static void option(const struct opt *o, int column)
 		text[len++] = ')';
 		text[len] = '\0';
 	}
+	if (o->preset && !changes)
+		snprintf(text + len, sizeof(text) - len, " (default: %s)", o->preset);
 	wrap(text, column, at);
 }
 
@@ -114,22 +117,22 @@ static void options(const struct command *c)
 	static const struct opt help = { .name = "help", .letter = 'h', .help = "show this help" };
 	static const struct opt long_help = { .name = "help", .help = "show this help" };
 	int column = 0, taken = 0;
+	const struct opt *o;
 	char left[128];
-	size_t i;
 
-	for (i = 0; i < c->opt_count; i++) {
-		int n = left_part(&c->opts[i], left, sizeof(left)) + 2;
+	COMMAND_EACH_OPTION(c, o) {
+		int n = left_part(o, left, sizeof(left)) + 2;
 
 		if (n <= LEFT_MAX && n > column)
 			column = n;
-		taken |= c->opts[i].letter == 'h';
+		taken |= o->letter == 'h';
 	}
 	if (column < 14)
 		column = 14;
 	printf("\nOptions:\n");
-	for (i = 0; i < c->opt_count; i++)
-		option(&c->opts[i], column);
-	option(taken ? &long_help : &help, column);
+	COMMAND_EACH_OPTION(c, o)
+		option(o, c->params & PARAM_OF_UPDATE, column);
+	option(taken ? &long_help : &help, 0, column);
 }
 
 void command_help(const struct command *c)

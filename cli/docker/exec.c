@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/docker/verbs.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 #include "manager/engine/exec.h"
 #include "manager/engine/id.h"
 #include "manager/engine/name.h"

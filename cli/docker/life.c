@@ -18,6 +18,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/host/volume_own.h"
+#include "manager/ops/signals.h"
 
 #define GRACE_MAX_S 86400
 

@@ -18,7 +18,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/image/build.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 
 enum {
 	OPT_TAG = 1,

@@ -20,7 +20,7 @@
 #include "cli/image/portablespec.h"
 #include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 #include "manager/host/events.h"
 #include "manager/host/tenant.h"
 #include "rootfs/store/image.h"
@@ -225,15 +225,13 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 {
 	struct import *x = ctx;
 	autoclose int box = registry_keep_dir(&x->registry, c->id, e);
-	struct resident_life life = RESIDENT_LIFE_UNSAID;
 	struct runopts opts;
 	int result = -1;
 
 	runopts_init(&opts, &x->config);
-	if (box >= 0 && resident_apply(&opts, &life, x->spec, e) == 0)
+	if (box >= 0 && resident_apply(&opts, x->spec, e) == 0)
 		result = make_layer(x, c, &opts.spec, box, e);
 	runopts_release(&opts);
-	resident_life_release(&life);
 	/* its files have the ids of the file; they get those of the sandbox */
 	return result < 0 ? -1 : writable_shift(box, 0, c->id_base, e);
 }

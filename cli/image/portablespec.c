@@ -6,25 +6,8 @@
 
 #include "base/mem.h"
 #include "manager/host/registry.h"
-#include "manager/host/tenantopts.h"
-
-/* Of these options a sandbox gets no more than any other has: limits, and what is in it. */
-static const char *const harmless[] = {
-	"memory",	       "swap",		    "cpus",
-	"cpu-time",	       "cpu-weight",	    "io-weight",
-	"pids",		       "disk",		    "disk-inodes",
-	"tmp-size",	       "shm-size",	    "timeout",
-	"grace",	       "max-silent-time",   "ulimit",
-	"workdir",	       "user",		    "hostname",
-	"tmpfs",	       "no-tmpfs",	    "read-only",
-	"cap-drop",	       "entrypoint",	    "idle-timeout",
-	"ttl",		       "budget",	    "auto-remove",
-	"service",	       "init-command",	    "stop-signal",
-	"stop-timeout",	       "restart",	    "health-cmd",
-	"health-exec",	       "health-interval",   "health-timeout",
-	"health-retries",      "health-start-period", "health-start-interval",
-	"no-health",	       "no-healthcheck",
-};
+#include "manager/ops/params.h"
+#include "manager/ops/tenantopts.h"
 
 /* NAME without a value is a variable of the process that starts the sandbox. */
 static int is_callers(const char *name, const char *value)
@@ -40,7 +23,7 @@ static int is_own_label(const char *value)
 
 static int is_harmless(const char *name, const char *value)
 {
-	size_t i;
+	const struct param *p = param_named(name);
 
 	if (!strcmp(name, "network"))
 		return value && !strcmp(value, "none");
@@ -50,10 +33,7 @@ static int is_harmless(const char *name, const char *value)
 		return is_own_label(value);
 	if (!strcmp(name, "seccomp"))
 		return value && (!strcmp(value, "strict") || !strcmp(value, "standard"));
-	for (i = 0; i < ARRAY_LEN(harmless); i++)
-		if (!strcmp(name, harmless[i]))
-			return 1;
-	return 0;
+	return p && p->rights & PARAM_BY_IMPORT;
 }
 
 static int check_trusted(const struct portablespec_rules *how, const char *name, const char *value,

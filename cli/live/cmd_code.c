@@ -26,7 +26,7 @@
 #include "cli/live/codewait.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 #include "cli/run/sharedfd.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/fileclient.h"

@@ -17,38 +17,22 @@
 #include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/live/resident_zygote.h"
-#include "cli/live/settleopt.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/settleopt.h"
+#include "manager/ops/envopts.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 
-enum {
-	OPT_JSON = RESIDENT_FIRST_OWN, OPT_PULL, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING,
-	OPT_CREATE_TIMEOUT, OPT_NO_START, OPT_ZYGOTE,
-};
+enum { OPT_JSON = PARAM_END, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING };
 
 #define CREATE_TABLE \
-	RESIDENT_TABLE, \
 	{ "rm", 0, OPT_FLAG, NULL, "the same as --auto-remove", OPT_RM }, \
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON }, \
-	{ "pull", 0, OPT_VALUE, "WHEN", \
-	  "fetch the image: missing, always or never (default: missing)", OPT_PULL, \
-	  COMPLETE_WORDS, "missing always never" }, \
 	{ "timing", 0, OPT_FLAG, NULL, \
 	  "print how long each phase took on stderr, or in the answer", OPT_TIMING }, \
-	{ "create-timeout", 0, OPT_VALUE, "TIME", \
-	  "make it within that time, or leave nothing (default: none)", OPT_CREATE_TIMEOUT }, \
 	{ "tenant", 0, OPT_VALUE, "NAME", \
 	  "make it a tenant's of berthd: [tenant] holds, and the tenant sees it", OPT_TENANT }
 
-static const struct opt options[] = {
-	CREATE_TABLE,
-	{ "no-start", 0, OPT_FLAG, NULL, "make it, and leave the start to berth start",
-	  OPT_NO_START },
-	{ "zygote", 0, OPT_VALUE, "ZYGOTE",
-	  "of this zygote in place of an image, with a fork of it that waits for berth code",
-	  OPT_ZYGOTE },
-};
+static const struct opt options[] = { CREATE_TABLE };
 
 static const struct opt detached_options[] = {
 	CREATE_TABLE,
@@ -73,79 +57,78 @@ struct create {
 	const char *image;
 };
 
-static int add_option(struct create *c, const char *name, const char *value, struct err *e)
-{
-	return json_array_append_new(c->options, json_pack("[s,s]", name, value)) < 0 ?
-		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
-}
-
 static int add_env(void *ctx, const char *line, struct err *e)
 {
-	return add_option(ctx, "env", line, e);
+	struct create *c = ctx;
+
+	return params_keep(c->options, "env", line, e);
 }
 
 static int add_label(void *ctx, const char *line, struct err *e)
 {
-	return add_option(ctx, "label", line, e);
+	struct create *c = ctx;
+
+	return params_keep(c->options, "label", line, e);
+}
+
+/* An option of the sandbox, as its starts will read it. */
+static int keep_option(struct create *c, const struct param *p, const char *value, struct err *e)
+{
+	autofree char *settled = NULL;
+
+	if (!resident_zygote_allows(p->opt.id))
+		c->not_of_zygote = p->opt.name;
+	if (value && settleopt(p->opt.id, value, &settled, e) < 0)
+		return -1;
+	if (settled)
+		value = settled;
+	if (p->opt.id == PARAM_SECCOMP && settleopt_seccomp(value, &c->seccomp, e) < 0)
+		return -1;
+	return params_keep(c->options, p->opt.name, value, e);
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct create *c = ctx;
-	autofree char *settled = NULL;
-	const char *name = NULL;
-	size_t i;
+	enum imageuse_pull policy;
 
-	if (id == OPT_JSON) {
+	switch (id) {
+	case OPT_JSON:
 		c->json = 1;
 		return 0;
-	}
-	if (id == OPT_DETACH)
+	case OPT_DETACH:
 		return 0;
-	if (id == OPT_NO_START)
-		return c->no_start = 1, 0;
-	if (id == OPT_RM)
-		return add_option(c, "auto-remove", "", e);
-	if (id == OPT_PULL) {
-		enum imageuse_pull policy;
-
-		c->pull = value;
-		return imageuse_policy(value, &policy, e);
-	}
-	if (id == OPT_TIMING)
+	case OPT_RM:
+		return params_keep(c->options, "auto-remove", NULL, e);
+	case OPT_TIMING:
 		return c->timing = 1, phases_begin(e);
-	if (id == OPT_CREATE_TIMEOUT)
-		return num_duration_ms(value, "create-timeout", 86400000, &c->timeout_ms, e) < 0 ?
-			       -1 : phases_begin(e);
-	if (id == OPT_TENANT) {
+	case OPT_TENANT:
 		c->tenant = value;
 		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
-	}
-	if (id == RUNOPT_NAME) {
+	case PARAM_NO_START:
+		return c->no_start = 1, 0;
+	case PARAM_PULL:
+		c->pull = value;
+		return imageuse_policy(value, &policy, e);
+	case PARAM_CREATE_TIMEOUT:
+		return num_duration_ms(value, "create-timeout", param_of(id)->max, &c->timeout_ms, e) < 0 ?
+			       -1 : phases_begin(e);
+	case PARAM_NAME:
 		c->name = value;
 		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
-	}
-	if (id == OPT_ZYGOTE)
+	case PARAM_ZYGOTE:
 		return c->zygote = value, 0;
-	if (id == RUNOPT_ENV_FILE)
+	case PARAM_ENV_FILE:
 		return envopts_file(value, add_env, c, e);
-	if (id == RUNOPT_LABEL_FILE)
+	case PARAM_LABEL_FILE:
 		return envopts_lines(value, add_label, c, e);
-	if (id == RESIDENT_SERVICE) {
+	case PARAM_SERVICE:
 		c->service = 1;
 		c->not_of_zygote = "service";
 		return 0;
+	default:
+		return keep_option(c, param_of(id), value, e);
 	}
-	for (i = 0; i < ARRAY_LEN(options); i++)
-		if (options[i].id == id)
-			name = options[i].name;
-	if (!resident_zygote_allows(id))
-		c->not_of_zygote = name;
-	if (value && settleopt(id, value, &settled, e) < 0)
-		return -1;
-	if (id == RUNOPT_SECCOMP && settleopt_seccomp(settled ? settled : value, &c->seccomp, e) < 0)
-		return -1;
-	return add_option(c, name, settled ? settled : value ? value : "", e);
 }
 
 /* words: IMAGE [COMMAND...], and NULL. */
@@ -160,7 +143,7 @@ static json_t *make_spec(struct create *c, char **words, struct err *e)
 			err_set(e, ERR_INVALID, "the command is not valid UTF-8");
 			return NULL;
 		}
-	if ((c->service || words[1]) && add_option(c, "service", "", e) < 0)
+	if ((c->service || words[1]) && params_keep(c->options, "service", NULL, e) < 0)
 		return NULL;
 	spec = json_pack("{s:i,s:s,s:O,s:O*,s:O*}", "version", REGISTRY_FORMAT, "image", words[0],
 			 "options", c->options, "seccomp", c->seccomp, "command", words[1] ? command : NULL);
@@ -335,6 +318,7 @@ const struct command cmd_create = {
 	.detail = "Without a COMMAND it runs nothing of its own: berth exec runs commands in it.\n"
 		  "With one, or with --service, it is a service: the output of its main command is\n"
 		  "its log, and that command's end is its end.",
+	.params = PARAM_OF_CREATE,
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_IMAGE,
@@ -345,6 +329,7 @@ const struct command cmd_run_detached = {
 	.name = "run",
 	.args = "--detach IMAGE [COMMAND...]",
 	.summary = "run a command as the main command of a sandbox that lives, and print its id",
+	.params = PARAM_OF_DETACHED,
 	.opts = detached_options,
 	.opt_count = ARRAY_LEN(detached_options),
 	.complete = COMPLETE_IMAGE,

@@ -21,7 +21,7 @@
 #include "cli/live/follow.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 #include "cli/run/sharedfd.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"

@@ -14,6 +14,7 @@
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/signals.h"
 #include "manager/keeper/wire.h"
 
 #define STOP_TRIES 5

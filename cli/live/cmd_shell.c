@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/live/detachkeys.h"
 #include "cli/live/follow.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 

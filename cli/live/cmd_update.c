@@ -13,41 +13,21 @@
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/live/update_life.h"
-#include "cli/run/limitopts.h"
-#include "cli/run/netopts.h"
+#include "manager/ops/limitopts.h"
+#include "manager/ops/netopts.h"
 #include "manager/host/promise.h"
 #include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/runopts.h"
+#include "manager/ops/settleopt.h"
 #include "runtime/kernel/cgroup_io.h"
 
 #define SPEC_FILE "spec.json"
 
-enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
-	OPT_CONNECTIONS, OPT_RATE, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT,
-	OPT_IO_WEIGHT, OPT_IO_RATE, OPT_RESET_RULES };
+enum { OPT_TENANT = PARAM_END, OPT_JSON };
 
 static const struct opt options[] = {
-	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
-	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5, or unlimited", OPT_CPUS },
-	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited", OPT_PIDS },
-	{ "io-weight", 0, OPT_VALUE, "N", "share of a busy disk, 1 to 10000", OPT_IO_WEIGHT },
-	{ "io-rate", 0, OPT_LIST, "PATH:RATES",
-	  "rates of the disk at PATH: read=SIZE,write=SIZE,read-iops=N,write-iops=N, or unlimited",
-	  OPT_IO_RATE, COMPLETE_FILE },
-	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach from now on", OPT_ALLOW_HOST },
-	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
-	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
-	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
-	{ "reset-rules", 0, OPT_FLAG, NULL,
-	  "first forget every --allow-host, --deny-host and --deny-net", OPT_RESET_RULES },
-	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
-	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
-	{ "network-rate", 0, OPT_VALUE, "RATE",
-	  "bytes a second in each direction, or bits, such as 10mbit, or unlimited", OPT_RATE },
-	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never", OPT_IDLE_TIMEOUT },
-	{ "ttl", 0, OPT_VALUE, "TIME", "remove it so long from now on, whatever it does; 0 is never", OPT_TTL },
-	UPDATE_LIFE_TABLE,
 	{ "tenant", 0, OPT_VALUE, "NAME", "for a tenant of berthd, whose it must be: [tenant] holds", OPT_TENANT },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -55,164 +35,69 @@ static const struct opt options[] = {
 struct update {
 	json_t *rq;	/* for the keeper */
 	json_t *options;	/* for spec.json, as create was given them */
+	struct runopts asked;	/* the same in native units, each within its bounds */
 	int json, reset_rules;
 	uint64_t cut;	/* connections that were */
 	const char *tenant;	/* NULL: no tenant's limits apply */
 };
 
-static int add_rule(struct update *u, enum netopts_list l, const char *value, struct err *e)
+/* The number that option p was given, for the keeper. */
+static int ask_number(struct update *u, const struct param *p, struct err *e)
 {
-	const char *key = netopts_key(l);
+	const uint64_t v = *(const uint64_t *)((const char *)&u->asked + p->at);
+	json_t *number = v == CGROUP_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
 
-	if (netopts_check(l, value, e) < 0)
-		return -1;
-	if (!json_object_get(u->rq, key))
-		json_object_set_new(u->rq, key, json_array());
-	json_array_append_new(json_object_get(u->rq, key), json_string(value));
-	return json_array_append_new(u->options, json_pack("[s,s]", netopts_option(l), value)) < 0 ? err_nomem(e) : 0;
-}
-
-static int set_budget(struct update *u, enum netopts_budget b, const char *value, struct err *e)
-{
-	static const struct {
-		void (*set)(json_t *rq, uint64_t v);
-		const char *option;
-	} budgets[NETOPTS_BUDGETS] = {
-		[NETOPTS_BYTES] = { request_set_max_bytes, "network-bytes" },
-		[NETOPTS_CONNECTIONS] = { request_set_max_connections, "network-connections" },
-		[NETOPTS_RATE] = { request_set_max_rate, "network-rate" },
-	};
-	uint64_t v;
-
-	if (netopts_budget(b, value, &v, e) < 0)
-		return -1;
-	budgets[b].set(u->rq, v);
-	return json_array_append_new(u->options, json_pack("[s,s]", budgets[b].option, value)) < 0 ?
-	       err_nomem(e) : 0;
-}
-
-static int set_network(struct update *u, int id, const char *value, struct err *e)
-{
-	switch (id) {
-	case OPT_ALLOW_HOST:
-		return add_rule(u, NETOPTS_ALLOW_HOST, value, e);
-	case OPT_DENY_HOST:
-		return add_rule(u, NETOPTS_DENY_HOST, value, e);
-	case OPT_ALLOW_NET:
-		return add_rule(u, NETOPTS_ALLOW_NET, value, e);
-	case OPT_DENY_NET:
-		return add_rule(u, NETOPTS_DENY_NET, value, e);
-	case OPT_BYTES:
-		return set_budget(u, NETOPTS_BYTES, value, e);
-	case OPT_RATE:
-		return set_budget(u, NETOPTS_RATE, value, e);
-	default:
-		return set_budget(u, NETOPTS_CONNECTIONS, value, e);
-	}
-}
-
-static int set_time(struct update *u, int is_ttl, const char *value, struct err *e)
-{
-	const char *option = is_ttl ? "ttl" : "idle-timeout";
-	uint64_t ms;
-
-	if (resident_time(option, value, &ms, e) < 0)
-		return -1;
-	if (is_ttl)
-		request_set_ttl_ms(u->rq, ms);
-	else
-		request_set_idle_timeout_ms(u->rq, ms);
-	return json_array_append_new(u->options, json_pack("[s,s]", option, value)) < 0 ? err_nomem(e) : 0;
-}
-
-static int set_io(struct update *u, int is_rate, const char *value, struct err *e)
-{
-	struct limitopts_io rate;
-	uint64_t weight;
-
-	if (is_rate ? limitopts_io_parse(value, &rate, e) < 0 :
-		      num_u64(value, "io-weight", 1, 10000, &weight, e) < 0)
-		return -1;
-	if (!is_rate)
-		request_set_io_weight(u->rq, weight);
-	return json_array_append_new(u->options,
-				     json_pack("[s,s]", is_rate ? "io-rate" : "io-weight", value)) <
-			       0 ?
-		       err_nomem(e) :
-		       0;
+	return json_object_set_new(u->rq, p->live, number) < 0 ? err_nomem(e) : 0;
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
-	static const char *const names[] = { NULL, "memory", "cpus", "pids" };
-	void (*const set[])(json_t *rq, uint64_t v) = {
-		NULL, request_set_memory_bytes, request_set_cpu_milli, request_set_pids,
-	};
 	struct update *u = ctx;
-	uint64_t v = 0;
-	int r = update_life_option(u->options, id, value, e);
+	autofree char *settled = NULL;
+	const struct param *p;
 
-	if (r <= 0)
-		return r;
-	if (id == OPT_JSON) {
-		u->json = 1;
-		return 0;
-	}
-	if (id == OPT_RESET_RULES) {
+	switch (id) {
+	case OPT_JSON:
+		return u->json = 1, 0;
+	case OPT_TENANT:
+		u->tenant = value;
+		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
+	case PARAM_RESET_RULES:
 		u->reset_rules = 1;
 		request_set_reset_rules(u->rq, 1);
 		return 0;
+	default:
+		p = param_of(id);
 	}
-	if (id == OPT_IDLE_TIMEOUT || id == OPT_TTL)
-		return set_time(u, id == OPT_TTL, value, e);
-	if (id == OPT_TENANT) {
-		u->tenant = value;
-		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
-	}
-	if (id == OPT_IO_WEIGHT || id == OPT_IO_RATE)
-		return set_io(u, id == OPT_IO_RATE, value, e);
-	if (id >= OPT_ALLOW_HOST)
-		return set_network(u, id, value, e);
-	if (!strcmp(value, "unlimited")) {
-		set[id](u->rq, PROTOCOL_UNLIMITED);
-		return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
-	}
-	/* the ranges of create */
-	r = id == OPT_MEMORY ? num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) :
-	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 2, 4194304, &v, e);
-	if (r < 0)
+	if (params_read(&u->asked, p, value, e) < 0 || (value && settleopt(id, value, &settled, e) < 0) ||
+	    params_keep(u->options, p->opt.name, settled ? settled : value, e) < 0)
 		return -1;
-	set[id](u->rq, v);
-	return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
+	return p->live ? ask_number(u, p, e) : 0;
 }
 
-/* A rule is one of many of its option; a value has one. */
-static int is_rule(const char *option)
+/* The rules and budgets of its network: netopts keeps them by the names that the keeper reads. */
+static int ask_network(struct update *u, struct err *e)
 {
-	return !strncmp(option, "allow-", 6) || !strncmp(option, "deny-", 5);
+	return u->asked.net.policy && json_object_update(u->rq, u->asked.net.policy) < 0 ? err_nomem(e) : 0;
 }
 
-/* The later of two rules on the same counts: allow-host X takes deny-host X back, and the other way round. */
-static int replaces(const json_t *new, const json_t *old)
+static const struct param *row_of(const json_t *pair)
 {
-	const char *a = json_string_value(json_array_get(new, 0)), *b = json_string_value(json_array_get(old, 0));
-
-	if (!a || !b)
-		return 0;
-	if (!strcmp(a, "io-rate") && !strcmp(b, a))
-		return limitopts_io_same(json_string_value(json_array_get(new, 1)),
-					 json_string_value(json_array_get(old, 1)));
-	if (is_rule(a) && is_rule(b))
-		return !strcmp(strchr(a, '-'), strchr(b, '-')) && json_equal(json_array_get(new, 1), json_array_get(old, 1));
-	return update_life_replaces(a, b);
+	return param_named(json_string_value(json_array_get(pair, 0)));
 }
 
 /* What --reset-rules forgets: not the ranges that were opened. */
 static int is_forgotten(const struct update *u, const json_t *old)
 {
-	const char *option = json_string_value(json_array_get(old, 0));
+	const struct param *p = row_of(old);
 
-	return u->reset_rules && option && is_rule(option) && strcmp(option, "allow-net");
+	return u->reset_rules && p && p->group == PARAM_G_RULE && p->opt.id != PARAM_ALLOW_NET;
+}
+
+/* Whether spec.json leaves the option out: it takes another back, and says nothing itself. */
+static int takes_back(const json_t *pair)
+{
+	return row_of(pair)->opt.id == PARAM_OWNER_PID && !strcmp(json_string_value(json_array_get(pair, 1)), "0");
 }
 
 static int no_spec(struct sandbox_ref *s, struct err *e)
@@ -240,12 +125,12 @@ static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struc
 		int replaced = is_forgotten(u, old);
 
 		json_array_foreach(u->options, j, new)
-			replaced |= replaces(new, old);
+			replaced |= params_update_replaces(new, old);
 		if (!replaced)
 			json_array_append(all, old);
 	}
 	json_array_foreach(u->options, j, new)
-		if (!update_life_takes_back(new))
+		if (!takes_back(new))
 			json_array_append(all, new);
 	json_object_set_new(spec, "options", all);
 	return spec;
@@ -284,9 +169,9 @@ static int check_mode(const json_t *spec, const struct update *u, struct err *e)
 		if (!strcmp(json_string_value(json_array_get(pair, 0)), "network"))
 			mode = json_string_value(json_array_get(pair, 1));
 	json_array_foreach(u->options, i, pair) {
-		const char *name = json_string_value(json_array_get(pair, 0));
+		const enum param_group group = row_of(pair)->group;
 
-		if ((is_rule(name) || !strncmp(name, "network-", 8)) && strcmp(mode, "egress") && strcmp(mode, "bridge"))
+		if ((group == PARAM_G_RULE || group == PARAM_G_OF_NETWORK) && strcmp(mode, "egress") && strcmp(mode, "bridge"))
 			return err_set(e, ERR_INVALID, "its network mode is %s, which has no rules; hint: create it with --network "
 				       "egress or bridge", mode);
 	}
@@ -386,25 +271,21 @@ static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, s
 /* The disks that are asked for, by their numbers, and whether they can be held to it. */
 static int find_disks(struct sandbox_ref *s, struct update *u, struct err *e)
 {
-	struct cgroup_limits l = {.io_weight = request_io_weight(u->rq, 0)};
-	autofree const char **texts = calloc(json_array_size(u->options) + 1, sizeof(*texts));
+	const struct runopts_strings *texts = &u->asked.io_rates;
+	struct cgroup_limits l = {.io_weight = u->asked.spec.limits.io_weight};
 	autojson json_t *rates = json_array();
 	char text[CGROUP_IO_TEXT];
-	const json_t *pair;
-	size_t i, n = 0;
+	size_t i;
 
-	if (!texts || !rates)
+	if (!rates)
 		return err_nomem(e);
-	json_array_foreach (u->options, i, pair)
-		if (!strcmp(json_string_value(json_array_get(pair, 0)), "io-rate"))
-			texts[n++] = json_string_value(json_array_get(pair, 1));
-	if (limitopts_io_settle(texts, n, s->registry.config->state_dir, &l, e) < 0)
+	if (limitopts_io_settle(texts->v, texts->count, s->registry.config->state_dir, &l, e) < 0)
 		return -1;
 	for (i = 0; i < l.io_rate_count; i++) {
 		cgroup_io_print(&l.io_rates[i], text);
 		json_array_append_new(rates, json_string(text));
 	}
-	if (n)
+	if (texts->count)
 		request_set_io_rates(u->rq, json_incref(rates));
 	return 0;
 }
@@ -420,7 +301,7 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
 	if (!spec && e->code == ERR_NOT_FOUND)
 		return no_spec(s, e);
-	if (find_disks(s, u, e) < 0 || take(s, u, &old, e) < 0)
+	if (find_disks(s, u, e) < 0 || ask_network(u, e) < 0 || take(s, u, &old, e) < 0)
 		return -1;
 	if (change(s, u, spec, e) == 0)
 		return 0;
@@ -431,11 +312,14 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 static int update_main(const struct command *self, int argc, char **argv)
 {
 	struct update u = { .rq = protocol_request(OP_update), .options = json_array() };
+	struct config presets;
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
 	sandbox_ref_init(&s);
+	config_defaults(&presets);
+	runopts_init(&u.asked, &presets);
 	r = command_options(self, argc, argv, set_option, &u, &rest, &help, &e);
 	if (r == 0 && !help) {
 		if (rest + 1 != argc)
@@ -454,6 +338,7 @@ static int update_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_close(&s);
 	json_decref(u.rq);
 	json_decref(u.options);
+	runopts_release(&u.asked);
 	return r < 0 ? command_fail(self, &e, u.json) : 0;
 }
 
@@ -462,6 +347,7 @@ const struct command cmd_update = {
 	.args = "SANDBOX",
 	.summary = "change limits, network rules and life of a sandbox, at once and for good",
 	.detail = "A limit that the kernel refuses (less memory than is in use) is an error and nothing changes.",
+	.params = PARAM_OF_UPDATE,
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

@@ -8,8 +8,8 @@
 #include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
 #include "cli/live/resident_zygote.h"
-#include "cli/live/settleopt.h"
-#include "cli/run/residentopts.h"
+#include "manager/ops/settleopt.h"
+#include "manager/ops/params.h"
 
 /* Its owner is this process. */
 static json_t *options(struct err *e)
@@ -19,7 +19,7 @@ static json_t *options(struct err *e)
 	json_t *list;
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	if (settleopt(RESIDENT_OWNER_PID, pid, &owner, e) < 0)
+	if (settleopt(PARAM_OWNER_PID, pid, &owner, e) < 0)
 		return NULL;
 	list = json_pack("[[s,s],[s,s],[s,s]]", "auto-remove", "", "owner-pid", owner,
 			 "owner-grace", "0");

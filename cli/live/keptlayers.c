@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cli/live/resident.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 #include "runtime/sandbox/writable.h"
 
 static int open_upper(struct registry *r, const char *id, struct keptlayers *l, struct err *e)
@@ -40,7 +40,6 @@ static int open_image(struct registry *r, const char *id, const json_t *spec, st
 		      struct err *e)
 {
 	autoclose int dir = registry_keep_dir(r, id, e);
-	struct resident_life life = RESIDENT_LIFE_UNSAID;
 	struct imageuse use = IMAGEUSE_INIT;
 	struct runopts opts;
 	const char *image = NULL;
@@ -49,13 +48,12 @@ static int open_image(struct registry *r, const char *id, const json_t *spec, st
 	runopts_init(&opts, r->config);
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
-	else if (dir >= 0 && resident_apply(&opts, &life, spec, e) == 0 &&
+	else if (dir >= 0 && resident_apply(&opts, spec, e) == 0 &&
 		 imageuse_open_pinned(&use, r, dir, image, &opts.spec, e) == 0 &&
 		 runopts_finish(&opts, use.has_image ? &use.image : NULL, NULL, 0, e) == 0)
 		result = take_layers(l, &opts.spec, e);
 	imageuse_close(&use, &opts.spec);
 	runopts_release(&opts);
-	resident_life_release(&life);
 	return result;
 }
 

@@ -18,7 +18,8 @@
 #include "cli/live/resident_options.h"
 #include "cli/live/resident_zygote.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/healthopts.h"
+#include "manager/ops/runopts.h"
 #include "cli/run/specjson.h"
 #include "cli/run/volumes.h"
 #include "manager/host/events.h"
@@ -31,6 +32,7 @@
 #include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/serviceopts.h"
 #include "manager/zygote/wire.h"
 
 #define IN_USE_LOOK_MS 5
@@ -38,7 +40,6 @@
 
 struct resident {
 	struct runopts opts;
-	struct resident_life life;
 	struct imageuse image;
 	struct volumes volumes;
 	struct netguest guest;
@@ -53,27 +54,27 @@ struct resident {
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
-#define RESIDENT_UNSAID(who) { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, \
+#define RESIDENT_UNSAID(who) { .image = IMAGEUSE_INIT, .disk_fd = -1, \
 			       .guest = NETGUEST_NONE, .home = { .sock = -1 }, \
 			       .claim = { .dir_fd = -1, .slot_fd = -1 }, .id = (who) }
 
 /* Its time to live began when it was made, or when update said so: then the old record knows. */
 static struct keeper_life life_of(const struct resident *x, const struct config *c, const json_t *old)
 {
-	struct keeper_life l = { .idle_timeout_ms = c->idle_timeout_ms, .auto_remove = x->life.auto_remove,
+	struct keeper_life l = { .idle_timeout_ms = c->idle_timeout_ms, .auto_remove = x->opts.life.auto_remove,
 				 .remove_idle = !strcmp(c->idle_action, "remove") };
 
-	memcpy(l.owner, x->life.owner, sizeof(l.owner));
-	l.owner_grace_ms = x->life.owner_grace_ms;
-	l.budget = x->life.budget;
+	memcpy(l.owner, x->opts.life.owner, sizeof(l.owner));
+	l.owner_grace_ms = x->opts.life.owner_grace_ms;
+	l.budget = x->opts.life.budget;
 	l.budget_used = livebudget_used_of(old);
 	l.pause_at_end = record_pause_at_end(old);
 	l.stop_at_end = record_stop_at_end(old);
 	l.resume_ttl_ms = (uint64_t)record_resume_ttl_ms(old);
-	if (x->life.has_idle_timeout)
-		l.idle_timeout_ms = x->life.idle_timeout_ms;
+	if (runopts_given(&x->opts, PARAM_IDLE_TIMEOUT))
+		l.idle_timeout_ms = x->opts.life.idle_timeout_ms;
 	l.expires_ms = record_has_expiry(old) ? (uint64_t)record_expires_ms(old) :
-		       x->life.ttl_ms ? clock_wall_ms() + x->life.ttl_ms : 0;
+		       x->opts.life.ttl_ms ? clock_wall_ms() + x->opts.life.ttl_ms : 0;
 	return l;
 }
 
@@ -103,8 +104,8 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 				    json_string(x->home.zygote));
 	if (record_networks(old))
 		record_set_networks(record, json_incref(record_networks(old)));
-	if (x->life.service.is_service &&
-	    serviceopts_tell(&x->life.service, &x->opts.spec, record) < 0) {
+	if (x->opts.life.service.is_service &&
+	    serviceopts_tell(&x->opts.life.service, &x->opts.spec, record) < 0) {
 		json_decref(record);
 		return NULL;
 	}
@@ -166,7 +167,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 {
 	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
 	struct spec *s = &x->opts.spec;
-	struct serviceopts *svc = &x->life.service;
+	struct serviceopts *svc = &x->opts.life.service;
 	const struct image *im;
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
 				   .output_tail_bytes = 1 << 20, .fresh = fresh,
@@ -178,7 +179,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
 	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
-	if (x->disk_fd < 0 || resident_settle_time(s, r->config, e) < 0 || open_image_of(r, x, image, e) < 0 ||
+	if (x->disk_fd < 0 || resident_settle_time(&x->opts, e) < 0 || open_image_of(r, x, image, e) < 0 ||
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0)
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
@@ -187,12 +188,12 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	    (!x->no_start && !x->for_files &&
 	     resident_network_open(r, &x->opts, x->claim.promise->tenant, &x->guest, e) < 0) ||
 	    runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
-	    serviceopts_finish(svc, &x->opts, im, e) < 0 ||
-	    resident_check_budget(&x->life.budget, s, e) < 0 ||
-	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
+	    serviceopts_finish(&x->opts, im, e) < 0 ||
+	    resident_check_budget(&x->opts.life.budget, s, e) < 0 ||
+	    (svc->is_service && healthopts_take_image(&x->opts, im, e) < 0))
 		return -1;
 	s->resident = 1;
-	s->passing = x->life.auto_remove;
+	s->passing = x->opts.life.auto_remove;
 	s->tty = 0;
 	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
@@ -210,7 +211,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (!record)
 		return err_nomem(e);
 	ks.life = life_of(x, r->config, old);
-	ks.health = x->life.health.spec;
+	ks.health = x->opts.life.health;
 	keeper_life_tell(&ks.life, record);
 	if (x->no_start)
 		return save_created(r, x, record, e);
@@ -233,7 +234,6 @@ static void close_all(struct resident *x)
 	netguest_close(&x->guest);
 	zygote_home_close(&x->home);
 	runopts_release(&x->opts);
-	resident_life_release(&x->life);
 	fd_close(&x->disk_fd);
 	/* the keeper has its own copies, and with them the locks */
 	fd_close(&x->claim.dir_fd);
@@ -248,7 +248,7 @@ static int read_options(struct resident *x, const struct config *c, struct tenan
 
 	if (tenant[0] && (tenant_load(t, c, tenant, e) < 0 || tenant_cap_defaults(t, c, json_object_get(spec, "options"), e) < 0))
 		return -1;
-	if (resident_apply(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
+	if (resident_apply(&x->opts, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
 		return -1;
 	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
 		       resident_zygote_promise(spec, l);
@@ -304,7 +304,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 {
 	const char *name = whose->name, *tenant = whose->tenant;
 	struct resident x = { .no_start = whose->no_start, .image = IMAGEUSE_INIT, .disk_fd = -1,
-			      .life = RESIDENT_LIFE_UNSAID, .guest = NETGUEST_NONE,
+			      .guest = NETGUEST_NONE,
 			      .home = { .sock = -1 },
 			      .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
@@ -327,9 +327,9 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	if (phases_on)
 		memcpy(phases_on->id, id, sizeof(id));
 	if (result == 0 && (save_owner(r, id, tenant, e) < 0 ||
-			    save_spec(r, id, spec, x.life.auto_remove, e) < 0))
+			    save_spec(r, id, spec, x.opts.life.auto_remove, e) < 0))
 		result = -1;
-	x.life.service.service.awaited = whose->awaited;
+	x.opts.life.service.service.awaited = whose->awaited;
 	if (result == 0 && whose->fill)
 		result = whose->fill(whose->ctx, &x.claim, e);
 	if (result == 0) {
@@ -408,16 +408,16 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 		return -1;
 	if (expire_is_over(record))
 		return remove_expired(r, id, e);
-	if (resident_apply(&x->opts, &x->life, spec, e) < 0)
+	if (resident_apply(&x->opts, spec, e) < 0)
 		return -1;
 	promise = resident_zygote_promise(spec, &x->opts.spec.limits);
 	load_owner(r, id, &promise);
 	if (resident_claim(r, id, x->for_files ? NULL : &promise, &x->claim, e) < 0)
 		return -1;
 	x->claim.promise = &promise;
-	x->life.service.service.restarts = x->again.restarts;
-	x->life.service.service.backoff_ms = x->again.backoff_ms;
-	x->life.service.service.awaited = x->again.awaited;
+	x->opts.life.service.service.restarts = x->again.restarts;
+	x->opts.life.service.service.backoff_ms = x->again.backoff_ms;
+	x->opts.life.service.service.awaited = x->again.awaited;
 	if (launch(r, x, spec, name, 0, e) == 0)
 		return 0;
 	if (!x->spawned)

@@ -6,15 +6,16 @@
 #include "base/mem.h"
 #include "cli/live/resident.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/healthopts.h"
+#include "manager/ops/runopts.h"
 #include "cli/run/specjson.h"
+#include "manager/ops/serviceopts.h"
 
 json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 {
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
 	autoclose int dir = spec ? registry_keep_dir(r, id, e) : -1;
 	struct image image = { 0 };
-	struct resident_life life = RESIDENT_LIFE_UNSAID;
 	json_t *result = NULL;
 	struct err why = { 0 };
 	struct runopts o;
@@ -26,18 +27,17 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 	/* none: "host", or a directory, which say nothing themselves */
 	if (image_load_pin(dir, &image, &why) < 0 && why.code != ERR_NOT_FOUND)
 		*e = why;
-	else if (resident_apply(&o, &life, spec, e) == 0 && resident_settle_time(&o.spec, r->config, e) == 0 &&
+	else if (resident_apply(&o, spec, e) == 0 && resident_settle_time(&o, e) == 0 &&
 		 runopts_finish(&o, why.code ? NULL : &image, NULL, 0, e) == 0 && !(result = specjson_describe(&o.spec)))
 		err_set(e, ERR_CORRUPT, "%s of sandbox %s cannot be described as UTF-8", SPEC_FILE, id);
-	if (result && life.service.is_service &&
-	    healthopts_take_image(&life.health, why.code ? NULL : &image, e) < 0) {
+	if (result && o.life.service.is_service &&
+	    healthopts_take_image(&o, why.code ? NULL : &image, e) < 0) {
 		json_decref(result);
 		result = NULL;
 	}
 	specjson_asked(result, &o);
-	if (result && life.health.spec.argv)
-		json_object_set_new(result, "healthcheck", health_spec_json(&life.health.spec));
-	resident_life_release(&life);
+	if (result && o.life.health.argv)
+		json_object_set_new(result, "healthcheck", health_spec_json(&o.life.health));
 	runopts_release(&o);
 	image_release(&image);
 	return result;
@@ -47,7 +47,6 @@ json_t *resident_check_life(struct registry *r, const char *id, const json_t *sp
 			    uint64_t *ret_owner_grace_ms, struct err *e)
 {
 	autoclose int dir = registry_keep_dir(r, id, e);
-	struct resident_life life = RESIDENT_LIFE_UNSAID;
 	struct image image = { 0 };
 	struct err why = { 0 };
 	json_t *health = NULL;
@@ -60,17 +59,16 @@ json_t *resident_check_life(struct registry *r, const char *id, const json_t *sp
 	ok = image_load_pin(dir, &image, &why) == 0 || why.code == ERR_NOT_FOUND;
 	if (!ok)
 		*e = why;
-	ok = ok && resident_apply(&o, &life, spec, e) == 0;
-	if (ok && !life.service.is_service)	/* says which option only a service has */
-		ok = serviceopts_finish(&life.service, &o, NULL, e) == 0;
+	ok = ok && resident_apply(&o, spec, e) == 0;
+	if (ok && !o.life.service.is_service)	/* says which option only a service has */
+		ok = serviceopts_finish(&o, NULL, e) == 0;
 	else if (ok)
-		ok = healthopts_take_image(&life.health, why.code ? NULL : &image, e) == 0;
+		ok = healthopts_take_image(&o, why.code ? NULL : &image, e) == 0;
 	if (ok)
-		health = life.health.spec.argv ? health_spec_json(&life.health.spec) : json_object();
+		health = o.life.health.argv ? health_spec_json(&o.life.health) : json_object();
 	if (ok && !health)
 		err_nomem(e);
-	*ret_owner_grace_ms = life.owner_grace_ms;
-	resident_life_release(&life);
+	*ret_owner_grace_ms = o.life.owner_grace_ms;
 	runopts_release(&o);
 	image_release(&image);
 	return health;

@@ -3,7 +3,7 @@
 #ifndef BERTH_CLI_LIVE_RESIDENT_NETWORK_H
 #define BERTH_CLI_LIVE_RESIDENT_NETWORK_H
 
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 #include "manager/keeper/netguest.h"
 
 /*

@@ -4,33 +4,12 @@
 #define BERTH_CLI_LIVE_RESIDENT_OPTIONS_H
 
 #include "base/json.h"
-#include "cli/live/serviceopts.h"
-#include "cli/run/residentopts.h"
-#include "manager/host/procid.h"
-#include "manager/keeper/livebudget.h"
+#include "manager/ops/runopts.h"
 
-#define OWNER_GRACE_MS 10000
 #define SPEC_FILE "spec.json"
 
-/* The options about its life. */
-struct resident_life {
-	int has_idle_timeout;
-	uint64_t idle_timeout_ms, ttl_ms;
-	int auto_remove;
-	char owner[PROCID_SIZE];
-	uint64_t owner_grace_ms;
-	struct livebudget budget;
-	struct healthopts health;
-	struct serviceopts service;
-};
-
-#define RESIDENT_LIFE_UNSAID { .owner_grace_ms = OWNER_GRACE_MS, \
-			       .health = HEALTHOPTS_INIT, .service = SERVICEOPTS_INIT }
-/* Accepts what a failed resident_apply() left. */
-void resident_life_release(struct resident_life *l);
-
-/* Reads the options of spec, which must outlive o and l.  ERR_CORRUPT for one that this berth does not know. */
-int resident_apply(struct runopts *o, struct resident_life *l, const json_t *spec, struct err *e);
+/* Reads the options of spec, which must outlive o.  ERR_CORRUPT for one that this berth does not know. */
+int resident_apply(struct runopts *o, const json_t *spec, struct err *e);
 
 /* Whether a spec.json is that of a sandbox with a main command. */
 int resident_is_service(const json_t *spec);
@@ -50,6 +29,6 @@ int resident_check_options(const struct config *c, const char *lines, const char
 int resident_check_config(const struct config *c, struct err *e);
 
 /* The limits of time: each command's own, or none that would not hold: ERR_INVALID. */
-int resident_settle_time(struct spec *s, const struct config *c, struct err *e);
+int resident_settle_time(struct runopts *o, struct err *e);
 
 #endif

@@ -13,10 +13,7 @@
 
 int resident_zygote_allows(int id)
 {
-	return id == RUNOPT_VOLUME || id == RUNOPT_MOUNT || id == RUNOPT_LABEL ||
-	       id == RUNOPT_LABEL_FILE || id == RESIDENT_IDLE_TIMEOUT || id == RESIDENT_TTL ||
-	       id == RESIDENT_AUTO_REMOVE || id == RESIDENT_OWNER_PID ||
-	       id == RESIDENT_OWNER_GRACE || id == RESIDENT_BUDGET;
+	return !!(param_of(id)->rights & PARAM_WITH_ZYGOTE);
 }
 
 int resident_zygote_refuse(const char *option, struct err *e)

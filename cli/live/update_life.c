@@ -15,77 +15,23 @@
 #include "manager/host/restart.h"
 #include "manager/keeper/guardian.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/params.h"
 
-static const struct opt table[] = { UPDATE_LIFE_TABLE };
-
-static const struct opt *row_of(int id)
+static int is_of_health(const struct param *p)
 {
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(table); i++)
-		if (table[i].id == id)
-			return &table[i];
-	return NULL;
+	return p->group >= PARAM_G_HEALTH;
 }
 
-int update_life_option(json_t *options, int id, const char *value, struct err *e)
-{
-	const struct opt *row = row_of(id);
-	char owner[PROCID_SIZE];
-
-	if (!row)
-		return 1;
-	if (id == UPDATE_OWNER_PID && strcmp(value, "0")) {
-		if (procid_parse(value, owner, e) < 0)
-			return -1;
-		value = owner;
-	}
-	return json_array_append_new(options, json_pack("[s,s]", row->name, value ? value : "")) <
-	       0 ? err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
-}
-
-static int is_health(const char *name)
-{
-	return !strncmp(name, "health-", 7) || !strncmp(name, "no-health", 9);
-}
-
-static int is_no_health(const char *name)
-{
-	return !strncmp(name, "no-health", 9);
-}
-
-/* Whether it sets a check, or removes it. */
-static int says_check(const char *name)
-{
-	return !strcmp(name, "health-cmd") || !strcmp(name, "health-exec") || is_no_health(name);
-}
-
-int update_life_replaces(const char *now, const char *before)
-{
-	if (!is_health(now) || !is_health(before))
-		return !strcmp(now, before);
-	return is_no_health(now) || is_no_health(before) || !strcmp(now, before) ||
-	       (says_check(now) && says_check(before));
-}
-
-int update_life_takes_back(const json_t *pair)
-{
-	const char *name = json_string_value(json_array_get(pair, 0));
-	const char *value = json_string_value(json_array_get(pair, 1));
-
-	return name && value && !strcmp(name, "owner-pid") && !strcmp(value, "0");
-}
-
-static void ask_for(json_t *rq, const char *name, const char *value, const json_t *health,
+static void ask_for(json_t *rq, const struct param *p, const char *value, const json_t *health,
 		    uint64_t grace_ms)
 {
-	if (!strcmp(name, "restart"))
+	if (p->opt.id == PARAM_RESTART)
 		request_set_restart(rq, value);
-	else if (!strcmp(name, "owner-pid"))
+	else if (p->opt.id == PARAM_OWNER_PID)
 		request_set_owner(rq, strcmp(value, "0") ? value : "");
-	else if (!strcmp(name, "owner-grace"))
+	else if (p->opt.id == PARAM_OWNER_GRACE)
 		request_set_owner_grace_ms(rq, grace_ms);
-	else if (is_health(name))
+	else
 		request_set_health(rq, json_deep_copy(health));
 }
 
@@ -95,19 +41,16 @@ int update_life_ask(struct registry *r, const char *id, const json_t *spec, cons
 	autojson json_t *health = NULL;
 	uint64_t grace_ms = 0;
 	const json_t *pair;
-	size_t i, j;
+	size_t i;
 
 	json_array_foreach(options, i, pair) {
-		const char *name = json_string_value(json_array_get(pair, 0));
-		int ours = 0;
+		const struct param *p = param_named(json_string_value(json_array_get(pair, 0)));
 
-		for (j = 0; j < ARRAY_LEN(table); j++)
-			ours |= !strcmp(table[j].name, name);
-		if (!ours)
+		if (p->group != PARAM_G_LIFE && !is_of_health(p))
 			continue;
 		if (!health && !(health = resident_check_life(r, id, spec, &grace_ms, e)))
 			return -1;
-		ask_for(rq, name, json_string_value(json_array_get(pair, 1)), health, grace_ms);
+		ask_for(rq, p, json_string_value(json_array_get(pair, 1)), health, grace_ms);
 	}
 	return 0;
 }

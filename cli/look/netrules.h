@@ -4,7 +4,7 @@
 #define BERTH_CLI_LOOK_NETRULES_H
 
 #include "cli/command.h"
-#include "cli/run/netopts.h"
+#include "manager/ops/netopts.h"
 
 enum { NETRULES_BYTES = NETOPTS_LISTS, NETRULES_CONNECTIONS };
 

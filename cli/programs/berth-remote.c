@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 
 static json_t *list_of(struct remote *r, const char *name)
 {
@@ -30,15 +30,10 @@ static json_t *list_of(struct remote *r, const char *name)
 static int note_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct remote *r = ctx;
-	const char *name = "", *arg = NULL;
+	const struct opt *o = command_option(r->command, id);
+	const char *name = o->name, *arg = o->arg;
 	json_t *list;
-	size_t i;
 
-	for (i = 0; i < r->command->opt_count; i++)
-		if (r->command->opts[i].id == id) {
-			name = r->command->opts[i].name;
-			arg = r->command->opts[i].arg;
-		}
 	if (!strcmp(name, "json")) {
 		r->json = 1;
 		return 0;

@@ -20,7 +20,6 @@
 #include "cli/run/attestation.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/plan.h"
-#include "cli/run/residentopts.h"
 #include "cli/run/sharedfd.h"
 #include "cli/run/specjson.h"
 #include "cli/run/volumes.h"
@@ -36,12 +35,11 @@
 #include "runtime/sandbox/writable.h"
 
 enum {
-	OPT_RM = RESIDENT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST,
-	OPT_PULL, OPT_DETACH, OPT_TIMING, OPT_ZYGOTE, OPT_FILE,
+	OPT_RM = PARAM_END, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST,
+	OPT_DETACH, OPT_TIMING, OPT_ZYGOTE, OPT_FILE,
 };
 
 static const struct opt options[] = {
-	RESIDENT_TABLE,
 	{ "detach", 'd', OPT_FLAG, NULL,
 	  "make a sandbox that lives, print its id and leave it running", OPT_DETACH },
 	{ "rm", 0, OPT_FLAG, NULL, "remove the sandbox when the command ends (the default)", OPT_RM },
@@ -57,8 +55,6 @@ static const struct opt options[] = {
 	  OPT_ZYGOTE, COMPLETE_SANDBOX },
 	{ "file", 'f', OPT_VALUE, "FILE", "with --zygote: the code is in this file; - is stdin",
 	  OPT_FILE, COMPLETE_FILE },
-	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
-	  COMPLETE_WORDS, "missing always never" },
 };
 
 struct run {
@@ -74,8 +70,7 @@ struct run {
 	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
 	int keep, json, dry_run, attest, detach, zygote;
-	/* the id of an option that only a sandbox that lives has; 0: none */
-	int of_resident;
+	const struct param *of_lasting;	/* an option that only a sandbox that lives has; NULL: none */
 	int status_fd;
 	const char *code_file;	/* of --file */
 	const char *image_ref;
@@ -83,12 +78,18 @@ struct run {
 	struct err *idle_error;
 };
 
+/* Whether run has it only with --detach. */
+static int is_of_lasting(const struct param *p)
+{
+	return !(p->of & (PARAM_OF_ZYGOTE | PARAM_OF_REQUEST));
+}
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct run *r = ctx;
 
-	if (residentopts_are(id)) {
-		r->of_resident = id;
+	if (id < PARAM_END && is_of_lasting(param_of(id))) {
+		r->of_lasting = param_of(id);
 		return 0;
 	}
 	switch (id) {
@@ -120,10 +121,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_TIMING:
 		return phases_begin(e);
-	case OPT_PULL:
+	case PARAM_PULL:
 		return imageuse_policy(value, &r->image.pull, e);
 	default:
-		return runopts_set(&r->opts, id, value, e);
+		return params_read(&r->opts, param_of(id), value, e);
 	}
 }
 
@@ -409,8 +410,6 @@ static void release(struct run *r)
 
 static int check_detached(const struct run *r, struct err *e)
 {
-	size_t i;
-
 	if (r->detach && (r->keep || r->dry_run || r->attest || r->status_fd >= 0))
 		return err_set(e, ERR_USAGE, "--keep, --status-fd, --dry-run and --attest do not "
 			       "go with --detach; hint: berth inspect and berth wait tell of a "
@@ -420,11 +419,10 @@ static int check_detached(const struct run *r, struct err *e)
 			       "python3 - < FILE");
 	if (r->detach)
 		return 0;
-	for (i = 0; r->of_resident && i < ARRAY_LEN(options); i++)
-		if (options[i].id == r->of_resident)
-			return err_set(e, ERR_USAGE, "--%s is of a sandbox that lives; "
-				       "hint: berth run --detach, or berth create",
-				       options[i].name);
+	if (r->of_lasting)
+		return err_set(e, ERR_USAGE, "--%s is of a sandbox that lives; "
+			       "hint: berth run --detach, or berth create",
+			       r->of_lasting->opt.name);
 	return 0;
 }
 
@@ -487,6 +485,7 @@ const struct command cmd_run = {
 		  "system.  The command gets the caller's own stdin, stdout and stderr.  The exit status is\n"
 		  "the command's, 128+n for signal n, 124 for a timeout, 125 when berth failed, 126 or 127 when\n"
 		  "the command cannot be executed or found, 2 for a wrong command line.",
+	.params = PARAM_OF_RUN,
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_IMAGE,

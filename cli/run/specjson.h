@@ -4,7 +4,7 @@
 #define BERTH_CLI_RUN_SPECJSON_H
 
 #include "base/json.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 
 /* v, or "unlimited" */
 json_t *specjson_limit(uint64_t v);

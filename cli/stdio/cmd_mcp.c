@@ -26,20 +26,17 @@
 #define BACKEND_FD 4
 
 enum {
-	OPT_IMAGE = RESIDENT_FIRST_OWN,
+	OPT_IMAGE = PARAM_END,
 	OPT_SANDBOX,
 	OPT_ALLOW_IMAGE,
 	OPT_MAX_SANDBOXES,
 	OPT_MAX_TIMEOUT,
 	OPT_CHANGES,
 	OPT_TENANT,
-	OPT_PULL,
-	OPT_ZYGOTE,
 	OPT_JSON
 };
 
 static const struct opt options[] = {
-	RESIDENT_TABLE,
 	{ "image", 0, OPT_VALUE, "IMAGE", "image of the sandbox (default: [sandbox] image, host)", OPT_IMAGE,
 	  COMPLETE_IMAGE },
 	{ "sandbox", 0, OPT_VALUE, "SANDBOX", "use this sandbox, and do not remove it", OPT_SANDBOX,
@@ -53,14 +50,8 @@ static const struct opt options[] = {
 	{ "allow-network-changes", 0, OPT_FLAG, NULL,
 	  "offer network_change, by which the client loosens or tightens egress rules",
 	  OPT_CHANGES },
-	{ "pull", 0, OPT_VALUE, "WHEN",
-	  "fetch the image: missing, always or never (default: missing)", OPT_PULL, COMPLETE_WORDS,
-	  "missing always never" },
 	{ "tenant", 0, OPT_VALUE, "NAME", "make sandboxes of a tenant of berthd: [tenant] holds",
 	  OPT_TENANT },
-	{ "zygote", 0, OPT_VALUE, "ZYGOTE",
-	  "sandboxes of this zygote in place of an image: run_code runs in its interpreter",
-	  OPT_ZYGOTE },
 	{ "json", 0, OPT_FLAG, NULL, "print errors as one JSON object", OPT_JSON },
 };
 
@@ -90,7 +81,7 @@ static int add_option(struct mcp_start *s, const struct opt *o, const char *valu
 	if ((o->kind == OPT_LIST ? json_array_append_new(list, one) :
 				   json_object_set_new(s->options, o->name, one)) < 0)
 		return err_nomem(e);
-	if (o->id >= RESIDENT_FIRST_OWN || (value && strchr(value, '\n')))
+	if (o->id >= PARAM_END || param_of(o->id)->of & PARAM_OF_REQUEST || (value && strchr(value, '\n')))
 		return 0;
 	return buf_addf(&s->lines, e, "%s%s%s\n", o->name, value ? "=" : "", value ? value : "");
 }
@@ -98,7 +89,7 @@ static int add_option(struct mcp_start *s, const struct opt *o, const char *valu
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct mcp_start *s = ctx;
-	size_t i;
+	const struct param *p;
 
 	switch (id) {
 	case OPT_IMAGE:
@@ -121,22 +112,21 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_JSON:
 		s->json = 1;
 		return 0;
-	case RUNOPT_NAME:
+	case PARAM_NAME:
 		return err_set(e, ERR_USAGE,
 			       "the server may make several sandboxes; hint: "
 			       "leave --name out, or --sandbox for one that is there");
 	default:
 		break;
 	}
-	if (id == OPT_ZYGOTE)
+	if (id == PARAM_ZYGOTE)
 		s->zygote = value;
-	for (i = 0; i < ARRAY_LEN(options); i++)
-		if (options[i].id == id) {
-			if (id < RESIDENT_FIRST_OWN && !resident_zygote_allows(id))
-				s->not_of_zygote = options[i].name;
-			return add_option(s, &options[i], value, e);
-		}
-	return err_set(e, ERR_INTERNAL, "an option without a row");
+	if (id == OPT_TENANT)
+		return add_option(s, command_option(&cmd_mcp, id), value, e);
+	p = param_of(id);
+	if (!(p->of & PARAM_OF_REQUEST) && !resident_zygote_allows(id))
+		s->not_of_zygote = p->opt.name;
+	return add_option(s, &p->opt, value, e);
 }
 
 static int check_zygote(struct mcp_start *s, struct registry *r, struct err *e)
@@ -279,6 +269,7 @@ const struct command cmd_mcp = {
 	.detail =
 		"The client, such as Claude Code or an IDE, starts it.  Its first call makes a\n"
 		"sandbox with the options given here; when it closes its end, the sandbox is removed.\n",
+	.params = PARAM_OF_MCP,
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.run = mcp_main,

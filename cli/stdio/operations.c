@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/signals.h"
 
 /*
  * Members that the keeper takes in another form than we do: bytes of text by a descriptor, a

@@ -32,7 +32,7 @@
 #define COUNT_MAX 1000
 #define IMAGE_MAX (4u << 20)
 
-enum { OPT_JSON = FORKSPEC_FIRST_OWN, OPT_COUNT, OPT_NAME, OPT_NO_START, OPT_VOLUME_COPY };
+enum { OPT_JSON = PARAM_END, OPT_COUNT, OPT_NAME, OPT_NO_START, OPT_VOLUME_COPY };
 
 static const struct opt options[] = {
 	{ "count", 0, OPT_VALUE, "N", "how many to make (default: 1)", OPT_COUNT },
@@ -41,7 +41,6 @@ static const struct opt options[] = {
 	  OPT_NO_START },
 	{ "volume-copy", 0, OPT_FLAG, NULL, "give each copies of the named volumes",
 	  OPT_VOLUME_COPY },
-	FORKSPEC_TABLE,
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -380,6 +379,7 @@ const struct command cmd_fork = {
 		  "address and\n"
 		  "a range of ids of its own.\n"
 		  "Without a checkpoint, one is made now, and removed again.",
+	.params = PARAM_OF_FORK,
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 #include "cli/run/sharedfd.h"
 #include "cli/zygote/zygote.h"
 #include "manager/zygote/client.h"

@@ -13,17 +13,16 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
-#include "cli/live/settleopt.h"
-#include "cli/run/envopts.h"
+#include "manager/ops/settleopt.h"
+#include "manager/ops/envopts.h"
 #include "cli/zygote/zygote.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"
 
-enum { OPT_POOL = RUNOPT_FIRST_OWN, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_TENANT, OPT_JSON };
+enum { OPT_POOL = PARAM_END, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_TENANT, OPT_JSON };
 
 static const struct opt create_options[] = {
-	RUNOPTS_TABLE,
 	{"pool", 0, OPT_VALUE, "N", "forks that are made ahead and wait (default: 1)", OPT_POOL},
 	{"forks", 0, OPT_VALUE, "N", "forks at a time, waiting ones too, 1 to 128 (default: 32)",
 	 OPT_FORKS},
@@ -43,9 +42,7 @@ static int keep_env(void *ctx, const char *line, struct err *e)
 {
 	struct zygote *z = ctx;
 
-	return json_array_append_new(z->options, json_pack("[s,s]", "env", line)) < 0 ?
-		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
-		       0;
+	return params_keep(z->options, "env", line, e);
 }
 
 /* What berth create --zygote makes a sandbox with: all but what names the zygote itself. */
@@ -53,24 +50,26 @@ static int keep_option(struct zygote *z, int id, const char *value, struct err *
 {
 	autofree char *settled = NULL;
 	const char *text;
-	size_t i;
 
-	if (id == RUNOPT_NAME || id == RUNOPT_LABEL || id == RUNOPT_LABEL_FILE ||
-	    id == RUNOPT_TTY || id == RUNOPT_INTERACTIVE || id == RUNOPT_ENTRYPOINT)
+	switch (id) {
+	case PARAM_NAME:
+	case PARAM_LABEL:
+	case PARAM_LABEL_FILE:
+	case PARAM_TTY:
+	case PARAM_INTERACTIVE:
+	case PARAM_ENTRYPOINT:
 		return 0;
-	if (id == RUNOPT_ENV_FILE)
+	case PARAM_ENV_FILE:
 		return envopts_file(value, keep_env, z, e);
+	default:
+		break;
+	}
 	if (value && settleopt(id, value, &settled, e) < 0)
 		return -1;
-	text = settled ? settled : value ? value : "";
-	if (id == RUNOPT_SECCOMP && settleopt_seccomp(text, &z->seccomp, e) < 0)
+	text = settled ? settled : value;
+	if (id == PARAM_SECCOMP && settleopt_seccomp(text, &z->seccomp, e) < 0)
 		return -1;
-	for (i = 0; create_options[i].id != id; i++)
-		;
-	return json_array_append_new(z->options,
-				     json_pack("[s,s]", create_options[i].name, text)) < 0 ?
-		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
-		       0;
+	return params_keep(z->options, param_of(id)->opt.name, text, e);
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -99,7 +98,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_TENANT: /* find_tenant() has taken it */
 		return 0;
 	default:
-		return runopts_set(&z->opts, id, value, e) < 0 ? -1 : keep_option(z, id, value, e);
+		return params_read(&z->opts, param_of(id), value, e) < 0 ? -1 : keep_option(z, id, value, e);
 	}
 }
 
@@ -148,7 +147,7 @@ static int one_thread(struct zygote *z, struct err *e)
 
 		for (k = 0; k < env->count && strncmp(env->v[k], all[i], name); k++)
 			;
-		if (k == env->count && set_option(z, RUNOPT_ENV, all[i], e) < 0)
+		if (k == env->count && set_option(z, PARAM_ENV, all[i], e) < 0)
 			return -1;
 	}
 	return 0;
@@ -365,6 +364,7 @@ const struct command cmd_zygote_create = {
 	.detail = "berth run --zygote runs code in a fork of it, in a sandbox of its own.  Limits "
 		  "and mounts are\n"
 		  "those of the interpreter and of each fork.",
+	.params = PARAM_OF_ZYGOTE,
 	.opts = create_options,
 	.opt_count = ARRAY_LEN(create_options),
 	.complete = COMPLETE_IMAGE,

@@ -19,7 +19,7 @@
 #define BERTH_CLI_ZYGOTE_ZYGOTE_H
 
 #include "cli/run/imageuse.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 #include "cli/run/volumes.h"
 #include "cli/zygote/preload.h"
 #include "manager/host/registry.h"

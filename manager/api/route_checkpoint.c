@@ -15,7 +15,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/service/args.h"
-#include "manager/host/tenantopts.h"
+#include "manager/ops/tenantopts.h"
 
 /* berth VERB --json with these members of body, then the operand. */
 static json_t *run_program(struct http_request *rq, const char *const *words, const json_t *body,

@@ -22,7 +22,7 @@
 #include "manager/keeper/wire.h"
 #include "manager/service/args.h"
 #include "manager/service/service.h"
-#include "manager/host/tenantopts.h"
+#include "manager/ops/tenantopts.h"
 
 #define GRACE_MAX 86400000
 #define STUCK_MS 3000	/* the time a working keeper needs at most to end at once */

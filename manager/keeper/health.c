@@ -138,7 +138,6 @@ static int is_argv(const json_t *argv)
 int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e)
 {
 	struct health_spec s = HEALTH_SPEC_INIT;
-	uint64_t retries = s.retries;
 	const struct {
 		const char *key;
 		uint64_t min, max, *to;
@@ -148,7 +147,7 @@ int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e)
 		{ "start_period_ms", 0, HEALTH_TIME_MAX_MS, &s.start_period_ms },
 		{ "start_interval_ms", HEALTH_EVERY_MIN_MS, HEALTH_TIME_MAX_MS,
 		  &s.start_interval_ms },
-		{ "retries", 1, HEALTH_RETRIES_MAX, &retries },
+		{ "retries", 1, HEALTH_RETRIES_MAX, &s.retries },
 	};
 	size_t i;
 
@@ -163,7 +162,6 @@ int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e)
 	}
 	if (s.argv && !is_argv(s.argv))
 		return err_set(e, ERR_INVALID, "health: argv is not an array of strings");
-	s.retries = (unsigned)retries;
 	*ret = s;
 	return 0;
 }

@@ -25,8 +25,7 @@
 /* The check and its times. */
 struct health_spec {
 	json_t *argv;		/* array of strings; NULL: there is no check */
-	uint64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms;
-	unsigned retries;
+	uint64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms, retries;
 };
 
 #define HEALTH_SPEC_INIT { NULL, 30000, 30000, 0, 5000, 3 }

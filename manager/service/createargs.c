@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/host/tenantopts.h"
+#include "manager/ops/tenantopts.h"
 
 static const char *const members[] = {"image", "pull", "options", "command"};
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/mountspec.h"
+#include "manager/ops/mountspec.h"
 #include "runtime/sandbox/mountplan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cli/run/mountspec.h"
+#include "manager/ops/mountspec.h"
 #include "manager/host/volume_name.h"
 #include "runtime/sandbox/mountplan.h"
 

@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 #include "runtime/kernel/caps.h"
 
 #define BIT(c) (1ULL << (c))
@@ -43,7 +43,7 @@ static void set(int id, const char *v)
 {
 	struct err e = { 0 };
 
-	cr_assert_eq(runopts_set(&o, id, v, &e), 0, "'%s': %s", v, e.msg);
+	cr_assert_eq(params_read(&o, param_of(id), v, &e), 0, "'%s': %s", v, e.msg);
 }
 
 static int finish(const struct image *im, struct err *e)
@@ -116,8 +116,8 @@ static struct image image = {
 
 Test(runopts, the_environment_is_ours_then_the_images_then_the_callers)
 {
-	set(RUNOPT_ENV, "B=caller");
-	set(RUNOPT_ENV, "C=caller");
+	set(PARAM_ENV, "B=caller");
+	set(PARAM_ENV, "C=caller");
 	finished(&image);
 	cr_expect_str_eq(env_of("PATH"), "/image/bin");
 	cr_expect_str_eq(env_of("A"), "image");
@@ -129,9 +129,9 @@ Test(runopts, the_environment_is_ours_then_the_images_then_the_callers)
 
 Test(runopts, env_and_env_file_count_in_the_order_given)
 {
-	set(RUNOPT_ENV, "X=1");
-	set(RUNOPT_ENV_FILE, ENV_FILE("X=2\nY=2\n"));
-	set(RUNOPT_ENV, "Y=3");
+	set(PARAM_ENV, "X=1");
+	set(PARAM_ENV_FILE, ENV_FILE("X=2\nY=2\n"));
+	set(PARAM_ENV, "Y=3");
 	finished(NULL);
 	cr_expect_str_eq(env_of("X"), "2");
 	cr_expect_str_eq(env_of("Y"), "3");
@@ -139,10 +139,10 @@ Test(runopts, env_and_env_file_count_in_the_order_given)
 
 Test(runopts, a_name_is_replaced_whole_and_only_it)
 {
-	set(RUNOPT_ENV, "AB=1");
-	set(RUNOPT_ENV, "A=2");
-	set(RUNOPT_ENV, "A_=3");
-	set(RUNOPT_ENV, "A=");
+	set(PARAM_ENV, "AB=1");
+	set(PARAM_ENV, "A=2");
+	set(PARAM_ENV, "A_=3");
+	set(PARAM_ENV, "A=");
 	finished(NULL);
 	cr_expect_str_eq(env_of("AB"), "1");
 	cr_expect_str_eq(env_of("A_"), "3");
@@ -155,8 +155,8 @@ Test(runopts, only_a_named_variable_of_the_caller_gets_in)
 
 	setenv("BERTH_CANARY", "secret", 1);
 	setenv("BERTH_WANTED", "x=y", 1);
-	set(RUNOPT_ENV, "BERTH_WANTED");
-	cr_expect_eq(runopts_set(&o, RUNOPT_ENV, "BERTH_ABSENT", &e), -1);
+	set(PARAM_ENV, "BERTH_WANTED");
+	cr_expect_eq(params_read(&o, param_of(PARAM_ENV), "BERTH_ABSENT", &e), -1);
 	cr_expect_eq(e.code, ERR_INVALID);
 	finished(NULL);
 	cr_expect_str_eq(env_of("BERTH_WANTED"), "x=y");
@@ -172,7 +172,7 @@ Test(runopts, a_malformed_variable_is_refused)
 	for (i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e = { 0 };
 
-		cr_expect_eq(runopts_set(&o, RUNOPT_ENV, bad[i], &e), -1, "'%s'", bad[i]);
+		cr_expect_eq(params_read(&o, param_of(PARAM_ENV), bad[i], &e), -1, "'%s'", bad[i]);
 		cr_expect_eq(e.code, ERR_INVALID, "'%s': %s", bad[i], e.msg);
 	}
 	cr_expect_eq(o.env.count, 0);
@@ -180,7 +180,7 @@ Test(runopts, a_malformed_variable_is_refused)
 
 Test(runopts, an_env_file_has_comments_and_empty_lines_and_needs_no_last_newline)
 {
-	set(RUNOPT_ENV_FILE, ENV_FILE("# comment\n\nA=1\nB=has = and # in it\nC=\n#D=4\nE=no newline"));
+	set(PARAM_ENV_FILE, ENV_FILE("# comment\n\nA=1\nB=has = and # in it\nC=\n#D=4\nE=no newline"));
 	finished(NULL);
 	cr_expect_str_eq(env_of("A"), "1");
 	cr_expect_str_eq(env_of("B"), "has = and # in it");
@@ -193,7 +193,7 @@ static void refuses_file(const char *path, const char *in_message)
 {
 	struct err e = { 0 };
 
-	cr_expect_eq(runopts_set(&o, RUNOPT_ENV_FILE, path, &e), -1, "%s", path);
+	cr_expect_eq(params_read(&o, param_of(PARAM_ENV_FILE), path, &e), -1, "%s", path);
 	cr_expect(strstr(e.msg, in_message), "%s", e.msg);
 }
 
@@ -214,8 +214,8 @@ Test(runopts, a_malformed_env_file_is_refused_by_line)
 
 Test(runopts, an_empty_env_file_adds_nothing)
 {
-	set(RUNOPT_ENV_FILE, ENV_FILE(""));
-	set(RUNOPT_ENV_FILE, ENV_FILE("\n"));
+	set(PARAM_ENV_FILE, ENV_FILE(""));
+	set(PARAM_ENV_FILE, ENV_FILE("\n"));
 	cr_expect_eq(o.env.count, 0);
 }
 
@@ -226,9 +226,9 @@ static uint64_t caps_with(const char *const *add, const char *const *drop)
 	runopts_release(&o);
 	runopts_init(&o, &config);
 	for (; *add; add++)
-		set(RUNOPT_CAP_ADD, *add);
+		set(PARAM_CAP_ADD, *add);
 	for (; *drop; drop++)
-		set(RUNOPT_CAP_DROP, *drop);
+		set(PARAM_CAP_DROP, *drop);
 	cr_assert_eq(finish(NULL, &e), 0, "%s", e.msg);
 	return o.spec.caps;
 }
@@ -258,8 +258,8 @@ Test(runopts, capabilities_are_the_default_plus_added_minus_dropped)
 Test(runopts, every_limit_refuses_garbage_and_keeps_its_value)
 {
 	static const int ids[] = {
-		RUNOPT_MEMORY, RUNOPT_SWAP, RUNOPT_CPUS, RUNOPT_CPU_TIME, RUNOPT_CPU_WEIGHT, RUNOPT_CPUSET, RUNOPT_PIDS, RUNOPT_DISK,
-		RUNOPT_DISK_INODES, RUNOPT_TMP_SIZE, RUNOPT_SHM_SIZE, RUNOPT_TIMEOUT, RUNOPT_GRACE, RUNOPT_ULIMIT,
+		PARAM_MEMORY, PARAM_SWAP, PARAM_CPUS, PARAM_CPU_TIME, PARAM_CPU_WEIGHT, PARAM_CPUSET, PARAM_PIDS, PARAM_DISK,
+		PARAM_DISK_INODES, PARAM_TMP_SIZE, PARAM_SHM_SIZE, PARAM_TIMEOUT, PARAM_GRACE, PARAM_ULIMIT,
 	};
 	static const char *const bad[] = {
 		"", " ", "abc", "-1", "+1", "0x10", "1 ", " 1", "1e9", "nan", "inf", "infinite", "Unlimited", "UNLIMITED", "unlimited ", "max", "-",
@@ -273,7 +273,7 @@ Test(runopts, every_limit_refuses_garbage_and_keeps_its_value)
 			struct err e = { 0 };
 
 			memcpy(&before, &o.spec, sizeof(before));	/* with the bytes between members */
-			cr_expect_eq(runopts_set(&o, ids[i], bad[k], &e), -1, "option %d takes '%s'", ids[i], bad[k]);
+			cr_expect_eq(params_read(&o, param_of(ids[i]), bad[k], &e), -1, "option %d takes '%s'", ids[i], bad[k]);
 			cr_expect_eq(e.code, ERR_INVALID, "option %d '%s': %s", ids[i], bad[k], e.msg);
 			cr_expect_eq(memcmp(&before, &o.spec, sizeof(before)), 0, "option %d '%s' changed the spec", ids[i], bad[k]);
 		}
@@ -281,18 +281,18 @@ Test(runopts, every_limit_refuses_garbage_and_keeps_its_value)
 }
 
 static const struct { int id; const char *least, *below, *most, *above; } ranges[] = {
-	{ RUNOPT_MEMORY, "512k", "524287", "1152921504606846976", "1152921504606846977" },
-	{ RUNOPT_SWAP, "0", NULL, "1152921504606846976", "1152921504606846977" },
-	{ RUNOPT_CPUS, "0.01", "0.009", "4096", "4096.001" },
-	{ RUNOPT_CPU_WEIGHT, "1", "0", "10000", "10001" },
-	{ RUNOPT_PIDS, "2", "1", "4194304", "4194305" },
-	{ RUNOPT_DISK, "1m", "1048575", "1024t", "1025t" },
-	{ RUNOPT_DISK_INODES, "64", "63", "2147483648", "2147483649" },
-	{ RUNOPT_TMP_SIZE, "4k", "4095", "1024t", "1025t" },
-	{ RUNOPT_SHM_SIZE, "4k", "4095", "1024t", "1025t" },
-	{ RUNOPT_TIMEOUT, "0", NULL, "366d", "367d" },
-	{ RUNOPT_CPU_TIME, "0", NULL, "366d", "367d" },
-	{ RUNOPT_GRACE, "0", NULL, "24h", "24h1ms" },
+	{ PARAM_MEMORY, "512k", "524287", "1152921504606846976", "1152921504606846977" },
+	{ PARAM_SWAP, "0", NULL, "1152921504606846976", "1152921504606846977" },
+	{ PARAM_CPUS, "0.01", "0.009", "4096", "4096.001" },
+	{ PARAM_CPU_WEIGHT, "1", "0", "10000", "10001" },
+	{ PARAM_PIDS, "2", "1", "4194304", "4194305" },
+	{ PARAM_DISK, "1m", "1048575", "1024t", "1025t" },
+	{ PARAM_DISK_INODES, "64", "63", "2147483648", "2147483649" },
+	{ PARAM_TMP_SIZE, "4k", "4095", "1024t", "1025t" },
+	{ PARAM_SHM_SIZE, "4k", "4095", "1024t", "1025t" },
+	{ PARAM_TIMEOUT, "0", NULL, "366d", "367d" },
+	{ PARAM_CPU_TIME, "0", NULL, "366d", "367d" },
+	{ PARAM_GRACE, "0", NULL, "24h", "24h1ms" },
 };
 
 Test(runopts, every_limit_has_the_documented_range)
@@ -304,16 +304,16 @@ Test(runopts, every_limit_has_the_documented_range)
 
 		set(ranges[i].id, ranges[i].least);
 		set(ranges[i].id, ranges[i].most);
-		cr_expect_eq(runopts_set(&o, ranges[i].id, ranges[i].above, &e), -1, "%s", ranges[i].above);
+		cr_expect_eq(params_read(&o, param_of(ranges[i].id), ranges[i].above, &e), -1, "%s", ranges[i].above);
 		if (ranges[i].below)
-			cr_expect_eq(runopts_set(&o, ranges[i].id, ranges[i].below, &e), -1, "%s", ranges[i].below);
+			cr_expect_eq(params_read(&o, param_of(ranges[i].id), ranges[i].below, &e), -1, "%s", ranges[i].below);
 	}
 }
 
 /* isolate's trap: a value that was given becomes "no limit". */
 Test(runopts, a_time_too_short_to_count_is_refused_not_taken_as_none)
 {
-	static const int ids[] = { RUNOPT_TIMEOUT, RUNOPT_CPU_TIME, RUNOPT_GRACE };
+	static const int ids[] = { PARAM_TIMEOUT, PARAM_CPU_TIME, PARAM_GRACE };
 	static const char *const tiny[] = { "0.5ms", "0.001ms", "0.999ms" };
 	size_t i, k;
 
@@ -321,7 +321,7 @@ Test(runopts, a_time_too_short_to_count_is_refused_not_taken_as_none)
 		for (k = 0; k < ARRAY_LEN(tiny); k++) {
 			struct err e = { 0 };
 
-			cr_expect_eq(runopts_set(&o, ids[i], tiny[k], &e), -1, "option %d: %s", ids[i], tiny[k]);
+			cr_expect_eq(params_read(&o, param_of(ids[i]), tiny[k], &e), -1, "option %d: %s", ids[i], tiny[k]);
 		}
 		set(ids[i], "1ms");
 	}
@@ -330,10 +330,10 @@ Test(runopts, a_time_too_short_to_count_is_refused_not_taken_as_none)
 
 Test(runopts, unlimited_is_said_in_full)
 {
-	set(RUNOPT_MEMORY, "unlimited");
-	set(RUNOPT_SWAP, "unlimited");
-	set(RUNOPT_CPUS, "unlimited");
-	set(RUNOPT_PIDS, "unlimited");
+	set(PARAM_MEMORY, "unlimited");
+	set(PARAM_SWAP, "unlimited");
+	set(PARAM_CPUS, "unlimited");
+	set(PARAM_PIDS, "unlimited");
 	cr_expect_eq(o.spec.limits.memory_bytes, CGROUP_UNLIMITED);
 	cr_expect_eq(o.spec.limits.swap_bytes, CGROUP_UNLIMITED);
 	cr_expect_eq(o.spec.limits.cpu_milli, CGROUP_UNLIMITED);
@@ -342,10 +342,10 @@ Test(runopts, unlimited_is_said_in_full)
 
 Test(runopts, the_last_of_a_repeated_limit_counts)
 {
-	set(RUNOPT_MEMORY, "1g");
-	set(RUNOPT_MEMORY, "64m");
-	set(RUNOPT_TIMEOUT, "5");
-	set(RUNOPT_TIMEOUT, "1m30s");
+	set(PARAM_MEMORY, "1g");
+	set(PARAM_MEMORY, "64m");
+	set(PARAM_TIMEOUT, "5");
+	set(PARAM_TIMEOUT, "1m30s");
 	cr_expect_eq(o.spec.limits.memory_bytes, 64 << 20);
 	cr_expect_eq(o.spec.timeout_ms, 90000);
 }
@@ -361,26 +361,26 @@ Test(runopts, a_list_of_cpus_is_read_strictly)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(good); i++) {
-		set(RUNOPT_CPUSET, good[i]);
+		set(PARAM_CPUSET, good[i]);
 		cr_expect_str_eq(o.spec.limits.cpuset, good[i]);
 	}
 	for (i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e = { 0 };
 
-		cr_expect_eq(runopts_set(&o, RUNOPT_CPUSET, bad[i], &e), -1, "'%s'", bad[i]);
+		cr_expect_eq(params_read(&o, param_of(PARAM_CPUSET), bad[i], &e), -1, "'%s'", bad[i]);
 		cr_expect_eq(e.code, ERR_INVALID, "'%s'", bad[i]);
 	}
 	for (i = 0; i + 3 < sizeof(longer); i += 2)
 		memcpy(longer + i, "0,", 3);
 	strcat(longer, "0");
-	cr_expect_eq(runopts_set(&o, RUNOPT_CPUSET, longer, &(struct err){ 0 }), -1);
+	cr_expect_eq(params_read(&o, param_of(PARAM_CPUSET), longer, &(struct err){ 0 }), -1);
 	cr_expect_str_eq(o.spec.limits.cpuset, good[ARRAY_LEN(good) - 1]);
 }
 
 Test(runopts, ulimits_add_to_the_defaults_and_are_remembered_as_asked)
 {
-	set(RUNOPT_ULIMIT, "nofile=100:200");
-	set(RUNOPT_ULIMIT, "stack=8388608");
+	set(PARAM_ULIMIT, "nofile=100:200");
+	set(PARAM_ULIMIT, "stack=8388608");
 	cr_expect(o.spec.rlimits.v[RLIMIT_NOFILE].soft == 100 && o.spec.rlimits.v[RLIMIT_NOFILE].hard == 200);
 	cr_expect_eq(o.spec.rlimits.v[RLIMIT_CORE].hard, 1);
 	cr_expect_eq(o.ulimits_asked, 1u << RLIMIT_NOFILE | 1u << RLIMIT_STACK);
@@ -393,8 +393,8 @@ Test(runopts, the_callers_words_beat_the_image_and_the_image_the_configuration)
 	cr_expect_str_eq(o.spec.workdir, "/app");
 	runopts_release(&o);
 	runopts_init(&o, &config);
-	set(RUNOPT_USER, "7:8");
-	set(RUNOPT_WORKDIR, "/w");
+	set(PARAM_USER, "7:8");
+	set(PARAM_WORKDIR, "/w");
 	finished(&image);
 	cr_expect_str_eq(o.spec.user, "7:8");
 	cr_expect_str_eq(o.spec.workdir, "/w");
@@ -409,7 +409,7 @@ static void argv_is(const struct image *im, const char *entry, int host, char *c
 	runopts_init(&o, &config);
 	o.spec.host_image = host;
 	if (entry)
-		set(RUNOPT_ENTRYPOINT, entry);
+		set(PARAM_ENTRYPOINT, entry);
 	while (words[n])
 		n++;
 	cr_assert_eq(runopts_finish(&o, im, (char **)words, n, &e), 0, "%s", e.msg);
@@ -445,12 +445,12 @@ Test(runopts, a_profile_is_built_in_or_a_file)
 	for (i = 0; i < ARRAY_LEN(builtin); i++) {
 		runopts_release(&o);
 		runopts_init(&o, &config);
-		set(RUNOPT_SECCOMP, builtin[i]);
+		set(PARAM_SECCOMP, builtin[i]);
 		finished(NULL);
 		cr_expect_not(o.spec.unconfined_seccomp);
 		cr_expect_eq(o.spec.hide_pids, !strcmp(builtin[i], "strict"));
 	}
-	set(RUNOPT_SECCOMP, "unconfined");
+	set(PARAM_SECCOMP, "unconfined");
 	finished(NULL);
 	cr_expect(o.spec.unconfined_seccomp);
 }
@@ -467,7 +467,7 @@ Test(runopts, an_unknown_profile_is_refused)
 
 		runopts_release(&o);
 		runopts_init(&o, &config);
-		set(RUNOPT_SECCOMP, bad[i]);
+		set(PARAM_SECCOMP, bad[i]);
 		cr_expect_eq(finish(NULL, &e), -1, "'%s'", bad[i]);
 		cr_expect_not(o.spec.unconfined_seccomp, "'%s'", bad[i]);
 		cr_expect(e.msg[0]);
@@ -476,7 +476,7 @@ Test(runopts, an_unknown_profile_is_refused)
 
 Test(runopts, a_profile_from_a_file_is_stacked_on_the_standard_one)
 {
-	set(RUNOPT_SECCOMP, file_with("p.json", "{\"defaultAction\":\"SCMP_ACT_ALLOW\"}", 34));
+	set(PARAM_SECCOMP, file_with("p.json", "{\"defaultAction\":\"SCMP_ACT_ALLOW\"}", 34));
 	finished(NULL);
 	cr_expect(o.spec.seccomp == &o.custom && !o.spec.unconfined_seccomp);
 	cr_expect_gt(o.custom.a.len, 0, "an allow-all file must not switch the first filter off");
@@ -494,7 +494,7 @@ Test(runopts, network_enabled_means_a_bridge_unless_told_otherwise)
 Test(runopts, network_enabled_yields_to_the_option)
 {
 	config.network_enabled = 1;
-	set(RUNOPT_NETWORK, "none");
+	set(PARAM_NETWORK, "none");
 	finished(NULL);
 	cr_expect_eq(o.spec.network, NETWORK_NONE);
 	cr_expect_null(o.spec.net_policy);
@@ -504,7 +504,7 @@ Test(runopts, rules_without_a_network_that_has_them_are_refused)
 {
 	struct err e;
 
-	set(RUNOPT_ALLOW_HOST, "example.com");
+	set(PARAM_ALLOW_HOST, "example.com");
 	cr_expect_eq(finish(NULL, &e), -1);
 	cr_expect_eq(e.code, ERR_INVALID);
 	cr_expect(strstr(e.msg, "--network egress"), "%s", e.msg);
@@ -514,9 +514,9 @@ Test(runopts, egress_has_a_policy_and_the_proxy_s_variables)
 {
 	size_t i, found = 0;
 
-	set(RUNOPT_NETWORK, "egress");
-	set(RUNOPT_ALLOW_HOST, "example.com");
-	set(RUNOPT_NETWORK_BYTES, "1k");
+	set(PARAM_NETWORK, "egress");
+	set(PARAM_ALLOW_HOST, "example.com");
+	set(PARAM_NETWORK_BYTES, "1k");
 	finished(NULL);
 	cr_expect_str_eq(o.spec.net_policy, "{\"allow_host\":[\"example.com\"],\"max_bytes\":1024}");
 	for (i = 0; i < o.spec.env_count; i++)
@@ -528,17 +528,17 @@ Test(runopts, a_relative_directory_and_an_empty_user_are_refused)
 {
 	struct err e = { 0 };
 
-	cr_expect_eq(runopts_set(&o, RUNOPT_WORKDIR, "rel", &e), -1);
-	cr_expect_eq(runopts_set(&o, RUNOPT_WORKDIR, "", &e), -1);
-	cr_expect_eq(runopts_set(&o, RUNOPT_USER, "", &e), -1);
+	cr_expect_eq(params_read(&o, param_of(PARAM_WORKDIR), "rel", &e), -1);
+	cr_expect_eq(params_read(&o, param_of(PARAM_WORKDIR), "", &e), -1);
+	cr_expect_eq(params_read(&o, param_of(PARAM_USER), "", &e), -1);
 	cr_expect_eq(e.code, ERR_INVALID);
 }
 
 Test(runopts, mounts_of_all_kinds_come_in_the_order_given)
 {
-	set(RUNOPT_TMPFS, "/a");
-	set(RUNOPT_VOLUME, "/usr:/b");
-	set(RUNOPT_MOUNT, "type=tmpfs,dst=/c");
+	set(PARAM_TMPFS, "/a");
+	set(PARAM_VOLUME, "/usr:/b");
+	set(PARAM_MOUNT, "type=tmpfs,dst=/c");
 	cr_assert_eq(o.spec.mount_count, 3);
 	cr_expect_str_eq(o.spec.mounts[0].target, "/a");
 	cr_expect_str_eq(o.spec.mounts[1].target, "/b");
@@ -552,7 +552,7 @@ Test(runopts, thousands_of_variables_are_kept_and_released)
 
 	for (i = 0; i < 5000; i++) {
 		snprintf(text[i], sizeof(text[i]), "V%d=%d", i, i);
-		set(RUNOPT_ENV, text[i]);
+		set(PARAM_ENV, text[i]);
 	}
 	finished(NULL);
 	cr_expect_str_eq(env_of("V0"), "0");
@@ -561,8 +561,8 @@ Test(runopts, thousands_of_variables_are_kept_and_released)
 
 Test(runopts, release_is_idempotent)
 {
-	set(RUNOPT_ENV, "A=1");
-	set(RUNOPT_TMPFS, "/a");
+	set(PARAM_ENV, "A=1");
+	set(PARAM_TMPFS, "/a");
 	finished(NULL);
 	runopts_release(&o);
 	runopts_release(&o);
@@ -576,10 +576,10 @@ Test(runopts, a_network_that_is_no_mode_is_a_name)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(bad); i++)
-		cr_expect_eq(runopts_set(&o, RUNOPT_NETWORK, bad[i], &e), -1, "'%s'", bad[i]);
-	set(RUNOPT_NETWORK, "app");
+		cr_expect_eq(params_read(&o, param_of(PARAM_NETWORK), bad[i], &e), -1, "'%s'", bad[i]);
+	set(PARAM_NETWORK, "app");
 	cr_expect_eq(o.spec.network, NETWORK_BRIDGE);
 	cr_expect_str_eq(o.net.name, "app");
-	set(RUNOPT_NETWORK, "bridge");
+	set(PARAM_NETWORK, "bridge");
 	cr_expect_str_eq(o.net.name, "");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/limitopts.h"
+#include "manager/ops/limitopts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * its path in devices.privileged. Such devices cannot be listed, so the harmless drivers are:
  * see devices_is_harmless().
  */
-#ifndef BERTH_CLI_RUN_DEVICES_H
-#define BERTH_CLI_RUN_DEVICES_H
+#ifndef BERTH_MANAGER_OPS_DEVICES_H
+#define BERTH_MANAGER_OPS_DEVICES_H
 
 #include "manager/host/config.h"
 #include "runtime/sandbox/spec.h"

@@ -5,8 +5,8 @@
  * Each value is checked when it is read; netopts_finish() checks that they fit the mode and
  * makes the JSON that berth-net reads (spec.net_policy).
  */
-#ifndef BERTH_CLI_RUN_NETOPTS_H
-#define BERTH_CLI_RUN_NETOPTS_H
+#ifndef BERTH_MANAGER_OPS_NETOPTS_H
+#define BERTH_MANAGER_OPS_NETOPTS_H
 
 #include "base/buf.h"
 #include "base/json.h"

@@ -4,8 +4,8 @@
  *
  * An option that depends on the caller (its directory, its environment) gets its value now.
  */
-#ifndef BERTH_CLI_LIVE_SETTLEOPT_H
-#define BERTH_CLI_LIVE_SETTLEOPT_H
+#ifndef BERTH_MANAGER_OPS_SETTLEOPT_H
+#define BERTH_MANAGER_OPS_SETTLEOPT_H
 
 #include "base/err.h"
 #include "base/json.h"

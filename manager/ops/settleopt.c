@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/live/settleopt.h"
+#include "manager/ops/settleopt.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "cli/run/envopts.h"
-#include "cli/run/mountspec.h"
-#include "cli/run/residentopts.h"
+#include "manager/ops/envopts.h"
+#include "manager/ops/mountspec.h"
+#include "manager/ops/runopts.h"
 #include "manager/host/procid.h"
 
 int settleopt(int id, const char *value, char **ret, struct err *e)
@@ -19,7 +19,7 @@ int settleopt(int id, const char *value, char **ret, struct err *e)
 	char *path;
 
 	*ret = NULL;
-	if (id == RUNOPT_VOLUME && value[0] != '/' && colon &&
+	if (id == PARAM_VOLUME && value[0] != '/' && colon &&
 	    mountspec_is_path(value, (size_t)(colon - value))) {
 		char *src = strndup(value, (size_t)(colon - value));
 
@@ -32,16 +32,16 @@ int settleopt(int id, const char *value, char **ret, struct err *e)
 			return -1;
 		}
 		free(path);
-	} else if (id == RUNOPT_ENV) {
+	} else if (id == PARAM_ENV) {
 		*ret = envopts_settle(value, e);
 		if (!*ret)
 			return -1;
-	} else if (id == RESIDENT_OWNER_PID) {
+	} else if (id == PARAM_OWNER_PID && strcmp(value, "0")) {
 		*ret = calloc(1, PROCID_SIZE);
 		if (!*ret)
 			return err_nomem(e);
 		return procid_parse(value, *ret, e);
-	} else if (id == RUNOPT_SECCOMP && strchr(value, '/')) {
+	} else if (id == PARAM_SECCOMP && strchr(value, '/')) {
 		*ret = realpath(value, NULL);
 		if (!*ret)
 			return err_code_sys(e, ERR_NOT_FOUND, "file %s", value);

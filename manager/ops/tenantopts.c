@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/host/tenantopts.h"
+#include "manager/ops/tenantopts.h"
 
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "manager/host/nets.h"
 #include "manager/host/volume_name.h"
+#include "manager/ops/params.h"
 
 static int is_named(const json_t *value)
 {
@@ -45,52 +46,16 @@ static int may_be_on(const char *network)
 /* Upholds S19 of SECURITY.md. */
 static int is_allowed(const char *option, const json_t *value)
 {
-	static const char *const all[] = {
-		"memory",
-		"swap",
-		"cpus",
-		"pids",
-		"disk",
-		"disk-inodes",
-		"tmp-size",
-		"env",
-		"user",
-		"workdir",
-		"hostname",
-		"timeout",
-		"grace",
-		"max-silent-time",
-		"alias",
-		"ulimit",
-		"label",
-		"read-only",
-		"ttl",
-		"auto-remove",
-		"service",
-		"entrypoint",
-		"init-command",
-		"stop-signal",
-		"stop-timeout",
-		"restart",
-		"health-cmd",
-		"health-exec",
-		"health-interval",
-		"health-timeout",
-		"health-retries",
-		"health-start-period",
-		"health-start-interval",
-		"no-health",
-		"no-healthcheck",
-	};
-	size_t i;
+	const struct param *p = param_named(option);
 
-	for (i = 0; i < ARRAY_LEN(all); i++)
-		if (!strcmp(all[i], option))
-			return 1;
-	if (value && !strcmp(option, "volume"))
-		return are_named(value);
-	return value && !strcmp(option, "network") && json_is_string(value) &&
-	       may_be_on(json_string_value(value));
+	if (!p)
+		return 0;
+	if (p->rights & PARAM_BY_TENANT)
+		return 1;
+	if (!value || !(p->rights & PARAM_BY_TENANT_NAMED))
+		return 0;
+	return p->opt.id == PARAM_VOLUME ? are_named(value) :
+					   json_is_string(value) && may_be_on(json_string_value(value));
 }
 
 int tenantopts_check(const char *option, const json_t *value, struct err *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/netopts.h"
+#include "manager/ops/netopts.h"
 
 #include <ctype.h>
 #include <stdio.h>

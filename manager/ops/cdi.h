@@ -11,8 +11,8 @@
  * Hooks are programs of the host that a runtime would run as root.  berth runs none: a device that
  * wants one is refused, or with devices.cdi_hooks = "skip" made without.
  */
-#ifndef BERTH_CLI_RUN_CDI_H
-#define BERTH_CLI_RUN_CDI_H
+#ifndef BERTH_MANAGER_OPS_CDI_H
+#define BERTH_MANAGER_OPS_CDI_H
 
 #include "base/err.h"
 #include "manager/host/config.h"

@@ -6,10 +6,10 @@
  * specification (cdi.h).  The text is checked when the option is read; what it means on this host
  * is found out at each start, as numbers of devices change.
  */
-#ifndef BERTH_CLI_RUN_DEVICEOPTS_H
-#define BERTH_CLI_RUN_DEVICEOPTS_H
+#ifndef BERTH_MANAGER_OPS_DEVICEOPTS_H
+#define BERTH_MANAGER_OPS_DEVICEOPTS_H
 
-#include "cli/run/devices.h"
+#include "manager/ops/devices.h"
 
 /* PATH[:TARGET][:rwm], or VENDOR/CLASS=NAME.  ERR_INVALID. */
 int deviceopts_check(const char *value, struct err *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S47 of SECURITY.md. */
-#include "cli/run/devices.h"
+#include "manager/ops/devices.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/loosen.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/runopts.h"
+#include "manager/ops/runopts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,19 +12,17 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/num.h"
-#include "cli/run/deviceopts.h"
-#include "cli/run/envopts.h"
-#include "cli/run/limitopts.h"
-#include "cli/run/mountspec.h"
-#include "manager/host/labels.h"
+#include "manager/ops/deviceopts.h"
+#include "manager/ops/limitopts.h"
+#include "manager/ops/mountspec.h"
+#include "manager/ops/serviceopts.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define STRINGS_MAX 65536
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-static int push(struct runopts_strings *l, const char *s, struct err *e)
+int runopts_push(struct runopts_strings *l, const char *s, struct err *e)
 {
 	/* the array doubles at each power of two */
 	if ((l->count & (l->count - 1)) == 0) {
@@ -50,6 +48,7 @@ void runopts_init(struct runopts *o, const struct config *c)
 
 	memset(o, 0, sizeof(*o));
 	o->config = c;
+	o->life = (struct life)LIFE_INIT;
 	s->hostname = c->hostname;
 	s->disk_bytes = c->disk_bytes;
 	s->disk_inodes = c->disk_inodes;
@@ -82,163 +81,20 @@ void runopts_release(struct runopts *o)
 	devices_free(o->devices);
 	netopts_release(&o->net);
 	json_decref(o->labels);
+	json_decref(o->life.health.argv);
+	serviceopts_release(&o->life.service);
 	if (o->has_custom)
 		seccomp_profile_release(&o->custom);
 	memset(o, 0, sizeof(*o));
 }
 
-static int keep(struct runopts *o, char *s, struct err *e)
+int runopts_own(struct runopts *o, char *s, struct err *e)
 {
-	if (push(&o->owned, s, e) < 0) {
+	if (runopts_push(&o->owned, s, e) < 0) {
 		free(s);
 		return -1;
 	}
 	return 0;
-}
-
-static int own_env(struct runopts *o, char *entry, struct err *e)
-{
-	return !entry || keep(o, entry, e) < 0 ? -1 : push(&o->env, entry, e);
-}
-
-static int add_env_line(void *ctx, const char *line, struct err *e)
-{
-	struct runopts *o = ctx;
-	char *own = strdup(line);
-
-	return own ? own_env(o, own, e) : err_nomem(e);
-}
-
-static int add_label(void *ctx, const char *text, struct err *e)
-{
-	struct runopts *o = ctx;
-
-	return labels_add(&o->labels, text, e);
-}
-
-static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint64_t *ret, struct err *e)
-{
-	if (!strcmp(v, "unlimited")) {
-		*ret = CGROUP_UNLIMITED;
-		return 0;
-	}
-	return num_size(v, what, min, 1ULL << 60, ret, e);
-}
-
-static int set_network(struct runopts *o, int id, const char *v, struct err *e)
-{
-	switch (id) {
-	case RUNOPT_NETWORK:
-		o->network_set = 1;
-		return netopts_mode(&o->net, v, &o->spec.network, e);
-	case RUNOPT_ADD_HOST:
-		return netopts_host(&o->net, v, e);
-	case RUNOPT_ALIAS:
-		return netopts_alias(&o->net, v, e);
-	case RUNOPT_NETWORK_BYTES:
-		return netopts_set(&o->net, NETOPTS_BYTES, v, e);
-	case RUNOPT_NETWORK_CONNECTIONS:
-		return netopts_set(&o->net, NETOPTS_CONNECTIONS, v, e);
-	case RUNOPT_NETWORK_RATE:
-		return netopts_set(&o->net, NETOPTS_RATE, v, e);
-	default:
-		return netopts_add(&o->net, id == RUNOPT_ALLOW_HOST ? NETOPTS_ALLOW_HOST : id == RUNOPT_DENY_HOST ? NETOPTS_DENY_HOST :
-				   id == RUNOPT_ALLOW_NET ? NETOPTS_ALLOW_NET : id == RUNOPT_DENY_NET ? NETOPTS_DENY_NET :
-				   id == RUNOPT_DNS ? NETOPTS_DNS : NETOPTS_PUBLISH, v, e);
-	}
-}
-
-static int set_time(const char *v, const char *name, uint64_t *ret_ms, int *ret_given,
-		    struct err *e)
-{
-	if (num_duration_ms(v, name, 366ULL * 86400000, ret_ms, e) < 0)
-		return -1;
-	*ret_given = 1;
-	return 0;
-}
-
-static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
-{
-	struct spec *s = &o->spec;
-	struct rlimits one = { 0 };
-	struct limitopts_io rate;
-	size_t i;
-
-	switch (id) {
-	case RUNOPT_MEMORY:
-		return size_or_unlimited(v, "memory", 512 << 10, &s->limits.memory_bytes, e);
-	case RUNOPT_SWAP:
-		return size_or_unlimited(v, "swap", 0, &s->limits.swap_bytes, e);
-	case RUNOPT_CPUS:
-		if (!strcmp(v, "unlimited"))
-			return s->limits.cpu_milli = CGROUP_UNLIMITED, 0;
-		return num_milli(v, "cpus", 10, 4096000, &s->limits.cpu_milli, e);
-	case RUNOPT_CPU_TIME:
-		return num_duration_ms(v, "cpu-time", 366ULL * 86400000, &s->cpu_time_ms, e);
-	case RUNOPT_CPU_WEIGHT:
-		return num_u64(v, "cpu-weight", 1, 10000, &s->limits.cpu_weight, e);
-	case RUNOPT_CPUSET:
-		return limitopts_cpuset(v, &s->limits, e);
-	case RUNOPT_IO_WEIGHT:
-		return num_u64(v, "io-weight", 1, 10000, &s->limits.io_weight, e);
-	case RUNOPT_IO_RATE:
-		return limitopts_io_parse(v, &rate, e) < 0 ? -1 : push(&o->io_rates, v, e);
-	case RUNOPT_PIDS:
-		if (!strcmp(v, "unlimited"))
-			return s->limits.pids = CGROUP_UNLIMITED, 0;
-		return num_u64(v, "pids", 2, 4194304, &s->limits.pids, e);
-	case RUNOPT_DISK:
-		return num_size(v, "disk", 1 << 20, 1ULL << 50, &s->disk_bytes, e);
-	case RUNOPT_DISK_INODES:
-		o->inodes_set = 1;
-		return num_u64(v, "disk-inodes", 64, 1ULL << 31, &s->disk_inodes, e);
-	case RUNOPT_TMP_SIZE:
-		return num_size(v, "tmp-size", 4096, 1ULL << 50, &s->tmp_bytes, e);
-	case RUNOPT_SHM_SIZE:
-		return num_size(v, "shm-size", 4096, 1ULL << 50, &s->shm_bytes, e);
-	case RUNOPT_TIMEOUT:
-		return set_time(v, "timeout", &s->timeout_ms, &s->timeout_given, e);
-	case RUNOPT_MAX_SILENT:
-		return set_time(v, "max-silent-time", &s->max_silent_ms, &s->max_silent_given, e);
-	case RUNOPT_GRACE:
-		return num_duration_ms(v, "grace", 86400000, &s->grace_ms, e);
-	default:
-		if (rlimits_parse(&one, v, e) < 0)
-			return -1;
-		for (i = 0; i < RLIMITS_COUNT; i++)
-			if (one.set & 1u << i)
-				s->rlimits.v[i] = one.v[i];
-		s->rlimits.set |= one.set;
-		o->ulimits_asked |= one.set;
-		return 0;
-	}
-}
-
-static int add_mount(struct runopts *o, int id, const char *v, struct err *e)
-{
-	char *owned = NULL;
-	int r = id == RUNOPT_MOUNT ? mountspec_mount(&o->spec, v, &owned, e) :
-		id == RUNOPT_VOLUME ? mountspec_volume(&o->spec, v, &owned, e) :
-				      mountspec_tmpfs(&o->spec, v, &owned, e);
-
-	return r < 0 ? -1 : keep(o, owned, e);
-}
-
-static int add_device(void *ctx, const char *name, struct err *e)
-{
-	struct runopts *o = ctx;
-	char *own = strdup(name);
-
-	if (!own)
-		return err_nomem(e);
-	return keep(o, own, e) < 0 ? -1 : push(&o->device_names, own, e);
-}
-
-static int set_device(struct runopts *o, int id, const char *v, struct err *e)
-{
-	if (id == RUNOPT_GPUS)
-		return deviceopts_gpus(v, add_device, o, e);
-	return deviceopts_check(v, e) < 0 ? -1 : add_device(o, v, e);
 }
 
 int runopts_devices(struct runopts *o, struct err *e)
@@ -267,76 +123,6 @@ int runopts_devices(struct runopts *o, struct err *e)
 	s->limits.devices = d->may;
 	s->limits.device_count = d->may_count;
 	return 0;
-}
-
-static int add_caps(uint64_t *set, const char *v, struct err *e)
-{
-	uint64_t caps;
-
-	if (caps_parse(v, &caps, e) < 0)
-		return -1;
-	*set |= caps;
-	return 0;
-}
-
-int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
-{
-	switch (id) {
-	case RUNOPT_ENV:
-		return own_env(o, envopts_settle(v, e), e);
-	case RUNOPT_ENV_FILE:
-		return envopts_file(v, add_env_line, o, e);
-	case RUNOPT_LABEL:
-	case RUNOPT_LABEL_FILE:
-		return id == RUNOPT_LABEL ? add_label(o, v, e) : envopts_lines(v, add_label, o, e);
-	case RUNOPT_WORKDIR:
-		o->workdir = v;
-		return v[0] == '/' ? 0 : err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", v);
-	case RUNOPT_USER:
-		o->user = v;
-		return v[0] ? 0 : err_set(e, ERR_INVALID, "the user is empty; hint: a name or a number");
-	case RUNOPT_HOSTNAME:
-		return o->spec.hostname = v, 0;
-	case RUNOPT_MOUNT:
-	case RUNOPT_VOLUME:
-	case RUNOPT_TMPFS:
-		return add_mount(o, id, v, e);
-	case RUNOPT_DEVICE:
-	case RUNOPT_GPUS:
-		return set_device(o, id, v, e);
-	case RUNOPT_NO_TMPFS:
-	case RUNOPT_READ_ONLY:
-		return *(id == RUNOPT_READ_ONLY ? &o->spec.read_only : &o->spec.no_tmpfs) = 1, 0;
-	case RUNOPT_NETWORK:
-	case RUNOPT_ADD_HOST:
-	case RUNOPT_ALIAS:
-	case RUNOPT_NETWORK_BYTES:
-	case RUNOPT_NETWORK_CONNECTIONS:
-	case RUNOPT_NETWORK_RATE:
-	case RUNOPT_ALLOW_HOST:
-	case RUNOPT_DENY_HOST:
-	case RUNOPT_ALLOW_NET:
-	case RUNOPT_DENY_NET:
-	case RUNOPT_DNS:
-	case RUNOPT_PUBLISH:
-		return set_network(o, id, v, e);
-	case RUNOPT_CAP_ADD:
-	case RUNOPT_CAP_DROP:
-		return add_caps(id == RUNOPT_CAP_ADD ? &o->caps_added : &o->caps_dropped, v, e);
-	case RUNOPT_SECCOMP:
-		return o->seccomp = v, 0;
-	case RUNOPT_NAME:
-		o->name = v;
-		return v[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
-	case RUNOPT_TTY:
-		return o->spec.tty = 1, 0;
-	case RUNOPT_INTERACTIVE:
-		return o->interactive = 1, 0;
-	case RUNOPT_ENTRYPOINT:
-		return o->entrypoint = v, 0;
-	default:
-		return set_limit(o, id, v, e);
-	}
 }
 
 int runopts_seccomp_is_file(const char *value)
@@ -374,6 +160,16 @@ int runopts_choose_seccomp(struct runopts *o, struct err *e)
 	return 0;
 }
 
+void runopts_note_given(struct runopts *o, int id)
+{
+	o->given[id / 64] |= 1ULL << id % 64;
+}
+
+int runopts_given(const struct runopts *o, int id)
+{
+	return !!(o->given[id / 64] & 1ULL << id % 64);
+}
+
 /* Later settings of a name replace earlier ones, in place. */
 static int set_env(struct runopts_strings *env, const char *text, struct err *e)
 {
@@ -385,7 +181,7 @@ static int set_env(struct runopts_strings *env, const char *text, struct err *e)
 			return 0;
 		}
 	}
-	return push(env, text, e);
+	return runopts_push(env, text, e);
 }
 
 /* HTTP for all of them: clients that lack SOCKS (httpx, requests) fail on a socks5:// here, even where they need none. */
@@ -413,7 +209,7 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 		return -1;
 	if (asprintf(&host, "HOSTNAME=%s", o->spec.hostname) < 0)
 		return err_nomem(e);
-	if (keep(o, host, e) < 0 || set_env(&o->full_env, host, e) < 0)
+	if (runopts_own(o, host, e) < 0 || set_env(&o->full_env, host, e) < 0)
 		return -1;
 	for (i = 0; im && i < im->env_count; i++)
 		if (set_env(&o->full_env, im->env[i], e) < 0)
@@ -438,18 +234,18 @@ static int build_argv(struct runopts *o, const struct image *im, char **command,
 {
 	size_t i;
 
-	if (o->entrypoint && o->entrypoint[0] && push(&o->argv, o->entrypoint, e) < 0)
+	if (o->entrypoint && o->entrypoint[0] && runopts_push(&o->argv, o->entrypoint, e) < 0)
 		return -1;
 	for (i = 0; !o->entrypoint && im && i < im->entrypoint_count; i++)
-		if (push(&o->argv, im->entrypoint[i], e) < 0)
+		if (runopts_push(&o->argv, im->entrypoint[i], e) < 0)
 			return -1;
 	for (i = 0; i < words; i++)
-		if (push(&o->argv, command[i], e) < 0)
+		if (runopts_push(&o->argv, command[i], e) < 0)
 			return -1;
 	for (i = 0; !words && !o->entrypoint && im && i < im->cmd_count; i++)
-		if (push(&o->argv, im->cmd[i], e) < 0)
+		if (runopts_push(&o->argv, im->cmd[i], e) < 0)
 			return -1;
-	if (!o->argv.count && o->spec.host_image && push(&o->argv, "/bin/sh", e) < 0)
+	if (!o->argv.count && o->spec.host_image && runopts_push(&o->argv, "/bin/sh", e) < 0)
 		return -1;
 	o->spec.argv = o->argv.v;
 	o->spec.argc = o->argv.count;
@@ -463,9 +259,9 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	unsigned i;
 
 	/* nobody asked for them, and on a small disk their table would leave no room */
-	if (!o->inodes_set && s->disk_inodes > s->disk_bytes / DISK_BYTES_AN_INODE)
+	if (!runopts_given(o, PARAM_DISK_INODES) && s->disk_inodes > s->disk_bytes / DISK_BYTES_AN_INODE)
 		s->disk_inodes = s->disk_bytes / DISK_BYTES_AN_INODE;
-	if (o->config->network_enabled && !o->network_set)
+	if (o->config->network_enabled && !runopts_given(o, PARAM_NETWORK))
 		s->network = NETWORK_BRIDGE;
 	/* without an id, as in berth run, spec_check() refuses it */
 	if (!strcmp(s->hostname, HOSTNAME_ID) && s->id[0])

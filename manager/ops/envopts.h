@@ -5,8 +5,8 @@
  * NAME alone is the caller's variable, which must exist.  What comes out is always NAME=VALUE with a name that
  * config_is_env_name() takes.
  */
-#ifndef BERTH_CLI_RUN_ENVOPTS_H
-#define BERTH_CLI_RUN_ENVOPTS_H
+#ifndef BERTH_MANAGER_OPS_ENVOPTS_H
+#define BERTH_MANAGER_OPS_ENVOPTS_H
 
 #include "base/err.h"
 #include "base/json.h"

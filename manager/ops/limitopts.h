@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limitopts - the values of those options of limits that have a grammar of their own. */
-#ifndef BERTH_CLI_RUN_LIMITOPTS_H
-#define BERTH_CLI_RUN_LIMITOPTS_H
+#ifndef BERTH_MANAGER_OPS_LIMITOPTS_H
+#define BERTH_MANAGER_OPS_LIMITOPTS_H
 
 #include <limits.h>
 

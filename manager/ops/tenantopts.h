@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tenantopts - which options of berth create and berth update a tenant of berthd may give. */
-#ifndef BERTH_MANAGER_HOST_TENANTOPTS_H
-#define BERTH_MANAGER_HOST_TENANTOPTS_H
+#ifndef BERTH_MANAGER_OPS_TENANTOPTS_H
+#define BERTH_MANAGER_OPS_TENANTOPTS_H
 
 #include "base/err.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/mountspec.h"
+#include "manager/ops/mountspec.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/cdi.h"
+#include "manager/ops/cdi.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/run/devices.h"
+#include "manager/ops/devices.h"
 
 #define FILE_MAX (4u << 20)
 #define FILES_MAX 256

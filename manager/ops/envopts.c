@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/envopts.h"
+#include "manager/ops/envopts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,62 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/live/serviceopts.h"
+#include "manager/ops/serviceopts.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/num.h"
-#include "cli/commands.h"
+#include "manager/ops/signals.h"
 #include "manager/host/record.h"
-
-#define DAY_MS 86400000
 
 void serviceopts_release(struct serviceopts *s)
 {
 	free(s->words);
 	s->words = NULL;
-}
-
-static int set_stop_signal(struct keeper_service *k, const char *value, struct err *e)
-{
-	uint64_t signo;
-
-	if (signal_number(value, &signo, e) < 0)
-		return -1;
-	k->stop_signal = (int)signo;
-	return 0;
-}
-
-int serviceopts_set(struct serviceopts *s, int id, const char *value, struct err *e)
-{
-	struct keeper_service *k = &s->service;
-
-	switch (id) {
-	case RUNOPT_TIMEOUT:
-		s->timeout_asked = 1;
-		return 1;
-	case RESIDENT_SERVICE:
-		s->is_service = 1;
-		return 0;
-	case RESIDENT_INIT_COMMAND:
-		s->needs = "init-command";
-		k->init_command = value;
-		return value[0] ? 0 : err_set(e, ERR_INVALID, "the init command is empty");
-	case RESIDENT_STOP_SIGNAL:
-		s->needs = "stop-signal";
-		return set_stop_signal(k, value, e);
-	case RESIDENT_RESTART:
-		if (restart_parse(value, &k->restart, e) < 0)
-			return -1;
-		s->needs = k->restart.when != RESTART_NO ? "restart" : s->needs;
-		return 0;
-	case RESIDENT_STOP_TIMEOUT:
-		s->needs = "stop-timeout";
-		return num_duration_ms(value, "stop-timeout", DAY_MS, &k->stop_timeout_ms, e);
-	default:
-		return 1;
-	}
 }
 
 int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e)
@@ -87,6 +43,7 @@ static void settle_stop_signal(struct keeper_service *k, const struct image *im)
 	autojson json_t *record = NULL;
 	struct err ignored;
 	const char *name;
+	uint64_t signo;
 
 	if (k->stop_signal)
 		return;
@@ -95,24 +52,38 @@ static void settle_stop_signal(struct keeper_service *k, const struct image *im)
 		return;
 	record = json_parse(im->record, im->record_len, im->record_len, "image record", &ignored);
 	name = json_string_value(json_object_get(record, "stop_signal"));
-	if (name && name[0])
-		set_stop_signal(k, name, &ignored);
+	if (name && name[0] && signal_number(name, &signo, &ignored) == 0)
+		k->stop_signal = (int)signo;
 }
 
-int serviceopts_finish(struct serviceopts *s, const struct runopts *o, const struct image *im,
-		       struct err *e)
+/* An option that only a service has and that was given; NULL: none. */
+static const char *needs_service(const struct runopts *o)
 {
+	static const enum param_id ids[] = { PARAM_INIT_COMMAND, PARAM_STOP_SIGNAL, PARAM_STOP_TIMEOUT };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ids); i++)
+		if (runopts_given(o, ids[i]))
+			return param_of(ids[i])->opt.name;
+	return o->life.service.service.restart.when != RESTART_NO ? param_of(PARAM_RESTART)->opt.name : NULL;
+}
+
+int serviceopts_finish(struct runopts *o, const struct image *im, struct err *e)
+{
+	struct serviceopts *s = &o->life.service;
+	const char *needs = needs_service(o);
+
 	if (!s->is_service)
-		return !s->needs ? 0 :
+		return !needs ? 0 :
 		       err_set(e, ERR_INVALID, "--%s is of a sandbox with a main command; hint: name one "
-			       "after the image, or --service for the image's own", s->needs);
+			       "after the image, or --service for the image's own", needs);
 	if (!o->spec.argc)
 		return err_set(e, ERR_INVALID,
 			       "the image names no command to run; hint: name one after the image");
 	s->service.tty = o->spec.tty;
 	s->service.interactive = o->interactive;
-	s->service.timeout_ms = s->timeout_asked ? o->spec.timeout_ms : 0;
-	s->service.max_silent_ms = o->spec.max_silent_given ? o->spec.max_silent_ms : 0;
+	s->service.timeout_ms = runopts_given(o, PARAM_TIMEOUT) ? o->spec.timeout_ms : 0;
+	s->service.max_silent_ms = runopts_given(o, PARAM_MAX_SILENT_TIME) ? o->spec.max_silent_ms : 0;
 	settle_stop_signal(&s->service, im);
 	return 0;
 }

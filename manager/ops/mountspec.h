@@ -6,8 +6,8 @@
  * *ret_owned, for the caller to free when the spec is done.  Host sources are
  * made absolute; whether they exist is checked when they are opened.
  */
-#ifndef BERTH_CLI_RUN_MOUNTSPEC_H
-#define BERTH_CLI_RUN_MOUNTSPEC_H
+#ifndef BERTH_MANAGER_OPS_MOUNTSPEC_H
+#define BERTH_MANAGER_OPS_MOUNTSPEC_H
 
 #include "runtime/sandbox/spec.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/deviceopts.h"
+#include "manager/ops/deviceopts.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "cli/run/cdi.h"
+#include "manager/ops/cdi.h"
 
 #define ALL_ACCESS (DEVICE_READ | DEVICE_WRITE | DEVICE_MKNOD)
 #define GPUS_MAX 64

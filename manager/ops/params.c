@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/ops/params.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/ops/limitopts.h"
+#include "manager/ops/paramread.h"
+#include "manager/ops/runopts.h"
+
+#define DAY_MS 86400000ULL
+#define YEAR_MS (366 * DAY_MS)
+
+/* The words of the columns of params.def. */
+#define RUN PARAM_OF_RUN
+#define CREATE PARAM_OF_CREATE
+#define DETACHED PARAM_OF_DETACHED
+#define MCP PARAM_OF_MCP
+#define LASTING (RUN | CREATE | DETACHED | MCP)
+#define SANDBOX (LASTING | PARAM_OF_ZYGOTE)
+#define UPDATE PARAM_OF_UPDATE
+#define FORK PARAM_OF_FORK
+#define REQUEST PARAM_OF_REQUEST
+#define ADMIN 0
+#define TENANT PARAM_BY_TENANT
+#define TENANT_NAMED PARAM_BY_TENANT_NAMED
+#define IMPORT PARAM_BY_IMPORT
+#define HOME PARAM_WITH_ZYGOTE
+#define LOCAL PARAM_LOCAL
+#define G_NONE PARAM_G_NONE
+#define G_RULE PARAM_G_RULE
+#define G_NETWORK PARAM_G_NETWORK
+#define G_OF_NETWORK PARAM_G_OF_NETWORK
+#define G_LIFE PARAM_G_LIFE
+#define G_HEALTH PARAM_G_HEALTH
+#define G_CHECK PARAM_G_CHECK
+#define G_NO_CHECK PARAM_G_NO_CHECK
+#define AT(place) .at = offsetof(struct runopts, place)
+#define READ(fn) .read = paramread_##fn
+#define HANDLED .read = NULL	/* by the command that has it */
+
+#define KIND_FLAG OPT_FLAG
+#define KIND_SIZE OPT_VALUE
+#define KIND_COUNT OPT_VALUE
+#define KIND_MILLI OPT_VALUE
+#define KIND_TIME OPT_VALUE
+#define KIND_TEXT OPT_VALUE
+#define KIND_LIST OPT_LIST
+#define KIND_PAIRS OPT_LIST
+
+#define complete opt.complete
+#define words opt.words
+static const struct param table[] = {
+#define PARAM(id_, name_, letter_, type_, arg_, min_, max_, place_, of_, rights_, group_, preset_, help_, ...)      \
+	[PARAM_##id_] = {.opt = {.name = name_, .letter = letter_, .kind = KIND_##type_, .arg = arg_, .help = help_,  \
+				 .id = PARAM_##id_, .preset = preset_},                                                \
+			 .type = PARAM_##type_, .min = min_, .max = max_, place_, .of = of_, .rights = rights_,        \
+			 .group = group_, __VA_ARGS__},
+#include "manager/ops/params.def"
+#undef PARAM
+};
+#undef complete
+#undef words
+
+const struct param *param_of(int id)
+{
+	return &table[id];
+}
+
+const struct param *param_named(const char *name)
+{
+	size_t i;
+
+	for (i = PARAM_NONE + 1; i < ARRAY_LEN(table); i++)
+		if (!strcmp(table[i].opt.name, name))
+			return &table[i];
+	return NULL;
+}
+
+const struct param *param_next(int id, unsigned of)
+{
+	for (id++; id < PARAM_END; id++)
+		if (table[id].of & of)
+			return &table[id];
+	return NULL;
+}
+
+static int read_number(const struct param *p, const char *value, uint64_t *to, struct err *e)
+{
+	const char *name = p->opt.name;
+	uint64_t v;
+	int r;
+
+	if (p->unlimited && !strcmp(value, "unlimited"))
+		return *to = CGROUP_UNLIMITED, 0;
+	switch (p->type) {
+	case PARAM_SIZE:
+		r = num_size(value, name, p->min, p->max, &v, e);
+		break;
+	case PARAM_MILLI:
+		r = num_milli(value, name, p->min, p->max, &v, e);
+		break;
+	case PARAM_TIME:
+		r = num_duration_ms(value, name, p->max, &v, e);
+		if (r == 0 && v < p->min)
+			r = err_set(e, ERR_INVALID, "%s '%.40s' is shorter than %llums", name, value,
+				    (unsigned long long)p->min);
+		break;
+	default:
+		r = num_u64(value, name, p->min, p->max, &v, e);
+	}
+	if (r == 0)
+		*to = v;
+	return r;
+}
+
+int params_read(struct runopts *o, const struct param *p, const char *value, struct err *e)
+{
+	void *const to = (char *)o + p->at;
+	int r = 0;
+
+	if (p->read) {
+		r = p->read(o, p, value, e);
+	} else if (!p->at) {
+		return err_set(e, ERR_INTERNAL, "option %s has no place", p->opt.name);
+	} else if (p->type == PARAM_FLAG) {
+		*(int *)to = 1;
+	} else if (p->type == PARAM_TEXT) {
+		if (strlen(value) < p->min)
+			return err_set(e, ERR_INVALID, "the %s is empty", p->opt.name);
+		*(const char **)to = value;
+	} else {
+		r = read_number(p, value, to, e);
+	}
+	if (r == 0)
+		runopts_note_given(o, p->opt.id);
+	return r;
+}
+
+int params_keep(json_t *list, const char *name, const char *value, struct err *e)
+{
+	return json_array_append_new(list, json_pack("[s,s]", name, value ? value : "")) < 0 ?
+		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
+		       0;
+}
+
+/* ---- from JSON --------------------------------------------------------------------------------- */
+
+static const char *const wanted[] = {
+	[PARAM_FLAG] = "true or false",
+	[PARAM_SIZE] = "a number of bytes or a text such as \"512m\"",
+	[PARAM_COUNT] = "a whole number",
+	[PARAM_MILLI] = "a number such as 0.5",
+	[PARAM_TIME] = "a number of seconds or a text such as \"10m\"",
+	[PARAM_TEXT] = "a string",
+	[PARAM_LIST] = "a string or an array of strings",
+	[PARAM_PAIRS] = "an array of strings NAME=VALUE",
+};
+
+static char *refuse_type(const struct param *p, struct err *e)
+{
+	err_set(e, ERR_INVALID, "option %s is not %s", p->opt.name, wanted[p->type]);
+	return NULL;
+}
+
+/* The shortest decimals that read back as v, never with an exponent; NULL beyond 10^18. */
+static char *real_text(double v)
+{
+	char text[64];
+	int decimals;
+
+	if (!(v > -1e18 && v < 1e18))
+		return NULL;
+	for (decimals = 0; decimals < 20; decimals++) {
+		snprintf(text, sizeof(text), "%.*f", decimals, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	return strdup(text);
+}
+
+char *param_text(const struct param *p, const json_t *value, struct err *e)
+{
+	const int takes_number = p->number_too || (p->type != PARAM_TEXT && p->type != PARAM_FLAG);
+	char *text = NULL;
+
+	if (json_is_string(value)) {
+		if (p->type == PARAM_FLAG)
+			return refuse_type(p, e);
+		if (strlen(json_string_value(value)) != json_string_length(value)) {
+			err_set(e, ERR_INVALID, "option %s holds a NUL character", p->opt.name);
+			return NULL;
+		}
+		text = strdup(json_string_value(value));
+	} else if (takes_number && json_is_integer(value)) {
+		if (asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) < 0)
+			text = NULL;
+	} else if (takes_number && json_is_real(value)) {
+		text = real_text(json_real_value(value));
+		if (!text)
+			return refuse_type(p, e);
+	} else {
+		return refuse_type(p, e);
+	}
+	if (!text)
+		err_nomem(e);
+	return text;
+}
+
+static int keep_one(const struct param *p, const json_t *value, json_t *list, struct err *e)
+{
+	autofree char *text = NULL;
+
+	if (p->type == PARAM_FLAG && json_is_true(value))
+		return params_keep(list, p->opt.name, "", e);
+	text = param_text(p, value, e);
+	return text ? params_keep(list, p->opt.name, text, e) : -1;
+}
+
+int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e)
+{
+	const char *name;
+	json_t *value, *one;
+	size_t i;
+
+	json_object_foreach((json_t *)(uintptr_t)options, name, value) {
+		const struct param *p = param_named(name);
+
+		if (!p || !(p->of & of))
+			return err_set(e, ERR_INVALID, "'%.60s' is not an option here", name);
+		if (json_is_null(value) || json_is_false(value))
+			continue;
+		if (!json_is_array(value)) {
+			if (keep_one(p, value, list, e) < 0)
+				return -1;
+			continue;
+		}
+		if (p->opt.kind != OPT_LIST)
+			return refuse_type(p, e), -1;
+		json_array_foreach(value, i, one)
+			if (keep_one(p, one, list, e) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* ---- one option in the place of another ---------------------------------------------------------- */
+
+static const struct param *row_of(const json_t *pair)
+{
+	const char *name = json_string_value(json_array_get(pair, 0));
+
+	return name ? param_named(name) : NULL;
+}
+
+static int is_of_health(const struct param *p)
+{
+	return p->group == PARAM_G_HEALTH || p->group == PARAM_G_CHECK || p->group == PARAM_G_NO_CHECK;
+}
+
+/* allow-host and deny-host judge the same thing, allow-net and deny-net another. */
+static int judge_the_same(const struct param *a, const struct param *b)
+{
+	return !strcmp(strchr(a->opt.name, '-'), strchr(b->opt.name, '-'));
+}
+
+int params_update_replaces(const json_t *now, const json_t *before)
+{
+	const struct param *a = row_of(now), *b = row_of(before);
+	const json_t *value = json_array_get(now, 1), *old = json_array_get(before, 1);
+
+	if (!a || !b)
+		return 0;
+	if (a->group == PARAM_G_RULE && b->group == PARAM_G_RULE)
+		return judge_the_same(a, b) && json_equal(value, old);
+	if (is_of_health(a) && is_of_health(b))
+		return a == b || a->group == PARAM_G_NO_CHECK || b->group == PARAM_G_NO_CHECK ||
+		       (a->group == PARAM_G_CHECK && b->group == PARAM_G_CHECK);
+	if (a->opt.id == PARAM_IO_RATE && a == b)
+		return limitopts_io_same(json_string_value(value), json_string_value(old));
+	return a == b;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * params - the table of every option that a sandbox can be given, and its two readers.
+ *
+ * params.def has the rows.  A command line reaches a row by params_read(); a JSON object of options,
+ * from whichever face, becomes the same list of texts by params_from_json().  That list,
+ * [["memory","256m"],["env","A=1"],...], is what spec.json keeps and what a start reads again.
+ */
+#ifndef BERTH_MANAGER_OPS_PARAMS_H
+#define BERTH_MANAGER_OPS_PARAMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "manager/ops/opt.h"
+
+struct runopts;
+struct param;
+
+/* What a value is, in text and in JSON. */
+enum param_type {
+	PARAM_FLAG,	/* no text; true.  Its place is an int */
+	PARAM_SIZE,	/* bytes: "512m"; a number.  Its place is a uint64_t, as those of the next three */
+	PARAM_COUNT,	/* a whole number */
+	PARAM_MILLI,	/* thousandths: "0.5"; a number */
+	PARAM_TIME,	/* milliseconds: "1.5s", "10m"; a number of seconds */
+	PARAM_TEXT,	/* a string, which is borrowed: a const char * */
+	PARAM_LIST,	/* strings */
+	PARAM_PAIRS,	/* strings NAME=VALUE; the clients also take a mapping */
+};
+
+/* The operations that take it: the commands of these names, and their other faces. */
+enum {
+	PARAM_OF_RUN = 1U,
+	PARAM_OF_CREATE = 2U,
+	PARAM_OF_DETACHED = 4U,	/* run --detach */
+	PARAM_OF_MCP = 8U,
+	PARAM_OF_ZYGOTE = 16U,	/* zygote create */
+	PARAM_OF_UPDATE = 32U,
+	PARAM_OF_FORK = 64U,
+	PARAM_OF_REQUEST = 128U,	/* it says how the sandbox is made, and spec.json does not keep it */
+};
+
+/* Who may give it besides an administrator, and where. */
+enum {
+	PARAM_BY_TENANT = 1U,		/* a tenant, with any value */
+	PARAM_BY_TENANT_NAMED = 2U,	/* a tenant, with the name of a thing of its own */
+	PARAM_BY_IMPORT = 4U,		/* the file of a checkpoint that nobody vouches for */
+	PARAM_WITH_ZYGOTE = 8U,		/* create --zygote, whose zygote has decided the others */
+	PARAM_LOCAL = 16U,		/* it names a file of the caller, or is another spelling: not in the clients' types */
+};
+
+/* Which options a new one takes the place of, in update and in fork. */
+enum param_group {
+	PARAM_G_NONE,		/* the same option; a list in fork: none */
+	PARAM_G_RULE,		/* allow or deny: update: the opposite with the same value; fork: every rule */
+	PARAM_G_NETWORK,	/* the network itself: fork: the options of the network, too */
+	PARAM_G_OF_NETWORK,	/* what goes with the network */
+	PARAM_G_LIFE,		/* restart and owner: the same option */
+	PARAM_G_HEALTH,		/* the times of a health check */
+	PARAM_G_CHECK,		/* the check: the other kind of check */
+	PARAM_G_NO_CHECK,	/* that there is none: all of the health check's */
+};
+
+typedef int param_read_fn(struct runopts *o, const struct param *p, const char *value, struct err *e);
+
+struct param {
+	struct opt opt;
+	enum param_type type;
+	uint64_t min, max;	/* of numbers; a text's least length; for READ() functions, what they make of it */
+	size_t at;		/* offset of its place in struct runopts */
+	param_read_fn *read;	/* in the place of that: a value with a grammar of its own */
+	unsigned of, rights;
+	enum param_group group;
+	int unlimited;		/* takes "unlimited" */
+	int number_too;		/* a text that JSON may give as a number */
+	const char *live;	/* the member of the keeper's update that has the number; NULL: none, or by hand */
+};
+
+enum param_id {
+	PARAM_NONE,
+#define PARAM(id, ...) PARAM_##id,
+#include "manager/ops/params.def"
+#undef PARAM
+	PARAM_END	/* a command's own ids start here */
+};
+
+#define PARAM_GIVEN_WORDS ((PARAM_END + 63) / 64)
+
+/* The row of an id between PARAM_NONE and PARAM_END. */
+const struct param *param_of(int id);
+/* The row of that name; NULL without one. */
+const struct param *param_named(const char *name);
+/* The next row after id (begin with PARAM_NONE) that one of the operations has; NULL after the last. */
+const struct param *param_next(int id, unsigned of);
+
+/*
+ * Reads value (NULL for a flag) into the place of row p: ERR_INVALID, ERR_LIMIT, and what a file
+ * that it names gives.  value is borrowed as long as o lives.
+ */
+int params_read(struct runopts *o, const struct param *p, const char *value, struct err *e);
+
+/* Appends [name, value] to list, as spec.json keeps it.  ERR_INVALID when value is not UTF-8. */
+int params_keep(json_t *list, const char *name, const char *value, struct err *e);
+
+/*
+ * The text that a command line would have for a JSON value of row p, to be freed; numbers keep
+ * each of their digits.  ERR_INVALID names the option and the type that it takes.
+ */
+char *param_text(const struct param *p, const json_t *value, struct err *e);
+
+/*
+ * Appends to list what the JSON object options says, in its order: {"memory":"256m","env":["A=1"],
+ * "read-only":true}; null and false say nothing.  of: the operation that they are for.
+ * ERR_INVALID for an option that it does not take, or a value of another type.
+ */
+int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e);
+
+/* Whether the option `now`, given to an update, takes the place of `before`: [name, value] each. */
+int params_update_replaces(const json_t *now, const json_t *before);
+
+#endif
