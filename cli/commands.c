@@ -92,6 +92,7 @@ const struct command *const commands[] = {
 	&cmd_doctor,
 	&cmd_completion,
 	&cmd_guard,
+	&cmd_op,
 	&cmd_open_files,
 	NULL,
 };

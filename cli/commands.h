@@ -80,6 +80,7 @@ extern const struct command cmd_ps;
 extern const struct command cmd_inspect;
 extern const struct command cmd_rm;
 extern const struct command cmd_guard;
+extern const struct command cmd_op;
 extern const struct command cmd_build;
 extern const struct command cmd_open_files;
 extern const struct command cmd_prune;

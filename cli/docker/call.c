@@ -11,6 +11,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "cli/callwords.h"
 #include "cli/docker/door.h"
 
 #define ANSWER_MAX (32u << 20)
@@ -69,13 +70,17 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void child(const char *const *argv, int reads, const int out[2], const int err[2])
+static void child(const char *const *argv, const json_t *call, int reads, const int out[2], const int err[2])
 {
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), status;
 
 	if (null < 0 || (!reads && dup2(null, 0) < 0) || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0)
 		_exit(125);
-	become(argv);
+	if (!call)
+		become(argv);
+	status = callwords_run(call);
+	fflush(stdout);
+	_exit(status);
 }
 
 static json_t *answer_of(int status, const struct buf *out, const struct buf *err, const char *verb,
@@ -90,7 +95,8 @@ static json_t *answer_of(int status, const struct buf *out, const struct buf *er
 	return json_parse(out->data, out->len, ANSWER_MAX, "berth's answer", e);
 }
 
-static json_t *call(const char *const *argv, int reads, struct err *e)
+/* Of argv, or of call when that is not NULL. */
+static json_t *ask(const char *const *argv, const json_t *call, int reads, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(ANSWER_MAX), err = BUF_INIT(ERRORS_MAX);
 	struct buf *to[2] = { &out, &err };
@@ -99,12 +105,12 @@ static json_t *call(const char *const *argv, int reads, struct err *e)
 
 	fflush(stdout);
 	if (pipe2(o, O_CLOEXEC) < 0 || pipe2(x, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-		err_sys(e, "start berth %s", argv[1]);
+		err_sys(e, "start berth");
 		fd_close(&o[0]), fd_close(&o[1]), fd_close(&x[0]), fd_close(&x[1]);
 		return NULL;
 	}
 	if (!pid)
-		child(argv, reads, o, x);
+		child(argv, call, reads, o, x);
 	fd_close(&o[1]);
 	fd_close(&x[1]);
 	fds[0] = o[0];
@@ -113,17 +119,25 @@ static json_t *call(const char *const *argv, int reads, struct err *e)
 	fd_close(&fds[0]);
 	fd_close(&fds[1]);
 	status = wait_for(pid);
-	return r < 0 ? NULL : answer_of(status, &out, &err, argv[1], e);
+	return r < 0 ? NULL : answer_of(status, &out, &err, "berth", e);
 }
 
 json_t *door_call(const char *const *argv, struct err *e)
 {
-	return call(argv, 0, e);
+	return ask(argv, NULL, 0, e);
+}
+
+json_t *door_ask(json_t *call, struct err *e)
+{
+	json_t *answer = ask(NULL, call, 0, e);
+
+	json_decref(call);
+	return answer;
 }
 
 json_t *door_call_reading(const char *const *argv, struct err *e)
 {
-	return call(argv, 1, e);
+	return ask(argv, NULL, 1, e);
 }
 
 int door_pass(const char *const *argv)

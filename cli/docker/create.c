@@ -18,6 +18,7 @@
 #include "manager/host/conf.h"
 #include "manager/host/sweep.h"
 #include "manager/host/volume_own.h"
+#include "manager/ops/call.h"
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
@@ -134,20 +135,16 @@ static int put_beside(void *ctx, const struct claim *claim, struct err *e)
 /* On its other networks before it starts; else nothing of it is left. */
 static int join_networks(struct sandbox_ref *s, const struct engine_create *c, struct err *e)
 {
-	const json_t *words, *word;
 	struct err ignored;
-	size_t i, k;
+	json_t *join;
+	size_t i;
 
-	json_array_foreach (c->joins, i, words) {
-		const char *argv[ENGINE_JOIN_WORDS];
+	json_array_foreach (c->joins, i, join) {
+		json_t *call = json_deep_copy(join);
 		autojson json_t *said = NULL;
-		size_t n = 0;
 
-		json_array_foreach (words, k, word)
-			argv[n++] = json_string_value(word);
-		argv[n++] = s->id;
-		argv[n] = NULL;
-		said = door_call(argv, e);
+		call_operand(call, s->id);
+		said = door_ask(call, e);
 		if (!said) {
 			lifecycle_remove(&s->registry, s->id, 1, &ignored);
 			return -1;

@@ -71,6 +71,8 @@ int door_completion(const char *shell);
 
 /* {"berth", "stats", "--json", ..., NULL} in a child without stdin: its answer, a new reference. */
 json_t *door_call(const char *const *argv, struct err *e);
+/* The same for a call (manager/ops/call.h), which it consumes. */
+json_t *door_ask(json_t *call, struct err *e);
 /* The same, and it reads our stdin. */
 json_t *door_call_reading(const char *const *argv, struct err *e);
 /* With our own stdin, stdout and stderr: its exit status. */

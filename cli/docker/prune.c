@@ -8,10 +8,10 @@
 #include "manager/engine/accept.h"
 #include "manager/engine/imageprune.h"
 
-static json_t *run_berth(void *ctx, const char *const *argv, struct err *e)
+static json_t *run_berth(void *ctx, json_t *call, struct err *e)
 {
 	(void)ctx;
-	return door_call(argv, e);
+	return door_ask(call, e);
 }
 
 int door_prune_images(const json_t *filters, double *freed, struct err *e)

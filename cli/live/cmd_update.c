@@ -50,6 +50,11 @@ static int ask_number(struct update *u, const struct param *p, struct err *e)
 	return json_object_set_new(u->rq, p->live, number) < 0 ? err_nomem(e) : 0;
 }
 
+static int is_no_owner(int id, const char *value)
+{
+	return id == PARAM_OWNER_PID && !strcmp(value, "0");
+}
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct update *u = ctx;
@@ -69,7 +74,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	default:
 		p = param_of(id);
 	}
-	if (params_read(&u->asked, p, value, e) < 0 || (value && settleopt(id, value, &settled, e) < 0) ||
+	if (params_read(&u->asked, p, value, e) < 0 || (value && !is_no_owner(id, value) && settleopt(id, value, &settled, e) < 0) ||
 	    params_keep(u->options, p->opt.name, settled ? settled : value, e) < 0)
 		return -1;
 	return p->live ? ask_number(u, p, e) : 0;

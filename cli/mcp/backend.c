@@ -35,5 +35,5 @@ void backend_line(struct mcp *m, const char *line, size_t n)
 	if (!json_is_object(answer))
 		m->lost = 1;
 	else
-		call_answer(m, answer);
+		toolcall_answer(m, answer);
 }

@@ -207,11 +207,11 @@ void box_answer(struct mcp *m, struct mcp_box *b, json_t *answer)
 		snprintf(b->id, sizeof(b->id), "%s", id);
 		b->state = BOX_READY;
 		rpc_log(m, 1, "made sandbox %s of image %s", b->id, b->image);
-		call_box_ready(m, b, NULL);
+		toolcall_box_ready(m, b, NULL);
 		return;
 	}
 	json_take_error(json_object_get(answer, "error"), ERR_INTERNAL, "berth stdio", &e);
-	call_box_ready(m, b, &e);
+	toolcall_box_ready(m, b, &e);
 	box_forget(b);
 }
 

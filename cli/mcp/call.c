@@ -23,7 +23,7 @@ static void release(struct mcp_call *c)
 	*c = (struct mcp_call){ 0 };
 }
 
-struct mcp_call *call_of(struct mcp *m, const json_t *id)
+struct mcp_call *toolcall_of(struct mcp *m, const json_t *id)
 {
 	size_t i;
 
@@ -33,7 +33,7 @@ struct mcp_call *call_of(struct mcp *m, const json_t *id)
 	return NULL;
 }
 
-int call_send(struct mcp *m, struct mcp_call *c, json_t *rq, struct err *e)
+int toolcall_send(struct mcp *m, struct mcp_call *c, json_t *rq, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(rq, "op"));
 
@@ -52,7 +52,7 @@ static int is_resource(const struct mcp_call *c)
 	return c->tool == &tool_resource;
 }
 
-void call_finish_content(struct mcp *m, struct mcp_call *c, json_t *content, json_t *structured,
+void toolcall_finish_content(struct mcp *m, struct mcp_call *c, json_t *content, json_t *structured,
 			 int is_error)
 {
 	json_t *result = is_resource(c) ? json_pack("{s:o}", "contents", content) :
@@ -71,13 +71,13 @@ void call_finish_content(struct mcp *m, struct mcp_call *c, json_t *content, jso
 	release(c);
 }
 
-void call_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n, json_t *structured,
+void toolcall_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n, json_t *structured,
 		 int is_error)
 {
 	json_t *content =
 		json_pack("[{s:s,s:o}]", "type", "text", "text", json_stringn(text ? text : "", n));
 
-	call_finish_content(m, c, content, structured, is_error);
+	toolcall_finish_content(m, c, content, structured, is_error);
 }
 
 /* An error in the words of the tools: the member of the arguments for an option, the whole path. */
@@ -95,7 +95,7 @@ static void describe(const struct mcp_call *c, const struct err *e, char *ret, s
 }
 
 /* Ends c with a failure of the tool. */
-static void call_fail(struct mcp *m, struct mcp_call *c, const struct err *e)
+static void toolcall_fail(struct mcp *m, struct mcp_call *c, const struct err *e)
 {
 	autobuf struct buf clean = BUF_INIT(8192);
 	char text[sizeof(e->msg) + 256];
@@ -104,7 +104,7 @@ static void call_fail(struct mcp *m, struct mcp_call *c, const struct err *e)
 	if (!is_resource(c)) {
 		describe(c, e, text, sizeof(text));
 		utf8_add(&clean, text, strlen(text), &ignored);	/* a path may be cut */
-		call_finish(m, c, clean.data, clean.len, NULL, 1);
+		toolcall_finish(m, c, clean.data, clean.len, NULL, 1);
 		return;
 	}
 	if (!c->cancelled)
@@ -125,7 +125,7 @@ static void begin_work(struct mcp *m, struct mcp_call *c)
 	if (c->box)
 		memcpy(c->box_id, c->box->id, sizeof(c->box_id));
 	if (c->tool->begin(m, c, &e) < 0)
-		call_fail(m, c, &e);
+		toolcall_fail(m, c, &e);
 }
 
 /* How much of each stream the call wants. */
@@ -136,7 +136,7 @@ static size_t output_wanted(const json_t *arguments)
 	return v ? (size_t)json_integer_value(v) : MAX_OUTPUT;
 }
 
-void call_begin(struct mcp *m, const struct mcp_request *r, const struct mcp_tool *tool,
+void toolcall_begin(struct mcp *m, const struct mcp_request *r, const struct mcp_tool *tool,
 		json_t *arguments)
 {
 	const char *name = json_string_value(json_object_get(arguments, "sandbox"));
@@ -171,7 +171,7 @@ void call_begin(struct mcp *m, const struct mcp_request *r, const struct mcp_too
 	if (tool->needs_box) {
 		c->box = box_take(m, name ? name : "", &e);
 		if (!c->box) {
-			call_fail(m, c, &e);
+			toolcall_fail(m, c, &e);
 			return;
 		}
 		c->waits = c->box->state == BOX_MAKING;
@@ -180,7 +180,7 @@ void call_begin(struct mcp *m, const struct mcp_request *r, const struct mcp_too
 		begin_work(m, c);
 }
 
-void call_box_ready(struct mcp *m, struct mcp_box *b, const struct err *e)
+void toolcall_box_ready(struct mcp *m, struct mcp_box *b, const struct err *e)
 {
 	size_t i;
 
@@ -190,14 +190,14 @@ void call_box_ready(struct mcp *m, struct mcp_box *b, const struct err *e)
 		if (!c->used || !c->waits || c->box != b)
 			continue;
 		if (e || c->cancelled) {
-			call_fail(m, c, e ? e : &(struct err){ .code = ERR_BUSY });
+			toolcall_fail(m, c, e ? e : &(struct err){ .code = ERR_BUSY });
 			continue;
 		}
 		begin_work(m, c);
 	}
 }
 
-void call_cancel(struct mcp *m, struct mcp_call *c)
+void toolcall_cancel(struct mcp *m, struct mcp_call *c)
 {
 	struct err ignored;
 
@@ -224,8 +224,8 @@ static void look_whether_it_runs(struct mcp *m, struct mcp_call *c, json_t *erro
 
 	c->step = STEP_PING;
 	c->first_error = json_incref(error);
-	if (call_send(m, c, json_pack("{s:s}", "op", "ping"), &e) < 0)
-		call_fail(m, c, &e);
+	if (toolcall_send(m, c, json_pack("{s:s}", "op", "ping"), &e) < 0)
+		toolcall_fail(m, c, &e);
 }
 
 /* The result of the look: the first error stays, or the sandbox is started for a second try. */
@@ -235,8 +235,8 @@ static void looked(struct mcp *m, struct mcp_call *c, json_t *error)
 
 	if (c->step == STEP_PING && error) {
 		c->step = STEP_START;
-		if (call_send(m, c, json_pack("{s:s}", "op", "start"), &e) < 0)
-			call_fail(m, c, &e);
+		if (toolcall_send(m, c, json_pack("{s:s}", "op", "start"), &e) < 0)
+			toolcall_fail(m, c, &e);
 		return;
 	}
 	if (c->step == STEP_START && !error) {
@@ -252,10 +252,10 @@ static void looked(struct mcp *m, struct mcp_call *c, json_t *error)
 			"the sandbox has been removed, with its files; hint: the "
 			"next call without \"sandbox\" makes a new one");
 	}
-	call_fail(m, c, &e);
+	toolcall_fail(m, c, &e);
 }
 
-static struct mcp_call *call_of_request(struct mcp *m, uint64_t request)
+static struct mcp_call *toolcall_of_request(struct mcp *m, uint64_t request)
 {
 	size_t i;
 
@@ -265,10 +265,10 @@ static struct mcp_call *call_of_request(struct mcp *m, uint64_t request)
 	return NULL;
 }
 
-void call_answer(struct mcp *m, json_t *answer)
+void toolcall_answer(struct mcp *m, json_t *answer)
 {
 	uint64_t request = (uint64_t)json_integer_value(json_object_get(answer, "id"));
-	struct mcp_call *c = request ? call_of_request(m, request) : NULL;
+	struct mcp_call *c = request ? toolcall_of_request(m, request) : NULL;
 	json_t *error = json_object_get(answer, "error");
 	struct err e = { 0 };
 	size_t i;
@@ -287,10 +287,10 @@ void call_answer(struct mcp *m, json_t *answer)
 		if (may_have_stopped(c, &e))
 			look_whether_it_runs(m, c, error);
 		else
-			call_fail(m, c, &e);
+			toolcall_fail(m, c, &e);
 	} else if (c->tool->answer(m, c, answer) < 0) {
 		err_nomem(&e);
-		call_fail(m, c, &e);
+		toolcall_fail(m, c, &e);
 	}
 }
 
@@ -312,7 +312,7 @@ static void tell_progress(struct mcp *m, struct mcp_call *c, uint64_t now)
 	c->last_line[0] = '\0';
 }
 
-int call_progress(struct mcp *m, uint64_t now)
+int toolcall_progress(struct mcp *m, uint64_t now)
 {
 	int soonest = -1;
 	size_t i;

@@ -148,7 +148,7 @@ static void begin_end(struct mcp *m)
 	m->ending = 1;
 	for (i = 0; i < MCP_CALLS_MAX; i++)
 		if (m->calls[i].used && !m->calls[i].cancelled)
-			call_cancel(m, &m->calls[i]);
+			toolcall_cancel(m, &m->calls[i]);
 }
 
 static void turn(struct mcp *m, const struct pollfd *p)
@@ -184,7 +184,7 @@ static int serve(struct mcp *m, const sigset_t *during, struct err *e)
 				return err_set(e, ERR_TIMEOUT, "remove the sandboxes");
 			wait = (int)(end - now);
 		} else {
-			wait = call_progress(m, now);
+			wait = toolcall_progress(m, now);
 		}
 		watch(m, p);
 		i = ppoll(p, P_COUNT,

@@ -149,25 +149,25 @@ json_t *method_versions(int modern);
 /* ---- call.c: calls under way ---- */
 
 /* A call of that tool with these arguments, an object that it consumes. */
-void call_begin(struct mcp *m, const struct mcp_request *r, const struct mcp_tool *tool,
+void toolcall_begin(struct mcp *m, const struct mcp_request *r, const struct mcp_tool *tool,
 		json_t *arguments);
 /* The call of the client's request id; NULL. */
-struct mcp_call *call_of(struct mcp *m, const json_t *id);
-void call_cancel(struct mcp *m, struct mcp_call *c);
+struct mcp_call *toolcall_of(struct mcp *m, const json_t *id);
+void toolcall_cancel(struct mcp *m, struct mcp_call *c);
 /* Sends rq, which it consumes, for c; the answers are c's. */
-int call_send(struct mcp *m, struct mcp_call *c, json_t *rq, struct err *e);
+int toolcall_send(struct mcp *m, struct mcp_call *c, json_t *rq, struct err *e);
 /* An answer of the backend to that request: to the call or the sandbox that waits for it. */
-void call_answer(struct mcp *m, json_t *answer);
+void toolcall_answer(struct mcp *m, json_t *answer);
 /* Tells the result and ends c: text for a reader; structured is consumed and may be NULL. */
-void call_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n,
+void toolcall_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n,
 		 json_t *structured, int is_error);
 /* The same with content, an array that it consumes. */
-void call_finish_content(struct mcp *m, struct mcp_call *c, json_t *content, json_t *structured,
+void toolcall_finish_content(struct mcp *m, struct mcp_call *c, json_t *content, json_t *structured,
 			 int is_error);
 /* Progress of calls that asked for it; when to look again in ms, -1: no need. */
-int call_progress(struct mcp *m, uint64_t now);
+int toolcall_progress(struct mcp *m, uint64_t now);
 /* The sandbox of the calls that wait for it is ready, or with e not to be had. */
-void call_box_ready(struct mcp *m, struct mcp_box *b, const struct err *e);
+void toolcall_box_ready(struct mcp *m, struct mcp_box *b, const struct err *e);
 
 /* ---- box.c: the sandboxes of this client ---- */
 

@@ -145,7 +145,7 @@ static void read_resource(struct mcp *m, const struct mcp_request *r)
 			  json_is_string(uri) ? json_pack("{s:O}", "uri", uri) : NULL);
 		return;
 	}
-	call_begin(m, r, &tool_resource, json_pack("{s:O}", "uri", uri));
+	toolcall_begin(m, r, &tool_resource, json_pack("{s:O}", "uri", uri));
 }
 
 /* What a model can mend is the result of the tool, not an error of the protocol (SEP-1303). */
@@ -190,7 +190,7 @@ static void call_tool(struct mcp *m, const struct mcp_request *r)
 		json_decref(arguments);
 		return;
 	}
-	call_begin(m, r, tool, arguments);
+	toolcall_begin(m, r, tool, arguments);
 }
 
 static const struct {

@@ -114,9 +114,9 @@ static void notification(struct mcp *m, const char *method, const json_t *params
 
 	if (strcmp(method, "notifications/cancelled"))
 		return;
-	c = call_of(m, json_object_get(params, "requestId"));
+	c = toolcall_of(m, json_object_get(params, "requestId"));
 	if (c)
-		call_cancel(m, c);
+		toolcall_cancel(m, c);
 }
 
 static void request(struct mcp *m, json_t *id, const char *method, json_t *params)
@@ -131,7 +131,7 @@ static void request(struct mcp *m, json_t *id, const char *method, json_t *param
 			  NULL);
 		return;
 	}
-	if (call_of(m, id)) {
+	if (toolcall_of(m, id)) {
 		rpc_error(m, id, RPC_INVALID_REQUEST, "a request with this id is under way", NULL);
 		return;
 	}

@@ -173,7 +173,7 @@ int toolparts_verdict(struct mcp *m, struct mcp_call *c, const json_t *verdict, 
 		json_decref(structured);
 		return -1;
 	}
-	call_finish(m, c, text.data, text.len, structured, cause && strcmp(cause, "exit") != 0);
+	toolcall_finish(m, c, text.data, text.len, structured, cause && strcmp(cause, "exit") != 0);
 	return 0;
 }
 

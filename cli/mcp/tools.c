@@ -29,7 +29,7 @@ static int begin_command(struct mcp *m, struct mcp_call *c, struct err *e)
 		json_decref(rq);
 		return -1;
 	}
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 static int answer_command(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -54,7 +54,7 @@ static int begin_code(struct mcp *m, struct mcp_call *c, struct err *e)
 		json_decref(rq);
 		return -1;
 	}
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 static int answer_code(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -103,7 +103,7 @@ static int send_shell(struct mcp *m, struct mcp_call *c, json_t *rq, int is_run,
 		json_decref(rq);
 		return -1;
 	}
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 static int begin_shell(struct mcp *m, struct mcp_call *c, struct err *e)
@@ -130,7 +130,7 @@ static int answer_shell(struct mcp *m, struct mcp_call *c, json_t *a)
 	struct err e;
 
 	if (json_is_true(json_object_get(c->arguments, "close"))) {
-		call_finish(m, c, "closed", 6, json_pack("{s:b}", "closed", 1), 0);
+		toolcall_finish(m, c, "closed", 6, json_pack("{s:b}", "closed", 1), 0);
 		return 0;
 	}
 	/* it was given input or a signal: now for what the command makes of it */
@@ -150,7 +150,7 @@ static int begin_read(struct mcp *m, struct mcp_call *c, struct err *e)
 			       json_object_get(c->arguments, "path"), "encoding", "base64");
 
 	json_object_set_new(rq, "max", max ? json_incref(max) : json_integer(TOOL_READ_BYTES));
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 static int answer_read(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -161,12 +161,12 @@ static int answer_read(struct mcp *m, struct mcp_call *c, json_t *a)
 
 	facts = json_pack("{s:s,s:O,s:b}", "path", path, "bytes", bytes, "binary", !data);
 	if (data) {
-		call_finish(m, c, json_string_value(data), json_string_length(data), facts, 0);
+		toolcall_finish(m, c, json_string_value(data), json_string_length(data), facts, 0);
 		return 0;
 	}
 	resource = json_pack("{s:o,s:s,s:O}", "uri", toolparts_uri(c->box->name, path), "mimeType",
 			     "application/octet-stream", "blob", json_object_get(a, "data_base64"));
-	call_finish_content(
+	toolcall_finish_content(
 		m, c, json_pack("[{s:s,s:o}]", "type", "resource", "resource", resource), facts, 0);
 	return 0;
 }
@@ -178,7 +178,7 @@ static int begin_resource(struct mcp *m, struct mcp_call *c, struct err *e)
 
 	if (tool_uri(uri, sandbox, &path, e) < 0)
 		return -1;
-	return call_send(m, c,
+	return toolcall_send(m, c,
 			 json_pack("{s:s,s:s,s:i,s:s}", "op", "read", "path", path, "max",
 				   TOOL_READ_MAX, "encoding", "base64"),
 			 e);
@@ -192,7 +192,7 @@ static int answer_resource(struct mcp *m, struct mcp_call *c, json_t *a)
 			data ? "text/plain" : "application/octet-stream");
 	json_object_set(one, data ? "text" : "blob",
 			data ? data : json_object_get(a, "data_base64"));
-	call_finish_content(m, c, json_pack("[o]", one), NULL, 0);
+	toolcall_finish_content(m, c, json_pack("[o]", one), NULL, 0);
 	return 0;
 }
 
@@ -207,7 +207,7 @@ static int begin_write(struct mcp *m, struct mcp_call *c, struct err *e)
 		       json_object_get(c->arguments, "path"), "parents", 1);
 	json_object_set(rq, text ? "data" : "data_base64", text ? text : base64);
 	toolparts_copy(rq, c->arguments, "append", "mode", NULL);
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 static int answer_write(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -219,7 +219,7 @@ static int answer_write(struct mcp *m, struct mcp_call *c, json_t *a)
 
 	if (buf_addf(&text, &e, "wrote %lld bytes to %s", bytes, json_string_value(path)) < 0)
 		return -1;
-	call_finish(m, c, text.data, text.len,
+	toolcall_finish(m, c, text.data, text.len,
 		    json_pack("{s:O,s:I}", "path", path, "bytes", (json_int_t)bytes), 0);
 	return 0;
 }
@@ -229,7 +229,7 @@ static int begin_list(struct mcp *m, struct mcp_call *c, struct err *e)
 	json_t *rq = json_pack("{s:s}", "op", "ls");
 
 	toolparts_copy(rq, c->arguments, "path", NULL, NULL);
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 static int answer_list(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -248,7 +248,7 @@ static int answer_list(struct mcp *m, struct mcp_call *c, json_t *a)
 		json_decref(list);
 		return -1;
 	}
-	call_finish(m, c, text.data, text.len, json_pack("{s:o}", "entries", list), 0);
+	toolcall_finish(m, c, text.data, text.len, json_pack("{s:o}", "entries", list), 0);
 	return 0;
 }
 
@@ -256,7 +256,7 @@ static int answer_list(struct mcp *m, struct mcp_call *c, json_t *a)
 
 static int begin_network(struct mcp *m, struct mcp_call *c, struct err *e)
 {
-	return call_send(m, c,
+	return toolcall_send(m, c,
 			 json_pack("{s:s,s:[s,s,s,s]}", "op", "berth", "args", "network", "inspect",
 				   "--json", c->box->id),
 			 e);
@@ -274,7 +274,7 @@ static int begin_network_change(struct mcp *m, struct mcp_call *c, struct err *e
 	}
 	json_array_append_new(args, json_string("--"));
 	json_array_append_new(args, json_string(c->box->id));
-	return call_send(m, c, json_pack("{s:s,s:o}", "op", "berth", "args", args), e);
+	return toolcall_send(m, c, json_pack("{s:s,s:o}", "op", "berth", "args", args), e);
 }
 
 static int answer_document(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -287,7 +287,7 @@ static int answer_document(struct mcp *m, struct mcp_call *c, json_t *a)
 	text = json_dumps(a, JSON_INDENT(1));
 	if (!text)
 		return -1;
-	call_finish(m, c, text, strlen(text), json_incref(a), 0);
+	toolcall_finish(m, c, text, strlen(text), json_incref(a), 0);
 	return 0;
 }
 
@@ -300,7 +300,7 @@ static int begin_time(struct mcp *m, struct mcp_call *c, struct err *e)
 	json_t *rq = json_pack("{s:s}", "op", lists ? "checkpoints" : tool);
 
 	toolparts_copy(rq, c->arguments, "name", "to", "steps");
-	return call_send(m, c, rq, e);
+	return toolcall_send(m, c, rq, e);
 }
 
 /* ---- sandboxes ---- */
@@ -324,7 +324,7 @@ static int begin_create(struct mcp *m, struct mcp_call *c, struct err *e)
 		return c->box ? 0 : -1;
 	}
 	snprintf(text, sizeof(text), "made sandbox %s", c->box->name);
-	call_finish(m, c, text, strlen(text), box_facts(c->box), 0);
+	toolcall_finish(m, c, text, strlen(text), box_facts(c->box), 0);
 	return 0;
 }
 
@@ -339,7 +339,7 @@ static int begin_fork(struct mcp *m, struct mcp_call *c, struct err *e)
 		return c->box ? 0 : -1;
 	}
 	snprintf(text, sizeof(text), "made sandbox %s", c->box->name);
-	call_finish(m, c, text, strlen(text), box_facts(c->box), 0);
+	toolcall_finish(m, c, text, strlen(text), box_facts(c->box), 0);
 	return 0;
 }
 
@@ -364,7 +364,7 @@ static int begin_boxes(struct mcp *m, struct mcp_call *c, struct err *e)
 		json_decref(list);
 		return -1;
 	}
-	call_finish(m, c, text.data, text.len, json_pack("{s:o}", "sandboxes", list), 0);
+	toolcall_finish(m, c, text.data, text.len, json_pack("{s:o}", "sandboxes", list), 0);
 	return 0;
 }
 
@@ -381,7 +381,7 @@ static int begin_remove(struct mcp *m, struct mcp_call *c, struct err *e)
 	if (b->state != BOX_READY || b->request)
 		return err_set(e, ERR_BUSY, "sandbox '%.64s' is being made or removed", name);
 	c->box = b;
-	return call_send(m, c, json_pack("{s:s,s:{s:b}}", "op", "rm", "options", "force", 1), e);
+	return toolcall_send(m, c, json_pack("{s:s,s:{s:b}}", "op", "rm", "options", "force", 1), e);
 }
 
 static int answer_remove(struct mcp *m, struct mcp_call *c, json_t *a)
@@ -389,7 +389,7 @@ static int answer_remove(struct mcp *m, struct mcp_call *c, json_t *a)
 	(void)a;
 	box_forget(c->box);
 	c->box = NULL;
-	call_finish(m, c, "removed", 7, json_pack("{s:b}", "removed", 1), 0);
+	toolcall_finish(m, c, "removed", 7, json_pack("{s:b}", "removed", 1), 0);
 	return 0;
 }
 

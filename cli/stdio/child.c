@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,245 +10,161 @@
 
 #include "base/mem.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/call.h"
 
-struct words {
-	char *v[1024];
-	size_t n;
+/*
+ * How the members of an operation become a call.  A member is the option of its name, with hyphens;
+ * "options" are further options, "args" further operands; "timeout_ms" is the option timeout.
+ */
+static const struct shape {
+	const char *op, *command;
+	const char *operands;	/* the members that are operands, in order; "sandbox@" takes the checkpoint along */
+	const char *rename;	/* a member whose option has another name: "file=output"; or NULL */
+} shapes[] = {
+	{ "create", "create", "image", NULL },
+	{ "start", "start", "sandbox", NULL },
+	{ "stop", "stop", "sandbox", NULL },
+	{ "restart", "restart", "sandbox", NULL },
+	{ "kill", "kill", "sandbox", NULL },
+	{ "rm", "rm", "sandbox", NULL },
+	{ "ps", "ps", "sandbox", NULL },
+	{ "ready", "wait", "sandbox", NULL },
+	{ "inspect", "inspect", "sandbox", NULL },
+	{ "code", "code", "sandbox", NULL },
+	{ "copy", "cp", "from to", NULL },
+	{ "checkpoint", "checkpoint", "sandbox", NULL },
+	{ "checkpoints", "checkpoints", "sandbox", NULL },
+	{ "checkpoint-rm", "checkpoint rm", "sandbox checkpoints", NULL },
+	{ "checkpoint-export", "checkpoint export", "sandbox@", "file=output" },
+	{ "checkpoint-import", "checkpoint import", "file", NULL },
+	{ "diff", "diff", "sandbox", NULL },
+	{ "undo", "undo", "sandbox", NULL },
+	{ "fork", "fork", "sandbox@", NULL },
+	{ "update", "update", "sandbox", NULL },
+	{ "zygote-create", "zygote create", "image", NULL },
+	{ "zygotes", "zygote ls", "", NULL },
+	{ "zygote-inspect", "zygote inspect", "zygote", NULL },
+	{ "zygote-rm", "zygote rm", "zygote", NULL },
 };
 
-static int add_word(struct words *w, const char *s, struct err *e)
-{
-	if (w->n + 1 >= ARRAY_LEN(w->v))
-		return err_set(e, ERR_LIMIT, "more than %zu words", ARRAY_LEN(w->v));
-	w->v[w->n] = strdup(s);
-	return w->v[w->n] ? (int)(w->n++, 0) : err_nomem(e);
-}
-
-static int add_option(struct words *w, const char *name, const json_t *value, struct err *e)
-{
-	char text[8300];
-	size_t i;
-
-	if (json_is_array(value)) {
-		for (i = 0; i < json_array_size(value); i++)
-			if (add_option(w, name, json_array_get(value, i), e) < 0)
-				return -1;
-		return 0;
-	}
-	if (json_is_false(value) || json_is_null(value))
-		return 0;
-	if (json_is_true(value))
-		snprintf(text, sizeof(text), "--%s", name);
-	else if (json_is_integer(value))
-		snprintf(text, sizeof(text), "--%s=%lld", name, (long long)json_integer_value(value));
-	else if (json_is_real(value))
-		snprintf(text, sizeof(text), "--%s=%.3f", name, json_real_value(value));
-	else if (!json_is_string(value) ||
-		 (size_t)snprintf(text, sizeof(text), "--%s=%s", name, json_string_value(value)) >= sizeof(text))
-		return err_set(e, ERR_INVALID, "the value of option %s is neither text, number nor boolean", name);
-	return add_word(w, text, e);
-}
-
-static int add_strings(struct words *w, const json_t *list, struct err *e)
+static const struct shape *shape_of(const char *op)
 {
 	size_t i;
 
-	for (i = 0; i < json_array_size(list); i++) {
-		const char *s = json_string_value(json_array_get(list, i));
+	for (i = 0; i < ARRAY_LEN(shapes); i++)
+		if (!strcmp(shapes[i].op, op))
+			return &shapes[i];
+	return NULL;
+}
 
-		if (!s)
-			return err_set(e, ERR_INVALID, "an argument is not a string");
-		if (add_word(w, s, e) < 0)
-			return -1;
-	}
+/* The member named by n bytes as operands: a string, or an array of them. */
+static int add_operand(json_t *call, const json_t *rq, const char *name, size_t n, struct err *e)
+{
+	autofree char *own = strndup(name, n);
+	const int with_checkpoint = n && name[n - 1] == '@';
+	const json_t *v;
+
+	if (!own)
+		return err_nomem(e);
+	own[n - (size_t)with_checkpoint] = '\0';
+	v = json_object_get(rq, own);
+	if (json_is_array(v))
+		call_operands(call, v);
+	else if (with_checkpoint && v)
+		call_sandbox(call, json_string_value(v), json_string_value(json_object_get(rq, "checkpoint")));
+	else if (v && !json_is_null(v))
+		call_operand(call, json_string_value(v));
 	return 0;
 }
 
-static int copy_words(struct words *w, const json_t *rq, struct err *e)
+static int is_operand(const struct shape *s, const char *member)
 {
-	const char *from = json_string_value(json_object_get(rq, "from")), *to = json_string_value(json_object_get(rq, "to"));
+	const size_t n = strlen(member);
+	const char *at = s->operands;
 
-	if (!from || !to)
+	for (; (at = strstr(at, member)); at += n)
+		if ((at == s->operands || at[-1] == ' ') && strchr(" @", at[n]))
+			return 1;
+	return !strcmp(member, "checkpoint") && strchr(s->operands, '@');
+}
+
+/* A member that is an option: NAME_ms is a time, and an underscore a hyphen. */
+static void add_option(json_t *call, const struct shape *s, const char *member, json_t *value)
+{
+	const size_t n = strlen(member);
+	char name[64], *c;
+
+	if (s->rename && !strncmp(s->rename, member, n) && s->rename[n] == '=') {
+		call_set(call, s->rename + n + 1, json_incref(value));
+		return;
+	}
+	snprintf(name, sizeof(name), "%s", member);
+	for (c = name; *c; c++)
+		if (*c == '_')
+			*c = '-';
+	if (n > 3 && n < sizeof(name) && !strcmp(member + n - 3, "_ms") && json_is_integer(value)) {
+		name[n - 3] = '\0';
+		/* the option of that name counts output, too */
+		call_set(call, !strcmp(name, "max-silent") ? "max-silent-time" : name,
+			 json_sprintf("%" JSON_INTEGER_FORMAT "ms", json_integer_value(value)));
+		return;
+	}
+	call_set(call, name, json_incref(value));
+}
+
+static int check_given(const struct shape *s, const char *op, const json_t *rq, struct err *e)
+{
+	const char *file = json_string_value(json_object_get(rq, "file"));
+
+	/* with another operand after it, a sandbox that is missing would make that the sandbox */
+	if (!strncmp(s->operands, "sandbox", 7) && s->operands[7] && !json_object_get(rq, "sandbox"))
+		return err_set(e, ERR_INVALID, "no \"sandbox\" given");
+	if (!strcmp(op, "checkpoint-export") && !json_object_get(rq, "checkpoint"))
+		return err_set(e, ERR_INVALID, "no \"checkpoint\" given");
+	if (!strcmp(op, "copy") && (!json_object_get(rq, "from") || !json_object_get(rq, "to")))
 		return err_set(e, ERR_INVALID, "\"from\" and \"to\" are wanted, one of them SANDBOX:PATH");
-	if (json_is_true(json_object_get(rq, "parents")) && add_word(w, "--parents", e) < 0)
-		return -1;
-	return add_word(w, "--", e) < 0 || add_word(w, from, e) < 0 || add_word(w, to, e) < 0 ? -1 : 0;
-}
-
-/* --OPTION=TIME of a member in milliseconds, if it is there. */
-static int add_ms(struct words *w, const json_t *rq, const char *member, const char *option,
-		  struct err *e)
-{
-	uint64_t ms;
-	char text[80];
-	int r = json_get_u64(rq, member, &ms, "request", e);
-
-	if (r <= 0)
-		return r;
-	snprintf(text, sizeof(text), "--%s=%llums", option, (unsigned long long)ms);
-	return add_word(w, text, e);
-}
-
-static int code_words(struct words *w, const json_t *rq, struct err *e)
-{
-	static const char *const names[] = { "lang", "user", "keep", "env" };
-	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
-	size_t i;
-
-	if (!sandbox)
-		return err_set(e, ERR_INVALID, "no \"sandbox\" given");
-	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (json_object_get(rq, names[i]) && add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
-			return -1;
-	if (add_ms(w, rq, "timeout_ms", "timeout", e) < 0 ||
-	    add_ms(w, rq, "max_silent_ms", "max-silent-time", e) < 0)
-		return -1;
-	return add_word(w, "--", e) < 0 || add_word(w, sandbox, e) < 0 ? -1 : 0;
-}
-
-/* A checkpoint, and what goes back to one: the members are the options of the command. */
-static int is_of_time(const char *op)
-{
-	return !strncmp(op, "checkpoint", 10) || !strcmp(op, "undo") || !strcmp(op, "fork") ||
-	       !strcmp(op, "diff");
-}
-
-/* SANDBOX@CHECKPOINT of a fork, else SANDBOX. */
-static int add_origin(struct words *w, const char *sandbox, const char *checkpoint, struct err *e)
-{
-	char text[160];
-
-	if ((size_t)snprintf(text, sizeof(text), "%s%s%s", sandbox, checkpoint ? "@" : "",
-			     checkpoint ? checkpoint : "") >= sizeof(text))
-		return err_set(e, ERR_NOT_FOUND, "no sandbox or checkpoint has a name that long");
-	return add_word(w, text, e);
-}
-
-/* Files are those of the caller, by their paths. */
-static int file_words(struct words *w, const char *op, const json_t *rq, struct err *e)
-{
-	static const char *const names[] = { "name", "trust", "drop" };
-	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
-	const char *checkpoint = json_string_value(json_object_get(rq, "checkpoint"));
-	const json_t *file = json_object_get(rq, "file");
-	const int exports = !strcmp(op, "checkpoint-export");
-	size_t i;
-
-	if (exports && (!sandbox || !checkpoint))
-		return err_set(e, ERR_INVALID, "no \"%s\" given",
-			       sandbox ? "checkpoint" : "sandbox");
 	/* our stdin is the requests, and our stdout the answers */
-	if (!strcmp(json_string_value(file), "-"))
-		return err_set(e, ERR_INVALID, "\"file\" is no path");
-	if (add_word(w, "checkpoint", e) < 0 || add_word(w, exports ? "export" : "import", e) < 0 ||
-	    add_word(w, "--json", e) < 0 || (exports && add_option(w, "output", file, e) < 0))
-		return -1;
-	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (json_object_get(rq, names[i]) &&
-		    add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
-			return -1;
-	if (json_is_true(json_object_get(rq, "no_start")) && add_word(w, "--no-start", e) < 0)
-		return -1;
-	if (add_word(w, "--", e) < 0)
-		return -1;
-	return exports ? add_origin(w, sandbox, checkpoint, e) :
-			 add_word(w, json_string_value(file), e);
+	return file && !strcmp(file, "-") ? err_set(e, ERR_INVALID, "\"file\" is no path") : 0;
 }
 
-static int time_words(struct words *w, const char *op, const json_t *rq, struct err *e)
+/* The call of an operation: a new reference. */
+static json_t *make_call(const char *op, const json_t *rq, struct err *e)
 {
-	static const char *const names[] = { "name", "keep", "steps", "from",
-					     "to",   "patch", "count" };
-	const int removes = !strcmp(op, "checkpoint-rm"), forks = !strcmp(op, "fork");
-	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
-	const char *from = json_string_value(json_object_get(rq, "checkpoint")), *name;
-	json_t *value;
-	size_t i;
+	const struct shape *s = shape_of(op);
+	const char *at, *member;
+	json_t *call, *value;
+	size_t n;
 
-	if (!sandbox)
-		return err_set(e, ERR_INVALID, "no \"sandbox\" given");
-	if (add_word(w, removes ? "checkpoint" : op, e) < 0 ||
-	    (removes && add_word(w, "rm", e) < 0) || add_word(w, "--json", e) < 0)
-		return -1;
-	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (json_object_get(rq, names[i]) &&
-		    add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
-			return -1;
-	json_object_foreach(json_object_get(rq, "options"), name, value)
-		if (add_option(w, name, value, e) < 0)
-			return -1;
-	if (add_word(w, "--", e) < 0 || add_origin(w, sandbox, forks ? from : NULL, e) < 0)
-		return -1;
-	return add_strings(w, json_object_get(rq, "checkpoints"), e);
+	if (!s) {
+		err_set(e, ERR_INTERNAL, "operation %s has no command", op);
+		return NULL;
+	}
+	if (check_given(s, op, rq, e) < 0)
+		return NULL;
+	call = call_of(s->command, NULL);
+	json_object_foreach((json_t *)(uintptr_t)rq, member, value) {
+		if (!strcmp(member, "id") || !strcmp(member, "op") || !strcmp(member, "args") ||
+		    !strncmp(member, "code", 4) || is_operand(s, member))
+			continue;
+		if (!strcmp(member, "options"))
+			call_options(call, value);
+		else
+			add_option(call, s, member, value);
+	}
+	for (at = s->operands; *at; at += n + (at[n] == ' ')) {
+		n = strcspn(at, " ");
+		if (add_operand(call, rq, at, n, e) < 0) {
+			json_decref(call);
+			return NULL;
+		}
+	}
+	call_operands(call, json_object_get(rq, "args"));
+	return call;
 }
 
 static int is_of_zygotes(const char *op)
 {
 	return !strncmp(op, "zygote", 6);
-}
-
-/* The words of the command before its options: "zygotes" is its "ls", "zygote-rm" its "rm". */
-static int zygote_verb(struct words *w, const char *op, struct err *e)
-{
-	const char *verb = op[6] == '-' ? op + 7 : "ls";
-
-	return add_word(w, "zygote", e) < 0 || add_word(w, verb, e) < 0 ? -1 : 0;
-}
-
-/* "wait" is of a command here, by the keeper. */
-static const char *command_of(const char *op)
-{
-	return !strcmp(op, "copy") ? "cp" : !strcmp(op, "ready") ? "wait" : op;
-}
-
-/* {"op":"create","image":...,"options":{...}}; for the others {"sandbox":...}; "args" are words after those. */
-static int make_words(struct words *w, const char *op, const json_t *rq, struct err *e)
-{
-	const char *image = json_string_value(json_object_get(rq, "image"));
-	const char *what = is_of_zygotes(op) ? "zygote" : "sandbox";
-	const char *sandbox = json_string_value(json_object_get(rq, what));
-	const char *name;
-	json_t *value;
-
-	if (add_word(w, "berth", e) < 0)
-		return -1;
-	if (!strcmp(op, "berth"))
-		return add_strings(w, json_object_get(rq, "args"), e);
-	if (!strcmp(op, "checkpoint-export") || !strcmp(op, "checkpoint-import"))
-		return file_words(w, op, rq, e);
-	if (is_of_time(op))
-		return time_words(w, op, rq, e);
-	if ((is_of_zygotes(op) ? zygote_verb(w, op, e) : add_word(w, command_of(op), e)) < 0 ||
-	    add_word(w, "--json", e) < 0)
-		return -1;
-	if (!strcmp(op, "copy"))
-		return copy_words(w, rq, e);
-	if (!strcmp(op, "code"))
-		return code_words(w, rq, e);
-	json_object_foreach(json_object_get(rq, "options"), name, value)
-		if (add_option(w, name, value, e) < 0)
-			return -1;
-	if (add_word(w, "--", e) < 0 || (image && add_word(w, image, e) < 0) || (sandbox && add_word(w, sandbox, e) < 0))
-		return -1;
-	return add_strings(w, json_object_get(rq, "args"), e);
-}
-
-/* in: its stdin, or -1 for none. */
-static int spawn_berth(struct stdio_request *r, char **words, int in, const int theirs[2], struct err *e)
-{
-	posix_spawn_file_actions_t fa;
-	int failed;
-
-	posix_spawn_file_actions_init(&fa);
-	if (in >= 0)
-		posix_spawn_file_actions_adddup2(&fa, in, 0);
-	else
-		posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&fa, theirs[0], 1);
-	posix_spawn_file_actions_adddup2(&fa, theirs[1], 2);
-	failed = posix_spawn(&r->pid, "/proc/self/exe", &fa, NULL, words, environ);
-	posix_spawn_file_actions_destroy(&fa);
-	return failed ? err_errno(e, failed, "start berth %s", words[1] ? words[1] : "") : 0;
 }
 
 /* The snippet of code in a file of its own; -1 with e, or without one for other operations. */
@@ -267,29 +182,36 @@ static int code_text(const char *op, const json_t *rq, int *ret_fd, struct err *
 	return *ret_fd < 0 ? -1 : 0;
 }
 
+/* {"op":"berth","args":[WORD...]}: a command line of the client's own. */
+static json_t *own_call(const json_t *rq)
+{
+	json_t *call = json_pack("{s:s,s:O}", "command", "", "words", json_object_get(rq, "args"));
+
+	return call;
+}
+
 int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, struct err *e)
 {
-	struct words *w = calloc(1, sizeof(*w));
-	struct stdio_request *r = w ? request_new(st, CHILD, id, e) : NULL;
-	int theirs[2] = { -1, -1 }, result = -1;
+	json_t *call = strcmp(op, "berth") ? make_call(op, rq, e) : own_call(rq);
+	struct stdio_request *r = call ? request_new(st, CHILD, id, e) : NULL;
+	struct called child = CALLED_NONE;
 	autoclose int in = -1;
-	size_t i;
 
-	if (r && make_words(w, op, rq, e) == 0 && code_text(op, rq, &in, e) == 0 && pipes_make(&r->out[0], &theirs[0], 1, e) == 0 &&
-	    pipes_make(&r->out[1], &theirs[1], 1, e) == 0)
-		result = spawn_berth(r, w->v, in, theirs, e);
-	fd_close(&theirs[0]);
-	fd_close(&theirs[1]);
-	for (i = 0; w && i < w->n; i++)
-		free(w->v[i]);
-	if (!w)
-		err_nomem(e);
-	free(w);
-	if (r && result < 0)
-		request_end(st, r, 0);
-	else if (r)
+	if (!r) {
+		json_decref(call);
+		return -1;
+	}
+	if (code_text(op, rq, &in, e) < 0) {
+		json_decref(call);
+	} else if (call_start("/proc/self/exe", NULL, call, in, &child, e) == 0) {
 		r->op = op;
-	return result;
+		r->pid = child.pid;
+		r->out[0] = child.out;
+		r->out[1] = child.err;
+		return 0;
+	}
+	request_end(st, r, 0);
+	return -1;
 }
 
 /*

@@ -15,6 +15,7 @@
 #include "manager/api/http.h"
 #include "manager/host/config.h"
 #include "manager/host/registry.h"
+#include "manager/ops/call.h"
 
 struct tokens;
 struct events;
@@ -192,27 +193,28 @@ int livein_write(struct http_request *rq, int fd, const char *data, size_t n, ui
 /* ---- the berth program, for cold verbs (spawn.c) ---- */
 
 /*
- * Runs berth with argv (argv[0] is "berth", NULL-terminated; "--json" is the caller's) and waits:
- * 0 with what it wrote on stdout in out (at most its ceiling), or -1 with the error it told as
- * JSON.  finish: it is let end even when the client goes.  in_fd -1 is /dev/null.
+ * Carries the call out, which it consumes, and waits: 0 with what it wrote on stdout in out (at most
+ * its ceiling), or -1 with the error it told as JSON.  finish: it is let end even when the client
+ * goes.  in_fd -1 is no stdin.
  */
-int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e);
+int spawn_berth(struct http_request *rq, json_t *call, int finish, int in_fd, struct buf *out, struct err *e);
 /* The two halves of spawn_berth(), for a program that the caller feeds meanwhile. */
-struct spawned {
-	pid_t pid;
-	int out, err;
-};
-int spawn_start(struct http_request *rq, const char *const *argv, int in_fd, struct spawned *ret, struct err *e);
-int spawn_finish(struct http_request *rq, struct spawned *s, int finish, struct buf *out, struct err *e);
-void spawn_abort(struct spawned *s);
+int spawn_start(struct http_request *rq, json_t *call, int in_fd, struct called *ret, struct err *e);
+int spawn_finish(struct http_request *rq, struct called *c, int finish, struct buf *out, struct err *e);
 /* As spawn_berth(); the output is parsed as JSON: a new reference, or NULL. */
-json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e);
-json_t *spawn_json_fed(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct err *e);
+json_t *spawn_json(struct http_request *rq, json_t *call, int finish, struct err *e);
+json_t *spawn_json_fed(struct http_request *rq, json_t *call, int finish, int in_fd, struct err *e);
 /*
  * Sends the program's output as the reply, as it arrives; cuts the reply if the program fails
  * half-way.
  */
-int spawn_reply(struct http_request *rq, const char *const *argv, const char *type, struct err *e);
+int spawn_reply(struct http_request *rq, json_t *call, const char *type, struct err *e);
+/* Removes sandbox id, whatever it does. */
+int api_remove(struct http_request *rq, const char *id, struct err *e);
+/* The same for one whose id no client would ever learn. */
+void api_forget(struct http_request *rq, const char *id);
+/* Names the tenant that asks, so that berth applies [tenant]; nothing for an administrator. */
+void spawn_tenant(struct http_request *rq, json_t *call);
 
 /* ---- route_image.c ---- */
 

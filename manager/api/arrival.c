@@ -15,10 +15,9 @@
 
 struct arrival {
 	struct http_request *rq; /* which lasts as long */
-	struct spawned program;
+	struct called program;
 	int in; /* our end of its stdin */
-	char option[160];
-	const char *name; /* in it, or NULL */
+	char *name; /* of the sandbox, or NULL */
 };
 
 static json_t *finish(struct arrival *a, struct err *e)
@@ -34,12 +33,10 @@ static json_t *finish(struct arrival *a, struct err *e)
 /* No client would ever learn its id. */
 static void forget_again(struct http_request *rq, const json_t *made)
 {
-	const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
-	struct err ignored;
+	const char *id = json_string_value(json_object_get(made, "id"));
 
-	argv[4] = json_string_value(json_object_get(made, "id"));
-	if (argv[4])
-		spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+	if (id)
+		api_forget(rq, id);
 }
 
 /* The client has gone, or was told an error; the program ends by itself, and leaves nothing. */
@@ -54,43 +51,28 @@ static void arrival_free(void *data)
 		forget_again(a->rq, made);
 	}
 	fd_close(&a->in);
+	free(a->name);
 	free(a);
-}
-
-size_t arrival_tenant(struct http_request *rq, const char **argv, size_t n)
-{
-	if (http_who(rq)->admin)
-		return n;
-	argv[n++] = "--tenant";
-	argv[n++] = http_who(rq)->name;
-	return n;
 }
 
 static int start(struct http_request *rq, struct arrival *a, const struct arrival_options *o,
 		 struct err *e)
 {
-	const char *argv[14] = { "berth", "checkpoint", "import", "--json" };
-	size_t n = arrival_tenant(rq, argv, 4);
+	json_t *call;
 	int p[2], r;
 
-	if (o->name && (size_t)snprintf(a->option, sizeof(a->option), "--name=%s", o->name) >=
-			       sizeof(a->option))
-		return err_set(e, ERR_INVALID, "the name is too long");
-	if (o->name)
-		argv[n++] = a->option;
-	if (o->trust)
-		argv[n++] = "--trust";
-	if (o->drop)
-		argv[n++] = "--drop";
-	if (o->no_start)
-		argv[n++] = "--no-start";
-	a->name = o->name ? a->option + sizeof("--name") : NULL;
-	argv[n++] = "--";
-	argv[n] = "-";
+	if (o->name && !(a->name = strdup(o->name)))
+		return err_nomem(e);
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	a->in = p[1];
-	r = spawn_start(rq, argv, p[0], &a->program, e);
+	call = call_of("checkpoint import", "-", NULL);
+	spawn_tenant(rq, call);
+	call_text(call, "name", o->name);
+	call_set(call, "trust", json_boolean(o->trust));
+	call_set(call, "drop", json_boolean(o->drop));
+	call_set(call, "no-start", json_boolean(o->no_start));
+	r = spawn_start(rq, call, p[0], &a->program, e);
 	close(p[0]);
 	return r == 0 && fcntl(a->in, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : r;
 }
@@ -101,7 +83,7 @@ int arrival_begin(struct http_request *rq, const struct arrival_options *o, stru
 
 	if (!a)
 		return err_nomem(e);
-	*a = (struct arrival){ .rq = rq, .program = { -1, -1, -1 }, .in = -1 };
+	*a = (struct arrival){ .rq = rq, .program = CALLED_NONE, .in = -1 };
 	http_set_data(rq, a, arrival_free);
 	return start(rq, a, o, e);
 }

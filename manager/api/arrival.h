@@ -20,7 +20,5 @@ int arrival_begin(struct http_request *rq, const struct arrival_options *o, stru
 int arrival_feed(struct http_request *rq, const char *data, size_t n, struct err *e);
 /* The body has ended: sends the reply, CheckpointImported. */
 int arrival_end(struct http_request *rq, struct err *e);
-/* Tells berth to apply [tenant] to the client: at argv[n] and after; returns the next n. */
-size_t arrival_tenant(struct http_request *rq, const char **argv, size_t n);
 
 #endif

@@ -11,14 +11,6 @@
 
 /* ---- one of its own ---------------------------------------------------------------- */
 
-static int forget_again(struct http_request *rq, const char *id)
-{
-	const char *argv[] = {"berth", "rm", "--force", "--json", id, NULL};
-	struct err ignored;
-
-	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
-}
-
 /* By its id, which only the zygote has that the caller sees now. */
 static int find_zygote(struct http_request *rq, const json_t *body, char ret[65], struct err *e)
 {
@@ -43,36 +35,36 @@ static int find_zygote(struct http_request *rq, const json_t *body, char ret[65]
 	return r;
 }
 
-static int create_words(struct http_request *rq, const json_t *body, const json_t *own,
-			const char *name, struct args *a, struct err *e)
+static json_t *create_call(struct http_request *rq, const json_t *body, const json_t *own,
+			   const char *name, struct err *e)
 {
-	static const char *const verb[] = {"berth", "create", "--json", NULL};
 	struct config c;
 	char zygote[65];
 	struct createargs what = {.own = own,
 				  .tenant = http_who(rq)->admin ? NULL : http_who(rq)->name,
 				  .zygote = zygote};
+	json_t *call;
 
 	api_config(api_of(rq), &c);
 	what.image = c.image;
 	what.pull = c.registry_pull;
-	if (find_zygote(rq, body, zygote, e) < 0 || createargs_read(&what, body, e) < 0 ||
-	    args_words(a, verb, e) < 0 ||
-	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)))
-		return -1;
-	return createargs_add(a, &what, e);
+	if (find_zygote(rq, body, zygote, e) < 0 || createargs_read(&what, body, e) < 0)
+		return NULL;
+	call = createargs_call(&what, e);
+	if (name && name[0])
+		call_text(call, "name", name);
+	return call;
 }
 
-static json_t *create(struct http_request *rq, const json_t *body, const json_t *own,
-		      struct args *a, struct err *e)
+json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own, struct err *e)
 {
 	const char *name = NULL, *id;
-	json_t *made;
+	json_t *made, *call;
 
 	if (json_get_str(body, "name", &name, "body", e) < 0 ||
-	    create_words(rq, body, own, name, a, e) < 0)
+	    !(call = create_call(rq, body, own, name, e)))
 		return NULL;
-	made = spawn_json(rq, (const char *const *)a->v, 1, e);
+	made = spawn_json(rq, call, 1, e);
 	if (!made && name)
 		box_name_taken(rq, name, e);
 	id = json_string_value(json_object_get(made, "id"));
@@ -85,20 +77,11 @@ static json_t *create(struct http_request *rq, const json_t *body, const json_t 
 	http_audit(rq, "id", id);
 	/* no client would ever learn its id */
 	if (http_wait(rq, -1, 0, 0, e) < 0) {
-		forget_again(rq, id);
+		api_forget(rq, id);
 		json_decref(made);
 		return NULL;
 	}
 	atomic_fetch_add(&api_of(rq)->creates, 1);
-	return made;
-}
-
-json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own, struct err *e)
-{
-	struct args a = {.n = 0};
-	json_t *made = create(rq, body, own, &a, e);
-
-	args_release(&a);
 	return made;
 }
 

@@ -13,7 +13,6 @@
 #include "manager/api/api.h"
 #include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
-#include "manager/service/args.h"
 
 #define E2B_FACE LABEL_FACE
 #define E2B_TEMPLATE "e2b.template" /* labels, as that one */

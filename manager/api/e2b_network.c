@@ -64,14 +64,11 @@ static const char *mode_of(const json_t *spec)
 
 static int change(struct http_request *rq, struct box *b, json_t *options, struct err *e)
 {
-	static const char *const verb[] = {"berth", "update", "--json", "--reset-rules", NULL};
-	struct args a = {.n = 0};
-	json_t *made = NULL;
+	json_t *call = call_of("update", b->id, NULL), *made;
 
-	if (args_words(&a, verb, e) == 0 && args_options(&a, options, e) == 0 &&
-	    args_add(&a, "--", e) == 0 && args_add(&a, b->id, e) == 0)
-		made = spawn_json(rq, (const char *const *)a.v, 1, e);
-	args_release(&a);
+	call_flag(call, "reset-rules");
+	call_options(call, options);
+	made = spawn_json(rq, call, 1, e);
 	json_decref(made);
 	return made ? 0 : -1;
 }

@@ -78,9 +78,7 @@ struct e2b_lifecycle e2b_lifecycle_in(const json_t *record)
 int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout,
 		     const struct e2b_lifecycle *l, struct err *e)
 {
-	const char *const argv[] = { "berth", "rm", "--force", "--json", id, NULL };
 	autojson json_t *ask = protocol_request(OP_update), *answer = NULL;
-	struct err ignored;
 	struct box b;
 
 	request_set_ttl_ms(ask, (uint64_t)(timeout ? timeout : 1) * 1000);
@@ -94,7 +92,7 @@ int e2b_pause_at_end(struct http_request *rq, const char *id, json_int_t timeout
 	box_close(&b);
 	if (answer)
 		return 0;
-	spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+	api_forget(rq, id);
 	return -1;
 }
 
@@ -178,14 +176,13 @@ static int without_memory(struct http_request *rq, int *ret, struct err *e)
 static int turn(struct http_request *rq, struct box *b, const char *verb, int when_stopped,
 		struct err *e)
 {
-	const char *const argv[] = { "berth", verb, "--json", b->id, NULL };
 	int r;
 
 	fd_close(&b->sock);
 	fd_close(&b->lock_fd);
 	r = box_lock(b, e);
 	if (r == 0 && b->kept == when_stopped)
-		r = spawn_berth(rq, argv, 1, -1, NULL, e);
+		r = spawn_berth(rq, call_of(verb, b->id, NULL), 1, -1, NULL, e);
 	fd_close(&b->lock_fd);
 	if (r == 0)
 		b->kept = !when_stopped;

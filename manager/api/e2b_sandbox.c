@@ -335,15 +335,13 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 
 static int delete_sandbox(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
 	autojson json_t *record = NULL, *live = NULL;
 	struct box b;
 	int r = e2b_look_at_any(&b, rq, &record, &live, e);
 
 	fd_close(&b.sock);
-	argv[4] = b.id;
 	if (r == 0)
-		r = spawn_berth(rq, argv, 1, -1, NULL, e);
+		r = api_remove(rq, b.id, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }

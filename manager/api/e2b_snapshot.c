@@ -127,9 +127,7 @@ static const char *id_of(const json_t *made)
 
 static int forget(struct http_request *rq, const char *id, struct err *e)
 {
-	const char *const argv[] = { "berth", "rm", "--force", "--json", id, NULL };
-
-	return spawn_berth(rq, argv, 1, -1, NULL, e);
+	return api_remove(rq, id, e);
 }
 
 /* The newest snapshot with a name has it alone. */

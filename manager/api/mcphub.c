@@ -41,7 +41,7 @@ struct mcphub_session {
 	/* below: its own lock */
 	pthread_mutex_t write_lock;
 	int in_fd;              /* the process' input, or -1 once that is ended */
-	struct spawned program; /* its thread's */
+	struct called program; /* its thread's */
 };
 
 struct mcphub {
@@ -108,7 +108,7 @@ static void wake(struct mcphub_call *c)
 }
 
 /* Progress carries the call's number as its token, an answer as its id. */
-static struct mcphub_call *call_of(struct mcphub_session *s, json_t *message)
+static struct mcphub_call *find_call(struct mcphub_session *s, json_t *message)
 {
 	json_t *params = json_object_get(message, "params"), *id = json_object_get(message, "id");
 	json_t *number = id ? id : json_object_get(params, "progressToken");
@@ -131,7 +131,7 @@ static void dispatch(struct mcphub_session *s, const char *line, size_t n)
 	struct mcphub_call *c;
 
 	pthread_mutex_lock(&s->hub->lock);
-	c = message ? call_of(s, message) : NULL;
+	c = message ? find_call(s, message) : NULL;
 	if (c && c->works && json_object_get(message, "result"))
 		s->works = 1;
 	if (c && json_array_append(c->queue, message) == 0)
@@ -239,16 +239,16 @@ static void *thread_main(void *ctx)
 
 static int start_program(struct mcphub_session *s, struct http_request *rq, struct err *e)
 {
-	const struct http_who *who = http_who(rq);
-	const char *const argv[] = { "berth",   "mcp", "--json", who->admin ? NULL : "--tenant",
-				     who->name, NULL };
+	json_t *call;
 	int in[2];
 
 	if (pipe2(in, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	s->in_fd = in[1];
-	if (fcntl(in[1], F_SETFL, O_NONBLOCK) < 0 ||
-	    spawn_start(rq, argv, in[0], &s->program, e) < 0) {
+	call = call_of("mcp", NULL);
+	spawn_tenant(rq, call);
+	fcntl(in[1], F_SETFL, O_NONBLOCK);
+	if (spawn_start(rq, call, in[0], &s->program, e) < 0) {
 		fd_close(&in[0]);
 		fd_close(&s->in_fd);
 		return -1;
@@ -275,7 +275,7 @@ static int start(struct mcphub_session *s, struct http_request *rq, struct err *
 	pthread_attr_destroy(&attr);
 	if (failed) {
 		fd_close(&s->in_fd);
-		spawn_abort(&s->program);
+		call_abort(&s->program);
 		return err_errno(e, failed, "start a thread");
 	}
 	return 0;

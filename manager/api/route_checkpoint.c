@@ -14,43 +14,27 @@
 #include "manager/host/procid.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
-#include "manager/service/args.h"
+#include "manager/ops/params.h"
 #include "manager/ops/tenantopts.h"
 
-/* berth VERB --json with these members of body, then the operand. */
-static json_t *run_program(struct http_request *rq, const char *const *words, const json_t *body,
-			   const char *const *members, const char *operand, const char *more,
-			   struct err *e)
+/* Gives the call these members of body, and its options. */
+static json_t *with_members(json_t *call, const json_t *body, const char *const *members)
 {
-	const char *const operands[] = { "--", operand, more, NULL };
-	struct args a = { .n = 0 };
-	json_t *v, *answer = NULL;
-	int r = args_words(&a, words, e);
-
-	for (; r == 0 && members && *members; members++)
-		if ((v = json_object_get(body, *members)))
-			r = args_option(&a, *members, v, e);
-	if (r == 0)
-		r = args_options(&a, json_object_get(body, "options"), e);
-	if (r == 0 && args_words(&a, operands, e) == 0)
-		/* it goes on without the client, so that it ends with one state or the other */
-		answer = spawn_json(rq, (const char *const *)a.v, 1, e);
-	args_release(&a);
-	return answer;
+	for (; *members; members++)
+		call_set(call, *members, json_incref(json_object_get(body, *members)));
+	call_options(call, json_object_get(body, "options"));
+	return call;
 }
 
 /* ---- checkpoints --------------------------------------------------------------------- */
 
 static int get_checkpoints(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "berth", "checkpoints", "--json", NULL, NULL };
 	json_t *list = NULL;
 	struct box b;
 
-	if (box_find(&b, rq, e) == 0) {
-		argv[3] = b.id;
-		list = spawn_json(rq, argv, 0, e);
-	}
+	if (box_find(&b, rq, e) == 0)
+		list = spawn_json(rq, call_of("checkpoints", b.id, NULL), 0, e);
 	box_close(&b);
 	return list ? http_reply_json(rq, 0, list, e) : -1;
 }
@@ -79,12 +63,11 @@ static json_t *ask_keeper(struct box *b, const json_t *body, const char *owner, 
 
 static json_t *of_stopped(struct box *b, const json_t *body, struct err *e)
 {
-	const char *const words[] = { "berth", "checkpoint", "--json", NULL };
-	const char *const members[] = { "name", "keep", NULL };
+	static const char *const members[] = { "name", "keep", NULL };
 
 	return box_lock(b, e) < 0 ?
 		       NULL :
-		       run_program(b->rq, words, body, members, b->id, NULL, e);
+		       spawn_json(b->rq, with_members(call_of("checkpoint", b->id, NULL), body, members), 1, e);
 }
 
 json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e)
@@ -101,11 +84,9 @@ json_t *api_own_checkpoint(struct box *b, struct err *e)
 
 void api_drop_checkpoint(const struct box *b, const char *checkpoint)
 {
-	const char *const argv[] = { "berth", "checkpoint", "rm", "--json",
-				     "--",    b->id,	    checkpoint, NULL };
 	struct err ignored;
 
-	spawn_berth(b->rq, argv, 1, -1, NULL, &ignored);
+	spawn_berth(b->rq, call_of("checkpoint rm", b->id, checkpoint, NULL), 1, -1, NULL, &ignored);
 }
 
 static int post_checkpoint(struct http_request *rq, struct err *e)
@@ -121,12 +102,11 @@ static int post_checkpoint(struct http_request *rq, struct err *e)
 
 static int delete_checkpoint(struct http_request *rq, struct err *e)
 {
-	const char *const words[] = { "berth", "checkpoint", "rm", "--json", NULL };
 	json_t *gone = NULL;
 	struct box b;
 
 	if (box_find(&b, rq, e) == 0)
-		gone = run_program(rq, words, NULL, NULL, b.id, http_param(rq, "checkpoint"), e);
+		gone = spawn_json(rq, call_of("checkpoint rm", b.id, http_param(rq, "checkpoint"), NULL), 1, e);
 	box_close(&b);
 	return gone ? http_reply_json(rq, 0, gone, e) : -1;
 }
@@ -135,13 +115,13 @@ static int delete_checkpoint(struct http_request *rq, struct err *e)
 
 static int post_undo(struct http_request *rq, struct err *e)
 {
-	const char *const words[] = { "berth", "undo", "--json", NULL };
-	const char *const members[] = { "steps", "to", NULL };
+	static const char *const members[] = { "steps", "to", NULL };
 	json_t *done = NULL;
 	struct box b;
 
 	if (box_find(&b, rq, e) == 0 && box_lock(&b, e) == 0)
-		done = run_program(rq, words, http_json(rq), members, b.id, NULL, e);
+		/* it goes on without the client, so that it ends with one state or the other */
+		done = spawn_json(rq, with_members(call_of("undo", b.id, NULL), http_json(rq), members), 1, e);
 	box_close(&b);
 	return done ? http_reply_json(rq, 0, done, e) : -1;
 }
@@ -150,61 +130,46 @@ static int post_undo(struct http_request *rq, struct err *e)
 
 static void remove_forks(struct http_request *rq, const json_t *forks)
 {
-	struct err ignored;
 	json_t *one;
 	size_t i;
 
 	json_array_foreach (forks, i, one) {
-		const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
+		const char *id = json_string_value(json_object_get(one, "id"));
 
-		argv[4] = json_string_value(json_object_get(one, "id"));
-		spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+		if (id)
+			api_forget(rq, id);
 	}
 }
 
 /* Upholds S19 of SECURITY.md: a tenant may set the same options for a fork as for a new sandbox. */
 static int check_options(const struct http_request *rq, const json_t *options, struct err *e)
 {
+	autojson json_t *own = json_copy((json_t *)(size_t)options), *checked = json_array();
 	const char *name;
 	json_t *v;
 
-	json_object_foreach ((json_t *)(size_t)options, name, v)
-		/* copies of volumes are its own, within its bound */
-		if (!http_who(rq)->admin && strcmp(name, "volume-copy") &&
-		    tenantopts_check(name, v, e) < 0)
+	/* copies of volumes are its own, within its bound */
+	json_object_del(own, "volume-copy");
+	json_object_foreach (own, name, v)
+		if (!http_who(rq)->admin && tenantopts_check(name, v, e) < 0)
 			return -1;
-	return 0;
+	return params_from_json(own, PARAM_OF_FORK | PARAM_FROM_AFAR, checked, e);
 }
 
 json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body,
 		 const json_t *own, struct err *e)
 {
-	static const char *const words[] = { "berth", "fork", "--json", NULL };
 	static const char *const members[] = { "count", "name", "no-start", NULL };
 	const char *name = json_string_value(json_object_get(body, "name"));
 	const char *checkpoint = json_string_value(json_object_get(body, "checkpoint"));
-	char from[sizeof(b->id) + 80];
-	autojson json_t *all = NULL;
-	json_t *made, *forks;
+	json_t *made, *forks, *call;
 
 	if (check_options(rq, json_object_get(body, "options"), e) < 0)
 		return NULL;
-
-	if ((size_t)snprintf(from, sizeof(from), "%s%s%s", b->id, checkpoint ? "@" : "",
-			     checkpoint ? checkpoint : "") >= sizeof(from)) {
-		err_set(e, ERR_NOT_FOUND, "no checkpoint has a name that long");
-		return NULL;
-	}
-	all = json_copy((json_t *)(size_t)body);
-	if (json_object_size(own)) {
-		json_t *options = json_copy(json_object_get(body, "options"));
-
-		if (!options)
-			options = json_object();
-		json_object_update(options, (json_t *)(size_t)own);
-		json_object_set_new(all, "options", options);
-	}
-	made = run_program(rq, words, all, members, from, NULL, e);
+	call = with_members(call_of("fork", NULL), body, members);
+	call_options(call, own);
+	call_sandbox(call, b->id, checkpoint);
+	made = spawn_json(rq, call, 1, e);
 	if (!made) {
 		if (name)
 			box_name_taken(rq, name, e);

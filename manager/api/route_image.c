@@ -9,7 +9,6 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/service/args.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "manager/service/tenancy.h"
@@ -122,8 +121,7 @@ static json_t *only_seen(struct http_request *rq, json_t *list, struct err *e)
 
 static int get_images(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "image", "ls", "--json", NULL };
-	json_t *list = only_seen(rq, spawn_json(rq, argv, 0, e), e);
+	json_t *list = only_seen(rq, spawn_json(rq, call_of("image ls", NULL), 0, e), e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "images", list), e) : -1;
 }
@@ -132,8 +130,7 @@ static int get_inspect(struct http_request *rq, struct err *e)
 {
 	char name[REF_NAME_MAX + 1];
 	const char *ref = seen_ref(rq, name, e);
-	const char *argv[] = { "berth", "image", "inspect", "--json", "--", ref, NULL };
-	json_t *j = ref ? spawn_json(rq, argv, 0, e) : NULL;
+	json_t *j = ref ? spawn_json(rq, call_of("image inspect", ref, NULL), 0, e) : NULL;
 
 	if (!j)
 		return -1;
@@ -141,35 +138,31 @@ static int get_inspect(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, j, e);
 }
 
-/* Tells berth to apply [tenant] to the client: at argv[n] and after; returns the next n. */
-static size_t add_tenant(struct http_request *rq, const char **argv, size_t n)
+/* A program that shows no progress, for the client. */
+static json_t *quiet_call(struct http_request *rq, const char *command)
 {
-	if (http_who(rq)->admin)
-		return n;
-	argv[n++] = "--tenant";
-	argv[n++] = http_who(rq)->name;
-	return n;
+	json_t *call = call_of(command, NULL);
+
+	call_flag(call, "quiet");
+	spawn_tenant(rq, call);
+	return call;
 }
 
 static int delete_image(struct http_request *rq, struct err *e)
 {
-	const char *argv[10] = { "berth", "image", "rm", "--json" };
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
-	size_t n = add_tenant(rq, argv, 4);
+	json_t *call = call_of("image rm", image_ref(rq), NULL);
 
-	if (http_query_bool(rq, "force"))
-		argv[n++] = "--force";
-	argv[n++] = "--";
-	argv[n] = image_ref(rq);
-	if (spawn_berth(rq, argv, 1, -1, &out, e) < 0)
+	spawn_tenant(rq, call);
+	call_set(call, "force", json_boolean(http_query_bool(rq, "force")));
+	if (spawn_berth(rq, call, 1, -1, &out, e) < 0)
 		return -1;
 	return http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e);
 }
 
 static int post_gc(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "image", "gc", "--json", NULL };
-	json_t *j = spawn_json(rq, argv, 1, e);
+	json_t *j = spawn_json(rq, call_of("image gc", NULL), 1, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
@@ -177,7 +170,7 @@ static int post_gc(struct http_request *rq, struct err *e)
 /* ---- import ------------------------------------------------------------------------ */
 
 struct import {
-	struct spawned program;
+	struct called program;
 	int in;		/* our end of its stdin */
 };
 
@@ -186,24 +179,28 @@ static void import_free(void *data)
 	struct import *i = data;
 
 	fd_close(&i->in);
-	spawn_abort(&i->program);
+	call_abort(&i->program);
 	free(i);
 }
 
-static int start_import(struct http_request *rq, const char *const *argv, struct err *e)
+static int start_import(struct http_request *rq, json_t *call, struct err *e)
 {
 	struct import *i = calloc(1, sizeof(*i));
 	int p[2], r;
 
-	if (!i)
+	if (!i) {
+		json_decref(call);
 		return err_nomem(e);
+	}
 	i->in = -1;
-	i->program = (struct spawned){ -1, -1, -1 };
+	i->program = (struct called)CALLED_NONE;
 	http_set_data(rq, i, import_free);
-	if (pipe2(p, O_CLOEXEC) < 0)
+	if (pipe2(p, O_CLOEXEC) < 0) {
+		json_decref(call);
 		return err_sys(e, "make a pipe");
+	}
 	i->in = p[1];
-	r = spawn_start(rq, argv, p[0], &i->program, e);
+	r = spawn_start(rq, call, p[0], &i->program, e);
 	close(p[0]);
 	if (r == 0 && fcntl(i->in, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "set up a pipe");
@@ -212,21 +209,17 @@ static int start_import(struct http_request *rq, const char *const *argv, struct
 
 static int begin_import(struct http_request *rq, struct err *e)
 {
-	const char *argv[12] = { "berth", "image", "import", "--json", "--quiet" };
-	size_t n = add_tenant(rq, argv, 5);
+	json_t *call = quiet_call(rq, "image import");
 
-	argv[n++] = "--";
-	argv[n++] = "-";
-	argv[n] = http_query(rq, "name");
-	return start_import(rq, argv, e);
+	call_operand(call, "-");
+	if (http_query(rq, "name"))
+		call_operand(call, http_query(rq, "name"));
+	return start_import(rq, call, e);
 }
 
 static int begin_load(struct http_request *rq, struct err *e)
 {
-	const char *argv[8] = { "berth", "image", "load", "--json", "--quiet" };
-
-	add_tenant(rq, argv, 5);
-	return start_import(rq, argv, e);
+	return start_import(rq, quiet_call(rq, "image load"), e);
 }
 
 static int feed_import(struct http_request *rq, const char *data, size_t n, struct err *e)
@@ -268,16 +261,11 @@ static int post_import(struct http_request *rq, struct err *e)
 
 /* ---- the rest: one program, one answer ------------------------------------------------- */
 
-/* berth WORDS --json OPTIONS -- OPERANDS; words and operands end with NULL, an empty operand list is none. */
-static int run(struct http_request *rq, const char *const *words, json_t *options, const char *const *operands, struct err *e)
+/* The call's answer as the reply; a call that could not be built is NULL. */
+static int run(struct http_request *rq, json_t *call, struct err *e)
 {
-	struct args a = { .n = 0 };
-	json_t *j = NULL;
+	json_t *j = spawn_json(rq, call, 0, e);
 
-	if (args_add(&a, "berth", e) == 0 && args_words(&a, words, e) == 0 && args_add(&a, "--json", e) == 0 &&
-	    args_options(&a, options, e) == 0 && args_add(&a, "--", e) == 0 && args_words(&a, operands, e) == 0)
-		j = spawn_json(rq, (const char *const *)a.v, 0, e);
-	args_release(&a);
 	/* some programs answer with a list, and a reply of berthd is always an object */
 	if (json_is_array(j))
 		j = json_pack("{s:o}", "items", j);
@@ -291,123 +279,130 @@ static const char *text(struct http_request *rq, const char *key)
 	return json_string_value(json_object_get(http_json(rq), key));
 }
 
+static json_t *with_options(json_t *call, const json_t *options)
+{
+	call_options(call, options);
+	return call;
+}
+
 static int post_pull(struct http_request *rq, struct err *e)
 {
 	static const char *const allowed[] = { "platform", NULL };
-	const char *words[6] = { "pull", "--quiet" }, *operands[] = { text(rq, "ref"), NULL };
+	json_t *options = json_object_get(http_json(rq), "options"), *call;
 
-	if (api_check_options(rq, json_object_get(http_json(rq), "options"), allowed, e) < 0)
+	if (api_check_options(rq, options, allowed, e) < 0)
 		return -1;
-	add_tenant(rq, words, 2);
-	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
+	call = with_options(quiet_call(rq, "pull"), options);
+	call_operand(call, text(rq, "ref"));
+	return run(rq, call, e);
+}
+
+/* For administrators: a program that takes an image, and another one or a place in a registry. */
+static int run_quiet(struct http_request *rq, const char *command, const char *from, const char *to, struct err *e)
+{
+	json_t *call = with_options(quiet_call(rq, command), json_object_get(http_json(rq), "options"));
+
+	call_operand(call, from);
+	if (to)
+		call_operand(call, to);
+	return run(rq, call, e);
 }
 
 static int post_push(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "push", "--quiet", NULL }, *operands[] = { text(rq, "image"), text(rq, "ref"), NULL };
-
-	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
+	return run_quiet(rq, "push", text(rq, "image"), text(rq, "ref"), e);
 }
 
 static int post_copy(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "image", "copy", "--quiet", NULL }, *operands[] = { text(rq, "source"), text(rq, "target"), NULL };
-
-	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
+	return run_quiet(rq, "image copy", text(rq, "source"), text(rq, "target"), e);
 }
 
 static int post_tag(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "image", "tag", NULL }, *operands[] = { text(rq, "image"), text(rq, "name"), NULL };
-
-	return run(rq, words, NULL, operands, e);
+	return run(rq, call_of("image tag", text(rq, "image"), text(rq, "name"), NULL), e);
 }
 
 static int post_prune(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "image", "prune", NULL }, *const operands[] = { NULL };
-
-	return run(rq, words, http_json(rq), operands, e);
+	return run(rq, with_options(call_of("image prune", NULL), http_json(rq)), e);
 }
 
 static int get_history(struct http_request *rq, struct err *e)
 {
 	char name[REF_NAME_MAX + 1];
-	const char *words[] = { "image", "history", NULL };
-	const char *operands[] = { seen_ref(rq, name, e), NULL };
+	const char *ref = seen_ref(rq, name, e);
 
-	return operands[0] ? run(rq, words, NULL, operands, e) : -1;
+	return ref ? run(rq, call_of("image history", ref, NULL), e) : -1;
 }
 
 static int get_save(struct http_request *rq, struct err *e)
 {
-	const char *argv[10] = { "berth", "image", "save", "--quiet", "--json" };
-	size_t n = add_tenant(rq, argv, 5);
 	char name[REF_NAME_MAX + 1];
+	const char *ref = seen_ref(rq, name, e);
+	json_t *call;
 
-	argv[n++] = "--";
-	argv[n] = seen_ref(rq, name, e);
-	if (!argv[n])
+	if (!ref)
 		return -1;
-	return spawn_reply(rq, argv, "application/x-tar", e);
+	call = quiet_call(rq, "image save");
+	call_operand(call, ref);
+	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
 static int get_export(struct http_request *rq, struct err *e)
 {
 	const char *format = http_query(rq, "format");
-	const char *argv[14] = { "berth", "image", "export", "--quiet", "--json", "--format",
-				 format ? format : "archive" };
-	size_t n = add_tenant(rq, argv, 7);
 	char name[REF_NAME_MAX + 1];
+	const char *ref = seen_ref(rq, name, e);
+	json_t *call;
 
-	argv[n++] = "--";
-	argv[n++] = seen_ref(rq, name, e);
-	argv[n] = "-";
-	if (!argv[n - 1])
+	if (!ref)
 		return -1;
-	return spawn_reply(rq, argv, "application/x-tar", e);
+	call = quiet_call(rq, "image export");
+	call_text(call, "format", format ? format : "archive");
+	call_operand(call, ref);
+	call_operand(call, "-");
+	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
 static int post_pin(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "image", "pin", NULL }, *operands[] = { text(rq, "word"), text(rq, "image"), NULL };
-
-	return run(rq, words, NULL, operands, e);
+	return run(rq, call_of("image pin", text(rq, "word"), text(rq, "image"), NULL), e);
 }
 
 static int post_unpin(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "image", "unpin", NULL }, *operands[] = { text(rq, "word"), NULL };
-
-	return run(rq, words, NULL, operands, e);
+	return run(rq, call_of("image unpin", text(rq, "word"), NULL), e);
 }
 
 static int post_fsck(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "image", "fsck", "--quiet", NULL }, *const operands[] = { NULL };
-
-	return run(rq, words, http_json(rq), operands, e);
+	return run(rq, with_options(quiet_call(rq, "image fsck"), http_json(rq)), e);
 }
 
 /* The password goes through memory: it is in no argument, no environment, no file and no audit line. */
 static int post_login(struct http_request *rq, struct err *e)
 {
-	const char *password = text(rq, "password"), *registry = text(rq, "registry");
-	const char *argv[] = { "berth", "login", "--json", "--password-stdin", "--username", text(rq, "username"), "--",
-			       registry ? registry : "docker.io", NULL };
+	const char *password = text(rq, "password"), *registry = text(rq, "registry") ? text(rq, "registry") : "docker.io";
 	autoclose int fd = wire_data(password, strlen(password), e);
-	json_t *j = fd < 0 ? NULL : spawn_json_fed(rq, argv, 0, fd, e);
+	json_t *call, *j;
 
-	http_audit(rq, "registry", argv[7]);
+	http_audit(rq, "registry", registry);
+	if (fd < 0)
+		return -1;
+	call = call_of("login", registry, NULL);
+	call_flag(call, "password-stdin");
+	call_text(call, "username", text(rq, "username"));
+	j = spawn_json_fed(rq, call, 0, fd, e);
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int post_logout(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "logout", NULL }, *operands[] = { text(rq, "registry") ? text(rq, "registry") : "docker.io", NULL };
+	const char *registry = text(rq, "registry") ? text(rq, "registry") : "docker.io";
 
-	http_audit(rq, "registry", operands[0]);
-	return run(rq, words, NULL, operands, e);
+	http_audit(rq, "registry", registry);
+	return run(rq, call_of("logout", registry, NULL), e);
 }
 
 const struct http_route image_routes[] = {

@@ -9,37 +9,26 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/service/args.h"
 #include "manager/host/nets.h"
 
-/* berth network VERB --json with the options of the body, then the operands. */
-static json_t *ask(struct http_request *rq, const char *verb, const char *const *options,
-		   const char *const *operands, struct err *e)
+/* The command of berth network, with these members of the body as its options. */
+static json_t *call_with(struct http_request *rq, const char *command, const char *const *options)
 {
-	const struct http_who *who = http_who(rq);
-	const char *const words[] = { "berth", "network", verb, "--json",
-				      who->admin ? NULL : "--tenant", who->name, NULL };
-	const char *const end[] = { "--", NULL };
-	const json_t *body = options ? http_json(rq) : NULL;
-	struct args a = { .n = 0 };
-	json_t *j = NULL, *v, *one;
-	int r = args_words(&a, words, e);
-	size_t i;
+	json_t *call = call_of(command, NULL);
 
-	for (; r == 0 && options && *options; options++) {
-		v = json_object_get(body, *options);
-		if (!json_is_array(v)) {
-			r = v ? args_option(&a, *options, v, e) : 0;
-			continue;
-		}
-		json_array_foreach(v, i, one)
-			if (r == 0)
-				r = args_option(&a, *options, one, e);
-	}
-	if (r == 0 && args_words(&a, end, e) == 0 && args_words(&a, operands, e) == 0)
-		j = spawn_json(rq, (const char *const *)a.v, 1, e);
-	args_release(&a);
-	return j;
+	for (; options && *options; options++)
+		call_set(call, *options, json_incref(json_object_get(http_json(rq), *options)));
+	spawn_tenant(rq, call);
+	return call;
+}
+
+static json_t *ask(struct http_request *rq, const char *command, const char *const *options,
+		   const char *name, struct err *e)
+{
+	json_t *call = call_with(rq, command, options);
+
+	call_operand(call, name);
+	return spawn_json(rq, call, 1, e);
 }
 
 #define NETWORK_RULES \
@@ -47,14 +36,11 @@ static json_t *ask(struct http_request *rq, const char *verb, const char *const 
 
 static int get_networks(struct http_request *rq, struct err *e)
 {
-	static const char *const named[] = { "berth", "network", "ls", "--named", "--json", NULL };
-	static const char *const all[] = { "berth", "network", "ls", "--json", NULL };
-	const struct http_who *who = http_who(rq);
-	const char *const own[] = { "berth", "network", "ls", "--named", "--json", "--tenant",
-				    who->name, NULL };
-	json_t *list = spawn_json(rq, !who->admin ? own : http_query_bool(rq, "named") ? named : all,
-				  0, e);
+	json_t *call = call_of("network ls", NULL), *list;
 
+	call_set(call, "named", json_boolean(!http_who(rq)->admin || http_query_bool(rq, "named")));
+	spawn_tenant(rq, call);
+	list = spawn_json(rq, call, 0, e);
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "networks", list), e) : -1;
 }
 
@@ -73,9 +59,8 @@ static int post_network(struct http_request *rq, struct err *e)
 {
 	static const char *const options[] = { "internal", "subnet", "label", NETWORK_RULES,
 						 "dns", "network-rate", NULL };
-	const char *const operands[] = { json_string_value(json_object_get(http_json(rq), "name")),
-					 NULL };
-	json_t *j = check_new(rq, options, e) < 0 ? NULL : ask(rq, "create", options, operands, e);
+	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
+	json_t *j = check_new(rq, options, e) < 0 ? NULL : ask(rq, "network create", options, name, e);
 
 	return j ? http_reply_json(rq, 201, j, e) : -1;
 }
@@ -98,8 +83,7 @@ static int exists(struct http_request *rq, struct err *e)
 
 static int get_network(struct http_request *rq, struct err *e)
 {
-	const char *const operands[] = { http_param(rq, "name"), NULL };
-	json_t *j = exists(rq, e) < 0 ? NULL : ask(rq, "inspect", NULL, operands, e);
+	json_t *j = exists(rq, e) < 0 ? NULL : ask(rq, "network inspect", NULL, http_param(rq, "name"), e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
@@ -107,39 +91,38 @@ static int get_network(struct http_request *rq, struct err *e)
 static int patch_network(struct http_request *rq, struct err *e)
 {
 	static const char *const options[] = { NETWORK_RULES, NULL };
-	const char *const operands[] = { http_param(rq, "name"), NULL };
-	json_t *j = ask(rq, "update", options, operands, e);
+	json_t *j = ask(rq, "network update", options, http_param(rq, "name"), e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int delete_network(struct http_request *rq, struct err *e)
 {
-	const char *const operands[] = { http_param(rq, "name"), NULL };
-	autojson json_t *j = ask(rq, "rm", NULL, operands, e);
+	autojson json_t *j = ask(rq, "network rm", NULL, http_param(rq, "name"), e);
 
 	return j ? http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e) : -1;
 }
 
-static int change(struct http_request *rq, const char *verb, struct err *e)
+static int change(struct http_request *rq, const char *command, struct err *e)
 {
 	static const char *const options[] = { "alias", NULL };
-	const char *const operands[] = { http_param(rq, "name"),
-					 json_string_value(json_object_get(http_json(rq),
-									   "sandbox")), NULL };
-	json_t *j = ask(rq, verb, options, operands, e);
+	json_t *call = call_with(rq, command, options), *j;
+
+	call_operand(call, http_param(rq, "name"));
+	call_operand(call, json_string_value(json_object_get(http_json(rq), "sandbox")));
+	j = spawn_json(rq, call, 1, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int post_connect(struct http_request *rq, struct err *e)
 {
-	return change(rq, "connect", e);
+	return change(rq, "network connect", e);
 }
 
 static int post_disconnect(struct http_request *rq, struct err *e)
 {
-	return change(rq, "disconnect", e);
+	return change(rq, "network disconnect", e);
 }
 
 #define NETWORK "/v1/networks/{name}"

@@ -6,28 +6,22 @@
  * The programs do the work.  berthd passes bytes on and keeps none: a body that ends early is the
  * end of the program's input, which then removes what it had made.
  */
-#include <stdio.h>
-
 #include "manager/api/arrival.h"
 #include "manager/host/tenant.h"
 
 static int get_export(struct http_request *rq, struct err *e)
 {
-	const char *argv[10] = { "berth", "checkpoint", "export", "--json" };
-	size_t n = arrival_tenant(rq, argv, 4);
-	char from[sizeof(((struct box *)0)->id) + 80];
+	json_t *call;
 	struct box b;
 	int r = box_find(&b, rq, e);
 
-	if (r == 0 && (size_t)snprintf(from, sizeof(from), "%s@%s", b.id,
-				       http_param(rq, "checkpoint")) >= sizeof(from))
-		r = err_set(e, ERR_NOT_FOUND, "no checkpoint has a name that long");
 	box_close(&b);
 	if (r < 0)
 		return -1;
-	argv[n++] = "--";
-	argv[n] = from;
-	return spawn_reply(rq, argv, "application/x-tar", e);
+	call = call_of("checkpoint export", NULL);
+	call_sandbox(call, b.id, http_param(rq, "checkpoint"));
+	spawn_tenant(rq, call);
+	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
 /* As for archives that become images: processes of the host read it, on no sandbox's account. */

@@ -20,7 +20,7 @@
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
-#include "manager/service/args.h"
+#include "manager/ops/params.h"
 #include "manager/service/service.h"
 #include "manager/ops/tenantopts.h"
 
@@ -159,16 +159,10 @@ static int gone(struct box *b, int r, struct err *e)
 	return r < 0 && is_gone(b) ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
 }
 
-static int spawn_on(struct http_request *rq, const struct box *b, const char *verb, const char *const *options, struct err *e)
+static int spawn_on(struct http_request *rq, json_t *call, struct err *e)
 {
-	const char *argv[ARGS_MAX] = { "berth", verb, "--json" };
-	size_t n = 3;
-	json_t *j;
+	json_t *j = spawn_json(rq, call, 1, e);
 
-	for (; options && *options && n + 2 < ARGS_MAX; options++)
-		argv[n++] = *options;
-	argv[n++] = b->id;
-	j = spawn_json(rq, argv, 1, e);
 	json_decref(j);
 	return j ? 0 : -1;
 }
@@ -201,7 +195,7 @@ static int stop(struct box *b, const struct ending *how, struct err *e)
 		r = wait_for_end(b, wait_ms, e);
 	/* a keeper that does not answer is ended by the program */
 	if (r < 0 && e->code == ERR_TIMEOUT && at_once)
-		r = spawn_on(b->rq, b, "kill", NULL, e);
+		r = spawn_on(b->rq, call_of("kill", b->id, NULL), e);
 	if (r < 0)
 		return -1;
 	record = how->with_record ? record_load_kept(&b->registry, b->id, &ignored) : NULL;
@@ -261,7 +255,7 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 		b.kept = 1;
 	}
 	if (r == 0 && b.kept)
-		r = gone(&b, spawn_on(rq, &b, "start", NULL, e), e);
+		r = gone(&b, spawn_on(rq, call_of("start", b.id, NULL), e), e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "running", e);
 }
@@ -320,75 +314,64 @@ static int post_rename(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : reply_id(rq, &b, "name", name, e);
 }
 
-/* The value among the options of berth update, or NULL. */
-static const char *option_of(const struct args *a, const char *name)
-{
-	size_t i, n = strlen(name);
-
-	for (i = 0; i < a->n; i++)
-		if (!strncmp(a->v[i], "--", 2) && !strncmp(a->v[i] + 2, name, n) && a->v[i][2 + n] == '=')
-			return a->v[i] + 3 + n;
-	return NULL;
-}
-
 /* A sandbox of the manager's has a share of [admission], which grows first. */
-static int update(struct http_request *rq, struct box *b, const struct args *a, struct err *e)
+static int update(struct http_request *rq, struct box *b, const json_t *options, struct err *e)
 {
 	struct service *s = api_of(rq)->manager;
+	json_t *call = call_of("update", b->id, NULL);
 	struct service_limits l = { .name = "" };
 	struct err ignored;
 	int r;
 
-	if (s && service_limits_begin(s, b->id, option_of(a, "memory"), option_of(a, "cpus"), &l, e) < 0)
+	call_options(call, options);
+	spawn_tenant(rq, call);
+	if (s && service_limits_begin(s, b->id, json_object_get(options, "memory"), json_object_get(options, "cpus"), &l, e) < 0) {
+		json_decref(call);
 		return -1;
-	r = gone(b, spawn_on(rq, b, "update", (const char *const *)a->v, e), e);
+	}
+	r = gone(b, spawn_on(rq, call, e), e);
 	return s && service_limits_end(s, &l, r == 0, r < 0 ? &ignored : e) < 0 ? -1 : r;
 }
 
-/* Its tenant: berth then applies [tenant]. */
-static int add_tenant(struct http_request *rq, struct args *a, struct err *e)
+/* Options of the wrong kind are refused before anything begins. */
+static int check_update(struct http_request *rq, const json_t *options, struct err *e)
 {
-	return http_who(rq)->admin || (args_add(a, "--tenant", e) == 0 && args_add(a, http_who(rq)->name, e) == 0) ? 0 : -1;
+	autojson json_t *list = json_array();
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(size_t)options, name, v)
+		if (!http_who(rq)->admin && tenantopts_check_change(name, e) < 0)
+			return -1;
+	if (params_from_json(options, PARAM_OF_UPDATE, list, e) < 0)
+		return -1;
+	return json_array_size(list) ? 0 :
+	       err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids, allow-host, ...");
 }
 
 static int patch_sandbox(struct http_request *rq, struct err *e)
 {
-	struct args a = { .n = 0 };
-	json_t *body = http_json(rq), *v;
-	const char *name;
+	const json_t *options = http_json(rq);
 	struct box b;
 	int r = box_find(&b, rq, e);
 
 	if (r == 0)
 		r = box_lock(&b, e);
-	json_object_foreach(body, name, v)
-		if (r == 0 && !http_who(rq)->admin)
-			r = tenantopts_check_change(name, e);
 	if (r == 0)
-		r = args_options(&a, body, e);
-	if (r == 0 && !a.n)
-		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids, allow-host, ...");
+		r = check_update(rq, options, e);
 	if (r == 0)
-		r = add_tenant(rq, &a, e);
-	if (r == 0) {
-		a.v[a.n] = NULL;
-		r = update(rq, &b, &a, e);
-	}
-	args_release(&a);
+		r = update(rq, &b, options, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "updated", 1), e);
 }
 
 static int get_top(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "berth", "top", "--json", NULL, NULL };
 	json_t *list = NULL;
 	struct box b;
 
-	if (box_connect(&b, rq, e) == 0) {
-		argv[3] = b.id;
-		list = spawn_json(rq, argv, 0, e);
-	}
+	if (box_connect(&b, rq, e) == 0)
+		list = spawn_json(rq, call_of("top", b.id, NULL), 0, e);
 	box_close(&b);
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "processes", list), e) : -1;
 }

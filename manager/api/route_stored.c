@@ -87,7 +87,7 @@ static json_t *look_into(const char *piece, size_t n)
 			 json_object_get(m, "image"));
 }
 
-static int send_all(struct http_request *rq, struct spawned *p, struct stored *u, json_t **ret,
+static int send_all(struct http_request *rq, struct called *p, struct stored *u, json_t **ret,
 		    struct err *e)
 {
 	autofree char *piece = malloc(STORED_PIECE);
@@ -108,19 +108,16 @@ static int send_all(struct http_request *rq, struct spawned *p, struct stored *u
 
 static json_t *store(struct http_request *rq, const char *from, struct stored *u, struct err *e)
 {
-	const char *argv[10] = { "berth", "checkpoint", "export", "--json" };
-	size_t n = arrival_tenant(rq, argv, 4);
-	json_t *members = NULL;
-	struct spawned p;
+	json_t *call = call_of("checkpoint export", from, NULL), *members = NULL;
+	struct called p;
 
-	argv[n++] = "--";
-	argv[n] = from;
-	if (spawn_start(rq, argv, -1, &p, e) < 0) {
+	spawn_tenant(rq, call);
+	if (spawn_start(rq, call, -1, &p, e) < 0) {
 		stored_abort(u);
 		return NULL;
 	}
 	if (send_all(rq, &p, u, &members, e) < 0)
-		spawn_abort(&p);
+		call_abort(&p);
 	else if (spawn_finish(rq, &p, 0, NULL, e) == 0)
 		return stored_end(u, members, e);
 	json_decref(members);

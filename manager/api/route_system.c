@@ -151,16 +151,14 @@ static int get_df(struct http_request *rq, struct err *e)
 
 static int get_doctor(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "doctor", "--json", NULL };
-	json_t *j = spawn_json(rq, argv, 0, e);
+	json_t *j = spawn_json(rq, call_of("doctor", NULL), 0, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int post_gc(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "gc", "--json", NULL };
-	json_t *j = spawn_json(rq, argv, 1, e);
+	json_t *j = spawn_json(rq, call_of("gc", NULL), 1, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }

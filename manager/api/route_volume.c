@@ -5,51 +5,34 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/service/args.h"
 
-/* berth volume VERB --json, as the tenant that asks. */
-static int begin(struct args *a, struct http_request *rq, const char *verb, struct err *e)
-{
-	const char *const words[] = { "berth", "volume", verb, "--json", NULL };
-	const struct http_who *who = http_who(rq);
-
-	if (args_words(a, words, e) < 0)
-		return -1;
-	if (who->admin)
-		return 0;
-	return args_add(a, "--tenant", e) < 0 ? -1 : args_add(a, who->name, e);
-}
-
-static json_t *ask(struct http_request *rq, const char *verb, const char *name, int changes,
+/* The command of berth volume, as the tenant that asks. */
+static json_t *ask(struct http_request *rq, const char *command, const char *name, int changes,
 		   struct err *e)
 {
-	const char *const operands[] = { "--", name, NULL };
-	struct args a = { .n = 0 };
-	json_t *j = NULL;
+	json_t *call = call_of(command, name, NULL);
 
-	if (begin(&a, rq, verb, e) == 0 && (!name || args_words(&a, operands, e) == 0))
-		j = spawn_json(rq, (const char *const *)a.v, changes, e);
-	args_release(&a);
-	return j;
+	spawn_tenant(rq, call);
+	return spawn_json(rq, call, changes, e);
 }
 
 static int get_volumes(struct http_request *rq, struct err *e)
 {
-	json_t *list = ask(rq, "ls", NULL, 0, e);
+	json_t *list = ask(rq, "volume ls", NULL, 0, e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "volumes", list), e) : -1;
 }
 
 static int get_volume(struct http_request *rq, struct err *e)
 {
-	json_t *j = ask(rq, "inspect", http_param(rq, "name"), 0, e);
+	json_t *j = ask(rq, "volume inspect", http_param(rq, "name"), 0, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int delete_volume(struct http_request *rq, struct err *e)
 {
-	json_t *j = ask(rq, "rm", http_param(rq, "name"), 1, e);
+	json_t *j = ask(rq, "volume rm", http_param(rq, "name"), 1, e);
 
 	if (!j)
 		return -1;
@@ -59,23 +42,13 @@ static int delete_volume(struct http_request *rq, struct err *e)
 
 static int post_volume(struct http_request *rq, struct err *e)
 {
-	json_t *body = http_json(rq), *size = json_object_get(body, "size");
-	json_t *label = json_object_get(body, "label"), *j = NULL;
-	const char *const name = json_string_value(json_object_get(body, "name"));
-	const char *const operands[] = { "--", name, NULL };
-	struct args a = { .n = 0 };
-	size_t i;
-	json_t *one;
-	int r = begin(&a, rq, "create", e);
+	const json_t *body = http_json(rq);
+	json_t *call = call_of("volume create", json_string_value(json_object_get(body, "name")), NULL), *j;
 
-	if (r == 0 && size)
-		r = args_option(&a, "size", size, e);
-	json_array_foreach(label, i, one)
-		if (r == 0)
-			r = args_option(&a, "label", one, e);
-	if (r == 0 && args_words(&a, operands, e) == 0)
-		j = spawn_json(rq, (const char *const *)a.v, 1, e);
-	args_release(&a);
+	call_set(call, "size", json_incref(json_object_get(body, "size")));
+	call_set(call, "label", json_incref(json_object_get(body, "label")));
+	spawn_tenant(rq, call);
+	j = spawn_json(rq, call, 1, e);
 	return j ? http_reply_json(rq, 201, j, e) : -1;
 }
 

@@ -9,48 +9,35 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/service/args.h"
 #include "manager/host/journal.h"
 #include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (32u << 20)
 
-/* ID, or ID@CHECKPOINT. */
-static int add_box(struct args *a, const struct box *b, const char *checkpoint, struct err *e)
-{
-	char text[sizeof(b->id) + 80];
-	int n = snprintf(text, sizeof(text), "%s%s%s", b->id, checkpoint ? "@" : "",
-			 checkpoint ? checkpoint : "");
-
-	return n < (int)sizeof(text) ? args_add(a, text, e) :
-				       err_set(e, ERR_NOT_FOUND,
-					       "no checkpoint has a name that long");
-}
-
 /*
- * berth WORDS --json OPTIONS -- ID[@CHECKPOINT] [MORE] on the sandbox of {id}, which must be the
- * caller's.
+ * The answer of a command on the sandbox of {id}, which must be the caller's, or on a checkpoint of
+ * it.  call has the options; more is the operand after the sandbox.
  */
-static json_t *work_at(struct http_request *rq, const char *const *words, json_t *options,
-		       const char *checkpoint, const char *more, int in_fd, struct err *e)
+static json_t *work_at(struct http_request *rq, json_t *call, const char *checkpoint, const char *more,
+		       int in_fd, struct err *e)
 {
-	struct args a = { .n = 0 };
-	json_t *j = NULL;
 	struct box b;
+	const int r = box_find(&b, rq, e);
 
-	if (box_find(&b, rq, e) == 0 && args_add(&a, "berth", e) == 0 && args_words(&a, words, e) == 0 &&
-	    args_add(&a, "--json", e) == 0 && args_options(&a, options, e) == 0 && args_add(&a, "--", e) == 0 &&
-	    add_box(&a, &b, checkpoint, e) == 0 && (!more || args_add(&a, more, e) == 0))
-		j = spawn_json_fed(rq, (const char *const *)a.v, 0, in_fd, e);
 	box_close(&b);
-	args_release(&a);
-	return j;
+	if (r < 0) {
+		json_decref(call);
+		return NULL;
+	}
+	call_sandbox(call, b.id, checkpoint);
+	if (more)
+		call_operand(call, more);
+	return spawn_json_fed(rq, call, 0, in_fd, e);
 }
 
-static json_t *work(struct http_request *rq, const char *const *words, json_t *options,
-		    const char *more, int in_fd, struct err *e)
+static json_t *work(struct http_request *rq, json_t *call, int in_fd, struct err *e)
 {
-	return work_at(rq, words, options, NULL, more, in_fd, e);
+	return work_at(rq, call, NULL, NULL, in_fd, e);
 }
 
 static int reply(struct http_request *rq, json_t *j, struct err *e)
@@ -60,33 +47,30 @@ static int reply(struct http_request *rq, json_t *j, struct err *e)
 
 static int post_code(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "code", NULL };
-	const char *code = json_string_value(json_object_get(http_json(rq), "code"));
-	autojson json_t *options = json_copy(http_json(rq));
+	const json_t *body = http_json(rq), *silent = json_object_get(body, "max_silent_ms");
+	const char *code = json_string_value(json_object_get(body, "code")), *name;
 	autoclose int fd = wire_data(code, strlen(code), e);
+	json_t *call, *v;
 
 	if (fd < 0)
 		return -1;
-	json_object_del(options, "code");
-	if (json_object_get(options, "max_silent_ms")) {
-		char text[32];
-
-		snprintf(text, sizeof(text), "%lldms",
-			 (long long)json_integer_value(json_object_get(options, "max_silent_ms")));
-		json_object_del(options, "max_silent_ms");
-		json_object_set_new(options, "max-silent-time", json_string(text));
-	}
-	return reply(rq, work(rq, words, options, NULL, fd, e), e);
+	call = call_of("code", NULL);
+	json_object_foreach ((json_t *)(size_t)body, name, v)
+		if (strcmp(name, "code") && strcmp(name, "max_silent_ms"))
+			call_set(call, name, json_incref(v));
+	if (silent)
+		call_set(call, "max-silent-time", json_sprintf("%" JSON_INTEGER_FORMAT "ms", json_integer_value(silent)));
+	return reply(rq, work(rq, call, fd, e), e);
 }
 
 static int get_diff(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "diff", NULL };
-	autojson json_t *options =
-		json_pack("{s:s*,s:s*,s:b}", "from", http_query(rq, "from"), "to",
-			  http_query(rq, "to"), "patch", http_query_bool(rq, "patch"));
+	json_t *call = call_of("diff", NULL);
 
-	return reply(rq, work(rq, words, options, NULL, -1, e), e);
+	call_text(call, "from", http_query(rq, "from"));
+	call_text(call, "to", http_query(rq, "to"));
+	call_set(call, "patch", json_boolean(http_query_bool(rq, "patch")));
+	return reply(rq, work(rq, call, -1, e), e);
 }
 
 static int post_commit(struct http_request *rq, struct err *e)
@@ -95,17 +79,16 @@ static int post_commit(struct http_request *rq, struct err *e)
 		"env", "cmd", "entrypoint", "workdir", "user", "label", "author", "message",
 		"compression", "no-pause", NULL,
 	};
-	const char *words[] = { "commit", "--quiet", NULL, NULL, NULL };
 	const json_t *body = http_json(rq);
-	json_t *options = json_object_get(body, "options"), *j;
+	json_t *options = json_object_get(body, "options"), *call, *j;
 
 	if (api_check_options(rq, options, allowed, e) < 0)
 		return -1;
-	if (!http_who(rq)->admin) {
-		words[2] = "--tenant";
-		words[3] = http_who(rq)->name;
-	}
-	j = work_at(rq, words, options, json_string_value(json_object_get(body, "checkpoint")),
+	call = call_of("commit", NULL);
+	call_flag(call, "quiet");
+	call_options(call, options);
+	spawn_tenant(rq, call);
+	j = work_at(rq, call, json_string_value(json_object_get(body, "checkpoint")),
 		    json_string_value(json_object_get(body, "image")), -1, e);
 	if (j)
 		api_show_image_names(rq, j);
@@ -114,12 +97,10 @@ static int post_commit(struct http_request *rq, struct err *e)
 
 static int get_network(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "network", "inspect", NULL };
-
-	return reply(rq, work(rq, words, NULL, NULL, -1, e), e);
+	return reply(rq, work(rq, call_of("network inspect", NULL), -1, e), e);
 }
 
-static void set_each(struct http_request *rq, json_t *options, const char *name)
+static void set_each(struct http_request *rq, json_t *call, const char *name)
 {
 	json_t *list = json_array();
 	const char *v;
@@ -127,15 +108,15 @@ static void set_each(struct http_request *rq, json_t *options, const char *name)
 
 	for (i = 0; (v = http_query_each(rq, name, i)); i++)
 		json_array_append_new(list, json_string(v));
-	json_object_set_new(options, name, list);
+	call_set(call, name, list);
 }
 
 /* An expression costs memory and time outside of every sandbox: a tenant follows the log itself. */
 static int get_ready(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "wait", NULL };
-	autojson json_t *options = json_object();
+	const int healthy = http_query_bool(rq, "healthy");
 	const char *timeout = http_query(rq, "timeout");
+	json_t *call;
 	struct box b;
 	int r = box_find(&b, rq, e);
 
@@ -146,56 +127,53 @@ static int get_ready(struct http_request *rq, struct err *e)
 		err_set(e, ERR_DENIED, "log is for administrators");
 		return err_hint(e, "GET /v1/sandboxes/{id}/logs?follow=true");
 	}
-	if (http_query_bool(rq, "healthy"))
-		json_object_set_new(options, "healthy", json_true());
-	if (!json_object_size(options) && !http_query(rq, "port") && !http_query(rq, "log"))
+	if (!healthy && !http_query(rq, "port") && !http_query(rq, "log"))
 		return err_set(e, ERR_INVALID, "none of healthy, port and log is given");
-	set_each(rq, options, "port");
-	set_each(rq, options, "log");
-	json_object_set_new(options, "timeout", json_string(timeout ? timeout : "60s"));
-	return reply(rq, work(rq, words, options, NULL, -1, e), e);
-}
-
-static int follow_network_log(struct http_request *rq, struct box *b, struct err *e)
-{
-	int denied = http_query_bool(rq, "denied"), r;
-	const char *argv[] = { "berth", "network", "log", "--json", "--follow", denied ? "--denied" : "--", denied ? "--" : b->id,
-			       denied ? b->id : NULL, NULL };
-
-	r = http_endless(rq, e) < 0 ? -1 : spawn_reply(rq, argv, "application/x-ndjson", e);
-	box_close(b);
-	return r;
+	call = call_of("wait", NULL);
+	call_set(call, "healthy", json_boolean(healthy));
+	set_each(rq, call, "port");
+	set_each(rq, call, "log");
+	call_text(call, "timeout", timeout ? timeout : "60s");
+	return reply(rq, work(rq, call, -1, e), e);
 }
 
 /* The program writes an object a line. */
-static int get_network_log(struct http_request *rq, struct err *e)
+static json_t *objects_of(char *lines, struct err *e)
 {
-	const char *argv[] = { "berth", "network", "log", "--json", http_query_bool(rq, "denied") ? "--denied" : "--", NULL, NULL, NULL };
-	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
-	json_t *list, *one;
-	struct box b;
+	json_t *list = json_array(), *one;
 	char *line, *save = NULL;
-	int r = box_find(&b, rq, e);
 
-	if (r == 0 && http_query_bool(rq, "follow"))
-		return follow_network_log(rq, &b, e);
-	argv[5] = http_query_bool(rq, "denied") ? "--" : b.id;
-	argv[6] = http_query_bool(rq, "denied") ? b.id : NULL;
-	if (r == 0)
-		r = spawn_berth(rq, argv, 0, -1, &out, e);
-	box_close(&b);
-	if (r < 0)
-		return -1;
-	list = json_array();
-	for (line = out.data ? strtok_r(out.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+	for (line = lines ? strtok_r(lines, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
 		one = json_parse(line, strlen(line), OUTPUT_MAX, "berth's answer", e);
 		if (!one) {
 			json_decref(list);
-			return -1;
+			return NULL;
 		}
 		json_array_append_new(list, one);
 	}
-	return http_reply_json(rq, 0, json_pack("{s:o}", "requests", list), e);
+	return list;
+}
+
+static int get_network_log(struct http_request *rq, struct err *e)
+{
+	const int follow = http_query_bool(rq, "follow");
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	json_t *call, *list;
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	box_close(&b);
+	if (r < 0 || (follow && http_endless(rq, e) < 0))
+		return -1;
+	call = call_of("network log", b.id, NULL);
+	call_set(call, "denied", json_boolean(http_query_bool(rq, "denied")));
+	call_set(call, "follow", json_boolean(follow));
+	if (follow)
+		return spawn_reply(rq, call, "application/x-ndjson", e);
+	if (spawn_berth(rq, call, 0, -1, &out, e) < 0)
+		return -1;
+	list = objects_of(out.data, e);
+	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "requests", list), e) : -1;
 }
 
 /* The journal's entries, an object a line, or with text its bytes. */
@@ -203,8 +181,8 @@ static int get_logs(struct http_request *rq, struct err *e)
 {
 	static const char *const values[] = { "since", "from", "source", "tail" }, *const flags[] = { "follow", "timestamps" };
 	const int text = http_query_bool(rq, "text");
-	struct args a = { .n = 0 };
 	char since[JOURNAL_TIME];
+	json_t *call;
 	struct box b;
 	size_t i;
 	int r;
@@ -213,30 +191,22 @@ static int get_logs(struct http_request *rq, struct err *e)
 	if (http_query(rq, "since") && journal_since(http_query(rq, "since"), since, e) < 0)
 		return -1;
 	r = box_find(&b, rq, e);
-
-	if (r == 0 && (args_add(&a, "berth", e) < 0 || args_add(&a, "logs", e) < 0 || (!text && args_add(&a, "--json", e) < 0)))
-		r = -1;
-	for (i = 0; r == 0 && i < ARRAY_LEN(values); i++) {
-		autojson json_t *v = http_query(rq, values[i]) ? json_string(http_query(rq, values[i])) : NULL;
-
-		r = v ? args_option(&a, values[i], v, e) : 0;
-	}
-	for (i = 0; r == 0 && i < ARRAY_LEN(flags); i++)
-		r = http_query_bool(rq, flags[i]) ? args_option(&a, flags[i], json_true(), e) : 0;
-	if (r == 0 && (args_add(&a, "--", e) < 0 || args_add(&a, b.id, e) < 0))
-		r = -1;
-	if (r == 0)
-		r = spawn_reply(rq, (const char *const *)a.v, text ? "application/octet-stream" : "application/x-ndjson", e);
 	box_close(&b);
-	args_release(&a);
-	return r;
+	if (r < 0)
+		return -1;
+	call = call_of("logs", b.id, NULL);
+	if (text)
+		json_object_del(json_object_get(call, "options"), "json");
+	for (i = 0; i < ARRAY_LEN(values); i++)
+		call_text(call, values[i], http_query(rq, values[i]));
+	for (i = 0; i < ARRAY_LEN(flags); i++)
+		call_set(call, flags[i], json_boolean(http_query_bool(rq, flags[i])));
+	return spawn_reply(rq, call, text ? "application/octet-stream" : "application/x-ndjson", e);
 }
 
 static int get_config(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "config", "show", "--json", NULL };
-
-	return reply(rq, spawn_json(rq, argv, 0, e), e);
+	return reply(rq, spawn_json(rq, call_of("config show", NULL), 0, e), e);
 }
 
 #define SANDBOX "/v1/sandboxes/{id}"

@@ -12,7 +12,7 @@
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
 #include "manager/api/execution.h"
-#include "manager/service/args.h"
+#include "manager/ops/params.h"
 #include "manager/service/createargs.h"
 #include "manager/zygote/list.h"
 #include "manager/zygote/owner.h"
@@ -111,62 +111,50 @@ static int get_zygote(struct http_request *rq, struct err *e)
 /* Options that a tenant may set for a zygote, beside those for a sandbox. */
 static const char *const own_options[] = {"pool", "forks", "preload-timeout"};
 
-static int add_words(struct http_request *rq, struct args *a, json_t *body, json_t *own,
-		     struct err *e)
+/* The call that makes a zygote; the options of its own are not those of a sandbox. */
+static json_t *make_call(struct http_request *rq, struct err *e)
 {
-	const char *const verb[] = {"berth", "zygote", "create", "--json", NULL};
-	const char *name = json_string_value(json_object_get(body, "name"));
+	autojson json_t *body = json_deep_copy(http_json(rq)), *own = json_object(), *checked = json_array();
+	json_t *options = json_object_get(body, "options"), *call, *v;
 	struct createargs what = {.tenant = tenant_of(rq)};
-	const char *const tenant[] = {"--tenant", what.tenant, NULL};
-	const char *const named[] = {"--name", name, NULL};
 	struct config c;
-
-	api_config(api_of(rq), &c);
-	what.image = c.image;
-	if (createargs_read(&what, body, e) < 0 || args_words(a, verb, e) < 0 ||
-	    args_options(a, what.options, e) < 0 || args_options(a, own, e) < 0)
-		return -1;
-	if ((what.tenant && args_words(a, tenant, e) < 0) || (name && args_words(a, named, e) < 0))
-		return -1;
-	return args_add(a, "--", e) < 0 || args_add(a, what.image, e) < 0 ?
-		       -1 :
-		       args_strings(a, what.command, e);
-}
-
-static int make_words(struct http_request *rq, struct args *a, struct err *e)
-{
-	autojson json_t *body = json_deep_copy(http_json(rq)), *own = json_object();
-	json_t *options = json_object_get(body, "options"), *v;
 	size_t i;
 
-	if (!body || !own)
-		return err_nomem(e);
+	if (!body || !own) {
+		err_nomem(e);
+		return NULL;
+	}
 	for (i = 0; i < ARRAY_LEN(own_options); i++)
 		if ((v = json_object_get(options, own_options[i]))) {
 			json_object_set(own, own_options[i], v);
 			json_object_del(options, own_options[i]);
 		}
-	return add_words(rq, a, body, own, e);
+	api_config(api_of(rq), &c);
+	what.image = c.image;
+	if (createargs_read(&what, body, e) < 0 ||
+	    params_from_json(what.options, PARAM_OF_ZYGOTE | PARAM_FROM_AFAR, checked, e) < 0)
+		return NULL;
+	call = call_of("zygote create", what.image, NULL);
+	call_options(call, what.options);
+	call_options(call, own);
+	call_text(call, "name", json_string_value(json_object_get(body, "name")));
+	call_text(call, "tenant", what.tenant);
+	call_operands(call, what.command);
+	return call;
 }
 
 static int remove_it(struct http_request *rq, const char *id, struct err *e)
 {
-	const char *const argv[] = {"berth", "zygote", "rm", "--json", "--", id, NULL};
-
-	return spawn_berth(rq, argv, 1, -1, NULL, e);
+	return spawn_berth(rq, call_of("zygote rm", id, NULL), 1, -1, NULL, e);
 }
 
 static int post_zygote(struct http_request *rq, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(http_json(rq), "name")), *id;
-	struct args a = {.n = 0};
-	json_t *made = NULL;
+	json_t *call = make_call(rq, e);
+	json_t *made = call ? spawn_json(rq, call, 0, e) : NULL;	/* a client that goes takes the preload with it */
 	struct err ignored;
 
-	/* a client that goes takes the preload with it */
-	if (make_words(rq, &a, e) == 0)
-		made = spawn_json(rq, (const char *const *)a.v, 0, e);
-	args_release(&a);
 	if (!made)
 		return name ? box_name_taken(rq, name, e) : -1;
 	id = json_string_value(json_object_get(made, "id"));

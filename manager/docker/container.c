@@ -89,9 +89,7 @@ int docker_connect(struct box *b, struct err *e)
 /* 1: its keeper for files exists; 0: it was started meanwhile, so look again. */
 static int make_files_keeper(struct box *b, struct err *e)
 {
-	const char *argv[] = { "berth", "open-files", b->id, NULL };
-
-	if (spawn_berth(b->rq, argv, 1, -1, NULL, e) == 0)
+	if (spawn_berth(b->rq, call_of("open-files", b->id, NULL), 1, -1, NULL, e) == 0)
 		return 1;
 	return e->code == ERR_EXISTS ? 0 : -1;
 }
@@ -138,11 +136,12 @@ int docker_load(struct engine_loaded *l, struct box *b, int live, struct err *e)
 	return docker_fail(b->rq, 404, e, "No such container: %.200s", docker_called(b->rq));
 }
 
-int docker_verb(struct http_request *rq, const char *verb, const char *option, const char *id,
+int docker_verb(struct http_request *rq, const char *verb, const char *option, json_t *value, const char *id,
 		struct err *e)
 {
-	const char *argv[] = { "berth", verb, "--json", option ? option : id, option ? id : NULL,
-			       NULL };
+	json_t *call = call_of(verb, id, NULL);
 
-	return spawn_berth(rq, argv, 1, -1, NULL, e);
+	if (option)
+		call_set(call, option, value);
+	return spawn_berth(rq, call, 1, -1, NULL, e);
 }

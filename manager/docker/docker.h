@@ -86,8 +86,8 @@ void box_clear(struct box *b);
 int docker_load(struct engine_loaded *l, struct box *b, int live, struct err *e);
 /* The name it is called by in messages: the reference of the request. */
 const char *docker_called(const struct http_request *rq);
-/* Runs berth VERB --json [OPTION] ID; 0, or -1 with its error. */
-int docker_verb(struct http_request *rq, const char *verb, const char *option, const char *id,
+/* The command on the sandbox, with an option (NULL: none) whose value it consumes; 0, or -1 with its error. */
+int docker_verb(struct http_request *rq, const char *verb, const char *option, json_t *value, const char *id,
 		struct err *e);
 
 /*

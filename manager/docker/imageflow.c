@@ -24,7 +24,7 @@
 /* ---- a body ------------------------------------------------------------------------------- */
 
 struct import {
-	struct spawned program;
+	struct called program;
 	int in; /* our end of its stdin */
 };
 
@@ -33,24 +33,29 @@ static void import_free(void *data)
 	struct import *i = data;
 
 	fd_close(&i->in);
-	spawn_abort(&i->program);
+	call_abort(&i->program);
 	free(i);
 }
 
-int imageflow_begin(struct http_request *rq, const char *const *argv, struct err *e)
+int imageflow_begin(struct http_request *rq, json_t *call, struct err *e)
 {
 	struct import *i = calloc(1, sizeof(*i));
 	int p[2], r;
 
-	if (!i)
+	if (!i) {
+		json_decref(call);
 		return err_nomem(e);
+	}
+	call_flag(call, "quiet");
 	i->in = -1;
-	i->program = (struct spawned){ -1, -1, -1 };
+	i->program = (struct called)CALLED_NONE;
 	http_set_data(rq, i, import_free);
-	if (pipe2(p, O_CLOEXEC) < 0)
+	if (pipe2(p, O_CLOEXEC) < 0) {
+		json_decref(call);
 		return err_sys(e, "make a pipe");
+	}
 	i->in = p[1];
-	r = spawn_start(rq, argv, p[0], &i->program, e);
+	r = spawn_start(rq, call, p[0], &i->program, e);
 	close(p[0]);
 	if (r == 0 && fcntl(i->in, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "set up a pipe");
@@ -87,7 +92,7 @@ int imageflow_line(struct buf *out, json_t *j, struct err *e)
 /* ---- a registry ------------------------------------------------------------------------------ */
 
 struct pull {
-	struct spawned program;
+	struct called program;
 	char name[REF_MAX];
 	struct buf out;
 	size_t sent;
@@ -100,7 +105,7 @@ static void pull_free(void *ctx)
 {
 	struct pull *p = ctx;
 
-	spawn_abort(&p->program);
+	call_abort(&p->program);
 	buf_release(&p->out);
 	json_decref(p->got);
 	free(p);
@@ -213,31 +218,26 @@ static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t m
 /* With the login of the request, if any; its password goes through a pipe. */
 static int start(struct http_request *rq, struct pull *p, const char *platform, struct err *e)
 {
-	const char *argv[13] = { "berth", p->pushes ? "push" : "pull", "--json", "--quiet" };
 	struct engine_login login;
 	autoclose int password = -1;
-	size_t n = 4;
+	json_t *call;
 	int r = engine_login_read(http_header(rq, "X-Registry-Auth"), &login, e);
 
 	if (r < 0)
 		http_error_status(rq, 400);
 	if (r == 0 && login.user[0]) {
-		argv[n++] = "--username";
-		argv[n++] = login.user;
-		argv[n++] = "--password-stdin";
 		password = wire_data(login.password, strlen(login.password), e);
 		r = password < 0 ? -1 : 0;
 	}
-	if (platform && platform[0]) {
-		argv[n++] = "--platform";
-		argv[n++] = platform;
+	if (r == 0) {
+		call = call_of(p->pushes ? "push" : "pull", p->name, NULL);
+		call_flag(call, "quiet");
+		call_text(call, "username", login.user[0] ? login.user : NULL);
+		call_set(call, "password-stdin", json_boolean(login.user[0]));
+		call_text(call, "platform", platform && platform[0] ? platform : NULL);
+		call_set(call, "dry-run", json_boolean(p->looks));
+		r = spawn_start(rq, call, password, &p->program, e);
 	}
-	if (p->looks)
-		argv[n++] = "--dry-run";
-	argv[n++] = "--";
-	argv[n] = p->name;
-	if (r == 0)
-		r = spawn_start(rq, argv, password, &p->program, e);
 	engine_login_forget(&login);
 	return r;
 }
@@ -251,7 +251,7 @@ static int stream(struct http_request *rq, const char *image, int pushes, struct
 
 	if (!p)
 		return err_nomem(e);
-	p->program = (struct spawned){ -1, -1, -1 };
+	p->program = (struct called)CALLED_NONE;
 	p->out = BUF_INIT(LINE_MAX_BYTES);
 	p->pushes = pushes;
 	if (engine_image_ref(image, http_query(rq, "tag"), name, sizeof(name)) < 0) {
@@ -285,7 +285,7 @@ static json_t *distribution(const json_t *seen)
 
 int imageflow_look(struct http_request *rq, struct err *e)
 {
-	struct pull p = { .program = { -1, -1, -1 }, .looks = 1 };
+	struct pull p = { .program = CALLED_NONE, .looks = 1 };
 	char name[REF_MAX], room[REF_MAX + 8];
 	json_t *answer = NULL;
 	int r;
@@ -298,7 +298,7 @@ int imageflow_look(struct http_request *rq, struct err *e)
 		r = finish(&p, rq, e);
 	if (r == 0 && !(answer = distribution(p.got)))
 		r = err_nomem(e);
-	spawn_abort(&p.program);
+	call_abort(&p.program);
 	json_decref(p.got);
 	return r < 0 ? -1 : http_reply_json(rq, 200, answer, e);
 }
@@ -310,8 +310,6 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 {
 	const char *src = http_query(rq, "fromSrc"), *repo = http_query(rq, "repo");
 	char name[REF_MAX];
-	const char *argv[] = { "berth", "image", "import", "--json", "--quiet",
-			       "--",	"-",	 name,	   NULL };
 
 	if (!src || !src[0])
 		return 0;
@@ -324,7 +322,7 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 	    engine_image_ref(repo, http_query(rq, "tag"), name, sizeof(name)) < 0)
 		return docker_fail(rq, 400, e,
 				   "an image without a name is not made here: repo is missing");
-	return imageflow_begin(rq, argv, e);
+	return imageflow_begin(rq, call_of("image import", "-", name, NULL), e);
 }
 
 int imageflow_create(struct http_request *rq, struct err *e)

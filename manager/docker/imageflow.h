@@ -7,7 +7,7 @@
 #include "manager/api/http.h"
 
 /* A program that reads the body on its stdin; its answer is JSON, a new reference. */
-int imageflow_begin(struct http_request *rq, const char *const *argv, struct err *e);
+int imageflow_begin(struct http_request *rq, json_t *call, struct err *e);
 http_feed imageflow_feed;
 json_t *imageflow_end(struct http_request *rq, struct err *e);
 /* Adds j, which it consumes, as a line of Docker's progress. */

@@ -21,7 +21,7 @@
 #define BEAT_MS 5000
 
 struct building {
-	struct spawned program;
+	struct called program;
 	int in; /* our end of its stdin */
 	int quiet;
 	struct buf raw, out; /* what it wrote, up to a whole line; what is to be sent */
@@ -34,7 +34,7 @@ static void building_free(void *ctx)
 	struct building *b = ctx;
 
 	fd_close(&b->in);
-	spawn_abort(&b->program);
+	call_abort(&b->program);
 	buf_release(&b->raw);
 	buf_release(&b->out);
 	free(b);
@@ -68,24 +68,20 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 static int start(struct http_request *rq, struct building *b, struct err *e)
 {
 	struct engine_build asked = {0};
-	autofree const char **argv = NULL;
 	int p[2] = {-1, -1}, r;
-	size_t i, n;
+	json_t *call;
 
 	r = engine_build_init(&asked, e);
 	if (r == 0 && (r = add_query(rq, &asked, e)) < 0)
 		http_error_status(rq, 400);
-	n = json_array_size(asked.words);
-	argv = r == 0 ? calloc(n + 6, sizeof(*argv)) : NULL;
-	if (r == 0 && (!argv || pipe2(p, O_CLOEXEC) < 0))
+	if (r == 0 && pipe2(p, O_CLOEXEC) < 0)
 		r = err_sys(e, "make a pipe");
 	if (r == 0) {
-		argv[0] = "berth", argv[1] = "build", argv[2] = "--json";
-		for (i = 0; i < n; i++)
-			argv[3 + i] = json_string_value(json_array_get(asked.words, i));
-		argv[3 + n] = "--", argv[4 + n] = "-";
+		call = call_of("build", NULL);
+		call_words(call, asked.words);
+		call_operand(call, "-");
 		b->in = p[1];
-		r = spawn_start(rq, argv, p[0], &b->program, e);
+		r = spawn_start(rq, call, p[0], &b->program, e);
 		fd_close(&p[0]);
 	}
 	engine_build_release(&asked);
@@ -101,7 +97,7 @@ static int begin_build(struct http_request *rq, struct err *e)
 	if (!b)
 		return err_nomem(e);
 	b->in = -1;
-	b->program = (struct spawned){-1, -1, -1};
+	b->program = (struct called)CALLED_NONE;
 	b->raw = b->out = BUF_INIT(OUT_MAX);
 	b->quiet = docker_query_flag(rq, "q");
 	http_set_data(rq, b, building_free);

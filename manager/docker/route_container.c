@@ -31,25 +31,15 @@ static void log_unknown(const struct engine_create *c)
 static int spawn_create(struct http_request *rq, const struct engine_create *c, struct box *b,
 			struct err *e)
 {
-	static const char *const fixed[] = { "berth", "create", "--json", "--no-start",
-					     "--pull=never" };
-	const size_t n = json_array_size(c->words);
-	autofree const char **argv = calloc(n + ARRAY_LEN(fixed) + 3, sizeof(*argv));
+	json_t *call = call_of("create", NULL);
 	autojson json_t *made = NULL;
 	const char *id;
-	size_t at, i;
 
-	if (!argv)
-		return err_nomem(e);
-	memcpy(argv, fixed, sizeof(fixed));
-	at = ARRAY_LEN(fixed);
-	if (c->name[0]) {
-		argv[at++] = "--name";
-		argv[at++] = c->name;
-	}
-	for (i = 0; i < n; i++)
-		argv[at++] = json_string_value(json_array_get(c->words, i));
-	made = spawn_json(rq, argv, 1, e);
+	call_flag(call, "no-start");
+	call_text(call, "pull", "never");
+	call_text(call, "name", c->name[0] ? c->name : NULL);
+	call_words(call, c->words);
+	made = spawn_json(rq, call, 1, e);
 	id = json_string_value(json_object_get(made, "id"));
 	if (!id)
 		return made ? err_set(e, ERR_INTERNAL, "berth create gave no id") : -1;
@@ -62,20 +52,16 @@ static int spawn_create(struct http_request *rq, const struct engine_create *c, 
 static int join_networks(struct http_request *rq, struct box *b, const struct engine_create *c,
 			 struct err *e)
 {
-	const json_t *words, *word;
 	struct err ignored;
-	size_t i, k;
+	json_t *join;
+	size_t i;
 	int r = 0;
 
-	json_array_foreach (c->joins, i, words) {
-		const char *argv[ENGINE_JOIN_WORDS];
-		size_t n = 0;
+	json_array_foreach (c->joins, i, join) {
+		json_t *call = json_deep_copy(join);
 
-		json_array_foreach (words, k, word)
-			argv[n++] = json_string_value(word);
-		argv[n++] = b->id;
-		argv[n] = NULL;
-		r = spawn_berth(rq, argv, 1, -1, NULL, e);
+		call_operand(call, b->id);
+		r = spawn_berth(rq, call, 1, -1, NULL, e);
 		if (r < 0)
 			break;
 	}

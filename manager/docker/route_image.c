@@ -70,14 +70,13 @@ static int get_one(struct http_request *rq, struct err *e)
 static int get_history(struct http_request *rq, struct err *e)
 {
 	const char *name = http_param(rq, "name");
-	const char *argv[] = { "berth", "image", "history", "--json", "--", name, NULL };
 	autoclose int store = docker_store(rq, e);
 	autojson json_t *record = store < 0 ? NULL : catalog_inspect(store, name, e), *steps = NULL;
 	const char *id = json_string_value(json_object_get(record, "digest"));
 
 	if (!record)
 		return store < 0 ? -1 : docker_no_image(rq, name, e);
-	steps = spawn_json(rq, argv, 0, e);
+	steps = spawn_json(rq, call_of("image history", name, NULL), 0, e);
 	return steps ? http_reply_json(rq, 200, engine_image_history(steps, id ? id : ""), e) : -1;
 }
 
@@ -92,12 +91,11 @@ static int post_tag(struct http_request *rq, struct err *e)
 {
 	const char *repo = http_query(rq, "repo"), *name = http_param(rq, "name");
 	char ref[REF_MAX];
-	const char *argv[] = { "berth", "image", "tag", "--json", "--", name, ref, NULL };
 
 	if (!repo || !repo[0] ||
 	    engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0)
 		return docker_fail(rq, 400, e, "invalid reference format");
-	if (spawn_berth(rq, argv, 1, -1, NULL, e) < 0)
+	if (spawn_berth(rq, call_of("image tag", name, ref, NULL), 1, -1, NULL, e) < 0)
 		return docker_no_image(rq, name, e);
 	return http_reply_empty(rq, 201, e);
 }
@@ -120,23 +118,17 @@ static json_t *removed_of(const json_t *said, const char *digest, int store)
 
 static int delete_one(struct http_request *rq, struct err *e)
 {
-	const char *name = http_param(rq, "name"),
-		   *force = docker_query_flag(rq, "force") ? "--force" : "--";
-	const char *argv[] = { "berth",
-			       "image",
-			       "rm",
-			       "--json",
-			       force,
-			       force[2] ? "--" : name,
-			       force[2] ? name : NULL,
-			       NULL };
+	const char *name = http_param(rq, "name");
+	json_t *call;
 	autoclose int store = docker_store(rq, e);
 	autojson json_t *record = store < 0 ? NULL : image_record(store, name, e), *said = NULL;
 	const char *digest = json_string_value(json_object_get(record, "digest"));
 
 	if (!record)
 		return store < 0 ? -1 : docker_no_image(rq, name, e);
-	said = spawn_json(rq, argv, 1, e);
+	call = call_of("image rm", name, NULL);
+	call_set(call, "force", json_boolean(docker_query_flag(rq, "force")));
+	said = spawn_json(rq, call, 1, e);
 	if (!said && e->code == ERR_BUSY)
 		return docker_fail(rq, 409, e,
 				   "conflict: unable to remove repository reference \"%.200s\" "
@@ -146,9 +138,9 @@ static int delete_one(struct http_request *rq, struct err *e)
 	return said ? http_reply_json(rq, 200, removed_of(said, digest, store), e) : -1;
 }
 
-static json_t *run_berth(void *ctx, const char *const *argv, struct err *e)
+static json_t *run_berth(void *ctx, json_t *call, struct err *e)
 {
-	return spawn_json(ctx, argv, 1, e);
+	return spawn_json(ctx, call, 1, e);
 }
 
 static int post_prune(struct http_request *rq, struct err *e)
@@ -199,33 +191,38 @@ static int post_push(struct http_request *rq, struct err *e)
 static int get_save_one(struct http_request *rq, struct err *e)
 {
 	const char *name = http_param(rq, "name");
-	const char *argv[] = { "berth", "image", "save", "--quiet", "--json", "--", name, NULL };
+	json_t *call;
 
-	return check_there(rq, name, e) < 0 ? -1 : spawn_reply(rq, argv, "application/x-tar", e);
+	if (check_there(rq, name, e) < 0)
+		return -1;
+	call = call_of("image save", name, NULL);
+	call_flag(call, "quiet");
+	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
 static int get_save(struct http_request *rq, struct err *e)
 {
-	const char *argv[HTTP_QUERY_MAX + 7] = {
-		"berth", "image", "save", "--quiet", "--json", "--"
-	};
+	autojson json_t *names = json_array();
 	const char *name;
+	json_t *call;
 	size_t i;
 
 	for (i = 0; (name = http_query_each(rq, "names", i)); i++) {
 		if (check_there(rq, name, e) < 0)
 			return -1;
-		argv[6 + i] = name;
+		json_array_append_new(names, json_string(name));
 	}
-	return i ? spawn_reply(rq, argv, "application/x-tar", e)
-		 : docker_fail(rq, 400, e, "no image names given to save");
+	if (!i)
+		return docker_fail(rq, 400, e, "no image names given to save");
+	call = call_of("image save", NULL);
+	call_flag(call, "quiet");
+	call_operands(call, names);
+	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
 static int begin_load(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "image", "load", "--json", "--quiet", NULL };
-
-	return imageflow_begin(rq, argv, e);
+	return imageflow_begin(rq, call_of("image load", NULL), e);
 }
 
 static int post_load(struct http_request *rq, struct err *e)
@@ -289,30 +286,19 @@ static json_t *commit_it(struct http_request *rq, struct box *b, const char *ref
 {
 	const char *author = http_query(rq, "author"), *comment = http_query(rq, "comment");
 	autojson json_t *words = words_of(rq, b, e);
-	autofree const char **argv = calloc(json_array_size(words) + 14, sizeof(*argv));
-	const json_t *one;
-	size_t n = 4, i;
+	json_t *call;
 
 	if (!words)
 		return NULL;
-	if (!argv) {
-		err_nomem(e);
-		return NULL;
-	}
-	memcpy(argv, (const char *const[]){ "berth", "commit", "--json", "--quiet" },
-	       4 * sizeof(*argv));
-	if (author && author[0])
-		argv[n++] = "--author", argv[n++] = author;
-	if (comment && comment[0])
-		argv[n++] = "--message", argv[n++] = comment;
-	if (http_query(rq, "pause") && !docker_query_flag(rq, "pause"))
-		argv[n++] = "--no-pause";
-	json_array_foreach(words, i, one)
-		argv[n++] = json_string_value(one);
-	argv[n++] = "--";
-	argv[n++] = b->id;
-	argv[n++] = ref;
-	return spawn_json(rq, argv, 0, e);
+	call = call_of("commit", NULL);
+	call_flag(call, "quiet");
+	call_text(call, "author", author && author[0] ? author : NULL);
+	call_text(call, "message", comment && comment[0] ? comment : NULL);
+	call_set(call, "no-pause", json_boolean(http_query(rq, "pause") && !docker_query_flag(rq, "pause")));
+	call_words(call, words);
+	call_operand(call, b->id);
+	call_operand(call, ref);
+	return spawn_json(rq, call, 0, e);
 }
 
 static int commit(struct http_request *rq, struct box *b, char *digest, size_t max, struct err *e)

@@ -52,16 +52,14 @@ static void remove_failed(struct http_request *rq, struct box *b)
 	asked = registry_load(&b->registry, b->id, ENGINE_FILE_NAME, &ignored);
 	if (json_is_true(json_object_get(
 		    json_object_get(json_object_get(asked, "body"), "HostConfig"), "AutoRemove")))
-		docker_verb(rq, "rm", "--force", b->id, &ignored);
+		docker_verb(rq, "rm", "force", json_true(), b->id, &ignored);
 }
 
 static int start(struct http_request *rq, struct box *b, struct err *e)
 {
 	struct arrivals *l = docker_of(rq)->arrivals;
-	char option[32];
 
-	snprintf(option, sizeof(option), "--await=%u", arrivals_count(l, b->id));
-	if (docker_verb(rq, "start", option, b->id, e) < 0) {
+	if (docker_verb(rq, "start", "await", json_integer(arrivals_count(l, b->id)), b->id, e) < 0) {
 		start_failed(rq, e);
 		remove_failed(rq, b);
 		arrivals_tell(l, b->id, ARRIVAL_FAILED);
@@ -87,48 +85,48 @@ static int post_start(struct http_request *rq, struct err *e)
 
 /* ---- stop ------------------------------------------------------------------------------ */
 
-/* Of "t", seconds: "" is the container's own time. */
-static int grace_option(struct http_request *rq, char *ret, size_t n, struct err *e)
+/* "t", in seconds: *ret is NULL for the container's own time. */
+static int grace_option(struct http_request *rq, json_t **ret, struct err *e)
 {
 	long t;
 
 	if (docker_query_int(rq, "t", -2, &t, e) < 0)
 		return -1;
-	ret[0] = '\0';
 	/* -1 is for ever */
-	if (t != -2)
-		snprintf(ret, n, "--grace=%lds", t < 0 || t > GRACE_MAX ? GRACE_MAX : t);
+	*ret = t == -2 ? NULL : json_integer(t < 0 || t > GRACE_MAX ? GRACE_MAX : t);
 	return 0;
 }
 
 static int post_stop(struct http_request *rq, struct err *e)
 {
-	char grace[40];
+	json_t *grace = NULL;
 	struct box b;
 	int r = docker_find(&b, rq, e), idle = 0;
 
 	if (r == 0)
-		r = grace_option(rq, grace, sizeof(grace), e);
+		r = grace_option(rq, &grace, e);
 	idle = r == 0 && b.kept && !is_restarting(&b);
 	if (r == 0 && !idle)
-		r = docker_verb(rq, "stop", grace[0] ? grace : NULL, b.id, e);
+		r = docker_verb(rq, "stop", "grace", json_incref(grace), b.id, e);
+	json_decref(grace);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, idle ? 304 : 204, e);
 }
 
 static int post_restart(struct http_request *rq, struct err *e)
 {
-	char grace[40];
+	json_t *grace = NULL;
 	struct box b;
 	int r = docker_find(&b, rq, e);
 
 	if (r == 0)
-		r = grace_option(rq, grace, sizeof(grace), e);
+		r = grace_option(rq, &grace, e);
 	/* not stop and start: one with AutoRemove would go with its stop */
 	if (r == 0 && !b.kept)
-		r = docker_verb(rq, "restart", grace[0] ? grace : NULL, b.id, e);
+		r = docker_verb(rq, "restart", "grace", json_incref(grace), b.id, e);
 	else if (r == 0)
 		r = start(rq, &b, e);
+	json_decref(grace);
 	if (r == 0)
 		arrivals_tell(docker_of(rq)->arrivals, b.id, ARRIVAL_STARTED);
 	box_close(&b);
@@ -138,17 +136,15 @@ static int post_restart(struct http_request *rq, struct err *e)
 static int post_kill(struct http_request *rq, struct err *e)
 {
 	const char *word = http_query(rq, "signal");
-	char option[60];
 	struct box b;
 	int r = docker_find(&b, rq, e);
 
-	snprintf(option, sizeof(option), "--signal=%.40s", word && word[0] ? word : "KILL");
 	if (r == 0 && b.kept && !is_restarting(&b))
 		r = docker_fail(rq, 409, e,
 				"cannot kill container: %.200s: Container %.12s is not running",
 				docker_called(rq), b.id);
 	if (r == 0)
-		r = docker_verb(rq, "kill", option, b.id, e);
+		r = docker_verb(rq, "kill", "signal", json_string(word && word[0] ? word : "KILL"), b.id, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
@@ -244,7 +240,7 @@ static int remove_it(struct http_request *rq, struct box *b, struct err *e)
 				   "the container before "
 				   "removing or force remove",
 				   docker_called(rq));
-	return docker_verb(rq, "rm", "--force", b->id, e);
+	return docker_verb(rq, "rm", "force", json_true(), b->id, e);
 }
 
 static int delete_one(struct http_request *rq, struct err *e)

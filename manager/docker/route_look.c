@@ -148,15 +148,12 @@ static int get_stats(struct http_request *rq, struct err *e)
 static int ask_program(struct http_request *rq, const char *verb, int must_run,
 		       json_t *(*translate)(const json_t *), struct err *e)
 {
-	const char *argv[] = { "berth", verb, "--json", NULL, NULL };
 	autojson json_t *said = NULL;
 	struct box b;
 	int r = must_run ? docker_find_running(&b, rq, e) : docker_find(&b, rq, e);
 
-	if (r == 0) {
-		argv[3] = b.id;
-		said = spawn_json(rq, argv, 0, e);
-	}
+	if (r == 0)
+		said = spawn_json(rq, call_of(verb, b.id, NULL), 0, e);
 	box_close(&b);
 	return said ? http_reply_json(rq, 200, translate(said), e) : -1;
 }
@@ -176,21 +173,25 @@ static int get_changes(struct http_request *rq, struct err *e)
 
 static int update(struct http_request *rq, struct engine_create *c, const char *id, struct err *e)
 {
-	const char *argv[16] = { "berth", "update", "--json" };
-	const json_t *word;
-	size_t n = 3, i;
+	autojson json_t *live = json_array();
+	json_t *call;
+	json_t *word;
+	size_t i;
 
 	json_array_foreach(c->words, i, word) {
 		const char *text = json_string_value(word);
 
-		if (engine_is_live(text) && n < ARRAY_LEN(argv) - 2)
-			argv[n++] = text;
+		if (engine_is_live(text))
+			json_array_append(live, word);
 		else if (engine_warn(c, e, "%.60s cannot be changed any more and was ignored",
 				     text) < 0)
 			return -1;
 	}
-	argv[n] = id;
-	return n > 3 ? spawn_berth(rq, argv, 1, -1, NULL, e) : 0;
+	if (!json_array_size(live))
+		return 0;
+	call = call_of("update", id, NULL);
+	call_words(call, live);
+	return spawn_berth(rq, call, 1, -1, NULL, e);
 }
 
 static int post_update(struct http_request *rq, struct err *e)
@@ -254,7 +255,7 @@ static json_t *remove_all(struct http_request *rq, struct box *b, const json_t *
 		const json_int_t bytes = (json_int_t)layerpool_layer_bytes(b->registry.kept_fd,
 									   json_string_value(id));
 
-		if (docker_verb(rq, "rm", NULL, json_string_value(id), &ignored) < 0)
+		if (docker_verb(rq, "rm", NULL, NULL, json_string_value(id), &ignored) < 0)
 			continue;
 		*freed += bytes;
 		engine_id(json_string_value(id), whole);

@@ -64,8 +64,7 @@ static int find_network(struct http_request *rq, char ret[65], int *ret_builtin,
 
 static json_t *load_network(struct http_request *rq, const char *name, struct err *e)
 {
-	const char *argv[] = { "berth", "network", "inspect", "--json", "--", name, NULL };
-	autojson json_t *record = spawn_json(rq, argv, 0, e);
+	autojson json_t *record = spawn_json(rq, call_of("network inspect", name, NULL), 0, e);
 
 	return record ? engine_network(record) : NULL;
 }
@@ -123,8 +122,9 @@ static int get_networks(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 200, json_incref(all), e);
 }
 
-static int add_subnets(struct words *w, const json_t *body, struct err *e)
+static int add_subnets(json_t *call, const json_t *body, struct err *e)
 {
+	autojson json_t *subnets = json_array();
 	json_t *ipam, *list, *one;
 	size_t i;
 
@@ -135,10 +135,10 @@ static int add_subnets(struct words *w, const json_t *body, struct err *e)
 
 		if (engine_str(one, "Subnet", &subnet, e) < 0 || engine_address_pool(one, e) < 0)
 			return -1;
-		if (subnet[0] && i < 2 &&
-		    asprintf(&w->owned[w->owned_n], "--subnet=%s", subnet) >= 0)
-			w->v[w->n++] = w->owned[w->owned_n++];
+		if (subnet[0] && i < 2)
+			json_array_append_new(subnets, json_string(subnet));
 	}
+	call_set(call, "subnet", json_array_size(subnets) ? json_incref(subnets) : NULL);
 	return 0;
 }
 
@@ -148,19 +148,17 @@ static int make_network(struct http_request *rq, const char *called, const char 
 	const json_t *body = http_json(rq);
 	autojson json_t *made = NULL;
 	int internal = 0;
-	struct words w;
-	json_t *labels;
+	json_t *labels, *call = call_of("network create", name, NULL);
 
-	words_begin(&w, "network", "create");
 	if (engine_flag(body, "Internal", &internal, e) == 0 &&
-	    engine_obj(body, "Labels", &labels, e) == 0 && add_subnets(&w, body, e) == 0 &&
-	    words_called(&w, called, name, e) == 0 &&
-	    words_labels(&w, labels, e) == 0) {
-		if (internal)
-			w.v[w.n++] = "--internal";
-		made = words_run(&w, rq, name, e);
+	    engine_obj(body, "Labels", &labels, e) == 0 && add_subnets(call, body, e) == 0 &&
+	    words_labels(call, labels, e) == 0) {
+		words_called(call, called, name);
+		call_set(call, "internal", json_boolean(internal));
+		made = spawn_json(rq, call, 1, e);
+	} else {
+		json_decref(call);
 	}
-	words_release(&w);
 	if (!made && e->code == ERR_EXISTS)
 		return docker_fail(rq, 409, e, "network with name %.255s already exists", called);
 	return made ? 0 : -1;
@@ -190,7 +188,6 @@ static int post_network(struct http_request *rq, struct err *e)
 static int delete_network(struct http_request *rq, struct err *e)
 {
 	char name[65];
-	const char *argv[] = { "berth", "network", "rm", "--json", "--", name, NULL };
 	int always;
 
 	if (find_network(rq, name, &always, e) < 0)
@@ -198,7 +195,7 @@ static int delete_network(struct http_request *rq, struct err *e)
 	if (always)
 		return docker_fail(rq, 403, e, "%s is a pre-defined network and cannot be removed",
 				   name);
-	if (spawn_berth(rq, argv, 1, -1, NULL, e) == 0)
+	if (spawn_berth(rq, call_of("network rm", name, NULL), 1, -1, NULL, e) == 0)
 		return http_reply_empty(rq, 204, e);
 	return e->code == ERR_BUSY
 		       ? docker_fail(
@@ -208,16 +205,32 @@ static int delete_network(struct http_request *rq, struct err *e)
 		       : -1;
 }
 
-/* A container on one more network, or off it. */
-static int move(struct http_request *rq, const char *verb, struct err *e)
+/* Names that no host can have are of no use to anyone. */
+static int add_aliases(json_t *call, const json_t *aliases, struct err *e)
 {
-	const json_t *body = http_json(rq);
-	const char *box = "";
-	char name[65], small[15][ENGINE_NAME], its[ENGINE_NAME];
-	json_t *end, *aliases;
-	struct words w;
-	struct box b;
+	char alias[ENGINE_NAME];
 	size_t i;
+
+	for (i = 0; i < json_array_size(aliases); i++) {
+		const char *text = engine_item(aliases, i, "Aliases", e);
+
+		if (!text)
+			return -1;
+		if (engine_name_alias(text, alias))
+			call_text(call, "alias", alias);
+	}
+	return 0;
+}
+
+/* A container on one more network, or off it: the command "network connect" or "network disconnect". */
+static int move(struct http_request *rq, const char *command, struct err *e)
+{
+	const char *verb = strchr(command, ' ') + 1, *box = "";
+	const int connects = !strcmp(verb, "connect");
+	const json_t *body = http_json(rq);
+	char name[65], its[ENGINE_NAME];
+	json_t *end, *aliases, *call;
+	struct box b;
 	int always, r;
 
 	if (engine_str(body, "Container", &box, e) < 0 ||
@@ -227,29 +240,18 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 		return -1;
 	if (always && engine_network_moves(verb, name, e) < 0)
 		return -1;
-	words_begin(&w, "network", verb);
-	for (i = 0; i < json_array_size(aliases); i++) {
-		const char *alias = engine_item(aliases, i, "Aliases", e);
-
-		if (!alias)
-			return -1;
-		/* one that no host can have is of no use to anyone */
-		if (i < ARRAY_LEN(small) && !strcmp(verb, "connect") &&
-		    engine_name_alias(alias, small[i])) {
-			w.v[w.n++] = "--alias";
-			w.v[w.n++] = small[i];
-		}
-	}
-	r = docker_find_named(&b, rq, box, e);
-	if (r == 0 && !strcmp(verb, "connect") &&
-	    engine_load_alias(&b.registry, b.id, b.kept, its)) {
-		w.v[w.n++] = "--alias";
-		w.v[w.n++] = its;
-	}
-	w.v[w.n++] = "--";
-	w.v[w.n++] = name;
-	w.v[w.n++] = b.id;
-	if (r == 0 && (r = spawn_berth(rq, w.v, 1, -1, NULL, e)) < 0)
+	call = call_of(command, name, NULL);
+	r = connects ? add_aliases(call, aliases, e) : 0;
+	if (r == 0)
+		r = docker_find_named(&b, rq, box, e);
+	else
+		box_clear(&b);
+	if (r == 0 && connects && engine_load_alias(&b.registry, b.id, b.kept, its))
+		call_text(call, "alias", its);
+	call_operand(call, b.id);
+	if (r < 0)
+		json_decref(call);
+	else if ((r = spawn_berth(rq, call, 1, -1, NULL, e)) < 0)
 		engine_network_said(verb, box, http_param(rq, "name"), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
@@ -257,25 +259,24 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 
 static int post_connect(struct http_request *rq, struct err *e)
 {
-	return move(rq, "connect", e);
+	return move(rq, "network connect", e);
 }
 
 static int post_disconnect(struct http_request *rq, struct err *e)
 {
-	return move(rq, "disconnect", e);
+	return move(rq, "network disconnect", e);
 }
 
 /* Those that filters want and nobody is on: one that gets a member meanwhile is not removed. */
 static void prune_one(struct http_request *rq, const char *name, const json_t *filters,
 		      json_t *gone)
 {
-	const char *argv[] = { "berth", "network", "rm", "--json", "--", name, NULL };
 	struct err why;
 	autojson json_t *doc = load_network(rq, name, &why);
 
 	if (doc && engine_object_matches(filters, doc) &&
 	    !json_object_size(json_object_get(doc, "Containers")) &&
-	    spawn_berth(rq, argv, 1, -1, NULL, &why) == 0)
+	    spawn_berth(rq, call_of("network rm", name, NULL), 1, -1, NULL, &why) == 0)
 		json_array_append(gone, json_object_get(doc, "Name"));
 }
 

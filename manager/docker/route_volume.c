@@ -21,9 +21,7 @@
 
 static json_t *load_volumes(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "volume", "ls", "--json", NULL };
-
-	return spawn_json(rq, argv, 0, e);
+	return spawn_json(rq, call_of("volume ls", NULL), 0, e);
 }
 
 static json_t *wanted_volumes(struct http_request *rq, const json_t *filters, struct err *e)
@@ -89,19 +87,21 @@ static int make_volume(struct http_request *rq, const char *called, const json_t
 {
 	autojson json_t *made = NULL;
 	char name[ENGINE_NAME];
-	struct words w;
+	json_t *call;
 
 	if (engine_name_map(called, name) < 0)
 		return docker_fail(rq, 400, e,
 				   "create %.80s: \"%.80s\" includes invalid characters for a "
 				   "volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed",
 				   called, called);
-	words_begin(&w, "volume", "create");
+	call = call_of("volume create", name, NULL);
 	if (unnamed)
-		w.v[w.n++] = "--label=" ENGINE_VOLUME_ANONYMOUS "=";
-	if (words_labels(&w, labels, e) == 0 && words_called(&w, called, name, e) == 0)
-		made = words_run(&w, rq, name, e);
-	words_release(&w);
+		call_text(call, "label", ENGINE_VOLUME_ANONYMOUS "=");
+	words_called(call, called, name);
+	if (words_labels(call, labels, e) == 0)
+		made = spawn_json(rq, call, 1, e);
+	else
+		json_decref(call);
 	return made || e->code == ERR_EXISTS ? 0 : -1;
 }
 
@@ -134,12 +134,8 @@ void docker_remove_volumes(struct http_request *rq, const json_t *names)
 	size_t i;
 
 	/* each alone: one that another container has stays */
-	json_array_foreach((json_t *)(size_t)names, i, one) {
-		const char *argv[] = { "berth", "volume", "rm", "--json", "--",
-				       json_string_value(one), NULL };
-
-		spawn_berth(rq, argv, 1, -1, NULL, &ignored);
-	}
+	json_array_foreach((json_t *)(size_t)names, i, one)
+		spawn_berth(rq, call_of("volume rm", json_string_value(one), NULL), 1, -1, NULL, &ignored);
 }
 
 static int post_volume(struct http_request *rq, struct err *e)
@@ -167,12 +163,11 @@ static int delete_volume(struct http_request *rq, struct err *e)
 {
 	const char *called = http_param(rq, "name");
 	char name[ENGINE_NAME];
-	const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
 	struct err why;
 
 	if (map_volume(rq, called, name, e) < 0)
 		return -1;
-	if (spawn_berth(rq, argv, 1, -1, NULL, e) == 0 ||
+	if (spawn_berth(rq, call_of("volume rm", name, NULL), 1, -1, NULL, e) == 0 ||
 	    (e->code == ERR_NOT_FOUND && docker_query_flag(rq, "force")))
 		return http_reply_empty(rq, 204, e);
 	why = *e;
@@ -195,10 +190,9 @@ static int post_prune_volumes(struct http_request *rq, struct err *e)
 	json_array_foreach(all, i, v) {
 		const char *called = json_string_value(json_object_get(v, "Name"));
 		char name[ENGINE_NAME];
-		const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
 
 		if (engine_name_map(called, name) >= 0 &&
-		    spawn_berth(rq, argv, 1, -1, NULL, &ignored) == 0) {
+		    spawn_berth(rq, call_of("volume rm", name, NULL), 1, -1, NULL, &ignored) == 0) {
 			json_array_append_new(gone, json_string(called));
 			freed += engine_volume_bytes(v);
 		}
@@ -280,9 +274,8 @@ static int is_hub(const char *server)
 static int post_auth(struct http_request *rq, struct err *e)
 {
 	const char *user = "", *password = "", *server = "";
-	const char *argv[] = { "berth", "login", "--json", "--dry-run", "--password-stdin",
-			       "--username", NULL, "--", NULL, NULL };
 	autoclose int fd = -1;
+	json_t *call;
 
 	if (engine_str(http_json(rq), "username", &user, e) < 0 ||
 	    engine_str(http_json(rq), "password", &password, e) < 0 ||
@@ -290,12 +283,14 @@ static int post_auth(struct http_request *rq, struct err *e)
 		return -1;
 	if (!user[0] || !password[0])
 		return docker_fail(rq, 400, e, "a user name and a password are wanted");
-	argv[6] = user;
-	argv[8] = is_hub(server) ? "docker.io" : server;
 	fd = wire_data(password, strlen(password), e);
 	if (fd < 0)
 		return -1;
-	if (spawn_berth(rq, argv, 0, fd, NULL, e) < 0) {
+	call = call_of("login", is_hub(server) ? "docker.io" : server, NULL);
+	call_flag(call, "dry-run");
+	call_flag(call, "password-stdin");
+	call_text(call, "username", user);
+	if (spawn_berth(rq, call, 0, fd, NULL, e) < 0) {
 		http_error_status(rq, e->code == ERR_DENIED ? 401 : 500);
 		return -1;
 	}

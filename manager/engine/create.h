@@ -14,8 +14,6 @@
 #include "manager/engine/name.h"
 #include "manager/engine/rules.h"
 
-/* Of the words of one of joins, with the id and NULL. */
-#define ENGINE_JOIN_WORDS 32
 
 struct engine_create {
 	const struct engine_rules *rules;
@@ -27,7 +25,7 @@ struct engine_create {
 	json_t *volumes;     /* object: Docker's names of those that berth knows by others */
 	json_t *anonymous;   /* object: "/PATH": the name of a volume that is made for it alone */
 	json_t *targets;     /* object: the paths where something is mounted */
-	/* array: of each network but its first, the words of berth that put it there, but its id */
+	/* array: the calls (manager/ops/call.h) that put it on each network but its first, without its id */
 	json_t *joins;
 	const char *called;  /* the client's name for it, or "" */
 	char name[ENGINE_NAME]; /* berth's */

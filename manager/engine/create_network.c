@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "manager/engine/address.h"
 #include "manager/engine/create.h"
+#include "manager/ops/call.h"
 #include "manager/engine/id.h"
 
 #define OF_CONTAINER "container:"
@@ -232,12 +233,12 @@ static int add_aliases(struct engine_create *c, const json_t *body, const char *
 /* On one network more, under these names. */
 static int add_join(struct engine_create *c, const char *network, const json_t *end, struct err *e)
 {
-	autojson json_t *words = json_pack("[s,s,s,s]", "berth", "network", "connect", "--json");
+	autojson json_t *call = call_of("network connect", NULL);
 	char name[ENGINE_NAME], alias[ENGINE_NAME];
 	json_t *list;
 	size_t i;
 
-	if (!words)
+	if (!call)
 		return err_nomem(e);
 	if (!strcmp(network, "host") || !strcmp(network, "none"))
 		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
@@ -251,15 +252,13 @@ static int add_join(struct engine_create *c, const char *network, const json_t *
 
 		if (!text)
 			return -1;
-		if (engine_name_alias(text, alias) &&
-		    json_array_append_new(words, json_sprintf("--alias=%s", alias)) < 0)
-			return err_nomem(e);
+		if (engine_name_alias(text, alias))
+			call_text(call, "alias", alias);
 	}
 	if (strcmp(c->called, c->name) && engine_name_alias(c->called, alias))
-		json_array_append_new(words, json_sprintf("--alias=%s", alias));
-	json_array_append_new(words, json_string("--"));
-	json_array_append_new(words, json_string(name));
-	return json_array_append(c->joins, words) < 0 ? err_nomem(e) : 0;
+		call_text(call, "alias", alias);
+	call_operand(call, name);
+	return json_array_append(c->joins, call) < 0 ? err_nomem(e) : 0;
 }
 
 /* Clients of API 1.44 name all networks when they make a container; said: NetworkMode. */

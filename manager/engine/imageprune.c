@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "manager/engine/accept.h"
 #include "manager/engine/image.h"
+#include "manager/ops/call.h"
 #include "rootfs/store/catalog.h"
 
 struct pruner {
@@ -31,9 +32,8 @@ static const json_t *find(const json_t *list, const char *name)
 /* One that a container took into use meanwhile stays, and one that is gone is no failure. */
 static int remove_one(const struct pruner *p, const char *name, json_t *removed, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "rm", "--json", "--", name, NULL };
 	struct err why;
-	autojson json_t *said = p->berth(p->ctx, argv, &why);
+	autojson json_t *said = p->berth(p->ctx, call_of("image rm", name, NULL), &why);
 
 	if (said)
 		return json_array_append_new(removed, json_string(name)) < 0 ? err_nomem(e) : 0;
@@ -47,12 +47,14 @@ static int remove_one(const struct pruner *p, const char *name, json_t *removed,
 static int remove_unused(const struct pruner *p, const json_t *list, json_t *removed,
 			 struct err *e)
 {
-	static const char *const look[] = { "berth",     "image",  "prune", "--all",
-					    "--dry-run", "--json", NULL };
-	autojson json_t *unused = p->berth(p->ctx, look, e);
+	autojson json_t *unused = NULL;
+	json_t *look = call_of("image prune", NULL);
 	const json_t *one;
 	size_t i;
 
+	call_flag(look, "all");
+	call_flag(look, "dry-run");
+	unused = p->berth(p->ctx, look, e);
 	if (!unused)
 		return -1;
 	json_array_foreach (json_object_get(unused, "would_remove"), i, one) {
@@ -68,7 +70,6 @@ static int remove_unused(const struct pruner *p, const json_t *list, json_t *rem
 json_t *engine_image_prune(int store_fd, const json_t *filters, engine_berth *berth, void *ctx,
 			   struct err *e)
 {
-	static const char *const collect[] = { "berth", "image", "prune", "--json", NULL };
 	const struct pruner p = { filters, berth, ctx };
 	autojson json_t *list = NULL, *removed = json_array(), *said = NULL;
 
@@ -77,7 +78,7 @@ json_t *engine_image_prune(int store_fd, const json_t *filters, engine_berth *be
 	if (!engine_accepted_bool(filters, "dangling", 1) &&
 	    (!(list = catalog_list(store_fd, 0, e)) || remove_unused(&p, list, removed, e) < 0))
 		return NULL;
-	said = berth(ctx, collect, e);
+	said = berth(ctx, call_of("image prune", NULL), e);
 	return said ? json_pack("{s:O,s:I}", "removed", removed, "bytes",
 				json_integer_value(json_object_get(json_object_get(said, "freed"),
 								   "bytes"))) :

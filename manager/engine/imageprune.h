@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* Runs berth with these words, which end with NULL: its answer, a new reference. */
-typedef json_t *engine_berth(void *ctx, const char *const *argv, struct err *e);
+/* Carries out a call (manager/ops/call.h), which it consumes: its answer, a new reference. */
+typedef json_t *engine_berth(void *ctx, json_t *call, struct err *e);
 
 /*
  * Removes what the filters of a prune want: {"removed": [NAME], "bytes": N}, a new reference.

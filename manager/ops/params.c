@@ -210,6 +210,13 @@ char *param_text(const struct param *p, const json_t *value, struct err *e)
 	return text;
 }
 
+int param_number(const struct param *p, const json_t *value, uint64_t *ret, struct err *e)
+{
+	autofree char *text = param_text(p, value, e);
+
+	return text ? read_number(p, text, ret, e) : -1;
+}
+
 static int keep_one(const struct param *p, const json_t *value, json_t *list, struct err *e)
 {
 	autofree char *text = NULL;
@@ -218,6 +225,19 @@ static int keep_one(const struct param *p, const json_t *value, json_t *list, st
 		return params_keep(list, p->opt.name, "", e);
 	text = param_text(p, value, e);
 	return text ? params_keep(list, p->opt.name, text, e) : -1;
+}
+
+/* NAME alone takes the value that it has here. */
+static int check_variables(const json_t *list, struct err *e)
+{
+	const json_t *pair;
+	size_t i;
+
+	json_array_foreach(list, i, pair)
+		if (!strcmp(json_string_value(json_array_get(pair, 0)), "env") &&
+		    !strchr(json_string_value(json_array_get(pair, 1)), '='))
+			return err_set(e, ERR_INVALID, "options.env holds something else than NAME=VALUE");
+	return 0;
 }
 
 int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e)
@@ -238,13 +258,13 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 				return -1;
 			continue;
 		}
-		if (p->opt.kind != OPT_LIST)
+		if (p->opt.kind != OPT_LIST && json_array_size(value) != 1)
 			return refuse_type(p, e), -1;
 		json_array_foreach(value, i, one)
 			if (keep_one(p, one, list, e) < 0)
 				return -1;
 	}
-	return 0;
+	return of & PARAM_FROM_AFAR ? check_variables(list, e) : 0;
 }
 
 /* ---- one option in the place of another ---------------------------------------------------------- */

@@ -40,6 +40,7 @@ enum {
 	PARAM_OF_UPDATE = 32U,
 	PARAM_OF_FORK = 64U,
 	PARAM_OF_REQUEST = 128U,	/* it says how the sandbox is made, and spec.json does not keep it */
+	PARAM_FROM_AFAR = 256U,	/* with one of them, for params_from_json(): our environment is not the client's */
 };
 
 /* Who may give it besides an administrator, and where. */
@@ -110,10 +111,14 @@ int params_keep(json_t *list, const char *name, const char *value, struct err *e
  */
 char *param_text(const struct param *p, const json_t *value, struct err *e);
 
+/* The same in native units, for a row whose place is a number.  "unlimited" is UINT64_MAX, where the row takes it. */
+int param_number(const struct param *p, const json_t *value, uint64_t *ret, struct err *e);
+
 /*
  * Appends to list what the JSON object options says, in its order: {"memory":"256m","env":["A=1"],
  * "read-only":true}; null and false say nothing.  of: the operation that they are for.
- * ERR_INVALID for an option that it does not take, or a value of another type.
+ * An array of one value is that value.  ERR_INVALID for an option that it does not take, or a value
+ * of another type.
  */
 int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e);
 

@@ -36,7 +36,7 @@ int settleopt(int id, const char *value, char **ret, struct err *e)
 		*ret = envopts_settle(value, e);
 		if (!*ret)
 			return -1;
-	} else if (id == PARAM_OWNER_PID && strcmp(value, "0")) {
+	} else if (id == PARAM_OWNER_PID) {
 		*ret = calloc(1, PROCID_SIZE);
 		if (!*ret)
 			return err_nomem(e);

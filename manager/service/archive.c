@@ -32,6 +32,7 @@
 #include "manager/host/registry.h"
 #include "manager/host/rename.h"
 #include "manager/objects/storage.h"
+#include "manager/ops/call.h"
 #include "manager/service/state.h"
 #include "rootfs/store/image.h"
 #include "runtime/kernel/quota.h"
@@ -206,7 +207,6 @@ static int need_image(struct service *s, const struct record *r, int dir, const 
 {
 	autobuf struct buf out = BUF_INIT(65536);
 	autofree char *exact = NULL;
-	const char *argv[] = { "berth", "pull", "--quiet", "--json", "--", NULL, NULL };
 	struct image im = { 0 };
 	struct conf_pool pool;
 	struct err why = { 0 };
@@ -222,8 +222,10 @@ static int need_image(struct service *s, const struct record *r, int dir, const 
 		got = err_nomem(e);
 	}
 	if (got == 0 && conf_pool_copy(s, record_str(r, "sandbox_type"), &pool, NULL, &why) == 0 && strcmp(chosen_pull(r, &pool), "never")) {
-		argv[5] = exact;
-		if (driver_berth(s, argv, &out, &why) == 0)
+		json_t *call = call_of("pull", exact, NULL);
+
+		call_flag(call, "quiet");
+		if (driver_berth(s, call, &out, &why) == 0)
 			got = has_layers(s, &im, e);
 	}
 	if (got == 0)

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/objects/storage.h"
+#include "manager/ops/call.h"
 #include "manager/service/state.h"
 
 int service_read_secret(const char *path, char *out, size_t n, struct err *e)
@@ -77,11 +78,10 @@ static int check_pools(const struct conf *conf, const struct config *c, const ch
 {
 	int may_be_absent;
 	const char *path = config_source(&may_be_absent);
-	const char *argv[] = { "berth", "config", "check", "--json", "--", path, NULL };
 	autobuf struct buf out = BUF_INIT(4096);
 	size_t n = strlen(path);
 
-	if (!has_more(conf, c) || driver_run(berth_path, argv, &out, e) == 0)
+	if (!has_more(conf, c) || driver_run(berth_path, call_of("config check", path, NULL), &out, e) == 0)
 		return 0;
 	/* it was shown a copy of the file */
 	if (!strncmp(e->msg, path, n) && !strncmp(e->msg + n, ": ", 2))

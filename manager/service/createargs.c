@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/ops/call.h"
+#include "manager/ops/params.h"
 #include "manager/ops/tenantopts.h"
 
 static const char *const members[] = {"image", "pull", "options", "command"};
@@ -72,22 +74,24 @@ int createargs_read(struct createargs *c, const json_t *body, struct err *e)
 	return 0;
 }
 
-int createargs_add(struct args *a, const struct createargs *c, struct err *e)
+json_t *createargs_call(const struct createargs *c, struct err *e)
 {
-	const char *const pull[] = {"--pull", c->pull, NULL},
-			  *const image[] = {"--", c->image, NULL},
-			  *const zygote[] = {"--zygote", c->zygote, NULL},
-			  *const tenant[] = {"--tenant", c->tenant, NULL};
+	autojson json_t *checked = json_array();
+	json_t *call;
 
-	if (args_words(a, pull, e) < 0 || (c->options && args_options(a, c->options, e) < 0))
-		return -1;
-	if (c->own && args_options(a, (json_t *)(size_t)c->own, e) < 0)
-		return -1;
-	/* berth then applies [tenant], and writes the name beside the sandbox before that is
-	 * visible */
-	if (c->tenant && args_words(a, tenant, e) < 0)
-		return -1;
-	if (c->zygote && c->zygote[0])
-		return args_words(a, zygote, e);
-	return args_words(a, image, e) < 0 ? -1 : args_strings(a, c->command, e);
+	if (params_from_json(c->options, PARAM_OF_CREATE | PARAM_FROM_AFAR, checked, e) < 0)
+		return NULL;
+	call = call_of("create", NULL);
+	call_text(call, "pull", c->pull);
+	call_options(call, c->options);
+	call_options(call, c->own);
+	/* berth then applies [tenant], and writes the name beside the sandbox before that is visible */
+	call_text(call, "tenant", c->tenant);
+	if (c->zygote && c->zygote[0]) {
+		call_text(call, "zygote", c->zygote);
+		return call;
+	}
+	call_operand(call, c->image);
+	call_operands(call, c->command);
+	return call;
 }

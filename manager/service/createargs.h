@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * createargs - the body of a request for a sandbox as the words of berth create.
+ * createargs - the body of a request for a sandbox as a call of berth create.
  *
  * Each face of berthd that makes sandboxes has these members in its body, or translates its own
  * to them: "image", "pull", "options" (those of berth create by their long names) and "command".
@@ -11,7 +11,6 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "manager/service/args.h"
 
 struct createargs {
 	const char *image, *pull;  /* the defaults, which the body replaces */
@@ -29,9 +28,9 @@ int createargs_read(struct createargs *c, const json_t *body, struct err *e);
 /* Whether the body of a request chooses anything of that. */
 int createargs_are_given(const json_t *body);
 /*
- * Adds "--pull=...", the options, --tenant for a tenant, the image and the command. ERR_INVALID: a
- * name among the options is none; ERR_LIMIT: too many words.
+ * The call of berth create: a new reference, or NULL. ERR_INVALID: a name among the options is
+ * none, or has a value of the wrong type.
  */
-int createargs_add(struct args *a, const struct createargs *c, struct err *e);
+json_t *createargs_call(const struct createargs *c, struct err *e);
 
 #endif

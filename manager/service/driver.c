@@ -7,12 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -23,94 +20,30 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/call.h"
 #include "manager/service/state.h"
 
-#define ERRORS_MAX 65536
+#define ANSWER_MAX 65536
 #define STOP_MS 30000
 
 /* ---- the berth program ---- */
 
-static int drain(int out_fd, int err_fd, struct buf *out, struct buf *err, struct err *e)
+static int run_berth(const char *berth_path, json_t *call, char *const *env, struct buf *out, struct err *e)
 {
-	int fds[2] = { out_fd, err_fd }, left = 2, i;
-	struct buf *to[2] = { out, err };
-	char piece[8192];
-	ssize_t n;
+	struct called c;
 
-	while (left) {
-		struct pollfd p[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN } };
-
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return err_sys(e, "wait for berth");
-		for (i = 0; i < 2; i++) {
-			if (fds[i] < 0 || !p[i].revents)
-				continue;
-			n = read(fds[i], piece, sizeof(piece));
-			if (n > 0 && to[i] && buf_add(to[i], piece, (size_t)n, e) < 0)
-				return -1;
-			if (n == 0 || (n < 0 && errno != EINTR)) {
-				fds[i] = -1;
-				left--;
-			}
-		}
-	}
-	return 0;
-}
-
-static int run_berth(const char *berth_path, const char *const *argv, char *const *env, struct buf *out, struct err *e)
-{
-	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t at;
-	sigset_t none, all;
-	int o[2] = { -1, -1 }, x[2] = { -1, -1 }, status = 0, r;
-	pid_t pid = -1;
-
-	if (pipe2(o, O_CLOEXEC) < 0 || pipe2(x, O_CLOEXEC) < 0) {
-		err_sys(e, "make a pipe");
-		fd_close(&o[0]);
-		fd_close(&o[1]);
-		return -1;
-	}
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&fa);
-	posix_spawnattr_init(&at);
-	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&fa, o[1], 1);
-	posix_spawn_file_actions_adddup2(&fa, x[1], 2);
-	posix_spawnattr_setsigmask(&at, &none);
-	posix_spawnattr_setsigdefault(&at, &all);
-	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn(&pid, berth_path, &fa, &at, (char *const *)(size_t)argv, env);
-	posix_spawn_file_actions_destroy(&fa);
-	posix_spawnattr_destroy(&at);
-	fd_close(&o[1]);
-	fd_close(&x[1]);
-	if (r)
-		r = err_start(e, r, "berth");
-	else
-		r = drain(o[0], x[0], out, &errors, e);
-	fd_close(&o[0]);
-	fd_close(&x[0]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r < 0)
-		return -1;
-	if (!WIFEXITED(status))
-		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
-	return WEXITSTATUS(status) ? json_take_error_line(errors.data, "berth", e) : 0;
+	return call_start(berth_path, env, call, -1, &c, e) < 0 ? -1 : call_finish(&c, NULL, NULL, out, e);
 }
 
 /* The child has our environment with the directories of our configuration, which may come from a test's own. */
-int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e)
+int driver_run(const char *berth_path, json_t *call, struct buf *out, struct err *e)
 {
-	return run_berth(berth_path, argv, environ, out, e);
+	return run_berth(berth_path, call, NULL, out, e);
 }
 
-int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e)
+int driver_berth(struct service *s, json_t *call, struct buf *out, struct err *e)
 {
-	return driver_run(s->berth_path, argv, out, e);
+	return driver_run(s->berth_path, call, out, e);
 }
 
 /* ---- where a record's sandbox lives ---- */
@@ -249,7 +182,7 @@ int driver_stop(struct service *s, const struct record *r, struct err *e)
 }
 
 /* In the directories, and by the configuration, of the berthd of this machine that made it. */
-static int berth_of(struct service *s, const struct record *r, const char *const *argv, struct buf *out, struct err *e)
+static int berth_of(struct service *s, const struct record *r, json_t *call, struct buf *out, struct err *e)
 {
 	static const char *const names[] = { "BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_CONFIG" };
 	char ours[ARRAY_LEN(names)][400];
@@ -259,8 +192,10 @@ static int berth_of(struct service *s, const struct record *r, const char *const
 	while (environ[n])
 		n++;
 	env = calloc(n + ARRAY_LEN(names) + 1, sizeof(*env));
-	if (!env)
+	if (!env) {
+		json_decref(call);
 		return err_nomem(e);
+	}
 	snprintf(ours[0], sizeof(ours[0]), "%s=%.300s", names[0], record_own(r, "state_dir"));
 	snprintf(ours[1], sizeof(ours[1]), "%s=%.300s", names[1], record_own(r, "run_dir"));
 	snprintf(ours[2], sizeof(ours[2]), "%s=%.300s/" CONFIG_ACCEPTED, names[2], record_own(r, "run_dir"));
@@ -272,17 +207,17 @@ static int berth_of(struct service *s, const struct record *r, const char *const
 	}
 	for (k = 0; k < ARRAY_LEN(names); k++)
 		env[n++] = ours[k];
-	return run_berth(s->berth_path, argv, env, out, e);
+	return run_berth(s->berth_path, call, env, out, e);
 }
 
 int driver_start(struct service *s, const struct record *r, struct err *e)
 {
-	const char *argv[] = { "berth", "start", "--json", record_str(r, "container_id"), NULL };
-	autobuf struct buf out = BUF_INIT(ERRORS_MAX);
+	const char *id = record_str(r, "container_id");
+	autobuf struct buf out = BUF_INIT(ANSWER_MAX);
 
 	if (record_is_ours(s, r))
-		return driver_berth(s, argv, &out, e);
-	return home_check(s, r, e) < 0 ? -1 : berth_of(s, r, argv, &out, e);
+		return driver_berth(s, call_of("start", id, NULL), &out, e);
+	return home_check(s, r, e) < 0 ? -1 : berth_of(s, r, call_of("start", id, NULL), &out, e);
 }
 
 static int forget(struct registry *reg, const char *id, struct err *e)
@@ -332,10 +267,11 @@ int driver_exists(struct service *s, const char *id)
 
 int driver_remove_name(struct service *s, const char *name, struct err *e)
 {
-	const char *argv[] = { "berth", "rm", "--force", "--json", name, NULL };
-	autobuf struct buf out = BUF_INIT(ERRORS_MAX);
+	autobuf struct buf out = BUF_INIT(ANSWER_MAX);
+	json_t *call = call_of("rm", name, NULL);
 
-	return driver_berth(s, argv, &out, e);
+	call_flag(call, "force");
+	return driver_berth(s, call, &out, e);
 }
 
 /* ---- commands ---- */

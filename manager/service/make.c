@@ -11,9 +11,10 @@
 
 #include "base/hex.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/path.h"
 #include "manager/host/labels.h"
+#include "manager/ops/call.h"
+#include "manager/ops/params.h"
 #include "manager/service/state.h"
 
 static int random_session_id(char out[26], struct err *e)
@@ -40,43 +41,23 @@ static int hex_token(char out[33], struct err *e)
 	return 0;
 }
 
-/* What does not fit fails at the last word. */
-struct words {
-	struct args a;
-	struct err *e;
-	int failed;
-};
-
-static void push(struct words *w, const char *s)
+/* The lines of a key of the configuration as values of an option; option NULL: each is NAME or NAME=VALUE. */
+static void set_lines(json_t *call, const char *option, const char *lines)
 {
-	w->failed |= args_add(&w->a, s, w->e) < 0;
-}
-
-static void push_lines(struct words *a, const char *lines, int kind)
-{
-	char line[4096], mount[4200];
-	const char *eq;
+	char line[4096], *value;
 
 	while (*lines) {
 		size_t n = strcspn(lines, "\n");
 
 		snprintf(line, sizeof(line), "%.*s", (int)n, lines);
 		lines += n + (lines[n] == '\n');
-		if (!line[0])
-			continue;
-		if (kind == 'e') {
-			push(a, "--env");
-			push(a, line);
-		} else if (kind == 'm') {
-			push(a, "--volume");
-			push(a, line);
-		} else {
-			eq = strchr(line, '=');
-			snprintf(mount, sizeof(mount), "--%.*s", (int)(eq ? eq - line : (ptrdiff_t)strlen(line)), line);
-			push(a, mount);
-			if (eq)
-				push(a, eq + 1);
-		}
+		value = option ? NULL : strchr(line, '=');
+		if (value)
+			*value++ = '\0';
+		if (line[0] && option)
+			call_text(call, option, line);
+		else if (line[0])
+			call_set(call, line, value ? json_string(value) : json_true());
 	}
 }
 
@@ -105,13 +86,10 @@ int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text
 	return 0;
 }
 
-static int push_env(void *ctx, const char *text, struct err *e)
+static int set_env(void *call, const char *text, struct err *e)
 {
-	struct words *a = ctx;
-
 	(void)e;
-	push(a, "--env");
-	push(a, text);
+	call_text(call, "env", text);
 	return 0;
 }
 
@@ -127,17 +105,18 @@ static int limit_of(const json_t *args, const char *name, const json_t **ret, st
 	return 0;
 }
 
-static int read_cpus(const json_t *v, uint64_t *ret_milli, struct err *e)
+static int read_limit(enum param_id id, const json_t *v, uint64_t *ret, struct err *e)
 {
-	double cpus = json_number_value(v);
+	uint64_t n;
 
-	if (json_is_string(v))
-		return num_milli(json_string_value(v), "cpus", 10, 4096000, ret_milli, e);
-	if (!json_is_number(v))
-		return err_set(e, ERR_INVALID, "\"cpus\" is not a number");
-	if (!(cpus >= 0.01 && cpus <= 4096))
-		return err_set(e, ERR_INVALID, "\"cpus\" is out of range; hint: 0.01 to 4096");
-	*ret_milli = (uint64_t)(cpus * 1000 + 0.5);
+	if (!v || json_is_null(v))
+		return 0;
+	if (param_number(param_of(id), v, &n, e) < 0)
+		return -1;
+	if (n == UINT64_MAX)
+		return err_set(e, ERR_INVALID, "\"%s\" cannot be unlimited here; hint: the pool's limits hold without it",
+			       param_of(id)->opt.name);
+	*ret = n;
 	return 0;
 }
 
@@ -148,78 +127,59 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 
 	*ret_memory = p->memory_bytes;
 	*ret_cpu = p->cpu_milli;
-	if (limit_of(args, "memory", &m, e) < 0 || limit_of(args, "cpus", &c, e) < 0)
-		return -1;
-	if (json_is_string(m)) {
-		if (num_size(json_string_value(m), "memory", 512 << 10, 1ULL << 60, ret_memory, e) < 0)
-			return -1;
-	} else if (json_is_integer(m) && json_integer_value(m) >= 512 << 10) {
-		*ret_memory = (uint64_t)json_integer_value(m);
-	} else if (m && !json_is_null(m)) {
-		return err_set(e, ERR_INVALID, "\"memory\" is not a size; hint: bytes, or such as \"512m\"");
-	}
-	return c && !json_is_null(c) ? read_cpus(c, ret_cpu, e) : 0;
+	return limit_of(args, "memory", &m, e) < 0 || limit_of(args, "cpus", &c, e) < 0 ||
+	       read_limit(PARAM_MEMORY, m, ret_memory, e) < 0 || read_limit(PARAM_CPUS, c, ret_cpu, e) < 0 ? -1 : 0;
 }
 
 /* Of a type with a zygote these are the zygote's. */
-static int push_limits(struct words *a, const struct record *r, struct err *e)
+static void set_limits(json_t *call, const struct record *r)
 {
-	static const char *const next[] = { "--workdir", WORK_DIR, NULL };
-	char text[64];
+	const uint64_t milli = record_own_u64(r, "cpu_milli");
 
-	push(a, "--memory");
-	snprintf(text, sizeof(text), "%" PRIu64, record_own_u64(r, "memory_bytes"));
-	push(a, text);
-	push(a, "--cpus");
-	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", record_own_u64(r, "cpu_milli") / 1000,
-		 (unsigned)(record_own_u64(r, "cpu_milli") % 1000));
-	push(a, text);
-	return args_words(&a->a, next, e);
+	call_set(call, "memory", json_integer((json_int_t)record_own_u64(r, "memory_bytes")));
+	call_set(call, "cpus", json_sprintf("%" PRIu64 ".%03u", milli / 1000, (unsigned)(milli % 1000)));
+	call_text(call, "workdir", WORK_DIR);
 }
 
-static int build_words(struct words *a, const struct record *r, const struct making *m, struct err *e)
+/* The options of the type, which those of the request replace. */
+static json_t *make_call(const struct record *r, const struct making *m, struct err *e)
 {
-	static const char *const first[] = { "berth", "create", "--json", "--name", NULL };
-	static const char *const next[] = { "--label", LABEL_MANAGED "=berthd", NULL };
-	char text[1200];
 	const char *mount_dir = record_str(r, "mount_dir");
+	json_t *call = call_of("create", NULL), *asked;
 
-	if (args_words(&a->a, first, e) < 0)
-		return -1;
-	push(a, r->name);
-	if (args_words(&a->a, next, e) < 0 || (!m->pool->zygote[0] && push_limits(a, r, e) < 0))
-		return -1;
-	if (mount_dir[0]) {
-		snprintf(text, sizeof(text), "%s:" WORK_DIR ":rw", mount_dir);
-		push(a, "--volume");
-		push(a, text);
+	call_text(call, "label", LABEL_MANAGED "=berthd");
+	if (!m->pool->zygote[0])
+		set_limits(call, r);
+	if (mount_dir[0])
+		call_set(call, "volume", json_sprintf("%s:" WORK_DIR ":rw", mount_dir));
+	set_lines(call, "volume", m->pool->readonly_mounts);
+	set_lines(call, "env", m->pool->env);
+	if (service_each_env(m->args, set_env, call, e) < 0) {
+		json_decref(call);
+		return NULL;
 	}
-	push_lines(a, m->pool->readonly_mounts, 'm');
-	push_lines(a, m->pool->env, 'e');
-	if (service_each_env(m->args, push_env, a, e) < 0)
-		return -1;
-	push_lines(a, m->pool->options, 'o');
-	return a->failed ? -1 : createargs_add(&a->a, &m->what, e);
+	set_lines(call, NULL, m->pool->options);
+	asked = createargs_call(&m->what, e);
+	if (!asked) {
+		json_decref(call);
+		return NULL;
+	}
+	call_options(call, json_object_get(asked, "options"));
+	call_text(call, "name", r->name);
+	call_operands(call, json_object_get(asked, "operands"));
+	json_decref(asked);
+	return call;
 }
 
 static int create_sandbox(struct service *s, struct record *r, const struct making *m, struct err *e)
 {
-	struct words *a = calloc(1, sizeof(*a));
+	json_t *call = make_call(r, m, e);
 	autobuf struct buf out = BUF_INIT(65536);
 	autojson json_t *answer = NULL;
 	char version[160];
 	const char *id;
-	int result;
 
-	if (!a)
-		return err_nomem(e);
-	a->e = e;
-	result = build_words(a, r, m, e);
-	if (result == 0)
-		result = driver_berth(s, (const char *const *)a->a.v, &out, e);
-	args_release(&a->a);
-	free(a);
-	if (result < 0)
+	if (!call || driver_berth(s, call, &out, e) < 0)
 		return -1;
 	answer = json_parse(out.data ? out.data : "", out.len, 65536, "berth's answer", e);
 	id = json_string_value(json_object_get(answer, "id"));

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/num.h"
+#include "manager/ops/params.h"
 #include "manager/service/state.h"
 
 struct search {
@@ -29,22 +29,33 @@ static int look(void *ctx, const char *key, const char *value, uint64_t version)
 	return 0;
 }
 
-/* 0 too for "unlimited" where nothing is promised: the sandbox counts as before. */
-static int read_limits(struct service *s, const char *memory, const char *cpus, struct service_limits *l, struct err *e)
+/* A new limit, NULL for none, in place of *limit.  Unlimited where nothing is promised: the sandbox counts as before. */
+static int read_limit(enum param_id id, const json_t *v, uint64_t most, uint64_t *limit, struct err *e)
+{
+	uint64_t n;
+
+	if (!v)
+		return 0;
+	if (param_number(param_of(id), v, &n, e) < 0)
+		return -1;
+	if (n == UINT64_MAX)
+		return most ? err_set(e, ERR_LIMIT, "unlimited is more than [admission] has") : 0;
+	*limit = n;
+	return 0;
+}
+
+static int read_limits(struct service *s, const json_t *memory, const json_t *cpus, struct service_limits *l, struct err *e)
 {
 	struct admission_limits has;
 
 	pthread_mutex_lock(&s->admission.lock);
 	has = s->admission.limits;
 	pthread_mutex_unlock(&s->admission.lock);
-	if ((memory && has.memory_bytes && !strcmp(memory, "unlimited")) || (cpus && has.cpu_milli && !strcmp(cpus, "unlimited")))
-		return err_set(e, ERR_LIMIT, "unlimited is more than [admission] has");
-	if (memory && strcmp(memory, "unlimited") && num_size(memory, "memory", 512 << 10, 1ULL << 60, &l->memory_bytes[1], e) < 0)
-		return -1;
-	return cpus && strcmp(cpus, "unlimited") ? num_milli(cpus, "cpus", 10, 4096000, &l->cpu_milli[1], e) : 0;
+	return read_limit(PARAM_MEMORY, memory, has.memory_bytes, &l->memory_bytes[1], e) < 0 ||
+	       read_limit(PARAM_CPUS, cpus, has.cpu_milli, &l->cpu_milli[1], e) < 0 ? -1 : 0;
 }
 
-int service_limits_begin(struct service *s, const char *id, const char *memory, const char *cpus, struct service_limits *l, struct err *e)
+int service_limits_begin(struct service *s, const char *id, const json_t *memory, const json_t *cpus, struct service_limits *l, struct err *e)
 {
 	struct search f = { s, id, l };
 

@@ -111,7 +111,7 @@ struct service_limits {
  * By the id of the sandbox; NULL texts stay unchanged. ERR_LIMIT if [admission] has no room for
  * the change.
  */
-int service_limits_begin(struct service *s, const char *id, const char *memory, const char *cpus, struct service_limits *l, struct err *e);
+int service_limits_begin(struct service *s, const char *id, const json_t *memory, const json_t *cpus, struct service_limits *l, struct err *e);
 /* Records the new limits; or, not done: gives back what was taken. */
 int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e);
 

@@ -126,9 +126,9 @@ int service_load_conf(struct conf *ret, const struct config *c, const char *bert
  */
 int service_undo(struct service *s, struct record *r, struct err *e);
 /* Runs berth with argv; stdout goes to out. */
-int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
+int driver_berth(struct service *s, json_t *call, struct buf *out, struct err *e);
 /* The same for a program at berth_path. */
-int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e);
+int driver_run(const char *berth_path, json_t *call, struct buf *out, struct err *e);
 /*
  * While sock is open, an operation is under way, which a stop in this process or another waits
  * for.

@@ -88,7 +88,7 @@ def test_stdio_makes_checkpoints_goes_back_and_forks(s, box):
                                 (dict(op="undo", sandbox=box, steps="2"), "invalid", "whole number"),
                                 (dict(op="undo", sandbox=box, to="k9"), "not-found", "k9"),
                                 (dict(op="undo"), "invalid", "sandbox"),
-                                (dict(op="fork", sandbox=box, checkpoint="k" * 300), "not-found", "that long"),
+                                (dict(op="fork", sandbox=box, checkpoint="k" * 300), "not-found", "no checkpoint"),
                                 (dict(op="fork", sandbox=box, steps=1), "invalid", "steps"),
                                 (dict(op="checkpoint-rm", sandbox=box), "invalid", "checkpoints"),
                                 (dict(op="diff", sandbox=box, **{"from": "k9"}), "not-found", "k9"),

@@ -171,7 +171,7 @@ def test_berthd_makes_zygotes_and_runs_code_in_forks():
         for body, status, word in (({"image": "host", "command": ["perl"]}, 501, "Python and node"), ({"image": "host", "command": []}, 400, "interpreter"),
                                    ({"image": "host", "command": PRELOAD, "name": "zd"}, 409, "zd"), ({"image": "host"}, 400, "command"),
                                    ({"image": "host", "command": PRELOAD, "options": {"forks": 129}}, 400, "129"),
-                                   ({"image": "host", "command": PRELOAD, "options": {"json": True}}, 400, "options"),
+                                   ({"image": "host", "command": PRELOAD, "options": {"json": True}}, 400, "not an option"),
                                    ({"image": "nosuch", "command": PRELOAD}, 404, "nosuch"),
                                    ({"image": "host", "command": [PYTHON, "-c", "import sys; print('bye', end=''); sys.exit(9)"], "options": FEW}, 400, "bye")):
             r = d.post("/v1/zygotes", body)
