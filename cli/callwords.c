@@ -111,7 +111,7 @@ static int push_options(struct words *w, const struct command *c, const json_t *
 		const struct opt *o = option_named(c, name);
 
 		if (!o && (!(c->flags & COMMAND_EXTERNAL) || !name[0] || name[0] == '-' || strchr(name, '=')))
-			return err_set(e, ERR_INVALID, "'%.60s' is not an option of this request", name);
+			return err_set(e, ERR_USAGE, "'%.60s' is not an option of this request", name);
 		if (push_json(w, o, name, value, e) < 0)
 			return -1;
 	}

@@ -22,12 +22,13 @@
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
-/* [docker] allow is the operator's word for either door; without a file nothing is allowed. */
-static int rules_of(const struct config *c, struct engine_rules *ret, struct err *e)
+/* [docker] allow and binds are the operator's word for either door; without a file nothing is allowed.  binds has CONF_BINDS_MAX bytes. */
+static int rules_of(const struct config *c, char *binds, struct engine_rules *ret, struct err *e)
 {
 	autofree struct conf *conf = NULL;
 	unsigned allow = 0;
 
+	binds[0] = '\0';
 	if (c->file[0]) {
 		conf = calloc(1, sizeof(*conf));
 		if (!conf)
@@ -35,8 +36,9 @@ static int rules_of(const struct config *c, struct engine_rules *ret, struct err
 		if (conf_load(conf, c, e) < 0)
 			return -1;
 		allow = engine_host_allow(conf->docker_allow);
+		memcpy(binds, conf->docker_binds, CONF_BINDS_MAX);
 	}
-	engine_host_rules(c, allow, ret);
+	engine_host_rules(c, allow, binds, ret);
 	return 0;
 }
 
@@ -206,12 +208,13 @@ static int create(const struct door_args *a, struct sandbox_ref *s, int starts, 
 {
 	struct engine_create c = { 0 };
 	struct making m = { a, s, &c, NULL };
+	char binds[CONF_BINDS_MAX];
 	struct engine_rules rules;
 	int r;
 
 	m.body = *ret_body = door_body(a, e);
 	if (!*ret_body || check_cidfile(door_value(a, "cidfile"), e) < 0 ||
-	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, &rules, e) < 0)
+	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, binds, &rules, e) < 0)
 		return -1;
 	r = engine_create_init(&c, &rules, e);
 	if (r == 0 && (r = make(&m, starts, e)) < 0)

@@ -34,7 +34,7 @@ int door_exec_failed(const char *head, const struct err *why)
 
 int door_start_it(struct sandbox_ref *s, unsigned awaited, struct err *e)
 {
-	if (lifecycle_start(s, s->id, awaited, e) < 0)
+	if (lifecycle_start(s, s->id, &(struct resident_again){ .awaited = awaited }, e) < 0)
 		return -1;
 	s->kept = 0;
 	return 0;

@@ -76,7 +76,7 @@ static int restart_one(void *ctx, struct sandbox_ref *s, const char *name, struc
 	if (door_find(s, name, e) < 0 || send_first(s, x, e) < 0)
 		return -1;
 	fd_close(&s->sock);
-	return s->kept ? lifecycle_start(s, s->id, 0, e) : lifecycle_restart(s, s->id, &x->how, e);
+	return s->kept ? lifecycle_start(s, s->id, &(struct resident_again){ 0 }, e) : lifecycle_restart(s, s->id, &x->how, e);
 }
 
 static int kill_one(void *ctx, struct sandbox_ref *s, const char *name, struct err *e)

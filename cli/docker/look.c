@@ -324,7 +324,7 @@ static int update_one(void *ctx, struct sandbox_ref *s, const char *name, struct
 
 	if (r < 0)
 		return -1;
-	engine_host_rules(&s->config, 0, &rules);
+	engine_host_rules(&s->config, 0, NULL, &rules);
 	r = engine_create_init(&c, &rules, e);
 	if (r == 0)
 		r = engine_create_limits(&c, host, e);

@@ -213,7 +213,7 @@ static int start(struct registry *r, const struct guard *g, int kept, struct err
 
 	if (cleared == 0)
 		return err_set(e, ERR_EXISTS, "it runs, or its files are in use");
-	if (cleared < 0 || resident_start_again(r, g->id, g->restarts, g->backoff_ms, 0, e) < 0)
+	if (cleared < 0 || resident_start_again(r, g->id, &(struct resident_again){ .restarts = g->restarts, .backoff_ms = g->backoff_ms }, e) < 0)
 		return -1;
 	events_add(r, "restart", g->id, json_pack("{s:i,s:I}", "restarts", (int)g->restarts,
 						  "after_ms", (json_int_t)g->backoff_ms));

@@ -20,7 +20,7 @@
 #define STOP_TRIES 5
 #define DYING_MS 5000	/* for processes of a sandbox whose keeper is dead */
 
-enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT };
+enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT, OPT_ACCEPT_SOURCES };
 
 static const struct opt options[] = {
 	SELECT_OPTION(OPT_FILTER),
@@ -32,6 +32,8 @@ static const struct opt start_options[] = {
 	  "instead of names: those whose --restart says so after a boot", OPT_BOOT },
 	{ "await", 0, OPT_VALUE, "N",
 	  "let a main command's end wait for N clients that follow or wait for it", OPT_AWAIT },
+	{ "accept-sources", 0, OPT_FLAG, NULL,
+	  "mount what is at the paths of its host directories now, though one was replaced", OPT_ACCEPT_SOURCES },
 	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -55,20 +57,27 @@ struct lifecycle {
 	struct select select;
 	uint64_t signo;		/* of kill; 0: it ends everything */
 	int boot;
-	uint64_t awaited;	/* of start */
+	struct resident_again how;	/* of start */
 	struct resident_end end;	/* of stop and restart */
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct lifecycle *l = ctx;
+	uint64_t awaited;
 
 	if (id == OPT_BOOT) {
 		l->boot = 1;
 		return 0;
 	}
-	if (id == OPT_AWAIT)
-		return num_u64(value, "await", 0, 64, &l->awaited, e);
+	if (id == OPT_AWAIT) {
+		if (num_u64(value, "await", 0, 64, &awaited, e) < 0)
+			return -1;
+		l->how.awaited = (unsigned)awaited;
+		return 0;
+	}
+	if (id == OPT_ACCEPT_SOURCES)
+		return l->how.accept_sources = 1, 0;
 	if (id == OPT_SIGNAL)
 		return signal_number(value, &l->signo, e);
 	if (id == OPT_GRACE) {
@@ -92,7 +101,7 @@ static int ask(struct sandbox_ref *s, const char *ref, enum protocol_op op, stru
 	return answer ? 0 : -1;
 }
 
-int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struct err *e)
+int lifecycle_start(struct sandbox_ref *s, const char *ref, const struct resident_again *how, struct err *e)
 {
 	int cleared;
 
@@ -102,7 +111,7 @@ int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, st
 	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
 		return cleared;
 	restart_cancel(&s->registry, s->id);
-	if (resident_start_again(&s->registry, s->id, 0, 0, (unsigned)awaited, e) == 0)
+	if (resident_start_again(&s->registry, s->id, how, e) == 0)
 		return 0;
 	/* another client started it meanwhile */
 	return e->code == ERR_EXISTS ? 0 : -1;
@@ -161,14 +170,14 @@ int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct resid
 	fd_close(&box); /* the keeper would have it, too */
 	if (lifecycle_stop(s, ref, &again, e) < 0)
 		return -1;
-	return lifecycle_start(s, ref, 0, e);
+	return lifecycle_start(s, ref, &(struct resident_again){ 0 }, e);
 }
 
 static int change(struct sandbox_ref *s, const char *verb, const char *ref,
 		  const struct lifecycle *l, struct err *e)
 {
 	if (!strcmp(verb, "start"))
-		return lifecycle_start(s, ref, l->awaited, e);
+		return lifecycle_start(s, ref, &l->how, e);
 	if (!strcmp(verb, "stop"))
 		return lifecycle_stop(s, ref, &l->end, e);
 	if (!strcmp(verb, "kill"))

@@ -18,7 +18,7 @@ struct resident_whose;
 int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, char **words,
 		     struct err *e);
 /* One that runs is what was asked for: 0.  awaited: clients that a service's end waits for. */
-int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struct err *e);
+int lifecycle_start(struct sandbox_ref *s, const char *ref, const struct resident_again *how, struct err *e);
 int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
 		   struct err *e);
 /* how->stays counts as set. */

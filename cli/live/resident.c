@@ -33,6 +33,7 @@
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/serviceopts.h"
+#include "manager/ops/sources.h"
 #include "manager/zygote/wire.h"
 
 #define IN_USE_LOOK_MS 5
@@ -50,7 +51,7 @@ struct resident {
 	int no_start;	/* only its files are made, and its record */
 	int for_files;	/* only its files are worked on (struct keeper_start) */
 	const char *id;	/* of one that was made before */
-	struct keeper_service again;	/* of this start: restarts, backoff_ms, awaited */
+	struct resident_again again;
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
@@ -163,7 +164,15 @@ static void let_go(void *ctx)
 }
 
 /* Everything but the claim, which create and start make differently. */
-static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
+/* Opens what it mounts of the host, as it was noted when the sandbox was made. */
+static int open_sources(struct registry *r, struct resident *x, json_t *spec, struct err *e)
+{
+	const int changed = x->no_start || x->for_files ? 0 : sources_open(spec, &x->opts, e);
+
+	return changed > 0 ? registry_save(r, x->claim.id, SPEC_FILE, spec, e) : changed;
+}
+
+static int launch(struct registry *r, struct resident *x, json_t *spec, const char *name, int fresh, struct err *e)
 {
 	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
 	struct spec *s = &x->opts.spec;
@@ -184,7 +193,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
 	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
-	if ((!x->for_files && runopts_devices(&x->opts, e) < 0) ||
+	if (open_sources(r, x, spec, e) < 0 || (!x->for_files && runopts_devices(&x->opts, e) < 0) ||
 	    (!x->no_start && !x->for_files &&
 	     resident_network_open(r, &x->opts, x->claim.promise->tenant, &x->guest, e) < 0) ||
 	    runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
@@ -315,7 +324,9 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 
 	runopts_init(&x.opts, r->config);
 	x.tenant = tenant[0] ? &t : NULL;
-	result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
+	result = sources_note(spec, e);
+	if (result == 0)
+		result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
 	if (result == 0 && tenant[0] && imageuse_own(r, &t, spec) < 0)
 		result = err_nomem(e);
 	if (result == 0)
@@ -375,7 +386,7 @@ static int remove_expired(struct registry *r, const char *id, struct err *e)
 
 int resident_start(struct registry *r, const char *id, struct err *e)
 {
-	return resident_start_again(r, id, 0, 0, 0, e);
+	return resident_start_again(r, id, &(struct resident_again){ 0 }, e);
 }
 
 int resident_claim(struct registry *r, const char *id, const struct promise *p, struct claim *ret,
@@ -396,6 +407,19 @@ int resident_claim(struct registry *r, const char *id, const struct promise *p, 
 		       "try again", id);
 }
 
+/* Of a sandbox that an older berth made, or whose operator takes what is there now. */
+static int adopt_sources(struct registry *r, struct resident *x, json_t *spec, struct err *e)
+{
+	int changed;
+
+	if (x->for_files)
+		return 0;
+	if (x->again.accept_sources)
+		sources_forget(spec);
+	changed = x->again.accept_sources ? (sources_note(spec, e) < 0 ? -1 : 1) : sources_adopt(spec, e);
+	return changed > 0 ? registry_save(r, x->id, SPEC_FILE, spec, e) : changed;
+}
+
 static int start_kept(struct registry *r, struct resident *x, json_t *spec, const json_t *record,
 		      struct err *e)
 {
@@ -408,7 +432,7 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 		return -1;
 	if (expire_is_over(record))
 		return remove_expired(r, id, e);
-	if (resident_apply(&x->opts, spec, e) < 0)
+	if (adopt_sources(r, x, spec, e) < 0 || resident_apply(&x->opts, spec, e) < 0)
 		return -1;
 	promise = resident_zygote_promise(spec, &x->opts.spec.limits);
 	load_owner(r, id, &promise);
@@ -452,14 +476,11 @@ static int start(struct registry *r, struct resident *x, struct err *e)
 	return result;
 }
 
-int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
-			 unsigned awaited, struct err *e)
+int resident_start_again(struct registry *r, const char *id, const struct resident_again *how, struct err *e)
 {
 	struct resident x = RESIDENT_UNSAID(id);
 
-	x.again.restarts = restarts;
-	x.again.backoff_ms = backoff_ms;
-	x.again.awaited = awaited;
+	x.again = *how;
 	return start(r, &x, e);
 }
 

@@ -54,6 +54,7 @@ int resident_apply(struct runopts *o, const json_t *spec, struct err *e)
 
 	if (json_get_arr(spec, "options", &list, SPEC_FILE, e) < 0 || json_get_str(spec, "seccomp", &o->seccomp_text, SPEC_FILE, e) < 0)
 		return -1;
+	o->spec.sources_resolved = json_object_get(spec, "sources") != NULL;
 	json_array_foreach(list, i, pair) {
 		const struct param *p = row_of(json_string_value(json_array_get(pair, 0)));
 		const char *value = json_string_value(json_array_get(pair, 1));

@@ -39,12 +39,15 @@ void sandbox_ref_close(struct sandbox_ref *s);
 
 /* cli/live/resident.c: starts a lasting sandbox of this id from its spec.json. */
 int resident_start(struct registry *r, const char *id, struct err *e);
-/*
- * The same for a service by its restart policy: restarts are those so far, with this one; awaited
- * is of struct keeper_service.
- */
-int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
-			 unsigned awaited, struct err *e);
+/* What is particular about a start; zeroed: nothing. */
+struct resident_again {
+	unsigned restarts;	/* by its restart policy: those so far, with this one */
+	uint64_t backoff_ms;	/* waited before it */
+	unsigned awaited;	/* as in struct keeper_service */
+	int accept_sources;	/* takes what is at the paths of its mount sources now */
+};
+
+int resident_start_again(struct registry *r, const char *id, const struct resident_again *how, struct err *e);
 /*
  * Makes a keeper through which clients work on the files of a sandbox that does not run.  It
  * serves no other operation, and ends with its last client; a start waits for that.

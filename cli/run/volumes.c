@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 
 #include "base/mem.h"
 #include "base/path.h"
@@ -65,7 +66,8 @@ static int open_one(struct volumes *u, struct registry *r, const struct spec *s,
 /* A directory of the operator's. */
 static int bound(const struct spec_mount *m, struct err *e)
 {
-	autoclose int fd = open(m->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autoclose int fd = m->source_fd >= 0 ? openat(m->source_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) :
+			   path_openat2(AT_FDCWD, m->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
 
 	if (fd < 0)
 		return err_code_sys(e, errno == ENOTDIR ? ERR_INVALID : ERR_SYS,

@@ -24,6 +24,7 @@
 #include "manager/host/layerpool.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/sources.h"
 #include "rootfs/store/image.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/layerhome.h"
@@ -188,7 +189,7 @@ static int read_source(struct fork *f, struct err *e)
 
 	spec = registry_load(&f->b.s.registry, f->b.s.id, SPEC_FILE, e);
 	f->spec = spec ? forkspec_of(spec, f->more, e) : NULL;
-	if (!f->spec)
+	if (!f->spec || sources_note(f->spec, e) < 0)
 		return -1;
 	owner = registry_load(&f->b.s.registry, f->b.s.id, REGISTRY_OWNER, &ignored);
 	name = json_string_value(json_object_get(owner, "name"));

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "manager/host/labels.h"
-#include "manager/ops/envopts.h"
+#include "manager/ops/settleopt.h"
 
 /* A path of the caller's directory would mean another one at the next start. */
 static int check_volume(const char *value, struct err *e)
@@ -24,9 +24,7 @@ int forkspec_add(json_t *more, int id, const char *value, struct err *e)
 {
 	autofree char *settled = NULL;
 
-	if (id == PARAM_VOLUME && check_volume(value, e) < 0)
-		return -1;
-	if (id == PARAM_ENV && !(settled = envopts_settle(value, e)))
+	if ((id == PARAM_VOLUME && check_volume(value, e) < 0) || (value && settleopt(id, value, &settled, e) < 0))
 		return -1;
 	return params_keep(more, param_of(id)->opt.name, settled ? settled : value, e);
 }

@@ -13,6 +13,7 @@
 #include "manager/api/api.h"
 #include "manager/engine/load.h"
 #include "manager/engine/system.h"
+#include "manager/host/conf.h"
 
 #define DOCKER_API ENGINE_API
 #define DOCKER_API_MIN ENGINE_API_MIN
@@ -25,6 +26,7 @@ struct docker {
 	struct arrivals *arrivals;
 	struct execs *execs;
 	unsigned allow;	       /* bits of enum engine_allow, as they were at the start */
+	char binds[CONF_BINDS_MAX]; /* [docker] binds, as it was at the start */
 	char socket_path[108]; /* ours to remove, or "" */
 };
 

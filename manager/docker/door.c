@@ -204,6 +204,7 @@ int docker_start(struct api *a, struct err *e)
 	if (!a->docker)
 		return err_nomem(e);
 	a->docker->allow = engine_host_allow(c->docker_allow);
+	memcpy(a->docker->binds, c->docker_binds, sizeof(a->docker->binds));
 	if (open_door(a->docker, a, c->docker_socket, e) < 0) {
 		docker_stop(a, 0);
 		return -1;

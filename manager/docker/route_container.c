@@ -85,7 +85,7 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
 
-	engine_host_rules(&b->config, docker_of(rq)->allow, &rules);
+	engine_host_rules(&b->config, docker_of(rq)->allow, docker_of(rq)->binds, &rules);
 	if (engine_create_init(c, &rules, e) < 0)
 		return -1;
 	if (engine_create_name(c, name ? name : "", e) < 0 || engine_create_read(c, body, e) < 0 ||

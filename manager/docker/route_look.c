@@ -203,7 +203,7 @@ static int post_update(struct http_request *rq, struct err *e)
 	int r = docker_find(&b, rq, e);
 
 	if (r == 0) {
-		engine_host_rules(&b.config, docker_of(rq)->allow, &rules);
+		engine_host_rules(&b.config, docker_of(rq)->allow, docker_of(rq)->binds, &rules);
 		r = engine_create_init(&c, &rules, e);
 	}
 	if (r == 0)

@@ -79,9 +79,9 @@ static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
 	if (kind == ENGINE_MISSING && json_array_append_new(c->directories, json_string(path)) < 0)
 		return err_set(e, ERR_INVALID, "the path of a bind is not UTF-8");
 	return engine_word(c, e, "--volume=%s:%s%s", path, m->target,
-			   m->read_only	 ? ""
-			   : m->as_owner ? ":rw,owner=auto"
-					 : ":rw");
+			   m->read_only	 ? ":nolinks"
+			   : m->as_owner ? ":rw,nolinks,owner=auto"
+					 : ":rw,nolinks");
 }
 
 /* A volume without a name does not cover it. */

@@ -202,12 +202,13 @@ unsigned engine_host_allow(const char *lines)
 	return bits;
 }
 
-void engine_host_rules(const struct config *c, unsigned allow, struct engine_rules *ret)
+void engine_host_rules(const struct config *c, unsigned allow, const char *binds, struct engine_rules *ret)
 {
 	*ret = (struct engine_rules){
 		.allow = allow,
 		.state_dir = c->state_dir,
 		.run_dir = c->run_dir,
+		.binds = binds,
 		.look = look,
 		.free_port = free_port,
 		.network = network_of,
@@ -242,23 +243,33 @@ int engine_host_image(const struct config *c, const char *image, struct err *e)
 	return r;
 }
 
-/* Newly made directories belong to root, like everything here. */
+/*
+ * Newly made directories belong to root, like everything here.  The path has no links (it was judged
+ * so), and none that appears meanwhile is followed: what is made is below what was judged.
+ */
 static int make_directory(const char *path, struct err *e)
 {
-	autofree char *copy = strdup(path);
-	char *p = copy;
+	autoclose int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char name[NAME_MAX + 1];
+	size_t n;
+	int next;
 
-	if (!copy)
-		return err_nomem(e);
-	while ((p = strchr(p + 1, '/'))) {
-		*p = '\0';
-		if (mkdir(copy, 0755) < 0 && errno != EEXIST)
-			return err_sys(e, "make the directory %s of a bind", copy);
-		*p = '/';
+	for (; dir >= 0 && *path; path += n) {
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (!n)
+			break;
+		if (n > NAME_MAX)
+			return err_set(e, ERR_INVALID, "a name in the path of a bind is too long");
+		memcpy(name, path, n);
+		name[n] = '\0';
+		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make the directory %s of a bind", name);
+		next = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd_close(&dir);
+		dir = next;
 	}
-	return mkdir(copy, 0755) < 0 && errno != EEXIST ?
-		       err_sys(e, "make the directory %s of a bind", copy) :
-		       0;
+	return dir < 0 ? err_sys(e, "make the directory %.200s of a bind", path) : 0;
 }
 
 int engine_host_directories(const json_t *list, struct err *e)

@@ -20,7 +20,7 @@ int engine_host_rename(struct registry *r, const char *id, const char *name, str
 /* The bits of [docker] allow: its words, one a line, which config.c has checked. */
 unsigned engine_host_allow(const char *lines);
 /* The allowed binds, with berth's own directories, which are c's. */
-void engine_host_rules(const struct config *c, unsigned allow, struct engine_rules *ret);
+void engine_host_rules(const struct config *c, unsigned allow, const char *binds, struct engine_rules *ret);
 /*
  * Docker says which image is missing before anything else, and clients then pull it:
  * ERR_NOT_FOUND in its words; ERR_INVALID for a path, which is not an image of Docker's.

@@ -20,11 +20,20 @@ static const struct {
 	{ "devices", ENGINE_DEVICES },
 };
 
-/* With everything below them, except for "/" itself. */
-static const char *const system_places[] = {
-	"/boot",	   "/dev",     "/etc", "/proc", "/root/.ssh", "/run", "/sys", "/usr",
-	"/var/lib/docker", "/var/run", "/bin", "/sbin", "/lib",
+/* Refused with everything below them: the system's, and what speaks for its users. */
+static const char *const system_trees[] = {
+	"/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/usr", "/var", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+	"/libx32",
 };
+
+/* Below those, and bound like any other directory. */
+static const char *const usual[] = { "/var/tmp", "/var/www", "/var/opt" };
+
+/* Refused as a whole, because they hold what belongs to many; a directory in one is bound. */
+static const char *const shared_tops[] = { "/", "/home", "/root", "/srv", "/opt", "/mnt", "/media", "/var/tmp", "/var/opt" };
+
+/* Keys of a user, anywhere in a path. */
+static const char *const secrets[] = { ".ssh", ".gnupg", ".aws", ".kube", ".docker" };
 
 unsigned engine_allow_bit(const char *word)
 {
@@ -87,19 +96,75 @@ static int overlaps(const char *path, const char *own)
 	return own && own[0] && (is_below(path, own) || is_below(own, path));
 }
 
-static int check_place(const struct engine_rules *r, const char *path, struct err *e)
+static int is_one_of(const char *path, const char *const *list, size_t n)
 {
-	char what[300];
 	size_t i;
 
-	if (!strcmp(path, "/"))
-		return engine_rules_need(r, ENGINE_SYSTEM_BINDS, "a bind of /", e);
-	for (i = 0; i < ARRAY_LEN(system_places); i++)
-		if (is_below(path, system_places[i])) {
-			snprintf(what, sizeof(what), "a bind of %.200s", path);
-			return engine_rules_need(r, ENGINE_SYSTEM_BINDS, what, e);
-		}
+	for (i = 0; i < n; i++)
+		if (!strcmp(path, list[i]))
+			return 1;
 	return 0;
+}
+
+static int is_in_one_of(const char *path, const char *const *list, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (is_below(path, list[i]))
+			return 1;
+	return 0;
+}
+
+static int has_secret(const char *path)
+{
+	char part[16];
+	size_t n;
+
+	for (; *path; path += n) {
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (n >= sizeof(part))
+			continue;
+		memcpy(part, path, n);
+		part[n] = '\0';
+		if (is_one_of(part, secrets, ARRAY_LEN(secrets)))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a line of [docker] binds is path, or a directory above it. */
+static int is_the_operators(const struct engine_rules *r, const char *path)
+{
+	const char *line;
+	char place[PATH_MAX];
+	size_t n;
+
+	for (line = r->binds ? r->binds : ""; *line; line += n + (line[n] == '\n')) {
+		n = strcspn(line, "\n");
+		if (n && n < sizeof(place)) {
+			memcpy(place, line, n);
+			place[n] = '\0';
+			if (is_below(path, place))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Upholds S51 of SECURITY.md. */
+static int check_place(const struct engine_rules *r, const char *path, struct err *e)
+{
+	const int is_system = is_in_one_of(path, system_trees, ARRAY_LEN(system_trees)) &&
+			      !is_in_one_of(path, usual, ARRAY_LEN(usual));
+
+	if (r->allow & ENGINE_SYSTEM_BINDS || is_the_operators(r, path))
+		return 0;
+	if (!is_system && !is_one_of(path, shared_tops, ARRAY_LEN(shared_tops)) && !has_secret(path))
+		return 0;
+	err_set(e, ERR_DENIED, "a bind of %.200s is refused here", path);
+	return err_hint(e, "[docker] binds = [\"%.200s\"] in berth.toml, or a directory of your own", path);
 }
 
 int engine_rules_drop(const struct engine_rules *r, const char *source)

@@ -16,7 +16,7 @@ enum engine_allow {
 	ENGINE_PRIVILEGED = 1,	 /* --privileged: every capability of its own user namespace */
 	ENGINE_HOST_NETWORK = 2, /* --network host */
 	ENGINE_UNCONFINED = 4,	 /* --security-opt seccomp=unconfined */
-	ENGINE_SYSTEM_BINDS = 8, /* binds of /, /etc, /proc, ... */
+	ENGINE_SYSTEM_BINDS = 8, /* binds of any place, such as / and /etc */
 	ENGINE_DEVICES = 32,	 /* --device, --gpus */
 	ENGINE_DROP_SOCKET = 16, /* a bind of Docker's socket is left out, not refused */
 };
@@ -25,6 +25,7 @@ enum engine_kind { ENGINE_MISSING, ENGINE_FILE, ENGINE_SOCKET };
 
 struct engine_rules {
 	unsigned allow;
+	const char *binds; /* directories that may be bound besides the usual ones, a line each; NULL: none */
 	/* directories of berth's own, which are never bound */
 	const char *state_dir, *run_dir;
 	/* of a bind's source: the path without links, in room of PATH_MAX; *ret_kind of enum

@@ -89,6 +89,14 @@ static int check_pull(const char *v, const char *what, struct err *e)
 	return v[0] ? config_check_pull(v, what, e) : 0;
 }
 
+static int check_bind(const char *v, const char *what, struct err *e)
+{
+	const size_t n = strlen(v);
+
+	return v[0] == '/' && (n == 1 || v[n - 1] != '/') && !strstr(v, "//") && !strstr(v, "/../") && !strstr(v, "/./") ? 0 :
+		err_set(e, ERR_CONFIG, "%s '%.100s' is not an absolute path; hint: such as \"/var/log\"", what, v);
+}
+
 static int check_docker_allow(const char *v, const char *what, struct err *e)
 {
 	static const char *const words[] = {
@@ -158,6 +166,8 @@ const struct config_key conf_keys[] = {
 	{ "docker", "allow", CONFIG_LIST, "", 0, 255, F(docker_allow), check_docker_allow, NULL,
 	  "what they may ask for: privileged, host-network, unconfined, system-binds, "
 	  "drop-docker-socket, devices" },
+	{ "docker", "binds", CONFIG_LIST, "", 0, CONF_BINDS_MAX - 1, F(docker_binds), check_bind, NULL,
+	  "directories of this host that they may bind, with what is in them, beside those of users" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
 const char *const conf_sections[] = { "store", "storage", "session", "docker" };

@@ -26,6 +26,8 @@ struct conf_pool {
 	char readonly_mounts[4096];	/* lines: SRC:DST */
 };
 
+#define CONF_BINDS_MAX 4096
+
 struct conf {
 	char store_url[256];		/* "" : sqlite below state_dir */
 	char store_user[64], store_password_file[256], store_prefix[64];
@@ -49,6 +51,7 @@ struct conf {
 
 	char docker_socket[108];	/* "": none */
 	char docker_allow[256];		/* words of manager/engine/rules.h, a line each */
+	char docker_binds[CONF_BINDS_MAX];	/* directories, a line each */
 
 	struct conf_pool pools[CONF_POOLS_MAX];
 	size_t pool_count;

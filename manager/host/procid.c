@@ -13,8 +13,6 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-#define BOOT_SIZE 9 /* of the boot's id, enough to tell one from the next */
-
 /* Field 22 of /proc/PID/stat; 0: no such process, or a zombie. */
 static uint64_t start_time(int pid)
 {
@@ -34,25 +32,24 @@ static uint64_t start_time(int pid)
 	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-/* "" if the kernel does not report it. */
-static void boot_id(char ret[BOOT_SIZE])
+void procid_boot(char ret[PROCID_BOOT_SIZE])
 {
 	autobuf struct buf b = BUF_INIT(128);
 	struct err ignored;
 
 	ret[0] = '\0';
 	if (io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", &b, &ignored) == 0 && b.data)
-		snprintf(ret, BOOT_SIZE, "%.8s", b.data);
+		snprintf(ret, PROCID_BOOT_SIZE, "%.8s", b.data);
 }
 
 int procid_name(int pid, char ret[PROCID_SIZE], struct err *e)
 {
 	uint64_t start = start_time(pid);
-	char boot[BOOT_SIZE];
+	char boot[PROCID_BOOT_SIZE];
 
 	if (!start)
 		return err_set(e, ERR_INVALID, "process %d is not a living process of this host", pid);
-	boot_id(boot);
+	procid_boot(boot);
 	snprintf(ret, PROCID_SIZE, "%d %llu %s", pid, (unsigned long long)start, boot);
 	return 0;
 }
@@ -70,7 +67,7 @@ int procid_parse(const char *text, char ret[PROCID_SIZE], struct err *e)
 
 int procid_open(const char *name, struct err *e)
 {
-	char boot[BOOT_SIZE], *end;
+	char boot[PROCID_BOOT_SIZE], *end;
 	long pid = strtol(name, &end, 10);
 	uint64_t start = strtoull(end, &end, 10);
 	int fd = pid > 0 && start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
@@ -82,7 +79,7 @@ int procid_open(const char *name, struct err *e)
 	/* read after the pidfd was opened: it describes the process of the pidfd, or none */
 	if (fd >= 0 && start_time((int)pid) != start)
 		fd_close(&fd);
-	boot_id(boot);
+	procid_boot(boot);
 	if (fd >= 0 && *end == ' ' && end[1] && boot[0] && strcmp(end + 1, boot))
 		fd_close(&fd);
 	return fd;

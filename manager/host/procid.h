@@ -11,7 +11,10 @@
 #include "base/err.h"
 
 #define PROCID_SIZE 64
+#define PROCID_BOOT_SIZE 9 /* of the boot's id, enough to tell one from the next */
 
+/* The id of this boot, or "" if the kernel does not report it. */
+void procid_boot(char ret[PROCID_BOOT_SIZE]);
 /* ERR_INVALID if no process has this pid. */
 int procid_name(int pid, char ret[PROCID_SIZE], struct err *e);
 /* Parses the argument of an option: a name as above, or a pid, which it turns into the name. */

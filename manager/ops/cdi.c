@@ -246,7 +246,7 @@ static int set_option(struct spec_mount *m, const char *option, const char *what
 static int add_mount(const json_t *j, struct devices *d, const char *what, struct err *e)
 {
 	static const char *const known[] = { "hostPath", "containerPath", "options", "type" };
-	struct spec_mount m = { .kind = SPEC_BIND, .source_fd = -1, .exec = 1 };
+	struct spec_mount m = { .kind = SPEC_BIND, .source_fd = -1, .links = 1, .exec = 1 };
 	const char *type = "bind";
 	json_t *options = NULL, *option;
 	size_t i;

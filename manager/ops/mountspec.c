@@ -48,11 +48,16 @@ static struct spec_mount *next_mount(struct spec *s, struct err *e)
 	return m;
 }
 
-/* A relative source is taken from the caller's directory; room has PATH_MAX bytes. */
-static int absolute_source(const char *src, char *room, const char **ret, struct err *e)
+/*
+ * A relative source is taken from the caller's directory; room has PATH_MAX bytes.  resolved: it was
+ * resolved before, and where it led then is what counts (S51).
+ */
+static int absolute_source(const char *src, int resolved, char *room, const char **ret, struct err *e)
 {
 	if (!src[0])
 		return err_set(e, ERR_INVALID, "the mount's source is empty");
+	if (resolved && src[0] == '/')
+		return *ret = src, 0;
 	if (!realpath(src, room))
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "mount source %s", src);
 	*ret = room;
@@ -128,6 +133,10 @@ static int set_word(struct spec_mount *m, char *word, struct err *e)
 		m->exec = word[0] == 'e';
 		return 0;
 	}
+	if (!strcmp(word, "nolinks") && m->kind == SPEC_BIND) {
+		m->resolved = 1;
+		return 0;
+	}
 	if (!strcmp(word, "nosymfollow")) {
 		m->nosymfollow = 1;
 		return 0;
@@ -155,7 +164,7 @@ static int set_word(struct spec_mount *m, char *word, struct err *e)
 	return err_set(e, ERR_INVALID,
 		       "'%.60s' is not a mount option; hint: ro, rw, exec, noexec, nosymfollow%s",
 		       word, m->kind == SPEC_TMPFS ? ", size=, inodes=, mode=" :
-		       m->kind == SPEC_BIND ? ", owner=auto, quota=" : ", sub=");
+		       m->kind == SPEC_BIND ? ", nolinks, owner=auto, quota=" : ", sub=");
 }
 
 static int set_words(struct spec_mount *m, char *list, struct err *e)
@@ -174,10 +183,10 @@ int mountspec_is_path(const char *source, size_t n)
 }
 
 /* The named volume src, or the host's file or directory; room has PATH_MAX bytes. */
-static int set_source(struct spec_mount *m, const char *src, char *room, struct err *e)
+static int set_source(struct spec_mount *m, const char *src, int resolved, char *room, struct err *e)
 {
 	if (m->kind != SPEC_VOLUME)
-		return absolute_source(src, room, &m->source, e);
+		return absolute_source(src, resolved || m->resolved, room, &m->source, e);
 	if (!path_is_name(src))
 		return err_set(e, ERR_INVALID, "'%.80s' is not the name of a volume; "
 			       "hint: up to 64 of a-z 0-9 _ . -, starting with a letter or digit; "
@@ -204,7 +213,7 @@ int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct 
 	m->kind = mountspec_is_path(b, strlen(b)) ? SPEC_BIND : SPEC_VOLUME;
 	m->writable = m->kind == SPEC_VOLUME;
 	if (set_target(m, dst, e) < 0 || (words && set_words(m, words, e) < 0) ||
-	    set_source(m, b, b + strlen(text) + 1, e) < 0)
+	    set_source(m, b, s->sources_resolved, b + strlen(text) + 1, e) < 0)
 		return -1;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);
@@ -296,7 +305,7 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 		if (set_word(m, rest[i], e) < 0)
 			return -1;
 	if (set_target(m, dst, e) < 0 ||
-	    (src && set_source(m, src, b + strlen(text) + 1, e) < 0))
+	    (src && set_source(m, src, s->sources_resolved, b + strlen(text) + 1, e) < 0))
 		return -1;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);

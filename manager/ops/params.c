@@ -249,8 +249,9 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 	json_object_foreach((json_t *)(uintptr_t)options, name, value) {
 		const struct param *p = param_named(name);
 
-		if (!p || !(p->of & of))
-			return err_set(e, ERR_INVALID, "'%.60s' is not an option here", name);
+		/* a request from afar has the name as a member of its own */
+		if (!p || !(p->of & of) || (of & PARAM_FROM_AFAR && p->opt.id == PARAM_NAME))
+			return err_set(e, ERR_USAGE, "'%.60s' is not an option here", name);
 		if (json_is_null(value) || json_is_false(value))
 			continue;
 		if (!json_is_array(value)) {

@@ -91,19 +91,19 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 	return sock;
 }
 
-/* The volume that build_argv() gave it. */
+/* The volume that make_call() gave it. */
 static int replace_workspace(json_t *options, const char *mount_dir, struct err *e)
 {
-	static const char end[] = ":" WORK_DIR ":rw";
+	static const char target[] = ":" WORK_DIR ":rw";
 	json_t *pair;
 	size_t i;
 
 	json_array_foreach(options, i, pair) {
 		const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
-		size_t n = value ? strlen(value) : 0;
+		const char *colon = value ? strchr(value, ':') : NULL;
 
-		if (name && !strcmp(name, "volume") && n >= sizeof(end) && !strcmp(value + n - (sizeof(end) - 1), end))
-			return json_array_set_new(pair, 1, json_sprintf("%s%s", mount_dir, end)) < 0 ? err_nomem(e) : 0;
+		if (name && colon && !strcmp(name, "volume") && !strcmp(colon, target))
+			return json_array_set_new(pair, 1, json_sprintf("%s%s", mount_dir, target)) < 0 ? err_nomem(e) : 0;
 	}
 	return err_set(e, ERR_CORRUPT, "spec.json names no workspace");
 }
@@ -120,6 +120,9 @@ int driver_remember(struct service *s, const struct record *r, json_t *options, 
 	if (open_place(s, r, &c, &reg, e) < 0)
 		return -1;
 	spec = registry_load(&reg, id, "spec.json", e);
+	/* berthd's own directory is another one now: its next start notes it */
+	if (mount_dir)
+		json_object_del(spec, "sources");
 	if (spec && json_get_arr(spec, "options", &kept, "spec.json", e) > 0 && json_array_extend(kept, options) == 0)
 		result = mount_dir && replace_workspace(kept, mount_dir, e) < 0 ? -1 : registry_save(&reg, id, "spec.json", spec, e);
 	else if (spec)

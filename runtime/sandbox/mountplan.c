@@ -175,10 +175,10 @@ static void add_user_mounts(struct mountplan *p, const struct spec *s)
 		}
 		op = add(p, MOUNT_BIND, m->target, attr);
 		op->source = m->source;
-		if (m->kind == SPEC_VOLUME) {
-			op->source_fd = m->source_fd;
-			op->source_is_mount = m->source_is_mount;
-		}
+		op->source_fd = m->source_fd;
+		op->is_volume = m->kind == SPEC_VOLUME;
+		op->source_is_mount = m->source_is_mount;
+		op->no_links = !m->links;
 		op->idmap = 1;
 		if (m->owner_auto)
 			op->owner = m;

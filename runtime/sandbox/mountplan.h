@@ -48,7 +48,9 @@ struct mount_op {
 	uint32_t mode;		/* MOUNT_TMPFS: of its root; MOUNT_MASK: S_IFDIR for a directory, as far as known */
 	int idmap;		/* the sandbox's ids are the ids on disk */
 	const struct spec_mount *owner;	/* has the ids that the source's owner gets, or NULL */
-	int source_fd;		/* instead of source, which is its name then; else -1 */
+	int source_fd;		/* what source names, or -1 */
+	int is_volume;		/* source_fd is that of a volume */
+	int no_links;		/* source must lead through no link */
 	int source_is_mount;	/* source_fd is a detached mount */
 	int fd;			/* the detached mount, once prepared; else -1 */
 };

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,11 +175,22 @@ static int map_owner(const struct mount_op *op, int src, int mnt, uint32_t id_ba
 	return ns < 0 ? -1 : newmount_idmap(mnt, 1, ns, op->source, e);
 }
 
+/* What was judged: its descriptor, or its path as it was resolved.  -1 with errno. */
+static int open_bind(const struct mount_op *op)
+{
+	if (op->source_fd >= 0)
+		return fcntl(op->source_fd, F_DUPFD_CLOEXEC, 3);
+	return path_openat2(AT_FDCWD, op->source, O_PATH | O_CLOEXEC, 0,
+			    op->no_links ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS : 0);
+}
+
 static int clone_bind(const struct mount_op *op, uint32_t id_base, int userns_fd, struct err *e)
 {
-	autoclose int src = open(op->source, O_PATH | O_CLOEXEC);
+	autoclose int src = open_bind(op);
 	autoclose int mnt = -1;
 
+	if (src < 0 && errno == ELOOP)
+		return err_set(e, ERR_DENIED, "mount source %.200s leads through a symbolic link", op->source);
 	if (src < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open mount source %s", op->source);
 	/* recursive, as the operator's path may hold mounts; read-only and nosuid reach all of them */
@@ -236,7 +248,7 @@ static int clone_sources(struct mountplan *p, const struct spec *s, int userns_f
 
 		if (op->kind != MOUNT_BIND)
 			continue;
-		op->fd = op->source_fd >= 0 ? take_volume(op, userns_fd, e) :
+		op->fd = op->is_volume ? take_volume(op, userns_fd, e) :
 					      clone_bind(op, s->id_base, userns_fd, e);
 		if (op->fd < 0)
 			return -1;
@@ -324,7 +336,7 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 			break;
 	if (i == p->count)
 		return err_set(e, ERR_NOT_FOUND, "nothing of the host is mounted at %.200s", target);
-	mnt = clone_bind(&(struct mount_op){ .source = source, .attr = p->ops[i].attr,
+	mnt = clone_bind(&(struct mount_op){ .source = source, .source_fd = -1, .attr = p->ops[i].attr,
 					     .idmap = p->ops[i].idmap }, 0, userns_fd, e);
 	if (mnt < 0)
 		return -1;

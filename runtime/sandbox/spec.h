@@ -36,7 +36,9 @@ enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS, SPEC_VOLUME };
 struct spec_mount {
 	enum spec_mount_kind kind;
 	const char *source;	/* bind: absolute on the host; volume: its name */
-	int source_fd;		/* volume: an O_PATH descriptor of the source directory */
+	int source_fd;		/* an O_PATH descriptor of the source; bind: or -1, and the path is opened, through no link */
+	int resolved;		/* bind: the option says that its path has no links (nolinks) */
+	int links;		/* bind: the path may lead through links, as it is the operator's own (CDI) */
 	int source_is_mount;	/* or a detached mount */
 	const char *sub;	/* volume: a directory below its top, or NULL */
 	int owner_auto;		/* bind: the directory's owner is, in the sandbox, */
@@ -112,6 +114,7 @@ struct spec {
 	uint64_t tmp_bytes;
 	uint64_t shm_bytes;
 	struct spec_mount mounts[SPEC_MOUNTS_MAX];
+	int sources_resolved;	/* the paths of binds were resolved before, and are not again (manager/ops/sources.h) */
 	size_t mount_count;
 
 	const struct spec_device *devices;

@@ -137,10 +137,10 @@ Test(engine, an_image_has_its_own_tmp_and_run)
 
 Test(engine, mounts_are_volumes_of_berth)
 {
-	HAS(HOST("\"Binds\":[\"/srv/x:/y\"]"), 0, "--volume=/srv/x:/y:rw,owner=auto");
-	HAS(HOST("\"Binds\":[\"/srv/x:/y:ro,z\"]"), 0, "--volume=/srv/x:/y");
+	HAS(HOST("\"Binds\":[\"/srv/x:/y\"]"), 0, "--volume=/srv/x:/y:rw,nolinks,owner=auto");
+	HAS(HOST("\"Binds\":[\"/srv/x:/y:ro,z\"]"), 0, "--volume=/srv/x:/y:nolinks");
 	HAS(HOST("\"Binds\":[\"data:/y:ro\"]"), 0, "--volume=data:/y:ro");
-	HAS("{\"Image\":\"i\",\"User\":\"bob\",\"HostConfig\":{\"Binds\":[\"/srv/x:/y\"]}}", 0, "--volume=/srv/x:/y:rw");
+	HAS("{\"Image\":\"i\",\"User\":\"bob\",\"HostConfig\":{\"Binds\":[\"/srv/x:/y\"]}}", 0, "--volume=/srv/x:/y:rw,nolinks");
 	HAS(HOST("\"Tmpfs\":{\"/run\":\"rw,nosuid,size=64m\"}"), 0, "--tmpfs=/run:size=64m");
 	HAS(HOST("\"Mounts\":[{\"Type\":\"volume\",\"Source\":\"v\",\"Target\":\"/t\"}]"), 0, "--volume=v:/t");
 	REFUSES(HOST("\"Binds\":[\"/srv/x:y\"]"), 0, ERR_INVALID, "absolute");
@@ -151,9 +151,14 @@ Test(engine, mounts_are_volumes_of_berth)
 
 Test(engine, places_of_the_system_are_not_bound_without_leave)
 {
-	static const char *const places[] = { "/", "//", "/.", "/srv/..", "/etc", "/etc/x", "/./proc/1", "/srv/../../dev", "/run/x" };
+	static const char *const places[] = { "/", "//", "/.", "/srv/..", "/etc", "/etc/x", "/./proc/1", "/srv/../../dev", "/run/x",
+		"/root", "/home", "/srv", "/opt", "/mnt", "/var", "/var/lib", "/var/lib/x", "/var/spool/cron", "/var/tmp",
+		"/root/.ssh", "/home/ann/.ssh/id", "/home/ann/.gnupg" };
+	static const char *const usual[] = { "/home/ann", "/home/ann/src", "/srv/app", "/opt/tool", "/root/work", "/tmp", "/tmp/x",
+		"/var/tmp/x", "/var/www", "/data", "/work/x.ssh" };
 	const struct engine_rules none = { .state_dir = "/srv/berth", .run_dir = "/run/berth" }, all = {
 		.allow = ENGINE_SYSTEM_BINDS, .state_dir = "/srv/berth", .run_dir = "/run/berth" };
+	struct engine_rules some;
 	struct err e = { 0 };
 	char path[PATH_MAX];
 	size_t i;
@@ -163,6 +168,13 @@ Test(engine, places_of_the_system_are_not_bound_without_leave)
 		cr_assert_eq(engine_rules_bind(&none, places[i], path, &kind, &e), -1, "%s", places[i]);
 		cr_assert_eq(e.code, ERR_DENIED, "%s: %s", places[i], e.msg);
 	}
+	for (i = 0; i < ARRAY_LEN(usual); i++)
+		cr_assert_eq(engine_rules_bind(&none, usual[i], path, &kind, &e), 0, "%s: %s", usual[i], e.msg);
+	some = none;
+	some.binds = "/var/log\n/home/ann/.ssh";
+	cr_assert_eq(engine_rules_bind(&some, "/var/log/app", path, &kind, &e), 0, "%s", e.msg);
+	cr_assert_eq(engine_rules_bind(&some, "/home/ann/.ssh", path, &kind, &e), 0, "%s", e.msg);
+	cr_assert_eq(engine_rules_bind(&some, "/var/logs", path, &kind, &e), -1);
 	cr_assert_eq(engine_rules_bind(&all, "/etc//x/", path, &kind, &e), 0, "%s", e.msg);
 	cr_assert_str_eq(path, "/etc/x");
 	cr_assert_eq(engine_rules_bind(&none, "/etcetera", path, &kind, &e), 0);

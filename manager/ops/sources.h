@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sources - the host's files and directories that a sandbox mounts, and that they stay those.
+ *
+ * A sandbox that lasts names its sources once, when it is made.  A container that may write to one
+ * of them can put a symbolic link in the place of another between two starts, so a start resolves
+ * nothing: spec.json keeps the path without links, and the identity of what was there.  A start
+ * opens the path through no link, compares, and mounts what it has opened.
+ *
+ * A directory is the same when its device and inode are; both are compared within one boot, as
+ * neither need last longer, and after a boot the path alone counts, and is noted anew.  A file may be
+ * replaced by another one, as editors do.  Upholds S51 of SECURITY.md.
+ */
+#ifndef BERTH_MANAGER_OPS_SOURCES_H
+#define BERTH_MANAGER_OPS_SOURCES_H
+
+#include "base/json.h"
+
+struct runopts;
+
+/*
+ * Notes in spec, a spec.json, what each source of its options is now, where it was not noted yet.  The
+ * paths in the options must be free of links: ERR_DENIED for one that is not, ERR_NOT_FOUND.
+ */
+int sources_note(json_t *spec, struct err *e);
+/*
+ * Resolves the paths in the options of a spec.json that an older berth wrote, then notes them.  1 when
+ * spec was changed, 0 when it needed nothing.
+ */
+int sources_adopt(json_t *spec, struct err *e);
+/*
+ * Opens the sources of o, which was read from spec, for the start that follows: o->spec.mounts has
+ * their descriptors until runopts_release().  ERR_DENIED when one is not what was noted.  1 when spec
+ * was changed, after a boot.
+ */
+int sources_open(json_t *spec, struct runopts *o, struct err *e);
+/* Forgets what was noted, so that sources_note() takes what is there. */
+void sources_forget(json_t *spec);
+
+#endif
