@@ -27,6 +27,11 @@ const struct opt *command_next_option(const struct command *c, const struct opt 
 	return after && after < c->opts + c->opt_count ? after : NULL;
 }
 
+int command_hides(const struct command *c, const struct opt *o)
+{
+	return c->params && o->id < PARAM_END && param_of(o->id)->hidden;
+}
+
 const struct opt *command_option(const struct command *c, int id)
 {
 	const struct opt *o;

@@ -46,6 +46,8 @@ const struct opt *command_next_option(const struct command *c, const struct opt 
 #define COMMAND_EACH_OPTION(c, o) \
 	for ((o) = command_next_option(c, NULL); (o); (o) = command_next_option(c, o))
 
+/* Whether o, an option of c, is not for people. */
+int command_hides(const struct command *c, const struct opt *o);
 /* The option of c that has this id; NULL without one. */
 const struct opt *command_option(const struct command *c, int id);
 

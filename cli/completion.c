@@ -70,7 +70,8 @@ static void option_words(const struct command *c)
 
 	printf("\t'%s') _berth_words '--help", c->name);
 	COMMAND_EACH_OPTION(c, o)
-		printf(" --%s", o->name);
+		if (!command_hides(c, o))
+			printf(" --%s", o->name);
 	printf("' ;;\n");
 }
 

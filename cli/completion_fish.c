@@ -99,6 +99,8 @@ static void options(const struct command *c)
 
 	printf("complete -c berth -n '__berth_is %s' -l help -d 'print help'\n", c->name);
 	COMMAND_EACH_OPTION(c, o) {
+		if (command_hides(c, o))
+			continue;
 		printf("complete -c berth -n '__berth_is %s' -l %s", c->name, o->name);
 		if (o->letter)
 			printf(" -s %c", o->letter);

@@ -131,7 +131,8 @@ static void options(const struct command *c)
 		column = 14;
 	printf("\nOptions:\n");
 	COMMAND_EACH_OPTION(c, o)
-		option(o, c->params & PARAM_OF_UPDATE, column);
+		if (!command_hides(c, o))
+			option(o, c->params & PARAM_OF_UPDATE, column);
 	option(taken ? &long_help : &help, 0, column);
 }
 

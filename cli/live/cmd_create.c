@@ -20,6 +20,7 @@
 #include "manager/ops/settleopt.h"
 #include "manager/ops/envopts.h"
 #include "cli/run/imageuse.h"
+#include "manager/host/labels.h"
 #include "manager/ops/runopts.h"
 
 enum { OPT_JSON = PARAM_END, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING };
@@ -68,7 +69,7 @@ static int add_label(void *ctx, const char *line, struct err *e)
 {
 	struct create *c = ctx;
 
-	return params_keep(c->options, "label", line, e);
+	return labels_refuse_own(line, e) < 0 ? -1 : params_keep(c->options, "label", line, e);
 }
 
 /* An option of the sandbox, as its starts will read it. */
@@ -120,6 +121,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return c->zygote = value, 0;
 	case PARAM_ENV_FILE:
 		return envopts_file(value, add_env, c, e);
+	case PARAM_LABEL:
+		return add_label(c, value, e);
 	case PARAM_LABEL_FILE:
 		return envopts_lines(value, add_label, c, e);
 	case PARAM_SERVICE:

@@ -99,7 +99,7 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 					     spec_network_name(x->opts.spec.network), "network",
 					     network[0] ? network : NULL, "container",
 					     joins[0] ? joins : NULL));
-	record_set_labels(record, labels_with_image(x->opts.labels, x->image.image.labels));
+	record_set_labels(record, runopts_labels(&x->opts, x->image.image.labels));
 	if (x->home.sock >= 0)
 		json_object_set_new(record_labels(record), ZYGOTE_LABEL,
 				    json_string(x->home.zygote));

@@ -17,15 +17,9 @@
 #include "cli/mcp/mcp.h"
 
 /* So that `berth ps` says what made a sandbox (LABEL_FACE of manager/host/labels.h). */
-static int label(struct mcp_config *c, struct err *e)
+static int mark(struct mcp_config *c, struct err *e)
 {
-	json_t *labels = json_object_get(c->options, "label");
-
-	if (!c->options || json_array_append_new(labels, json_string("berth.face=mcp")) == 0)
-		return 0;
-	return json_object_set_new(c->options, "label", json_pack("[s]", "berth.face=mcp")) < 0 ?
-		       err_nomem(e) :
-		       0;
+	return !c->options || json_object_set_new(c->options, "mark", json_pack("[s]", "berth.face=mcp")) == 0 ? 0 : err_nomem(e);
 }
 
 static int load_config(struct mcp *m, struct err *e)
@@ -44,7 +38,7 @@ static int load_config(struct mcp *m, struct err *e)
 	    json_get_u64(c->doc, "max_sandboxes", &c->max_sandboxes, "configuration", e) < 0 ||
 	    json_get_bool(c->doc, "network_changes", &c->network_changes, "configuration", e) < 0)
 		return -1;
-	if (label(c, e) < 0)
+	if (mark(c, e) < 0)
 		return -1;
 	/* if we are killed, our sandboxes are removed: their keeper sees our end */
 	if (!json_object_get(c->options, "owner-pid") &&

@@ -124,6 +124,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case PARAM_PULL:
 		return imageuse_policy(value, &r->image.pull, e);
 	default:
+		if (id == PARAM_LABEL && labels_refuse_own(value, e) < 0)
+			return -1;
 		return params_read(&r->opts, param_of(id), value, e);
 	}
 }
@@ -165,7 +167,7 @@ static json_t *make_record(const struct run *r, enum record_status status)
 	for (i = 0; i < s->argc; i++)
 		if (json_array_append_new(argv, json_string(s->argv[i])) < 0)
 			break;
-	record_set_labels(record, labels_with_image(r->opts.labels, r->image.image.labels));
+	record_set_labels(record, runopts_labels(&r->opts, r->image.image.labels));
 	described = specjson_describe(s);
 	if (record && described && json_object_update(record, described) == 0)
 		return record;

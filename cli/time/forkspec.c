@@ -24,6 +24,8 @@ int forkspec_add(json_t *more, int id, const char *value, struct err *e)
 {
 	autofree char *settled = NULL;
 
+	if (id == PARAM_LABEL && labels_refuse_own(value, e) < 0)
+		return -1;
 	if ((id == PARAM_VOLUME && check_volume(value, e) < 0) || (value && settleopt(id, value, &settled, e) < 0))
 		return -1;
 	return params_keep(more, param_of(id)->opt.name, settled ? settled : value, e);
@@ -41,7 +43,7 @@ static int marks_managed(const json_t *pair)
 {
 	const char *value = json_string_value(json_array_get(pair, 1));
 
-	return !strcmp(name_of(pair), "label") && value &&
+	return (!strcmp(name_of(pair), "mark") || !strcmp(name_of(pair), "label")) && value &&
 	       !strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED));
 }
 

@@ -130,7 +130,7 @@ static int save(struct zygote *z, struct err *e)
 	record_set_supervisor_pid(record, (uint64_t)getpid());
 	record_set_init_pid(record, (uint64_t)z->sandbox.pid);
 	record_set_command(record, json_incref(z->command));
-	record_set_labels(record, labels_with_image(z->opts.labels, z->image.image.labels));
+	record_set_labels(record, runopts_labels(&z->opts, z->image.image.labels));
 	return record_save_run(&z->claim, record, e) < 0 ||
 			       io_replace_file(z->claim.dir_fd, ZYGOTE_FILE, text, strlen(text),
 					       0600, 0, e) < 0 ?

@@ -76,7 +76,7 @@ static json_t *labels_of(const json_t *body, const char *template)
 {
 	const json_t *metadata = json_object_get(body, "metadata");
 	json_t *labels =
-		json_pack("[s,o]", E2B_FACE "=e2b", json_sprintf(E2B_TEMPLATE "=%s", template));
+		json_pack("[o]", json_sprintf(E2B_TEMPLATE "=%s", template));
 	autofree char *text = NULL;
 
 	if (json_is_object(metadata))

@@ -89,6 +89,9 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 	if (e2b_timeout(http_json(rq), &timeout, e) == 0 &&
 	    e2b_lifecycle_of(http_json(rq), timeout, &lifecycle, e) == 0)
 		network = e2b_rules_of_create(http_json(rq), c.network_enabled, e);
+	/* what berthd itself adds */
+	if (network)
+		json_object_set_new(network, "mark", json_pack("[s]", E2B_FACE "=e2b"));
 	request = network ? e2b_create_request(http_json(rq), timeout, lifecycle.pauses, e) : NULL;
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;

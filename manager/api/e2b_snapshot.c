@@ -107,8 +107,7 @@ static json_t *info(const char *id, const char *name)
 
 static json_t *fork_body(const struct box *b, const char *name)
 {
-	json_t *labels = json_pack("[s,s,o]", LABEL_MANAGED "=e2b", E2B_FACE "=" E2B_SNAPSHOT,
-				   json_sprintf(E2B_SNAPSHOT_OF "=%s", b->id));
+	json_t *labels = json_pack("[o]", json_sprintf(E2B_SNAPSHOT_OF "=%s", b->id));
 
 	if (name)
 		json_array_append_new(labels, json_sprintf(E2B_SNAPSHOT_NAME "=%s", name));
@@ -163,7 +162,7 @@ static int check_name(struct http_request *rq, const char *name, struct err *e)
 static int post_snapshot(struct http_request *rq, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(http_json(rq), "name")), *id;
-	autojson json_t *record = NULL, *live = NULL, *body = NULL, *made = NULL;
+	autojson json_t *record = NULL, *live = NULL, *body = NULL, *made = NULL, *own = NULL;
 	struct box b = { .sock = -1, .lock_fd = -1 };
 	int r;
 
@@ -171,7 +170,8 @@ static int post_snapshot(struct http_request *rq, struct err *e)
 		return -1;
 	r = e2b_look(&b, rq, &record, &live, e);
 	body = r == 0 ? fork_body(&b, name) : NULL;
-	made = body ? api_fork(rq, &b, body, NULL, e) : NULL;
+	own = json_pack("{s:[s,s]}", "mark", LABEL_MANAGED "=e2b", E2B_FACE "=" E2B_SNAPSHOT);
+	made = body && own ? api_fork(rq, &b, body, own, e) : NULL;
 	id = id_of(made);
 	if (id)
 		e2b_network_inherit(&b, id);
@@ -222,6 +222,7 @@ json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const 
 {
 	const char *template = json_string_value(json_object_get(http_json(rq), "templateID"));
 	autojson json_t *record = NULL, *body = NULL, *forks = NULL;
+	autojson json_t *marks = json_pack("{s:O}", "mark", json_object_get(own, "mark"));
 	json_t *options = json_deep_copy(json_object_get(request, "options")), *one = NULL;
 	struct box b;
 	int r = find(&b, rq, template, &record, e);
@@ -233,7 +234,7 @@ json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const 
 	body = json_pack("{s:o}", "options", options);
 	if (r == 0)
 		err_set(e, ERR_NOT_FOUND, "snapshot %.80s not found", template);
-	forks = r > 0 ? api_fork(rq, &b, body, chooses_network(rq, own) ? own : NULL, e) : NULL;
+	forks = r > 0 ? api_fork(rq, &b, body, chooses_network(rq, own) ? own : marks, e) : NULL;
 	/* create writes down what the request says of it */
 	if (id_of(forks) && !says_network(rq))
 		e2b_network_inherit(&b, id_of(forks));

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
+#include "manager/host/labels.h"
 #include "manager/host/nets.h"
 
 /* The command of berth network, with these members of the body as its options. */
@@ -60,7 +61,7 @@ static int post_network(struct http_request *rq, struct err *e)
 	static const char *const options[] = { "internal", "subnet", "label", NETWORK_RULES,
 						 "dns", "network-rate", NULL };
 	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
-	json_t *j = check_new(rq, options, e) < 0 ? NULL : ask(rq, "network create", options, name, e);
+	json_t *j = check_new(rq, options, e) < 0 || labels_refuse_own_list(json_object_get(http_json(rq), "label"), e) < 0 ? NULL : ask(rq, "network create", options, name, e);
 
 	return j ? http_reply_json(rq, 201, j, e) : -1;
 }

@@ -20,6 +20,7 @@
 #include "manager/api/http_hold.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/runlang.h"
+#include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
@@ -129,18 +130,18 @@ static int read_request(struct run *r, struct err *e)
 static int make_box(struct run *r, struct err *e)
 {
 	char ttl[32], memory[32];
-	autojson json_t *body = NULL, *made = NULL;
+	autojson json_t *body = NULL, *own = NULL, *made = NULL;
 
 	snprintf(ttl, sizeof(ttl), "%llums",
 		 (unsigned long long)(r->compile_ms + r->run_ms + SPARE_MS));
-	body = json_pack("{s:{s:s,s:s,s:[s]}}", "options", "ttl", ttl, "user", "root", "label",
-			 "berth.face=run_code");
+	own = json_pack("{s:[s]}", "mark", LABEL_FACE "=run_code");
+	body = json_pack("{s:{s:s,s:s}}", "options", "ttl", ttl, "user", "root");
 	if (r->memory_bytes) {
 		snprintf(memory, sizeof(memory), "%llu", (unsigned long long)r->memory_bytes);
 		json_object_set_new(json_object_get(body, "options"), "memory",
 				    json_string(memory));
 	}
-	made = api_create(r->rq, body, NULL, e);
+	made = api_create(r->rq, body, own, e);
 	if (!made)
 		return -1;
 	snprintf(r->id, sizeof(r->id), "%s", json_string_value(json_object_get(made, "id")));

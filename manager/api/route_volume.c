@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/host/labels.h"
 
 /* The command of berth volume, as the tenant that asks. */
 static json_t *ask(struct http_request *rq, const char *command, const char *name, int changes,
@@ -43,8 +44,12 @@ static int delete_volume(struct http_request *rq, struct err *e)
 static int post_volume(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
-	json_t *call = call_of("volume create", json_string_value(json_object_get(body, "name")), NULL), *j;
+	const json_t *labels = json_object_get(body, "label");
+	json_t *call, *j;
 
+	if (labels_refuse_own_list(labels, e) < 0)
+		return -1;
+	call = call_of("volume create", json_string_value(json_object_get(body, "name")), NULL);
 	call_set(call, "size", json_incref(json_object_get(body, "size")));
 	call_set(call, "label", json_incref(json_object_get(body, "label")));
 	spawn_tenant(rq, call);

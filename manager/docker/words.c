@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "manager/engine/name.h"
+#include "manager/host/labels.h"
 #include "manager/ops/call.h"
 
 int words_labels(json_t *call, const json_t *labels, struct err *e)
@@ -15,6 +16,8 @@ int words_labels(json_t *call, const json_t *labels, struct err *e)
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID, "invalid JSON: label %.80s is not a string",
 				       key);
+		if (labels_refuse_own(key, e) < 0)
+			return -1;
 		call_set(call, "label", json_sprintf("%s=%s", key, json_string_value(v)));
 	}
 	return 0;

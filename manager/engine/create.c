@@ -66,7 +66,7 @@ int engine_create_name(struct engine_create *c, const char *name, struct err *e)
 		return -1;
 	c->called = name;
 	if (engine_name_box(name, c->name) > 0)
-		return engine_word(c, e, "--label=" ENGINE_NAME_LABEL "=%s", name);
+		return engine_word(c, e, "--mark=" ENGINE_NAME_LABEL "=%s", name);
 	return 0;
 }
 
@@ -102,12 +102,17 @@ static int add_labels(struct engine_create *c, const json_t *config, struct err 
 	const char *name;
 
 	if (engine_obj(config, "Labels", &labels, e) < 0 ||
-	    engine_word(c, e, "--label=" LABEL_FACE "=docker") < 0)
+	    engine_word(c, e, "--mark=" LABEL_FACE "=docker") < 0)
 		return -1;
 	json_object_foreach(labels, name, v) {
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID, "invalid JSON: label %.80s is not a string",
 				       name);
+		if (labels_are_own(name)) {
+			if (engine_warn(c, e, "label %.80s was left out: it is one of berth's own", name) < 0)
+				return -1;
+			continue;
+		}
 		if (engine_word(c, e, "--label=%s=%s", name, json_string_value(v)) < 0)
 			return -1;
 	}

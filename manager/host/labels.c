@@ -40,6 +40,30 @@ static int fits(const json_t *labels, size_t bytes, const char *key, size_t valu
 	       LABELS_BYTES_MAX;
 }
 
+int labels_are_own(const char *text)
+{
+	return !strncmp(text, LABELS_OWN, strlen(LABELS_OWN));
+}
+
+int labels_refuse_own(const char *text, struct err *e)
+{
+	if (!labels_are_own(text))
+		return 0;
+	err_set(e, ERR_DENIED, "label %.*s is one of berth's own", (int)strcspn(text, "="), text);
+	return err_hint(e, "a key that does not begin with " LABELS_OWN);
+}
+
+int labels_refuse_own_list(const json_t *texts, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)texts, i, one)
+		if (json_is_string(one) && labels_refuse_own(json_string_value(one), e) < 0)
+			return -1;
+	return 0;
+}
+
 int labels_add(json_t **labels, const char *text, struct err *e)
 {
 	size_t n = strcspn(text, "=");
@@ -82,7 +106,7 @@ json_t *labels_with_image(const json_t *own, const json_t *image)
 	{
 		size_t n = json_string_length(v);
 
-		if (!json_is_string(v) || !is_key(key, strlen(key)) || n > LABEL_VALUE_MAX ||
+		if (!json_is_string(v) || !is_key(key, strlen(key)) || n > LABEL_VALUE_MAX || labels_are_own(key) ||
 		    json_object_get(all, key) || !fits(all, bytes, key, n))
 			continue;
 		if (json_object_set(all, key, v) < 0)

@@ -26,13 +26,25 @@
 #define LABEL_ZYGOTE "berth.zygote"
 
 /*
+ * Keys with this prefix are the host's: berth decides by them (which face made a sandbox, whose zygote
+ * it is), so no user, image, checkpoint or client of Docker gives one.  Upholds S52 of SECURITY.md.
+ */
+#define LABELS_OWN "berth."
+/* Whether text, KEY or KEY=VALUE, has such a key. */
+int labels_are_own(const char *text);
+/* ERR_DENIED when it has. */
+int labels_refuse_own(const char *text, struct err *e);
+/* The same for each of an array of texts; NULL is none. */
+int labels_refuse_own_list(const json_t *texts, struct err *e);
+
+/*
  * Adds text, KEY=VALUE or KEY, to *labels, which the first call makes; a later value of a key
  * replaces the earlier one. ERR_INVALID if text is not a label, ERR_LIMIT if it does not fit.
  */
 int labels_add(json_t **labels, const char *text, struct err *e);
 /*
  * A new object: own, and those of an image's that own has no value for.  What an image has beyond
- * the bounds is left out, as the user of an image cannot change it.  Both may be NULL.
+ * the bounds is left out, as the user of an image cannot change it, and so are the host's own keys.  Both may be NULL.
  */
 json_t *labels_with_image(const json_t *own, const json_t *image);
 /*

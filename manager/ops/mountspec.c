@@ -133,6 +133,10 @@ static int set_word(struct spec_mount *m, char *word, struct err *e)
 		m->exec = word[0] == 'e';
 		return 0;
 	}
+	if (!strcmp(word, "replaceable") && m->kind == SPEC_BIND) {
+		m->replaceable = 1;
+		return 0;
+	}
 	if (!strcmp(word, "nolinks") && m->kind == SPEC_BIND) {
 		m->resolved = 1;
 		return 0;
@@ -164,7 +168,7 @@ static int set_word(struct spec_mount *m, char *word, struct err *e)
 	return err_set(e, ERR_INVALID,
 		       "'%.60s' is not a mount option; hint: ro, rw, exec, noexec, nosymfollow%s",
 		       word, m->kind == SPEC_TMPFS ? ", size=, inodes=, mode=" :
-		       m->kind == SPEC_BIND ? ", nolinks, owner=auto, quota=" : ", sub=");
+		       m->kind == SPEC_BIND ? ", nolinks, replaceable, owner=auto, quota=" : ", sub=");
 }
 
 static int set_words(struct spec_mount *m, char *list, struct err *e)

@@ -199,10 +199,16 @@ static int add_label(void *ctx, const char *text, struct err *e)
 	return labels_add(&o->labels, text, e);
 }
 
+/* An older berth kept its own among the others, in spec.json. */
 int paramread_label(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
+	return labels_are_own(v) ? paramread_mark(o, p, v, e) : add_label(o, v, e);
+}
+
+int paramread_mark(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
 	(void)p;
-	return add_label(o, v, e);
+	return labels_add(&o->marks, v, e);
 }
 
 int paramread_label_file(struct runopts *o, const struct param *p, const char *v, struct err *e)

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "manager/host/labels.h"
 #include "manager/ops/limitopts.h"
 #include "manager/ops/paramread.h"
 #include "manager/ops/runopts.h"
@@ -227,16 +228,21 @@ static int keep_one(const struct param *p, const json_t *value, json_t *list, st
 	return text ? params_keep(list, p->opt.name, text, e) : -1;
 }
 
-/* NAME alone takes the value that it has here. */
-static int check_variables(const json_t *list, struct err *e)
+/* A variable's NAME alone takes the value that it has here, and labels of berth's own are not the client's. */
+static int check_from_afar(const json_t *list, struct err *e)
 {
 	const json_t *pair;
 	size_t i;
 
-	json_array_foreach(list, i, pair)
-		if (!strcmp(json_string_value(json_array_get(pair, 0)), "env") &&
-		    !strchr(json_string_value(json_array_get(pair, 1)), '='))
+	json_array_foreach(list, i, pair) {
+		const struct param *p = param_named(json_string_value(json_array_get(pair, 0)));
+		const char *value = json_string_value(json_array_get(pair, 1));
+
+		if (p->opt.id == PARAM_ENV && !strchr(value, '='))
 			return err_set(e, ERR_INVALID, "options.env holds something else than NAME=VALUE");
+		if (p->opt.id == PARAM_LABEL && labels_refuse_own(value, e) < 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -250,7 +256,7 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 		const struct param *p = param_named(name);
 
 		/* a request from afar has the name as a member of its own */
-		if (!p || !(p->of & of) || (of & PARAM_FROM_AFAR && p->opt.id == PARAM_NAME))
+		if (!p || !(p->of & of) || (of & PARAM_FROM_AFAR && (p->hidden || p->opt.id == PARAM_NAME)))
 			return err_set(e, ERR_USAGE, "'%.60s' is not an option here", name);
 		if (json_is_null(value) || json_is_false(value))
 			continue;
@@ -265,7 +271,7 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 			if (keep_one(p, one, list, e) < 0)
 				return -1;
 	}
-	return of & PARAM_FROM_AFAR ? check_variables(list, e) : 0;
+	return of & PARAM_FROM_AFAR ? check_from_afar(list, e) : 0;
 }
 
 /* ---- one option in the place of another ---------------------------------------------------------- */

@@ -76,6 +76,7 @@ struct param {
 	enum param_group group;
 	int unlimited;		/* takes "unlimited" */
 	int number_too;		/* a text that JSON may give as a number */
+	int hidden;		/* not for people: in no help, completion or document of a face */
 	const char *live;	/* the member of the keeper's update that has the number; NULL: none, or by hand */
 };
 

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "manager/ops/deviceopts.h"
 #include "manager/ops/limitopts.h"
+#include "manager/host/labels.h"
 #include "manager/ops/mountspec.h"
 #include "manager/ops/serviceopts.h"
 #include "runtime/kernel/caps.h"
@@ -84,6 +85,7 @@ void runopts_release(struct runopts *o)
 	devices_free(o->devices);
 	netopts_release(&o->net);
 	json_decref(o->labels);
+	json_decref(o->marks);
 	json_decref(o->life.health.argv);
 	serviceopts_release(&o->life.service);
 	if (o->has_custom)
@@ -161,6 +163,15 @@ int runopts_choose_seccomp(struct runopts *o, struct err *e)
 	o->custom.a = seccomp_builtin("standard")->a;
 	s->seccomp = &o->custom;
 	return 0;
+}
+
+json_t *runopts_labels(const struct runopts *o, const json_t *image_labels)
+{
+	json_t *all = labels_with_image(o->labels, image_labels);
+
+	if (all && o->marks)
+		json_object_update(all, o->marks);
+	return all;
 }
 
 void runopts_note_given(struct runopts *o, int id)

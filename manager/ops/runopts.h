@@ -44,6 +44,7 @@ struct runopts {
 	struct devices *devices;		/* the resolved devices, by runopts_devices() */
 	struct netopts net;
 	json_t *labels;		/* of --label and --label-file; NULL: none */
+	json_t *marks;		/* labels of berth's own, of --mark; NULL: none */
 	int interactive;	/* a service's main command has a stdin that stays open */
 	struct life life;	/* of a sandbox that lasts */
 	uint64_t given[PARAM_GIVEN_WORDS];	/* a bit for each option that was read */
@@ -58,6 +59,8 @@ int runopts_own(struct runopts *o, char *s, struct err *e);
 void runopts_note_given(struct runopts *o, int id);
 int runopts_given(const struct runopts *o, int id);
 void runopts_release(struct runopts *o);
+/* The labels that its record has: its own, its image's (NULL: none), and the marks; a new object. */
+json_t *runopts_labels(const struct runopts *o, const json_t *image_labels);
 /* Whether value of --seccomp is the path of a JSON file. */
 int runopts_seccomp_is_file(const char *value);
 /*

@@ -169,7 +169,7 @@ int sources_open(json_t *spec, struct runopts *o, struct err *e)
 		if (m->kind != SPEC_BIND)
 			continue;
 		m->source_fd = open_source(m->source, e);
-		r = m->source_fd < 0 ? -1 : check(sources, m->source, m->source_fd, e);
+		r = m->source_fd < 0 ? -1 : m->replaceable ? 0 : check(sources, m->source, m->source_fd, e);
 		if (r < 0)
 			return -1;
 		changed |= r;

@@ -9,7 +9,8 @@
  *
  * A directory is the same when its device and inode are; both are compared within one boot, as
  * neither need last longer, and after a boot the path alone counts, and is noted anew.  A file may be
- * replaced by another one, as editors do.  Upholds S51 of SECURITY.md.
+ * replaced by another one, as editors do, and a mount that says so (replaceable) takes any directory of
+ * the path.  Upholds S51 of SECURITY.md.
  */
 #ifndef BERTH_MANAGER_OPS_SOURCES_H
 #define BERTH_MANAGER_OPS_SOURCES_H

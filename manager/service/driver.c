@@ -21,6 +21,7 @@
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/call.h"
+#include "manager/ops/sources.h"
 #include "manager/service/state.h"
 
 #define ANSWER_MAX 65536
@@ -94,7 +95,7 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 /* The volume that make_call() gave it. */
 static int replace_workspace(json_t *options, const char *mount_dir, struct err *e)
 {
-	static const char target[] = ":" WORK_DIR ":rw";
+	static const char target[] = ":" WORK_DIR WORK_WORDS, older[] = ":" WORK_DIR ":rw";
 	json_t *pair;
 	size_t i;
 
@@ -102,7 +103,7 @@ static int replace_workspace(json_t *options, const char *mount_dir, struct err 
 		const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
 		const char *colon = value ? strchr(value, ':') : NULL;
 
-		if (name && colon && !strcmp(name, "volume") && !strcmp(colon, target))
+		if (name && colon && !strcmp(name, "volume") && (!strcmp(colon, target) || !strcmp(colon, older)))
 			return json_array_set_new(pair, 1, json_sprintf("%s%s", mount_dir, target)) < 0 ? err_nomem(e) : 0;
 	}
 	return err_set(e, ERR_CORRUPT, "spec.json names no workspace");
@@ -120,11 +121,8 @@ int driver_remember(struct service *s, const struct record *r, json_t *options, 
 	if (open_place(s, r, &c, &reg, e) < 0)
 		return -1;
 	spec = registry_load(&reg, id, "spec.json", e);
-	/* berthd's own directory is another one now: its next start notes it */
-	if (mount_dir)
-		json_object_del(spec, "sources");
 	if (spec && json_get_arr(spec, "options", &kept, "spec.json", e) > 0 && json_array_extend(kept, options) == 0)
-		result = mount_dir && replace_workspace(kept, mount_dir, e) < 0 ? -1 : registry_save(&reg, id, "spec.json", spec, e);
+		result = (mount_dir && replace_workspace(kept, mount_dir, e) < 0) || sources_note(spec, e) < 0 ? -1 : registry_save(&reg, id, "spec.json", spec, e);
 	else if (spec)
 		err_set(e, ERR_CORRUPT, "spec.json of sandbox %s has no options", r->name);
 	registry_close(&reg);

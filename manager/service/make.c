@@ -147,11 +147,11 @@ static json_t *make_call(const struct record *r, const struct making *m, struct 
 	const char *mount_dir = record_str(r, "mount_dir");
 	json_t *call = call_of("create", NULL), *asked;
 
-	call_text(call, "label", LABEL_MANAGED "=berthd");
+	call_text(call, "mark", LABEL_MANAGED "=berthd");
 	if (!m->pool->zygote[0])
 		set_limits(call, r);
 	if (mount_dir[0])
-		call_set(call, "volume", json_sprintf("%s:" WORK_DIR ":rw", mount_dir));
+		call_set(call, "volume", json_sprintf("%s:" WORK_DIR WORK_WORDS, mount_dir));
 	set_lines(call, "volume", m->pool->readonly_mounts);
 	set_lines(call, "env", m->pool->env);
 	if (service_each_env(m->args, set_env, call, e) < 0) {

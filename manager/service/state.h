@@ -239,6 +239,7 @@ void pool_poke(struct service *s);
 /* ---- make.c ---- */
 
 #define WORK_DIR "/workspace"	/* where the workspace is, in the sandbox */
+#define WORK_WORDS ":rw,replaceable"	/* how it is mounted: one that comes back from the storage is a new directory */
 
 struct making {
 	const struct service_who *who;

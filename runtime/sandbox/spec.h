@@ -38,6 +38,7 @@ struct spec_mount {
 	const char *source;	/* bind: absolute on the host; volume: its name */
 	int source_fd;		/* an O_PATH descriptor of the source; bind: or -1, and the path is opened, through no link */
 	int resolved;		/* bind: the option says that its path has no links (nolinks) */
+	int replaceable;	/* bind: another directory may be in its place at the next start */
 	int links;		/* bind: the path may lead through links, as it is the operator's own (CDI) */
 	int source_is_mount;	/* or a detached mount */
 	const char *sub;	/* volume: a directory below its top, or NULL */

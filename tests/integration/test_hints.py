@@ -70,7 +70,7 @@ berth zygote create --help tells what a zygote takes | zygote create --name zq h
 berth code --zygote %.80s < FILE | zygote create --name zq host python3; code --zygote zq --keep < /dev/null | code --zygote zq < /dev/null; zygote rm zq
 leave --image and --allow-image out | zygote create --name zq host python3; mcp --zygote zq --image host < /dev/null | mcp --zygote zq < /dev/null; zygote rm zq
 --new runs the code in another | zygote create --name zq host python3; create --zygote zq --name zb; code zb --keep < /dev/null | code zb --new --keep < /dev/null; rm -f zb; zygote rm zq
-berth create --zygote makes one that has | create --label berth.zygote=x --name zb host; code zb < /dev/null | zygote create --name zq host python3; create --zygote zq --name zc; code zc < /dev/null; rm -f zb zc; zygote rm zq
+berth create --zygote makes one that has | create --mark berth.zygote=x --name zb host; code zb < /dev/null | zygote create --name zq host python3; create --zygote zq --name zc; code zc < /dev/null; rm -f zb zc; zygote rm zq
 berth zygote create --name %.80s makes it again | zygote create --name zq host python3; create --zygote zq --name zb; zygote rm zq; start zb | zygote create --name zq host python3; start zb; rm -f zb; zygote rm zq
 berth run --zygote %.80s CODE, or --file FILE | zygote create --name zq host python3; run --zygote zq | run --zygote zq 'print(1)'; run --zygote zq --file /dev/null; zygote rm zq
 berth zygote create IMAGE python3 -c 'import json' | zygote create host | zygote create --name zq host python3 -c 'import json'; zygote rm zq

@@ -118,7 +118,7 @@ def test_rm_goes_on_after_one_that_runs():
 
 
 def test_prune_removes_what_does_not_run_and_asks_first():
-    with Box("--label", "a") as runs, Box("--label", "a") as stopped, Box() as tenants, Box("-l", "berth.managed-by=berthd") as managed:
+    with Box("--label", "a") as runs, Box("--label", "a") as stopped, Box() as tenants, Box("--mark", "berth.managed-by=berthd") as managed:
         b.berth("run", "--keep", "--name", "kept", "-l", "a", "host", "true", ok=True)
         kept = json.loads(b.berth("inspect", "--json", "kept", ok=True).out)["id"]
         for x in stopped, tenants, managed:
