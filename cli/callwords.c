@@ -11,6 +11,7 @@
 #include "cli/callwords.h"
 #include "cli/commands.h"
 #include "manager/ops/call.h"
+#include "manager/ops/params.h"
 
 #define WORDS_MAX 65536
 

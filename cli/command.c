@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "cli/foreign.h"
+#include "manager/ops/params.h"
 
 const struct opt *command_next_option(const struct command *c, const struct opt *after)
 {

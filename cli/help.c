@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "manager/ops/params.h"
 
 #define COLUMNS 80
 #define LEFT_MAX 30	/* a longer left part puts its text on the next line */

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The figures of the house: how long its files, functions and lines are, and which modules include each other in a circle.
+The figures of the house: how long its files, functions and lines are, how many functions share a name, and which modules
+include each other in a circle.
 
-tests/figures.py               a table
-tests/figures.py --check       what breaks the rules, one line each; nothing when all is well (lint)
-tests/figures.py --exceptions  what tests/exceptions has to say of the tree as it is
+tests/figures.py           a table
+tests/figures.py --check   the circles, one line each; nothing when there is none (lint)
 
-The rules: a file has at most 500 lines, a function 60, a line 100 columns (a tab is 8), no two modules include each other.
-tests/exceptions lists what is beyond them, with the number that holds today.  The list may only shrink: an entry that is
-larger than the tree needs is an error too.
+A file is one idea, and no ruler decides: the other figures are for people to look at.
 """
 import collections
 import os
@@ -55,6 +53,7 @@ class House:
         self.long = {}
         self.wide = collections.Counter()
         self.functions = 0
+        self.names = []
         self.longest_files, self.longest_functions = [], []
         edges = collections.defaultdict(set)
         for path in sources():
@@ -83,6 +82,8 @@ class House:
             self.long["columns", folder] = self.wide[folder]
         for name, _, length in functions(lines):
             self.functions += 1
+            if not path.startswith("tests"):
+                self.names.append((name, path))
             self.longest_functions.append((length, f"{path}: {name}()"))
             if length > FUNCTION_LINES:
                 self.long["function", f"{path}:{name}"] = length
@@ -127,28 +128,17 @@ def circles(edges):
     return sorted(found)
 
 
-def exceptions():
-    known = {}
-    with open(os.path.join(TOP, "tests/exceptions")) as f:
-        for line in f:
-            line = line.split("#")[0].split()
-            if line:
-                known[line[0], line[1]] = int(line[2])
-    return known
-
-
 def check(house):
-    known = exceptions()
-    limits = {"file": FILE_LINES, "function": FUNCTION_LINES, "columns": 0, "circle": 0}
-    unit = {"file": "lines", "function": "lines", "columns": f"lines of more than {COLUMNS} columns", "circle": "modules in a circle"}
-    for (kind, what), n in sorted(house.long.items()):
-        most = known.pop((kind, what), limits[kind])
-        if n > most:
-            print(f"{what}: {n} {unit[kind]}, at most {most} are allowed")
-        elif n < most:
-            print(f"tests/exceptions: {kind} {what} needs {n} now, not {most}: lower it")
-    for kind, what in sorted(known):
-        print(f"tests/exceptions: {kind} {what} needs no exception any more: remove it")
+    for circle in house.circles:
+        print("modules that include each other: " + " ".join(circle))
+
+
+def shared(names):
+    """How many functions have a name that another file has, too."""
+    files = collections.defaultdict(set)
+    for name, path in names:
+        files[name].add(path)
+    return sum(len(files[name]) > 1 for name, _ in names)
 
 
 def table(house):
@@ -167,15 +157,14 @@ def table(house):
           f"circles of modules: {len(house.circles)}")
     for circle in house.circles:
         print("  " + " ".join(circle))
+    n = shared(house.names)
+    print(f"functions with a name that another file has: {n} of {len(house.names)} ({100 * n // len(house.names)} %)")
 
 
 def main():
     house = House()
     if sys.argv[1:] == ["--check"]:
         check(house)
-    elif sys.argv[1:] == ["--exceptions"]:
-        for (kind, what), n in sorted(house.long.items()):
-            print(kind, what, n)
     else:
         table(house)
 

@@ -47,7 +47,7 @@ check_figures() {
 	PYTHONDONTWRITEBYTECODE=1 python3 tests/figures.py --check 2>&1
 }
 
-# Since the list of exceptions is there; a clone without history has nothing to check.
+# Since lint looks at subjects; a clone without history has nothing to check.
 check_subjects() {
 	first=$(git log --diff-filter=A --format=%H -- tests/exceptions 2>/dev/null | tail -n 1)
 	[ -n "$first" ] || return 0
@@ -184,7 +184,7 @@ long_functions() {
 }
 
 check "layers: a folder includes from those that tests/layers names" check_layers
-check "lengths and circles are within tests/exceptions" check_figures
+check "no modules include each other in a circle" check_figures
 check "subjects of commits" check_subjects
 check "each header compiles alone and has its guard" check_headers
 check "each source says its licence" check_spdx

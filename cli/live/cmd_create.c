@@ -17,6 +17,7 @@
 #include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/live/resident_zygote.h"
+#include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
 #include "manager/ops/envopts.h"
 #include "cli/run/imageuse.h"

@@ -19,6 +19,7 @@
 #include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/params.h"
 #include "manager/ops/runopts.h"
 #include "manager/ops/settleopt.h"
 #include "runtime/kernel/cgroup_io.h"

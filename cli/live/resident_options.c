@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/ops/healthopts.h"
+#include "manager/ops/params.h"
 #include "manager/ops/serviceopts.h"
 #include "runtime/kernel/cgroup_io.h"
 

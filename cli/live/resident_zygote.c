@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/live/resident_options.h"
 #include "manager/host/labels.h"
+#include "manager/ops/params.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
 #include "manager/zygote/owner.h"

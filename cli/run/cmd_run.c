@@ -30,6 +30,7 @@
 #include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/netguest.h"
+#include "manager/ops/params.h"
 #include "runtime/sandbox/supervise.h"
 #include "runtime/sandbox/verdict.h"
 #include "runtime/sandbox/writable.h"

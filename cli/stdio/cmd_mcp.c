@@ -20,6 +20,7 @@
 #include "cli/live/resident.h"
 #include "cli/live/resident_zygote.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/params.h"
 
 #define PROGRAM "berth-mcp"
 #define CONFIG_FD 3 /* as in cli/mcp/mcp.h */

@@ -24,6 +24,7 @@
 #include "manager/host/layerpool.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/params.h"
 #include "manager/ops/sources.h"
 #include "rootfs/store/image.h"
 #include "runtime/kernel/fileclone.h"

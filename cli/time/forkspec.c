@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "manager/host/labels.h"
+#include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
 
 /* A path of the caller's directory would mean another one at the next start. */

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
+#include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
 #include "manager/ops/envopts.h"
 #include "cli/zygote/zygote.h"

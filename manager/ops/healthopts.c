@@ -81,30 +81,28 @@ static int take_number(const json_t *check, const char *key, uint64_t min, uint6
 	return r < 0 ? -1 : 0;
 }
 
-/* Each number of the check that no option gave, within the bounds of its option. */
+/* Each number of the check that no option gave, within what a check may have. */
 static int take_numbers(struct runopts *o, const json_t *check, struct err *e)
 {
 	struct health_spec *h = &o->life.health;
 	const struct {
 		enum param_id id;
 		const char *key;
-		uint64_t *to;
+		uint64_t min, max, *to;
 	} numbers[] = {
-		{ PARAM_HEALTH_INTERVAL, "interval_ms", &h->interval_ms },
-		{ PARAM_HEALTH_TIMEOUT, "timeout_ms", &h->timeout_ms },
-		{ PARAM_HEALTH_START_PERIOD, "start_period_ms", &h->start_period_ms },
-		{ PARAM_HEALTH_START_INTERVAL, "start_interval_ms", &h->start_interval_ms },
-		{ PARAM_HEALTH_RETRIES, "retries", &h->retries },
+		{ PARAM_HEALTH_INTERVAL, "interval_ms", HEALTH_EVERY_MIN_MS, HEALTH_TIME_MAX_MS, &h->interval_ms },
+		{ PARAM_HEALTH_TIMEOUT, "timeout_ms", HEALTH_TIMEOUT_MIN_MS, HEALTH_TIME_MAX_MS, &h->timeout_ms },
+		{ PARAM_HEALTH_START_PERIOD, "start_period_ms", 0, HEALTH_TIME_MAX_MS, &h->start_period_ms },
+		{ PARAM_HEALTH_START_INTERVAL, "start_interval_ms", HEALTH_EVERY_MIN_MS, HEALTH_TIME_MAX_MS,
+		  &h->start_interval_ms },
+		{ PARAM_HEALTH_RETRIES, "retries", 1, HEALTH_RETRIES_MAX, &h->retries },
 	};
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(numbers); i++) {
-		const struct param *p = param_of(numbers[i].id);
-
+	for (i = 0; i < ARRAY_LEN(numbers); i++)
 		if (!runopts_given(o, numbers[i].id) &&
-		    take_number(check, numbers[i].key, p->min, p->max, numbers[i].to, e) < 0)
+		    take_number(check, numbers[i].key, numbers[i].min, numbers[i].max, numbers[i].to, e) < 0)
 			return -1;
-	}
 	return 0;
 }
 

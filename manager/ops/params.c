@@ -1,16 +1,270 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/ops/params.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/host/labels.h"
+#include "manager/ops/deviceopts.h"
+#include "manager/ops/envopts.h"
+#include "manager/ops/healthopts.h"
 #include "manager/ops/limitopts.h"
-#include "manager/ops/paramread.h"
+#include "manager/ops/mountspec.h"
 #include "manager/ops/runopts.h"
+#include "manager/ops/signals.h"
+#include "runtime/kernel/caps.h"
+
+/* Values with a grammar of their own: the functions that READ() names in params.def. */
+
+/* ---- limits ------------------------------------------------------------------------------------ */
+
+static int read_cpuset(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return limitopts_cpuset(v, &o->spec.limits, e);
+}
+
+static int read_io_rate(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	struct limitopts_io rate;
+
+	(void)p;
+	return limitopts_io_parse(v, &rate, e) < 0 ? -1 : runopts_push(&o->io_rates, v, e);
+}
+
+static int read_ulimit(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	struct rlimits one = { 0 };
+	size_t i;
+
+	(void)p;
+	if (rlimits_parse(&one, v, e) < 0)
+		return -1;
+	for (i = 0; i < RLIMITS_COUNT; i++)
+		if (one.set & 1u << i)
+			o->spec.rlimits.v[i] = one.v[i];
+	o->spec.rlimits.set |= one.set;
+	o->ulimits_asked |= one.set;
+	return 0;
+}
+
+/* ---- what its commands see ---------------------------------------------------------------------- */
+
+/* entry is of the heap, and consumed; NULL: it failed already. */
+static int own_env(struct runopts *o, char *entry, struct err *e)
+{
+	return !entry || runopts_own(o, entry, e) < 0 ? -1 : runopts_push(&o->env, entry, e);
+}
+
+static int add_env_line(void *ctx, const char *line, struct err *e)
+{
+	char *own = strdup(line);
+
+	return own ? own_env(ctx, own, e) : err_nomem(e);
+}
+
+static int read_env(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return own_env(o, envopts_settle(v, e), e);
+}
+
+static int read_env_file(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return envopts_file(v, add_env_line, o, e);
+}
+
+static int read_workdir(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	o->workdir = v;
+	return v[0] == '/' ? 0 : err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", v);
+}
+
+static int own_mount(struct runopts *o, int r, char *owned, struct err *e)
+{
+	return r < 0 ? -1 : runopts_own(o, owned, e);
+}
+
+static int read_mount(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	char *owned = NULL;
+	const int r = mountspec_mount(&o->spec, v, &owned, e);
+
+	(void)p;
+	return own_mount(o, r, owned, e);
+}
+
+static int read_volume(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	char *owned = NULL;
+	const int r = mountspec_volume(&o->spec, v, &owned, e);
+
+	(void)p;
+	return own_mount(o, r, owned, e);
+}
+
+static int read_tmpfs(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	char *owned = NULL;
+	const int r = mountspec_tmpfs(&o->spec, v, &owned, e);
+
+	(void)p;
+	return own_mount(o, r, owned, e);
+}
+
+static int add_device(void *ctx, const char *name, struct err *e)
+{
+	struct runopts *o = ctx;
+	char *own = strdup(name);
+
+	if (!own)
+		return err_nomem(e);
+	return runopts_own(o, own, e) < 0 ? -1 : runopts_push(&o->device_names, own, e);
+}
+
+static int read_device(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return deviceopts_check(v, e) < 0 ? -1 : add_device(o, v, e);
+}
+
+static int read_gpus(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return deviceopts_gpus(v, add_device, o, e);
+}
+
+/* ---- its network -------------------------------------------------------------------------------- */
+
+static int read_network(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return netopts_mode(&o->net, v, &o->spec.network, e);
+}
+
+static int read_add_host(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return netopts_host(&o->net, v, e);
+}
+
+static int read_alias(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return netopts_alias(&o->net, v, e);
+}
+
+/* The row's min is its enum netopts_list. */
+static int read_network_list(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	return netopts_add(&o->net, (enum netopts_list)p->min, v, e);
+}
+
+/* The row's min is its enum netopts_budget. */
+static int read_network_budget(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	return netopts_set(&o->net, (enum netopts_budget)p->min, v, e);
+}
+
+/* ---- its rights, its labels ----------------------------------------------------------------------- */
+
+static int add_caps(uint64_t *set, const char *v, struct err *e)
+{
+	uint64_t caps;
+
+	if (caps_parse(v, &caps, e) < 0)
+		return -1;
+	*set |= caps;
+	return 0;
+}
+
+static int read_cap_add(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return add_caps(&o->caps_added, v, e);
+}
+
+static int read_cap_drop(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return add_caps(&o->caps_dropped, v, e);
+}
+
+static int add_label(void *ctx, const char *text, struct err *e)
+{
+	struct runopts *o = ctx;
+
+	return labels_add(&o->labels, text, e);
+}
+
+static int read_mark(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return labels_add(&o->marks, v, e);
+}
+
+/* An older berth kept its own among the others, in spec.json. */
+static int read_label(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	return labels_are_own(v) ? read_mark(o, p, v, e) : add_label(o, v, e);
+}
+
+static int read_label_file(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return envopts_lines(v, add_label, o, e);
+}
+
+/* ---- its life ------------------------------------------------------------------------------------- */
+
+static int read_owner_pid(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	if (!strcmp(v, "0"))
+		return o->life.owner[0] = '\0', 0;
+	return procid_parse(v, o->life.owner, e);
+}
+
+static int read_budget(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return livebudget_parse(v, &o->life.budget, e);
+}
+
+static int read_health_cmd(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return healthopts_shell(o, v, e);
+}
+
+static int read_health_exec(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return healthopts_words(o, json_loads(v, JSON_REJECT_DUPLICATES, NULL), e);
+}
+
+static int read_stop_signal(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	uint64_t signo;
+
+	(void)p;
+	if (signal_number(v, &signo, e) < 0)
+		return -1;
+	o->life.service.service.stop_signal = (int)signo;
+	return 0;
+}
+
+static int read_restart(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return restart_parse(v, &o->life.service.service.restart, e);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------- */
 
 #define DAY_MS 86400000ULL
 #define YEAR_MS (366 * DAY_MS)
@@ -40,7 +294,7 @@
 #define G_CHECK PARAM_G_CHECK
 #define G_NO_CHECK PARAM_G_NO_CHECK
 #define AT(place) .at = offsetof(struct runopts, place)
-#define READ(fn) .read = paramread_##fn
+#define READ(fn) .read = read_##fn
 #define HANDLED .read = NULL	/* by the command that has it */
 
 #define KIND_FLAG OPT_FLAG
@@ -89,7 +343,7 @@ const struct param *param_next(int id, unsigned of)
 	return NULL;
 }
 
-static int read_number(const struct param *p, const char *value, uint64_t *to, struct err *e)
+int param_parse(const struct param *p, const char *value, uint64_t *to, struct err *e)
 {
 	const char *name = p->opt.name;
 	uint64_t v;
@@ -134,179 +388,9 @@ int params_read(struct runopts *o, const struct param *p, const char *value, str
 			return err_set(e, ERR_INVALID, "the %s is empty", p->opt.name);
 		*(const char **)to = value;
 	} else {
-		r = read_number(p, value, to, e);
+		r = param_parse(p, value, to, e);
 	}
 	if (r == 0)
 		runopts_note_given(o, p->opt.id);
 	return r;
-}
-
-int params_keep(json_t *list, const char *name, const char *value, struct err *e)
-{
-	return json_array_append_new(list, json_pack("[s,s]", name, value ? value : "")) < 0 ?
-		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
-		       0;
-}
-
-/* ---- from JSON --------------------------------------------------------------------------------- */
-
-static const char *const wanted[] = {
-	[PARAM_FLAG] = "true or false",
-	[PARAM_SIZE] = "a number of bytes or a text such as \"512m\"",
-	[PARAM_COUNT] = "a whole number",
-	[PARAM_MILLI] = "a number such as 0.5",
-	[PARAM_TIME] = "a number of seconds or a text such as \"10m\"",
-	[PARAM_TEXT] = "a string",
-	[PARAM_LIST] = "a string or an array of strings",
-	[PARAM_PAIRS] = "an array of strings NAME=VALUE",
-};
-
-static char *refuse_type(const struct param *p, struct err *e)
-{
-	err_set(e, ERR_INVALID, "option %s is not %s", p->opt.name, wanted[p->type]);
-	return NULL;
-}
-
-/* The shortest decimals that read back as v, never with an exponent; NULL beyond 10^18. */
-static char *real_text(double v)
-{
-	char text[64];
-	int decimals;
-
-	if (!(v > -1e18 && v < 1e18))
-		return NULL;
-	for (decimals = 0; decimals < 20; decimals++) {
-		snprintf(text, sizeof(text), "%.*f", decimals, v);
-		if (strtod(text, NULL) == v)
-			break;
-	}
-	return strdup(text);
-}
-
-char *param_text(const struct param *p, const json_t *value, struct err *e)
-{
-	const int takes_number = p->number_too || (p->type != PARAM_TEXT && p->type != PARAM_FLAG);
-	char *text = NULL;
-
-	if (json_is_string(value)) {
-		if (p->type == PARAM_FLAG)
-			return refuse_type(p, e);
-		if (strlen(json_string_value(value)) != json_string_length(value)) {
-			err_set(e, ERR_INVALID, "option %s holds a NUL character", p->opt.name);
-			return NULL;
-		}
-		text = strdup(json_string_value(value));
-	} else if (takes_number && json_is_integer(value)) {
-		if (asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) < 0)
-			text = NULL;
-	} else if (takes_number && json_is_real(value)) {
-		text = real_text(json_real_value(value));
-		if (!text)
-			return refuse_type(p, e);
-	} else {
-		return refuse_type(p, e);
-	}
-	if (!text)
-		err_nomem(e);
-	return text;
-}
-
-int param_number(const struct param *p, const json_t *value, uint64_t *ret, struct err *e)
-{
-	autofree char *text = param_text(p, value, e);
-
-	return text ? read_number(p, text, ret, e) : -1;
-}
-
-static int keep_one(const struct param *p, const json_t *value, json_t *list, struct err *e)
-{
-	autofree char *text = NULL;
-
-	if (p->type == PARAM_FLAG && json_is_true(value))
-		return params_keep(list, p->opt.name, "", e);
-	text = param_text(p, value, e);
-	return text ? params_keep(list, p->opt.name, text, e) : -1;
-}
-
-/* A variable's NAME alone takes the value that it has here, and labels of berth's own are not the client's. */
-static int check_from_afar(const json_t *list, struct err *e)
-{
-	const json_t *pair;
-	size_t i;
-
-	json_array_foreach(list, i, pair) {
-		const struct param *p = param_named(json_string_value(json_array_get(pair, 0)));
-		const char *value = json_string_value(json_array_get(pair, 1));
-
-		if (p->opt.id == PARAM_ENV && !strchr(value, '='))
-			return err_set(e, ERR_INVALID, "options.env holds something else than NAME=VALUE");
-		if (p->opt.id == PARAM_LABEL && labels_refuse_own(value, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e)
-{
-	const char *name;
-	json_t *value, *one;
-	size_t i;
-
-	json_object_foreach((json_t *)(uintptr_t)options, name, value) {
-		const struct param *p = param_named(name);
-
-		/* a request from afar has the name as a member of its own */
-		if (!p || !(p->of & of) || (of & PARAM_FROM_AFAR && (p->hidden || p->opt.id == PARAM_NAME)))
-			return err_set(e, ERR_USAGE, "'%.60s' is not an option here", name);
-		if (json_is_null(value) || json_is_false(value))
-			continue;
-		if (!json_is_array(value)) {
-			if (keep_one(p, value, list, e) < 0)
-				return -1;
-			continue;
-		}
-		if (p->opt.kind != OPT_LIST && json_array_size(value) != 1)
-			return refuse_type(p, e), -1;
-		json_array_foreach(value, i, one)
-			if (keep_one(p, one, list, e) < 0)
-				return -1;
-	}
-	return of & PARAM_FROM_AFAR ? check_from_afar(list, e) : 0;
-}
-
-/* ---- one option in the place of another ---------------------------------------------------------- */
-
-static const struct param *row_of(const json_t *pair)
-{
-	const char *name = json_string_value(json_array_get(pair, 0));
-
-	return name ? param_named(name) : NULL;
-}
-
-static int is_of_health(const struct param *p)
-{
-	return p->group == PARAM_G_HEALTH || p->group == PARAM_G_CHECK || p->group == PARAM_G_NO_CHECK;
-}
-
-/* allow-host and deny-host judge the same thing, allow-net and deny-net another. */
-static int judge_the_same(const struct param *a, const struct param *b)
-{
-	return !strcmp(strchr(a->opt.name, '-'), strchr(b->opt.name, '-'));
-}
-
-int params_update_replaces(const json_t *now, const json_t *before)
-{
-	const struct param *a = row_of(now), *b = row_of(before);
-	const json_t *value = json_array_get(now, 1), *old = json_array_get(before, 1);
-
-	if (!a || !b)
-		return 0;
-	if (a->group == PARAM_G_RULE && b->group == PARAM_G_RULE)
-		return judge_the_same(a, b) && json_equal(value, old);
-	if (is_of_health(a) && is_of_health(b))
-		return a == b || a->group == PARAM_G_NO_CHECK || b->group == PARAM_G_NO_CHECK ||
-		       (a->group == PARAM_G_CHECK && b->group == PARAM_G_CHECK);
-	if (a->opt.id == PARAM_IO_RATE && a == b)
-		return limitopts_io_same(json_string_value(value), json_string_value(old));
-	return a == b;
 }

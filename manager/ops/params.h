@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "manager/ops/opt.h"
+#include "manager/ops/paramid.h"
 
 struct runopts;
 struct param;
@@ -80,16 +81,6 @@ struct param {
 	const char *live;	/* the member of the keeper's update that has the number; NULL: none, or by hand */
 };
 
-enum param_id {
-	PARAM_NONE,
-#define PARAM(id, ...) PARAM_##id,
-#include "manager/ops/params.def"
-#undef PARAM
-	PARAM_END	/* a command's own ids start here */
-};
-
-#define PARAM_GIVEN_WORDS ((PARAM_END + 63) / 64)
-
 /* The row of an id between PARAM_NONE and PARAM_END. */
 const struct param *param_of(int id);
 /* The row of that name; NULL without one. */
@@ -102,6 +93,9 @@ const struct param *param_next(int id, unsigned of);
  * that it names gives.  value is borrowed as long as o lives.
  */
 int params_read(struct runopts *o, const struct param *p, const char *value, struct err *e);
+
+/* Reads the text of a row whose place is a number, in native units: ERR_INVALID.  "unlimited" is UINT64_MAX. */
+int param_parse(const struct param *p, const char *value, uint64_t *ret, struct err *e);
 
 /* Appends [name, value] to list, as spec.json keeps it.  ERR_INVALID when value is not UTF-8. */
 int params_keep(json_t *list, const char *name, const char *value, struct err *e);

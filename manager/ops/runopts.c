@@ -16,7 +16,6 @@
 #include "manager/ops/limitopts.h"
 #include "manager/host/labels.h"
 #include "manager/ops/mountspec.h"
-#include "manager/ops/serviceopts.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -87,7 +86,7 @@ void runopts_release(struct runopts *o)
 	json_decref(o->labels);
 	json_decref(o->marks);
 	json_decref(o->life.health.argv);
-	serviceopts_release(&o->life.service);
+	free(o->life.service.words);
 	if (o->has_custom)
 		seccomp_profile_release(&o->custom);
 	memset(o, 0, sizeof(*o));

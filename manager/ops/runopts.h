@@ -14,7 +14,7 @@
 #include "manager/ops/devices.h"
 #include "manager/ops/life.h"
 #include "manager/ops/netopts.h"
-#include "manager/ops/params.h"
+#include "manager/ops/paramid.h"
 #include "rootfs/store/image.h"
 #include "runtime/sandbox/spec.h"
 

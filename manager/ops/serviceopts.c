@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/ops/params.h"
 #include "manager/ops/signals.h"
 #include "manager/host/record.h"
-
-void serviceopts_release(struct serviceopts *s)
-{
-	free(s->words);
-	s->words = NULL;
-}
 
 int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e)
 {

@@ -10,7 +10,6 @@
 #include "manager/ops/runopts.h"
 #include "rootfs/store/image.h"
 
-void serviceopts_release(struct serviceopts *s);
 /* The words of "command" in a spec.json, which must outlive s. */
 int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e);
 /*

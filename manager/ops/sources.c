@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "manager/host/procid.h"
 #include "manager/ops/mountspec.h"
+#include "manager/ops/params.h"
 #include "manager/ops/runopts.h"
 #include "manager/ops/settleopt.h"
 

@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/ops/params.h"
 #include "manager/ops/runopts.h"
 #include "runtime/kernel/caps.h"
 
