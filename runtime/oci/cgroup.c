@@ -298,6 +298,15 @@ int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
 	return 0;
 }
 
+void oci_cgroup_unmake(const struct oci_cgroup *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->count; i++)
+		if (c->part[i].dir_fd >= 0)
+			rmdir(c->part[i].dir);
+}
+
 int oci_cgroup_open(struct oci_cgroup *c, struct err *e)
 {
 	size_t i;

@@ -52,6 +52,8 @@ int oci_cgroup_plan_scope(struct oci_cgroup *c, const char *scope, struct err *e
 int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e);
 /* Makes them and their missing parents; refuses one with processes in it (ERR_BUSY). */
 int oci_cgroup_create(struct oci_cgroup *c, struct err *e);
+/* After a failed create: removes those that were made, and are empty. */
+void oci_cgroup_unmake(const struct oci_cgroup *c);
 /* Opens those that exist; a missing one is no error. */
 int oci_cgroup_open(struct oci_cgroup *c, struct err *e);
 void oci_cgroup_release(struct oci_cgroup *c);

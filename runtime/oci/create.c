@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/kernel/userns.h"
 #include "runtime/oci/container.h"
 #include "runtime/oci/hooks.h"
 #include "runtime/oci/idmap.h"
@@ -79,7 +80,10 @@ static int check_vacant(struct oci_state *st, struct err *e)
 	return -1;
 }
 
-/* Without privilege there may be no cgroup; then limits are refused where they are written. */
+/*
+ * Without privilege there may be no cgroup; then limits are refused where they are written. Root
+ * of a user namespace, as podman of an ordinary user has it, has no more privilege than that user.
+ */
 static int make_cgroups(struct oci_container *c, struct oci_state *st, const struct oci_request *r, struct err *e)
 {
 	if (r->systemd_program >= 0 && oci_scope_start(&c->scope, r->systemd_program, e) < 0) {
@@ -90,9 +94,10 @@ static int make_cgroups(struct oci_container *c, struct oci_state *st, const str
 		return 0;
 	if (e->code == ERR_BUSY)
 		oci_cgroup_release(&st->cgroup);
-	if (geteuid() == 0 || (e->os_errno != EACCES && e->os_errno != EPERM && e->os_errno != EROFS))
+	if (userns_is_host_root() || (e->os_errno != EACCES && e->os_errno != EPERM && e->os_errno != EROFS))
 		return -1;
 	oci_log(OCI_DEBUG, "no cgroup for an ordinary user: %s", e->msg);
+	oci_cgroup_unmake(&st->cgroup);
 	oci_cgroup_release(&st->cgroup);
 	return 0;
 }

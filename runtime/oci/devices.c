@@ -16,7 +16,9 @@
 #include "base/mem.h"
 #include "runtime/kernel/cgroup.h"
 #include "runtime/kernel/devbpf.h"
+#include "runtime/kernel/userns.h"
 #include "runtime/oci/json.h"
+#include "runtime/oci/log.h"
 #include "runtime/oci/resources.h"
 
 struct rule {
@@ -205,30 +207,59 @@ static int attach_v2(int cg, const struct bpf_insn *insns, size_t n, struct err 
 	return 0;
 }
 
-int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, struct err *e)
+static int no_controller(const char *remedy, struct err *e)
+{
+	return err_set(e, ERR_UNSUPPORTED, "the container has no cgroup with device control, so linux.resources.devices cannot "
+		       "be enforced; hint: %s", remedy);
+}
+
+static int apply_v1(const struct oci_cgroup *c, const struct rules *l, struct err *e)
+{
+	const int fd = oci_cgroup_fd(c, "devices");
+	size_t i;
+
+	if (fd < 0)
+		return no_controller("mount the controller devices at /sys/fs/cgroup/devices", e);
+	for (i = 0; i < l->count; i++)
+		if (write_v1(fd, &l->r[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static int apply_v2(const struct oci_cgroup *c, const struct rules *l, struct err *e)
 {
 	static struct bpf_insn insns[4000];
+	const int fd = oci_cgroup_clone_fd(c);
+	const size_t n = compile(l, insns, ARRAY_LEN(insns));
+
+	if (fd < 0)
+		return no_controller("mount cgroup2 at /sys/fs/cgroup", e);
+	if (!n)
+		return err_set(e, ERR_INVALID, "linux.resources.devices: the rules do not fit in a BPF program");
+	return attach_v2(fd, insns, n, e);
+}
+
+/*
+ * The kernel controls devices for the host's root alone. The container of an ordinary user can
+ * make no device, and opens those of the host with that user's rights, rules or not.
+ */
+static int is_beyond_a_user(const struct err *e)
+{
+	return !userns_is_host_root() && (e->code == ERR_UNSUPPORTED || e->os_errno == EPERM || e->os_errno == EACCES);
+}
+
+int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, struct err *e)
+{
 	struct rules l;
-	size_t i, n;
-	int fd;
 
 	if (!json_array_size(rules))
 		return 0;
 	if (collect(&l, rules, e) < 0)
 		return -1;
-	if (!c->v2) {
-		fd = oci_cgroup_fd(c, "devices");
-		if (fd < 0)
-			return err_set(e, ERR_UNSUPPORTED, "this host has no cgroup controller devices, so "
-				       "linux.resources.devices cannot be enforced; hint: mount it at /sys/fs/cgroup/devices");
-		for (i = 0; i < l.count; i++)
-			if (write_v1(fd, &l.r[i], e) < 0)
-				return -1;
+	if ((c->v2 ? apply_v2(c, &l, e) : apply_v1(c, &l, e)) == 0)
 		return 0;
-	}
-	fd = oci_cgroup_clone_fd(c);
-	n = compile(&l, insns, ARRAY_LEN(insns));
-	if (fd < 0 || !n)
-		return err_set(e, ERR_UNSUPPORTED, "linux.resources.devices: the rules do not fit in a BPF program");
-	return attach_v2(fd, insns, n, e);
+	if (!is_beyond_a_user(e))
+		return -1;
+	oci_log(OCI_WARNING, "device rules are left out, as only the host's root can set them: %s", e->msg);
+	return 0;
 }

@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/kernel/userns.h"
 #include "runtime/oci/json.h"
 
 const char *oci_id_fault(const char *id)
@@ -37,7 +38,7 @@ const char *oci_id_fault(const char *id)
 static const char *oci_root_default(void)
 {
 	static char dir[512];
-	const char *run = geteuid() ? getenv("XDG_RUNTIME_DIR") : NULL;
+	const char *run = userns_is_host_root() ? NULL : getenv("XDG_RUNTIME_DIR");
 
 	if (!run || *run != '/')
 		return "/run/berth-oci";
