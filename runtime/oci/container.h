@@ -103,6 +103,19 @@ int oci_mounts_read(struct oci_container *c, struct err *e);
 /* With a user namespace: opens the files that its root could not. */
 int oci_mounts_open(struct oci_container *c, struct err *e);
 
+/* Whether the container has a mount namespace of its own, made or joined. */
+int oci_has_mounts(const struct oci_container *c);
+/*
+ * Whether its mounts are made in the runtime's namespace, on the root's own directory. Root of a
+ * user namespace may mount nothing there, and such a container is a change of root alone.
+ */
+int oci_mounts_on_host(const struct oci_container *c);
+/* Before anything is mounted on the host: doc, of state.json, gets what oci_rootmount_remove() needs. */
+int oci_rootmount_note(const struct oci_container *c, json_t *doc, struct err *e);
+int oci_rootmount_attach(struct oci_container *c, struct err *e);
+/* Unmounts the root with all below it.  Idempotent. */
+int oci_rootmount_remove(const json_t *doc, struct err *e);
+
 /* In the process, in this order: */
 int oci_rootfs_prepare(struct oci_container *c, struct err *e);	/* root and mounts, the host's root still below */
 int oci_rootfs_enter(struct oci_container *c, struct err *e);	/* pivot_root, the host's root detached */
@@ -162,6 +175,13 @@ int oci_pidfd_send(const char *path, pid_t pid, struct err *e);
 
 /* linux.personality, of the calling process. */
 int oci_personality_set(const json_t *linux_part, struct err *e);
+
+/* linux.memoryPolicy, of the calling process.  ERR_INVALID for one that is none, as oci_mempolicy_check() says beforehand. */
+int oci_mempolicy_set(const json_t *linux_part, struct err *e);
+int oci_mempolicy_check(const json_t *linux_part, struct err *e);
+/* The modes and flags that are known, for `features`; NULL at the end. */
+const char *oci_mempolicy_mode(size_t i);
+const char *oci_mempolicy_flag(size_t i);
 
 /* ---- bundle.c, clone.c ---- */
 

@@ -52,6 +52,8 @@ static int record(struct oci_container *c, struct oci_state *st, const struct bu
 	json_object_set_new(st->doc, "cgroup", oci_cgroup_to_json(&st->cgroup));
 	if (annotations)
 		json_object_set(st->doc, "annotations", annotations);
+	if (oci_rootmount_note(c, st->doc, e) < 0)
+		return -1;
 	if (io_replace_file(st->dir_fd, "config.json", text->data, text->len, 0600, 0, e) < 0)
 		return -1;
 	return oci_state_save(st, e);

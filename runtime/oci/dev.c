@@ -69,7 +69,7 @@ static int bind_node(int dir, const char *name, const char *path, int host_fd, c
 
 	if (host_fd < 0) {
 		/* the host's node: its mode and owner are not the container's to change */
-		own = newmount_clone(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, e);
+		own = newmount_clone(AT_FDCWD, path, 0, OCI_DEVICE_ATTR | MOUNT_ATTR_RDONLY, e);
 		host_fd = own;
 	}
 	if (host_fd < 0 || !is_node(host_fd, n))
@@ -181,7 +181,7 @@ static uid_t on_host(const json_t *map, uid_t id)
 static int make_on_host(struct oci_container *c, size_t i, const struct node *n, const char *path, struct err *e)
 {
 	char name[32];
-	struct mount_attr a = { .attr_clr = MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE };
+	struct mount_attr a = { .attr_set = OCI_DEVICE_ATTR, .attr_clr = MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE };
 	autoclose int fd = -1;
 	mode_t mask;
 	int r;

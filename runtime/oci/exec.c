@@ -76,7 +76,8 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 		return err_sys(e, "join the container's cgroup namespace");
 	if (setsid() < 0)
 		return err_sys(e, "start a session");
-	if (oci_personality_set(oci_get(n->m->config, "linux"), e) < 0)
+	if (oci_personality_set(oci_get(n->m->config, "linux"), e) < 0 ||
+	    oci_mempolicy_set(oci_get(n->m->config, "linux"), e) < 0)
 		return -1;
 	if (take_terminal(n, e) < 0 || let_go(n, p, e) < 0)
 		return -1;

@@ -192,7 +192,7 @@ static int take_terminal(struct oci_container *c, struct err *e)
 
 	if (!oci_true(c->process, "terminal"))
 		return 0;
-	master = oci_console_take(c->process, has_ns(c, NS_MOUNT) || c->ns_fd[NS_MOUNT] >= 0, e);
+	master = oci_console_take(c->process, oci_has_mounts(c) || oci_mounts_on_host(c), e);
 	if (master < 0)
 		return -1;
 	if (c->console_fd >= 0)
@@ -228,51 +228,9 @@ static int set_personality(struct oci_container *c, struct err *e)
 	return oci_personality_set(c->linux_part, e);
 }
 
-/* mbind(2) modes and flags, linux/mempolicy.h */
 static int set_memory_policy(struct oci_container *c, struct err *e)
 {
-	static const char *const modes[] = { "MPOL_DEFAULT", "MPOL_PREFERRED", "MPOL_BIND", "MPOL_INTERLEAVE", "MPOL_LOCAL",
-					     "MPOL_PREFERRED_MANY", "MPOL_WEIGHTED_INTERLEAVE" };
-	static const struct { const char *word; int flag; } flags[] = {
-		{ "MPOL_F_STATIC_NODES", 1 << 15 }, { "MPOL_F_RELATIVE_NODES", 1 << 14 }, { "MPOL_F_NUMA_BALANCING", 1 << 13 },
-	};
-	const json_t *p = oci_get(c->linux_part, "memoryPolicy"), *v;
-	const char *nodes = oci_str(p, "nodes"), *s;
-	unsigned long mask[16] = { 0 };
-	size_t i, j;
-	int mode;
-
-	if (!p)
-		return 0;
-	for (i = 0; i < ARRAY_LEN(modes); i++)
-		if (!strcmp(oci_str(p, "mode"), modes[i]))
-			break;
-	if (i == ARRAY_LEN(modes))
-		return err_set(e, ERR_INVALID, "linux.memoryPolicy: '%.32s' is not a mode", oci_str(p, "mode"));
-	mode = (int)i;
-	json_array_foreach(oci_get(p, "flags"), i, v) {
-		for (j = 0; j < ARRAY_LEN(flags); j++)
-			if (!strcmp(json_string_value(v), flags[j].word))
-				break;
-		if (j == ARRAY_LEN(flags))
-			return err_set(e, ERR_INVALID, "linux.memoryPolicy: '%.32s' is not a flag", json_string_value(v));
-		mode |= flags[j].flag;
-	}
-	for (s = nodes ? nodes : ""; *s;) {
-		char *end;
-		unsigned long from = strtoul(s, &end, 10), to = from;
-
-		if (*end == '-')
-			to = strtoul(end + 1, &end, 10);
-		if (end == s || from > to || to >= sizeof(mask) * 8 || (*end && *end != ','))
-			return err_set(e, ERR_INVALID, "linux.memoryPolicy: nodes '%.64s' is not a list such as 0-1", nodes);
-		for (; from <= to; from++)
-			mask[from / (8 * sizeof(*mask))] |= 1UL << from % (8 * sizeof(*mask));
-		s = end + (*end == ',');
-	}
-	if (syscall(SYS_set_mempolicy, mode, nodes && *nodes ? mask : NULL, nodes && *nodes ? sizeof(mask) * 8 : 0) < 0)
-		return err_sys(e, "set linux.memoryPolicy");
-	return 0;
+	return oci_mempolicy_set(c->linux_part, e);
 }
 
 static int prepare_process(struct oci_container *c, struct oci_process *p, struct err *e)

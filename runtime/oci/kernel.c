@@ -41,11 +41,43 @@ static int view(const struct oci_container *c, const char *type, const char *opt
 	return newmount_clone(AT_FDCWD, dir, 0, attr, e);
 }
 
+/* Options of the file system itself are the kernel's to know. They are refused where no file system is made. */
+static int refuse_words(const struct oci_mount *m, const char *why, struct err *e)
+{
+	if (!m->words)
+		return 0;
+	err_errno(e, EINVAL, "mount %s (%s): option %s", m->destination, m->type, m->word[0]);
+	return err_hint(e, "%s", why);
+}
+
+/* With options, which the kernel takes or refuses. */
+static int new_unified(const struct oci_mount *m, struct err *e)
+{
+	struct oci_mount own = *m;
+	autoclose int fd = -1;
+
+	own.type = "cgroup2";
+	own.source = "cgroup";
+	if (oci_mount_new(&own, e) < 0)
+		return -1;
+	fd = own.fd;
+	if (m->set & MOUNT_ATTR_RDONLY && newmount_attr(fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
+		return err_wrap(e, "mount %s", m->destination);
+	return take_fd(&fd);
+}
+
 static int mount_unified(struct oci_container *c, struct oci_mount *m, int target, struct err *e)
 {
 	const struct oci_cgroup *cg = &c->state->cgroup;
 	autoclose int fd = -1;
 	size_t i;
+
+	if (m->words && own_cgroupns(c)) {
+		fd = new_unified(m, e);
+		return fd < 0 ? -1 : newmount_attach(fd, target, m->destination, e);
+	}
+	if (refuse_words(m, "without a cgroup namespace of its own, the container gets the host's mount, and its options", e) < 0)
+		return -1;
 
 	for (i = 0; i < cg->count; i++)
 		if (!strcmp(cg->part[i].name, OCI_CGROUP_UNIFIED))
@@ -67,6 +99,8 @@ static int mount_v1(struct oci_container *c, struct oci_mount *m, int target, st
 	autoclose int dir = -1;
 	size_t i;
 
+	if (refuse_words(m, "a cgroup mount of v1 takes ro, nosuid and the like alone", e) < 0)
+		return -1;
 	/* the old mount API copies no path below a detached mount: attach first */
 	if (top < 0 || newmount_attach(top, target, m->destination, e) < 0)
 		return -1;

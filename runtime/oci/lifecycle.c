@@ -145,7 +145,7 @@ static void run_poststop(const struct oci_state *st)
 
 int oci_destroy(struct oci_state *st, int root_fd, struct err *e)
 {
-	if (oci_cgroup_destroy(&st->cgroup, e) < 0)
+	if (oci_cgroup_destroy(&st->cgroup, e) < 0 || oci_rootmount_remove(st->doc, e) < 0)
 		return -1;
 	if (st->pid)
 		run_poststop(st);

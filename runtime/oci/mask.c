@@ -119,7 +119,6 @@ static int mask_all(struct oci_container *c, int root, const json_t *list, struc
 
 int oci_rootfs_finish(struct oci_container *c, struct err *e)
 {
-	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
 	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const json_t *list = oci_get(c->linux_part, "readonlyPaths"), *v;
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -127,7 +126,7 @@ int oci_rootfs_finish(struct oci_container *c, struct err *e)
 
 	if (root < 0)
 		return err_sys(e, "open the container's root");
-	if (!own_mounts)
+	if (!oci_has_mounts(c) && !oci_mounts_on_host(c))
 		return json_array_size(list) || json_array_size(oci_get(c->linux_part, "maskedPaths")) ||
 		       oci_true(oci_get(c->config, "root"), "readonly") ?
 		       err_set(e, ERR_INVALID, "maskedPaths, readonlyPaths and a read-only root need a mount namespace of the "

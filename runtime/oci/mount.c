@@ -51,7 +51,8 @@ static const struct {
 	{ "noexec", .set = MOUNT_ATTR_NOEXEC },
 	{ "nolazytime", .special = IGNORED },
 	{ "nomand", .special = IGNORED },
-	{ "norelatime", .set = MOUNT_ATTR_STRICTATIME, .clear = MOUNT_ATTR__ATIME },
+	/* without relatime is the kernel's default, which is relatime again (mount(8)); runc and crun say the same */
+	{ "norelatime", .set = MOUNT_ATTR_RELATIME, .clear = MOUNT_ATTR__ATIME },
 	{ "nostrictatime", .set = MOUNT_ATTR_RELATIME, .clear = MOUNT_ATTR__ATIME },
 	{ "nosuid", .set = MOUNT_ATTR_NOSUID },
 	{ "nosymfollow", .set = MOUNT_ATTR_NOSYMFOLLOW },
@@ -87,7 +88,7 @@ static const struct { const char *word; uint64_t set, clear; } below[] = {
 	{ "rnodev", MOUNT_ATTR_NODEV, 0 },
 	{ "rnodiratime", MOUNT_ATTR_NODIRATIME, 0 },
 	{ "rnoexec", MOUNT_ATTR_NOEXEC, 0 },
-	{ "rnorelatime", MOUNT_ATTR_STRICTATIME, MOUNT_ATTR__ATIME },
+	{ "rnorelatime", MOUNT_ATTR_RELATIME, MOUNT_ATTR__ATIME },
 	{ "rnostrictatime", MOUNT_ATTR_RELATIME, MOUNT_ATTR__ATIME },
 	{ "rnosuid", MOUNT_ATTR_NOSUID, 0 },
 	{ "rnosymfollow", MOUNT_ATTR_NOSYMFOLLOW, 0 },
@@ -185,6 +186,43 @@ static int read_word(struct oci_mount *m, const char *word, struct err *e)
 	if (m->words == OCI_MOUNT_WORDS)
 		return err_set(e, ERR_LIMIT, "mount %s: more than %d options", m->destination, OCI_MOUNT_WORDS);
 	m->word[m->words++] = word;
+	return 0;
+}
+
+/* The end of the option at s: a comma, but not one in quotes (a label's) or behind a backslash (a layer's). */
+static const char *option_end(const char *s)
+{
+	int quoted = 0;
+
+	for (; *s && (quoted || *s != ','); s++) {
+		quoted ^= *s == '"';
+		if (*s == '\\' && s[1])
+			s++;
+	}
+	return s;
+}
+
+int oci_mount_split(json_t *v, struct err *e)
+{
+	const json_t *list = oci_get(v, "options"), *o;
+	json_t *out = json_array();
+	size_t i;
+
+	json_array_foreach(list, i, o) {
+		const char *s = json_string_value(o), *end;
+
+		for (; out && *s; s = *end ? end + 1 : end) {
+			end = option_end(s);
+			if (end > s && json_array_append_new(out, json_stringn(s, (size_t)(end - s))) < 0) {
+				json_decref(out);
+				out = NULL;
+			}
+		}
+	}
+	if (!out || (list && json_object_set_new(v, "options", out) < 0))
+		return err_nomem(e);
+	if (!list)
+		json_decref(out);
 	return 0;
 }
 
@@ -306,15 +344,55 @@ int oci_mount_late(const struct oci_mount *m, struct err *e)
 	return set_attr(m->fd, 0, m->set & MOUNT_ATTR_RDONLY, m->clear & MOUNT_ATTR_RDONLY, 0, m->destination, e);
 }
 
-int oci_mount_bind(struct oci_mount *m, unsigned long dflt, int userns_fd, struct err *e)
+int oci_mount_bind(struct oci_mount *m, int source_fd, unsigned long dflt, int userns_fd, struct err *e)
 {
-	m->fd = open_tree(AT_FDCWD, m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-			  (m->recursive ? AT_RECURSIVE : 0) | (m->source_nofollow ? AT_SYMLINK_NOFOLLOW : 0));
+	const int opened = source_fd >= 0;
+
+	m->fd = open_tree(opened ? source_fd : AT_FDCWD, opened ? "" : m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+			  (opened ? AT_EMPTY_PATH : m->source_nofollow ? AT_SYMLINK_NOFOLLOW : 0) | (m->recursive ? AT_RECURSIVE : 0));
 	if (m->fd < 0)
 		return err_sys(e, "bind mount %s on %s", m->source, m->destination);
 	if (userns_fd >= 0 && newmount_idmap(m->fd, m->idmap == 2, userns_fd, m->source, e) < 0)
 		return -1;
 	return set_options(m, dflt, e);
+}
+
+#define STRING_MAX 255	/* of a value of fsconfig(2) */
+
+/*
+ * The layers of an overlay, one by one (Linux 6.8), as together they are longer than the kernel
+ * takes. Behind "::" is a layer of data alone. -1 with errno.
+ */
+static int add_layers(int fs, const char *list)
+{
+	char one[STRING_MAX + 1];
+	const char *s = list, *key = "lowerdir+";
+
+	while (*s) {
+		size_t n = 0;
+
+		while (s[n] && s[n] != ':')
+			n += s[n] == '\\' && s[n + 1] ? 2 : 1;
+		if (!n || n > STRING_MAX) {
+			errno = n ? ENAMETOOLONG : EINVAL;
+			return -1;
+		}
+		memcpy(one, s, n);
+		one[n] = '\0';
+		if (fsconfig(fs, FSCONFIG_SET_STRING, key, one, 0) < 0)
+			return -1;
+		s += n;
+		key = s[0] == ':' && s[1] == ':' ? "datadir+" : "lowerdir+";
+		s += strspn(s, ":");
+	}
+	return 0;
+}
+
+static int set_string(int fs, const struct oci_mount *m, const char *key, const char *value)
+{
+	if (strlen(value) > STRING_MAX && !strcmp(m->type, "overlay") && !strcmp(key, "lowerdir"))
+		return add_layers(fs, value);
+	return fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0);
 }
 
 /* Each word to the file system's context: "key=value", or a flag. */
@@ -326,7 +404,7 @@ static int configure(int fs, const struct oci_mount *m, const char *word, struct
 
 	if ((size_t)snprintf(key, sizeof(key), "%.*s", eq ? (int)(eq - word) : (int)strlen(word), word) >= sizeof(key)) {
 		errno = EINVAL;
-	} else if (fsconfig(fs, eq ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, key, eq ? eq + 1 : NULL, 0) == 0) {
+	} else if ((eq ? set_string(fs, m, key, eq + 1) : fsconfig(fs, FSCONFIG_SET_FLAG, key, NULL, 0)) == 0) {
 		return 0;
 	}
 	err_sys(e, "mount %s (%s): option %s", m->destination, m->type, word);

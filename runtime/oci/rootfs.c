@@ -58,7 +58,8 @@ static int read_propagation(struct oci_container *c, struct err *e)
 
 int oci_mounts_read(struct oci_container *c, struct err *e)
 {
-	const json_t *list = oci_get(c->config, "mounts"), *v;
+	const json_t *list = oci_get(c->config, "mounts");
+	json_t *v;
 	const char *label = oci_str(c->linux_part, "mountLabel");
 	size_t i;
 
@@ -72,13 +73,13 @@ int oci_mounts_read(struct oci_container *c, struct err *e)
 	if (!c->mounts)
 		return err_nomem(e);
 	json_array_foreach(list, i, v) {
-		if (oci_mount_read(&c->mounts[i], v, e) < 0)
+		if (oci_mount_split(v, e) < 0 || oci_mount_read(&c->mounts[i], v, e) < 0)
 			return -1;
 		c->mount_count = i + 1;
 	}
-	if (c->mount_count && !(c->new_ns >> NS_MOUNT & 1) && c->ns_fd[NS_MOUNT] < 0)
-		return err_set(e, ERR_INVALID, "mounts need a mount namespace of the container's own; hint: add "
-			       "{\"type\": \"mount\"} to linux.namespaces");
+	if (c->mount_count && !oci_has_mounts(c) && !oci_mounts_on_host(c))
+		return err_set(e, ERR_INVALID, "mounts beside a user namespace need a mount namespace of the container's own, as its root "
+			       "may mount nothing in the host's; hint: add {\"type\": \"mount\"} to linux.namespaces");
 	return 0;
 }
 
@@ -101,28 +102,87 @@ static int open_map(const struct oci_container *c, struct oci_mount *m, struct e
 	return m->map_fd < 0 ? err_wrap(e, "mount %s", m->destination) : 0;
 }
 
-static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e)
+static int open_bind(struct oci_container *c, struct oci_mount *m, int source_fd, struct err *e)
 {
 	if (m->idmap && m->map_fd < 0 && open_map(c, m, e) < 0)
 		return -1;
-	if (oci_mount_bind(m, default_propagation(c), m->map_fd, e) < 0)
+	if (oci_mount_bind(m, source_fd, default_propagation(c), m->map_fd, e) < 0)
 		return -1;
 	fd_close(&m->map_fd);
 	return 0;
 }
 
+/* Where dest is below the root, spelled as "/a/b". ERR_INVALID when it is too long. */
+static int spell(const struct oci_container *c, const char *dest, char path[PATH_MAX], struct err *e)
+{
+	const size_t root = strlen(c->rootfs);
+
+	/* on the host's path of the root it is what the rest says, as for runc */
+	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
+		dest += root;
+	/* a relative destination is taken from the root, as in versions before 1.0.2 */
+	if ((size_t)snprintf(path, PATH_MAX, "%s%s", dest[0] == '/' ? "" : "/", dest) >= PATH_MAX)
+		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", dest);
+	oci_kernelfs_spell(path);
+	return 0;
+}
+
+/* The part of path below top, both spelled; NULL: path is not below it. */
+static const char *part_below(const char *path, const char *top)
+{
+	const size_t n = strlen(top);
+
+	return !strncmp(path, top, n) && (path[n] == '/' || !path[n]) ? path + n : NULL;
+}
+
+/* The source of m within the root, when an earlier entry of mounts is what puts it there; NULL. */
+static const char *made_earlier(const struct oci_container *c, const struct oci_mount *m, char source[PATH_MAX])
+{
+	const int absolute = m->source[0] == '/';
+	const struct oci_mount *before;
+	char place[PATH_MAX];
+	const char *inside;
+	struct err ignored;
+
+	if ((size_t)snprintf(source, PATH_MAX, "%s/%s", absolute ? "" : c->bundle, m->source) >= PATH_MAX)
+		return NULL;
+	oci_kernelfs_spell(source);
+	inside = part_below(source, c->rootfs);
+	if (!inside || strstr(inside, "/.."))
+		return NULL;
+	for (before = c->mounts; before < m; before++)
+		if (spell(c, before->destination, place, &ignored) == 0 && part_below(inside, place))
+			return inside;
+	return NULL;
+}
+
 /*
- * Opens sources for the container's process, which with a user namespace can open none. Without
- * one, a source may be a file that an earlier entry of mounts puts there, so it is opened in its
- * turn.
+ * Opens sources for the container's process, which with a user namespace can open none of the
+ * host's. A source may be a file that an earlier entry of mounts puts there, so it is opened in
+ * its turn: always without a user namespace, and with one where it is in the root.
  */
 static int open_early(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
+	char source[PATH_MAX];
+
 	if (!m->bind || m->copy_symlink)
 		return 0;
-	if (c->in_userns)
-		return open_bind(c, m, e);
+	if (c->in_userns && !made_earlier(c, m, source))
+		return open_bind(c, m, -1, e);
 	return m->idmap ? open_map(c, m, e) : 0;
+}
+
+/* In its turn: with a user namespace from the root, as the host's directories above it may be closed to the process. */
+static int open_late(struct oci_container *c, struct oci_mount *m, struct err *e)
+{
+	char source[PATH_MAX];
+	const char *inside = c->in_userns ? made_earlier(c, m, source) : NULL;
+	autoclose int fd = -1;
+
+	if (!inside)
+		return open_bind(c, m, -1, e);
+	fd = path_open_in_root(c->root_fd, inside, O_PATH | (m->source_nofollow ? O_NOFOLLOW : 0), 0);
+	return fd < 0 ? err_sys(e, "bind mount %s on %s", m->source, m->destination) : open_bind(c, m, fd, e);
 }
 
 /* -1: its user reports the error. Never a peer of the host's mount, as it would change. */
@@ -168,7 +228,7 @@ int oci_mounts_open(struct oci_container *c, struct err *e)
 	/* no mknod in a user namespace */
 	for (i = 0; i < ARRAY_LEN(dev_names); i++) {
 		snprintf(path, sizeof(path), "/dev/%s", dev_names[i]);
-		c->default_dev_fd[i] = copy_device(path, 0);
+		c->default_dev_fd[i] = copy_device(path, OCI_DEVICE_ATTR);
 	}
 	return oci_dev_open(c, e);
 }
@@ -256,7 +316,7 @@ static int make_fs(struct oci_container *c, struct oci_mount *m, struct err *e)
 		return -1;
 	host.source = "/sys";
 	host.recursive = 1;
-	if (oci_mount_bind(&host, MS_SLAVE, -1, e) < 0)
+	if (oci_mount_bind(&host, -1, MS_SLAVE, -1, e) < 0)
 		return -1;
 	m->fd = host.fd;
 	return 0;
@@ -333,19 +393,12 @@ static int remount(const struct oci_container *c, struct oci_mount *m, const cha
 static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
 	const int kernel_fs = !m->bind && !m->remount && (!strcmp(m->type, "proc") || !strcmp(m->type, "sysfs"));
-	const size_t root = strlen(c->rootfs);
-	const char *dest = m->destination;
 	char path[PATH_MAX];
 	autoclose int target = -1;
 	int done;
 
-	/* on the host's path of the root it is what the rest says, as for runc */
-	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
-		dest += root;
-	/* a relative destination is taken from the root, as in versions before 1.0.2 */
-	if ((size_t)snprintf(path, sizeof(path), "%s%s", dest[0] == '/' ? "" : "/", dest) >= sizeof(path))
-		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", m->destination);
-	oci_kernelfs_spell(path);
+	if (spell(c, m->destination, path, e) < 0)
+		return -1;
 	if (m->remount)
 		return remount(c, m, path, e);
 	if (m->copy_symlink && m->bind) {
@@ -362,7 +415,7 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 		m->late = m->set & MOUNT_ATTR_RDONLY ? 1 : 0;
 		inherit_mode(c, m, path);
 	}
-	if (m->bind ? m->fd < 0 && open_bind(c, m, e) < 0 : make_fs(c, m, e) < 0)
+	if (m->bind ? m->fd < 0 && open_late(c, m, e) < 0 : make_fs(c, m, e) < 0)
 		return -1;
 	if (target < 0 && m->target_nofollow)
 		target = path_open_in_root(c->root_fd, path, O_PATH | O_NOFOLLOW, 0);
@@ -381,17 +434,16 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 
 int oci_rootfs_prepare(struct oci_container *c, struct err *e)
 {
-	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
 	size_t i;
 
-	if (!own_mounts) {
-		/* the host's mount namespace: only the root directory is the container's */
+	if (!oci_has_mounts(c) && !oci_mounts_on_host(c)) {
+		/* only the root directory is the container's */
 		c->root_fd = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		return c->root_fd < 0 ? err_sys(e, "open the root %s", c->rootfs) : 0;
 	}
 	if (c->null_fd < 0)
 		c->null_fd = copy_null();
-	if (attach_root(c, e) < 0)
+	if ((oci_has_mounts(c) ? attach_root(c, e) : oci_rootmount_attach(c, e)) < 0)
 		return -1;
 	for (i = 0; i < c->mount_count; i++)
 		if (mount_one(c, &c->mounts[i], e) < 0)
@@ -473,7 +525,7 @@ static int hide_kernel_fs(const struct oci_container *c, struct err *e)
 
 int oci_rootfs_enter(struct oci_container *c, struct err *e)
 {
-	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
+	const int own_mounts = oci_has_mounts(c);
 
 	if (fchdir(c->root_fd) < 0)
 		return err_sys(e, "enter the root %s", c->rootfs);

@@ -158,7 +158,7 @@ static const struct field rdt[] = {
 };
 
 static const struct field memory_policy[] = {
-	{ "mode", STRING, ONE, 1 }, { "nodes", STRING }, { "flags", STRING, LIST }, END
+	{ "mode", STRING }, { "nodes", STRING }, { "flags", STRING, LIST }, END
 };
 
 static const struct field net_device[] = { { "name", STRING }, END };
