@@ -9,6 +9,7 @@
 #ifndef BERTH_CLI_OCI_CLI_H
 #define BERTH_CLI_OCI_CLI_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -17,6 +18,7 @@ struct oci_global {
 	const char *root;	/* NULL: the default */
 	int root_fd;		/* opened by oci_root(); -1 */
 	int debug;
+	int makes;		/* the command makes a container, and the state root when it is missing */
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
 	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_find() */
@@ -50,7 +52,7 @@ extern const struct oci_verb oci_verb_create, oci_verb_run, oci_verb_start, oci_
 	oci_verb_delete, oci_verb_exec, oci_verb_list, oci_verb_ps, oci_verb_pause, oci_verb_resume, oci_verb_update,
 	oci_verb_events, oci_verb_spec, oci_verb_features, oci_verb_checkpoint, oci_verb_restore;
 
-/* The state root, opened. */
+/* The state root, opened.  ERR_NOT_FOUND when it is missing and the command makes no container. */
 int oci_root(struct oci_global *g, struct err *e);
 /* path made absolute against the working directory, in memory that lives as long as the program. */
 const char *oci_absolute(const char *path, struct err *e);
@@ -73,9 +75,9 @@ int oci_passed_listen(const struct oci_global *g, int *preserve, int *ret_listen
 struct oci_made;
 /*
  * In the foreground: passes signals on and, with a terminal, bytes, until the
- * process ends.  Its exit status, 128+n for signal n; -1 with e.
+ * process, which its document describes, ends.  Its exit status, 128+n for signal n; -1 with e.
  */
-int oci_foreground(struct oci_made *m, struct err *e);
+int oci_foreground(struct oci_made *m, const json_t *process, struct err *e);
 /*
  * Copies to stderr what is left on the terminal of a container that could not be started, such
  * as a hook's message.

@@ -217,7 +217,7 @@ static int run_delete(struct oci_global *g, void *ctx, char **operands, int coun
 	int i;
 
 	if (oci_root(g, e) < 0)
-		return -1;
+		return a->force && e->code == ERR_NOT_FOUND ? 0 : -1;
 	for (i = 0; i < count; i++) {
 		if (a->regex ? each_match(g, operands[i], delete_match, e) == 0 :
 			       oci_delete(g->root_fd, operands[i], a->force, e) == 0)

@@ -188,6 +188,8 @@ static int apply_flags(json_t *process, const struct exec_args *a, char **comman
 		json_array_append_new(argv, json_string(command[j]));
 	json_object_set_new(process, "args", argv);
 	json_object_set_new(process, "terminal", json_boolean(a->tty));
+	/* that of the container's own terminal */
+	json_object_del(process, "consoleSize");
 	if (a->cwd)
 		json_object_set_new(process, "cwd", json_string(a->cwd));
 	if (a->label)
@@ -256,7 +258,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	if ((!a->detach && oci_hold_signals(e) < 0) || oci_exec_start(&m, g->root_fd, operands[0], &x, e) < 0)
 		return -1;
 	if (!a->detach)
-		status = oci_foreground(&m, e);
+		status = oci_foreground(&m, process, e);
 	oci_made_release(&m);
 	return status;
 }

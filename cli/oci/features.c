@@ -22,13 +22,13 @@ static json_t *words(const char *const *list)
 	return j;
 }
 
-static json_t *mount_options(void)
+static json_t *names(const char *(*nth)(size_t i))
 {
 	json_t *j = json_array();
 	const char *name;
 	size_t i;
 
-	for (i = 0; (name = oci_mount_option_name(i)); i++)
+	for (i = 0; (name = nth(i)); i++)
 		json_array_append_new(j, json_string(name));
 	return j;
 }
@@ -54,12 +54,13 @@ static json_t *linux_part(void)
 	for (i = 0; i <= CAPS_LAST; i++)
 		json_array_append_new(capabilities, json_string(caps_name(i)));
 	return json_pack("{s:o, s:o, s:{s:b, s:b, s:b, s:b, s:b}, s:{s:b, s:o, s:o, s:o, s:o, s:o}, s:{s:b}, s:{s:b}, "
-			 "s:{s:{s:b}}, s:{s:b}, s:{s:b}}",
+			 "s:{s:o, s:o}, s:{s:{s:b}}, s:{s:b}, s:{s:b}}",
 			 "namespaces", namespaces, "capabilities", capabilities,
 			 "cgroup", "v1", 1, "v2", 1, "systemd", has_systemd(), "systemdUser", 0, "rdma", 1,
 			 "seccomp", "enabled", 1, "actions", words(oci_seccomp_actions), "operators", words(oci_seccomp_operators),
 			 "archs", words(oci_seccomp_archs), "knownFlags", words(flags), "supportedFlags", words(flags),
-			 "apparmor", "enabled", 1, "selinux", "enabled", 1, "mountExtensions", "idmap", "enabled", 1,
+			 "apparmor", "enabled", 1, "selinux", "enabled", 1, "memoryPolicy", "modes",
+			 names(oci_mempolicy_mode), "flags", names(oci_mempolicy_flag), "mountExtensions", "idmap", "enabled", 1,
 			 "intelRdt", "enabled", 0, "netDevices", "enabled", 1);
 }
 
@@ -77,7 +78,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	(void)count;
 	snprintf(version, sizeof(version), "%u.%u.%u", v->major, v->minor, v->micro);
 	j = json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s, s:s}, s:[s,s]}", "ociVersionMin", "1.0.0", "ociVersionMax", "1.3.0",
-		      "hooks", words(hooks), "mountOptions", mount_options(), "linux", linux_part(),
+		      "hooks", words(hooks), "mountOptions", names(oci_mount_option_name), "linux", linux_part(),
 		      "annotations", "io.github.seccomp.libseccomp.version", version,
 		      "org.opencontainers.runtime.berth.version", BERTH_VERSION, "potentiallyUnsafeConfigAnnotations",
 		      "run.oci.hooks.stdout", "run.oci.hooks.stderr");

@@ -16,6 +16,7 @@
 #include "cli/oci/cli.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/oci/create.h"
+#include "runtime/oci/json.h"
 #include "runtime/oci/notify.h"
 
 int oci_hold_signals(struct err *e)
@@ -123,8 +124,10 @@ void oci_last_words(const struct oci_made *m)
 	}
 }
 
-int oci_foreground(struct oci_made *m, struct err *e)
+int oci_foreground(struct oci_made *m, const json_t *process, struct err *e)
 {
+	/* the configuration's size comes before the window's, which the terminal has from its first change on */
+	int (*const join)(struct tty *, int, int, int, struct err *) = oci_get(process, "consoleSize") ? tty_open_sized : tty_open;
 	sigset_t all;
 	autoclose int signals = -1;
 	struct tty t;
@@ -136,7 +139,7 @@ int oci_foreground(struct oci_made *m, struct err *e)
 		return err_sys(e, "take signals");
 	if (m->master < 0)
 		return loop(m->state.pid, signals, &m->notify_fd, NULL, e);
-	if (tty_open(&t, m->master, STDIN_FILENO, STDOUT_FILENO, e) < 0)
+	if (join(&t, m->master, STDIN_FILENO, STDOUT_FILENO, e) < 0)
 		return -1;
 	keep_returns(&t);
 	status = loop(m->state.pid, signals, &m->notify_fd, &t, e);

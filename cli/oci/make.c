@@ -153,7 +153,7 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 		return fail(g, operands[0]);
 	}
 	if (!a->detach) {
-		status = oci_foreground(&m, e);
+		status = oci_foreground(&m, oci_get(m.config, "process"), e);
 		oci_made_release(&m);
 		if (status < 0)
 			return fail(g, operands[0]);

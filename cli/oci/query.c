@@ -127,14 +127,15 @@ static int run_list(struct oci_global *g, void *ctx, char **operands, int count,
 {
 	const struct list_args *a = ctx;
 	json_t *all = json_array();
-	char **names;
+	char **names = NULL;
 	size_t n = 0, i;
 
 	(void)operands;
 	(void)count;
-	if (oci_root(g, e) < 0)
-		return -1;
-	names = containers(g->root_fd, &n, e);
+	if (oci_root(g, e) >= 0)
+		names = containers(g->root_fd, &n, e);
+	else if (e->code == ERR_NOT_FOUND && !g->root)
+		*e = (struct err){ 0 };		/* the first container makes the default directory */
 	if (!names && e->code)
 		return -1;
 	if (!a->quiet && !a->json)

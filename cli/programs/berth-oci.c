@@ -297,7 +297,7 @@ static int find_systemd_program(struct oci_global *g, struct err *e)
 int oci_root(struct oci_global *g, struct err *e)
 {
 	if (g->root_fd < 0)
-		g->root_fd = oci_root_open(g->root, e);
+		g->root_fd = oci_root_open(g->root, g->makes, e);
 	return g->root_fd;
 }
 
@@ -362,6 +362,7 @@ static int run_verb(const struct oci_verb *v, struct globals_seen *s, int argc, 
 	if (v->max >= 0 && argc - optind > v->max)
 		return err_set(e, ERR_USAGE, "%s: '%.64s' is too much; usage: berth-oci %s %s", v->name, argv[optind + v->max],
 			       v->name, v->args);
+	s->g.makes = v->makes;
 	if (v->makes && s->g.systemd && find_systemd_program(&s->g, e) < 0)
 		return -1;
 	if (v->sealed)

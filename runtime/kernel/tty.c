@@ -11,6 +11,14 @@
 
 int tty_open(struct tty *t, int master, int in, int out, struct err *e)
 {
+	if (tty_open_sized(t, master, in, out, e) < 0)
+		return -1;
+	tty_resize(t);
+	return 0;
+}
+
+int tty_open_sized(struct tty *t, int master, int in, int out, struct err *e)
+{
 	struct termios raw;
 
 	memset(t, 0, sizeof(*t));
@@ -19,7 +27,6 @@ int tty_open(struct tty *t, int master, int in, int out, struct err *e)
 	t->out = out;
 	if (fcntl(master, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "make the terminal non-blocking");
-	tty_resize(t);
 	if (tcgetattr(in, &t->saved) < 0)
 		return 0;	/* input from a pipe or file: nothing to make raw */
 	raw = t->saved;

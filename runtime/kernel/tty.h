@@ -33,6 +33,8 @@ struct tty {
 
 /* Raw mode if in is a terminal; the sandbox's terminal gets its size. */
 int tty_open(struct tty *t, int master, int in, int out, struct err *e);
+/* The same, but the sandbox's terminal has a size of its own, until the caller's window changes. */
+int tty_open_sized(struct tty *t, int master, int in, int out, struct err *e);
 /* Restores the caller's terminal.  Idempotent. */
 void tty_close(struct tty *t);
 /* SIGWINCH: passes the caller's window size on. */

@@ -46,7 +46,7 @@ static const char *oci_root_default(void)
 	return dir;
 }
 
-int oci_root_open(const char *dir, struct err *e)
+int oci_root_open(const char *dir, int make, struct err *e)
 {
 	char path[4096];
 	char *slash;
@@ -57,6 +57,8 @@ int oci_root_open(const char *dir, struct err *e)
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
+	if (errno == ENOENT && !make)
+		return err_set(e, ERR_NOT_FOUND, "state directory %s does not exist: no container was made there", dir);
 	if (errno != ENOENT)
 		return err_sys(e, "open state directory %s", dir);
 	if ((size_t)snprintf(path, sizeof(path), "%s", dir) >= sizeof(path))

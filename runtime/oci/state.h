@@ -45,8 +45,11 @@ struct oci_state {
 
 /* NULL when id may name a container: letters, digits, "_+-." and at most 255; else what is wrong. */
 const char *oci_id_fault(const char *id);
-/* The state root, made when missing.  dir NULL: /run/berth-oci, or below $XDG_RUNTIME_DIR for an ordinary user. */
-int oci_root_open(const char *dir, struct err *e);
+/*
+ * The state root; make: made when missing, else ERR_NOT_FOUND. dir NULL: /run/berth-oci, or below
+ * $XDG_RUNTIME_DIR for whoever is not the host's root.
+ */
+int oci_root_open(const char *dir, int make, struct err *e);
 
 /* Makes the container's directory and locks it; ERR_EXISTS.  st is uninitialised storage; st->doc is an empty object. */
 int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e);

@@ -1124,6 +1124,7 @@ def test_manual_names_every_command_and_option_and_its_examples_work():
                 text = c.call(name, "--help").out
             for option in re.findall(r"--([a-z][a-z-]+)", text):
                 assert f"Fl Fl {option}" in page, f"--{option} of {name} is not in the manual"
+        os.makedirs(c.root)     # the default one is made by the first container, and its absence is an empty list
         block = re.search(r"^\.Sh EXAMPLES.*?^\.Bd -literal\n(.*?)^\.Ed", page, re.S | re.M).group(1)
         script = block.replace("/tmp/", b.tmpdir("examples") + "/").replace("berth-oci ", f"berth-oci --root {c.root} ")
         p = subprocess.run(["sh", "-ec", script], env=dict(b.environment(), PATH=b.BUILD + ":" + os.environ["PATH"]),

@@ -68,6 +68,7 @@ def test_state_never_says_stopped_while_create_is_under_way():
                        ("recvmsg", 1)):
         with Bundle(*SLEEP) as c:
             c.save()
+            os.makedirs(c.root, exist_ok=True)
             seen = set()
             with open(b.tmp("container.out"), "ab") as out:
                 p = subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-e", f"inject={call}:delay_exit=300000:when={when}", OCI,

@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import termios
 import threading
 
 import berthtest as b
@@ -477,3 +478,84 @@ def test_an_idmapped_mount_may_have_an_earlier_mount_as_its_source():
                                {"destination": "/mnt/second", "type": "bind", "source": c.rootfs + "/mnt/first/inner",
                                 "options": ["bind"], **IDS}]
         assert c.out() == "100000\n"
+
+
+def test_exec_has_the_memory_policy_of_the_container():
+    if not os.path.exists("/proc/self/numa_maps"):
+        raise b.skip("this kernel has no NUMA")
+    show = ("sh", "-c", "head -n 1 /proc/self/numa_maps")
+    with Bundle(*show) as c:
+        c.linux["memoryPolicy"] = {"mode": "MPOL_INTERLEAVE", "nodes": "0"}
+        assert c.out().split()[1] == "interleave:0"
+        c.process["args"] = list(SLEEP)
+        c.detached()
+        assert c.exec(c.id, *show).out.split()[1] == "interleave:0"
+
+
+def test_a_memory_policy_that_is_none_is_refused_before_anything_is_made():
+    with Bundle("true") as c:
+        for policy, word in (({}, "mode"), ({"mode": "INTERLEAVE"}, "mode"), ({"mode": "MPOL_BIND", "nodes": "0", "flags": ["x"]}, "flag"),
+                             ({"mode": "MPOL_BIND", "nodes": "0-9876543210"}, "node"), ({"mode": "MPOL_BIND", "nodes": "-1"}, "node"),
+                             ({"mode": "MPOL_DEFAULT", "nodes": "0-7"}, "mode requires 0 nodes but got 8"), ({"mode": "MPOL_BIND"}, "at least one")):
+            c.linux["memoryPolicy"] = policy
+            c.refused("invalid memory policy", word)
+
+
+def test_features_lists_memory_policies():
+    with Bundle() as c:
+        known = json.loads(c.call("features").out)["linux"]["memoryPolicy"]
+        assert {"MPOL_BIND", "MPOL_WEIGHTED_INTERLEAVE"} <= set(known["modes"]) and "MPOL_F_STATIC_NODES" in known["flags"], known
+
+
+def run_in_a_terminal(c, *args, size=(11, 22)):
+    master, slave = pty.openpty()
+    try:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        c.save()
+        c.call(*args, stdin=slave)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_console_size_holds_in_the_foreground():
+    # the caller's window is passed on once the program runs
+    sized = ("sh", "-c", 'while [ "$(stty size)" = "0 0" ]; do sleep 0.01; done; stty size > /size')
+    with Bundle(*sized) as c:
+        c.process.update(terminal=True)
+        run_in_a_terminal(c, "run", "-b", c.dir, c.id)
+        with open(c.rootfs + "/size") as f:
+            assert f.read().split() == ["11", "22"]
+        c.process["consoleSize"] = {"height": 33, "width": 101}
+        run_in_a_terminal(c, "run", "-b", c.dir, c.id)
+        with open(c.rootfs + "/size") as f:
+            assert f.read().split() == ["33", "101"]
+        c.process.update(terminal=False, args=list(SLEEP))
+        c.detached()
+        process = b.write(b.tmp("process.json"), json.dumps(dict(c.process, terminal=True, args=list(sized),
+                                                                  consoleSize={"height": 44, "width": 55})))
+        run_in_a_terminal(c, "exec", "--process", process, c.id)
+        with open(c.rootfs + "/size") as f:
+            assert f.read().split() == ["44", "55"]
+        run_in_a_terminal(c, "exec", "-t", c.id, *sized)
+        with open(c.rootfs + "/size") as f:
+            assert f.read().split() == ["11", "22"]
+
+
+def test_a_look_below_a_root_that_is_missing_makes_none():
+    with Bundle() as c:
+        for line in (["list"], ["state", "x"], ["kill", "x"], ["delete", "x"], ["ps", "x"]):
+            r = c.call(*line, ok=None)
+            b.expect(r.code != 0 and "does not exist" in r.err, r, "no error")
+        c.call("delete", "--force", "x")
+        assert not os.path.exists(c.root), "a directory was made"
+
+
+def test_each_wrong_number_of_a_deadline_is_named():
+    with Bundle("true") as c:
+        for numbers, word in (({"deadline": 20000000}, "requires `runtime`"), ({"runtime": 20000000}, "requires `deadline`"),
+                              ({"runtime": 0, "deadline": 1 << 24}, "greater than 0"), ({"runtime": 3 << 24, "deadline": 2 << 24}, "<= deadline"),
+                              ({"runtime": 1 << 24, "deadline": 3 << 24, "period": 2 << 24}, "<= period"),
+                              ({"runtime": 1023, "deadline": 1 << 24}, "must be between")):
+            c.process["scheduler"] = {"policy": "SCHED_DEADLINE", **numbers}
+            c.refused("process.scheduler", word)
