@@ -18,7 +18,7 @@ struct oci_global {
 	const char *root;	/* NULL: the default */
 	int root_fd;		/* opened by oci_root(); -1 */
 	int debug;
-	int makes;		/* the command makes a container, and the state root when it is missing */
+	int makes;		/* the command makes a container, and the state root */
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
 	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_find() */

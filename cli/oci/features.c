@@ -60,7 +60,8 @@ static json_t *linux_part(void)
 			 "seccomp", "enabled", 1, "actions", words(oci_seccomp_actions), "operators", words(oci_seccomp_operators),
 			 "archs", words(oci_seccomp_archs), "knownFlags", words(flags), "supportedFlags", words(flags),
 			 "apparmor", "enabled", 1, "selinux", "enabled", 1, "memoryPolicy", "modes",
-			 names(oci_mempolicy_mode), "flags", names(oci_mempolicy_flag), "mountExtensions", "idmap", "enabled", 1,
+			 names(oci_mempolicy_mode), "flags", names(oci_mempolicy_flag),
+			 "mountExtensions", "idmap", "enabled", 1,
 			 "intelRdt", "enabled", 0, "netDevices", "enabled", 1);
 }
 

@@ -126,8 +126,12 @@ void oci_last_words(const struct oci_made *m)
 
 int oci_foreground(struct oci_made *m, const json_t *process, struct err *e)
 {
-	/* the configuration's size comes before the window's, which the terminal has from its first change on */
-	int (*const join)(struct tty *, int, int, int, struct err *) = oci_get(process, "consoleSize") ? tty_open_sized : tty_open;
+	/*
+	 * the configuration's size comes before the window's, which the terminal has from its
+	 * first change on
+	 */
+	int (*const join)(struct tty *, int, int, int, struct err *) =
+		oci_get(process, "consoleSize") ? tty_open_sized : tty_open;
 	sigset_t all;
 	autoclose int signals = -1;
 	struct tty t;

@@ -135,7 +135,7 @@ static int run_list(struct oci_global *g, void *ctx, char **operands, int count,
 	if (oci_root(g, e) >= 0)
 		names = containers(g->root_fd, &n, e);
 	else if (e->code == ERR_NOT_FOUND && !g->root)
-		*e = (struct err){ 0 };		/* the first container makes the default directory */
+		*e = (struct err){ 0 };	/* the first container makes the default */
 	if (!names && e->code)
 		return -1;
 	if (!a->quiet && !a->json)

@@ -141,7 +141,8 @@ int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int ro
 	if (c->process && oci_str(c->process, "cwd")[0] != '/')
 		return err_set(e, ERR_INVALID, "process.cwd '%.100s' is not an absolute path", oci_str(c->process, "cwd"));
 	if (find_rootfs(c, e) < 0 || read_namespaces(c, e) < 0 || check_namespaces(c, e) < 0 ||
-	    oci_mounts_read(c, e) < 0 || oci_sysctl_check(c, e) < 0 || oci_mempolicy_check(c->linux_part, e) < 0 || check_terminal(c, r, e) < 0)
+	    oci_mounts_read(c, e) < 0 || oci_sysctl_check(c, e) < 0 ||
+	    oci_mempolicy_check(c->linux_part, e) < 0 || check_terminal(c, r, e) < 0)
 		return -1;
 	return 0;
 }

@@ -110,7 +110,10 @@ int oci_has_mounts(const struct oci_container *c);
  * user namespace may mount nothing there, and such a container is a change of root alone.
  */
 int oci_mounts_on_host(const struct oci_container *c);
-/* Before anything is mounted on the host: doc, of state.json, gets what oci_rootmount_remove() needs. */
+/*
+ * Before anything is mounted on the host: doc, of state.json, gets what oci_rootmount_remove()
+ * needs.
+ */
 int oci_rootmount_note(const struct oci_container *c, json_t *doc, struct err *e);
 int oci_rootmount_attach(struct oci_container *c, struct err *e);
 /* Unmounts the root with all below it.  Idempotent. */
@@ -151,6 +154,21 @@ void oci_kernelfs_spell(char *path);
 int oci_kernelfs_open(const struct oci_container *c, int root, const char *path);
 
 /*
+ * copy-symlink: a link of the source's kind at path, instead of a mount of what it leads to.
+ * *ret_done is 0 when the source is no link.
+ */
+int oci_place_link(int root_fd, const struct oci_mount *m, const char *path, int *ret_done,
+		   struct err *e);
+/* Where dest is below the root, spelled as "/a/b". ERR_INVALID when it is too long. */
+int oci_place_spell(const struct oci_container *c, const char *dest, char path[PATH_MAX],
+		    struct err *e);
+/*
+ * The source of m within the root, when an earlier entry of mounts is what puts it there; NULL.
+ * It lies in source, which is the caller's.
+ */
+const char *oci_source_made_earlier(const struct oci_container *c, const struct oci_mount *m,
+				    char source[PATH_MAX]);
+/*
  * A place below root_fd, resolved as if that were "/": existing, or made, a
  * directory or an empty file.  Missing targets of links are made too.  An O_PATH
  * descriptor.
@@ -176,7 +194,10 @@ int oci_pidfd_send(const char *path, pid_t pid, struct err *e);
 /* linux.personality, of the calling process. */
 int oci_personality_set(const json_t *linux_part, struct err *e);
 
-/* linux.memoryPolicy, of the calling process.  ERR_INVALID for one that is none, as oci_mempolicy_check() says beforehand. */
+/*
+ * linux.memoryPolicy, of the calling process.  ERR_INVALID for one that is none, as
+ * oci_mempolicy_check() says beforehand.
+ */
 int oci_mempolicy_set(const json_t *linux_part, struct err *e);
 int oci_mempolicy_check(const json_t *linux_part, struct err *e);
 /* The modes and flags that are known, for `features`; NULL at the end. */

@@ -96,7 +96,8 @@ static int make_cgroups(struct oci_container *c, struct oci_state *st, const str
 		return 0;
 	if (e->code == ERR_BUSY)
 		oci_cgroup_release(&st->cgroup);
-	if (userns_is_host_root() || (e->os_errno != EACCES && e->os_errno != EPERM && e->os_errno != EROFS))
+	if (userns_is_host_root() || (e->os_errno != EACCES && e->os_errno != EPERM &&
+	    e->os_errno != EROFS))
 		return -1;
 	oci_log(OCI_DEBUG, "no cgroup for an ordinary user: %s", e->msg);
 	oci_cgroup_unmake(&st->cgroup);

@@ -209,7 +209,8 @@ static int attach_v2(int cg, const struct bpf_insn *insns, size_t n, struct err 
 
 static int no_controller(const char *remedy, struct err *e)
 {
-	return err_set(e, ERR_UNSUPPORTED, "the container has no cgroup with device control, so linux.resources.devices cannot "
+	return err_set(e, ERR_UNSUPPORTED,
+		       "the container has no cgroup with device control, so linux.resources.devices cannot "
 		       "be enforced; hint: %s", remedy);
 }
 
@@ -235,7 +236,8 @@ static int apply_v2(const struct oci_cgroup *c, const struct rules *l, struct er
 	if (fd < 0)
 		return no_controller("mount cgroup2 at /sys/fs/cgroup", e);
 	if (!n)
-		return err_set(e, ERR_INVALID, "linux.resources.devices: the rules do not fit in a BPF program");
+		return err_set(e, ERR_INVALID,
+			       "linux.resources.devices: the rules do not fit in a BPF program");
 	return attach_v2(fd, insns, n, e);
 }
 
@@ -245,7 +247,8 @@ static int apply_v2(const struct oci_cgroup *c, const struct rules *l, struct er
  */
 static int is_beyond_a_user(const struct err *e)
 {
-	return !userns_is_host_root() && (e->code == ERR_UNSUPPORTED || e->os_errno == EPERM || e->os_errno == EACCES);
+	return !userns_is_host_root() && (e->code == ERR_UNSUPPORTED || e->os_errno == EPERM ||
+	    e->os_errno == EACCES);
 }
 
 int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, struct err *e)

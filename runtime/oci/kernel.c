@@ -41,7 +41,10 @@ static int view(const struct oci_container *c, const char *type, const char *opt
 	return newmount_clone(AT_FDCWD, dir, 0, attr, e);
 }
 
-/* Options of the file system itself are the kernel's to know. They are refused where no file system is made. */
+/*
+ * Options of the file system itself are the kernel's to know. They are refused where no file
+ * system is made.
+ */
 static int refuse_words(const struct oci_mount *m, const char *why, struct err *e)
 {
 	if (!m->words)

@@ -119,11 +119,15 @@ static int check_span(const char *key, uint64_t ns, struct err *e)
 {
 	if (ns >= DEADLINE_MIN && ns <= DEADLINE_MAX)
 		return 0;
-	return err_set(e, ERR_INVALID, "process.scheduler: sched_setattr: `SCHED_DEADLINE` %s (%llu) must be between %llu and %llu",
+	return err_set(e, ERR_INVALID,
+		       "sched_setattr: `SCHED_DEADLINE` %s (%llu) must be between %llu and %llu",
 		       key, (unsigned long long)ns, DEADLINE_MIN, DEADLINE_MAX);
 }
 
-/* The kernel refuses each of these as an invalid argument. In crun's words, which its tests look for. */
+/*
+ * The kernel refuses each of these as an invalid argument. In crun's words, which its tests
+ * look for.
+ */
 static int check_deadline(const json_t *v, const struct attr *a, struct err *e)
 {
 	static const char *const keys[] = { "runtime", "deadline" };
@@ -131,17 +135,21 @@ static int check_deadline(const json_t *v, const struct attr *a, struct err *e)
 
 	for (i = 0; i < ARRAY_LEN(keys); i++) {
 		if (!oci_get(v, keys[i]))
-			return err_set(e, ERR_INVALID, "process.scheduler: sched_setattr: `SCHED_DEADLINE` requires `%s`", keys[i]);
+			return err_set(e, ERR_INVALID,
+				       "sched_setattr: `SCHED_DEADLINE` requires `%s`", keys[i]);
 		if (!oci_u64(v, keys[i], 0))
-			return err_set(e, ERR_INVALID, "process.scheduler: sched_setattr: `SCHED_DEADLINE` %s must be greater than 0",
+			return err_set(e, ERR_INVALID,
+				       "sched_setattr: `SCHED_DEADLINE` %s must be greater than 0",
 				       keys[i]);
 	}
 	if (a->runtime > a->deadline)
-		return err_set(e, ERR_INVALID, "process.scheduler: sched_setattr: `SCHED_DEADLINE` runtime (%llu) must be <= deadline (%llu)",
+		return err_set(e, ERR_INVALID,
+			       "sched_setattr: `SCHED_DEADLINE` runtime (%llu) must be <= deadline (%llu)",
 			       (unsigned long long)a->runtime, (unsigned long long)a->deadline);
 	/* a period of 0 is the deadline */
 	if (a->period && a->deadline > a->period)
-		return err_set(e, ERR_INVALID, "process.scheduler: sched_setattr: `SCHED_DEADLINE` deadline (%llu) must be <= period (%llu)",
+		return err_set(e, ERR_INVALID,
+			       "sched_setattr: `SCHED_DEADLINE` deadline (%llu) must be <= period (%llu)",
 			       (unsigned long long)a->deadline, (unsigned long long)a->period);
 	if (check_span("runtime", a->runtime, e) < 0 || check_span("deadline", a->deadline, e) < 0)
 		return -1;
@@ -152,7 +160,8 @@ static int set_scheduler(const json_t *v, pid_t pid, struct err *e)
 {
 	static const struct { const char *word; uint32_t policy; } policies[] = {
 		{ "SCHED_OTHER", SCHED_OTHER }, { "SCHED_FIFO", SCHED_FIFO }, { "SCHED_RR", SCHED_RR },
-		{ "SCHED_BATCH", SCHED_BATCH }, { "SCHED_ISO", 4 }, { "SCHED_IDLE", SCHED_IDLE }, { "SCHED_DEADLINE", SCHED_DEADLINE_POLICY },
+		{ "SCHED_BATCH", SCHED_BATCH }, { "SCHED_ISO", 4 }, { "SCHED_IDLE", SCHED_IDLE },
+		{ "SCHED_DEADLINE", SCHED_DEADLINE_POLICY },
 	};
 	static const struct { const char *word; uint64_t flag; } flags[] = {
 		{ "SCHED_FLAG_RESET_ON_FORK", 1 }, { "SCHED_FLAG_RECLAIM", 2 }, { "SCHED_FLAG_DL_OVERRUN", 4 },

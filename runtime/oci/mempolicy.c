@@ -13,12 +13,15 @@
 
 static const struct mode { const char *word; int mode, nodes; } modes[] = {
 	/* nodes: -1 none are allowed, 1 some are needed, 0 either */
-	{ "MPOL_DEFAULT", 0, -1 }, { "MPOL_PREFERRED", 1, 0 }, { "MPOL_BIND", 2, 1 }, { "MPOL_INTERLEAVE", 3, 1 },
-	{ "MPOL_LOCAL", 4, -1 }, { "MPOL_PREFERRED_MANY", 5, 1 }, { "MPOL_WEIGHTED_INTERLEAVE", 6, 1 },
+	{ "MPOL_DEFAULT", 0, -1 }, { "MPOL_PREFERRED", 1, 0 }, { "MPOL_BIND", 2, 1 },
+	{ "MPOL_INTERLEAVE", 3, 1 },
+	{ "MPOL_LOCAL", 4, -1 }, { "MPOL_PREFERRED_MANY", 5, 1 },
+	{ "MPOL_WEIGHTED_INTERLEAVE", 6, 1 },
 };
 
 static const struct { const char *word; int flag; } flags[] = {
-	{ "MPOL_F_NUMA_BALANCING", 1 << 13 }, { "MPOL_F_RELATIVE_NODES", 1 << 14 }, { "MPOL_F_STATIC_NODES", 1 << 15 },
+	{ "MPOL_F_NUMA_BALANCING", 1 << 13 }, { "MPOL_F_RELATIVE_NODES", 1 << 14 },
+	{ "MPOL_F_STATIC_NODES", 1 << 15 },
 };
 
 const char *oci_mempolicy_mode(size_t i)
@@ -47,8 +50,10 @@ static int read_nodes(struct policy *p, const char *list, struct err *e)
 
 		if (end != s && *end == '-')
 			to = strtoul(end + 1, &end, 10);
-		if (end == s || s[0] == '-' || from > to || to >= NODES_MAX || (*end && *end != ','))
-			return err_set(e, ERR_INVALID, "invalid memory policy node: linux.memoryPolicy.nodes '%.64s' is not a list "
+		if (end == s || s[0] == '-' || from > to || to >= NODES_MAX || (*end &&
+		    *end != ','))
+			return err_set(e, ERR_INVALID,
+				       "invalid memory policy node: linux.memoryPolicy.nodes '%.64s' is not a list "
 				       "such as 0-1 of numbers below %d", list, NODES_MAX);
 		for (; from <= to; from++) {
 			p->nodes += !(p->mask[from / bits] >> from % bits & 1);
@@ -69,7 +74,8 @@ static int read_flags(struct policy *p, const json_t *list, struct err *e)
 			if (!strcmp(json_string_value(v), flags[j].word))
 				break;
 		if (j == ARRAY_LEN(flags))
-			return err_set(e, ERR_INVALID, "invalid memory policy flag: linux.memoryPolicy.flags has '%.32s'",
+			return err_set(e, ERR_INVALID,
+				       "invalid memory policy flag: linux.memoryPolicy.flags has '%.32s'",
 				       json_string_value(v));
 		p->mode |= flags[j].flag;
 	}
@@ -87,14 +93,20 @@ static int read_policy(const json_t *v, struct policy *p, struct err *e)
 		if (word && !strcmp(word, m->word))
 			break;
 	if (m == modes + ARRAY_LEN(modes))
-		return err_set(e, ERR_INVALID, "invalid memory policy mode: linux.memoryPolicy.mode is '%.32s'", word ? word : "");
+		return err_set(e, ERR_INVALID,
+			       "invalid memory policy mode: linux.memoryPolicy.mode is '%.32s'",
+			       word ? word : "");
 	p->mode = m->mode;
 	if (read_flags(p, oci_get(v, "flags"), e) < 0 || read_nodes(p, nodes ? nodes : "", e) < 0)
 		return -1;
 	if (m->nodes < 0 && p->nodes)
-		return err_set(e, ERR_INVALID, "invalid memory policy: %s mode requires 0 nodes but got %d", m->word, p->nodes);
+		return err_set(e, ERR_INVALID,
+			       "invalid memory policy: %s mode requires 0 nodes but got %d",
+			       m->word, p->nodes);
 	if (m->nodes > 0 && !p->nodes)
-		return err_set(e, ERR_INVALID, "invalid memory policy: %s mode requires at least one node", m->word);
+		return err_set(e, ERR_INVALID,
+			       "invalid memory policy: %s mode requires at least one node",
+			       m->word);
 	return 0;
 }
 

@@ -15,7 +15,10 @@
 
 #define OCI_MOUNT_WORDS 64
 #define OCI_PROPAGATIONS 4
-/* A device that is a mount, as none can be made in a user namespace: a file, and never a program. */
+/*
+ * A device that is a mount, as none can be made in a user namespace: a file, and never a
+ * program.
+ */
 #define OCI_DEVICE_ATTR (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 struct oci_mount {
@@ -38,7 +41,10 @@ struct oci_mount {
 	int fd;			/* the mount, detached (remount: the existing one); -1 */
 };
 
-/* Options that one string joins with commas, as mount(2) takes them, become one each, in v, an element of mounts. */
+/*
+ * Options that one string joins with commas, as mount(2) takes them, become one each, in v, an
+ * element of mounts.
+ */
 int oci_mount_split(json_t *v, struct err *e);
 /* Reads v, an element of mounts.  ERR_INVALID for contradictions. */
 int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e);
@@ -46,7 +52,8 @@ int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e);
  * Copies the mount of the source, or of source_fd (-1: none), which is the source opened, with
  * attributes and propagation. dflt: MS_* for one that names none, or 0.
  */
-int oci_mount_bind(struct oci_mount *m, int source_fd, unsigned long dflt, int userns_fd, struct err *e);
+int oci_mount_bind(struct oci_mount *m, int source_fd, unsigned long dflt, int userns_fd,
+		   struct err *e);
 /* The propagation that its options name, once it is attached: a detached mount is never shared. */
 int oci_mount_spread(const struct oci_mount *m, struct err *e);
 /*

@@ -128,3 +128,76 @@ int oci_place(int root_fd, const char *path, int directory, struct err *e)
 	}
 	return take_fd(&dir);
 }
+
+int oci_place_spell(const struct oci_container *c, const char *dest, char path[PATH_MAX],
+		    struct err *e)
+{
+	const size_t root = strlen(c->rootfs);
+
+	/* on the host's path of the root it is what the rest says, as for runc */
+	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
+		dest += root;
+	/* a relative destination is taken from the root, as in versions before 1.0.2 */
+	if ((size_t)snprintf(path, PATH_MAX, "%s%s", dest[0] == '/' ? "" : "/", dest) >= PATH_MAX)
+		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", dest);
+	oci_kernelfs_spell(path);
+	return 0;
+}
+
+/* The part of path below top, both spelled; NULL: path is not below it. */
+static const char *part_below(const char *path, const char *top)
+{
+	const size_t n = strlen(top);
+
+	return !strncmp(path, top, n) && (path[n] == '/' || !path[n]) ? path + n : NULL;
+}
+
+const char *oci_source_made_earlier(const struct oci_container *c, const struct oci_mount *m,
+				   char source[PATH_MAX])
+{
+	const int absolute = m->source[0] == '/';
+	const struct oci_mount *before;
+	char place[PATH_MAX];
+	const char *inside;
+	struct err ignored;
+
+	if ((size_t)snprintf(source, PATH_MAX, "%s/%s", absolute ? "" : c->bundle, m->source) >= PATH_MAX)
+		return NULL;
+	oci_kernelfs_spell(source);
+	inside = part_below(source, c->rootfs);
+	if (!inside || strstr(inside, "/.."))
+		return NULL;
+	for (before = c->mounts; before < m; before++)
+		if (oci_place_spell(c, before->destination, place, &ignored) == 0 &&
+		    part_below(inside, place))
+			return inside;
+	return NULL;
+}
+
+int oci_place_link(int root_fd, const struct oci_mount *m, const char *path, int *ret_done,
+		   struct err *e)
+{
+	char link[PATH_MAX], parent[PATH_MAX], *slash;
+	ssize_t n = readlink(m->source, link, sizeof(link) - 1);
+	autoclose int dir = -1;
+
+	*ret_done = 0;
+	if (n < 0)
+		return 0;
+	link[n] = '\0';
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	*slash++ = '\0';
+	dir = oci_place(root_fd, parent[0] ? parent : "/", 1, e);
+	if (dir < 0)
+		return -1;
+	if (symlinkat(link, dir, slash) < 0) {
+		char now[PATH_MAX];
+		ssize_t have = readlinkat(dir, slash, now, sizeof(now));
+
+		if (have != n || memcmp(now, link, (size_t)n) != 0)
+			return err_set(e, ERR_EXISTS, "copy-symlink: %s exists in the container's root", path);
+	}
+	*ret_done = 1;
+	return 0;
+}

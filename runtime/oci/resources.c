@@ -426,7 +426,8 @@ int oci_resources_apply(const struct oci_cgroup *c, const json_t *r, struct err 
 		int64_t limit = oci_i64(oci_get(r, "pids"), "limit", 0);
 
 		/* 0 is unlimited, as in runc and crun: a limit of none would be no container */
-		if (put_max(&pids, "pids.max", limit > 0 ? limit : -1, e) < 0 && (limit > 0 || pids.fd >= 0))
+		if (put_max(&pids, "pids.max", limit > 0 ? limit : -1, e) < 0 &&
+		    (limit > 0 || e->code != ERR_UNSUPPORTED))
 			return -1;
 	}
 	if (block && block_io(c, block, e) < 0)

@@ -78,7 +78,8 @@ int oci_mounts_read(struct oci_container *c, struct err *e)
 		c->mount_count = i + 1;
 	}
 	if (c->mount_count && !oci_has_mounts(c) && !oci_mounts_on_host(c))
-		return err_set(e, ERR_INVALID, "mounts beside a user namespace need a mount namespace of the container's own, as its root "
+		return err_set(e, ERR_INVALID,
+			       "mounts beside a user namespace need a mount namespace of the container's own, as its root "
 			       "may mount nothing in the host's; hint: add {\"type\": \"mount\"} to linux.namespaces");
 	return 0;
 }
@@ -112,50 +113,6 @@ static int open_bind(struct oci_container *c, struct oci_mount *m, int source_fd
 	return 0;
 }
 
-/* Where dest is below the root, spelled as "/a/b". ERR_INVALID when it is too long. */
-static int spell(const struct oci_container *c, const char *dest, char path[PATH_MAX], struct err *e)
-{
-	const size_t root = strlen(c->rootfs);
-
-	/* on the host's path of the root it is what the rest says, as for runc */
-	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
-		dest += root;
-	/* a relative destination is taken from the root, as in versions before 1.0.2 */
-	if ((size_t)snprintf(path, PATH_MAX, "%s%s", dest[0] == '/' ? "" : "/", dest) >= PATH_MAX)
-		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", dest);
-	oci_kernelfs_spell(path);
-	return 0;
-}
-
-/* The part of path below top, both spelled; NULL: path is not below it. */
-static const char *part_below(const char *path, const char *top)
-{
-	const size_t n = strlen(top);
-
-	return !strncmp(path, top, n) && (path[n] == '/' || !path[n]) ? path + n : NULL;
-}
-
-/* The source of m within the root, when an earlier entry of mounts is what puts it there; NULL. */
-static const char *made_earlier(const struct oci_container *c, const struct oci_mount *m, char source[PATH_MAX])
-{
-	const int absolute = m->source[0] == '/';
-	const struct oci_mount *before;
-	char place[PATH_MAX];
-	const char *inside;
-	struct err ignored;
-
-	if ((size_t)snprintf(source, PATH_MAX, "%s/%s", absolute ? "" : c->bundle, m->source) >= PATH_MAX)
-		return NULL;
-	oci_kernelfs_spell(source);
-	inside = part_below(source, c->rootfs);
-	if (!inside || strstr(inside, "/.."))
-		return NULL;
-	for (before = c->mounts; before < m; before++)
-		if (spell(c, before->destination, place, &ignored) == 0 && part_below(inside, place))
-			return inside;
-	return NULL;
-}
-
 /*
  * Opens sources for the container's process, which with a user namespace can open none of the
  * host's. A source may be a file that an earlier entry of mounts puts there, so it is opened in
@@ -167,16 +124,19 @@ static int open_early(struct oci_container *c, struct oci_mount *m, struct err *
 
 	if (!m->bind || m->copy_symlink)
 		return 0;
-	if (c->in_userns && !made_earlier(c, m, source))
+	if (c->in_userns && !oci_source_made_earlier(c, m, source))
 		return open_bind(c, m, -1, e);
 	return m->idmap ? open_map(c, m, e) : 0;
 }
 
-/* In its turn: with a user namespace from the root, as the host's directories above it may be closed to the process. */
+/*
+ * In its turn: with a user namespace from the root, as the host's directories above it may be
+ * closed to the process.
+ */
 static int open_late(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
 	char source[PATH_MAX];
-	const char *inside = c->in_userns ? made_earlier(c, m, source) : NULL;
+	const char *inside = c->in_userns ? oci_source_made_earlier(c, m, source) : NULL;
 	autoclose int fd = -1;
 
 	if (!inside)
@@ -322,34 +282,6 @@ static int make_fs(struct oci_container *c, struct oci_mount *m, struct err *e)
 	return 0;
 }
 
-/* A link of the source's kind instead of a mount of what it leads to. */
-static int copy_link(int root_fd, const struct oci_mount *m, const char *path, int *ret_done, struct err *e)
-{
-	char link[PATH_MAX], parent[PATH_MAX], *slash;
-	ssize_t n = readlink(m->source, link, sizeof(link) - 1);
-	autoclose int dir = -1;
-
-	*ret_done = 0;
-	if (n < 0)
-		return 0;
-	link[n] = '\0';
-	snprintf(parent, sizeof(parent), "%s", path);
-	slash = strrchr(parent, '/');
-	*slash++ = '\0';
-	dir = oci_place(root_fd, parent[0] ? parent : "/", 1, e);
-	if (dir < 0)
-		return -1;
-	if (symlinkat(link, dir, slash) < 0) {
-		char now[PATH_MAX];
-		ssize_t have = readlinkat(dir, slash, now, sizeof(now));
-
-		if (have != n || memcmp(now, link, (size_t)n) != 0)
-			return err_set(e, ERR_EXISTS, "copy-symlink: %s exists in the container's root", path);
-	}
-	*ret_done = 1;
-	return 0;
-}
-
 static int finish_new(struct oci_mount *m, int target, struct err *e)
 {
 	if (m->copy_up && copy_up(m, target, e) < 0)
@@ -397,12 +329,12 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 	autoclose int target = -1;
 	int done;
 
-	if (spell(c, m->destination, path, e) < 0)
+	if (oci_place_spell(c, m->destination, path, e) < 0)
 		return -1;
 	if (m->remount)
 		return remount(c, m, path, e);
 	if (m->copy_symlink && m->bind) {
-		if (copy_link(c->root_fd, m, path, &done, e) < 0 || done)
+		if (oci_place_link(c->root_fd, m, path, &done, e) < 0 || done)
 			return done ? 0 : -1;
 	}
 	if (kernel_fs && (target = oci_kernelfs_place(c->root_fd, m, path, e)) < 0)

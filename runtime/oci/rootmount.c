@@ -46,7 +46,8 @@ static long mount_of(int fd)
 	const char *at;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	if (io_read_file(AT_FDCWD, path, &text, &ignored) < 0 || !text.data || !(at = strstr(text.data, "mnt_id:")))
+	if (io_read_file(AT_FDCWD, path, &text, &ignored) < 0 || !text.data ||
+	    !(at = strstr(text.data, "mnt_id:")))
 		return -1;
 	return strtol(at + 7, NULL, 10);
 }
@@ -64,7 +65,8 @@ int oci_rootmount_note(const struct oci_container *c, json_t *doc, struct err *e
 		return err_sys(e, "open the root %s", c->rootfs);
 	below = mount_of(fd);
 	if (below < 0)
-		return err_set(e, ERR_SYS, "find the mount of the root %s: /proc does not tell", c->rootfs);
+		return err_set(e, ERR_SYS,
+			       "find the mount of the root %s: /proc does not tell", c->rootfs);
 	json_object_set_new(doc, "rootMount", json_pack("{s:I, s:I, s:I}", "below", (json_int_t)below, "dev", (json_int_t)st.st_dev,
 							"ino", (json_int_t)st.st_ino));
 	return 0;
@@ -75,7 +77,9 @@ int oci_rootmount_attach(struct oci_container *c, struct err *e)
 	struct mount_attr own = { .propagation = MS_PRIVATE };
 	autoclose int target = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	c->root_fd = target < 0 ? -1 : open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+	if (target >= 0)
+		c->root_fd = open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+				       AT_EMPTY_PATH | AT_RECURSIVE);
 	if (c->root_fd < 0)
 		return err_sys(e, "open the root %s", c->rootfs);
 	if (newmount_attach(c->root_fd, target, c->rootfs, e) < 0)
@@ -101,10 +105,13 @@ int oci_rootmount_remove(const json_t *doc, struct err *e)
 
 		/* the directory has gone, or is another one by now */
 		if (fd < 0 || fstat(fd, &st) < 0 || (json_int_t)st.st_dev != oci_i64(noted, "dev", -1) ||
-		    (json_int_t)st.st_ino != oci_i64(noted, "ino", -1) || mount_of(fd) == oci_i64(noted, "below", -1))
+		    (json_int_t)st.st_ino != oci_i64(noted, "ino", -1) ||
+		    mount_of(fd) == oci_i64(noted, "below", -1))
 			return 0;
 		if (umount2(path_of_fd(fd, path), MNT_DETACH) < 0)
 			return errno == EINVAL ? 0 : err_sys(e, "unmount the container's root %s", rootfs);
 	}
-	return err_set(e, ERR_LIMIT, "unmount the container's root %s: more than %d mounts are on it", rootfs, LAYERS_MAX);
+	return err_set(e, ERR_LIMIT,
+		       "unmount the container's root %s: more than %d mounts are on it",
+		       rootfs, LAYERS_MAX);
 }

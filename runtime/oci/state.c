@@ -58,7 +58,9 @@ int oci_root_open(const char *dir, int make, struct err *e)
 	if (fd >= 0)
 		return fd;
 	if (errno == ENOENT && !make)
-		return err_set(e, ERR_NOT_FOUND, "state directory %s does not exist: no container was made there", dir);
+		return err_set(e, ERR_NOT_FOUND,
+			       "state directory %s does not exist: no container was made there",
+			       dir);
 	if (errno != ENOENT)
 		return err_sys(e, "open state directory %s", dir);
 	if ((size_t)snprintf(path, sizeof(path), "%s", dir) >= sizeof(path))
