@@ -19,6 +19,9 @@ BERTH_TEST_UNTIL=SECONDS (since the epoch, as date +%s) ends it in time: after t
 seconds later those that still run are stopped.  They are counted as skipped, with words.  The rest of MORE_TIME is for
 what runs once more, alone.
 
+At the end, the settings of the machine (sysctls and network) must be what they were: tests/lib/machine.py.
+BERTH_TEST_BUSYNET=1 gives the tests a network as a busy machine has it, with forwarding on: tests/lib/proc.py.
+
 --long says of the tests in Python that are marked long_proof: yes runs them with the others, no leaves them out and
 counts them, only runs them and nothing else.
 
@@ -39,6 +42,9 @@ import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import machine  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TESTS = os.path.join(TOP, "tests")
@@ -363,6 +369,7 @@ def main():
     signal.signal(signal.SIGTERM, stop_workers)
     signal.signal(signal.SIGINT, stop_workers)
     report = Report()
+    before = machine.settings()
     with tempfile.TemporaryDirectory(prefix="berth-t-host.", dir="/var/tmp") as host_image, \
             concurrent.futures.ThreadPoolExecutor(opts.j) as pool:
         futures = [pool.submit(run_unit, build, opts.k, report)] if "unit" in kinds else []
@@ -373,6 +380,9 @@ def main():
         for future in futures:
             future.result()
         run_again(build, report, host_image)
+    differs = machine.changed(before, machine.settings())
+    if differs:
+        report.add("the settings of the machine", "fail", "a test, or something beside the tests, changed them:\n" + "\n".join(differs))
     return report.end()
 
 

@@ -8,6 +8,8 @@
 #   make fuzz         see tests/fuzz/fuzz.mk
 #   BERTH_FAULT_SECONDS=3600 make fault    every call of run and create failed, each error at each place (make check takes the first ones)
 #   OLDKERNEL=1 make ...    berth meets a kernel without the system calls it says it can do without
+#   BUSYNET=1 make ...      forwarding is on, and other switches of the network are as on a machine with many users
+#   make check-busynet      the tests that use a network, so
 
 BUILD_PACKAGES = gcc g++ make pkg-config musl-tools linux-libc-dev libc6-dev libseccomp-dev libjansson-dev \
 	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev \
@@ -52,6 +54,10 @@ $(BUILD)/old/berth: tests/fault/oldkernel.c
 ifeq ($(OLDKERNEL),1)
 run_tests := BERTH_TEST_BERTH=$(abspath $(BUILD)/old/berth) $(run_tests)
 test_tools += $(BUILD)/old/berth
+endif
+
+ifeq ($(BUSYNET),1)
+run_tests := BERTH_TEST_BUSYNET=1 $(run_tests)
 endif
 
 # Criterion finds its tests in a section that nothing refers to.

@@ -31,6 +31,34 @@ def in_machine_network():
     check(libc.setns(machine_network, CLONE_NEWNET), "setns")
 
 
+# Switches of a network namespace: the value on a machine that nobody set up, and on one where a firewall, a VPN or another
+# container engine did.  A new namespace takes some of them from the machine's own, so each test sets all of them.
+NETWORK_SWITCHES = {
+    "ipv4/ip_forward": ("0", "1"),
+    "ipv4/conf/all/rp_filter": ("0", "1"),
+    "ipv4/conf/default/rp_filter": ("0", "1"),
+    "ipv4/conf/all/route_localnet": ("0", "1"),
+    "ipv4/conf/all/log_martians": ("0", "1"),
+    "ipv4/conf/all/arp_ignore": ("0", "1"),
+    "ipv4/ping_group_range": ("1\t0", "0\t2147483647"),
+    "ipv4/ip_unprivileged_port_start": ("1024", "0"),
+    "ipv4/tcp_syncookies": ("1", "2"),
+    "ipv6/conf/all/forwarding": ("0", "1"),
+    "ipv6/conf/default/forwarding": ("0", "1"),
+    "ipv6/conf/all/disable_ipv6": ("0", "0"),
+    "ipv6/conf/default/disable_ipv6": ("0", "0"),
+}
+# make BUSYNET=1: the second values instead of the first
+BUSY_NETWORK = os.environ.get("BERTH_TEST_BUSYNET") == "1"
+
+
+def set_network_switches():
+    """In a new network namespace.  A kernel without IPv6 lacks its switches."""
+    for name, values in NETWORK_SWITCHES.items():
+        with contextlib.suppress(FileNotFoundError), open("/proc/sys/net/" + name, "w") as f:
+            f.write(values[BUSY_NETWORK])
+
+
 def own_namespaces():
     """
     A mount, IPC and network namespace for this test, so that two tests at once do not
@@ -43,6 +71,7 @@ def own_namespaces():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         lo = struct.pack("16sh14x", b"lo", 1)  # IFF_UP
         fcntl.ioctl(s, 0x8914, lo)  # SIOCSIFFLAGS
+    set_network_switches()
 
 
 def bind(source, target):
