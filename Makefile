@@ -6,6 +6,7 @@ VERSION := 0.1.0
 PREFIX ?= /usr/local
 PKG_CONFIG ?= pkg-config
 MUSL_CC ?= musl-gcc
+NM ?= nm
 ifeq ($(COVER),1)
 CC = clang
 endif
@@ -73,13 +74,21 @@ api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o
 mcp_o += $(BUILD)/cli/mcp/toolsblob.o
 cli_o += $(BUILD)/cli/zygote/agentblob.o $(BUILD)/cli/zygote/nodeblob.o
 
-# `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);
-# the sanitizers and musl-gcc's own compiler leave these to glibc
-LIBC ?= $(if $(filter 1,$(SAN))$(filter clang%,$(CC)),glibc,musl)
+# `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h); the sanitizers and
+# musl-gcc's own compiler leave these to glibc, and so does base/musl/choose where Debian's libraries do not fit musl
 MUSL_LIB ?= /usr/lib/$(shell uname -m)-linux-musl
+choose = $(shell CC='$(CC)' MUSL_CC='$(MUSL_CC)' MUSL_LIB='$(MUSL_LIB)' NM='$(NM)' base/musl/choose '$(BUILD)' $(1))
+ifneq ($(filter 1,$(SAN))$(filter clang%,$(CC)),)
+LIBC_FOUND := $(call choose,glibc 'made with $(if $(filter 1,$(SAN)),SAN=1,CC=$(CC))')
+else
+LIBC_FOUND := $(call choose,$(if $(filter-out musl,$(LIBC)),'$(LIBC)' 'LIBC=$(LIBC) was given to make',$(LIBC)))
+endif
+ifeq ($(filter musl glibc,$(LIBC_FOUND)),)
+$(error LIBC is musl or glibc)
+endif
 musl_a = $(BUILD)/musl/libberth.a
 musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS) engine door,$($(l)_o)))) \
-	$(filter %blob.o,$(runtime_o) $(cli_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
+	$(filter %blob.o,$(runtime_o) $(cli_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl foreign memcpy) $(BUILD)/musl/gen/libc_names.o
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command commands run/imageuse) \
 	$(addprefix manager/ops/,params runopts mountspec) $(addprefix manager/host/,config registry claim rundir ranges sweep) rootfs/store/image \
@@ -87,6 +96,7 @@ hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command comm
 	$(addprefix runtime/kernel/,newmount cgroup cgroup_hybrid cgroup_dir fdpass caps rlimits landlock) \
 	$(addprefix base/,err buf io path num json))
 
+has = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes)
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
 PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth-oci $(BUILD)/berth-docker
@@ -94,28 +104,28 @@ PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth
 DAEMON_PACKAGES = zlib1g-dev libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto zlib) $(LIBS_STORE) -lpthread
-ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl zlib && echo yes),)
+ifneq ($(call has,libmicrohttpd sqlite3 hiredis libcurl zlib),)
 PROGRAMS += $(BUILD)/berthd
 endif
 # So is berth-remote, which berth --host becomes.
 LIBS_REMOTE = $(shell $(PKG_CONFIG) --libs libcurl) -lpthread
-ifneq ($(shell $(PKG_CONFIG) --exists libcurl && echo yes),)
+ifneq ($(call has,libcurl),)
 PROGRAMS += $(BUILD)/berth-remote
 endif
 # So is berth-net, which --network bridge and egress take.
 NET_PACKAGES = libmnl-dev libnftnl-dev libc-ares-dev
 LIBS_NET = $(shell $(PKG_CONFIG) --libs libmnl libnftnl libcares libseccomp jansson)
-ifneq ($(shell $(PKG_CONFIG) --exists libmnl libnftnl libcares && echo yes),)
+ifneq ($(call has,libmnl libnftnl libcares),)
 PROGRAMS += $(BUILD)/berth-net
 endif
 # So is berth-systemd, which berth-oci --systemd-cgroup takes.
-ifneq ($(shell $(PKG_CONFIG) --exists libsystemd && echo yes),)
+ifneq ($(call has,libsystemd),)
 PROGRAMS += $(BUILD)/berth-systemd
 endif
 # So is the part of the registry client that speaks with the network (apt-get install $(REGISTRY_PACKAGES)).
 REGISTRY_PACKAGES = libcurl4-openssl-dev libpsl-dev
 LIBS_HTTP = $(shell $(PKG_CONFIG) --libs libcurl libpsl libcrypto jansson)
-ifneq ($(shell $(PKG_CONFIG) --exists libcurl libpsl && echo yes),)
+ifneq ($(call has,libcurl libpsl),)
 PROGRAMS += $(BUILD)/berth-http
 endif
 
@@ -298,7 +308,7 @@ $(BUILD)/musl/runtime/fileop-host/%.o: runtime/fileop/%.c
 	$(Q)$(MUSL_CC) $(MUSL_CFLAGS) -c -o $@ $<
 
 # not of it: this is what would call the checks
-$(BUILD)/musl/base/musl/musl.o $(BUILD)/musl/base/musl/memcpy.o: MUSL_CFLAGS := $(filter-out -include %/musl.h,$(MUSL_CFLAGS)) -fno-builtin
+$(patsubst %,$(BUILD)/musl/base/musl/%.o,musl foreign memcpy): MUSL_CFLAGS := $(filter-out -include %/musl.h,$(MUSL_CFLAGS)) -fno-builtin
 # a loop that copies must not be made a call of memcpy
 $(BUILD)/musl/base/musl/memcpy.o: MUSL_CFLAGS += -fno-tree-loop-distribute-patterns
 
@@ -316,37 +326,38 @@ $(musl_a): $(musl_o)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
+# libc.h: linked anew when the C library is another (base/musl/choose makes it)
 # -nostdlib -static-pie: musl-gcc knows no static-pie
-ifeq ($(LIBC),musl)
-$(BUILD)/berth: $(BUILD)/musl/cli/programs/berth.o $(hot_o) $(musl_a)
+ifeq ($(LIBC_FOUND),musl)
+$(BUILD)/berth: $(BUILD)/musl/cli/programs/berth.o $(hot_o) $(musl_a) $(BUILD)/gen/libc.h
 	$(call say,LD,$@)
-	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
+	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $(filter %.o %.a,$^) -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 
 # docker's command line over berth, which may be installed as docker
-$(BUILD)/berth-docker: $(BUILD)/musl/cli/programs/berth-docker.o $(musl_a)
+$(BUILD)/berth-docker: $(BUILD)/musl/cli/programs/berth-docker.o $(musl_a) $(BUILD)/gen/libc.h
 	$(call say,LD,$@)
-	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
+	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $(filter %.o %.a,$^) -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 
 # what podman, containerd and docker start where they would start runc
 # (-s: it copies itself at each start of a container)
-$(BUILD)/berth-oci: $(BUILD)/musl/cli/programs/berth-oci.o $(musl_a)
+$(BUILD)/berth-oci: $(BUILD)/musl/cli/programs/berth-oci.o $(musl_a) $(BUILD)/gen/libc.h
 	$(call say,LD,$@)
-	$(Q)$(CC) -nostdlib -static-pie -s $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
+	$(Q)$(CC) -nostdlib -static-pie -s $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $(filter %.o %.a,$^) -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 else
-$(BUILD)/berth-docker: $(BUILD)/cli/programs/berth-docker.o $(door_a) $(cli_a) $(engine_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth-docker: $(BUILD)/cli/programs/berth-docker.o $(door_a) $(cli_a) $(engine_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a) $(BUILD)/gen/libc.h
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LIBS_BERTH)
 
-$(BUILD)/berth-oci: $(BUILD)/cli/programs/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth-oci: $(BUILD)/cli/programs/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a) $(BUILD)/gen/libc.h
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LIBS_BERTH)
 
-$(BUILD)/berth: $(BUILD)/cli/programs/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth: $(BUILD)/cli/programs/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a) $(BUILD)/gen/libc.h
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LIBS_BERTH)
 endif
 
 $(BUILD)/berth-image: $(BUILD)/cli/programs/berth-image.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)

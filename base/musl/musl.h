@@ -37,51 +37,65 @@
 #define RENAME_NOREPLACE (1 << 0)
 #endif
 
-/* ---- calls; each as in its manual page ------------------------------------- */
-static inline int fsopen(const char *type, unsigned flags)
+/*
+ * ---- calls; each as in its manual page ---------------------------------------
+ *
+ * Under names of ours, as a newer musl declares some of them (1.2.5 has renameat2()).
+ * The headers that may do so are above.
+ */
+static inline int musl_fsopen(const char *type, unsigned flags)
 {
 	return (int)syscall(SYS_fsopen, type, flags);
 }
+#define fsopen(...) musl_fsopen(__VA_ARGS__)
 
-static inline int fspick(int dirfd, const char *path, unsigned flags)
+static inline int musl_fspick(int dirfd, const char *path, unsigned flags)
 {
 	return (int)syscall(SYS_fspick, dirfd, path, flags);
 }
+#define fspick(...) musl_fspick(__VA_ARGS__)
 
-static inline int fsconfig(int fd, unsigned cmd, const char *key, const void *value, int aux)
+static inline int musl_fsconfig(int fd, unsigned cmd, const char *key, const void *value, int aux)
 {
 	return (int)syscall(SYS_fsconfig, fd, cmd, key, value, aux);
 }
+#define fsconfig(...) musl_fsconfig(__VA_ARGS__)
 
-static inline int fsmount(int fd, unsigned flags, unsigned attr)
+static inline int musl_fsmount(int fd, unsigned flags, unsigned attr)
 {
 	return (int)syscall(SYS_fsmount, fd, flags, attr);
 }
+#define fsmount(...) musl_fsmount(__VA_ARGS__)
 
-static inline int open_tree(int dirfd, const char *path, unsigned flags)
+static inline int musl_open_tree(int dirfd, const char *path, unsigned flags)
 {
 	return (int)syscall(SYS_open_tree, dirfd, path, flags);
 }
+#define open_tree(...) musl_open_tree(__VA_ARGS__)
 
-static inline int move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+static inline int musl_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
 	return (int)syscall(SYS_move_mount, from_fd, from, to_fd, to, flags);
 }
+#define move_mount(...) musl_move_mount(__VA_ARGS__)
 
-static inline int mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *attr, size_t size)
+static inline int musl_mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *attr, size_t size)
 {
 	return (int)syscall(SYS_mount_setattr, dirfd, path, flags, attr, size);
 }
+#define mount_setattr(...) musl_mount_setattr(__VA_ARGS__)
 
-static inline int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+static inline int musl_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
 	return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
+#define renameat2(...) musl_renameat2(__VA_ARGS__)
 
-static inline int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
+static inline int musl_execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
 {
 	return (int)syscall(SYS_execveat, dirfd, path, argv, envp, flags);
 }
+#define execveat(...) musl_execveat(__VA_ARGS__)
 
 /* ---- names; NULL for a number without one ------------------------------------ */
 const char *strerrorname_np(int number);

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/program.h"
 #include "cli/command.h"
+#include "libc.h"	/* made by base/musl/choose */
 
 /*
  * Signals an odd parent may have left ignored and that berth relies on.  SIGHUP
@@ -128,6 +129,8 @@ static int dispatch(int argc, char **argv)
 		return help(argc - 1, argv + 1);
 	if (is_one_of(argv[0], "--version", "-V") || !strcmp(argv[0], "version")) {
 		printf("berth %s\n", BERTH_VERSION);
+		if (argv[0][0] != '-')	/* programs read what the options print */
+			printf("C library: %s%s%s\n", BERTH_LIBC, BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
 		return 0;
 	}
 	if (argv[0][0] == '-') {

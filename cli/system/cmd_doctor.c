@@ -22,11 +22,12 @@
 #include "cli/commands.h"
 #include "cli/system/doctor_budgets.h"
 #include "cli/system/doctor_layers.h"
+#include "libc.h"	/* made by base/musl/choose */
 #include "manager/host/config.h"
 #include "runtime/probe/hostinfo.h"
 
 #define RUN_SECONDS 30
-#define EXTRA 4		/* findings of our own: configuration, budgets, checkpoints, sandbox */
+#define EXTRA 5		/* findings of our own: C library, configuration, budgets, checkpoints, sandbox */
 
 enum { OPT_JSON = 1, OPT_BUDGETS };
 
@@ -209,6 +210,14 @@ static const struct host_finding *blocker(const struct doctor *d)
 	return NULL;
 }
 
+/* What the program was linked with when it was built. */
+static void say_libc(struct host_finding *f)
+{
+	f->state = BERTH_LIBC_WHY[0] ? HOST_LIMITED : HOST_OK;
+	snprintf(f->detail, sizeof(f->detail), "%s%s%s", BERTH_LIBC, BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
+	snprintf(f->effect, sizeof(f->effect), "starts each command a third of a millisecond later than with musl, and does the same");
+}
+
 static int examine(struct doctor *d, struct err *e)
 {
 	struct hostinfo_place place;
@@ -219,6 +228,7 @@ static int examine(struct doctor *d, struct err *e)
 	d->found = calloc(hostinfo_count() + EXTRA, sizeof(*d->found));
 	if (!d->found)
 		return err_nomem(e);
+	say_libc(add(d, "C library", 0));
 	f = add(d, "configuration", 1);
 	if (config_load(&d->config, e) < 0) {
 		snprintf(f->detail, sizeof(f->detail), "%.230s", e->msg);

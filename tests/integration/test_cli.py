@@ -47,7 +47,11 @@ def test_help_fits_80_columns_and_is_the_same_both_ways():
 def test_version():
     for word in ("--version", "-V", "version"):
         r = b.berth(word, ok=True)
-        b.expect(re.fullmatch(r"berth \d+\.\d+\.\d+\n", r.out), r, "no version")
+        first, _, rest = r.out.partition("\n")
+        b.expect(re.fullmatch(r"berth \d+\.\d+\.\d+", first), r, "no version")
+        # programs read what the options print
+        library = r"C library: (musl|glibc: .+)\n" if word == "version" else ""
+        b.expect(re.fullmatch(library, rest), r, "no C library, or more")
 
 
 def test_output_that_cannot_be_written_is_an_error():
@@ -392,7 +396,7 @@ def test_doctor_in_json():
     j = json.loads(r.out)
     what = [f["what"] for f in j["findings"]]
     b.expect(j["works"] is True and j["blocker"] is None, r, "works")
-    for name in ("kernel", "namespace user", "namespace time", "cgroup mode", "cgroup memory", "overlay", "seccomp",
+    for name in ("C library", "kernel", "namespace user", "namespace time", "cgroup mode", "cgroup memory", "overlay", "seccomp",
                  "Landlock", "sandbox"):
         b.expect(name in what, r, f"no {name}")
     for f in j["findings"]:
