@@ -98,12 +98,27 @@ fuzz-check: $(fuzz_replays)
 integration attack fault: $(PROGRAMS) $(test_tools)
 	@$(run_tests) $@
 
+# `make demo` and the unit tests in a fresh Debian 13 or sid (tests/chroot/run); skipped, with words, where none can be made
+check-debian13 check-sid:
+	@tests/lib/need $(BUILD) mmdebstrap
+	@tests/chroot/run $(if $(filter %sid,$@),sid,trixie) || [ $$? = 77 ]
+# there: the packages of the unit tests, and these
+chroot-tests:
+	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) libcriterion-dev python3
+	@$(MAKE) --no-print-directory -j2 WERROR=1 unit
+
+# the tests that use a network, on a network as a busy machine has it
+network_tests = $(shell grep -lE 'netlab|--network|network create|NetworkMode' $(foreach k,integration attack fault,tests/$(k)/test_*.py))
+check-busynet: $(PROGRAMS) $(test_tools)
+	@BERTH_TEST_BUSYNET=1 $(run_tests) --long=no $(network_tests)
+
 # clients that others wrote, from the npm registry: 600 MB below $(BUILD)/npm
 check-real: $(PROGRAMS) $(test_tools)
 	@$(python) tests/lib/npmkit.py $(BUILD)
 	@$(python) tests/lib/debkit.py $(BUILD)
 	@$(run_tests) real
 
+.PHONY: check-debian13 check-sid chroot-tests check-busynet
 .PHONY: check check-long check-all check-built check-real unit fuzz-replay fuzz-check integration attack fault
 
 # 64 clients of random verbs against berthd while it is killed every 3 s, under ThreadSanitizer or under AddressSanitizer;

@@ -151,6 +151,6 @@ Test(e2b_rules, S19_rules_open_nothing_that_is_not_public_and_no_network_that_is
 		json_t *got = options(refused[i].body, refused[i].enabled, &e);
 
 		cr_assert_null(got, "%s", refused[i].body);
-		cr_assert_eq(e.code, refused[i].code, "%s: %s", refused[i].body, e.msg);
+		cr_assert_eq(e.code, (int)refused[i].code, "%s: %s", refused[i].body, e.msg);
 	}
 }

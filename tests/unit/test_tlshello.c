@@ -116,7 +116,7 @@ Test(tlshello, a_second_hello_may_follow_early_data)
 
 Test(tlshello, a_retry_is_known_by_its_random_number)
 {
-	unsigned char answer[TLSHELLO_ANSWER] = "\x16\x03\x03\0\x58\x02\0\0\x54\x03\x03"
+	unsigned char answer[TLSHELLO_ANSWER + 1] = "\x16\x03\x03\0\x58\x02\0\0\x54\x03\x03"
 		"\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c";
 
 	cr_expect(tlshello_is_retry(answer));
