@@ -74,7 +74,8 @@ static struct hole *take_all_memory(void)
 	struct hole *first = NULL, *h;
 	size_t n;
 
-	for (n = 1 << 20; n >= 16; n /= 2) {
+	/* each small size: glibc keeps freed pieces by size, and since 2.41 calloc() takes from them too */
+	for (n = 1 << 20; n >= 16; n = n > 2048 ? n / 2 : n - 16) {
 		while ((h = malloc(n < sizeof(*h) ? sizeof(*h) : n))) {
 			h->next = first;
 			first = h;
