@@ -218,7 +218,7 @@ dist:
 	@echo '$(BUILD)/berth-$(VERSION).tar.gz'
 
 # Debian packages of HEAD, by Debian's own tools; what is not committed is not in them.
-DEB_PACKAGES = debhelper dpkg-dev fakeroot lintian
+DEB_PACKAGES = build-essential debhelper dpkg-dev fakeroot lintian
 deb: dist
 	@tests/lib/need $(BUILD) $(DEB_PACKAGES) $(BUILD_PACKAGES)
 	$(Q)rm -rf build-deb && mkdir -p build-deb && tar -C build-deb -xzf $(BUILD)/berth-$(VERSION).tar.gz
