@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the headers of glibc call in place of the functions that a source names.  Linked into what is made with musl only:
- * Debian compiled libseccomp.a and libjansson.a for glibc.  base/musl/symbols lists all that such a library may need, and
- * base/musl/choose sees to it that it needs nothing else.
+ * What the headers of glibc call in place of the functions that a source names.  Linked into what
+ * is made with musl only: Debian compiled libseccomp.a and libjansson.a for glibc.
+ * base/musl/symbols lists all that such a library may need, and base/musl/choose sees to it that it
+ * needs nothing else.
  *
- * The __*_chk functions are what GCC calls for a checked string function whose bounds it cannot prove; berth's own sources
- * call them too (musl.h).  The __isoc23_* functions are what glibc 2.38 and later read numbers with: they also take "0b" in
- * base 0 and base 2, which no JSON has.
+ * The __*_chk functions are what GCC calls for a checked string function whose bounds it cannot
+ * prove; berth's own sources call them too (musl.h).  The __isoc23_* functions are what glibc 2.38
+ * and later read numbers with: they also take "0b" in base 0 and base 2, which no JSON has.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -120,7 +121,7 @@ int __vsprintf_chk(char *d, int flag, size_t room, const char *format, va_list a
 {
 	int n;
 
-	if (room > INT_MAX)	/* unknown; vsnprintf(3) takes no such number */
+	if (room > INT_MAX) /* unknown; vsnprintf(3) takes no such number */
 		return vsprintf(d, format, ap);
 	n = __vsnprintf_chk(d, room, flag, room, format, ap);
 	if (n >= 0 && (size_t)n >= room)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names and texts of errors and signals, which musl lacks or spells in another way.  Linked into what is made with musl only.
+ * Names and texts of errors and signals, which musl lacks or spells in another way.  Linked into
+ * what is made with musl only.
  */
 #include <stddef.h>
 
@@ -19,7 +20,8 @@ const char *strerrorname_np(int number)
 
 const char *musl_strerror(int number)
 {
-	const char *text = number >= 0 && (unsigned)number < libc_errors ? libc_error_texts[number] : NULL;
+	const char *text =
+		number >= 0 && (unsigned)number < libc_errors ? libc_error_texts[number] : NULL;
 
 	return text ? text : "unknown error";
 }

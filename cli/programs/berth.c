@@ -130,7 +130,8 @@ static int dispatch(int argc, char **argv)
 	if (is_one_of(argv[0], "--version", "-V") || !strcmp(argv[0], "version")) {
 		printf("berth %s\n", BERTH_VERSION);
 		if (argv[0][0] != '-')	/* programs read what the options print */
-			printf("C library: %s%s%s\n", BERTH_LIBC, BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
+			printf("C library: %s%s%s\n", BERTH_LIBC,
+			       BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
 		return 0;
 	}
 	if (argv[0][0] == '-') {

@@ -27,7 +27,7 @@
 #include "runtime/probe/hostinfo.h"
 
 #define RUN_SECONDS 30
-#define EXTRA 5		/* findings of our own: C library, configuration, budgets, checkpoints, sandbox */
+#define EXTRA 5		/* ours: C library, configuration, budgets, checkpoints, sandbox */
 
 enum { OPT_JSON = 1, OPT_BUDGETS };
 
@@ -214,8 +214,10 @@ static const struct host_finding *blocker(const struct doctor *d)
 static void say_libc(struct host_finding *f)
 {
 	f->state = BERTH_LIBC_WHY[0] ? HOST_LIMITED : HOST_OK;
-	snprintf(f->detail, sizeof(f->detail), "%s%s%s", BERTH_LIBC, BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
-	snprintf(f->effect, sizeof(f->effect), "starts each command a third of a millisecond later than with musl, and does the same");
+	snprintf(f->detail, sizeof(f->detail), "%s%s%s", BERTH_LIBC, BERTH_LIBC_WHY[0] ? ": " : "",
+		 BERTH_LIBC_WHY);
+	snprintf(f->effect, sizeof(f->effect),
+		 "starts each command a third of a millisecond later than with musl");
 }
 
 static int examine(struct doctor *d, struct err *e)
