@@ -17,6 +17,7 @@
 #include "cli/image/portablespec.h"
 #include "cli/live/resident.h"
 #include "manager/host/copyturn.h"
+#include "manager/ops/sources.h"
 #include "rootfs/store/image.h"
 
 #define TOLD_MAX 4096
@@ -116,10 +117,17 @@ static json_t *load_checkpoint(const struct export *x, struct err *e)
 	return one;
 }
 
+/* The identities of directories of this host say nothing on another one. */
+static json_t *without_sources(json_t *spec)
+{
+	sources_forget(spec);
+	return spec;
+}
+
 static int make_manifest(struct export *x, struct err *e)
 {
 	autojson json_t *spec = registry_load(&x->s.registry, x->s.id, SPEC_FILE, e);
-	autojson json_t *told = spec && x->tenant ? portablespec_for_tenant(spec, e) :
+	autojson json_t *told = without_sources(spec) && x->tenant ? portablespec_for_tenant(spec, e) :
 							json_incref(spec);
 	autojson json_t *one = told ? load_checkpoint(x, e) : NULL;
 	struct err why = { 0 };
