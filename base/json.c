@@ -12,33 +12,63 @@
 
 #define ERROR_LINE_MAX 65536
 
-/* Nesting is counted before jansson recurses into it. */
-static int too_deep(const char *s, size_t n)
-{
-	int depth = 0, quoted = 0;
-	size_t i;
+/* What jansson allocates, about: for an object, an array, a string or key with its place, and any other value with its place. */
+#define OBJECT_BYTES 256
+#define ARRAY_BYTES 128
+#define STRING_BYTES 80
+#define VALUE_BYTES 40
 
+/* Nesting and memory are counted before jansson recurses and allocates. */
+static size_t measure(const char *s, size_t n, int *ret_too_deep)
+{
+	size_t bytes = n, i;
+	int depth = 0, quoted = 0;
+
+	*ret_too_deep = 0;
 	for (i = 0; i < n; i++) {
 		if (quoted) {
 			if (s[i] == '\\')
 				i++;
 			else if (s[i] == '"')
 				quoted = 0;
-		} else if (s[i] == '"') {
+			continue;
+		}
+		switch (s[i]) {
+		case '"':
 			quoted = 1;
-		} else if (s[i] == '{' || s[i] == '[') {
-			if (++depth > JSON_DEPTH_MAX)
-				return 1;
-		} else if (s[i] == '}' || s[i] == ']') {
+			bytes += STRING_BYTES;
+			break;
+		case '{':
+		case '[':
+			bytes += s[i] == '{' ? OBJECT_BYTES : ARRAY_BYTES;
+			*ret_too_deep |= ++depth > JSON_DEPTH_MAX;
+			break;
+		case '}':
+		case ']':
 			depth--;
+			break;
+		case ',':
+			bytes += VALUE_BYTES;
+			break;
+		default:
+			break;
 		}
 	}
-	return 0;
+	return bytes;
+}
+
+size_t json_memory(const char *text, size_t n)
+{
+	int ignored;
+
+	return measure(text, n, &ignored);
 }
 
 json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *what, struct err *e)
 {
 	json_error_t je;
+	size_t bytes;
+	int too_deep;
 	json_t *j;
 
 	if (n > max_bytes) {
@@ -50,8 +80,14 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 		err_set(e, ERR_CORRUPT, "%s: JSON holds a NUL byte", what);
 		return NULL;
 	}
-	if (too_deep(text, n)) {
+	bytes = measure(text, n, &too_deep);
+	if (too_deep) {
 		err_set(e, ERR_CORRUPT, "%s: JSON nested deeper than %d", what, JSON_DEPTH_MAX);
+		return NULL;
+	}
+	/* a document says something; one of nothing but brackets takes a hundred times its length */
+	if (bytes > JSON_GROWTH_MAX * n + JSON_GROWTH_FREE) {
+		err_set(e, ERR_CORRUPT, "%s: JSON of %zu bytes would take %zu in memory", what, n, bytes);
 		return NULL;
 	}
 	j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);

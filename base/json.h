@@ -18,6 +18,10 @@
 
 #define JSON_DEPTH_MAX 64
 
+#define JSON_GROWTH_MAX 48	/* how many times its length a document may take in memory, */
+#define JSON_GROWTH_FREE (4u << 20)	/* and these bytes besides */
+/* About how many bytes json_parse() of this text allocates. */
+size_t json_memory(const char *text, size_t n);
 /* Returns a new reference, or NULL with ERR_CORRUPT; what names the document. */
 json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *what, struct err *e);
 

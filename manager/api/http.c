@@ -217,6 +217,9 @@ static int read_json(struct http_request *rq, struct err *e)
 				       json_loadb(rq->body.data, n, JSON_DECODE_ANY, NULL) : NULL;
 	char *near;
 
+	/* what the body becomes counts as its bytes do, until the request ends (S54) */
+	if (n && http_hold_json(rq, json_memory(rq->body.data, n), e) < 0)
+		return -1;
 	rq->json = n && !json_is_null(any) ? json_parse(rq->body.data, n, HTTP_JSON_MAX, "body", e) : json_object();
 	if (!rq->json || !json_is_object(rq->json)) {
 		rq->error_status = 400;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upholds S42, S43 of SECURITY.md. */
+/* Upholds S42, S43, S54 of SECURITY.md. */
 #include "manager/api/http_hold.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "manager/api/http_state.h"
@@ -51,6 +52,9 @@ void http_hold_end(struct http_hold *h)
 	pthread_mutex_unlock(&h->server->lock);
 }
 
+/* What was large, and is given back, is not kept for the next. */
+#define TRIM_FROM (2u << 20)
+
 int http_hold_json(struct http_request *rq, size_t n, struct err *e)
 {
 	const size_t want = n > HTTP_JSON_FREE ? n - HTTP_JSON_FREE : 0;
@@ -68,8 +72,12 @@ int http_hold_json(struct http_request *rq, size_t n, struct err *e)
 
 void http_hold_json_end(struct http_request *rq)
 {
+	const size_t bytes = rq->body_hold ? rq->body_hold->bytes : 0;
+
 	if (rq->body_hold)
 		http_hold_end(rq->body_hold);
 	free(rq->body_hold);
 	rq->body_hold = NULL;
+	if (bytes >= TRIM_FROM)
+		malloc_trim(0);
 }

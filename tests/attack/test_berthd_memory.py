@@ -164,3 +164,35 @@ def test_S42_what_kernels_of_e2b_say_is_bounded():
             assert told[-1]["type"] == "end_of_execution" or "error" in told[-1] or told[-1]["type"] == "error", told[-1]
         assert e.run("echo still there")[0] == b"still there\n"
         assert any(v.get("text") == "42" for v in [json.loads(line) for line in e.ask("POST", "/execute", {"code": "6 * 7"}).body.splitlines()])
+
+
+def bomb(n=1 << 20):
+    """A body that would take a hundred times its length when it is parsed."""
+    one = b'{"image":"host","command":[' + b"{}," * ((n - 64) // 3) + b"{}]}"
+    assert len(one) <= n
+    return one
+
+
+def send(d, path, body, **headers):
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120 * b.SLOW)
+    try:
+        c.request("POST", path, body, {"Authorization": "Bearer " + daemon.TENANT, "Content-Type": "application/json", **headers})
+        return c.getresponse().status
+    except (BrokenPipeError, ConnectionResetError):
+        return 0
+    finally:
+        c.close()
+
+
+@b.deadline(300)
+def test_S54_bodies_of_brackets_take_no_more_than_their_share_and_it_is_given_back():
+    bodies = (bomb(), b'{"a":' + b"[" * 31 + b"[]," * 300000 + b"0" + b"]" * 31 + b"}", b'{"options":{' + b",".join(b'"%d":{}' % i for i in range(90000)) + b"}}")
+    with Daemon(tcp=True) as d:
+        for body in bodies:
+            with Peak(d.p.pid) as peak:
+                told = at_once(24, lambda: send(d, "/v1/sandboxes", body))
+                assert all(s in (0, 400, 413, 429) for s in told), told
+            assert peak.read("VmRSS") - peak.before < FLAT // 2, (peak.before, peak.read("VmRSS"))
+        # who comes then is served, and a large body that says something is taken
+        assert send(d, "/v1/sandboxes", json.dumps({"image": "host", "options": {"env": ["A=" + "x" * 60000]}}).encode()) == 201
+        b.berth("rm", "-f", *b.berth("ps", "-aq", ok=True).out.split(), ok=True)
