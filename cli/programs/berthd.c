@@ -294,7 +294,7 @@ static int serve(struct daemon *d, struct err *e)
 		.max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
 		.shape_unknown = e2b_error,
-		.check_token = api_check_token, .check_key = api_check_key, .share_of = api_share_of,
+		.check_token = api_check_token, .holds = api_holds, .check_key = api_check_key, .share_of = api_share_of,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;

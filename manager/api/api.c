@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/api/mcphub.h"
 #include "manager/service/dlog.h"
 #include "manager/service/service.h"
 #include "manager/api/http_state.h"
@@ -132,6 +133,7 @@ int api_reload(struct api *a, struct err *e)
 	tokens_free(old);
 	if (a->http)
 		http_share_reload(a->http);
+	mcphub_reload(a->mcp, api_holds, a);
 	return 0;
 }
 
@@ -168,6 +170,21 @@ void api_share_of(void *context, const struct http_who *who, struct http_share_l
 		t.connections = t.requests = t.streams = 1;
 	}
 	*ret = (struct http_share_limits){ t.connections, t.requests, t.streams };
+}
+
+int api_holds(void *context, const struct http_who *who)
+{
+	struct api *a = context;
+	int r;
+
+	/* a peer of the unix socket, by its uid */
+	if (!who->name[0] || strchr(who->name, ':'))
+		return 1;
+	pthread_rwlock_rdlock(&a->lock);
+	/* the key of a sandbox holds as long as its owner has a token */
+	r = who->only[0] ? tokens_has(a->tokens, who->name) : tokens_holds(a->tokens, who->name, who->admin);
+	pthread_rwlock_unlock(&a->lock);
+	return r;
 }
 
 int api_check_token(void *context, const char *token, struct http_who *ret)

@@ -71,6 +71,8 @@ void api_release(struct api *a);
 void api_config(struct api *a, struct config *ret);
 /* The limits of one tenant in this server. */
 void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret);
+/* Whether the client of a request that lasts has its rights still (S53). */
+int api_holds(void *context, const struct http_who *who);
 int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);

@@ -126,6 +126,8 @@ struct http_options {
 	json_t *(*shape_unknown)(const struct err *e);
 	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
 	int (*check_token)(void *context, const char *token, struct http_who *ret);
+	/* Whether a client that was known has its rights still, after http_share_reload(); NULL: it has. */
+	int (*holds)(void *context, const struct http_who *who);
 	/*
 	 * Looks for a key of one sandbox in the fields and the target: 1 with *ret; 0 without a
 	 * known one; -1 with e, which is the reply. May be NULL.

@@ -118,6 +118,23 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 	json_object_set_new(rq->audit, key, dlog_text(value));
 }
 
+#define RIGHTS_LOOK_MS 2000	/* how soon a wait of a client ends whose token was taken away */
+
+/* Upholds S53 of SECURITY.md: a request that lasts has the rights that its client has now. */
+static int check_rights(struct http_request *rq, struct err *e)
+{
+	struct http_server *s = rq->server;
+	const unsigned now = atomic_load(&s->generation);
+
+	if (rq->generation == now || !s->o.holds)
+		return 0;
+	rq->generation = now;
+	if (!rq->known || s->o.holds(s->o.context, &rq->who))
+		return 0;
+	rq->error_status = 401;
+	return err_set(e, ERR_DENIED, "the token of %s was removed, or has another role now", rq->who.name);
+}
+
 int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {
@@ -128,14 +145,17 @@ int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_m
 		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 },
 		{ .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
 	};
+	const int piece_ms = wait_ms < 0 ? RIGHTS_LOOK_MS : wait_ms;
 	int r;
 
 	memcpy(p + 2, user, n * sizeof(*p));
-	do
-		r = poll(p, n + 2, wait_ms);
-	while (r < 0 && errno == EINTR);
-	if (r < 0)
-		return err_sys(e, "wait");
+	do {
+		r = poll(p, n + 2, piece_ms);
+		if (r < 0 && errno != EINTR)
+			return err_sys(e, "wait");
+		if (check_rights(rq, e) < 0)
+			return -1;
+	} while (r < 0 || (r == 0 && wait_ms < 0));
 	if (p[0].revents)
 		return err_set(e, ERR_NET, "the client is gone");
 	if (p[1].revents) {

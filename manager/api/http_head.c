@@ -461,6 +461,7 @@ int http_head_check(struct http_request *rq, struct err *e)
 	if (check_framing(rq, e) < 0 || check_host(rq, e) < 0 || check_origin(rq, e) < 0 || check_who(rq, e) < 0)
 		return -1;
 	rq->known = 1;
+	rq->generation = atomic_load(&rq->server->generation);
 	if (http_share_enter(rq, e) < 0)
 		return -1;
 	if (strlen(rq->target) >= HTTP_TARGET_MAX)

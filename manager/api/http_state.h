@@ -82,6 +82,7 @@ struct http_request {
 	char names[HTTP_PARAMS_MAX][32];
 	int begun;			/* the head was looked at */
 	int known;			/* the client is known */
+	unsigned generation;		/* of the tokens by which it is */
 	int endless;			/* http_endless() */
 	int failed;			/* e is set: nothing more is read */
 	int crowded;			/* its tenant has too many connections */

@@ -29,6 +29,7 @@ struct mcphub_session {
 	struct mcphub_session *next;
 	struct mcphub *hub;
 	char id[2 * ID_BYTES + 1], owner[65];
+	int admin;	/* the role in which its process was started */
 	int shared;
 	/* below: the hub's lock */
 	int refs; /* of requests, and one of its thread */
@@ -332,6 +333,7 @@ static struct mcphub_session *make(struct mcphub *h, struct http_request *rq, in
 		.hub = h, .shared = shared, .refs = 2, .in_fd = -1, .used_ms = clock_ms()
 	};
 	snprintf(s->owner, sizeof(s->owner), "%s", http_who(rq)->name);
+	s->admin = http_who(rq)->admin;
 	pthread_mutex_init(&s->write_lock, NULL);
 	/* with the lock of the hub: its thread finds it in the list, and nobody makes a second */
 	if (has_room(h, s->owner, shared, e) < 0 || start(s, rq, e) < 0) {
@@ -355,12 +357,12 @@ struct mcphub_session *mcphub_open(struct mcphub *h, struct http_request *rq, st
 	return s;
 }
 
-static struct mcphub_session *find(struct mcphub *h, const char *owner, const char *id)
+static struct mcphub_session *find(struct mcphub *h, const struct http_who *who, const char *id)
 {
 	struct mcphub_session *s;
 
 	for (s = h->sessions; s; s = s->next)
-		if (!atomic_load(&s->ended) && !strcmp(s->owner, owner) &&
+		if (!atomic_load(&s->ended) && !strcmp(s->owner, who->name) && s->admin == who->admin &&
 		    (id ? !s->shared && !strcmp(s->id, id) : s->shared))
 			break;
 	if (s)
@@ -373,7 +375,7 @@ struct mcphub_session *mcphub_find(struct mcphub *h, struct http_request *rq, co
 	struct mcphub_session *s;
 
 	pthread_mutex_lock(&h->lock);
-	s = find(h, http_who(rq)->name, id);
+	s = find(h, http_who(rq), id);
 	pthread_mutex_unlock(&h->lock);
 	return s;
 }
@@ -383,11 +385,28 @@ struct mcphub_session *mcphub_shared(struct mcphub *h, struct http_request *rq, 
 	struct mcphub_session *s;
 
 	pthread_mutex_lock(&h->lock);
-	s = find(h, http_who(rq)->name, NULL);
+	s = find(h, http_who(rq), NULL);
 	if (!s)
 		s = make(h, rq, 1, e);
 	pthread_mutex_unlock(&h->lock);
 	return s;
+}
+
+void mcphub_reload(struct mcphub *h, int (*holds)(void *ctx, const struct http_who *who), void *ctx)
+{
+	struct mcphub_session *s;
+
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	for (s = h->sessions; s; s = s->next) {
+		struct http_who who = { .admin = s->admin };
+
+		memcpy(who.name, s->owner, sizeof(who.name));
+		if (!atomic_load(&s->ended) && !holds(ctx, &who))
+			mcphub_end(s);
+	}
+	pthread_mutex_unlock(&h->lock);
 }
 
 void mcphub_free(struct mcphub *h, unsigned ms)

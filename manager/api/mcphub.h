@@ -36,6 +36,8 @@ struct mcphub_call {
 
 struct mcphub *mcphub_new(void);
 /* Ends every process and waits for them, at most ms. */
+/* The tokens were read again: ends the sessions of clients that do not hold their role any more. */
+void mcphub_reload(struct mcphub *h, int (*holds)(void *ctx, const struct http_who *who), void *ctx);
 void mcphub_free(struct mcphub *h, unsigned ms);
 
 /*

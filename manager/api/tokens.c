@@ -75,6 +75,10 @@ static int add_line(struct tokens *t, char *line, const char *path, unsigned num
 				       t->v[i].name);
 	snprintf(k->name, sizeof(k->name), "%s", name);
 	k->admin = role != NULL;
+	for (i = 0; i < t->count; i++)
+		if (!strcmp(t->v[i].name, name) && t->v[i].admin != k->admin)
+			return err_set(e, ERR_CONFIG, "%.200s: line %u gives '%.64s' another role than a line before; hint: "
+				       "another name for the administrator", path, number, name);
 	t->count++;
 	return 0;
 }
@@ -145,6 +149,16 @@ int tokens_check(const struct tokens *t, const char *token, struct http_who *ret
 	snprintf(ret->name, sizeof(ret->name), "%s", t->v[found].name);
 	ret->admin = t->v[found].admin;
 	return 1;
+}
+
+int tokens_holds(const struct tokens *t, const char *name, int admin)
+{
+	size_t i;
+
+	for (i = 0; i < tokens_count(t); i++)
+		if (!strcmp(t->v[i].name, name))
+			return t->v[i].admin == admin;
+	return 0;
 }
 
 int tokens_has(const struct tokens *t, const char *name)

@@ -22,6 +22,8 @@ size_t tokens_count(const struct tokens *t);
 int tokens_check(const struct tokens *t, const char *token, struct http_who *ret);
 
 /* Whether that name has a token. */
+/* Whether that name has a token, in this role.  A name has one role. */
+int tokens_holds(const struct tokens *t, const char *name, int admin);
 int tokens_has(const struct tokens *t, const char *name);
 
 #endif

@@ -171,6 +171,7 @@ static int open_door(struct docker *d, struct api *a, const char *socket_path, s
 		.context = a,
 		.max_connections = DOOR_CONNECTIONS * (unsigned)a->config.daemon_max_connections,
 		.check_token = api_check_token,
+		.holds = api_holds,
 		.on_audit = daemon_on_audit,
 		.foreign = &foreign,
 	};
