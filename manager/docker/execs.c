@@ -10,13 +10,15 @@
 
 struct entry {
 	struct entry *next; /* newer ones first */
-	struct exec e;
+	struct exec e;	/* its body is in text */
+	char *text;	/* of the body: as JSON it would take many times as much */
+	size_t bytes;
 };
 
 struct execs {
 	pthread_mutex_t lock;
 	struct entry *first;
-	size_t count;
+	size_t count, bytes;
 };
 
 struct execs *execs_new(void)
@@ -30,7 +32,7 @@ struct execs *execs_new(void)
 
 static void entry_free(struct entry *n)
 {
-	json_decref(n->e.body);
+	free(n->text);
 	free(n);
 }
 
@@ -57,13 +59,11 @@ static struct entry *find(struct execs *x, const char *id)
 	return n;
 }
 
-/* With the lock held: room for one more, or 0. */
-static int make_room(struct execs *x)
+/* With the lock held: removes the oldest that is over or was never started; 0 when there is none. */
+static int drop_oldest(struct execs *x)
 {
 	struct entry **at, **oldest = NULL, *n;
 
-	if (x->count < EXECS_MAX)
-		return 1;
 	for (at = &x->first; *at; at = &(*at)->next)
 		if ((*at)->e.state == EXEC_ENDED || (*at)->e.state == EXEC_NEW)
 			oldest = at;
@@ -72,7 +72,17 @@ static int make_room(struct execs *x)
 	n = *oldest;
 	*oldest = n->next;
 	x->count--;
+	x->bytes -= n->bytes;
 	entry_free(n);
+	return 1;
+}
+
+/* With the lock held: room for one more of these bytes, or 0. */
+static int make_room(struct execs *x, size_t bytes)
+{
+	while (x->count >= EXECS_MAX || x->bytes + bytes > EXECS_BYTES_MAX)
+		if (!drop_oldest(x))
+			return 0;
 	return 1;
 }
 
@@ -82,25 +92,27 @@ int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[
 	struct entry *n = calloc(1, sizeof(*n));
 	int room;
 
-	if (!n || engine_new_id(n->e.id) < 0) {
+	if (!n || engine_new_id(n->e.id) < 0 || !(n->text = json_dumps(body, JSON_COMPACT))) {
 		free(n);
 		return err_nomem(e);
 	}
 	snprintf(n->e.box, sizeof(n->e.box), "%s", box);
-	n->e.body = json_deep_copy(body);
+	n->bytes = sizeof(*n) + strlen(n->text);
 	memcpy(ret_id, n->e.id, EXEC_ID);
 	pthread_mutex_lock(&x->lock);
-	room = make_room(x);
+	room = make_room(x, n->bytes);
 	if (room) {
 		n->next = x->first;
 		x->first = n;
 		x->count++;
+		x->bytes += n->bytes;
 	}
 	pthread_mutex_unlock(&x->lock);
 	if (room)
 		return 0;
 	entry_free(n);
-	return err_set(e, ERR_LIMIT, "%d execs run at once, which is the most", EXECS_MAX);
+	return err_set(e, ERR_LIMIT, "%d execs of %u bytes run at once, which is the most; hint: wait for one to end", EXECS_MAX,
+		       EXECS_BYTES_MAX);
 }
 
 int execs_get(struct execs *x, const char *id, struct exec *ret)
@@ -111,7 +123,7 @@ int execs_get(struct execs *x, const char *id, struct exec *ret)
 	n = find(x, id);
 	if (n) {
 		*ret = n->e;
-		ret->body = json_deep_copy(n->e.body);
+		ret->body = json_loads(n->text, 0, NULL);
 	}
 	pthread_mutex_unlock(&x->lock);
 	return n != NULL;

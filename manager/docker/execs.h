@@ -3,8 +3,8 @@
  * execs - the execs that clients of this berthd made: their commands, and their states.
  *
  * Docker makes an exec before it starts it, so this small description is kept in memory; the
- * command itself is the keeper's, and lives on without it. At most EXECS_MAX are kept: a new one
- * replaces the oldest that is over or was never started.
+ * command itself is the keeper's, and lives on without it. At most EXECS_MAX of EXECS_BYTES_MAX
+ * together are kept: a new one replaces the oldest that are over or were never started (S54).
  */
 #ifndef BERTH_MANAGER_DOCKER_EXECS_H
 #define BERTH_MANAGER_DOCKER_EXECS_H
@@ -13,6 +13,7 @@
 #include "base/json.h"
 
 #define EXECS_MAX 4096
+#define EXECS_BYTES_MAX (16u << 20)
 #define EXEC_ID 65
 
 enum exec_state { EXEC_NEW, EXEC_STARTS, EXEC_RUNS, EXEC_ENDED };
