@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "manager/engine/id.h"
 #include "manager/engine/view.h"
+#include "manager/ops/params.h"
 
 #define SHM_BYTES (64 << 20) /* of /dev/shm, as berth create has it, too */
 
@@ -244,7 +245,58 @@ static void set_presets(json_t *host, int is_clients)
 		json_object_set_new(host, "ShmSize", json_integer(SHM_BYTES));
 }
 
-/* As requested; "LogConfig" must name a driver whose logs can be read. */
+/* CPUs as Docker has them: billionths, or where the client gave a quota, that. */
+static void show_cpus(json_t *h, const char *member, uint64_t milli)
+{
+	const json_int_t quota = json_integer_value(json_object_get(h, "CpuQuota"));
+	const json_int_t period = json_integer_value(json_object_get(h, "CpuPeriod"));
+
+	if (quota > 0 && milli != UINT64_MAX)
+		json_object_set_new(h, "CpuQuota", json_integer((json_int_t)milli * (period ? period : 100000) / 1000));
+	else
+		json_object_set_new(h, member, json_integer(milli == UINT64_MAX ? 0 : (json_int_t)milli * 1000000));
+}
+
+/* "on-failure:5" as {"Name","MaximumRetryCount"}. */
+static void show_restart(json_t *h, const char *policy)
+{
+	const char *colon = strchr(policy, ':');
+
+	json_object_set_new(h, "RestartPolicy",
+			    json_pack("{s:s%,s:i}", "Name", policy, colon ? (size_t)(colon - policy) : strlen(policy),
+				      "MaximumRetryCount", colon ? atoi(colon + 1) : 0));
+}
+
+/* What the sandbox has now, in the place of what was asked when it was made: berth update, too, changes it. */
+static void show_present(json_t *h, const json_t *spec)
+{
+	const json_t *pair;
+	struct err ignored;
+	size_t i;
+
+	json_array_foreach(json_object_get(spec, "options"), i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+		const char *text = json_string_value(json_array_get(pair, 1));
+		const struct param *p = name && text ? param_named(name) : NULL;
+		uint64_t v;
+
+		if (p && p->opt.id == PARAM_RESTART)
+			show_restart(h, text);
+		if (!p || !p->docker)
+			continue;
+		if (p->type == PARAM_TEXT)
+			json_object_set_new(h, p->docker, json_string(text));
+		else if (param_parse(p, text, &v, &ignored) < 0)
+			continue;
+		else if (p->opt.id == PARAM_CPUS)
+			show_cpus(h, p->docker, v);
+		else	/* Docker's 0 is none; of processes it is -1 */
+			json_object_set_new(h, p->docker, json_integer(v != UINT64_MAX ? (json_int_t)v :
+								       p->opt.id == PARAM_PIDS ? -1 : 0));
+	}
+}
+
+/* As requested, and as it is now; "LogConfig" must name a driver whose logs can be read. */
 json_t *engine_host_config(const struct engine_view *v)
 {
 	const json_t *asked = engine_asked(v, "HostConfig");
@@ -268,6 +320,7 @@ json_t *engine_host_config(const struct engine_view *v)
 	json_decref(made);
 	set_absent(h);
 	set_presets(h, v->asked != NULL);
+	show_present(h, v->spec);
 	return h;
 }
 

@@ -88,7 +88,9 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 		engine_load_label(r, id, l->record);
 	l->asked = load(r, id, ENGINE_FILE_NAME);
 	l->image = load(r, id, "image.json");
+	l->spec = load(r, id, "spec.json");
 	l->v = (struct engine_view){ .id = id,
+				     .spec = l->spec,
 				     .record = l->record,
 				     .live = l->live,
 				     .asked = l->asked,
@@ -110,6 +112,7 @@ void engine_loaded_release(struct engine_loaded *l)
 	json_decref(l->ping);
 	json_decref(l->asked);
 	json_decref(l->image);
+	json_decref(l->spec);
 	json_decref(l->network);
 	memset(l, 0, sizeof(*l));
 }

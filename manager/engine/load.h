@@ -12,7 +12,7 @@
 /* What engine_view borrows. */
 struct engine_loaded {
 	struct engine_view v;
-	json_t *record, *live, *ping, *asked, *image, *network;
+	json_t *record, *live, *ping, *asked, *spec, *image, *network;
 };
 
 /* How a keeper is asked: a new reference, or NULL; rq stays the caller's. */

@@ -28,6 +28,7 @@ struct engine_view {
 	const json_t *ping;    /* the keeper's answer */
 	const json_t *asked;   /* ENGINE_FILE_NAME */
 	const json_t *image;   /* the record of its image */
+	const json_t *spec;    /* spec.json: its options as they are now; NULL in a list */
 	const json_t *network; /* the keeper's answer to "network" */
 	int runs, restarting;
 };

@@ -78,6 +78,7 @@ struct param {
 	int unlimited;		/* takes "unlimited" */
 	int number_too;		/* a text that JSON may give as a number */
 	int hidden;		/* not for people: in no help, completion or document of a face */
+	const char *docker;	/* the member of Docker's HostConfig that shows it; NULL: none, or by hand */
 	const char *live;	/* the member of the keeper's update that has the number; NULL: none, or by hand */
 };
 

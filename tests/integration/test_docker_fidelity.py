@@ -147,3 +147,19 @@ def test_one_that_was_never_started_has_no_changes_and_can_be_committed():
         assert made.startswith("sha256:") and run("--rm", "made:1", ok=True).stdout == "made\n"
         # its first start is one of a fresh layer
         assert door("start", "-a", "idle", ok=True).stdout.strip() == door("inspect", "-f", "{{.Config.Hostname}}", "idle", ok=True).stdout.strip()
+
+
+@b.deadline(60)
+def test_inspect_shows_what_berth_update_made_of_it():
+    with Engine() as d:
+        box = d.api("POST", "/containers/create", {"Image": "host", "Cmd": ["sleep", "999"], "HostConfig": {
+            "NetworkMode": "none", "Memory": 256 << 20, "NanoCpus": 500000000, "PidsLimit": 64, "RestartPolicy": {"Name": "no"}}})[1]["Id"]
+        d.api("POST", f"/containers/{box}/start")
+
+        def host():
+            h = d.api("GET", f"/containers/{box}/json")[1]["HostConfig"]
+            return h["Memory"], h["NanoCpus"], h["PidsLimit"], h["RestartPolicy"]["Name"], h["RestartPolicy"].get("MaximumRetryCount", 0)
+
+        assert host() == (256 << 20, 500000000, 64, "no", 0), host()
+        b.berth("update", "--memory", "128m", "--cpus", "0.25", "--pids", "32", "--restart", "on-failure:3", box[:12], ok=True)
+        assert host() == (128 << 20, 250000000, 32, "on-failure", 3), host()
