@@ -60,7 +60,7 @@ init_d = runtime/init
 fileop_d = runtime/fileop
 # of a folder that is not linked as a whole: what berth takes of berth-net's and of berthd's
 SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c runtime/net/netrate.c runtime/net/netshare.c manager/ledger/storeurl.c
-MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c
+MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c manager/ops/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
 $(foreach l,$(LAYERS) http remote mcp service api docker engine door net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
@@ -205,7 +205,7 @@ uninstall:
 	@echo 'removed what make install puts below $(DESTDIR)$(PREFIX); sandboxes and images are left in /var/lib/berth'
 
 # The clients for other languages, which need no build: make install INSTALL=clients puts them below share, for pip and npm.
-clients: $(WHEEL) $(NPM_TARBALL)
+clients: options $(WHEEL) $(NPM_TARBALL)
 	@printf '%s\n' 'pip install $(WHEEL)' 'npm install $(NPM_TARBALL)'
 $(WHEEL): clients/wheel.py clients/python/README.md $(wildcard clients/python/berth/*.py clients/python/berth/*/*.py)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 $< $(@D) $(VERSION) > /dev/null
@@ -228,6 +228,14 @@ deb: dist
 	$(Q)lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog \
 		build-deb/*.changes
 	@ls build-deb/*.deb
+
+# the types of the options in the clients, from the table of manager/ops/params.def
+$(BUILD)/ops-gen: $(BUILD)/manager/ops/gen.o $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+
+options: $(BUILD)/ops-gen
+	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 clients/options.py $<
 
 define archive_rule
 $$($(1)_a): $$($(1)_o)

@@ -37,7 +37,7 @@ $(BUILD)/probe: tests/attack/probe.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -static -o $@ $<
 
-test_tools = $(BUILD)/probe $(BUILD)/oldkernel
+test_tools = $(BUILD)/probe $(BUILD)/oldkernel $(BUILD)/ops-gen
 
 # Hides system calls from what it starts.
 $(BUILD)/oldkernel: tests/fault/oldkernel.c

@@ -267,7 +267,7 @@ static void reload(struct daemon *d)
 	struct err e;
 
 	notify(d, "RELOADING=1");
-	if (api_reload(&d->api, &e) < 0)
+	if (daemon_reload(&d->api, &e) < 0)
 		dlog_error("reload", &e);
 	else
 		dlog_note(DLOG_NOTICE, "configuration and %zu tokens were read again; sockets stay as they are",

@@ -34,15 +34,11 @@
 #define COUNT_MAX 1000
 #define IMAGE_MAX (4u << 20)
 
-enum { OPT_JSON = PARAM_END, OPT_COUNT, OPT_NAME, OPT_NO_START, OPT_VOLUME_COPY };
+enum { OPT_JSON = PARAM_END, OPT_COUNT, OPT_NAME };
 
 static const struct opt options[] = {
 	{ "count", 0, OPT_VALUE, "N", "how many to make (default: 1)", OPT_COUNT },
 	{ "name", 0, OPT_VALUE, "NAME", "its name; of several NAME-1, NAME-2 and so on", OPT_NAME },
-	{ "no-start", 0, OPT_FLAG, NULL, "make it, and leave the start to berth start",
-	  OPT_NO_START },
-	{ "volume-copy", 0, OPT_FLAG, NULL, "give each copies of the named volumes",
-	  OPT_VOLUME_COPY },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -68,9 +64,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 	if (id == OPT_JSON)
 		f->json = 1;
-	else if (id == OPT_NO_START)
+	else if (id == PARAM_NO_START)
 		f->no_start = 1;
-	else if (id == OPT_VOLUME_COPY)
+	else if (id == PARAM_VOLUME_COPY)
 		f->volume_copy = 1;
 	else if (id == OPT_NAME)
 		f->name = value;

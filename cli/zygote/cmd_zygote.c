@@ -21,14 +21,9 @@
 #include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"
 
-enum { OPT_POOL = PARAM_END, OPT_FORKS, OPT_PRELOAD_TIMEOUT, OPT_TENANT, OPT_JSON };
+enum { OPT_TENANT = PARAM_END, OPT_JSON };
 
 static const struct opt create_options[] = {
-	{"pool", 0, OPT_VALUE, "N", "forks that are made ahead and wait (default: 1)", OPT_POOL},
-	{"forks", 0, OPT_VALUE, "N", "forks at a time, waiting ones too, 1 to 128 (default: 32)",
-	 OPT_FORKS},
-	{"preload-timeout", 0, OPT_VALUE, "TIME", "time for the preload (default: 60s)",
-	 OPT_PRELOAD_TIMEOUT},
 	{"tenant", 0, OPT_VALUE, "NAME",
 	 "make it a tenant's of berthd: [tenant] holds, and the tenant sees it",
 	 OPT_TENANT},
@@ -79,20 +74,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	uint64_t n;
 
 	switch (id) {
-	case OPT_POOL:
-		if (num_u64(value, "number of waiting forks", 0, SPEC_INNER_MAX, &n, e) < 0)
+	case PARAM_POOL:
+	case PARAM_FORKS:
+		if (param_parse(param_of(id), value, &n, e) < 0)
 			return -1;
-		z->pool = (unsigned)n;
+		*(id == PARAM_POOL ? &z->pool : &z->max) = (unsigned)n;
 		return 0;
-	case OPT_FORKS:
-		if (num_u64(value, "number of forks", 1, SPEC_INNER_MAX, &n, e) < 0)
-			return -1;
-		z->max = (unsigned)n;
-		return 0;
-	case OPT_PRELOAD_TIMEOUT:
-		if (num_duration_ms(value, "preload timeout", 86400000, &z->preload.ms, e) < 0)
-			return -1;
-		return z->preload.ms ? 0 : err_set(e, ERR_INVALID, "a preload without time");
+	case PARAM_PRELOAD_TIMEOUT:
+		return param_parse(param_of(id), value, &z->preload.ms, e);
 	case OPT_JSON:
 		*z->json = 1;
 		return 0;

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/api/mcphub.h"
 #include "manager/service/dlog.h"
 #include "manager/service/service.h"
 #include "manager/api/http_state.h"
@@ -133,7 +132,6 @@ int api_reload(struct api *a, struct err *e)
 	tokens_free(old);
 	if (a->http)
 		http_share_reload(a->http);
-	mcphub_reload(a->mcp, api_holds, a);
 	return 0;
 }
 

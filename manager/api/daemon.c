@@ -28,6 +28,14 @@ int daemon_start(struct api *a, struct err *e)
 	return a->events ? 0 : -1;
 }
 
+int daemon_reload(struct api *a, struct err *e)
+{
+	if (api_reload(a, e) < 0)
+		return -1;
+	mcphub_reload(a->mcp, api_holds, a);
+	return 0;
+}
+
 void daemon_end(struct api *a)
 {
 	mcphub_free(a->mcp, MCP_END_MS);

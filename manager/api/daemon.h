@@ -10,7 +10,9 @@ extern const struct http_route *const daemon_routes[];
 
 /* Starts the threads, after api_init(), and after signals are blocked. */
 int daemon_start(struct api *a, struct err *e);
-/* Ends them, and api_release(). */
+/* api_reload(), and ends the MCP sessions whose token has its role no longer. */
+int daemon_reload(struct api *a, struct err *e);
+/* Ends the threads, and api_release(). */
 void daemon_end(struct api *a);
 /* http_options.on_audit: publishes the audit line of a request that changed something. */
 void daemon_on_audit(void *context, const json_t *line);

@@ -61,8 +61,11 @@ static int post_network(struct http_request *rq, struct err *e)
 	static const char *const options[] = { "internal", "subnet", "label", NETWORK_RULES,
 						 "dns", "network-rate", NULL };
 	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
-	json_t *j = check_new(rq, options, e) < 0 || labels_refuse_own_list(json_object_get(http_json(rq), "label"), e) < 0 ? NULL : ask(rq, "network create", options, name, e);
+	json_t *j;
 
+	if (check_new(rq, options, e) < 0 || labels_refuse_own_list(json_object_get(http_json(rq), "label"), e) < 0)
+		return -1;
+	j = ask(rq, "network create", options, name, e);
 	return j ? http_reply_json(rq, 201, j, e) : -1;
 }
 

@@ -108,27 +108,14 @@ static int get_zygote(struct http_request *rq, struct err *e)
 
 /* ---- make, remove ------------------------------------------------------------------------ */
 
-/* Options that a tenant may set for a zygote, beside those for a sandbox. */
-static const char *const own_options[] = {"pool", "forks", "preload-timeout"};
-
-/* The call that makes a zygote; the options of its own are not those of a sandbox. */
 static json_t *make_call(struct http_request *rq, struct err *e)
 {
-	autojson json_t *body = json_deep_copy(http_json(rq)), *own = json_object(), *checked = json_array();
-	json_t *options = json_object_get(body, "options"), *call, *v;
+	const json_t *body = http_json(rq);
 	struct createargs what = {.tenant = tenant_of(rq)};
+	autojson json_t *checked = json_array();
 	struct config c;
-	size_t i;
+	json_t *call;
 
-	if (!body || !own) {
-		err_nomem(e);
-		return NULL;
-	}
-	for (i = 0; i < ARRAY_LEN(own_options); i++)
-		if ((v = json_object_get(options, own_options[i]))) {
-			json_object_set(own, own_options[i], v);
-			json_object_del(options, own_options[i]);
-		}
 	api_config(api_of(rq), &c);
 	what.image = c.image;
 	if (createargs_read(&what, body, e) < 0 ||
@@ -136,7 +123,6 @@ static json_t *make_call(struct http_request *rq, struct err *e)
 		return NULL;
 	call = call_of("zygote create", what.image, NULL);
 	call_options(call, what.options);
-	call_options(call, own);
 	call_text(call, "name", json_string_value(json_object_get(body, "name")));
 	call_text(call, "tenant", what.tenant);
 	call_operands(call, what.command);

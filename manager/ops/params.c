@@ -285,6 +285,7 @@ static int read_restart(struct runopts *o, const struct param *p, const char *v,
 #define IMPORT PARAM_BY_IMPORT
 #define HOME PARAM_WITH_ZYGOTE
 #define LOCAL PARAM_LOCAL
+#define NO_ZYGOTE PARAM_NOT_OF_ZYGOTE
 #define G_NONE PARAM_G_NONE
 #define G_RULE PARAM_G_RULE
 #define G_NETWORK PARAM_G_NETWORK

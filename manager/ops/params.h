@@ -50,6 +50,7 @@ enum {
 	PARAM_BY_TENANT_NAMED = 2U,	/* a tenant, with the name of a thing of its own */
 	PARAM_BY_IMPORT = 4U,		/* the file of a checkpoint that nobody vouches for */
 	PARAM_WITH_ZYGOTE = 8U,		/* create --zygote, whose zygote has decided the others */
+	PARAM_NOT_OF_ZYGOTE = 32U,	/* zygote create takes it only to refuse it with words */
 	PARAM_LOCAL = 16U,		/* it names a file of the caller, or is another spelling: not in the clients' types */
 };
 

@@ -122,7 +122,8 @@ int driver_remember(struct service *s, const struct record *r, json_t *options, 
 		return -1;
 	spec = registry_load(&reg, id, "spec.json", e);
 	if (spec && json_get_arr(spec, "options", &kept, "spec.json", e) > 0 && json_array_extend(kept, options) == 0)
-		result = (mount_dir && replace_workspace(kept, mount_dir, e) < 0) || sources_note(spec, e) < 0 ? -1 : registry_save(&reg, id, "spec.json", spec, e);
+		result = (mount_dir && replace_workspace(kept, mount_dir, e) < 0) || sources_note(spec, e) < 0 ? -1
+			: registry_save(&reg, id, "spec.json", spec, e);
 	else if (spec)
 		err_set(e, ERR_CORRUPT, "spec.json of sandbox %s has no options", r->name);
 	registry_close(&reg);

@@ -85,7 +85,7 @@ def test_the_javascript_client_is_the_surface():
             assert (method.get("more") or "Abortable") in typed[camel(name)] or not (options or "more" in method) or kind == "Process", (kind, name)
     for name in ("CreateOptions", "ForkOptions", "UpdateOptions", "ZygoteOptions"):
         body = re.search(rf"^export interface {name} extends Abortable \{{\n(.*?)^\}}", types, re.S | re.M).group(1)
-        assert re.findall(r"(\w+)\?:", body) == [camel(o) for o in described[name]], name
+        assert sorted(re.findall(r"(\w+)\?:", body)) == sorted(camel(o) for o in described[name]), name
 
 
 def over_stdio(call):
@@ -167,6 +167,12 @@ def test_every_operation_of_stdio_and_its_members_are_used_or_left_out_with_a_re
     named = {f"{op}.{m}" for (op, _), members in table.items() for m in members}
     assert set(left["stdio members"]) <= named and set(left["stdio operations"]) <= {op for op, _ in table}
     assert all(reason for group in left.values() for reason in group.values())
+
+
+def test_the_types_of_the_options_are_written_from_the_table():
+    p = b.subprocess.run([sys.executable, os.path.join(b.TOP, "clients/options.py"), os.path.join(b.BUILD, "ops-gen"), "--check"],
+                         capture_output=True, text=True, check=True)
+    assert p.stdout == "", p.stdout
 
 
 def test_the_options_of_create_and_update_are_those_of_the_program():

@@ -26,11 +26,14 @@ export interface Verdict {
   [member: string]: any;
 }
 
+// Written by make options.
+// <options>
 /** The options of berth-create(1): the hyphens of their names are capitals here. */
 export interface CreateOptions extends Abortable {
   memory?: number | string;
   swap?: number | string;
   cpus?: number | string;
+  cpuTime?: number | string;
   cpuWeight?: number;
   cpuset?: string;
   ioWeight?: number;
@@ -48,16 +51,16 @@ export interface CreateOptions extends Abortable {
   workdir?: string;
   user?: string;
   hostname?: string;
-  alias?: string | readonly string[];
-  addHost?: string | readonly string[];
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
+  noTmpfs?: boolean;
   device?: string | readonly string[];
   gpus?: number | string;
   readOnly?: boolean;
-  noTmpfs?: boolean;
   network?: string;
+  addHost?: string | readonly string[];
+  alias?: string | readonly string[];
   allowHost?: string | readonly string[];
   denyHost?: string | readonly string[];
   allowNet?: string | readonly string[];
@@ -79,6 +82,7 @@ export interface CreateOptions extends Abortable {
   autoRemove?: boolean;
   ownerPid?: number;
   ownerGrace?: number | string;
+  budget?: string;
   healthCmd?: string;
   healthExec?: string;
   healthInterval?: number | string;
@@ -88,16 +92,17 @@ export interface CreateOptions extends Abortable {
   healthStartInterval?: number | string;
   noHealth?: boolean;
   service?: boolean;
-  noStart?: boolean;
   initCommand?: string;
   stopSignal?: string;
   stopTimeout?: number | string;
   restart?: string;
   pull?: string;
   createTimeout?: number | string;
+  noStart?: boolean;
   zygote?: string;
 }
 
+/** Those of berth-update(1). */
 export interface UpdateOptions extends Abortable {
   memory?: number | string;
   cpus?: number | string;
@@ -114,7 +119,8 @@ export interface UpdateOptions extends Abortable {
   networkRate?: number | string;
   idleTimeout?: number | string;
   ttl?: number | string;
-  restart?: string;
+  ownerPid?: number;
+  ownerGrace?: number | string;
   healthCmd?: string;
   healthExec?: string;
   healthInterval?: number | string;
@@ -123,8 +129,7 @@ export interface UpdateOptions extends Abortable {
   healthStartPeriod?: number | string;
   healthStartInterval?: number | string;
   noHealth?: boolean;
-  ownerPid?: number;
-  ownerGrace?: number | string;
+  restart?: string;
 }
 
 /** Those of berth-zygote(1), for the zygote and for each fork. */
@@ -153,10 +158,10 @@ export interface ZygoteOptions extends Abortable {
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
+  noTmpfs?: boolean;
   device?: string | readonly string[];
   gpus?: number | string;
   readOnly?: boolean;
-  noTmpfs?: boolean;
   capAdd?: string | readonly string[];
   capDrop?: string | readonly string[];
   seccomp?: string;
@@ -169,21 +174,22 @@ export interface ZygoteOptions extends Abortable {
 
 /** Those of berth-fork(1). */
 export interface ForkOptions extends Abortable {
-  env?: Pairs;
-  label?: Pairs;
-  volume?: string | readonly string[];
-  volumeCopy?: boolean;
-  ttl?: number | string;
   memory?: number | string;
   cpus?: number | string;
   pids?: number | string;
+  env?: Pairs;
+  volume?: string | readonly string[];
   network?: string;
   allowHost?: string | readonly string[];
   denyHost?: string | readonly string[];
   allowNet?: string | readonly string[];
   denyNet?: string | readonly string[];
+  label?: Pairs;
+  ttl?: number | string;
   noStart?: boolean;
+  volumeCopy?: boolean;
 }
+// </options>
 
 interface Ended {
   readonly verdict: Verdict;

@@ -8,11 +8,14 @@ Strings = Union[str, Sequence[str]]
 Pairs = Union[Mapping[str, str], Sequence[str]]
 Number = Union[int, float, str]
 
+# <options>
+
 
 class CreateOptions(TypedDict, total=False):
     memory: Union[int, str]
     swap: Union[int, str]
     cpus: Number
+    cpu_time: Number
     cpu_weight: int
     cpuset: str
     io_weight: int
@@ -30,16 +33,16 @@ class CreateOptions(TypedDict, total=False):
     workdir: str
     user: str
     hostname: str
-    alias: Strings
-    add_host: Strings
     mount: Strings
     volume: Strings
     tmpfs: Strings
+    no_tmpfs: bool
     device: Strings
     gpus: Union[int, str]
     read_only: bool
-    no_tmpfs: bool
     network: str
+    add_host: Strings
+    alias: Strings
     allow_host: Strings
     deny_host: Strings
     allow_net: Strings
@@ -61,6 +64,7 @@ class CreateOptions(TypedDict, total=False):
     auto_remove: bool
     owner_pid: int
     owner_grace: Number
+    budget: str
     health_cmd: str
     health_exec: str
     health_interval: Number
@@ -70,13 +74,13 @@ class CreateOptions(TypedDict, total=False):
     health_start_interval: Number
     no_health: bool
     service: bool
-    no_start: bool
     init_command: str
     stop_signal: str
     stop_timeout: Number
     restart: str
     pull: str
     create_timeout: Number
+    no_start: bool
     zygote: str
 
 
@@ -96,7 +100,8 @@ class UpdateOptions(TypedDict, total=False):
     network_rate: Union[int, str]
     idle_timeout: Number
     ttl: Number
-    restart: str
+    owner_pid: int
+    owner_grace: Number
     health_cmd: str
     health_exec: str
     health_interval: Number
@@ -105,8 +110,7 @@ class UpdateOptions(TypedDict, total=False):
     health_start_period: Number
     health_start_interval: Number
     no_health: bool
-    owner_pid: int
-    owner_grace: Number
+    restart: str
 
 
 class ZygoteOptions(TypedDict, total=False):
@@ -134,10 +138,10 @@ class ZygoteOptions(TypedDict, total=False):
     mount: Strings
     volume: Strings
     tmpfs: Strings
+    no_tmpfs: bool
     device: Strings
     gpus: Union[int, str]
     read_only: bool
-    no_tmpfs: bool
     cap_add: Strings
     cap_drop: Strings
     seccomp: str
@@ -149,17 +153,18 @@ class ZygoteOptions(TypedDict, total=False):
 
 
 class ForkOptions(TypedDict, total=False):
-    env: Pairs
-    label: Pairs
-    volume: Strings
-    volume_copy: bool
-    ttl: Number
     memory: Union[int, str]
     cpus: Number
     pids: Union[int, str]
+    env: Pairs
+    volume: Strings
     network: str
     allow_host: Strings
     deny_host: Strings
     allow_net: Strings
     deny_net: Strings
+    label: Pairs
+    ttl: Number
     no_start: bool
+    volume_copy: bool
+# </options>

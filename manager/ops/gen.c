@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints what other languages need to know of the options of a sandbox (manager/ops/params.def):
+ *
+ *   ops-gen python         the classes of clients/python/berth/_options.py
+ *   ops-gen typescript     the interfaces of clients/javascript/src/index.d.ts
+ *
+ * `make options` writes them into those files, between two marks; lint says when they differ.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/ops/params.h"
+
+static const struct {
+	const char *name;
+	unsigned of;
+	const char *about;
+} groups[] = {
+	{ "CreateOptions", PARAM_OF_CREATE, "The options of berth-create(1): the hyphens of their names are capitals here." },
+	{ "UpdateOptions", PARAM_OF_UPDATE, "Those of berth-update(1)." },
+	{ "ZygoteOptions", PARAM_OF_ZYGOTE, "Those of berth-zygote(1), for the zygote and for each fork." },
+	{ "ForkOptions", PARAM_OF_FORK, "Those of berth-fork(1)." },
+};
+
+/* What a client gives: not what names files of its own machine, and not what its command only refuses. */
+static int is_told(const struct param *p, unsigned of)
+{
+	return !p->hidden && !(p->rights & PARAM_LOCAL) && !(of == PARAM_OF_ZYGOTE && p->rights & PARAM_NOT_OF_ZYGOTE);
+}
+
+enum kind { KIND_BOOL, KIND_INT, KIND_SIZE, KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_PAIRS, KINDS };
+
+static enum kind kind_of(const struct param *p)
+{
+	switch (p->type) {
+	case PARAM_FLAG:
+		return KIND_BOOL;
+	case PARAM_COUNT:
+		return p->unlimited ? KIND_SIZE : KIND_INT;
+	case PARAM_SIZE:
+		return KIND_SIZE;
+	case PARAM_MILLI:
+	case PARAM_TIME:
+		return KIND_NUMBER;
+	case PARAM_LIST:
+		return KIND_LIST;
+	case PARAM_PAIRS:
+		return KIND_PAIRS;
+	default:
+		return p->number_too ? KIND_SIZE : KIND_TEXT;
+	}
+}
+
+static void print_python(void)
+{
+	static const char *const types[KINDS] = { "bool", "int", "Union[int, str]", "Number", "str", "Strings", "Pairs" };
+	const struct param *p;
+	const char *c;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(groups); i++) {
+		printf("\n\nclass %s(TypedDict, total=False):\n", groups[i].name);
+		for (p = param_next(PARAM_NONE, groups[i].of); p; p = param_next(p->opt.id, groups[i].of)) {
+			if (!is_told(p, groups[i].of))
+				continue;
+			printf("    ");
+			for (c = p->opt.name; *c; c++)
+				putchar(*c == '-' ? '_' : *c);
+			printf(": %s\n", types[kind_of(p)]);
+		}
+	}
+}
+
+static void print_typescript(void)
+{
+	static const char *const types[KINDS] = { "boolean", "number", "number | string", "number | string", "string",
+						  "string | readonly string[]", "Pairs" };
+	const struct param *p;
+	const char *c;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(groups); i++) {
+		printf("%s/** %s */\nexport interface %s extends Abortable {\n", i ? "\n" : "", groups[i].about, groups[i].name);
+		for (p = param_next(PARAM_NONE, groups[i].of); p; p = param_next(p->opt.id, groups[i].of)) {
+			if (!is_told(p, groups[i].of))
+				continue;
+			printf("  ");
+			for (c = p->opt.name; *c; c++)
+				putchar(*c == '-' ? toupper((unsigned char)*++c) : *c);
+			printf("?: %s;\n", types[kind_of(p)]);
+		}
+		printf("}\n");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "python"))
+		return print_python(), 0;
+	if (argc == 2 && !strcmp(argv[1], "typescript"))
+		return print_typescript(), 0;
+	fprintf(stderr, "usage: ops-gen python|typescript\n");
+	return 2;
+}
