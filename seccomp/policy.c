@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upholds S6, S24 of SECURITY.md. */
+/* Upholds S6, S24, S56 of SECURITY.md. */
 #include "seccomp/policy.h"
 
 #include <errno.h>
@@ -29,6 +29,7 @@
 
 #define NOT_DEV (POLICY_STRICT | POLICY_STANDARD)
 #define NOT_STRICT (POLICY_STANDARD | POLICY_DEV | POLICY_INIT)
+#define POLICY_HOSTS (POLICY_KEEPER | POLICY_DAEMON)
 #define DEV_UP (POLICY_DEV | POLICY_INIT)
 
 /* Kernel numbers that some libc headers lack or guard. */
@@ -67,6 +68,8 @@ enum {
 #define LEVEL(v) { .what = "level", .arg = 1, .op = POLICY_IN, .mask = LOW, VALUES(v) }
 #define OPTION(...) { .what = "option", .arg = 2, .op = POLICY_IN, .mask = LOW, VALUES(__VA_ARGS__) }
 #define OPTION_FROM(v) { .what = "option", .arg = 2, .op = POLICY_AT_LEAST, .mask = LOW, VALUES(v) }
+#define PROT(bit) { .what = "prot", .arg = 2, .op = POLICY_ANY_BIT, .mask = (bit) }
+#define DEVICE(n) { .what = "mode", .arg = (n), .op = POLICY_IN, .mask = S_IFMT, VALUES(S_IFCHR, S_IFBLK) }
 #define PERSONA(...) { .what = "persona", .arg = 0, .op = POLICY_IN, .mask = LOW, VALUES(__VA_ARGS__) }
 #define SET_ID(n) { .what = "mode", .arg = (n), .op = POLICY_ANY_BIT, .mask = S_ISUID | S_ISGID }
 #define CREATES(n) { .what = "flags", .arg = (n), .op = POLICY_ANY_BIT, .mask = O_CREAT | (O_TMPFILE & ~O_DIRECTORY) }
@@ -79,6 +82,8 @@ const struct policy_name policy_profiles[POLICY_PROFILE_COUNT] = {
 	{ "dev", POLICY_DEV },
 	{ "init", POLICY_INIT },
 	{ "nosetid", POLICY_NOSETID },
+	{ "keeper", POLICY_KEEPER },
+	{ "daemon", POLICY_DAEMON },
 };
 
 const struct policy_rule policy_rules[] = {
@@ -169,6 +174,40 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("openat"), POLICY_NOSETID, 1, EPERM_, "K16 a set-id file on the host would outlive the sandbox",
 	  { CREATES(2), SET_ID(3) } },
 	{ NAMES("openat2"), POLICY_NOSETID, 1, ENOSYS_, "K16 its mode is in memory, out of a filter's reach" },
+
+	/*
+	 * ---- keeper, daemon: berth's own processes on the host, which read hostile bytes (S56).
+	 * Their children inherit it.  A row for the daemon takes nothing from a sandbox, whose
+	 * programs have these rights in no profile, and not without one: the host's only.
+	 */
+	{ NAMES("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
+	  POLICY_HOSTS, 1, EPERM_, "S56 replaces the kernel's code" },
+	{ NAMES("iopl", "ioperm", "modify_ldt", "vm86", "vm86old"), POLICY_HOSTS, 1, EPERM_,
+	  "S56 the machine's ports, and segments of 16 bits" },
+	{ NAMES("swapon", "swapoff", "acct", "nfsservctl", "_sysctl", "uselib", "lookup_dcookie", "sysfs",
+		"ustat"), POLICY_HOSTS, 1, EPERM_, "S56 the host's administration, and calls that nobody needs any more" },
+	{ NAMES("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime"), POLICY_HOSTS, 1, EPERM_,
+	  "S56 the host's clock" },
+	{ NAMES("reboot", "syslog", "quotactl", "sethostname", "setdomainname", "vhangup", "pivot_root",
+		"personality"), POLICY_KEEPER, 1, EPERM_, "S56 the host's administration: no verb needs it" },
+	{ NAMES("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd",
+		"move_pages", "migrate_pages"), POLICY_KEEPER, 1, EPERM_,
+	  "S56 another process's memory and descriptors; only the supervisors of zygotes trace" },
+	{ NAMES("bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+		"add_key", "request_key", "keyctl", "fanotify_init", "fanotify_mark"), POLICY_KEEPER, 1, EPERM_,
+	  "S56 where the kernel's bugs are; devices are settled before the keeper serves" },
+	{ NAMES("open_by_handle_at", "name_to_handle_at"), POLICY_KEEPER, 1, EPERM_,
+	  "S56 opens any file of a file system, past every directory" },
+	{ NAMES("mknod"), POLICY_KEEPER, 1, EPERM_, "S56 a node is a device of the host", { DEVICE(1) } },
+	{ NAMES("mknodat"), POLICY_KEEPER, 1, EPERM_, "S56 a node is a device of the host", { DEVICE(2) } },
+	{ NAMES("mprotect", "pkey_mprotect"), POLICY_KEEPER, 1, EPERM_, "S56 no page becomes code",
+	  { PROT(PROT_EXEC) } },
+	{ NAMES("mmap"), POLICY_KEEPER, 1, EPERM_, "S56 no page becomes code", { PROT(PROT_WRITE), PROT(PROT_EXEC) } },
+	{ NAMES("socket", "socketpair"), POLICY_KEEPER, 1, ALLOW, "clients, and the kernel's counters and networks",
+	  { FAMILY(AF_UNIX, AF_NETLINK) } },
+	{ NAMES("socket", "socketpair"), POLICY_KEEPER, 1, ALLOW, "berth-net and its peers",
+	  { FAMILY(AF_INET, AF_INET6), TYPE(SOCK_STREAM, SOCK_DGRAM) } },
+	{ NAMES("socket", "socketpair"), POLICY_KEEPER, 1, EAFNOSUPPORT_, "S56 packets as they are on the host's wires" },
 
 	/* ---- filter b: denied, and why ------------------------------------------ */
 	{ NAMES("io_setup"), NOT_DEV, 1, ENOSYS_, "K18 fs.aio-max-nr is one for the whole host; programs do without" },

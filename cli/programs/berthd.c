@@ -35,6 +35,7 @@
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 #include "manager/docker/docker.h"
+#include "manager/host/rights.h"
 #include "manager/service/dlog.h"
 
 #define SOCKET_NAME "berthd.sock"
@@ -313,7 +314,8 @@ static int serve(struct daemon *d, struct err *e)
 	if (count < 0 || take_lock(d, e) < 0 || api_accept_config(&d->api, e) < 0)
 		return -1;
 	io_allow_files(FILES_MAX);	/* a request holds a dozen */
-	if (block_signals(&set, e) < 0 || daemon_start(&d->api, e) < 0)
+	/* before the first thread, and before a byte of a client (S56) */
+	if (rights_lay_down(RIGHTS_DAEMON, e) < 0 || block_signals(&set, e) < 0 || daemon_start(&d->api, e) < 0)
 		return -1;
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)

@@ -24,6 +24,7 @@
 #include "base/path.h"
 #include "manager/host/events.h"
 #include "manager/host/record.h"
+#include "manager/host/rights.h"
 #include "manager/keeper/keeper_forfiles.h"
 #include "manager/keeper/keeper_session.h"
 #include "runtime/kernel/tty.h"
@@ -460,6 +461,9 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		sandbox_init(&k->sandbox, ks->spec);
 		k->main.service = ks->service;
 		r = start(k, ks, &e);
+		/* only now it reads what the sandbox writes; no client is served with more (S56) */
+		if (r == 0)
+			r = rights_lay_down(RIGHTS_KEEPER, &e);
 	}
 	if (r == 0 && keeper_main_pends(k)) {
 		loop(k, ready_fd);
