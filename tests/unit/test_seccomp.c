@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -506,15 +507,52 @@ Test(seccomp, the_stricter_filter_wins_and_the_later_breaks_ties)
 	cr_expect_eq(seccomp_simulate(&(struct seccomp_profile){ 0 }, 0, 0, zeros), ALLOWED);
 }
 
-/* Filter a of nosetid alone: its b allows nothing and is never loaded. */
-static uint32_t nosetid(const char *call, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
+/* Filter a of a profile alone: of those that come alone or on top, b is never loaded. */
+static uint32_t filter_a(const char *profile, const char *call, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
 {
 	static const struct sock_filter allow = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
-	struct seccomp_profile p = *seccomp_builtin("nosetid");
+	struct seccomp_profile p = *seccomp_builtin(profile);
 	const uint64_t args[6] = { a0, a1, a2, a3, 0, 0 };
 
 	p.b = (struct seccomp_filter){ &allow, 1 };
 	return seccomp_simulate(&p, SYSNO_ARCH_NATIVE, sysno_resolve(SYSNO_ARCH_NATIVE, call), args);
+}
+
+static uint32_t nosetid(const char *call, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
+{
+	return filter_a("nosetid", call, a0, a1, a2, a3);
+}
+
+Test(seccomp, S56_what_berths_own_processes_lose_is_lost_to_no_sandbox)
+{
+	static const char *const ours[] = { "init", "nosetid", "keeper", "daemon" };
+	static const char *const keeps[] = { "read", "execve", "clone3", "mount", "setns", "open_tree", "move_mount", "umount2",
+					     "ioctl", "openat", "kill", "seccomp", "prctl", "unshare", "quotactl_fd" };
+	static struct seccomp_rule_info r[512];
+	size_t i, n = seccomp_rules("daemon", r, ARRAY_LEN(r));
+
+	for (i = 0; i < ARRAY_LEN(ours); i++)
+		cr_expect_null(seccomp_named(ours[i]), "%s can be chosen", ours[i]);
+	cr_assert(n > 10 && n < ARRAY_LEN(r));
+	for (i = 0; i < n; i++) {
+		if (!strcmp(r[i].syscall, "*") || !strcmp(r[i].action, "allow"))
+			continue;
+		cr_expect_eq(filter_a("daemon", r[i].syscall, 0, 0, 0, 0), ERRNO_OF(EPERM), "%s", r[i].syscall);
+		cr_expect_eq(filter_a("keeper", r[i].syscall, 0, 0, 0, 0), ERRNO_OF(EPERM), "%s", r[i].syscall);
+		/* so the sandboxes below berthd have nothing less */
+		cr_expect_neq(native("dev", r[i].syscall, 0, 0, 0), ALLOWED, "%s", r[i].syscall);
+	}
+	for (i = 0; i < ARRAY_LEN(keeps); i++) {
+		cr_expect_eq(filter_a("keeper", keeps[i], 0, 0, 0, 0), ALLOWED, "%s", keeps[i]);
+		cr_expect_eq(filter_a("daemon", keeps[i], 0, 0, 0, 0), ALLOWED, "%s", keeps[i]);
+	}
+	cr_expect_eq(filter_a("keeper", "mknodat", 3, 0, S_IFCHR | 0666, 0), ERRNO_OF(EPERM));
+	cr_expect_eq(filter_a("keeper", "mknodat", 3, 0, S_IFREG | 0666, 0), ALLOWED);
+	cr_expect_eq(filter_a("keeper", "mmap", 0, 1, PROT_WRITE | PROT_EXEC, 0), ERRNO_OF(EPERM));
+	cr_expect_eq(filter_a("keeper", "mmap", 0, 1, PROT_READ | PROT_EXEC, 0), ALLOWED, "a child's libraries");
+	cr_expect_eq(filter_a("keeper", "socket", AF_PACKET, SOCK_RAW, 0, 0), ERRNO_OF(EAFNOSUPPORT));
+	cr_expect_eq(filter_a("keeper", "socket", AF_NETLINK, SOCK_RAW, 0, 0), ALLOWED);
+	cr_expect_eq(filter_a("daemon", "ptrace", 0, 0, 0, 0), ALLOWED, "supervisors of zygotes are its children");
 }
 
 Test(seccomp, K16_nosetid_refuses_set_id_bits_and_nothing_else)
