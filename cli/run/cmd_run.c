@@ -248,6 +248,7 @@ static int start(struct run *r, struct err *e)
 	    sandbox_launch(&r->sandbox, &where, e) < 0 ||
 	    (r->attest && attestation_print(&r->sandbox, e) < 0))
 		return -1;
+	spec_close_sources(&r->opts.spec);
 	runopts_tell_loosened(&r->opts, "berth run");
 	tell_ports(r);
 	if (s->tty) {

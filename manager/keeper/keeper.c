@@ -461,6 +461,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		sandbox_init(&k->sandbox, ks->spec);
 		k->main.service = ks->service;
 		r = start(k, ks, &e);
+		spec_close_sources(ks->spec);
 		/* only now it reads what the sandbox writes; no client is served with more (S56) */
 		if (r == 0)
 			r = rights_lay_down(RIGHTS_KEEPER, &e);

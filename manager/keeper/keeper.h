@@ -63,7 +63,7 @@ struct keeper_service {
 struct keeper_start {
 	struct registry *registry;
 	struct claim *claim;		/* handed over: the keeper releases it when it ends */
-	const struct spec *spec;	/* resident; stays valid in the forked child */
+	struct spec *spec;	/* resident; stays valid in the forked child */
 	struct launch_place where;
 	json_t *record;			/* borrowed; saved as that of a sandbox that stays, and the pids are filled in */
 	int hold_fd;			/* keeps the image from gc, or -1 */

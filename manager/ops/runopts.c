@@ -70,9 +70,7 @@ void runopts_release(struct runopts *o)
 {
 	size_t i;
 
-	for (i = 0; i < o->spec.mount_count; i++)
-		if (o->spec.mounts[i].kind == SPEC_BIND)
-			fd_close(&o->spec.mounts[i].source_fd);
+	spec_close_sources(&o->spec);
 	for (i = 0; i < o->owned.count; i++)
 		free((char *)o->owned.v[i]);
 	free(o->owned.v);

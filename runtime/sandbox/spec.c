@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/path.h"
 
 static int check_strings(const char *const *v, size_t n, const char *what, struct err *e)
@@ -64,6 +65,15 @@ int spec_writes_host(const struct spec *s)
 		if (s->mounts[i].kind == SPEC_BIND && s->mounts[i].writable)
 			return 1;
 	return 0;
+}
+
+void spec_close_sources(struct spec *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++)
+		if (s->mounts[i].kind == SPEC_BIND)
+			fd_close(&s->mounts[i].source_fd);
 }
 
 int spec_check(const struct spec *s, struct err *e)

@@ -169,6 +169,11 @@ int spec_is_proxied(const struct spec *s);
 int spec_needs_nethelper(const struct spec *s);
 /* A host directory is mounted writable: then no set-id file may be made in the sandbox. */
 int spec_writes_host(const struct spec *s);
+/*
+ * Closes the descriptors of host directories; their numbers become -1.  After the launch, as one
+ * that stays keeps a file system of the host from being unmounted.
+ */
+void spec_close_sources(struct spec *s);
 /* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */
 int spec_check(const struct spec *s, struct err *e);
 

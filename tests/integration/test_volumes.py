@@ -377,3 +377,23 @@ def test_a_quota_of_a_directory_is_enforced():
         full = os.path.dirname(state) + "/full"
         b.write(full + "/f")
         b.one_line_error(b.run("-v", f"{full}:/x:rw,quota=16m", "host", "true", env=env), 2, "no project counts")
+
+
+@b.deadline(60)
+def test_a_file_system_of_the_host_can_be_unmounted_while_a_sandbox_has_it():
+    """The supervisor keeps no descriptor of what it mounted."""
+    where = b.tmpdir("fs")
+    for words in (("run",), ("create",)):
+        subprocess.run(["mount", "-t", "tmpfs", "none", where], check=True)
+        p = b.start(*words, "--volume", f"{where}:/fs:rw", "host", *(("sh", "-c", "touch /fs/there; sleep 60") if words[0] == "run" else ()))
+        try:
+            if words[0] == "run":
+                b.wait_for(lambda: os.path.exists(f"{where}/there"), what="the command")
+            else:
+                box = p.communicate()[0].decode().strip()
+            subprocess.run(["umount", where], check=True)
+            if words[0] == "create":
+                b.berth("exec", box, "touch", "/fs/there", ok=True)
+                b.berth("rm", "--force", box, ok=True)
+        finally:
+            b.stop(p, signal.SIGTERM)
