@@ -137,6 +137,8 @@ const struct config_key conf_keys[] = {
 	{ "storage", "checkpoint_bytes", CONFIG_SIZE, "0", 0, 1ULL << 60,
 	  F(storage_checkpoint_bytes), NULL, NULL,
 	  "what the checkpoints in the storage may take together; 0 is any number of bytes" },
+	{ "storage", "accept_unsigned", CONFIG_BOOL, "false", 0, 1, F(storage_accept_unsigned), NULL, NULL,
+	  "whether an archive that an older berth stored is taken back without a digest in the store" },
 	{ "session", "host", CONFIG_STRING, "", 0, 64, F(host), check_host, NULL,
 	  "name of this berthd among those that share a store; empty is the host's name" },
 	{ "session", "default_mount_dir", CONFIG_STRING, "", 0, 255, F(mount_dir), check_dir, NULL,

@@ -38,6 +38,7 @@ struct conf {
 	char storage_endpoint[256], storage_region[64], storage_credentials[256], storage_addressing[16];
 	uint64_t storage_retry_ms;
 	uint64_t storage_checkpoint_bytes; /* 0: any */
+	int storage_accept_unsigned;
 
 	char host[65];			/* this berthd's name in a shared store */
 	char mount_dir[256];		/* "": state_dir/workspaces */

@@ -28,6 +28,7 @@ struct storage;
 struct storage_stats {
 	uint64_t entries, bytes;	/* of the folder */
 	uint64_t sent, skipped;		/* chunks */
+	char sha256[65];		/* of the manifest, and so of all that it names */
 };
 
 int storage_open(struct storage **ret, const struct conf *c, struct err *e);
@@ -63,9 +64,11 @@ int storage_check_folder(int dir_fd, struct err *e);
 /*
  * Restores the folder over dir_fd: each file is written aside, verified and renamed. 1; 0 if
  * there is no such folder. exact: entries that the folder does not name are removed from dir_fd,
- * which gets the mode and owner of the folder's own directory.
+ * which gets the mode and owner of the folder's own directory. sha256: ERR_CORRUPT, before anything is parsed or written,
+ * when the manifest has another (S55); NULL takes any.
  */
-int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e);
+int storage_get_folder(struct storage *st, const char *path, const char *sha256, int dir_fd, int exact, struct storage_stats *ret,
+		       struct err *e);
 int storage_delete_folder(struct storage *st, const char *path, struct err *e);
 
 /* ---- storage_use.c: who uses a folder, and what nobody needs any more ---- */

@@ -67,7 +67,7 @@ static const char *get_bytes(const json_t *entry, const char *key, char room[LIN
 
 struct download {
 	struct storage *st;
-	const char *path;
+	const char *path, *sha256;
 	struct storage_use use;
 	int dir_fd;
 	struct storage_stats *stats;
@@ -291,12 +291,32 @@ static int remove_others(int dir_fd, const json_t *known, struct err *e)
 	return r;
 }
 
+/* Upholds S55 of SECURITY.md: the manifest is what the caller knows by its digest, or it is not even parsed. */
+static int get_manifest(struct download *d, json_t **ret, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(STORAGE_MANIFEST_MAX);
+	int r;
+
+	if (!d->sha256)
+		return storage_manifest(d->st, d->path, ret, e);
+	r = storage_manifest_text(d->st, d->path, &text, e);
+	if (r < 1)
+		return r;
+	if (storage_sha256(text.data ? text.data : "", text.len, d->stats->sha256, e) < 0)
+		return -1;
+	if (strcmp(d->stats->sha256, d->sha256))
+		return err_set(e, ERR_CORRUPT, "the object %.200s/manifest.json is not the one that was stored: its SHA-256 is %.12s..., "
+			       "the ledger says %.12s...", d->path, d->stats->sha256, d->sha256);
+	*ret = json_parse(text.data ? text.data : "", text.len, STORAGE_MANIFEST_MAX, d->path, e);
+	return *ret ? 1 : -1;
+}
+
 static int get_all(struct download *d, int exact, struct err *e)
 {
 	autojson json_t *manifest = NULL, *known = json_object();
 	json_t *entries = NULL, *entry, *root;
 	size_t i;
-	int r = storage_manifest(d->st, d->path, &manifest, e);
+	int r = get_manifest(d, &manifest, e);
 	json_int_t version;
 
 	if (r < 1)
@@ -316,9 +336,10 @@ static int get_all(struct download *d, int exact, struct err *e)
 	return root && finish(d->dir_fd, root, e) < 0 ? -1 : 1;
 }
 
-int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e)
+int storage_get_folder(struct storage *st, const char *path, const char *sha256, int dir_fd, int exact, struct storage_stats *ret,
+		       struct err *e)
 {
-	struct download d = { .st = st, .path = path, .dir_fd = dir_fd, .stats = ret };
+	struct download d = { .st = st, .path = path, .sha256 = sha256, .dir_fd = dir_fd, .stats = ret };
 	char key[PATH_BYTES_MAX + 20];
 	uint64_t size;
 	int r;

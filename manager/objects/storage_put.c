@@ -305,6 +305,8 @@ static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 	    buf_addf(&u->text, e, ",\"version\":%d}", u->counts.version) < 0)
 		return -1;
 	snprintf(key, sizeof(key), "%s/manifest.json", u->path);
+	if (storage_sha256(u->text.data, u->text.len, u->stats->sha256, e) < 0)
+		return -1;
 	*ret_sent = 1;
 	/* from here on it is the new folder */
 	return storage_put(u->st, key, u->text.data, u->text.len, e);

@@ -71,12 +71,45 @@ static int drop_stored(struct service *s, const struct record *r, struct err *e)
 	return storage_delete_folder(s->storage, path, e);
 }
 
-static int put_archive(struct service *s, struct registry *reg, const struct record *r, struct err *e)
+#define SANDBOX_SHA256 "archive_sandbox_sha256"
+#define WORKSPACE_SHA256 "archive_workspace_sha256"
+
+/* Upholds S55 of SECURITY.md: whoever writes the storage is not believed, the record in the ledger is. */
+static int put_known(struct service *s, struct record *r, const char *part, const char *member, int dir, struct err *e)
+{
+	struct storage_stats st = { 0 };
+	char path[200];
+
+	archive_path(r, part, path);
+	if (storage_put_folder(s->storage, path, dir, &st, e) < 0)
+		return -1;
+	record_set_own(r, member, json_string(st.sha256));
+	return 0;
+}
+
+/* 1; 0 without one. */
+static int get_known(struct service *s, const struct record *r, const char *part, const char *member, int dir, struct err *e)
+{
+	const char *sha256 = record_own(r, member);
+	struct storage_stats st = { 0 };
+	char path[200];
+	int any;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	any = s->conf.storage_accept_unsigned;
+	pthread_rwlock_unlock(&s->conf_lock);
+	archive_path(r, part, path);
+	if (!sha256[0] && !any)
+		return err_set(e, ERR_CORRUPT, "the ledger has no digest of %.200s, which an older berth stored; hint: if nobody else could "
+			       "write the storage, set [storage] accept_unsigned = true in berth.toml for as long as it takes to start it",
+			       path);
+	return storage_get_folder(s->storage, path, sha256[0] ? sha256 : NULL, dir, 1, &st, e);
+}
+
+static int put_archive(struct service *s, struct registry *reg, struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = openat(reg->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), work = -1;
-	struct storage_stats st = { 0 };
-	char path[200];
 
 	if (dir < 0)
 		return err_sys(e, "open the files of sandbox %s", r->name);
@@ -88,13 +121,11 @@ static int put_archive(struct service *s, struct registry *reg, const struct rec
 	}
 	if (record_str(r, "storage_path")[0] && workspace_upload(s, r, e) < 0)
 		return -1;
-	archive_path(r, "sandbox", path);
 	/* a folder in the storage has no devices and attributes, which overlayfs marks with; a file holds all */
 	if (layerhome_bring_back(dir, e) < 0 || writable_to_file(dir, e) < 0 ||
-	    storage_put_folder(s->storage, path, dir, &st, e) < 0)
+	    put_known(s, r, "sandbox", SANDBOX_SHA256, dir, e) < 0)
 		return -1;
-	archive_path(r, "workspace", path);
-	return work < 0 ? 0 : storage_put_folder(s->storage, path, work, &st, e);
+	return work < 0 ? 0 : put_known(s, r, "workspace", WORKSPACE_SHA256, work, e);
 }
 
 static int open_archived(struct registry *reg, struct err *e)
@@ -289,8 +320,8 @@ static int get_archive(struct service *s, struct registry *reg, struct record *r
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = open_archived(reg, e), part = -1;
-	char temp[80], path[200];
-	struct storage_stats st = { 0 };
+	char temp[80];
+	struct err ignored;
 	struct promise promise;
 	int got;
 
@@ -302,8 +333,9 @@ static int get_archive(struct service *s, struct registry *reg, struct record *r
 	part = openat(dir, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (part < 0)
 		return err_sys(e, "open directory %s", temp);
-	archive_path(r, "sandbox", path);
-	got = storage_get_folder(s->storage, path, part, 1, &st, e);
+	got = get_known(s, r, "sandbox", SANDBOX_SHA256, part, e);
+	if (got < 0 && e->code == ERR_CORRUPT)
+		path_remove_tree(dir, temp, &ignored);
 	if (got < 1)
 		return got < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the archive of sandbox %s is not in the storage", r->name);
 	if (!record_is_ours(s, r) && make_ours(s, reg, r, part, e) < 0)
@@ -316,10 +348,8 @@ static int get_archive(struct service *s, struct registry *reg, struct record *r
 static int get_workspace(struct service *s, const struct record *r, struct err *e)
 {
 	autoclose int dir = -1, work = -1;
-	struct storage_stats st = { 0 };
 	const char *name;
 	uint32_t had;
-	char path[200];
 	int got;
 
 	if (!owns_workspace(r))
@@ -335,10 +365,9 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	/* with any umask; the archive has the mode, unless an older berthd made it */
 	if (fchmod(work, 0755) < 0)
 		return err_sys(e, "make the workspace %s", name);
-	archive_path(r, "workspace", path);
 	if (quota_obey(&had, e) < 0)
 		return -1;
-	got = storage_get_folder(s->storage, path, work, 1, &st, e);
+	got = get_known(s, r, "workspace", WORKSPACE_SHA256, work, e);
 	quota_obey_end(had);
 	return got == 0 ? err_set(e, ERR_NOT_FOUND, "the archived workspace of sandbox %s is not in the storage", r->name) : got < 0 ? -1 : 0;
 }

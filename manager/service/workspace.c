@@ -175,7 +175,7 @@ int workspace_download(struct service *s, const char *storage_path, const char *
 	if (quota_obey(&had, e) < 0)
 		return -1;
 	/* nothing stored yet: an empty workspace, which its release will store */
-	r = storage_get_folder(s->storage, storage_path, fd, 0, &st, e);
+	r = storage_get_folder(s->storage, storage_path, NULL, fd, 0, &st, e);
 	quota_obey_end(had);
 	return r < 0 ? -1 : 0;
 }

@@ -104,7 +104,7 @@ static void *there_and_back(void *arg)
 	struct err *e = arg;
 	struct storage_stats st;
 
-	if (storage_put_folder(storage, "a/b", from, &st, e) == 0 && storage_get_folder(storage, "a/b", to, 1, &st, e) < 0)
+	if (storage_put_folder(storage, "a/b", from, &st, e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, e) < 0)
 		cr_expect_fail("what was stored does not come back: %s", e->msg);
 	return NULL;
 }
@@ -166,7 +166,7 @@ static void refused(enum err_code code, const char *words)
 	cr_expect_eq(put(&e), -1);
 	cr_expect_eq(e.code, (int)code, "%d %s", e.code, e.msg);
 	cr_expect(strstr(e.msg, words) && strstr(e.msg, "hint: "), "%s", e.msg);
-	cr_expect_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 0, "%s", e.msg);
+	cr_expect_eq(storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e), 0, "%s", e.msg);
 }
 
 Test(storage, a_path_that_could_not_come_back_is_refused)
@@ -182,7 +182,7 @@ Test(storage, a_path_that_could_not_come_back_is_refused)
 		struct storage_stats st;
 
 		cr_assert_eq(put(&e), 0, "%s", e.msg);
-		cr_assert_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 1, "%s", e.msg);
+		cr_assert_eq(storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e), 1, "%s", e.msg);
 		cr_assert_eq(storage_delete_folder(storage, "a/b", &e), 0, "%s", e.msg);
 	}
 	close(deep);
@@ -229,7 +229,7 @@ Test(storage, holes_are_neither_read_nor_written)
 	cr_assert(pwrite(fd, "one", 3, at) == 3 && pwrite(fd, "two", 3, size - 3) == 3);
 	/* there twice: what is there already is not read for nothing either */
 	for (i = 0; i < 2; i++)
-		cr_assert(storage_put_folder(storage, "a/b", from, &st, &e) == 0 && storage_get_folder(storage, "a/b", to, 1, &st, &e) == 1,
+		cr_assert(storage_put_folder(storage, "a/b", from, &st, &e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e) == 1,
 			  "%s", e.msg);
 	cr_expect_eq(st.skipped, (uint64_t)(size / STORAGE_CHUNK) + 1);
 	back = openat(to, "big", O_RDONLY | O_CLOEXEC);
@@ -282,7 +282,7 @@ Test(storage, names_of_any_bytes_come_back)
 	put_text(from, "fffe", "another");
 	put_text(to, "\xff\xfd", "not of it");
 	for (i = 0; i < 2; i++)
-		cr_assert(put(&e) == 0 && storage_get_folder(storage, "a/b", to, 1, &st, &e) == 1, "%s", e.msg);
+		cr_assert(put(&e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e) == 1, "%s", e.msg);
 	cr_expect_eq(version_of("a/b"), 3, "and one that cannot says so");
 	for (i = 0; i < ARRAY_LEN(names); i++) {
 		autoclose int dir = openat(to, names[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -307,7 +307,7 @@ static void expect_corrupt(const char *entries)
 	int n = snprintf(text, sizeof(text), "{\"version\":3,\"upload\":\"\",\"entries\":[%s]}", entries);
 
 	cr_assert_eq(storage_put(storage, "evil/manifest.json", text, (size_t)n, &e), 0, "%s", e.msg);
-	cr_expect_eq(storage_get_folder(storage, "evil", to, 1, &st, &e), -1, "%s", entries);
+	cr_expect_eq(storage_get_folder(storage, "evil", NULL, to, 1, &st, &e), -1, "%s", entries);
 	cr_expect_eq(e.code, ERR_CORRUPT, "%s: %d %s", entries, e.code, e.msg);
 }
 
@@ -416,7 +416,7 @@ Test(storage, a_manifest_that_may_still_come_keeps_its_pieces)
 	allow_puts(7);
 	cr_assert_eq(put(&e), -1);
 	allow_puts(100);
-	cr_assert_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 1, "%s", e.msg);
+	cr_assert_eq(storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e), 1, "%s", e.msg);
 	expect_text(to, "file4", "file4");
 }
 
