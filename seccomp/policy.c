@@ -27,8 +27,9 @@
 #define ENOMEM_ POLICY_ERRNO(ENOMEM)
 #define EAFNOSUPPORT_ POLICY_ERRNO(EAFNOSUPPORT)
 
-#define NOT_DEV (POLICY_STRICT | POLICY_STANDARD)
-#define NOT_STRICT (POLICY_STANDARD | POLICY_DEV | POLICY_INIT)
+#define NOT_DEV (POLICY_STRICT | POLICY_STANDARD | POLICY_BUILDER)
+#define NOT_STRICT (POLICY_STANDARD | POLICY_DEV | POLICY_INIT | POLICY_BUILDER)
+#define NOT_BUILDER (POLICY_PAYLOADS | POLICY_INIT)
 #define POLICY_HOSTS (POLICY_KEEPER | POLICY_DAEMON)
 #define DEV_UP (POLICY_DEV | POLICY_INIT)
 
@@ -58,6 +59,9 @@ enum {
 	 * lies in the exit-signal byte of clone(2), where it cannot ask for a namespace.
 	 */
 	FLAGS_NAMESPACES = 0x7E020000,
+	/* The same without NEWNS, NEWUTS, NEWIPC, NEWPID; with NEWTIME for unshare(2). */
+	FLAGS_NO_STEP = 0x52000000,
+	FLAG_NEWTIME = 0x80,
 	TYPE_MASK = 0xf,		/* SOCK_CLOEXEC and SOCK_NONBLOCK lie above */
 	PERSONA_NO_RANDOMIZE = 0x40000,
 };
@@ -84,6 +88,7 @@ const struct policy_name policy_profiles[POLICY_PROFILE_COUNT] = {
 	{ "nosetid", POLICY_NOSETID },
 	{ "keeper", POLICY_KEEPER },
 	{ "daemon", POLICY_DAEMON },
+	{ "builder", POLICY_BUILDER },
 };
 
 const struct policy_rule policy_rules[] = {
@@ -118,15 +123,17 @@ const struct policy_rule policy_rules[] = {
 	      VALUES(CMD_FUTEX_WAIT_REQUEUE_PI, CMD_FUTEX_CMP_REQUEUE_PI) } } },
 	{ NAMES("futex"), POLICY_ALL, 0, ALLOW, "threads" },
 
-	{ NAMES("clone"), POLICY_ALL, 1, EPERM_, "K01 namespaces: 58 of 100 kernel bugs need a nested one",
+	{ NAMES("clone"), NOT_BUILDER, 1, EPERM_, "K01 namespaces: 58 of 100 kernel bugs need a nested one",
 	  { { "flags", 0, POLICY_ANY_BIT, .mask = FLAGS_NAMESPACES } } },
+	{ NAMES("clone"), POLICY_BUILDER, 1, EPERM_, "K01 namespaces other than the mount, pid, ipc and uts ones of a RUN",
+	  { { "flags", 0, POLICY_ANY_BIT, .mask = FLAGS_NO_STEP } } },
 	{ NAMES("clone"), POLICY_ALL, 0, ALLOW, "processes and threads" },
 	/*
 	 * It is in filter a although it has no test: its flags are in memory, out of a filter's
 	 * reach.
 	 */
 	{ NAMES("clone3"), POLICY_INIT, 0, ALLOW, "init: CLONE_INTO_CGROUP for each command; it holds no capability to make namespaces" },
-	{ NAMES("clone3"), POLICY_PAYLOADS, 1, ENOSYS_, "K01 namespaces: flags cannot be filtered; libc falls back to clone" },
+	{ NAMES("clone3"), POLICY_PAYLOADS | POLICY_BUILDER, 1, ENOSYS_, "K01 namespaces: flags cannot be filtered; libc falls back to clone" },
 
 	{ NAMES("personality"), POLICY_ALL, 1, ALLOW, "query, PER_LINUX, PER_LINUX32, UNAME26",
 	  { PERSONA(0, 8, 0x20000, 0x20008, LOW) } },
@@ -137,8 +144,12 @@ const struct policy_rule policy_rules[] = {
 
 	{ NAMES("mknod"), POLICY_ALL, 1, ALLOW, "regular files, FIFOs, sockets", { FILE_TYPE(1) } },
 	{ NAMES("mknodat"), POLICY_ALL, 1, ALLOW, "regular files, FIFOs, sockets", { FILE_TYPE(2) } },
+	{ NAMES("mknod"), POLICY_BUILDER, 1, ALLOW, "builder: whiteouts, which the kernel lets everybody make",
+	  { { "mode", 1, POLICY_IN, .mask = S_IFMT, VALUES(S_IFCHR) }, { "dev", 2, POLICY_IN, .mask = LOW, VALUES(0) } } },
+	{ NAMES("mknodat"), POLICY_BUILDER, 1, ALLOW, "builder: whiteouts, which the kernel lets everybody make",
+	  { { "mode", 2, POLICY_IN, .mask = S_IFMT, VALUES(S_IFCHR) }, { "dev", 3, POLICY_IN, .mask = LOW, VALUES(0) } } },
 	{ NAMES("mknod", "mknodat"), POLICY_ALL, 1, EPERM_, "K12 device nodes" },
-	{ NAMES("renameat2"), POLICY_ALL, 1, EPERM_, "K12 RENAME_WHITEOUT leaves a device node, 0:0, in the old name's place",
+	{ NAMES("renameat2"), NOT_BUILDER, 1, EPERM_, "K12 RENAME_WHITEOUT leaves a device node, 0:0, in the old name's place",
 	  { { "flags", 4, POLICY_ANY_BIT, .mask = RENAME_WHITEOUT } } },
 	{ NAMES("renameat2"), POLICY_ALL, 0, ALLOW, "names and directories" },
 
@@ -211,20 +222,27 @@ const struct policy_rule policy_rules[] = {
 
 	/* ---- filter b: denied, and why ------------------------------------------ */
 	{ NAMES("io_setup"), NOT_DEV, 1, ENOSYS_, "K18 fs.aio-max-nr is one for the whole host; programs do without" },
-	{ NAMES("mmap"), POLICY_PAYLOADS, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
+	{ NAMES("mmap"), POLICY_PAYLOADS | POLICY_BUILDER, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
 	  { { "flags", 3, POLICY_ANY_BIT, .mask = MAP_HUGETLB } } },
-	{ NAMES("memfd_create"), POLICY_PAYLOADS, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
+	{ NAMES("memfd_create"), POLICY_PAYLOADS | POLICY_BUILDER, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
 	  { { "flags", 1, POLICY_ANY_BIT, .mask = MFD_HUGETLB } } },
-	{ NAMES("shmget"), POLICY_PAYLOADS, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
+	{ NAMES("shmget"), POLICY_PAYLOADS | POLICY_BUILDER, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
 	  { { "shmflg", 2, POLICY_ANY_BIT, .mask = SHM_HUGETLB } } },
 	{ NAMES("io_uring_setup", "io_uring_enter", "io_uring_register"), POLICY_ALL, 0, ENOSYS_,
 	  "K02 io_uring: 10 of 100 kernel bugs, and it makes sockets past the filter" },
 	{ NAMES("futex_requeue"), POLICY_ALL, 0, ENOSYS_, "K06 futex requeue-PI (CVE-2026-43499)" },
 	{ NAMES("statmount", "listmount"), POLICY_ALL, 0, ENOSYS_, "K09 K15 mount details; libc falls back" },
 
-	{ NAMES("unshare", "setns"), POLICY_ALL, 0, EPERM_, "K01 namespaces: 58 of 100 kernel bugs need a nested one" },
+	{ NAMES("unshare"), POLICY_BUILDER, 1, EPERM_, "K01 namespaces other than the mount, pid, ipc and uts ones of a RUN",
+	  { { "flags", 0, POLICY_ANY_BIT, .mask = FLAGS_NO_STEP | FLAG_NEWTIME } } },
+	{ NAMES("unshare"), POLICY_BUILDER, 0, ALLOW, "builder: unpacks layers and makes RUN's root in mount namespaces" },
 	{ NAMES("mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen",
-		"fsconfig", "fsmount", "fspick", "mount_setattr"), POLICY_ALL, 0, EPERM_,
+		"fsconfig", "fsmount", "fspick", "mount_setattr", "sethostname", "setdomainname"), POLICY_BUILDER, 0, ALLOW,
+	  "builder: layers, and the root of a RUN, in its own user namespace" },
+	{ NAMES("setns"), POLICY_ALL, 0, EPERM_, "K01 namespaces: 58 of 100 kernel bugs need a nested one" },
+	{ NAMES("unshare"), NOT_BUILDER, 0, EPERM_, "K01 namespaces: 58 of 100 kernel bugs need a nested one" },
+	{ NAMES("mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen",
+		"fsconfig", "fsmount", "fspick", "mount_setattr"), NOT_BUILDER, 0, EPERM_,
 	  "K01 mounts: CVE-2022-0185, CVE-2021-33909" },
 	{ NAMES("keyctl", "add_key", "request_key"), POLICY_ALL, 0, EPERM_,
 	  "K08 keyrings are not namespaced (CVE-2016-0728)" },
@@ -242,7 +260,7 @@ const struct policy_rule policy_rules[] = {
 	  POLICY_ALL, 0, EPERM_, "K09 host administration" },
 	{ NAMES("adjtimex", "clock_adjtime", "clock_settime", "settimeofday"), POLICY_ALL, 0, EPERM_,
 	  "K14 the host's clock" },
-	{ NAMES("sethostname", "setdomainname"), POLICY_ALL, 0, EPERM_, "K14 set by berth before the start" },
+	{ NAMES("sethostname", "setdomainname"), NOT_BUILDER, 0, EPERM_, "K14 set by berth before the start" },
 	{ NAMES("name_to_handle_at", "open_by_handle_at"), POLICY_ALL, 0, EPERM_,
 	  "K09 opens files by number, past the root directory (Shocker)" },
 	{ NAMES("fanotify_init", "fanotify_mark", "lookup_dcookie"), POLICY_ALL, 0, EPERM_,

@@ -29,8 +29,9 @@ enum policy_profile {
 	POLICY_NOSETID = 16,	/* on top of another: no set-id files, where the sandbox can write a host directory */
 	POLICY_KEEPER = 32,	/* alone, filter a: a keeper that serves, and the children it starts */
 	POLICY_DAEMON = 64,	/* alone, filter a: berthd, its children, and so below each of their sandboxes */
+	POLICY_BUILDER = 128,	/* buildah in its room: what any payload may do, and the mounts of a build */
 	POLICY_PAYLOADS = 7,
-	POLICY_ALL = 15,
+	POLICY_ALL = 15 | POLICY_BUILDER,
 };
 
 enum policy_op {
@@ -67,7 +68,7 @@ struct policy_name {
 	const char *name;
 	uint8_t bit;
 };
-#define POLICY_PROFILE_COUNT 7
+#define POLICY_PROFILE_COUNT 8
 extern const struct policy_name policy_profiles[POLICY_PROFILE_COUNT];
 
 #define POLICY_ERRNO(n) (SECCOMP_RET_ERRNO | (n))

@@ -32,12 +32,15 @@ struct seccomp_profile {
 	struct seccomp_filter a, b;	/* load a first, then b */
 };
 
-/* "strict", "standard", "dev", and berth's own "init", "nosetid", "keeper" and "daemon"; NULL when the name is unknown.  Static storage. */
+/*
+ * "strict", "standard", "dev", and berth's own "init", "nosetid", "keeper", "daemon" and "builder"; NULL when the name is unknown.
+ * Static storage.
+ */
 const struct seccomp_profile *seccomp_builtin(const char *name);
 /* The names of those that a user may choose. */
 static inline const struct seccomp_profile *seccomp_named(const char *name)
 {
-	static const char own[][8] = { "init", "nosetid", "keeper", "daemon" };
+	static const char own[][8] = { "init", "nosetid", "keeper", "daemon", "builder" };
 	size_t i;
 
 	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)

@@ -10,6 +10,7 @@
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,10 @@ static const char dev_allows[] = " kcmp process_vm_readv process_vm_writev ptrac
 /* Since then: one fs.aio-max-nr for the whole host (K18). */
 static const char absent_but_for_dev[] = " io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents ";
 static const char strict_denies[] = " splice tee ";
+/* Layers, and the root of a RUN: in the user namespace of a build. */
+static const char builder_allows[] =
+	" chroot fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree pivot_root setdomainname"
+	" sethostname umount2 unshare ";
 
 /* Newer than Debian 12's libseccomp; the same on every architecture. */
 static const struct {
@@ -101,6 +106,8 @@ static uint32_t expected(const char *profile, const char *name)
 		return ALLOWED;
 	if (strcmp(profile, "dev") != 0 && strcmp(profile, "init") != 0 && listed(absent_but_for_dev, name))
 		return ERRNO_OF(ENOSYS);
+	if (strcmp(profile, "builder") == 0 && listed(builder_allows, name))
+		return ALLOWED;
 	if (strcmp(profile, "strict") == 0 && listed(strict_denies, name))
 		return ERRNO_OF(EPERM);
 	if (listed(denied, name))
@@ -123,6 +130,8 @@ static uint32_t native(const char *profile, const char *call, uint64_t a0, uint6
 #define PAYLOAD_PROFILES 3
 /* All but "nosetid", which only ever comes on top of another. */
 #define FULL_PROFILES 4
+/* In policy_profiles: buildah's, which is checked apart. */
+#define BUILDER_PROFILE 5
 
 /* For every one of them: expect(call, args) == want. */
 #define FOR_ALL(call, a0, a1, a2, want) \
@@ -144,7 +153,9 @@ static void check_every_number(uint32_t arch)
 	size_t p;
 	int nr;
 
-	for (p = 0; p < FULL_PROFILES; p++) {
+	for (p = 0; p <= BUILDER_PROFILE; p++) {
+		if (p >= FULL_PROFILES && p != BUILDER_PROFILE)
+			continue;
 		cr_assert_eq(compile_policy(COMPILE_A, policy_profiles[p].bit, arch, &a, &e), 0, "%s", e.msg);
 		cr_assert_eq(compile_policy(COMPILE_B, policy_profiles[p].bit, arch, &b, &e), 0, "%s", e.msg);
 		const struct seccomp_profile prof = { "", { a.insn, a.len }, { b.insn, b.len } };
@@ -195,6 +206,32 @@ Test(seccomp, standard_lets_287_of_379_numbers_through)
 	}
 	cr_expect_eq(known, 379, "%d", known);
 	cr_expect_eq(allowed, 287, "%d", allowed);
+}
+
+Test(seccomp, K01_a_builder_makes_the_namespaces_of_a_RUN_and_no_other)
+{
+	static const uint64_t own[] = { 0x20000, 0x04000000, 0x08000000, 0x20000000 }, /* mnt uts ipc pid */
+		others[] = { 0x02000000, 0x10000000, 0x40000000 };			/* cgroup user net */
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(own); i++) {
+		cr_expect_eq(native("builder", "unshare", own[i], 0, 0), ALLOWED);
+		cr_expect_eq(native("builder", "clone", own[i] | SIGCHLD, 0, 0), ALLOWED);
+	}
+	for (i = 0; i < ARRAY_LEN(others); i++) {
+		cr_expect_eq(native("builder", "unshare", others[i] | own[0], 0, 0), ERRNO_OF(EPERM));
+		cr_expect_eq(native("builder", "clone", others[i] | SIGCHLD, 0, 0), ERRNO_OF(EPERM));
+	}
+	cr_expect_eq(native("builder", "unshare", 0x80, 0, 0), ERRNO_OF(EPERM));	/* time */
+	cr_expect_eq(native("builder", "setns", 3, 0x20000, 0), ERRNO_OF(EPERM));
+	cr_expect_eq(native("builder", "clone3", 0, 0, 0), ERRNO_OF(ENOSYS));
+	/* a whiteout, and no other device */
+	cr_expect_eq(native("builder", "mknod", 0, S_IFCHR, 0), ALLOWED);
+	cr_expect_eq(native("builder", "mknod", 0, S_IFCHR, 0x103), ERRNO_OF(EPERM));
+	cr_expect_eq(native("builder", "mknod", 0, S_IFBLK, 0), ERRNO_OF(EPERM));
+	for (i = 0; i < PAYLOAD_PROFILES; i++)
+		cr_expect_eq(native(policy_profiles[i].name, "mknod", 0, S_IFCHR, 0), ERRNO_OF(EPERM));
+	cr_expect_null(seccomp_named("builder"));
 }
 
 Test(seccomp, D02_no_huge_pages)
