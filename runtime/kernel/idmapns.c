@@ -64,6 +64,14 @@ int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct e
 	return make(uids, gids, e);
 }
 
+int idmapns_shift(uid_t shown, unsigned count, struct err *e)
+{
+	char map[64];
+
+	snprintf(map, sizeof(map), "0 %u %u\n", shown, count);
+	return make(map, map, e);
+}
+
 int idmapns_range(uid_t from, uid_t shown, unsigned count, struct err *e)
 {
 	char map[96];

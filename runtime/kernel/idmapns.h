@@ -14,5 +14,10 @@
 int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e);
 /* One that shows count uids and gids from FROM on as those from SHOWN on, and root as root. */
 int idmapns_range(uid_t from, uid_t shown, unsigned count, struct err *e);
+/*
+ * One that shows the ids from 0 on as those from SHOWN on.  A process that enters it (setns(2)) is
+ * its root, and has the ids that the mount shows.
+ */
+int idmapns_shift(uid_t shown, unsigned count, struct err *e);
 
 #endif

@@ -34,18 +34,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/kernel/landlock.h"
+#include "runtime/kernel/timens.h"
 #include "runtime/sandbox/initproto.h"
 #include "runtime/sandbox/mounts.h"
-
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME 0x00000080
-#endif
 
 /* Of the supervisor's descriptors we keep the control socket and 0 to 2; above all not its lock, which would outlive it by us. */
 static int close_supervisors(struct child *c, struct err *e)
@@ -67,32 +63,15 @@ static int refused_namespace(const char *what, struct err *e)
 
 static int leave_namespaces(struct child *c, struct err *e)
 {
-	const int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
-
 	(void)c;
-	if (unshare(flags | CLONE_NEWTIME) == 0)
-		return 0;
-	/* before Linux 5.6, or without CONFIG_TIME_NS, there is no time namespace */
-	if (errno != EINVAL || !access("/proc/self/ns/time", F_OK) || unshare(flags) < 0)
-		return refused_namespace("make the sandbox's namespaces", e);
-	return 0;
+	return timens_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0 ?
+	       refused_namespace("make the sandbox's namespaces", e) : 0;
 }
 
-/* Clocks that start near zero hide the host's uptime (K15, time_namespaces(7)). */
 static int set_clocks(struct child *c, struct err *e)
 {
-	const struct timespec mono = clock_now(CLOCK_MONOTONIC), boot = clock_now(CLOCK_BOOTTIME);
-	char text[96];
-	autoclose int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
-
 	(void)c;
-	if (fd < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "open timens_offsets");
-	snprintf(text, sizeof(text), "monotonic -%lld 0\nboottime -%lld 0\n", (long long)mono.tv_sec,
-		 (long long)boot.tv_sec);
-	if (io_write_all(fd, text, strlen(text)) < 0)
-		return err_sys(e, "set the sandbox's clocks");
-	return 0;
+	return timens_zero(e);
 }
 
 /* When the ids are mapped: root of the sandbox owns /proc/net, for which the kernel looks once (proc_net_ns_init() in fs/proc/proc_net.c). */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "runtime/kernel/procmask.h"
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define SAFE_NOEXEC (SAFE | MOUNT_ATTR_NOEXEC)
@@ -20,29 +21,6 @@ static const char *const kind_names[] = {
 	[MOUNT_MASK] = "mask", [MOUNT_SEAL] = "seal",
 };
 _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == MOUNT_KIND_COUNT, "one name per kind");
-
-/* procfs directories and files that turn the host's knobs (K14): visible, not writable. */
-static const char *const proc_rdonly[] = {
-	"/proc/sys", "/proc/sysrq-trigger",
-};
-
-/*
- * procfs entries that reveal the host, its memory or its other tenants (K15); "d" before a
- * directory. Anybody may make a trigger in /proc/pressure, and the kernel needs 5 ms to end
- * each: thousands of them outlive SIGKILL by minutes (L02). The list includes counters for the
- * whole host (K23), through which one sandbox could see what another writes, locks or opens.
- */
-static const char *const proc_mask[] = {
-	"d/proc/acpi", "d/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "d/proc/bus", "/proc/cmdline",
-	"/proc/config.gz", "/proc/crypto", "/proc/diskstats", "d/proc/fs", "/proc/interrupts",
-	"/proc/iomem", "/proc/ioports", "d/proc/irq",
-	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
-	"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/modules",
-	"/proc/pagetypeinfo", "/proc/partitions", "d/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi",
-	"/proc/slabinfo", "/proc/softirqs", "/proc/sys/fs/aio-nr", "/proc/sys/fs/dentry-state", "/proc/sys/fs/file-nr",
-	"/proc/sys/fs/inode-nr", "/proc/sys/fs/inode-state", "d/proc/sys/fs/quota", "/proc/sys/kernel/pty/nr",
-	"/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/vmstat", "/proc/zoneinfo",
-};
 
 static struct mount_op *add(struct mountplan *p, enum mount_kind kind, const char *target, uint64_t attr)
 {
@@ -82,11 +60,11 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	add_tmpfs(p, "/dev/shm", SAFE_NOEXEC, s->shm_bytes, 4096, 01777);
 	add(p, MOUNT_MQUEUE, "/dev/mqueue", SAFE_NOEXEC);
 	add(p, MOUNT_PROC, "/proc", SAFE_NOEXEC);
-	for (i = 0; i < ARRAY_LEN(proc_rdonly); i++)
-		add(p, MOUNT_RDONLY, proc_rdonly[i], SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
-	for (i = 0; i < ARRAY_LEN(proc_mask); i++)
-		add(p, MOUNT_MASK, proc_mask[i] + (proc_mask[i][0] == 'd'), SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->mode =
-			proc_mask[i][0] == 'd' ? S_IFDIR : S_IFREG;
+	for (i = 0; procmask_rdonly[i]; i++)
+		add(p, MOUNT_RDONLY, procmask_rdonly[i], SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
+	for (i = 0; procmask_hidden[i]; i++)
+		add(p, MOUNT_MASK, procmask_path(procmask_hidden[i]), SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->mode =
+			procmask_hidden[i][0] == 'd' ? S_IFDIR : S_IFREG;
 	add(p, MOUNT_SEAL, "/dev", MOUNT_ATTR_RDONLY);
 	add(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
 	add(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);

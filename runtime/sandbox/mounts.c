@@ -20,6 +20,7 @@
 #include "base/path.h"
 #include "runtime/kernel/idmapns.h"
 #include "runtime/kernel/newmount.h"
+#include "runtime/kernel/sysfiles.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/writable.h"
 
@@ -131,34 +132,15 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 /* The few files of sysfs that programs read to count CPUs; no sysfs at all is mounted. */
 static int make_sys(const struct mount_op *op, const struct spec *s, struct err *e)
 {
-	static const char *const dirs[] = { "devices", "devices/system", "devices/system/cpu", "fs", "fs/cgroup" };
-	static const char *const files[] = { "online", "possible", "present" };
 	struct mount_op tmpfs = *op;
 	autoclose int mnt = -1;
-	size_t i;
 
 	tmpfs.size_bytes = 64 << 10;
 	tmpfs.inodes = 64;
 	tmpfs.mode = 0555;
 	mnt = make_tmpfs(&tmpfs, s, e);
-	if (mnt < 0)
+	if (mnt < 0 || sysfiles_make(mnt, e) < 0)
 		return -1;
-	for (i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(mnt, dirs[i], 0755) < 0)
-			return err_sys(e, "make /sys/%s", dirs[i]);
-	for (i = 0; i < ARRAY_LEN(files); i++) {
-		char path[64], text[256];
-		autoclose int fd = -1;
-		int n;
-
-		snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", files[i]);
-		n = cgroup_read(AT_FDCWD, path, text, sizeof(text));
-		if (n < 0)
-			continue;
-		fd = openat(mnt, path + strlen("/sys/"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-		if (fd < 0 || io_write_all(fd, text, (size_t)n) < 0)
-			return err_sys(e, "write %s of the sandbox", path);
-	}
 	return take_fd(&mnt);
 }
 
