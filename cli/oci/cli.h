@@ -20,6 +20,7 @@ struct oci_global {
 	int debug;
 	int makes;		/* the command makes a container, and the state root */
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
+	int step;		/* of a build (runtime/oci/step.h), for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
 	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_find() */
 	int filled;		/* with those behind gaps that --preserve-fds asks for, and the gaps */

@@ -84,7 +84,7 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 static int request(const struct oci_global *g, const struct make_args *a, const char *id, struct oci_request *r, struct err *e)
 {
 	*r = (struct oci_request){ .id = id, .config_file = a->config, .preserve_fds = a->preserve_fds, .no_pivot = a->no_pivot,
-				   .no_new_keyring = a->no_new_keyring, .systemd_program = g->systemd_program };
+				   .no_new_keyring = a->no_new_keyring, .step = g->step, .systemd_program = g->systemd_program };
 	if (oci_passed_listen(g, &r->preserve_fds, &r->listen_fds, e) < 0)
 		return -1;
 	r->bundle = oci_absolute(a->bundle ? a->bundle : ".", e);

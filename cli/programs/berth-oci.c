@@ -44,7 +44,7 @@ static const struct oci_verb *const verbs[] = {
 
 #define SYSTEMD_FD "BERTH_OCI_SYSTEMD_FD"	/* from this program to its sealed copy */
 
-enum { G_ROOT, G_LOG, G_LOG_FORMAT, G_LOG_LEVEL, G_DEBUG, G_MANAGER, G_SYSTEMD, G_ROOTLESS, G_CRIU, G_HELP, G_VERSION };
+enum { G_ROOT, G_LOG, G_LOG_FORMAT, G_LOG_LEVEL, G_DEBUG, G_MANAGER, G_SYSTEMD, G_ROOTLESS, G_CRIU, G_STEP, G_HELP, G_VERSION };
 
 static const struct oci_option globals[] = {
 	[G_ROOT] = { "root", 0, "DIR", "where containers are recorded (default: /run/berth-oci)" },
@@ -56,6 +56,7 @@ static const struct oci_option globals[] = {
 	[G_SYSTEMD] = { "systemd-cgroup", 0, NULL, "make each cgroup in a scope of systemd's: cgroupsPath is SLICE:PREFIX:NAME" },
 	[G_ROOTLESS] = { "rootless", 0, "auto", "accepted; it is found out" },
 	[G_CRIU] = { "criu", 0, "PATH", "accepted; there is no checkpoint" },
+	[G_STEP] = { "build-step", 0, NULL, "confine the container as berth run does, whatever the bundle says: a step of berth build" },
 	[G_HELP] = { "help", 'h', NULL, "print this" },
 	[G_VERSION] = { "version", 'v', NULL, "print the version and what it was built with" },
 	{ NULL },
@@ -195,6 +196,9 @@ static int set_global(void *ctx, size_t index, const char *value, struct err *e)
 		       err_set(e, ERR_USAGE, "--cgroup-manager '%.32s' is not cgroupfs, systemd or disabled", value);
 	case G_SYSTEMD:
 		s->g.systemd = 1;
+		return 0;
+	case G_STEP:
+		s->g.step = 1;
 		return 0;
 	case G_HELP:
 		s->help = 1;

@@ -16,6 +16,7 @@
 #include "runtime/oci/json.h"
 #include "runtime/oci/notify.h"
 #include "runtime/oci/schema.h"
+#include "runtime/oci/step.h"
 
 const struct oci_ns_type oci_ns_types[OCI_NS_COUNT] = {
 	[NS_USER] = { "user", "user", CLONE_NEWUSER }, [NS_MOUNT] = { "mount", "mnt", CLONE_NEWNS },
@@ -63,7 +64,8 @@ static int read_namespaces(struct oci_container *c, struct err *e)
 		if (c->ns_fd[n] < 0)
 			return err_sys(e, "open %s namespace %s", type, path);
 	}
-	c->in_userns = (seen >> NS_USER & 1) != 0;
+	/* the runtime of a step is root of a user namespace itself */
+	c->in_userns = (seen >> NS_USER & 1) != 0 || c->step;
 	return 0;
 }
 
@@ -134,7 +136,7 @@ int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int ro
 		return e->code == ERR_NOT_FOUND ? err_wrap(e, "bundle %s: JSON specification file not found", r->bundle) : -1;
 	if (oci_schema_check(c->config, OCI_CONFIG, file, e) < 0 || check_version(c->config, e) < 0)
 		return -1;
-	if (oci_notify_plan(c->config, root_fd, r->id, e) < 0)
+	if ((c->step && oci_step_rewrite(c->config, e) < 0) || oci_notify_plan(c->config, root_fd, r->id, e) < 0)
 		return -1;
 	c->process = oci_get(c->config, "process");
 	c->linux_part = oci_get(c->config, "linux");

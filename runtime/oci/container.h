@@ -76,6 +76,7 @@ struct oci_container {
 	int no_pivot, no_new_keyring;
 	int preserve_fds, listen_fds;
 	int wait_start;		/* create: wait on the socket; run: go on */
+	int step;		/* of a build: step.h */
 	struct oci_mount *mounts;
 	size_t mount_count;
 	int root_fd;		/* the root's mount, detached, when the process could not name it; -1 */

@@ -274,6 +274,8 @@ static int plan_cgroups(struct oci_container *c, struct oci_state *st, const str
 {
 	const char *path = oci_str(c->linux_part, "cgroupsPath");
 
+	if (c->step)	/* it stays in the build's */
+		return 0;
 	if (r->systemd_program < 0)
 		return oci_cgroup_plan(&st->cgroup, path, r->id, e);
 	return oci_scope_plan(&c->scope, path, r->id, e) < 0 ? -1 : oci_cgroup_plan_scope(&st->cgroup, c->scope.path, e);
@@ -282,7 +284,8 @@ static int plan_cgroups(struct oci_container *c, struct oci_state *st, const str
 int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, struct err *e)
 {
 	struct oci_container c = { .id = r->id, .bundle = r->bundle, .no_pivot = r->no_pivot, .preserve_fds = r->preserve_fds,
-				   .listen_fds = r->listen_fds, .no_new_keyring = r->no_new_keyring, .wait_start = !r->run, .root_fd = -1, .null_fd = -1,
+				   .listen_fds = r->listen_fds, .no_new_keyring = r->no_new_keyring || r->step, .wait_start = !r->run,
+				   .step = r->step, .root_fd = -1, .null_fd = -1,
 				   .proc_mount_fd = -1, .sys_mount_fd = -1,
 				   .console_fd = -1, .listen_fd = -1, .sock = -1, .hook_fds = { -1, -1 } };
 	autobuf struct buf text = BUF_INIT(OCI_DOCUMENT_MAX);

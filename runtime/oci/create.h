@@ -21,6 +21,7 @@ struct oci_request {
 	int listen_fds;			/* the first of these: sd_listen_fds(3) */
 	int no_pivot, no_new_keyring;
 	int run;			/* start at once */
+	int step;			/* of a build, confined as step.h says */
 	int systemd_program;		/* its cgroup is in a scope of systemd's, which this asks for (oci_systemd.h); -1: it is not */
 };
 

@@ -31,6 +31,7 @@
 #include "runtime/oci/hooks.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/log.h"
+#include "runtime/oci/step.h"
 
 static int has_ns(const struct oci_container *c, enum oci_ns ns)
 {
@@ -359,7 +360,7 @@ void oci_init(struct oci_container *c)
 		oci_message_fail(c->sock, &e, 0);
 	}
 	oci_reset_signals();
-	if (oci_process_become(&p, &filter, c->sock, &e) < 0)
+	if (oci_process_become(&p, &filter, c->sock, &e) < 0 || (c->step && oci_step_seal(&e) < 0))
 		oci_message_fail(c->sock, &e, 0);
 	/* its program is the image's: it gets no more rights than the process, as with runc */
 	if (oci_hooks_any(c->config, "startContainer") && run_hooks(c, "startContainer", NULL, p.env, &e) < 0)

@@ -231,6 +231,8 @@ static int attach_root(struct oci_container *c, struct err *e)
 			      &(struct mount_attr){ .propagation = MS_SLAVE }, sizeof(struct mount_attr));
 	if (c->root_fd < 0)
 		return err_sys(e, "open the root %s", c->rootfs);
+	if (c->step && newmount_attr(c->root_fd, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e) < 0)
+		return -1;
 	target = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	/* the namespace's root may not reach it: then any place will do */
 	if (target < 0 && errno == EACCES)

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S50 of SECURITY.md. */
+#include "runtime/oci/step.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/kernel/caps.h"
+#include "runtime/kernel/landlock.h"
+#include "runtime/kernel/procmask.h"
+#include "runtime/kernel/rlimits.h"
+#include "runtime/oci/json.h"
+#include "seccomp/seccomp.h"
+#include "seccomp/watch.h"
+
+/* ---- the configuration ------------------------------------------------------------------ */
+
+static int set(json_t *at, const char *key, json_t *value, struct err *e)
+{
+	return json_object_set_new(at, key, value) < 0 ? err_nomem(e) : 0;
+}
+
+/* A member that is an object, made where it is missing; borrowed. */
+static json_t *child(json_t *at, const char *key)
+{
+	if (!oci_get(at, key) && json_object_set_new(at, key, json_object()) < 0)
+		return NULL;
+	return json_object_get(at, key);
+}
+
+static int set_namespaces(json_t *linux_part, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(oci_get(linux_part, "namespaces"), i, v)
+		if (!strcmp(oci_str(v, "type"), "network") && !oci_str(v, "path"))
+			return err_hint((err_set(e, ERR_UNSUPPORTED, "a RUN has the network of its build and no network of its own"), e),
+					"leave --network of RUN out, and give it to the build");
+	return set(linux_part, "namespaces", json_pack("[{s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type", "mount",
+						       "type", "ipc", "type", "uts"), e);
+}
+
+/* Names without a bit, and those past the payload's eight, go. */
+static json_t *allowed_caps(const json_t *list)
+{
+	json_t *ret = json_array();
+	struct err ignored;
+	const json_t *v;
+	uint64_t mask;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+		if (caps_parse(json_string_value(v), &mask, &ignored) == 0 && !(mask & ~caps_default()))
+			json_array_append(ret, (json_t *)(size_t)v);
+	return ret;
+}
+
+static int set_caps(json_t *process, struct err *e)
+{
+	static const char *const kept[] = { "bounding", "permitted", "effective" };
+	json_t *caps = child(process, "capabilities");
+	size_t i;
+
+	if (!caps)
+		return err_nomem(e);
+	for (i = 0; i < ARRAY_LEN(kept); i++)
+		if (set(caps, kept[i], allowed_caps(oci_get(caps, kept[i])), e) < 0)
+			return -1;
+	json_object_del(caps, "inheritable");
+	json_object_del(caps, "ambient");
+	return 0;
+}
+
+static int limit_number(const char *name)
+{
+	int i;
+
+	for (i = 0; i < RLIMITS_COUNT; i++)
+		if (!strcasecmp(rlimits_name((unsigned)i), name + (strncmp(name, "RLIMIT_", 7) ? 0 : 7)))
+			return i;
+	return -1;
+}
+
+/* Nothing in a build may raise a limit: what the bundle asks for beyond the build's is the build's. */
+static int lower_limits(json_t *list, struct err *e)
+{
+	json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v) {
+		const int n = limit_number(oci_str(v, "type"));
+		struct rlimit have;
+
+		if (n < 0 || getrlimit(n, &have) < 0)
+			continue;
+		if (oci_u64(v, "hard", 0) > have.rlim_max && set(v, "hard", json_integer((json_int_t)have.rlim_max), e) < 0)
+			return -1;
+		if (oci_u64(v, "soft", 0) > have.rlim_max && set(v, "soft", json_integer((json_int_t)have.rlim_max), e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int set_process(json_t *process, struct err *e)
+{
+	static const char *const gone[] = { "apparmorProfile", "selinuxLabel", "oomScoreAdj", "scheduler", "ioPriority",
+					    "execCPUAffinity" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(gone); i++)
+		json_object_del(process, gone[i]);
+	if (set_caps(process, e) < 0 || lower_limits(oci_get(process, "rlimits"), e) < 0)
+		return -1;
+	return set(process, "noNewPrivileges", json_true(), e);
+}
+
+static int set_masks(json_t *linux_part, struct err *e)
+{
+	json_t *hidden = json_array(), *rdonly = json_array();
+	int failed = 0;
+	size_t i;
+
+	for (i = 0; procmask_hidden[i]; i++)
+		failed |= json_array_append_new(hidden, json_string(procmask_path(procmask_hidden[i])));
+	for (i = 0; procmask_rdonly[i]; i++)
+		failed |= json_array_append_new(rdonly, json_string(procmask_rdonly[i]));
+	failed |= json_object_set_new(linux_part, "maskedPaths", hidden);
+	failed |= json_object_set_new(linux_part, "readonlyPaths", rdonly);
+	return failed ? err_nomem(e) : 0;
+}
+
+static int is_type(const json_t *mount, const char *type)
+{
+	const char *word = oci_str(mount, "type");
+
+	return word && !strcmp(word, type);
+}
+
+/*
+ * No cgroups; the build's own /sys, which has three files, for a sysfs; terminals as many as a
+ * sandbox has (K11).
+ */
+static int set_mounts(json_t *config, struct err *e)
+{
+	json_t *list = oci_get(config, "mounts"), *v;
+	size_t i;
+
+	for (i = 0; i < json_array_size(list); i++) {
+		v = json_array_get(list, i);
+		if (is_type(v, "cgroup") || is_type(v, "cgroup2")) {
+			json_array_remove(list, i--);
+			continue;
+		}
+		if (is_type(v, "sysfs") &&
+		    (set(v, "type", json_string("bind"), e) < 0 || set(v, "source", json_string("/sys"), e) < 0 ||
+		     set(v, "options", json_pack("[s, s, s, s, s]", "rbind", "ro", "nosuid", "noexec", "nodev"), e) < 0))
+			return -1;
+		if (is_type(v, "devpts") && (!json_is_array(oci_get(v, "options")) ||
+					     json_array_append_new(oci_get(v, "options"), json_string("max=64")) < 0))
+			return err_set(e, ERR_INVALID, "mounts: a devpts without options");
+	}
+	return 0;
+}
+
+int oci_step_rewrite(json_t *config, struct err *e)
+{
+	static const char *const gone[] = { "hooks", "annotations", "vm", "solaris", "windows", "zos" };
+	static const char *const gone_linux[] = { "cgroupsPath", "resources", "sysctl", "devices", "seccomp", "intelRdt",
+						  "uidMappings", "gidMappings", "mountLabel", "timeOffsets", "netDevices",
+						  "personality", "memoryPolicy", "rootfsPropagation" };
+	json_t *linux_part = child(config, "linux"), *process = oci_get(config, "process");
+	size_t i;
+
+	if (!linux_part)
+		return err_nomem(e);
+	if (!process)
+		return err_set(e, ERR_INVALID, "config.json: a step of a build needs a process");
+	for (i = 0; i < ARRAY_LEN(gone); i++)
+		json_object_del(config, gone[i]);
+	for (i = 0; i < ARRAY_LEN(gone_linux); i++)
+		json_object_del(linux_part, gone_linux[i]);
+	if (set_namespaces(linux_part, e) < 0 || set_process(process, e) < 0 || set_masks(linux_part, e) < 0)
+		return -1;
+	return set_mounts(config, e);
+}
+
+/* ---- the process ----------------------------------------------------------------------- */
+
+static int load(const struct sock_filter *insns, unsigned short len, struct err *e)
+{
+	struct sock_fprog prog = { .len = len, .filter = (struct sock_filter *)(size_t)insns };
+
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? err_filter(e, "a filter of a build's step", len) : 0;
+}
+
+int oci_step_seal(struct err *e)
+{
+	static struct sock_filter last[SECCOMP_WATCH_MAX];
+	const struct seccomp_profile *p = seccomp_builtin("standard");
+	int n;
+
+	if (landlock_confine(e) < 0 || load(p->a.insns, p->a.len, e) < 0)
+		return -1;
+	n = seccomp_watch(&p->b, 0, SECCOMP_RET_ERRNO | ENOMEM, last, e);
+	return n < 0 ? -1 : load(last, (unsigned short)n, e);
+}
