@@ -6,27 +6,30 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/program.h"
-#include "cli/image/buildgroup.h"
 #include "cli/image/buildroom.h"
 #include "cli/live/resident.h"
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
+#include "runtime/kernel/idmapns.h"
 
 #define BUILDAH "/usr/bin/buildah"
 #define VOLUME_LABEL "berth.build" /* by whom: a volume of one that has ended is removed */
@@ -54,14 +57,31 @@ int build_add_word(struct build *b, const char *option, const char *value, struc
 
 static json_t *sandbox_spec(const struct build *b, struct err *e)
 {
-	char owner[PROCID_SIZE], text[16];
+	const uint64_t memory = b->memory_bytes ? b->memory_bytes : b->ref.config.build_memory_bytes;
+	char owner[PROCID_SIZE], text[16], bytes[24];
 
 	snprintf(text, sizeof(text), "%d", (int)getpid());
+	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)memory);
 	if (procid_parse(text, owner, e) < 0)
 		return NULL;
-	return json_pack("{s:i,s:s,s:[[s,s],[s,s],[s,s],[s,s],[s,s]]}", "version", REGISTRY_FORMAT,
-			 "image", "host", "options", "owner-pid", owner, "owner-grace", "0",
-			 "auto-remove", "", "idle-timeout", "0", "network", b->network);
+	return json_pack("{s:i,s:s,s:[[s,s],[s,s],[s,s],[s,s],[s,s],[s,s]]}", "version",
+			 REGISTRY_FORMAT, "image", "host", "options", "owner-pid", owner,
+			 "owner-grace", "0", "auto-remove", "", "idle-timeout", "0", "memory", bytes,
+			 "network", b->network);
+}
+
+/* A cgroup for the build in that of its sandbox: all of a build shares the sandbox's limits. */
+static int enter_sandbox(struct build *b, struct err *e)
+{
+	static const struct cgroup_limits none = {
+		.memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED,
+		.cpu_milli = CGROUP_UNLIMITED, .pids = CGROUP_UNLIMITED,
+	};
+
+	if (cgroup_open(&b->cgroup, b->ref.config.cgroup_parent, b->ref.id, e) < 0 ||
+	    cgroup_create_leaf(&b->leaf, &b->cgroup, "build", &none, b->id_base, e) < 0)
+		return -1;
+	return 0;
 }
 
 static int learn_sandbox(struct build *b, struct err *e)
@@ -81,7 +101,7 @@ static int learn_sandbox(struct build *b, struct err *e)
 	snprintf(path, sizeof(path), "/proc/%lld/ns/net",
 		 (long long)json_integer_value(json_object_get(record, "init_pid")));
 	b->net_fd = open(path, O_RDONLY | O_CLOEXEC);
-	return b->net_fd < 0 ? err_sys(e, "open the network of the build's sandbox") : 0;
+	return b->net_fd < 0 ? err_sys(e, "open the network of the build's sandbox") : enter_sandbox(b, e);
 }
 
 static int make_sandbox(struct build *b, struct err *e)
@@ -128,7 +148,7 @@ static int make_volume(struct build *b, struct err *e)
 			   &(struct volume_wish){.name = b->volume_name,
 						 .tenant = "",
 						 .labels = labels,
-						 .size_bytes = b->disk_bytes},
+						 .size_bytes = b->disk_bytes ? b->disk_bytes : b->ref.config.build_disk_bytes},
 			   NULL, NULL, &b->volume, e);
 }
 
@@ -136,14 +156,14 @@ static void take_down(struct build *b)
 {
 	struct err ignored;
 
+	cgroup_release(&b->leaf);
+	cgroup_release(&b->cgroup);
 	volume_close(&b->volume);
 	if (b->volume_name[0])
 		volume_remove(&b->ref.registry, b->volume_name, &ignored);
 	fd_close(&b->ref.sock);
 	if (b->ref.id[0])
 		resident_stop(&b->ref.registry, b->ref.id, &(struct resident_end){0}, &ignored);
-	if (b->ref.id[0]) /* and of builds that were killed */
-		buildgroup_sweep(&b->ref.registry, b->ref.config.cgroup_parent);
 }
 
 /* ---- buildah -----------------------------------------------------------------------------------
@@ -204,22 +224,40 @@ static void interrupt(int signo)
 	interrupted = signo;
 }
 
-/* Long lines come in pieces. */
-static void relay(struct build *b, int fd)
+static void take(struct build *b, struct line *l, const char *piece, ssize_t n)
 {
+	ssize_t i;
+
+	for (i = 0; i < n && !interrupted; i++) {
+		if (piece[i] != '\n')
+			l->text[l->n++] = piece[i];
+		if (piece[i] == '\n' || l->n == sizeof(l->text) - 1)
+			tell(b, l);
+	}
+}
+
+/* To the end of what buildah writes; long lines come in pieces.  0: its time is over. */
+static int relay(struct build *b, int fd)
+{
+	const uint64_t end = clock_ms() + b->ref.config.build_timeout_ms;
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	struct line l = {.n = 0};
 	char piece[4096];
-	ssize_t got, i;
+	ssize_t got = 1;
+	int r = 0;
 
-	while (!interrupted && (got = read(fd, piece, sizeof(piece))) > 0)
-		for (i = 0; i < got && !interrupted; i++) {
-			if (piece[i] != '\n')
-				l.text[l.n++] = piece[i];
-			if (piece[i] == '\n' || l.n == sizeof(l.text) - 1)
-				tell(b, &l);
-		}
+	while (!interrupted && got > 0) {
+		const uint64_t now = clock_ms();
+
+		r = now < end ? poll(&wait, 1, end - now > INT_MAX ? INT_MAX : (int)(end - now)) : 0;
+		if (r == 0)
+			break;
+		if (r > 0 && (got = read(fd, piece, sizeof(piece))) > 0)
+			take(b, &l, piece, got);
+	}
 	if (l.n)
 		tell(b, &l);
+	return r != 0;
 }
 
 struct words {
@@ -277,28 +315,14 @@ static int runtime_path(char *ret, size_t size, struct err *e)
 
 static void make_words(const struct build *b, const char *runtime, struct words *w)
 {
-	const struct config *c = &b->ref.config;
-	const uint64_t memory = b->memory_bytes ? b->memory_bytes : c->memory_bytes;
-	char group[BUILDGROUP_SIZE];
 	const json_t *one;
 	size_t i;
 
 	add(w, "sh"), add(w, "-c"), add(w, script), add(w, "sh");
 	addf(w, "--runtime=%s", runtime);
+	add(w, "--runtime-flag=build-step");
 	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
 	add(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
-	buildgroup_path(c->cgroup_parent, b->ref.id, group);
-	addf(w, "--cgroup-parent=%s", group);
-	addf(w, "--userns-uid-map=0:%u:65536", b->id_base);
-	addf(w, "--userns-gid-map=0:%u:65536", b->id_base);
-	if (memory != UINT64_MAX)
-		addf(w, "--memory=%llu", (unsigned long long)memory);
-	if (c->cpu_milli != UINT64_MAX)
-		add(w, "--cpu-period=100000"),
-			addf(w, "--cpu-quota=%llu", (unsigned long long)c->cpu_milli * 100);
-	if (c->pids != UINT64_MAX)
-		addf(w, "--ulimit=nproc=%llu:%llu", (unsigned long long)c->pids,
-		     (unsigned long long)c->pids);
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)
 		add(w, json_string_value(one));
 	add(w, "--"), add(w, BUILDROOM_PLACE "/context");
@@ -327,34 +351,72 @@ static int judge(struct build *b, int status, struct err *e)
 		       b->last[0] ? b->last : "buildah said nothing");
 }
 
-static int run_buildah(struct build *b, struct err *e)
+pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e)
 {
 	autofree char *place = realpath(b->ref.config.state_dir, NULL);
+	struct volume again = VOLUME_INIT; /* a mount can be attached once */
+	char runtime[PATH_MAX];
+	autoclose int userns = idmapns_shift(b->id_base, BUILDROOM_IDS, e); /* each room limits its own */
+	pid_t pid;
+
+	if (userns < 0)
+		return -1;
+	if (!place)
+		return err_sys(e, "find the state directory");
+	if (runtime_path(runtime, sizeof(runtime), e) < 0 ||
+	    volume_open(&b->ref.registry, &(struct volume_wish){.name = b->volume_name, .tenant = ""},
+			NULL, NULL, &again, e) < 0)
+		return -1;
+	pid = buildroom_start(&(struct buildroom){.root_fd = again.root_fd,
+						   .is_mount = again.is_mount,
+						   .userns_fd = userns,
+						   .net_fd = b->net_fd,
+						   .context_fd = b->context_fd,
+						   .hidden = place,
+						   .programs = dirname(runtime),
+						   .cgroup = &b->cgroup,
+						   .leaf = &b->leaf},
+			       t, e);
+	volume_close(&again);
+	return pid;
+}
+
+/* Its end, which a signal or the timeout may have to bring about. */
+static int await(struct build *b, pid_t pid, int out_fd, int *ret_status, struct err *e)
+{
+	const int in_time = relay(b, out_fd);
+	int r;
+
+	if (interrupted || !in_time)
+		kill(pid, SIGKILL);
+	while ((r = waitpid(pid, ret_status, 0)) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return err_sys(e, "wait for buildah");
+	return in_time || interrupted ? 0 : err_set(e, ERR_TIMEOUT, "the build took longer than [build] timeout");
+}
+
+static int run_buildah(struct build *b, struct err *e)
+{
 	struct words words = {.n = 0}, env = {.n = 0};
+	autoclose int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	char runtime[PATH_MAX];
 	int p[2], status = 0, r = -1;
 	pid_t pid;
 
-	if (!place)
-		return err_sys(e, "find the state directory");
-	if (pipe2(p, O_CLOEXEC) < 0)
+	if (null < 0 || pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	make_env(b->volume_name, &env);
 	if (runtime_path(runtime, sizeof(runtime), e) == 0) {
 		make_words(b, runtime, &words);
 
-		const struct buildroom room = {b->volume.root_fd, b->volume.is_mount, b->net_fd,
-					       b->context_fd, place, dirname(runtime)};
+		const struct buildroom_task task = {.in_fd = null, .out_fd = p[1], .program = "/bin/sh",
+						    .argv = words.v, .env = env.v};
 
-		pid = buildroom_start(&room, "/bin/sh", words.v, env.v, p[1], e);
+		pid = build_start(b, &task, e);
 		fd_close(&p[1]);
-		if (pid > 0)
-			relay(b, p[0]);
-		if (pid > 0 && interrupted)
-			kill(pid, SIGKILL);
-		while (pid > 0 && (r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-			;
-		r = pid > 0 ? judge(b, status, e) : -1;
+		r = pid > 0 ? await(b, pid, p[0], &status, e) : -1;
+		r = r == 0 ? judge(b, status, e) : -1;
 	}
 	fd_close(&p[1]);
 	close(p[0]);
@@ -370,16 +432,19 @@ static int run_buildah(struct build *b, struct err *e)
 static int load(struct build *b, char *ret_name, size_t size, struct err *e)
 {
 	static const char *const argv[] = {"berth", "image", "load", "--json", "--quiet", NULL};
-	autoclose int in = openat(b->volume.root_fd, "out.tar", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	autoclose int out =
-		openat(b->volume.root_fd, "loaded", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	autoclose int in = openat(b->volume.root_fd, "out.tar", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	autoclose int out = memfd_create("loaded", MFD_CLOEXEC);
+	struct stat st;
 	autobuf struct buf text = BUF_INIT(1 << 20);
 	autojson json_t *said = NULL;
 	const json_t *first;
 	const char *name, *digest;
 
-	if (in < 0 || out < 0)
+	if (in < 0 || out < 0 || fstat(in, &st) < 0)
 		return err_sys(e, "open what buildah made");
+	/* buildah may have been taken over: a pipe would make us wait */
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_CORRUPT, "buildah made no image");
 	if (build_berth(argv, in, out, e) < 0 || lseek(out, 0, SEEK_SET) < 0 ||
 	    io_read_all(out, &text, "berth's answer", e) < 0)
 		return -1;

@@ -8,6 +8,7 @@
 #include "cli/live/sandbox_open.h"
 #include "cli/run/imageuse.h"
 #include "manager/host/volume.h"
+#include "runtime/kernel/cgroup.h"
 
 #define BUILD_DOCKERFILE_MAX (1u << 20)
 
@@ -21,7 +22,8 @@ struct build {
 	int quiet, json;
 	char digest[160]; /* at the end */
 
-	struct sandbox_ref ref; /* the sandbox whose ids and network it uses */
+	struct sandbox_ref ref; /* the sandbox whose ids, network and cgroups it uses */
+	struct cgroup cgroup, leaf;
 	uint32_t id_base;
 	int net_fd, context_fd; /* context_fd: a directory of the caller's, or -1 */
 	char volume_name[40];
@@ -49,6 +51,9 @@ int build_take_context(struct build *b, struct err *e);
 int build_take_bases(struct build *b, struct err *e);
 /* What buildah has to be told by files. */
 int build_write_settings(struct build *b, struct err *e);
+struct buildroom_task;
+/* Starts t in the room of the build (buildroom.h): its pid, or -1. */
+pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e);
 /* berth with these words to its end; in_fd and out_fd may be -1.  -1 with its error. */
 int build_berth(const char *const *argv, int in_fd, int out_fd, struct err *e);
 

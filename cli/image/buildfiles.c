@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,18 +17,27 @@
 #include "base/path.h"
 #include "cli/image/build.h"
 #include "cli/image/buildbase.h"
+#include "cli/image/buildroom.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
-#include "runtime/fileop/extract.h"
 
 #define ERRORS_MAX 65536
-#define ENTRIES_MAX 1000000
 #define MAGIC_AT 257 /* of a tar archive, in its first block */
 #define BLOCK 512
 
+/* A name of the volume becomes the build's. */
+static int hand_over(const struct build *b, const char *name, struct err *e)
+{
+	return fchownat(b->volume.root_fd, name, b->id_base, b->id_base, AT_SYMLINK_NOFOLLOW) < 0 ?
+		       err_sys(e, "give %s to the build", name) :
+		       0;
+}
+
 static int put(const struct build *b, const char *name, const char *text, struct err *e)
 {
-	return io_replace_file(b->volume.root_fd, name, text, strlen(text), 0644, 0, e);
+	return io_replace_file(b->volume.root_fd, name, text, strlen(text), 0600, 0, e) < 0 ?
+		       -1 :
+		       hand_over(b, name, e);
 }
 
 /* ---- berth itself ------------------------------------------------------------------------- */
@@ -77,16 +87,21 @@ int build_berth(const char *const *argv, int in_fd, int out_fd, struct err *e)
 
 /* ---- the context ---------------------------------------------------------------------------- */
 
-static int unpack(struct build *b, struct stream *in, struct err *e)
+/* How the archive is compressed: the option of tar(1) that says so; NULL: it is no archive. */
+static const char *archive_option(const char *p, size_t n)
 {
-	const struct extract_limits limits = {UINT64_MAX, ENTRIES_MAX};
-	struct extract_stats st = {0};
-	char dest[64];
+	static const struct {
+		const char *magic;
+		size_t n;
+		const char *option;
+	} kinds[] = {{"\x1f\x8b", 2, "--gzip"}, {"BZh", 3, "--bzip2"}, {"\xfd" "7zXZ", 5, "--xz"},
+		     {"\x28\xb5\x2f\xfd", 4, "--zstd"}};
+	size_t i;
 
-	snprintf(dest, sizeof(dest), "/proc/self/fd/%d/context/.", b->volume.root_fd);
-	return extract_to(in, dest, EXTRACT_STRICT | EXTRACT_INTO, &limits, &st, e) < 0 ?
-		       err_wrap(e, "the context") :
-		       0;
+	for (i = 0; i < ARRAY_LEN(kinds); i++)
+		if (n >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n))
+			return kinds[i].option;
+	return n == BLOCK && !memcmp(p + MAGIC_AT, "ustar", 5) ? "--no-auto-compress" : NULL;
 }
 
 /* A Dockerfile on stdin, whose first bytes are read. */
@@ -98,47 +113,77 @@ static int take_text(struct build *b, const char *first, size_t n, struct err *e
 			   io_read_all(STDIN_FILENO, &b->dockerfile, "the Dockerfile on stdin", e);
 }
 
-static int copy_all(int from, int to, const char *first, size_t n, struct err *e)
+/* The archive, whose first bytes are read, to tar; a tar that has ended early says why itself. */
+static int feed(int to, const char *first, size_t n, struct err *e)
 {
 	char piece[65536];
 	ssize_t got = (ssize_t)n;
 
 	memcpy(piece, first, n);
-	for (; got > 0; got = read(from, piece, sizeof(piece)))
-		if (io_write_all(to, piece, (size_t)got) < 0)
-			return err_code_sys(e, errno == ENOSPC ? ERR_FULL : ERR_SYS,
-					    "keep the context");
-	return got < 0 ? err_sys(e, "read the context") : 0;
+	while (got != 0) {
+		if (got > 0 && io_write_all(to, piece, (size_t)got) < 0)
+			return errno == EPIPE ? 0 : err_sys(e, "unpack the context");
+		got = read(STDIN_FILENO, piece, sizeof(piece));
+		if (got < 0 && errno != EINTR)
+			return err_sys(e, "read the context");
+	}
+	return 0;
+}
+
+/* What tar wrote, the first line of it. */
+static int unpack_failed(int said_fd, int status, struct err *e)
+{
+	char text[300] = "", *line;
+	ssize_t n = pread(said_fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	line = strncmp(text, "tar: ", 5) ? text : text + 5;
+	line[strcspn(line, "\n")] = '\0';
+	if (strstr(text, "No space left"))
+		return err_set(e, ERR_FULL, "the context: no space left on the disk of the build; hint: --disk, or raise [build] disk");
+	return err_set(e, ERR_INVALID, "the context is not an archive that tar(1) reads: %.200s (status %d)",
+		       line[0] ? line : "it said nothing", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+/*
+ * In the room of the build, because the archive is hostile.  Its owners are dropped, as docker
+ * drops them: COPY gives its files to root.
+ */
+static int unpack(struct build *b, const char *option, const char *first, size_t n, struct err *e)
+{
+	char *const argv[] = {"tar", "-x", (char *)(size_t)option, "--no-same-owner", "-f", "-", "-C", BUILDROOM_PLACE "/context", NULL};
+	char *const env[] = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL};
+	autoclose int said = memfd_create("tar", MFD_CLOEXEC);
+	struct buildroom_task task = {.out_fd = said, .program = "/bin/tar", .argv = argv, .env = env};
+	int p[2], status = 0, r;
+	pid_t pid;
+
+	if (said < 0 || pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	task.in_fd = p[0];
+	pid = build_start(b, &task, e);
+	close(p[0]);
+	r = pid < 0 ? -1 : feed(p[1], first, n, e);
+	close(p[1]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return r == 0 && status ? unpack_failed(said, status, e) : r;
 }
 
 static int take_stdin(struct build *b, struct err *e)
 {
-	static struct stream in;
-	autoclose int tar = -1;
 	char first[BLOCK];
-	int got = io_read_exact(STDIN_FILENO, first, 1) == 1 ? 1 : 0;
+	const char *option;
+	int got = 0;
 	ssize_t n;
 
-	for (;
-	     got && got < BLOCK && (n = read(STDIN_FILENO, first + got, (size_t)(BLOCK - got))) > 0;
-	     got += (int)n)
-		;
-	if (got >= 2 && !memcmp(first, "\x1f\x8b", 2))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "the context is compressed; send a plain tar archive");
-	if (got < BLOCK || memcmp(first + MAGIC_AT, "ustar", 5))
-		return take_text(b, first, (size_t)got, e);
-	tar = openat(b->volume.root_fd, "context.tar", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (tar < 0)
-		return err_sys(e, "keep the context");
-	if (copy_all(STDIN_FILENO, tar, first, (size_t)got, e) < 0 || lseek(tar, 0, SEEK_SET) < 0)
-		return -1;
-	stream_init(&in, tar, -1);
-	if (unpack(b, &in, e) < 0)
-		return -1;
-	return unlinkat(b->volume.root_fd, "context.tar", 0) < 0 ?
-		       err_sys(e, "remove the context's archive") :
-		       0;
+	for (; got < BLOCK && (n = read(STDIN_FILENO, first + got, (size_t)(BLOCK - got))) != 0;)
+		if (n > 0)
+			got += (int)n;
+		else if (errno != EINTR)
+			return err_sys(e, "read the context");
+	option = archive_option(first, (size_t)got);
+	return option ? unpack(b, option, first, (size_t)got, e) : take_text(b, first, (size_t)got, e);
 }
 
 /* A Dockerfile of the context that leads out of it would be shown, line by line, in errors. */
@@ -158,12 +203,22 @@ static int read_dockerfile(struct build *b, int dirfd, struct err *e)
 	return io_read_all(fd, &b->dockerfile, "the Dockerfile", e);
 }
 
+/* A directory of the volume, which the build may write to. */
+static int make_dir(const struct build *b, const char *name, struct err *e)
+{
+	if (mkdirat(b->volume.root_fd, name, 0700) < 0)
+		return err_sys(e, "make the directory %s of a build", name);
+	return hand_over(b, name, e);
+}
+
 int build_take_context(struct build *b, struct err *e)
 {
 	autoclose int dir = -1;
 
-	if (mkdirat(b->volume.root_fd, "context", 0755) < 0)
-		return err_sys(e, "make the context's directory");
+	if (fchown(b->volume.root_fd, b->id_base, b->id_base) < 0)
+		return err_sys(e, "give the build its volume");
+	if (make_dir(b, "context", e) < 0 || make_dir(b, "tmp", e) < 0)
+		return -1;
 	if (!strcmp(b->context, "-")) {
 		if (take_stdin(b, e) < 0)
 			return -1;
@@ -213,6 +268,8 @@ static int save_base(struct build *b, const char *name, unsigned at, struct buf 
 		return err_sys(e, "keep the base image %.200s", name);
 	if (build_berth(argv, -1, fd, e) < 0)
 		return err_wrap(e, "base image %.200s", name);
+	if (hand_over(b, file, e) < 0)
+		return -1;
 	whole_name(name, whole, sizeof(whole));
 	return buf_addf(list, e, "%s %s\n", file, whole);
 }
@@ -283,14 +340,14 @@ int build_take_bases(struct build *b, struct err *e)
 
 int build_write_settings(struct build *b, struct err *e)
 {
-	static const char *const dirs[] = {"storage", "runroot", "tmp", "oci"};
+	static const char *const dirs[] = {"storage", "runroot", "oci"};
 	static const char policy[] = "{\"default\":[{\"type\":\"insecureAcceptAnything\"}]}\n";
 	static const char registries[] = "unqualified-search-registries = [\"docker.io\"]\n";
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(b->volume.root_fd, dirs[i], 0711) < 0)
-			return err_sys(e, "make the directory %s of a build", dirs[i]);
+		if (make_dir(b, dirs[i], e) < 0)
+			return -1;
 	if (put(b, "policy.json", policy, e) < 0 ||
 	    put(b, "storage.conf", "[storage]\ndriver = \"overlay\"\n", e) < 0)
 		return -1;

@@ -1,24 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S50 of SECURITY.md. */
+/*
+ * Theory of operation.  The caller makes a user namespace that maps the range of ids of the
+ * build's sandbox, and a copy of the context through it.  be_outer(), root of the host, joins the
+ * sandbox's cgroups and network, leaves the other namespaces and waits.  be_first(), pid 1 of the
+ * new pid namespace, makes the root, then enters the user namespace and becomes its root, and gives up
+ * what a build does not need: from there on no process of the build has rights on the host, and
+ * what buildah reads is hostile.  The mounts are copied to a mount namespace of that user
+ * namespace, which locks them (mount_namespaces(7)).
+ */
 #include "cli/image/buildroom.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <linux/mount.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/kernel/idmapns.h"
 #include "runtime/kernel/newmount.h"
+#include "runtime/kernel/rlimits.h"
+#include "runtime/kernel/sysfiles.h"
+#include "runtime/kernel/timens.h"
+#include "seccomp/seccomp.h"
 
 #define FAILED 125
 
@@ -92,13 +113,21 @@ static int make_dirs(const char *root, const char *path, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s", root) : made < 0 ? -1 : 0;
 }
 
+static int make_sys(const char *root, struct err *e)
+{
+	autoclose int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autoclose int sys = fd < 0 ? -1 : openat(fd, "sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return sys < 0 ? err_sys(e, "open %s/sys", root) : sysfiles_make(sys, e);
+}
+
 static int show_all(const struct buildroom *r, struct err *e)
 {
 	static const char *const dirs[] = {"/dev", "/etc/ssl", "/run/build", "/tmp", "/root",
-					   "/var/cache", "/var/tmp"};
+					   "/sys", "/var/cache", "/var/tmp"};
 	static const char *const paths[] = {
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc",
-		"/sys", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
+		"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
 		"/dev/tty", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf",
 		"/etc/nsswitch.conf", "/etc/ssl/certs",
 		"/etc/ld.so.cache"};
@@ -110,6 +139,8 @@ static int show_all(const struct buildroom *r, struct err *e)
 	for (i = 0; i < ARRAY_LEN(paths); i++)
 		if (show(r->hidden, paths[i], e) < 0)
 			return -1;
+	if (make_sys(r->hidden, e) < 0)
+		return -1;
 	if (!strncmp(r->programs, "/usr/", 5))
 		return 0;
 	return make_dirs(r->hidden, r->programs, e) < 0 ? -1 : show(r->hidden, r->programs, e);
@@ -132,49 +163,166 @@ static int make_root(const struct buildroom *r, struct err *e)
 /* What is seen of the host is read-only; the caller's mounts stay as they are. */
 static int furnish(const struct buildroom *r, struct err *e)
 {
-	static const char *const writable[] = {"/proc", "/sys/fs/cgroup"};
+	static const char *const temporary[] = {"/var/tmp", "/tmp", "/var/cache"};
 	size_t i;
 
+	umask(022);
 	if (mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make the mounts private");
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_sys(e, "mount /proc");
 	if (set_read_only("/", 1) < 0)
 		return err_sys(e, "make the host read-only");
-	for (i = 0; i < ARRAY_LEN(writable); i++)
-		if (set_read_only(writable[i], 0) < 0)
-			return err_sys(e, "make %s writable", writable[i]);
+	/* a user namespace mounts no procfs with more rights than the one that it sees */
+	if (set_read_only("/proc", 0) < 0)
+		return err_sys(e, "make /proc writable");
 	if (make_root(r, e) < 0 || attach(r->root_fd, BUILDROOM_PLACE, e) < 0 ||
 	    (r->context_fd >= 0 && attach(r->context_fd, BUILDROOM_PLACE "/context", e) < 0))
 		return -1;
-	/* buildah keeps large files in /var/tmp */
-	if (mount(BUILDROOM_PLACE "/tmp", "/var/tmp", NULL, MS_BIND, NULL) < 0)
-		return err_sys(e, "mount /var/tmp");
+	for (i = 0; i < ARRAY_LEN(temporary); i++)
+		if (mount(BUILDROOM_PLACE "/tmp", temporary[i], NULL, MS_BIND, NULL) < 0)
+			return err_sys(e, "mount %s", temporary[i]);
 	return chdir(BUILDROOM_PLACE) < 0 ? err_sys(e, "enter " BUILDROOM_PLACE) : 0;
 }
 
-/* The first process of the new pid namespace; errors go where the output goes. */
-static void be_first(const struct buildroom *r, const char *program, char *const *argv,
-		     char *const *env, int out_fd) __attribute__((noreturn));
-static void be_first(const struct buildroom *r, const char *program, char *const *argv,
-		     char *const *env, int out_fd)
+/* ---- the end of the host's rights -------------------------------------------------------- */
+
+/*
+ * What buildah needs: owners, modes and links of files, mounts, and to lay all of it down for a
+ * RUN.  All of it counts in the user namespace of the build alone.
+ */
+static const uint64_t builder_caps = 1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
+				     1ULL << CAP_FOWNER | 1ULL << CAP_FSETID | 1ULL << CAP_KILL | 1ULL << CAP_SETGID |
+				     1ULL << CAP_SETUID | 1ULL << CAP_SETPCAP | 1ULL << CAP_NET_BIND_SERVICE |
+				     1ULL << CAP_SYS_CHROOT | 1ULL << CAP_SYS_ADMIN | 1ULL << CAP_MKNOD |
+				     1ULL << CAP_SETFCAP;
+
+static int enter_userns(const struct buildroom *r, struct err *e)
 {
-	int null = open("/dev/null", O_RDONLY);
+	if (setns(r->userns_fd, CLONE_NEWUSER) < 0)
+		return err_sys(e, "enter the user namespace of a build");
+	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(e, "take the ids of a build");
+	/* cleared by the change of ids; and our memory is a copy of the host's root's */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_sys(e, "tie a build to its maker");
+	if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+		return err_sys(e, "make the namespaces of a build");
+	if (setsid() < 0 && errno != EPERM)
+		return err_sys(e, "start a session");
+	return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS ?
+		       err_sys(e, "make a session keyring") :
+		       0;
+}
+
+/* Of a RUN, and of buildah's helpers, a few at once; a filter is the second wall. */
+static int limit_namespaces(struct err *e)
+{
+	static const struct {
+		const char *kind, *max;
+	} knobs[] = {{"user", "0"}, {"net", "0"},  {"cgroup", "0"}, {"time", "0"},
+		     {"mnt", "256"}, {"pid", "64"}, {"ipc", "64"},   {"uts", "64"}};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(knobs); i++) {
+		char path[64];
+		autoclose int fd = -1;
+
+		snprintf(path, sizeof(path), "/proc/sys/user/max_%s_namespaces", knobs[i].kind);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT && !strcmp(knobs[i].kind, "time"))
+			continue; /* before Linux 5.6 */
+		if (fd < 0 || io_write_all(fd, knobs[i].max, strlen(knobs[i].max)) < 0)
+			return err_sys(e, "limit the %s namespaces of a build", knobs[i].kind);
+	}
+	return 0;
+}
+
+static int limit_resources(struct err *e)
+{
+	struct rlimits l;
+	int i;
+
+	rlimits_default(&l);
+	if (rlimits_fit(&l, 0, e) < 0)
+		return -1;
+	for (i = 0; i < RLIMITS_COUNT; i++) {
+		const struct rlimit one = {l.v[i].soft, l.v[i].hard};
+
+		if (l.set >> i & 1 && setrlimit(i, &one) < 0)
+			return err_sys(e, "set the limit %s", rlimits_name((unsigned)i));
+	}
+	return 0;
+}
+
+static int drop_capabilities(struct err *e)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct d[2];
+	unsigned i;
+
+	for (i = 0; i < 64; i++)
+		if (!(builder_caps >> i & 1) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0 && errno != EINVAL)
+			return err_sys(e, "drop capability %u", i);
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || syscall(SYS_capget, &h, d) < 0)
+		return err_sys(e, "read capabilities");
+	for (i = 0; i < 2; i++) {
+		d[i].inheritable = 0;
+		d[i].permitted &= (uint32_t)(builder_caps >> (32 * i));
+		d[i].effective = d[i].permitted;
+	}
+	return syscall(SYS_capset, &h, d) < 0 ? err_sys(e, "drop capabilities") : 0;
+}
+
+static int load_filters(struct err *e)
+{
+	const struct seccomp_profile *p = seccomp_builtin("builder");
+	const struct seccomp_filter *const filters[] = {&p->a, &p->b};
+	size_t i;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+	for (i = 0; i < ARRAY_LEN(filters); i++) {
+		const struct sock_fprog prog = {filters[i]->len, (struct sock_filter *)(size_t)filters[i]->insns};
+
+		if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+			return err_filter(e, "the filter of a build", filters[i]->len);
+	}
+	return 0;
+}
+
+static int confine(const struct buildroom *r, struct err *e)
+{
+	if (enter_userns(r, e) < 0 || limit_namespaces(e) < 0 || limit_resources(e) < 0)
+		return -1;
+	if (syscall(SYS_close_range, 3, ~0U, 0) < 0)
+		return err_sys(e, "close descriptors");
+	return drop_capabilities(e) < 0 ? -1 : load_filters(e);
+}
+
+/* ---- processes ----------------------------------------------------------------------------- */
+
+/* The first process of the new pid namespace; errors go where the output goes. */
+static void be_first(const struct buildroom *r, const struct buildroom_task *t) __attribute__((noreturn));
+static void be_first(const struct buildroom *r, const struct buildroom_task *t)
+{
 	int status = FAILED;
 	struct err e;
 	pid_t pid;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(out_fd, 2) < 0)
+	if (dup2(t->in_fd, 0) < 0 || dup2(t->out_fd, 1) < 0 || dup2(t->out_fd, 2) < 0)
 		_exit(FAILED);
-	if (furnish(r, &e) < 0) {
+	if (furnish(r, &e) < 0 || confine(r, &e) < 0) {
 		dprintf(2, "%s\n", e.msg);
 		_exit(FAILED);
 	}
 	pid = fork();
 	if (pid == 0) {
-		execve(program, argv, env);
-		dprintf(2, "start %s: %s\n", program, strerror(errno));
+		if (t->run)
+			_exit(t->run(t->ctx));
+		execve(t->program, t->argv, t->env);
+		dprintf(2, "start %s: %s\n", t->program, strerror(errno));
 		_exit(errno == ENOENT ? 127 : FAILED);
 	}
 	/* it has orphans to wait for, too */
@@ -187,35 +335,64 @@ static void be_first(const struct buildroom *r, const char *program, char *const
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : FAILED);
 }
 
-static void be_outer(const struct buildroom *r, const char *program, char *const *argv,
-		     char *const *env, int out_fd) __attribute__((noreturn));
-static void be_outer(const struct buildroom *r, const char *program, char *const *argv,
-		     char *const *env, int out_fd)
+/* The leaf where it has a directory, else the sandbox's own. */
+static int join_cgroups(const struct buildroom *r, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < CGROUP_V1_COUNT; i++) {
+		const int fd = r->leaf->v1_fd[i] >= 0 ? r->leaf->v1_fd[i] : r->cgroup->v1_fd[i];
+
+		if (fd >= 0 && cgroup_write(fd, "tasks", "0") < 0)
+			return err_sys(e, "join the cgroups of a build");
+	}
+	return cgroup_write(r->leaf->v2_fd, "cgroup.procs", "0") < 0 ? err_sys(e, "join the cgroup of a build") : 0;
+}
+
+static int leave_namespaces(const struct buildroom *r, struct err *e)
+{
+	if (setns(r->net_fd, CLONE_NEWNET) < 0 ||
+	    timens_unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+		return err_sys(e, "make namespaces for a build");
+	return timens_zero(e);
+}
+
+static void be_outer(const struct buildroom *r, const struct buildroom_task *t) __attribute__((noreturn));
+static void be_outer(const struct buildroom *r, const struct buildroom_task *t)
 {
 	int status = 0;
+	struct err e;
 	pid_t inner;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (setns(r->net_fd, CLONE_NEWNET) < 0 ||
-	    unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) < 0) {
-		dprintf(out_fd, "make namespaces for a build: %s\n", strerror(errno));
+	if (join_cgroups(r, &e) < 0 || leave_namespaces(r, &e) < 0) {
+		dprintf(t->out_fd, "%s\n", e.msg);
 		_exit(FAILED);
 	}
 	inner = fork();
 	if (inner == 0)
-		be_first(r, program, argv, env, out_fd);
-	close(out_fd);
+		be_first(r, t);
+	/* the ends of pipes above all: what is in there waits for the end of its input */
+	syscall(SYS_close_range, 3, ~0U, 0);
 	while (inner > 0 && waitpid(inner, &status, 0) < 0 && errno == EINTR)
 		;
 	_exit(inner > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : FAILED);
 }
 
-pid_t buildroom_start(const struct buildroom *r, const char *program, char *const *argv,
-		      char *const *env, int out_fd, struct err *e)
+/* A copy of the context in which its owners are the build's. */
+static int copy_context(const struct buildroom *r, struct err *e)
+{
+	autoclose int copy = newmount_clone(r->context_fd, "", 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+
+	if (copy < 0 || newmount_idmap(copy, 0, r->userns_fd, "the context", e) < 0)
+		return copy < 0 ? -1 : err_hint(e, "send it as an archive: tar -c . | berth build -");
+	return take_fd(&copy);
+}
+
+pid_t buildroom_start(const struct buildroom *r, const struct buildroom_task *t, struct err *e)
 {
 	autoclose int root = r->is_mount ? -1 : newmount_clone(r->root_fd, "", 0, 0, e);
-	autoclose int context =
-		r->context_fd < 0 ? -1 : newmount_clone(r->context_fd, "", 0, MOUNT_ATTR_RDONLY, e);
+	autoclose int context = r->context_fd < 0 ? -1 : copy_context(r, e);
 	struct buildroom inside = *r;
 	pid_t pid;
 
@@ -225,6 +402,6 @@ pid_t buildroom_start(const struct buildroom *r, const char *program, char *cons
 	inside.context_fd = context;
 	pid = fork();
 	if (pid == 0)
-		be_outer(&inside, program, argv, env, out_fd);
+		be_outer(&inside, t);
 	return pid < 0 ? err_sys(e, "fork") : pid;
 }

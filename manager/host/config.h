@@ -91,6 +91,9 @@ struct config {
 	char devices_privileged[1024];	/* absolute paths */
 	char cdi_dirs[512];
 	char cdi_hooks[8];		/* "refuse" or "skip" */
+	/* [build] */
+	uint64_t build_disk_bytes, build_memory_bytes, build_timeout_ms;
+
 	/* [volume] */
 	uint64_t volume_max, volume_bytes;
 	/* [network]: of --network bridge */
