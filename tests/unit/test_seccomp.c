@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attacks S6, S24 of SECURITY.md. */
+/* Attacks S6, S24, S50 of SECURITY.md. */
 /*
  * The built-in profiles, call by call and argument by argument, by simulation.
  * The expectations are written here by hand, not taken from seccomp/policy.c.

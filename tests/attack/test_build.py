@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A build is a sandbox: what a RUN may do, and what buildah may do when a Dockerfile has taken it over.
+
+Attacks S50 of SECURITY.md.
+"""
+import glob
+import os
+import shutil
+import subprocess
+
+import berthtest as b
+from registry import need
+from test_probe import host_namespaces, opened, parse, PROBE
+
+COST = 40
+# What may stand open in a RUN, and why (SECURITY.md, S50).
+KNOWN_OPEN = {
+    "C12": "CAP_DAC_OVERRIDE is one of the eight, over the build's own ids",
+    "F26": "buildah mounts the root by paths, those of the room of the build: the host has none of them",
+}
+
+
+def base():
+    need("buildah")
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+
+
+def context(text, name="context"):
+    top = b.tmpdir(name)
+    b.write(top + "/Dockerfile", text)
+    return top
+
+
+def probe_in_run(*ids):
+    top = context("FROM box:1\nCOPY probe /probe\n"
+                  f"RUN /probe {' '.join([*host_namespaces(), *ids])} || echo the probe ends with $?\n", "probe-context")
+    shutil.copy(PROBE, top + "/probe")
+    os.chmod(top + "/probe", 0o755)
+    r = b.berth("build", "-t", "probed:1", top, timeout=120)
+    shutil.rmtree(top)
+    return r
+
+
+@b.deadline(240)
+def test_a_RUN_is_confined_as_a_payload():
+    base()
+    r = probe_in_run()
+    rows, blocked, applicable = parse(r.err)
+    left = opened(rows)
+    b.expect(applicable >= 145, r, f"{applicable} of the probe's rows apply")
+    for row in left:
+        b.expect(row[:3] in KNOWN_OPEN, r, f"not known to be open: {row}\n  " + "\n  ".join(left))
+    b.expect(blocked >= applicable - len(KNOWN_OPEN), r, f"{blocked} of {applicable}")
+
+
+@b.deadline(240)
+def test_D02_a_RUN_has_no_more_memory_than_its_build():
+    base()
+    top = context("FROM box:1\nCOPY probe /probe\nRUN /probe R01; echo R01 ends with $?\n")
+    shutil.copy(PROBE, top + "/probe")
+    os.chmod(top + "/probe", 0o755)
+    r = b.berth("build", "--memory", "300m", "-t", "probed:1", top, timeout=120)
+    b.expect("R01 memory is bounded blocked killed by KILL" in r.err or "R01 ends with 137" in r.err, r, "a RUN takes what memory it likes")
+
+
+@b.deadline(180)
+def test_D11_a_RUN_loads_no_filter_that_nobody_counts():
+    base()
+    top = context("FROM box:1\nCOPY load /load\nRUN /load\n")
+    b.write(top + "/load.c", r"""
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void)
+{
+	struct sock_filter f = { 6, 0, 0, SECCOMP_RET_ALLOW };
+	struct sock_fprog p = { 1, &f };
+	long a = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p);
+	int first = errno;
+	long c = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p);
+	printf("loads %ld %d, %ld %d\n", a, first, c, errno);
+	return 0;
+}
+""")
+    subprocess.run(["cc", "-static", "-o", top + "/load", top + "/load.c"], check=True)
+    r = b.berth("build", "-t", "loaded:1", top, ok=True, timeout=120)
+    assert "loads -1 12, -1 12" in r.err, r
+
+
+def room_processes():
+    """{pid: status} of the processes that run buildah or are its pid 1, by the words of the host's /proc."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                words = f.read().split(b"\0")
+            if words[0] == b"buildah" or b"bud" in words:
+                with open(os.path.dirname(path) + "/status", encoding="ascii") as f:
+                    found[int(path.split("/")[2])] = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
+@b.deadline(180)
+def test_buildah_is_nobody_on_the_host():
+    base()
+    before = set(room_processes())
+    top = context("FROM box:1\nRUN echo the step is there; sleep 1000\n")
+    with b.start("build", top) as p:
+        b.read_until(p.stderr, b"\nthe step is there", 60)
+        seen = {pid: s for pid, s in room_processes().items() if pid not in before and len(s["NSpid"].split()) > 1}
+        assert seen, "buildah is not to be seen"
+        for pid, s in seen.items():
+            assert all(int(i) >= 65536 for i in s["Uid"].split() + s["Gid"].split()), s
+            assert s["NoNewPrivs"] == "1" and s["Seccomp"] == "2" and int(s["Seccomp_filters"]) >= 2, s
+            assert os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino
+            bounding = int(s["CapBnd"], 16)
+            for number in (1 << 12 | 1 << 13, 1 << 16 | 1 << 17, 1 << 19, 1 << 22 | 1 << 25, 1 << 39 | 1 << 38):
+                assert not bounding & number, s     # NET_*, modules and I/O, ptrace, boot and time, bpf and perf
+            root = f"/proc/{pid}/root"
+            assert not os.path.exists(root + b.root()) or not os.listdir(root + b.root() + "/state"), "the state directory is there"
+            assert not os.path.exists(root + "/etc/shadow") and not os.listdir(root + "/root")
+            assert os.listdir(root + "/sys/fs/cgroup") == [], "a cgroup tree of the host is there"
+            with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+                assert "/build" in f.read(), "it is in no cgroup of the build"
+        p.terminate()
+        p.wait()
+    b.wait_for(lambda: not b.berth("ps", "-aq").out, 60, "the end of its sandbox")
+
+
+@b.deadline(180)
+def test_owners_are_as_written_and_layers_equal():
+    base()
+    top = context("FROM scratch\nCOPY a /a\nCOPY --chown=5:6 a /b\n")
+    b.write(top + "/a", "x\n")
+    os.chmod(top + "/a", 0o600)
+    digests = set()
+    for name in ("first:1", "second:1"):
+        b.berth("build", "-q", "-t", name, top, ok=True, timeout=120)
+        digests |= {line.strip() for line in b.berth("image", "inspect", name, ok=True).out.splitlines() if '"diff_id":' in line}
+    assert len(digests) == 1, digests
+    b.write(top + "/Dockerfile", "FROM box:1\nCOPY a /a\nCOPY --chown=5:6 a /b\nRUN touch /c; busybox chown 7:8 /c\n"
+                                 "RUN ls -ln / | grep -E ' [abc]$'\n")
+    b.berth("build", "-q", "-t", "owned:1", top, ok=True, timeout=120)
+    said = b.berth("run", "owned:1", "stat", "-c", "%n %u:%g", "/a", "/b", "/c", ok=True).out
+    assert said == "/a 0:0\n/b 5:6\n/c 7:8\n", said
+
+
+@b.deadline(180)
+def test_a_hostile_archive_is_unpacked_in_the_build():
+    """Links and names that lead out of the context, in every compression."""
+    base()
+    need("bzip2", "xz", "zstd")
+    v = b.victim()
+    before = b.seal(v)
+    top = context("FROM box:1\nCOPY f /f\n")
+    b.write(top + "/f", "from the archive\n")
+    for way, option in (("plain", "--no-auto-compress"), ("gzip", "--gzip"), ("bzip2", "--bzip2"), ("xz", "--xz"), ("zstd", "--zstd")):
+        tar = subprocess.run(["tar", "-c", option, "-C", top, "."], stdout=subprocess.PIPE, check=True).stdout
+        b.berth("build", "-q", "-t", way + ":1", "-", input=tar, ok=True, timeout=120)
+        assert b.berth("run", way + ":1", "cat", "/f", ok=True).out == "from the archive\n"
+    plain = subprocess.run(["tar", "-c", "-C", top, "Dockerfile", "f"], stdout=subprocess.PIPE, check=True).stdout
+    b.berth("build", "-q", "-t", "cut:1", "-", input=plain.rstrip(b"\0") + b"\0" * (-len(plain.rstrip(b"\0")) % 512), ok=True, timeout=120)
+    os.symlink(v, top + "/out")
+    link = subprocess.run(["tar", "-c", "-P", "-C", top, "Dockerfile", "f", "out", "--transform", "s,^f$,out/new,"],
+                          stdout=subprocess.PIPE, check=True).stdout
+    b.berth("build", "-q", "-", input=link, timeout=120)
+    assert b.seal(v) == before
