@@ -4,6 +4,7 @@
  * building is an engine's; contexts name engines, of which there is one here.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,20 @@ static size_t add_value(const struct door_args *a, const char *flag, const char 
 	return n;
 }
 
+/* Beside a directory, docker's --file counts from the working directory; beside an archive, from its top. */
+static size_t add_file(const struct door_args *a, char *place, size_t size, const char **argv, size_t n)
+{
+	const char *file = door_value(a, "file");
+	autofree char *cwd = getcwd(NULL, 0);
+
+	if (!file || !file[0] || !cwd || file[0] == '/' || !strcmp(file, "-") || !strcmp(a->words[0], "-"))
+		return add_value(a, "file", "--file", argv, n);
+	snprintf(place, size, "%s/%s", cwd, file);
+	argv[n++] = "--file";
+	argv[n++] = place;
+	return n;
+}
+
 /* docker's RUN has a network; "default" and none said are its bridge. */
 static const char *network_of(const struct door_args *a)
 {
@@ -163,6 +178,7 @@ static int build_main(const struct command *self, int argc, char **argv)
 {
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
 	char verb[] = "build", *find[] = { verb, NULL };
+	char place[PATH_MAX];
 	struct door_args a;
 	int used, status;
 	struct err e;
@@ -178,7 +194,7 @@ static int build_main(const struct command *self, int argc, char **argv)
 		n = add_list(&a, "tag", words, n);
 		n = add_list(&a, "build-arg", words, n);
 		n = add_list(&a, "label", words, n);
-		n = add_value(&a, "file", "--file", words, n);
+		n = add_file(&a, place, sizeof(place), words, n);
 		n = add_value(&a, "target", "--target", words, n);
 		n = add_value(&a, "platform", "--platform", words, n);
 		n = add_value(&a, "memory", "--memory", words, n);

@@ -205,6 +205,7 @@ static void tell(struct build *b, struct line *l)
 	log_clean(clean, sizeof(clean), l->text, 0);
 	if (clean[0] && (is_loud(clean) || !is_loud(b->last)))
 		snprintf(b->last, sizeof(b->last), "%.390s", clean);
+	b->full |= strcasestr(clean, "no space left on device") != NULL;
 	if (b->quiet)
 		return;
 	if (!b->json) {
@@ -347,8 +348,10 @@ static int judge(struct build *b, int status, struct err *e)
 		return err_set(e, ERR_BUSY, "the build was ended by a signal");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	return err_set(e, ERR_INVALID, "the build failed: %.380s",
-		       b->last[0] ? b->last : "buildah said nothing");
+	err_set(e, ERR_INVALID, "the build failed: %.300s", b->last[0] ? b->last : "buildah said nothing");
+	if (b->full)
+		err_hint(e, "give it more with --disk, or raise [build] disk");
+	return -1;
 }
 
 pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e)

@@ -29,6 +29,7 @@ struct build {
 	char volume_name[40];
 	struct volume volume;
 	struct buf dockerfile;
+	int full; /* something that ran in it found no space */
 	char last[400]; /* the line that says most of a failure */
 };
 

@@ -8,6 +8,10 @@
 #define NAME_MAX_BYTES 400
 #define BLANKS " \t"
 
+struct names {
+	json_t *list, *stages, *vars;
+};
+
 static int is_known(const json_t *list, const char *name)
 {
 	const json_t *one;
@@ -19,21 +23,100 @@ static int is_known(const json_t *list, const char *name)
 	return 0;
 }
 
-/* A word of n bytes, unless it is a variable's, a stage by its number, or nothing at all. */
-static int add(json_t *list, const char *word, size_t n, struct err *e)
+/* ---- variables ---------------------------------------------------------------------------- */
+
+/* The value of a variable: the caller's, else the default of its ARG; NULL. */
+static const char *value_of(const struct names *l, const char *name, size_t n)
+{
+	char key[NAME_MAX_BYTES];
+
+	snprintf(key, sizeof(key), "%.*s", (int)n, name);
+	return json_string_value(json_object_get(l->vars, key));
+}
+
+/*
+ * word with $NAME, ${NAME}, ${NAME:-WORD} and ${NAME:+WORD} replaced; 0 where that cannot be
+ * done: buildah alone knows then.
+ */
+static int expand(const struct names *l, const char *word, size_t n, char ret[NAME_MAX_BYTES])
+{
+	const char *end = word + n;
+	size_t used = 0;
+
+	while (word < end) {
+		const char *name = word + 1, *value, *other = NULL;
+		size_t len, other_len = 0;
+		int plus = 0;
+
+		if (*word != '$') {
+			value = word++;
+			len = 1;
+		} else {
+			const int braced = name < end && *name == '{';
+
+			name += braced;
+			len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+			value = value_of(l, name, len);
+			word = name + len;
+			if (braced && word + 1 < end && word[0] == ':' && (word[1] == '-' || word[1] == '+')) {
+				plus = word[1] == '+';
+				other = word + 2;
+				other_len = strcspn(other, "}");
+				word = other + other_len;
+			}
+			if (!len || word > end || (braced && (word == end || *word++ != '}')))
+				return 0;
+			len = value ? strlen(value) : 0;
+			if (other && plus == (len > 0))
+				value = other, len = other_len;
+			else if (other && plus)
+				value = "", len = 0;
+			if (!value)
+				return 0;
+		}
+		if (used + len >= NAME_MAX_BYTES)
+			return 0;
+		memcpy(ret + used, value, len);
+		used += len;
+	}
+	ret[used] = '\0';
+	return used > 0 && !strchr(ret, '$');
+}
+
+/* ARG NAME=DEFAULT, which a value of the caller's goes before. */
+static void take_arg(struct names *l, const char *p, size_t n)
+{
+	char key[NAME_MAX_BYTES], value[NAME_MAX_BYTES];
+	const char *equals = memchr(p, '=', n), *from;
+	size_t len;
+
+	if (!equals)
+		return;
+	from = equals + 1;
+	len = n - (size_t)(from - p);
+	if (len >= 2 && (*from == '"' || *from == '\'') && from[len - 1] == *from)
+		from++, len -= 2;
+	snprintf(key, sizeof(key), "%.*s", (int)(equals - p), p);
+	if (!json_object_get(l->vars, key) && expand(l, from, len, value))
+		json_object_set_new(l->vars, key, json_string(value));
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+/* A word of n bytes, unless it is a stage's, by name or number, or nothing at all. */
+static int add(struct names *l, const char *word, size_t n, struct err *e)
 {
 	char name[NAME_MAX_BYTES];
 
-	if (!n || n >= sizeof(name))
+	if (!n || n >= sizeof(name) || !expand(l, word, n, name))
 		return 0;
-	snprintf(name, sizeof(name), "%.*s", (int)n, word);
-	if (strchr(name, '$') || !strcasecmp(name, "scratch") ||
-	    !name[strspn(name, "0123456789")] || is_known(list, name))
+	if (!strcasecmp(name, "scratch") || !name[strspn(name, "0123456789")] || is_known(l->list, name) ||
+	    is_known(l->stages, name))
 		return 0;
-	if (json_array_size(list) == BUILDBASE_MAX)
+	if (json_array_size(l->list) == BUILDBASE_MAX)
 		return err_set(e, ERR_LIMIT, "the Dockerfile names more than %d images",
 			       BUILDBASE_MAX);
-	return json_array_append_new(list, json_string(name)) < 0 ?
+	return json_array_append_new(l->list, json_string(name)) < 0 ?
 		       err_set(e, ERR_INVALID, "the name of an image is not UTF-8") :
 		       0;
 }
@@ -44,7 +127,7 @@ static size_t word_of(const char *p)
 }
 
 /* FROM [--platform=X] NAME [AS STAGE] */
-static int take_from(json_t *list, json_t *stages, const char *p, struct err *e)
+static int take_from(struct names *l, const char *p, struct err *e)
 {
 	char stage[NAME_MAX_BYTES];
 	const char *as;
@@ -56,58 +139,90 @@ static int take_from(json_t *list, json_t *stages, const char *p, struct err *e)
 		p += strspn(p, BLANKS);
 	}
 	n = word_of(p);
+	if (add(l, p, n, e) < 0)
+		return -1;
 	as = p + n + strspn(p + n, BLANKS);
 	if (!strncasecmp(as, "AS", 2) && as[2] && strchr(BLANKS, as[2])) {
 		as += 2 + strspn(as + 2, BLANKS);
 		snprintf(stage, sizeof(stage), "%.*s", (int)word_of(as), as);
-		json_array_append_new(stages, json_string(stage));
+		json_array_append_new(l->stages, json_string(stage));
 	}
-	snprintf(stage, sizeof(stage), "%.*s", (int)n, p);
-	return is_known(stages, stage) ? 0 : add(list, p, n, e);
+	return 0;
 }
 
-/* Of another stage, or of an image. */
-static int take_copy(json_t *list, const json_t *stages, const char *p, struct err *e)
+/* --from=NAME of COPY, and from=NAME in --mount of RUN, of a line of n bytes. */
+static int take_others(struct names *l, const char *line, size_t n, struct err *e)
 {
-	char name[NAME_MAX_BYTES];
+	static const char word[] = "from=";
+	const char *p = line;
 
-	snprintf(name, sizeof(name), "%.*s", (int)word_of(p), p);
-	return is_known(stages, name) ? 0 : add(list, p, word_of(p), e);
+	while ((p = memmem(p, n - (size_t)(p - line), word, strlen(word)))) {
+		const int is_option = p > line && strchr("-,=", p[-1]);
+
+		p += strlen(word);
+		if (is_option && add(l, p, strcspn(p, BLANKS ",\r\n"), e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
-json_t *buildbase_named(const char *text, struct err *e)
+static int is_instruction(const char *word, const char *name)
 {
-	autojson json_t *stages = json_array();
-	json_t *list = json_array();
-	const char *p = text, *from;
-	size_t line;
+	const size_t n = strlen(name);
+
+	return !strncasecmp(word, name, n) && word[n] && strchr(BLANKS, word[n]);
+}
+
+static int take_line(struct names *l, const char *line, size_t n, struct err *e)
+{
+	const char *word = line + strspn(line, BLANKS);
+
+	if (is_instruction(word, "FROM"))
+		return take_from(l, word + 4, e);
+	if (is_instruction(word, "ARG")) {
+		word += 3 + strspn(word + 3, BLANKS);
+		take_arg(l, word, word_of(word));
+		return 0;
+	}
+	return *word == '#' ? 0 : take_others(l, line, n, e);
+}
+
+json_t *buildbase_named(const char *text, const json_t *args, struct err *e)
+{
+	autojson json_t *stages = json_array(), *vars = json_object(), *list = json_array();
+	struct names l = {list, stages, vars};
+	const char *p = text;
+	const json_t *one;
+	size_t line, i;
 	int r = 0;
 
-	if (!list || !stages)
-		err_nomem(e), r = -1;
-	for (; list && r == 0 && *p; p += line + (p[line] == '\n')) {
-		const char *word = p + strspn(p, BLANKS);
+	if (!list || !stages || !vars)
+		return err_nomem(e), NULL;
+	json_array_foreach ((json_t *)(size_t)args, i, one) {
+		const char *word = json_string_value(one), *equals = word ? strchr(word, '=') : NULL;
+		char key[NAME_MAX_BYTES];
 
-		line = strcspn(p, "\n");
-		if (!strncasecmp(word, "FROM", 4) && strchr(BLANKS, word[4]) && word[4])
-			r = take_from(list, stages, word + 4, e);
-		from = strstr(p, "--from=");
-		if (r == 0 && from && from < p + line)
-			r = take_copy(list, stages, from + 7, e);
+		if (!equals)
+			continue;
+		snprintf(key, sizeof(key), "%.*s", (int)(equals - word), word);
+		json_object_set_new(vars, key, json_string(equals + 1));
 	}
-	if (r == 0)
-		return list;
-	json_decref(list);
-	return NULL;
+	for (; r == 0 && *p; p += line + (p[line] == '\n')) {
+		line = strcspn(p, "\n");
+		r = take_line(&l, p, line, e);
+	}
+	return r == 0 ? json_incref(list) : NULL;
 }
 
-int buildbase_may_be(const char *text, const char *name)
+void buildbase_whole(const char *name, char *ret, size_t size)
 {
 	const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-	char repo[NAME_MAX_BYTES];
+	size_t n = strcspn(name, "/");
+	const char *hub = name[n] && (memchr(name, '.', n) || memchr(name, ':', n) ||
+				      !strncmp(name, "localhost/", 10)) ?
+				  "" :
+			  name[n] ? "docker.io/" :
+				    "docker.io/library/";
 
-	if ((size_t)snprintf(repo, sizeof(repo), "%.*s", (int)strcspn(last, ":@"), last) >=
-	    sizeof(repo))
-		return 0;
-	return repo[0] && strstr(text, repo) != NULL;
+	snprintf(ret, size, "%s%s%s", hub, name, strpbrk(last, ":@") ? "" : ":latest");
 }

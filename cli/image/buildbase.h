@@ -14,11 +14,12 @@
 #define BUILDBASE_MAX 32
 
 /*
- * The names that stand in the text as they are: behind FROM, and in --from=; without a variable in
- * them, each once, at most BUILDBASE_MAX.  A new array of strings, or NULL with e.
+ * The names of images behind FROM, in --from= and in from= of --mount, each once, at most
+ * BUILDBASE_MAX.  Variables have the values that the NAME=VALUE of args give them, else the
+ * defaults of ARG; a name with another variable is left out.  A new array of strings, or NULL with e.
  */
-json_t *buildbase_named(const char *text, struct err *e);
-/* Whether the image of this name, NAME[:TAG], may be meant: its repository stands in the text. */
-int buildbase_may_be(const char *text, const char *name);
+json_t *buildbase_named(const char *text, const json_t *args, struct err *e);
+/* The name with registry and tag, as buildah calls it. */
+void buildbase_whole(const char *name, char *ret, size_t size);
 
 #endif

@@ -186,12 +186,32 @@ static int take_stdin(struct build *b, struct err *e)
 	return option ? unpack(b, option, first, (size_t)got, e) : take_text(b, first, (size_t)got, e);
 }
 
+/*
+ * The caller's own path, which docker allows beside a directory: an absolute one, or one that
+ * leads out of the context or is not in it.  Never with an archive, whose sender is not the caller
+ * of this program.
+ */
+static int is_callers(const struct build *b, int open_errno)
+{
+	return strcmp(b->context, "-") != 0 && strcmp(b->file, "Dockerfile") != 0 &&
+	       (b->file[0] == '/' || !strncmp(b->file, "../", 3) || open_errno == ENOENT);
+}
+
 /* A Dockerfile of the context that leads out of it would be shown, line by line, in errors. */
 static int read_dockerfile(struct build *b, int dirfd, struct err *e)
 {
 	autoclose int fd = path_open_beneath(dirfd, b->file + (b->file[0] == '/'),
 					     O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	struct stat st;
+
+	if (!strcmp(b->file, "-"))
+		return strcmp(b->context, "-") ?
+			       io_read_all(STDIN_FILENO, &b->dockerfile, "the Dockerfile on stdin", e) :
+			       err_set(e, ERR_USAGE, "standard input is the context or the Dockerfile, not both");
+	if (is_callers(b, fd < 0 ? errno : 0)) {
+		fd_close(&fd);
+		fd = open(b->file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	}
 
 	if (fd < 0 && errno == ENOENT && !strcmp(b->file, "Dockerfile"))
 		fd = path_open_beneath(dirfd, "Containerfile", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -242,19 +262,6 @@ int build_take_context(struct build *b, struct err *e)
 /* ---- base images ------------------------------------------------------------------------------
  */
 
-/* As buildah calls it: with the registry. */
-static void whole_name(const char *name, char *ret, size_t size)
-{
-	size_t n = strcspn(name, "/");
-	const char *hub = name[n] && (memchr(name, '.', n) || memchr(name, ':', n) ||
-				      !strncmp(name, "localhost/", 10)) ?
-				  "" :
-			  name[n] ? "docker.io/" :
-				    "docker.io/library/";
-
-	snprintf(ret, size, "%s%s", hub, name);
-}
-
 static int save_base(struct build *b, const char *name, unsigned at, struct buf *list,
 		     struct err *e)
 {
@@ -270,42 +277,42 @@ static int save_base(struct build *b, const char *name, unsigned at, struct buf 
 		return err_wrap(e, "base image %.200s", name);
 	if (hand_over(b, file, e) < 0)
 		return -1;
-	whole_name(name, whole, sizeof(whole));
+	buildbase_whole(name, whole, sizeof(whole));
 	return buf_addf(list, e, "%s %s\n", file, whole);
 }
 
-/* What the arguments say may be the name of an image, too. */
-static int text_of(const struct build *b, struct buf *text, struct err *e)
+static void fetch(struct build *b, const json_t *named)
 {
+	struct err why;
 	const json_t *one;
 	size_t i;
 
-	if (buf_adds(text, b->dockerfile.data, e) < 0)
-		return -1;
-	json_array_foreach ((json_t *)(size_t)b->words, i, one)
-		if (buf_adds(text, "\n", e) < 0 || buf_adds(text, json_string_value(one), e) < 0)
-			return -1;
-	return buf_add(text, "", 1, e);
-}
-
-static int fetch(struct build *b, struct err *e)
-{
-	autojson json_t *named = buildbase_named(b->dockerfile.data, e);
-	struct err why;
-	json_t *one;
-	size_t i;
-
-	json_array_foreach (named, i, one)
+	json_array_foreach ((json_t *)(size_t)named, i, one)
 		if (imageuse_ensure(&b->ref.registry, json_string_value(one), b->pull, 1, &why) <
 			    0 &&
 		    !b->last[0])
 			snprintf(b->last, sizeof(b->last), "%.390s", why.msg);
-	return named ? 0 : -1;
+}
+
+static int is_named(const json_t *named, const char *name)
+{
+	char whole[600], other[600];
+	const json_t *one;
+	size_t i;
+
+	buildbase_whole(name, whole, sizeof(whole));
+	json_array_foreach ((json_t *)(size_t)named, i, one) {
+		buildbase_whole(json_string_value(one), other, sizeof(other));
+		if (!strcmp(whole, other))
+			return 1;
+	}
+	return 0;
 }
 
 int build_take_bases(struct build *b, struct err *e)
 {
-	autobuf struct buf text = BUF_INIT(4 * BUILD_DOCKERFILE_MAX), list = BUF_INIT(1 << 16);
+	autojson json_t *named = buildbase_named(b->dockerfile.data, b->words, e);
+	autobuf struct buf list = BUF_INIT(1 << 16);
 	char path[sizeof(b->ref.config.state_dir) + 16];
 	autoclose int store = -1;
 	autojson json_t *images = NULL;
@@ -313,8 +320,9 @@ int build_take_bases(struct build *b, struct err *e)
 	unsigned count = 0;
 	size_t i;
 
-	if (fetch(b, e) < 0 || text_of(b, &text, e) < 0)
+	if (!named)
 		return -1;
+	fetch(b, named);
 	snprintf(path, sizeof(path), "%s/store", b->ref.config.state_dir);
 	store = store_open(path, e);
 	images = store < 0 ? NULL : catalog_list(store, 0, e);
@@ -323,13 +331,7 @@ int build_take_bases(struct build *b, struct err *e)
 	json_array_foreach (images, i, one) {
 		const char *name = json_string_value(json_object_get(one, "name"));
 
-		if (!name || strchr(name, '@') || !buildbase_may_be(text.data, name))
-			continue;
-		if (count == BUILDBASE_MAX)
-			return err_set(e, ERR_LIMIT,
-				       "more than %d images of the store may be meant",
-				       BUILDBASE_MAX);
-		if (save_base(b, name, count++, &list, e) < 0)
+		if (name && is_named(named, name) && save_base(b, name, count++, &list, e) < 0)
 			return -1;
 	}
 	return put(b, "bases", list.len ? list.data : "", e);

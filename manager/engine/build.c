@@ -119,6 +119,9 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return 0;
 	if (!strcmp(key, "remote") || !strcmp(key, "version"))
 		return refuse(key, value, e);
+	/* as Go writes a map that nobody made */
+	if ((!strcmp(key, "buildargs") || !strcmp(key, "labels")) && !strcmp(value, "null"))
+		return 0;
 	if (!strcmp(key, "buildargs"))
 		return add_pairs(b, "build-arg", value, e);
 	if (!strcmp(key, "labels"))

@@ -87,7 +87,7 @@ def test_a_build_that_fails_says_why_and_leaves_nothing():
     top = context("FROM box:1\nRUN exit 7\n")
     b.one_line_error(b.berth("build", "-q", top, timeout=120), 2, "the build failed", "exit status 7")
     b.one_line_error(b.berth("build", top + "/nosuch"), 125, "context")
-    b.one_line_error(b.berth("build", "-f", "../" + os.path.basename(v), top), 2, "Dockerfile")
+    b.one_line_error(b.berth("build", "-f", "../" + os.path.basename(v), top), 125, "Dockerfile")
     os.symlink(v + "/secret", top + "/leak")
     b.one_line_error(b.berth("build", "-f", "leak", top), 2, "Dockerfile")
     b.one_line_error(b.berth("build", "--network", "host", top), 125, "--network bridge")
@@ -161,6 +161,8 @@ def test_dockers_clients_build_with_the_classic_builder():
         assert told[-3]["aux"]["ID"] == d.good("GET", "/images/api:1/json")["Id"]
         status, said, _ = d.api("POST", "/build?networkmode=none&dockerfile=nosuch", tar_of(top), timeout=120)
         assert status == 200 and "nosuch" in lines(said)[-1]["error"], said
+        status, said, _ = d.api("POST", "/build?networkmode=none&buildargs=null&labels=null&ulimits=null&cachefrom=null&t=nulls:1", tar_of(top), timeout=120)
+        assert status == 200 and b"Successfully tagged nulls:1" in said, said
         for query, word in (("version=2", "DOCKER_BUILDKIT=0"), ("remote=https://x/y.git", "body"), ("buildargs=x", "build-arg"),
                             ("labels=[]", "object"), ("cpuquota=1000", "cpuquota"), ("cpusetcpus=0-1", "cpusetcpus"), ("cpuperiod=50000", "cpuperiod"),
                             ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("shmsize=1000", "shmsize"), ("t=" + "x" * 500, "reference")):
@@ -236,3 +238,37 @@ def test_buildah_by_hand_uses_berth_oci():
     finally:
         subprocess.run([*common, "rm", "-a"], env=env, capture_output=True, check=False, timeout=60 * b.SLOW)
         shutil.rmtree(place, ignore_errors=True)
+
+
+@b.deadline(240)
+def test_a_Dockerfile_may_be_outside_of_its_context():
+    base()
+    top, other = context("FROM nosuch:1\n"), b.tmpdir("other")
+    b.write(other + "/Other", "FROM box:1\nCOPY sub/f /f\n")
+    for words, given in (((f"{other}/Other", top), ""), (("-", top), "FROM box:1\nCOPY sub/f /f\n")):
+        b.berth("build", "-q", "-t", "away:1", "-f", *words, input=given, ok=True, timeout=120)
+        assert b.berth("run", "away:1", "cat", "/f", ok=True).out == "from the context\n"
+    b.write(top + "/sub/In", "FROM box:1\nCOPY sub/f /f\n")
+    b.berth("build", "-q", "-f", "sub/In", "-", input=tar_of(top), ok=True, timeout=120)
+    # the sender of an archive names no file of the host
+    b.one_line_error(b.berth("build", "-f", f"{other}/Other", "-", input=tar_of(top)), 125, "Dockerfile")
+    b.one_line_error(b.berth("build", "-f", "-", "-", input=tar_of(top)), 2, "not both")
+    door("build", "--network", "none", "-q", "-t", "door:1", "-f", f"{other}/Other", top, ok=True, timeout=120)
+
+
+@b.deadline(240)
+def test_images_that_only_look_like_a_base_are_left_alone():
+    base()
+    for n in range(40):
+        b.berth("image", "tag", "box:1", f"app:{n}", ok=True)
+    top = context("ARG KIND=app\nARG N\nFROM ${KIND}:${N:-7} AS first\nWORKDIR /app\nRUN echo app > /app/f\n"
+                  "FROM box:1\nCOPY --from=first /app/f /f\nCOPY --from=app:8 /etc/group /g\nRUN --mount=type=bind,from=app:9,target=/m cat /m/etc/group > /h\n")
+    b.berth("build", "-q", "-t", "used:1", "--build-arg", "N=6", top, ok=True, timeout=120)
+    assert b.berth("run", "used:1", "cat", "/f", ok=True).out == "app\n"
+
+
+@b.deadline(120)
+def test_a_build_that_fills_its_disk_says_which_key_has_more():
+    base()
+    top = context("FROM box:1\nRUN dd if=/dev/zero of=/big bs=1M count=200\n")
+    b.one_line_error(b.berth("build", "-q", "--disk", "64m", top, timeout=120), 2, "[build] disk")
