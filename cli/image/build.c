@@ -396,7 +396,7 @@ static int await(struct build *b, pid_t pid, int out_fd, int *ret_status, struct
 		;
 	if (r < 0)
 		return err_sys(e, "wait for buildah");
-	return in_time || interrupted ? 0 : err_set(e, ERR_TIMEOUT, "the build took longer than [build] timeout");
+	return in_time || interrupted ? 0 : err_set(e, ERR_TIMEOUT, "the build took longer than [build] time_limit");
 }
 
 static int run_buildah(struct build *b, struct err *e)

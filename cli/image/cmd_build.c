@@ -50,7 +50,7 @@ static const struct opt options[] = {
 	 "missing always never"},
 	{"disk", 0, OPT_VALUE, "SIZE", "most that the build may write (default: [build] disk)",
 	 OPT_DISK},
-	{"memory", 'm', OPT_VALUE, "SIZE", "most memory of the build (default: [build] memory)",
+	{"memory", 'm', OPT_VALUE, "SIZE", "most memory of the build (default: [build] memory_max)",
 	 OPT_MEMORY},
 	{"platform", 0, OPT_VALUE, "OS/ARCH", "of the image (default: our own)", OPT_PLATFORM},
 	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},

@@ -272,3 +272,12 @@ def test_a_build_that_fills_its_disk_says_which_key_has_more():
     base()
     top = context("FROM box:1\nRUN dd if=/dev/zero of=/big bs=1M count=200\n")
     b.one_line_error(b.berth("build", "-q", "--disk", "64m", top, timeout=120), 2, "[build] disk")
+
+
+@b.deadline(120)
+def test_a_build_that_takes_too_long_is_ended():
+    base()
+    top = context("FROM box:1\nRUN echo sleeps; sleep 1000\n")
+    env = {"BERTH_CONFIG": b.write(b.tmp("short.toml"), '[build]\ntime_limit = "3s"\n', 0o600)}
+    b.one_line_error(b.berth("build", "-q", top, env=env, timeout=60), 124, "[build] time_limit")
+    assert not b.berth("ps", "-aq").out
