@@ -203,11 +203,17 @@ static int enter_userns(const struct buildroom *r, struct err *e)
 		return err_sys(e, "enter the user namespace of a build");
 	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
 		return err_sys(e, "take the ids of a build");
-	/* cleared by the change of ids; and our memory is a copy of the host's root's */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+	/* cleared by the change of ids; and /proc/self is this process's own only while it is dumpable */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
 		return err_sys(e, "tie a build to its maker");
-	if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+	/* here and not before: berthd has no CAP_SYS_TIME on the host (manager/host/rights.h) */
+	if (timens_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "make the namespaces of a build");
+	if (timens_zero(e) < 0)
+		return -1;
+	/* our memory is a copy of the host's root's */
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_sys(e, "close a build's memory");
 	if (setsid() < 0 && errno != EPERM)
 		return err_sys(e, "start a session");
 	return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS ?
@@ -351,10 +357,9 @@ static int join_cgroups(const struct buildroom *r, struct err *e)
 
 static int leave_namespaces(const struct buildroom *r, struct err *e)
 {
-	if (setns(r->net_fd, CLONE_NEWNET) < 0 ||
-	    timens_unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
-		return err_sys(e, "make namespaces for a build");
-	return timens_zero(e);
+	return setns(r->net_fd, CLONE_NEWNET) < 0 || unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) < 0 ?
+		       err_sys(e, "make namespaces for a build") :
+		       0;
 }
 
 static void be_outer(const struct buildroom *r, const struct buildroom_task *t) __attribute__((noreturn));
