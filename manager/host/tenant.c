@@ -50,7 +50,7 @@ const struct config_key tenant_keys[] = {
 	{ "tenant", "archives", CONFIG_COUNT, "0", 0, 1000000, T(archives), NULL, NULL,
 	  "archived sandboxes of a tenant; 0 is four times sandboxes" },
 	{ "tenant", "stored_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(stored_bytes), NULL, NULL,
-	  "what a tenant's checkpoints in the storage may take; 0 is 16 times [sandbox] "
+	  "what a tenant's checkpoints and folders in the storage may take; 0 is 16 times [sandbox] "
 	  "disk_limit, at least 4 GiB" },
 	{ "tenant", "memory_total", CONFIG_SIZE, "0", 0, 1ULL << 60, T(memory_total), NULL, NULL,
 	  "sum of the memory limits of a tenant's sandboxes; 0 is half of [admission] memory, or the machine's memory" },

@@ -28,6 +28,8 @@ struct storage;
 struct storage_stats {
 	uint64_t entries, bytes;	/* of the folder */
 	uint64_t sent, skipped;		/* chunks */
+	uint64_t kept;			/* bytes in the storage before they are compressed: each piece once, and the manifest, in whole 4 KiB */
+	int may_be_there;		/* after an error: the new manifest may have come to the storage */
 	char sha256[65];		/* of the manifest, and so of all that it names */
 };
 
@@ -52,13 +54,20 @@ int storage_probe(struct storage *st, const char *name, struct err *e);
 /* Every key below prefix. */
 int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx, struct err *e);
 
+/* Is asked before the folder takes more than so many bytes in all (storage_stats.kept); -1 ends the upload. */
+struct storage_room {
+	int (*more)(void *ctx, uint64_t bytes, struct err *e);
+	void *ctx;
+};
+
 /*
- * Stores the tree below dir_fd as the folder path; other content of the folder is collected
+ * Stores the tree below dir_fd as the folder path; room may be NULL: no bound. Other content of the folder is collected
  * afterwards. ERR_TIMEOUT above STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for entries that could
  * not be restored. After any error, except one from writing the manifest, the folder is
  * unchanged and the sent pieces are removed.
  */
-int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
+int storage_put_folder(struct storage *st, const char *path, int dir_fd, const struct storage_room *room, struct storage_stats *ret,
+		       struct err *e);
 /* The refusals of storage_put_folder() that need no look into the files; it has them before it sends anything. */
 int storage_check_folder(int dir_fd, struct err *e);
 /*

@@ -12,6 +12,8 @@
 #include "base/treelist.h"
 #include "manager/objects/storage_folder.h"
 
+#define OBJECT_BYTES 4096u	/* an object counts for whole ones of these */
+
 /* The limits of a manifest. */
 struct counts {
 	size_t entries;
@@ -29,8 +31,16 @@ struct upload {
 	json_t *known;		/* object: the pieces by their hashes, as the manifest before names them */
 	json_t *pieces;		/* object: and as this one does */
 	char *buf, *packed;
+	const struct storage_room *room;	/* or NULL */
 	struct storage_stats *stats;
 };
+
+/* Of an object. Small ones cost a store more than their bytes. */
+static int take_room(struct upload *u, uint64_t bytes, struct err *e)
+{
+	u->stats->kept += (bytes + OBJECT_BYTES - 1) / OBJECT_BYTES * OBJECT_BYTES;
+	return u->room ? u->room->more(u->room->ctx, u->stats->kept, e) : 0;
+}
 
 static int send_piece(struct upload *u, const char *data, size_t n, const char *piece, struct err *e)
 {
@@ -57,6 +67,8 @@ static int put_chunk(struct upload *u, const char *data, size_t n, json_t *chunk
 	if (storage_sha256(data, n, hex, e) < 0)
 		return -1;
 	if (!json_object_get(u->pieces, hex)) {
+		if (take_room(u, n, e) < 0)
+			return -1;
 		snprintf(piece, sizeof(piece), "%s.%s", hex, u->use.id);
 		known = json_string_value(json_object_get(u->known, hex));
 		if (known) {
@@ -307,6 +319,8 @@ static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 	snprintf(key, sizeof(key), "%s/manifest.json", u->path);
 	if (storage_sha256(u->text.data, u->text.len, u->stats->sha256, e) < 0)
 		return -1;
+	if (take_room(u, u->text.len, e) < 0)
+		return -1;
 	*ret_sent = 1;
 	/* from here on it is the new folder */
 	return storage_put(u->st, key, u->text.data, u->text.len, e);
@@ -337,12 +351,13 @@ static void drop_pieces(struct upload *u)
 	}
 }
 
-int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e)
+int storage_put_folder(struct storage *st, const char *path, int dir_fd, const struct storage_room *room, struct storage_stats *ret,
+		       struct err *e)
 {
 	autojson json_t *known = json_object(), *pieces = json_object();
 	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK));
 	struct upload u = { .st = st, .path = path, .text = BUF_INIT(STORAGE_MANIFEST_MAX), .known = known, .pieces = pieces, .buf = buf, .packed = packed,
-			    .counts = { .version = MANIFEST_VERSION - 1 }, .stats = ret };
+			    .counts = { .version = MANIFEST_VERSION - 1 }, .room = room, .stats = ret };
 	int r, sent = 0;
 	struct err ignored;
 
@@ -352,6 +367,7 @@ int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct 
 	if (storage_check_path(path, e) < 0 || storage_check_folder(dir_fd, e) < 0 || storage_use_begin(st, path, &u.use, e) < 0)
 		return err_wrap(e, "upload to %.200s", path);
 	r = put_all(&u, dir_fd, &sent, e);
+	ret->may_be_there = r < 0 && sent;
 	if (r < 0 && !sent)
 		drop_pieces(&u);
 	/* a manifest that nobody knows of may still come: its pieces stay until that cannot be any more */

@@ -81,7 +81,7 @@ static int put_known(struct service *s, struct record *r, const char *part, cons
 	char path[200];
 
 	archive_path(r, part, path);
-	if (storage_put_folder(s->storage, path, dir, &st, e) < 0)
+	if (storage_put_folder(s->storage, path, dir, NULL, &st, e) < 0)
 		return -1;
 	record_set_own(r, member, json_string(st.sha256));
 	return 0;

@@ -9,16 +9,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/path.h"
-#include "manager/host/tenant.h"
 #include "manager/objects/storage.h"
 #include "manager/service/state.h"
+#include "manager/service/storedsum.h"
 
 #define PREFIX "stored/"
-#define SUMS "stored-bytes/"
 #define STORED_RECORD_MAX 65536
-#define TRIES 1000 /* each takes that another writes a sum in that moment */
+#define TRIES STOREDSUM_TRIES
 #define KEY_SIZE 200
 #define WHOSE_SIZE 65
 #define PLACE_SIZE 400
@@ -107,43 +105,26 @@ static int delete_pieces(struct service *s, const json_t *record, uint64_t piece
 /* ---- sums --------------------------------------------------------------------------- */
 
 struct sums {
-	char keys[2][KEY_SIZE], values[2][24];
-	uint64_t bytes[2], versions[2];
+	struct storedsum of[2];
 	size_t n;
 };
 
 /* Of all, and of the owner's where that is a tenant. */
 static int read_sums(struct service *s, const char *whose, struct sums *ret, struct err *e)
 {
-	size_t i;
-
-	memset(ret, 0, sizeof(*ret));
-	snprintf(ret->keys[0], KEY_SIZE, SUMS "all");
-	snprintf(ret->keys[1], KEY_SIZE, SUMS "t/%s", whose);
 	ret->n = whose[0] ? 2 : 1;
-	for (i = 0; i < ret->n; i++) {
-		autobuf struct buf b = BUF_INIT(32);
-		int got = ledger_get(s->ledger, ret->keys[i], &b, &ret->versions[i], e);
-
-		if (got < 0 || (got && (buf_add(&b, "", 1, e) < 0 ||
-					num_u64(b.data, "bytes of stored checkpoints", 0,
-						INT64_MAX, &ret->bytes[i], e) < 0)))
-			return -1;
-		if (!got)
-			ret->versions[i] = LEDGER_ABSENT;
-	}
-	return 0;
+	return storedsum_read(s, "", &ret->of[0], e) < 0 || (whose[0] && storedsum_read(s, whose, &ret->of[1], e) < 0) ? -1 : 0;
 }
 
 static int check_limits(const struct stored *u, const struct sums *t, struct err *e)
 {
-	if (t->n > 1 && t->bytes[1] + STORED_PIECE > u->limits[1]) {
+	if (t->n > 1 && t->of[1].bytes + STORED_PIECE > u->limits[1]) {
 		err_set(e, ERR_LIMIT,
-			"the stored checkpoints of tenant %s may take %" PRIu64 " bytes", u->whose,
+			"what tenant %s stores may take %" PRIu64 " bytes", u->whose,
 			u->limits[1]);
 		return err_hint(e, "remove some, or [tenant] stored_bytes in berth.toml");
 	}
-	if (u->limits[0] && t->bytes[0] + STORED_PIECE > u->limits[0]) {
+	if (u->limits[0] && t->of[0].bytes + STORED_PIECE > u->limits[0]) {
 		err_set(e, ERR_LIMIT, "the storage has no room for more checkpoints");
 		return err_hint(e, "remove some, or [storage] checkpoint_bytes in berth.toml");
 	}
@@ -155,13 +136,8 @@ static size_t set_sums(struct sums *t, uint64_t more, uint64_t less, struct ledg
 {
 	size_t i;
 
-	for (i = 0; i < t->n; i++) {
-		const uint64_t v = t->bytes[i] + more;
-
-		snprintf(t->values[i], sizeof(t->values[i]), "%" PRIu64, v > less ? v - less : 0);
-		ops[i] = (struct ledger_op){ .kind = LEDGER_SET, .key = t->keys[i],
-					     .value = t->values[i], .version = t->versions[i] };
-	}
+	for (i = 0; i < t->n; i++)
+		ops[i] = storedsum_set(&t->of[i], more, less);
 	return t->n;
 }
 
@@ -282,17 +258,11 @@ static int remove_it(struct service *s, const char *key, json_t *doc, uint64_t v
 static int read_limits(struct stored *u, struct err *e)
 {
 	struct service *s = u->s;
-	struct tenant t;
 
 	pthread_rwlock_rdlock(&s->conf_lock);
 	u->limits[0] = s->conf.storage_checkpoint_bytes;
 	pthread_rwlock_unlock(&s->conf_lock);
-	if (!u->whose[0])
-		return 0;
-	if (tenant_load(&t, &s->config, u->whose, e) < 0)
-		return -1;
-	u->limits[1] = t.stored_bytes;
-	return 0;
+	return u->whose[0] ? storedsum_limit(s, u->whose, &u->limits[1], e) : 0;
 }
 
 static void stored_free(struct stored *u)

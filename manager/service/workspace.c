@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "manager/objects/storage.h"
 #include "manager/service/state.h"
+#include "manager/service/storedfolder.h"
 #include "rootfs/store/image.h"
 #include "runtime/kernel/quota.h"
 
@@ -154,13 +155,12 @@ int workspace_open(const struct record *r, struct err *e)
 int workspace_upload(struct service *s, const struct record *r, struct err *e)
 {
 	const char *to = record_str(r, "storage_path");
-	struct storage_stats st = { 0 };
 	autoclose int dir = -1;
 
 	if (!s->storage || !to[0])
 		return err_set(e, ERR_INVALID, "sandbox %s has no storage_path", r->name);
 	dir = workspace_open(r, e);
-	return dir < 0 ? -1 : storage_put_folder(s->storage, to, dir, &st, e);
+	return dir < 0 ? -1 : storedfolder_put(s, to, dir, e);
 }
 
 int workspace_download(struct service *s, const char *storage_path, const char *dir, struct err *e)

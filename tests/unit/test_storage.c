@@ -104,7 +104,7 @@ static void *there_and_back(void *arg)
 	struct err *e = arg;
 	struct storage_stats st;
 
-	if (storage_put_folder(storage, "a/b", from, &st, e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, e) < 0)
+	if (storage_put_folder(storage, "a/b", from, NULL, &st, e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, e) < 0)
 		cr_expect_fail("what was stored does not come back: %s", e->msg);
 	return NULL;
 }
@@ -154,7 +154,7 @@ static int put(struct err *e)
 {
 	struct storage_stats st;
 
-	return storage_put_folder(storage, "a/b", from, &st, e);
+	return storage_put_folder(storage, "a/b", from, NULL, &st, e);
 }
 
 /* Nothing of it is stored that a later download would take for the folder. */
@@ -229,7 +229,7 @@ Test(storage, holes_are_neither_read_nor_written)
 	cr_assert(pwrite(fd, "one", 3, at) == 3 && pwrite(fd, "two", 3, size - 3) == 3);
 	/* there twice: what is there already is not read for nothing either */
 	for (i = 0; i < 2; i++)
-		cr_assert(storage_put_folder(storage, "a/b", from, &st, &e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e) == 1,
+		cr_assert(storage_put_folder(storage, "a/b", from, NULL, &st, &e) == 0 && storage_get_folder(storage, "a/b", NULL, to, 1, &st, &e) == 1,
 			  "%s", e.msg);
 	cr_expect_eq(st.skipped, (uint64_t)(size / STORAGE_CHUNK) + 1);
 	back = openat(to, "big", O_RDONLY | O_CLOEXEC);
