@@ -30,7 +30,6 @@
 #define NOT_DEV (POLICY_STRICT | POLICY_STANDARD | POLICY_BUILDER)
 #define NOT_STRICT (POLICY_STANDARD | POLICY_DEV | POLICY_INIT | POLICY_BUILDER)
 #define NOT_BUILDER (POLICY_PAYLOADS | POLICY_INIT)
-#define POLICY_HOSTS (POLICY_KEEPER | POLICY_DAEMON)
 #define DEV_UP (POLICY_DEV | POLICY_INIT)
 
 /* Kernel numbers that some libc headers lack or guard. */
@@ -87,7 +86,6 @@ const struct policy_name policy_profiles[POLICY_PROFILE_COUNT] = {
 	{ "init", POLICY_INIT },
 	{ "nosetid", POLICY_NOSETID },
 	{ "keeper", POLICY_KEEPER },
-	{ "daemon", POLICY_DAEMON },
 	{ "builder", POLICY_BUILDER },
 };
 
@@ -187,17 +185,15 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("openat2"), POLICY_NOSETID, 1, ENOSYS_, "K16 its mode is in memory, out of a filter's reach" },
 
 	/*
-	 * ---- keeper, daemon: berth's own processes on the host, which read hostile bytes (S56).
-	 * Their children inherit it.  A row for the daemon takes nothing from a sandbox, whose
-	 * programs have these rights in no profile, and not without one: the host's only.
+	 * ---- keeper: a process of berth's own on the host, which reads hostile bytes (S56).  Its children inherit it.
 	 */
 	{ NAMES("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
-	  POLICY_HOSTS, 1, EPERM_, "S56 replaces the kernel's code" },
-	{ NAMES("iopl", "ioperm", "modify_ldt", "vm86", "vm86old"), POLICY_HOSTS, 1, EPERM_,
+	  POLICY_KEEPER, 1, EPERM_, "S56 replaces the kernel's code" },
+	{ NAMES("iopl", "ioperm", "modify_ldt", "vm86", "vm86old"), POLICY_KEEPER, 1, EPERM_,
 	  "S56 the machine's ports, and segments of 16 bits" },
 	{ NAMES("swapon", "swapoff", "acct", "nfsservctl", "_sysctl", "uselib", "lookup_dcookie", "sysfs",
-		"ustat"), POLICY_HOSTS, 1, EPERM_, "S56 the host's administration, and calls that nobody needs any more" },
-	{ NAMES("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime"), POLICY_HOSTS, 1, EPERM_,
+		"ustat"), POLICY_KEEPER, 1, EPERM_, "S56 the host's administration, and calls that nobody needs any more" },
+	{ NAMES("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime"), POLICY_KEEPER, 1, EPERM_,
 	  "S56 the host's clock" },
 	{ NAMES("reboot", "syslog", "quotactl", "sethostname", "setdomainname", "vhangup", "pivot_root",
 		"personality"), POLICY_KEEPER, 1, EPERM_, "S56 the host's administration: no verb needs it" },

@@ -28,8 +28,7 @@ enum policy_profile {
 	POLICY_INIT = 8,	/* berth's own pid 1: what any payload may do, and clone3 */
 	POLICY_NOSETID = 16,	/* on top of another: no set-id files, where the sandbox can write a host directory */
 	POLICY_KEEPER = 32,	/* alone, filter a: a keeper that serves, and the children it starts */
-	POLICY_DAEMON = 64,	/* alone, filter a: berthd, its children, and so below each of their sandboxes */
-	POLICY_BUILDER = 128,	/* buildah in its room: what any payload may do, and the mounts of a build */
+	POLICY_BUILDER = 64,	/* buildah in its room: what any payload may do, and the mounts of a build */
 	POLICY_PAYLOADS = 7,
 	POLICY_ALL = 15 | POLICY_BUILDER,
 };
@@ -68,7 +67,7 @@ struct policy_name {
 	const char *name;
 	uint8_t bit;
 };
-#define POLICY_PROFILE_COUNT 8
+#define POLICY_PROFILE_COUNT 7
 extern const struct policy_name policy_profiles[POLICY_PROFILE_COUNT];
 
 #define POLICY_ERRNO(n) (SECCOMP_RET_ERRNO | (n))

@@ -33,14 +33,14 @@ struct seccomp_profile {
 };
 
 /*
- * "strict", "standard", "dev", and berth's own "init", "nosetid", "keeper", "daemon" and "builder"; NULL when the name is unknown.
+ * "strict", "standard", "dev", and berth's own "init", "nosetid", "keeper" and "builder"; NULL when the name is unknown.
  * Static storage.
  */
 const struct seccomp_profile *seccomp_builtin(const char *name);
 /* The names of those that a user may choose. */
 static inline const struct seccomp_profile *seccomp_named(const char *name)
 {
-	static const char own[][8] = { "init", "nosetid", "keeper", "daemon", "builder" };
+	static const char own[][8] = { "init", "nosetid", "keeper", "builder" };
 	size_t i;
 
 	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)

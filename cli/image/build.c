@@ -314,13 +314,13 @@ static int runtime_path(char *ret, size_t size, struct err *e)
 	return 0;
 }
 
-static void make_words(const struct build *b, const char *runtime, struct words *w)
+static void make_words(const struct build *b, struct words *w)
 {
 	const json_t *one;
 	size_t i;
 
 	add(w, "sh"), add(w, "-c"), add(w, script), add(w, "sh");
-	addf(w, "--runtime=%s", runtime);
+	add(w, "--runtime=" BUILDROOM_PROGRAMS "/berth-oci");
 	add(w, "--runtime-flag=build-step");
 	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
 	add(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
@@ -403,25 +403,20 @@ static int run_buildah(struct build *b, struct err *e)
 {
 	struct words words = {.n = 0}, env = {.n = 0};
 	autoclose int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	char runtime[PATH_MAX];
 	int p[2], status = 0, r = -1;
 	pid_t pid;
 
 	if (null < 0 || pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	make_env(b->volume_name, &env);
-	if (runtime_path(runtime, sizeof(runtime), e) == 0) {
-		make_words(b, runtime, &words);
+	make_words(b, &words);
 
-		const struct buildroom_task task = {.in_fd = null, .out_fd = p[1], .program = "/bin/sh",
-						    .argv = words.v, .env = env.v};
+	const struct buildroom_task task = {.in_fd = null, .out_fd = p[1], .program = "/bin/sh", .argv = words.v, .env = env.v};
 
-		pid = build_start(b, &task, e);
-		fd_close(&p[1]);
-		r = pid > 0 ? await(b, pid, p[0], &status, e) : -1;
-		r = r == 0 ? judge(b, status, e) : -1;
-	}
+	pid = build_start(b, &task, e);
 	fd_close(&p[1]);
+	r = pid > 0 ? await(b, pid, p[0], &status, e) : -1;
+	r = r == 0 ? judge(b, status, e) : -1;
 	close(p[0]);
 	words_release(&words);
 	words_release(&env);

@@ -113,6 +113,18 @@ static int make_dirs(const char *root, const char *path, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s", root) : made < 0 ? -1 : 0;
 }
 
+/* A directory of the host at another path: its own may lie where the room has directories of its own, as /tmp. */
+static int show_at(const char *root, const char *path, const char *as, struct err *e)
+{
+	char target[PATH_MAX];
+
+	if (make_dirs(root, as, e) < 0)
+		return -1;
+	if (snprintf(target, sizeof(target), "%s%s", root, as) >= (int)sizeof(target))
+		return err_set(e, ERR_LIMIT, "the path %.200s is too long", root);
+	return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? err_sys(e, "mount %s", target) : 0;
+}
+
 static int make_sys(const char *root, struct err *e)
 {
 	autoclose int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -141,9 +153,7 @@ static int show_all(const struct buildroom *r, struct err *e)
 			return -1;
 	if (make_sys(r->hidden, e) < 0)
 		return -1;
-	if (!strncmp(r->programs, "/usr/", 5))
-		return 0;
-	return make_dirs(r->hidden, r->programs, e) < 0 ? -1 : show(r->hidden, r->programs, e);
+	return show_at(r->hidden, r->programs, BUILDROOM_PROGRAMS, e);
 }
 
 /* Makes the tmpfs at the state directory the root, which hides that directory, too. */

@@ -19,6 +19,7 @@
 #include "runtime/kernel/cgroup.h"
 
 #define BUILDROOM_PLACE "/run/build"
+#define BUILDROOM_PROGRAMS "/run/berth"	/* where the directory of berth-oci is seen */
 #define BUILDROOM_IDS 65536u
 
 struct buildroom {
@@ -28,7 +29,7 @@ struct buildroom {
 	int net_fd;            /* the network namespace to be in */
 	int context_fd;        /* a directory to be seen as PLACE/context; -1: the room has it */
 	const char *hidden;    /* the state directory, where the root of the room is made */
-	const char *programs;  /* the directory of berth-oci, shown */
+	const char *programs;  /* the directory of berth-oci */
 	const struct cgroup *cgroup, *leaf; /* the sandbox's, and one below it for the build */
 };
 

