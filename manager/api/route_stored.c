@@ -186,7 +186,7 @@ static int feed_all(struct http_request *rq, struct service *s, const json_t *re
 	int got;
 
 	for (i = 0;; i++) {
-		autobuf struct buf piece = BUF_INIT(STORED_PIECE);
+		autobuf struct buf piece = BUF_INIT(STORED_OBJECT);
 
 		if (http_wait(rq, -1, 0, 0, e) < 0)
 			return -1;

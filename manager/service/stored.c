@@ -276,7 +276,7 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 {
 	struct stored *u;
 	uint64_t chance;
-	char upload[24];
+	char upload[24], key[SEAL_KEY_SIZE];
 	int result;
 
 	if (check_storage(s, e) < 0)
@@ -291,10 +291,12 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 	snprintf(upload, sizeof(upload), "%016" PRIx64, chance);
 	result = key_of(whose, name, u->key, e);
 	if (result == 0)
+		result = seal_key(key, e);
+	if (result == 0)
 		result = read_limits(u, e);
 	if (result == 0) {
-		u->doc = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "name", name, "tenant", whose,
-				   "state", "storing", "upload", upload, "home", s->home,
+		u->doc = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "name", name, "tenant", whose,
+				   "state", "storing", "upload", upload, "seal_key", key, "home", s->home,
 				   "berthd", (json_int_t)s->started_ms, "created_ms",
 				   (json_int_t)clock_wall_ms());
 		result = u->doc ? save(u, 0, e) : err_nomem(e);
@@ -309,10 +311,12 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 
 int stored_add(struct stored *u, const void *data, size_t n, struct err *e)
 {
+	autobuf struct buf piece = BUF_INIT(STORED_OBJECT);
 	char place[PLACE_SIZE];
 	int result;
 
-	if (place_of(u->doc, u->pieces, place, e) < 0)
+	if (place_of(u->doc, u->pieces, place, e) < 0 ||
+	    seal_add(text_of(u->doc, "seal_key"), u->pieces, data, n, &piece, e) < 0)
 		return -1;
 	u->pieces++;
 	json_object_set_new(u->doc, "bytes",
@@ -320,7 +324,7 @@ int stored_add(struct stored *u, const void *data, size_t n, struct err *e)
 	result = save(u, STORED_PIECE, e);
 	if (result < 0)
 		u->pieces--;
-	return result < 0 ? -1 : storage_put(u->s->storage, place, data, n, e);
+	return result < 0 ? -1 : storage_put(u->s->storage, place, piece.data, piece.len, e);
 }
 
 json_t *stored_end(struct stored *u, json_t *members, struct err *e)
@@ -404,6 +408,23 @@ json_t *stored_find(struct service *s, const char *whose, const char *name, stru
 	return NULL;
 }
 
+static int check_seal(struct service *s, const json_t *record, uint64_t i, struct buf *piece,
+		      struct err *e)
+{
+	const char *key = text_of(record, "seal_key");
+	int any;
+
+	if (key[0])
+		return seal_take(key, i, piece, e);
+	pthread_rwlock_rdlock(&s->conf_lock);
+	any = s->conf.storage_accept_unsigned;
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (any)
+		return 0;
+	err_set(e, ERR_CORRUPT, "an older berth stored it, and nothing says what it was");
+	return err_hint(e, "if nobody else can write the storage, [storage] accept_unsigned = true in berth.toml");
+}
+
 int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf *ret,
 		 struct err *e)
 {
@@ -415,6 +436,8 @@ int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf
 	if (place_of(record, i, place, e) < 0)
 		return -1;
 	got = storage_get(s->storage, place, ret, e);
+	if (got > 0 && check_seal(s, record, i, ret, e) < 0)
+		return err_wrap(e, "piece %" PRIu64 " of checkpoint '%.64s'", i, text_of(record, "name"));
 	return got ? got :
 		     err_set(e, ERR_NOT_FOUND,
 			     "piece %" PRIu64 " of checkpoint '%.64s' is not in the storage", i,

@@ -14,9 +14,11 @@
 #ifndef BERTH_MANAGER_SERVICE_STORED_H
 #define BERTH_MANAGER_SERVICE_STORED_H
 
+#include "manager/objects/seal.h"
 #include "manager/service/service.h"
 
 #define STORED_PIECE (2u << 20) /* bytes of a piece; each counts for as many */
+#define STORED_OBJECT (STORED_PIECE + SEAL_BYTES)
 
 /* One that is being sent; of one thread. */
 struct stored;
@@ -38,7 +40,10 @@ void stored_abort(struct stored *u);
 json_t *stored_list(struct service *s, const char *whose, struct err *e);
 /* That of a whole one: ERR_NOT_FOUND. */
 json_t *stored_find(struct service *s, const char *whose, const char *name, struct err *e);
-/* Piece i of a record of stored_find(), in a buffer of the ceiling STORED_PIECE: 1; 0 at the end. */
+/*
+ * Piece i of a record of stored_find(), in a buffer of the ceiling STORED_OBJECT: 1; 0 at the end.  ERR_CORRUPT when it is not
+ * what was stored (S55), or nothing says whether it is.
+ */
 int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf *ret,
 		 struct err *e);
 /* Also one that is being sent: ERR_NOT_FOUND. */

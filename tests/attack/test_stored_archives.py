@@ -145,3 +145,49 @@ def test_an_archive_without_a_digest_is_taken_only_where_the_operator_says_so():
             assert answer.ok == accept and (accept or "accept_unsigned" in answer.text), answer.text
             if accept:
                 assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+
+
+def checkpoint_pieces(store):
+    return sorted(k for k in store.read() if k.startswith("checkpoints/"))
+
+
+@b.deadline(120)
+def test_a_piece_of_a_stored_checkpoint_that_is_not_its_own_is_refused():
+    where = b.tmpdir("bucket", 0o700)
+    store = Folder(where)
+    with Managed(BOX + f'[storage]\nurl = "file:{where}"\n' + FAST) as d:
+        box = d.good("POST", "/v1/sandboxes", {"image": "host", "options": {"disk": "32m"}})["id"]
+        d.exec(box, "sh", "-c", "head -c 5M /dev/urandom > /root/f")
+        d.good("POST", f"/v1/sandboxes/{box}/checkpoints", {"name": "clean"})
+        for name in ("a", "b"):
+            d.good("POST", f"/v1/sandboxes/{box}/checkpoints/clean/store", {"name": name})
+        whole = store.read()
+        one, two = ([k for k in checkpoint_pieces(store) if k.startswith(f"checkpoints/o/{n}/")] for n in "ab")
+        assert len(one) == len(two) > 2
+        assert whole[one[0]][:-32] == whole[two[0]][:-32] and whole[one[0]] != whole[two[0]]
+
+        def ids():
+            return sorted(s["id"] for s in d.good("GET", "/v1/sandboxes")["sandboxes"])
+
+        def attack(changed):
+            before = ids()
+            store.write({**whole, **changed})
+            r = d.request("POST", "/v1/checkpoints/a/restore", {})
+            assert r.status == 422 and r.json["error"]["code"] == "corrupt", r
+            assert ids() == before
+
+        data = bytearray(whole[one[1]])
+        data[100] ^= 1
+        attack({one[1]: bytes(data)})                                   # a byte
+        attack({one[0]: whole[one[0]][:-32]})                           # without its seal
+        attack({one[0]: b""})
+        attack({one[1]: whole[one[2]], one[2]: whole[one[1]]})          # two pieces swapped
+        attack({k: whole[other] for k, other in zip(one, two)})         # the pieces of another
+        attack({one[-1]: whole[one[0]]})                                # one twice
+        store.write(whole)
+        assert d.good("POST", "/v1/checkpoints/a/restore", {})
+        # of an older berth: nothing says what it was
+        with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20 * b.SLOW, isolation_level=None)) as db:
+            assert db.execute("UPDATE kv SET value = json_remove(value, '$.seal_key') WHERE key = 'stored/o/a'").rowcount == 1
+        r = d.request("POST", "/v1/checkpoints/a/restore", {})
+        assert r.status == 422 and "accept_unsigned" in str(r.json["error"]), r
