@@ -126,7 +126,9 @@ int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
 	for (tries = 0; tries < STOP_TRIES; tries++) {
-		if (!s->kept && resident_stop(&s->registry, s->id, how, e) < 0)
+		*e = (struct err){ 0 };
+		/* what another stopped or undid at this moment has ended, or runs again */
+		if (!s->kept && resident_stop(&s->registry, s->id, how, e) < 0 && e->code != ERR_NOT_FOUND)
 			return -1;
 		restart_cancel(&s->registry, s->id);
 		/* its guardian may have been about to start it again; gone: it had --auto-remove */
@@ -135,6 +137,8 @@ int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident
 		if (s->kept)
 			return 0;
 	}
+	if (e->code == ERR_NOT_FOUND)
+		return -1;
 	return err_set(e, ERR_BUSY, "sandbox %s was started again meanwhile; hint: try again",
 		       s->id);
 }
