@@ -82,8 +82,10 @@ int door_pass(const char *const *argv);
 
 /* s->id and s->kept of what name calls a container: ERR_NOT_FOUND in docker's words. */
 int door_find(struct sandbox_ref *s, const char *name, struct err *e);
-/* And connects to its keeper: ERR_BUSY "Container X is not running". */
+/* And connects to its keeper, or door_not_running(). */
 int door_connect(struct sandbox_ref *s, const char *name, struct err *e);
+/* ERR_BUSY "Container X is not running", -1. */
+int door_not_running(const struct sandbox_ref *s, struct err *e);
 /*
  * After a failure with the container that name called: that another client removed or ended it
  * meanwhile is told as such, and not as the file or connection that went with it.

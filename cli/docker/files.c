@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* docker cp and export. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +59,10 @@ static int cp_failed(const struct command *self, const struct err *why)
 		door_explain(&c->s, name, &e);
 	if (why->code != ERR_NOT_FOUND || strcmp(e.msg, why->msg))
 		return door_error(&e);
-	if (name && c->reads)
+	/* started again since: door_explain() has found nothing wrong with it */
+	if (why->os_errno == ESRCH)
+		door_not_running(&c->s, &e);
+	else if (name && c->reads)
 		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.200s in container %.200s",
 			colon + 1, name);
 	else

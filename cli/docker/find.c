@@ -29,7 +29,7 @@ int door_find(struct sandbox_ref *s, const char *name, struct err *e)
 	return 0;
 }
 
-static int not_running(const struct sandbox_ref *s, struct err *e)
+int door_not_running(const struct sandbox_ref *s, struct err *e)
 {
 	char id[ENGINE_ID];
 
@@ -42,10 +42,10 @@ int door_connect(struct sandbox_ref *s, const char *name, struct err *e)
 	if (door_find(s, name, e) < 0)
 		return -1;
 	if (s->kept)
-		return not_running(s, e);
+		return door_not_running(s, e);
 	s->sock = keeper_connect(&s->registry, s->id, e);
 	if (s->sock < 0)
-		return e->code == ERR_NOT_FOUND ? not_running(s, e) : -1;
+		return e->code == ERR_NOT_FOUND ? door_not_running(s, e) : -1;
 	return 0;
 }
 
@@ -56,7 +56,7 @@ void door_explain(struct sandbox_ref *s, const char *name, struct err *e)
 	if (record_is_gone(&s->registry, s->id))
 		err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name + (*name == '/'));
 	else if (e->code == ERR_NOT_FOUND && !record_is_there(s->registry.sandboxes_fd, s->id))
-		not_running(s, e);
+		door_not_running(s, e);
 }
 
 static json_t *ask(void *ctx, json_t *rq, struct err *e)

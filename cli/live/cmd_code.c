@@ -186,7 +186,7 @@ static int take_packet(int sock, struct output *o, json_t **ret_verdict, struct 
 	int r = wire_recv(sock, -1, &msg, NULL, 0, &n, e);
 
 	if (r <= 0)
-		return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return r < 0 ? -1 : wire_ended(e);
 	if (wire_check(msg, e) < 0)
 		return -1;
 	if (!json_object_get(msg, "ended"))

@@ -195,7 +195,7 @@ static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
 
 	r = wire_recv(x->sock, -1, &msg, fds, WIRE_FDS_MAX, &n, e);
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return wire_ended(e);
 	if (r < 0 || wire_check(msg, e) < 0)
 		return -1;
 	if (json_object_get(msg, "terminal") && n == 1) {

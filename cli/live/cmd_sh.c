@@ -199,7 +199,7 @@ static int talk(struct sh *s, int sock, char **words, int *ret_status, struct er
 		return -1;
 	r = wire_recv(sock, -1, &answer, fds, WIRE_FDS_MAX, &n, e);
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return wire_ended(e);
 	if (r < 0 || wire_check(answer, e) < 0)
 		return -1;
 	if (s->op == OPT_SESSIONS || s->op == OPT_CLOSE) {

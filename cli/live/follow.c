@@ -58,7 +58,7 @@ int follow_take(struct follow *f, json_t **ret_verdict, struct err *e)
 
 	r = wire_recv(f->sock, -1, &answer, fds, WIRE_FDS_MAX, &n, e);
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return wire_ended(e);
 	if (r < 0)
 		return -1;
 	r = n ? wire_read_data(fds[0], &b, e) : 0;

@@ -108,7 +108,7 @@ void exec_answer(struct stdio *st, struct stdio_request *r)
 	if (got > 0)
 		got = wire_parse(buf, len, &msg, fds, &n, &e);
 	if (got == 0)
-		err_set(&e, ERR_NOT_FOUND, "the sandbox ended");
+		wire_ended(&e);
 	failed = got <= 0 || add_fds(msg, fds, n, &e) < 0;
 	for (i = 0; i < n; i++)
 		close(fds[i]);

@@ -124,7 +124,7 @@ static void tell_ended(struct box *b, struct err *e)
 	if (record_is_there(b->registry.kept_fd, b->id))
 		tell_stopped(b, e);
 	else
-		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		wire_ended(e);
 }
 
 int box_connect(struct box *b, struct http_request *rq, struct err *e)

@@ -87,7 +87,7 @@ struct keeper_start {
 int keeper_spawn(const struct keeper_start *ks, struct err *e);
 
 /*
- * Connects to the keeper of a live sandbox.  ERR_NOT_FOUND when it does not run,
+ * Connects to the keeper of a live sandbox.  ERR_NOT_FOUND with ESRCH when it does not run,
  * ERR_TIMEOUT when it takes no connection within KEEPER_CONNECT_MS: it is stopped.
  */
 int keeper_connect(struct registry *r, const char *id, struct err *e);

@@ -19,7 +19,7 @@ int keeper_connect(struct registry *r, const char *id, struct err *e)
 	return keeper_connect_within(r, id, KEEPER_CONNECT_MS, e);
 }
 
-int keeper_not_running(struct registry *r, const char *id, struct err *e)
+static int tell_not_running(struct registry *r, const char *id, struct err *e)
 {
 	char path[100];
 
@@ -34,6 +34,13 @@ int keeper_not_running(struct registry *r, const char *id, struct err *e)
 			       "hint: berth create makes sandboxes that can",
 			       id);
 	return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone; hint: berth ps -a", id);
+}
+
+int keeper_not_running(struct registry *r, const char *id, struct err *e)
+{
+	tell_not_running(r, id, e);
+	e->os_errno = ESRCH;
+	return -1;
 }
 
 /* A live sandbox without a keeper. */
@@ -70,11 +77,14 @@ static int unreachable(struct registry *r, const char *id, unsigned ms, struct e
 		return keeper_not_running(r, id, e);
 	if (keeper_is_run(r, id))
 		return has_no_keeper(r, id, e);
-	if (why == ENOENT || why == ECONNREFUSED)
-		return err_set(e, ERR_NOT_FOUND,
-			       "sandbox %s is not running: it begins or ends at this moment; hint: "
-			       "berth ps -a",
-			       id);
+	if (why == ENOENT || why == ECONNREFUSED) {
+		err_set(e, ERR_NOT_FOUND,
+			"sandbox %s is not running: it begins or ends at this moment; hint: "
+			"berth ps -a",
+			id);
+		e->os_errno = ESRCH;
+		return -1;
+	}
 	errno = why;
 	return err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
 }
@@ -114,7 +124,7 @@ json_t *keeper_take_answer(int sock, int *ret_fd, struct err *e)
 			close(got[i]);
 	}
 	if (r == 0)
-		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		wire_ended(e);
 	if (r != 1)
 		return NULL;
 	if (wire_check(answer, e) < 0) {

@@ -58,7 +58,7 @@ static int receive(int sock, struct netguest *g, struct err *e)
 	for (i = 0; r == 1 && i < n; i++)
 		close(fds[i]);
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return wire_ended(e);
 	if (r < 0 || wire_check(g->told, e) < 0)
 		return -1;
 	return err_set(e, ERR_INTERNAL, "the keeper handed over no network");

@@ -20,6 +20,13 @@
 #define PREFIX_LEN (sizeof(PREFIX("1")) - 1)
 _Static_assert(PROTOCOL_VERSION < 10, "the version is one digit");
 
+int wire_ended(struct err *e)
+{
+	err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	e->os_errno = ESRCH;
+	return -1;
+}
+
 /* text: an object, with its braces; rest stands for the last of them. */
 static int send_text(int sock, unsigned version, const char *text, size_t len, const char *rest, size_t n, const int *fds, size_t count,
 		     struct err *e)
@@ -41,7 +48,7 @@ static int send_text(int sock, unsigned version, const char *text, size_t len, c
 
 		if (why != EPIPE && why != ECONNRESET)
 			return err_sys(e, "send to the other side");
-		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		wire_ended(e);
 		e->os_errno = why;	/* some callers tell a stop from an end by it */
 		return -1;
 	}

@@ -30,6 +30,8 @@
  * text is not UTF-8, ERR_NOT_FOUND with EPIPE or ECONNRESET when the other side has gone.
  */
 int wire_request(int sock, const json_t *rq, const int *fds, size_t count, struct err *e);
+/* That the keeper has gone: ERR_NOT_FOUND with ESRCH, by which a caller tells it from what is not in the sandbox.  -1. */
+int wire_ended(struct err *e);
 /* Sends an answer, with "v" before its members.  ERR_LIMIT when it is too long; else as above. */
 int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e);
 /* The same with rest, n bytes of JSON from the comma to the closing brace, in the place of the object's own end. */
