@@ -71,7 +71,7 @@ static int number_of(const char *text, const char *flag, json_int_t *ret, struct
 }
 
 /* "KEY=VALUE" each. */
-static json_t *map_of(const json_t *list)
+json_t *door_map(const json_t *list)
 {
 	json_t *map = json_object();
 	const json_t *one;
@@ -100,7 +100,7 @@ static int add_plain(const struct door_args *a, size_t i, json_t *to, struct err
 		v = door_list(a, flag) ? json_deep_copy(door_list(a, flag)) : NULL;
 		break;
 	case MAP:
-		v = door_list(a, flag) ? map_of(door_list(a, flag)) : NULL;
+		v = door_list(a, flag) ? door_map(door_list(a, flag)) : NULL;
 		break;
 	case ON:
 		v = door_on(a, flag) ? json_true() : NULL;
@@ -173,7 +173,7 @@ int door_env(const struct door_args *a, json_t *list, struct err *e)
 
 static int add_label(void *labels, const char *line, struct err *e)
 {
-	autojson json_t *one = json_pack("[s]", line), *map = one ? map_of(one) : NULL;
+	autojson json_t *one = json_pack("[s]", line), *map = one ? door_map(one) : NULL;
 
 	return map && json_object_update(labels, map) == 0 ?
 		       0 :
@@ -182,7 +182,7 @@ static int add_label(void *labels, const char *line, struct err *e)
 
 static int add_labels(const struct door_args *a, json_t *body, struct err *e)
 {
-	autojson json_t *own = map_of(door_list(a, "label"));
+	autojson json_t *own = door_map(door_list(a, "label"));
 	json_t *labels = json_object();
 
 	json_object_set_new(body, "Labels", labels);

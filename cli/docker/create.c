@@ -15,6 +15,7 @@
 #include "manager/engine/id.h"
 #include "manager/engine/image.h"
 #include "manager/engine/objects.h"
+#include "manager/engine/volumes.h"
 #include "manager/host/conf.h"
 #include "manager/host/sweep.h"
 #include "manager/host/volume_own.h"
@@ -157,6 +158,7 @@ static int join_networks(struct sandbox_ref *s, const struct engine_create *c, s
 
 static int make(struct making *m, int starts, struct err *e)
 {
+	const struct engine_berth asker = door_berth(NULL);
 	const char *name = door_value(m->a, "name");
 	struct resident_whose whose = {
 		.tenant = "",
@@ -172,8 +174,8 @@ static int make(struct making *m, int starts, struct err *e)
 	if (engine_create_name(m->c, name ? name : "", e) < 0 ||
 	    have_image(m->a, &m->s->config, e) < 0 || engine_create_read(m->c, m->body, e) < 0 ||
 	    engine_host_directories(m->c->directories, e) < 0 ||
-	    door_make_volumes(m->c->volumes, e) < 0 ||
-	    door_make_anonymous(m->c->anonymous, e) < 0)
+	    engine_volumes_named(&asker, m->c->volumes, e) < 0 ||
+	    engine_volumes_anonymous(&asker, m->c->anonymous, e) < 0)
 		return -1;
 	words = words_of(m->c->words);
 	if (!words)
@@ -190,22 +192,11 @@ static int make(struct making *m, int starts, struct err *e)
 	return r;
 }
 
-/* Nothing is left of a container that could not be made. */
-static void drop_anonymous(struct sandbox_ref *s, const struct engine_create *c)
-{
-	autojson json_t *names = json_array();
-	const char *target;
-	json_t *name;
-
-	json_object_foreach (c->anonymous, target, name)
-		json_array_append(names, name);
-	volume_own_remove(&s->registry, names);
-}
-
 /* starts: nothing is left of it if it cannot be started. */
 static int create(const struct door_args *a, struct sandbox_ref *s, int starts, json_t **ret_body,
 		  struct err *e)
 {
+	const struct engine_berth asker = door_berth(NULL);
 	struct engine_create c = { 0 };
 	struct making m = { a, s, &c, NULL };
 	char binds[CONF_BINDS_MAX];
@@ -217,8 +208,9 @@ static int create(const struct door_args *a, struct sandbox_ref *s, int starts, 
 	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, binds, &rules, e) < 0)
 		return -1;
 	r = engine_create_init(&c, &rules, e);
+	/* nothing is left of a container that could not be made */
 	if (r == 0 && (r = make(&m, starts, e)) < 0)
-		drop_anonymous(s, &c);
+		engine_volumes_drop(&asker, c.anonymous);
 	engine_create_release(&c);
 	return r;
 }

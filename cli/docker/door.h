@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/engine/berth.h"
 #include "manager/engine/load.h"
 
 #define DOOR_USAGE 125 /* the exit status of a wrong flag, and of a run that failed */
@@ -73,6 +74,11 @@ int door_completion(const char *shell);
 json_t *door_call(const char *const *argv, struct err *e);
 /* The same for a call (manager/ops/call.h), which it consumes. */
 json_t *door_ask(json_t *call, struct err *e);
+/*
+ * How the operations of manager/engine are carried out here: by door_ask().  config: for those on
+ * networks; NULL: none of them is.
+ */
+struct engine_berth door_berth(const struct config *config);
 /* The same, and it reads our stdin. */
 json_t *door_call_reading(const char *const *argv, struct err *e);
 /* With our own stdin, stdout and stderr: its exit status. */

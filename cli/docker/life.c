@@ -301,7 +301,7 @@ static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
 	return 0;
 }
 
-int door_prune_containers(const json_t *filters, double *freed, struct err *e)
+int door_prune_containers(json_t *filters, double *freed, struct err *e)
 {
 	autojson json_t *ids = json_array();
 	struct pruning p = { filters, ids };

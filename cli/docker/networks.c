@@ -7,86 +7,31 @@
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
 #include "manager/engine/accept.h"
-#include "manager/engine/name.h"
-#include "manager/engine/objects.h"
-#include "manager/host/nets.h"
+#include "manager/engine/networks.h"
 
 #define SHORT_ID 12
 
-static const char *const builtin[] = { "bridge", "host", "none" };
-
 /* ---- networks -------------------------------------------------------------------------------- */
 
-struct naming {
-	const char *want; /* a name, an id, or the start of one */
-	char name[65];
-	json_t *names; /* of all; or NULL */
-};
-
-static int take_name(void *ctx, const char *name)
+/* How operations on networks are carried out here: the registry of s is opened.  -1: it cannot be. */
+static int asker_of(struct sandbox_ref *s, struct engine_berth *ret, struct err *e)
 {
-	struct naming *n = ctx;
-	char id[ENGINE_ID];
-
-	if (strchr(name, '@')) /* a tenant's, which the socket does not show either */
-		return 0;
-	if (n->names)
-		return json_array_append_new(n->names, json_string(name));
-	engine_network_id(name, id);
-	if (strcmp(name, n->want) &&
-	    (strlen(n->want) < SHORT_ID || strncmp(id, n->want, strlen(n->want))))
-		return 0;
-	snprintf(n->name, sizeof(n->name), "%s", name);
-	return 1;
-}
-
-/* 1: one of those that are always there; 0: one of ours; -1: ERR_NOT_FOUND. */
-static int find_network(struct sandbox_ref *s, const char *want, char ret[65], struct err *e)
-{
-	char mapped[ENGINE_NAME];
-	struct naming n = { .want = engine_name_map(want, mapped) < 0 ? want : mapped };
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(builtin) && !n.name[0]; i++)
-		take_name(&n, builtin[i]);
-	if (n.name[0]) {
-		memcpy(ret, n.name, sizeof(n.name));
-		return 1;
-	}
-	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
-		return -1;
-	if (nets_each(&s->config, take_name, &n, e) < 0)
-		return -1;
-	memcpy(ret, n.name, sizeof(n.name));
-	return n.name[0] ? 0 : err_set(e, ERR_NOT_FOUND, "network %.100s not found", want);
-}
-
-static json_t *load_network(const char *name, struct err *e)
-{
-	const char *argv[] = { "berth", "network", "inspect", "--json", "--", name, NULL };
-	autojson json_t *record = door_call(argv, e);
-
-	return record ? engine_network(record) : NULL;
+	*ret = door_berth(&s->config);
+	return s->registry.run_fd < 0 ? sandbox_ref_registry(s, e) : 0;
 }
 
 json_t *door_network_document(struct sandbox_ref *s, const char *want, struct err *e)
 {
-	char name[65];
-	int always = find_network(s, want, name, e);
+	struct engine_berth b;
 
-	if (always < 0)
-		return NULL;
-	return always ? engine_network_builtin(name) : load_network(name, e);
+	return asker_of(s, &b, e) < 0 ? NULL : engine_network_look(&b, want, e);
 }
 
-static int add_network(const struct door_args *a, json_t *rows, const json_t *filters, json_t *doc)
+static int add_network(const struct door_args *a, json_t *rows, const json_t *doc)
 {
-	autojson json_t *owned __attribute__((unused)) = doc;
 	const json_t *labels = json_object_get(doc, "Labels");
 	const int whole = door_on(a, "no-trunc");
 
-	if (!engine_object_matches(filters, doc))
-		return 0;
 	if (door_on(a, "quiet"))
 		return printf("%.*s\n", whole ? 64 : SHORT_ID, door_text(doc, "Id")) < 0;
 	return json_array_append_new(
@@ -106,163 +51,105 @@ static int list_networks(const struct door_args *a, struct err *e)
 		{ "Internal", "INTERNAL" },    { "Labels", "LABELS" },
 		{ "CreatedAt", "CREATED AT" }, { NULL, NULL },
 	};
-	autojson json_t *filters = door_filters(a, e), *rows = json_array();
-	struct naming n = { .names = json_array() };
-	autojson json_t *names = n.names;
+	autojson json_t *filters = door_filters(a, e), *rows = json_array(), *all = NULL;
+	struct engine_berth b;
 	struct sandbox_ref s;
-	const json_t *name;
-	int r = -1;
+	const json_t *doc;
 	size_t i;
 
 	sandbox_ref_init(&s);
-	if (filters && engine_accept(ENGINE_NETWORKS, filters, e) == 0 &&
-	    sandbox_ref_registry(&s, e) == 0)
-		r = nets_each(&s.config, take_name, &n, e);
+	if (filters && engine_accept(ENGINE_NETWORKS, filters, e) == 0 && asker_of(&s, &b, e) == 0)
+		all = engine_network_list(&b, filters, e);
 	sandbox_ref_close(&s);
-	for (i = 0; i < ARRAY_LEN(builtin) && r >= 0; i++)
-		r = add_network(a, rows, filters, engine_network_builtin(builtin[i]));
-	json_array_foreach (names, i, name) {
-		struct err why;
-		json_t *doc = r < 0 ? NULL : load_network(json_string_value(name), &why);
-
-		/* one that went just now is not in the list */
-		if (doc)
-			r = add_network(a, rows, filters, doc);
-	}
-	if (r < 0)
+	if (!all)
 		return -1;
+	json_array_foreach (all, i, doc)
+		if (add_network(a, rows, doc) < 0)
+			return err_nomem(e);
 	return door_on(a, "quiet") ? 0 : door_rows(door_value(a, "format"), rows, heads, 4, e);
+}
+
+/* --subnet, as items of IPAM.Config. */
+static json_t *pools_of(const struct door_args *a)
+{
+	json_t *pools = json_array();
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)door_list(a, "subnet"), i, one)
+		json_array_append_new(pools, json_pack("{s:O}", "Subnet", one));
+	return pools;
 }
 
 static int make_network(const struct door_args *a, struct err *e)
 {
-	const char *argv[DOOR_WORDS_MAX + 8] = { "berth", "network", "create", "--json" },
-					  *driver = door_value(a, "driver"), *called = a->words[0];
-	autojson json_t *made = NULL;
-	autofree char *label = NULL;
-	char id[ENGINE_ID], name[ENGINE_NAME];
-	size_t n = door_label_words(a, argv, 4), i;
-	const json_t *one;
-
-	if (engine_name_map(called, name) < 0)
-		return err_set(e, ERR_INVALID, "invalid network name: %.80s", called);
-	if (strcmp(called, name) && !(argv[n++] = label = door_called_word(called)))
-		return err_nomem(e);
-
-	if (driver && driver[0] && strcmp(driver, "bridge"))
-		return err_set(e, ERR_NOT_FOUND,
-			       "could not find plugin %.60s in v1 plugin "
-			       "registry: plugin not found",
-			       driver);
-	if (door_on(a, "internal"))
-		argv[n++] = "--internal";
-	json_array_foreach ((json_t *)(size_t)door_list(a, "subnet"), i, one) {
-		if (i == 2)
-			return err_set(e, ERR_INVALID, "more than two subnets");
-		argv[n++] = "--subnet";
-		argv[n++] = json_string_value(one);
-	}
-	argv[n++] = "--";
-	argv[n++] = name;
-	made = door_call(argv, e);
-	if (!made && e->code == ERR_EXISTS)
-		return err_set(e, ERR_EXISTS, "network with name %.255s already exists", called);
-	if (!made)
-		return -1;
-	engine_network_id(name, id);
-	return printf("%s\n", id) < 0;
-}
-
-static int remove_network(struct sandbox_ref *s, const char *want, int force, struct err *e)
-{
-	char name[65];
-	int always = find_network(s, want, name, e);
-
-	if (always < 0)
-		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (always)
-		return err_set(e, ERR_DENIED, "%s is a pre-defined network and cannot be removed",
-			       name);
-	return door_remove_object("network", name, 0, e);
-}
-
-/* One that gets a member meanwhile is not removed. */
-static void prune_one(const char *name, const json_t *filters, int *told)
-{
-	struct err why;
-	autojson json_t *doc = load_network(name, &why);
-
-	if (doc && engine_object_matches(filters, doc) &&
-	    !json_object_size(json_object_get(doc, "Containers")) &&
-	    door_remove_object("network", door_text(doc, "Name"), 0, &why) == 0)
-		printf("%s%s\n", (*told)++ ? "" : "Deleted Networks:\n", door_text(doc, "Name"));
-}
-
-int door_prune_networks(const json_t *filters, double *freed, struct err *e)
-{
-	struct naming n = { .names = json_array() };
-	autojson json_t *names = n.names;
+	autojson json_t *body = json_pack("{s:s,s:s*,s:b,s:o,s:{s:s*,s:o}}", "Name", a->words[0], "Driver",
+					  door_value(a, "driver"), "Internal", door_on(a, "internal"), "Labels",
+					  door_map(door_list(a, "label")), "IPAM", "Driver",
+					  door_value(a, "ipam-driver"), "Config", pools_of(a));
+	struct engine_berth b;
 	struct sandbox_ref s;
-	const json_t *name;
-	int told = 0, r;
-	size_t i;
+	char id[ENGINE_ID];
+	int r = body ? 0 : err_nomem(e);
+
+	sandbox_ref_init(&s);
+	if (r == 0)
+		r = asker_of(&s, &b, e);
+	if (r == 0)
+		r = engine_network_create(&b, body, id, e);
+	sandbox_ref_close(&s);
+	return r < 0 ? -1 : printf("%s\n", id) < 0;
+}
+
+int door_prune_networks(json_t *filters, double *freed, struct err *e)
+{
+	autojson json_t *said = NULL;
+	struct engine_berth b;
+	struct sandbox_ref s;
 
 	(void)freed;
 	sandbox_ref_init(&s);
-	r = sandbox_ref_registry(&s, e);
-	if (r == 0)
-		r = nets_each(&s.config, take_name, &n, e);
+	if (asker_of(&s, &b, e) == 0)
+		said = engine_network_prune(&b, filters, e);
 	sandbox_ref_close(&s);
-	json_array_foreach (names, i, name)
-		if (r >= 0)
-			prune_one(json_string_value(name), filters, &told);
-	return r < 0 || (told && printf("\n") < 0) ? -1 : 0;
+	return said ? door_told_gone("Deleted Networks:", json_object_get(said, "NetworksDeleted")) : -1;
 }
 
 /* A container on one more network, or off it. */
-static int move(const struct door_args *a, const char *verb, struct err *e)
+static int move(const struct door_args *a, int connects, struct err *e)
 {
-	const char *argv[DOOR_WORDS_MAX] = { "berth", "network", verb, "--json" };
-	autojson json_t *said = NULL;
+	const json_t *aliases = door_list(a, "alias");
+	autojson json_t *endpoint = json_pack("{s:O*}", "Aliases", aliases);
+	char name[ENGINE_NAME], alias[ENGINE_NAME] = "";
+	struct engine_berth b;
 	struct sandbox_ref s;
-	char name[65], small[15][ENGINE_NAME], its[ENGINE_NAME];
-	const json_t *one;
-	size_t n = 4, i;
 	int r;
 
-	json_array_foreach ((json_t *)(size_t)door_list(a, "alias"), i, one)
-		if (i < ARRAY_LEN(small) && engine_name_alias(json_string_value(one), small[i])) {
-			argv[n++] = "--alias";
-			argv[n++] = small[i];
-		}
 	sandbox_ref_init(&s);
-	r = find_network(&s, a->words[0], name, e);
-	if (r > 0)
-		r = engine_network_moves(verb, name, e);
+	r = asker_of(&s, &b, e);
+	if (r == 0)
+		r = engine_network_open(&b, a->words[0], connects, endpoint, name, e);
 	if (r == 0)
 		r = door_find(&s, a->words[1], e);
-	if (r == 0 && !strcmp(verb, "connect") &&
-	    engine_load_alias(&s.registry, s.id, s.kept, its)) {
-		argv[n++] = "--alias";
-		argv[n++] = its;
+	if (r == 0) {
+		const struct engine_move m = { a->words[0], a->words[1], s.id, alias, endpoint };
+
+		if (connects)
+			engine_load_alias(&s.registry, s.id, s.kept, alias);
+		r = engine_network_move(&b, name, connects, &m, e);
 	}
-	argv[n++] = "--";
-	argv[n++] = name;
-	argv[n++] = s.id;
-	if (r == 0 && !(said = door_call(argv, e)))
-		engine_network_said(verb, a->words[1], a->words[0], e);
 	sandbox_ref_close(&s);
-	return said ? 0 : -1;
+	return r;
 }
 
 static int join(const struct door_args *a, struct err *e)
 {
-	return move(a, "connect", e);
+	return move(a, 1, e);
 }
 
 static int leave(const struct door_args *a, struct err *e)
 {
-	return move(a, "disconnect", e);
+	return move(a, 0, e);
 }
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
@@ -285,11 +172,13 @@ static int rm_main(const struct command *self, int argc, char **argv)
 	if (!door_parse(&a, self, argc, argv, 1, -1))
 		status = a.status;
 	for (i = 0; i < a.count; i++) {
+		struct engine_berth b;
 		struct sandbox_ref s;
 		struct err e;
 
 		sandbox_ref_init(&s);
-		if (remove_network(&s, a.words[i], door_on(&a, "force"), &e) < 0)
+		if ((asker_of(&s, &b, &e) < 0 || engine_network_remove(&b, a.words[i], &e) < 0) &&
+		    !(e.code == ERR_NOT_FOUND && door_on(&a, "force")))
 			status = door_error(&e);
 		else
 			printf("%s\n", a.words[i]);
@@ -327,7 +216,7 @@ static const struct opt network_options[] = {
 	{ "ip-range", 0, OPT_LIST, "strings", "Allocate container ip from a sub-range",
 	  DOOR_REFUSED, COMPLETE_NONE, CHOOSES },
 	{ "ipam-driver", 0, OPT_VALUE, "string", "IP Address Management Driver: default",
-	  DOOR_IGNORED },
+	  DOOR_TAKEN },
 	{ "ipam-opt", 0, OPT_LIST, "map", "Set IPAM driver specific options", DOOR_IGNORED },
 	{ "ipv4", 0, OPT_FLAG, NULL, "Enable IPv4 networking: it always is", DOOR_IGNORED },
 	{ "ipv6", 0, OPT_FLAG, NULL, "Enable IPv6 networking: a --subnet of IPv6 does",

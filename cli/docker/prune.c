@@ -8,14 +8,9 @@
 #include "manager/engine/accept.h"
 #include "manager/engine/imageprune.h"
 
-static json_t *run_berth(void *ctx, json_t *call, struct err *e)
+int door_prune_images(json_t *filters, double *freed, struct err *e)
 {
-	(void)ctx;
-	return door_ask(call, e);
-}
-
-int door_prune_images(const json_t *filters, double *freed, struct err *e)
-{
+	const struct engine_berth b = door_berth(NULL);
 	autojson json_t *said = NULL;
 	autoclose int store = -1;
 	struct sandbox_ref s;
@@ -24,7 +19,7 @@ int door_prune_images(const json_t *filters, double *freed, struct err *e)
 
 	sandbox_ref_init(&s);
 	store = door_store(&s, e);
-	said = store < 0 ? NULL : engine_image_prune(store, filters, run_berth, NULL, e);
+	said = store < 0 ? NULL : engine_image_prune(store, filters, &b, e);
 	sandbox_ref_close(&s);
 	list = json_object_get(said, "removed");
 	json_array_foreach ((json_t *)(size_t)list, i, name)

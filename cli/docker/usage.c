@@ -7,6 +7,7 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/usage.h"
+#include "manager/engine/volumes.h"
 
 static double number(const json_t *obj, const char *key)
 {
@@ -220,7 +221,8 @@ static int print_long(const char *format, const json_t *doc, struct err *e)
 static int df(const struct door_args *a, struct err *e)
 {
 	autojson json_t *none = json_object(), *doc = NULL;
-	json_t *volumes = door_volumes(none, e);
+	const struct engine_berth asker = door_berth(NULL);
+	json_t *volumes = engine_volume_list(&asker, none, e);
 	const char *format = door_value(a, "format");
 	autoclose int store = -1;
 	struct sandbox_ref s;

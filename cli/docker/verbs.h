@@ -90,8 +90,6 @@ json_t *door_image_document(struct sandbox_ref *s, const char *name, struct err 
 json_t *door_network_document(struct sandbox_ref *s, const char *name, struct err *e);
 json_t *door_volume_document(struct sandbox_ref *s, const char *name, struct err *e);
 json_t *door_container_document(struct sandbox_ref *s, const char *name, struct err *e);
-/* What the list of volumes has, as documents, that filters want. */
-json_t *door_volumes(const json_t *filters, struct err *e);
 /* One document by a template, or for "json" as JSON in one line. */
 int door_document(const char *format, json_t *doc, struct err *e);
 /* Rows of the lists of containers and of images; whole: nothing is cut short. */
@@ -99,22 +97,15 @@ json_t *door_container_row(const json_t *summary, int whole);
 json_t *door_image_row(const json_t *image, const char *name, int whole);
 /* "a=b,c=d", a new reference. */
 json_t *door_labels_text(const json_t *labels);
-#define DOOR_WORDS_MAX 200 /* of one call of berth */
-/* Adds --label as words of berth to the n that are in argv; room for six more stays. */
-size_t door_label_words(const struct door_args *a, const char **argv, size_t n);
-/* The label that keeps Docker's name of an object which has another in berth; to be freed. */
-char *door_called_word(const char *called);
-/* Makes volumes, {"berth's name": "Docker's"}; one that exists is what was asked for. */
-int door_make_volumes(const json_t *volumes, struct err *e);
-/* Volumes without a name: {"/PATH": NAME}. */
-int door_make_anonymous(const json_t *volumes, struct err *e);
-/* Removes a volume or a network (noun); one that is not there is no failure with force. */
-int door_remove_object(const char *noun, const char *name, int force, struct err *e);
+/* KEY=VALUE or KEY, a list of them, as an object of strings: a new reference. */
+json_t *door_map(const json_t *list);
 /*
  * What a prune removes of each noun: its list, with a blank line behind it, on stdout; its bytes
  * on disk are added to *freed.  filters: engine_accept() took them.
  */
-typedef int door_prune(const json_t *filters, double *freed, struct err *e);
+/* Tells what a prune removed: head, a line for each name, a blank one; nothing for none.  0 or -1. */
+int door_told_gone(const char *head, const json_t *names);
+typedef int door_prune(json_t *filters, double *freed, struct err *e);
 door_prune door_prune_containers, door_prune_networks, door_prune_volumes, door_prune_images;
 
 /* 1: yes was said, or --force; 0: no. */

@@ -11,6 +11,7 @@
 #define BERTH_MANAGER_DOCKER_DOCKER_H
 
 #include "manager/api/api.h"
+#include "manager/engine/berth.h"
 #include "manager/engine/load.h"
 #include "manager/engine/system.h"
 #include "manager/host/conf.h"
@@ -62,6 +63,12 @@ int docker_query_flag(const struct http_request *rq, const char *name);
 int docker_query_int(struct http_request *rq, const char *name, long preset, long *ret,
 		     struct err *e);
 
+/*
+ * How the operations of manager/engine are carried out for a request: by berth programs.  room holds
+ * the configuration for those on networks; NULL: none of them is.
+ */
+struct engine_berth docker_berth(struct http_request *rq, struct config *room);
+
 /* ---- containers (container.c) ---- */
 
 /* box_find() in Docker's words: 404 "No such container: X". */
@@ -91,15 +98,6 @@ const char *docker_called(const struct http_request *rq);
 /* The command on the sandbox, with an option (NULL: none) whose value it consumes; 0, or -1 with its error. */
 int docker_verb(struct http_request *rq, const char *verb, const char *option, json_t *value, const char *id,
 		struct err *e);
-
-/*
- * Makes the volumes that berth knows by other names than the client, {"berth's": "the client's"};
- * one that exists is what was asked for.
- */
-int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct err *e);
-/* Volumes without a name, {"/PATH": NAME}; those of an array of names, but those in use. */
-int docker_make_anonymous(struct http_request *rq, const json_t *volumes, struct err *e);
-void docker_remove_volumes(struct http_request *rq, const json_t *names);
 
 /*
  * After a failure: 404 in Docker's words when another client removed the container meanwhile, and

@@ -93,6 +93,26 @@ int docker_query_int(struct http_request *rq, const char *name, long preset, lon
 	return *end || errno ? docker_fail(rq, 400, e, "invalid value of %s: %.40s", name, v) : 0;
 }
 
+/* ---- calls of berth --------------------------------------------------------------------- */
+
+#define ANSWER_MAX (16u << 20)
+
+static json_t *ask(void *ctx, json_t *call, int finish, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(ANSWER_MAX);
+
+	if (spawn_berth(ctx, call, finish, -1, &out, e) < 0)
+		return NULL;
+	return out.len ? json_parse(out.data, out.len, ANSWER_MAX, "berth's answer", e) : json_object();
+}
+
+struct engine_berth docker_berth(struct http_request *rq, struct config *room)
+{
+	if (room)
+		api_config(api_of(rq), room);
+	return (struct engine_berth){ .ask = ask, .ctx = rq, .config = room };
+}
+
 /* ---- the version in front of a path --------------------------------------------------- */
 
 static long minor_of(const char *version)

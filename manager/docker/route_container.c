@@ -11,6 +11,7 @@
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/engine/objects.h"
+#include "manager/engine/volumes.h"
 #include "manager/host/forget.h"
 #include "manager/host/record.h"
 #include "manager/service/dlog.h"
@@ -81,6 +82,7 @@ static int not_made(struct http_request *rq, struct err *e)
 
 static int create(struct http_request *rq, struct box *b, struct engine_create *c, struct err *e)
 {
+	const struct engine_berth asker = docker_berth(rq, NULL);
 	const char *name = http_query(rq, "name"), *image = "";
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
@@ -95,8 +97,8 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	if (engine_host_image(&b->config, image, e) < 0 ||
 	    engine_host_directories(c->directories, e) < 0)
 		return -1;
-	if (docker_make_volumes(rq, c->volumes, e) < 0 ||
-	    docker_make_anonymous(rq, c->anonymous, e) < 0)
+	if (engine_volumes_named(&asker, c->volumes, e) < 0 ||
+	    engine_volumes_anonymous(&asker, c->anonymous, e) < 0)
 		return -1;
 	if (spawn_create(rq, c, b, e) < 0)
 		return c->called[0] && e->code == ERR_EXISTS
@@ -111,28 +113,18 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 		       not_made(rq, e);
 }
 
-/* Nothing is left of a container that could not be made. */
-static void drop_anonymous(struct http_request *rq, const struct engine_create *c)
-{
-	autojson json_t *names = json_array();
-	const char *target;
-	json_t *name;
-
-	json_object_foreach (c->anonymous, target, name)
-		json_array_append(names, name);
-	docker_remove_volumes(rq, names);
-}
-
 static int post_create(struct http_request *rq, struct err *e)
 {
+	const struct engine_berth asker = docker_berth(rq, NULL);
 	struct engine_create c = { 0 };
 	char id[ENGINE_ID];
 	struct box b;
 	json_t *reply;
 	int r = box_open(&b, rq, e);
 
+	/* nothing is left of a container that could not be made */
 	if (r == 0 && (r = create(rq, &b, &c, e)) < 0)
-		drop_anonymous(rq, &c);
+		engine_volumes_drop(&asker, c.anonymous);
 	box_close(&b);
 	engine_id(b.id, id);
 	reply = r < 0 ? NULL : json_pack("{s:s,s:O}", "Id", id, "Warnings", c.warnings);

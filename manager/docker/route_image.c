@@ -138,19 +138,15 @@ static int delete_one(struct http_request *rq, struct err *e)
 	return said ? http_reply_json(rq, 200, removed_of(said, digest, store), e) : -1;
 }
 
-static json_t *run_berth(void *ctx, json_t *call, struct err *e)
-{
-	return spawn_json(ctx, call, 1, e);
-}
-
 static int post_prune(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e), *said = NULL;
 	autoclose int store = filters ? docker_store(rq, e) : -1;
+	const struct engine_berth b = docker_berth(rq, NULL);
 	json_t *gone, *one;
 	size_t i;
 
-	said = store < 0 ? NULL : engine_image_prune(store, filters, run_berth, rq, e);
+	said = store < 0 ? NULL : engine_image_prune(store, filters, &b, e);
 	if (!said)
 		return -1;
 	gone = json_array();

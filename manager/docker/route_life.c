@@ -9,6 +9,7 @@
 #include "manager/engine/create.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
+#include "manager/engine/volumes.h"
 #include "manager/host/rename.h"
 #include "manager/host/volume_own.h"
 #include "manager/host/restart.h"
@@ -245,6 +246,7 @@ static int remove_it(struct http_request *rq, struct box *b, struct err *e)
 
 static int delete_one(struct http_request *rq, struct err *e)
 {
+	const struct engine_berth asker = docker_berth(rq, NULL);
 	autojson json_t *own = NULL;
 	struct box b;
 	int r = docker_find(&b, rq, e);
@@ -255,7 +257,7 @@ static int delete_one(struct http_request *rq, struct err *e)
 		r = remove_it(rq, &b, e);
 	box_close(&b);
 	if (r == 0)
-		docker_remove_volumes(rq, own);
+		engine_volumes_drop(&asker, own);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
 

@@ -11,8 +11,7 @@
 
 struct pruner {
 	const json_t *filters;
-	engine_berth *berth;
-	void *ctx;
+	const struct engine_berth *berth;
 };
 
 static const json_t *find(const json_t *list, const char *name)
@@ -33,7 +32,7 @@ static const json_t *find(const json_t *list, const char *name)
 static int remove_one(const struct pruner *p, const char *name, json_t *removed, struct err *e)
 {
 	struct err why;
-	autojson json_t *said = p->berth(p->ctx, call_of("image rm", name, NULL), &why);
+	autojson json_t *said = engine_do(p->berth, call_of("image rm", name, NULL), &why);
 
 	if (said)
 		return json_array_append_new(removed, json_string(name)) < 0 ? err_nomem(e) : 0;
@@ -54,7 +53,7 @@ static int remove_unused(const struct pruner *p, const json_t *list, json_t *rem
 
 	call_flag(look, "all");
 	call_flag(look, "dry-run");
-	unused = p->berth(p->ctx, look, e);
+	unused = engine_look(p->berth, look, e);
 	if (!unused)
 		return -1;
 	json_array_foreach (json_object_get(unused, "would_remove"), i, one) {
@@ -67,10 +66,10 @@ static int remove_unused(const struct pruner *p, const json_t *list, json_t *rem
 	return 0;
 }
 
-json_t *engine_image_prune(int store_fd, const json_t *filters, engine_berth *berth, void *ctx,
+json_t *engine_image_prune(int store_fd, const json_t *filters, const struct engine_berth *b,
 			   struct err *e)
 {
-	const struct pruner p = { filters, berth, ctx };
+	const struct pruner p = { filters, b };
 	autojson json_t *list = NULL, *removed = json_array(), *said = NULL;
 
 	if (engine_accept(ENGINE_PRUNE_IMAGES, filters, e) < 0)
@@ -78,7 +77,7 @@ json_t *engine_image_prune(int store_fd, const json_t *filters, engine_berth *be
 	if (!engine_accepted_bool(filters, "dangling", 1) &&
 	    (!(list = catalog_list(store_fd, 0, e)) || remove_unused(&p, list, removed, e) < 0))
 		return NULL;
-	said = berth(ctx, call_of("image prune", NULL), e);
+	said = engine_do(b, call_of("image prune", NULL), e);
 	return said ? json_pack("{s:O,s:I}", "removed", removed, "bytes",
 				json_integer_value(json_object_get(json_object_get(said, "freed"),
 								   "bytes"))) :

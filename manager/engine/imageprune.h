@@ -3,11 +3,7 @@
 #ifndef BERTH_MANAGER_ENGINE_IMAGEPRUNE_H
 #define BERTH_MANAGER_ENGINE_IMAGEPRUNE_H
 
-#include "base/err.h"
-#include "base/json.h"
-
-/* Carries out a call (manager/ops/call.h), which it consumes: its answer, a new reference. */
-typedef json_t *engine_berth(void *ctx, json_t *call, struct err *e);
+#include "manager/engine/berth.h"
 
 /*
  * Removes what the filters of a prune want: {"removed": [NAME], "bytes": N}, a new reference.
@@ -16,7 +12,7 @@ typedef json_t *engine_berth(void *ctx, json_t *call, struct err *e);
  * dangling=true (the default) removes no name, and label, label! and until choose among the images
  * that dangling=false removes, which no container uses.
  */
-json_t *engine_image_prune(int store_fd, const json_t *filters, engine_berth *berth, void *ctx,
+json_t *engine_image_prune(int store_fd, const json_t *filters, const struct engine_berth *b,
 			   struct err *e);
 
 #endif

@@ -271,3 +271,26 @@ def test_the_host_bounds_volumes_without_a_name():
         finally:
             b.berth("rm", "--force", *b.berth("ps", "-a", "-q").out.split())
             b.berth("volume", "prune", "--force", timeout=30)
+
+
+def test_volumes_and_networks_are_refused_and_removed_in_the_same_words():
+    with Lab(), Engine() as d:
+        said = []
+        for ask in doors(d):
+            ask("volume", "create", "--opt", "size=16m", "--label", "a=b", "small", ok=True)
+            assert json.loads(b.berth("volume", "ls", "--json", ok=True).out)[0]["size_bytes"] == 16 << 20
+            asks = [("volume", "create", "--opt", "type=nfs", "v"), ("volume", "create", "--opt", "size=much", "v"), ("volume", "create", "a/b"),
+                    ("volume", "create", "--driver", "ceph", "v"), ("volume", "create", "--label", "berth.face=e2b", "v"), ("volume", "rm", "nowhere"),
+                    ("volume", "inspect", "nowhere"), ("network", "create", "--driver", "overlay", "n"), ("network", "create", "a/b"),
+                    ("network", "create", "host"), ("network", "create", "--label", "berth.face=e2b", "n"), ("network", "create", "--ipam-driver", "x", "n"),
+                    ("network", "create", "--subnet", "10.88.1.0/24", "--subnet", "10.88.2.0/24", "--subnet", "10.88.3.0/24", "n"),
+                    ("network", "rm", "bridge"), ("network", "rm", "nowhere"), ("network", "inspect", "nowhere"), ("network", "prune", "-f", "--filter", "x=y")]
+            said.append([ask(*words, ok=1).stderr for words in asks])
+            ask("volume", "rm", "-f", "nowhere", ok=True)
+            assert ask("volume", "prune", "-a", "-f", ok=True).stdout.startswith("Deleted Volumes:\nsmall\n\n")
+            assert ask("network", "prune", "-f", ok=True).stdout == ""
+        for words, socket, drop_in in zip(asks, *said):
+            assert socket.splitlines()[0] == drop_in.splitlines()[0], (words, socket, drop_in)
+        status, answer, _ = d.api("POST", "/networks/create", {"Name": "n", "Ingress": True})
+        assert status == 501 and "swarm" in answer["message"], (status, answer)
+        assert d.api("GET", "/volumes")[1]["Volumes"] == []

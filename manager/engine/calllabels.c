@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/docker/words.h"
+#include "manager/engine/calllabels.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "manager/host/labels.h"
 #include "manager/ops/call.h"
 
-int words_labels(json_t *call, const json_t *labels, struct err *e)
+int engine_call_labels(json_t *call, const json_t *labels, struct err *e)
 {
 	const char *key;
 	json_t *v;
@@ -23,7 +23,7 @@ int words_labels(json_t *call, const json_t *labels, struct err *e)
 	return 0;
 }
 
-void words_called(json_t *call, const char *called, const char *name)
+void engine_call_named(json_t *call, const char *called, const char *name)
 {
 	if (strcmp(called, name))
 		call_set(call, "label", json_sprintf(ENGINE_NAME_LABEL "=%s", called));
