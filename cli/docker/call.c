@@ -70,21 +70,19 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void child(const char *const *argv, const json_t *call, int reads, const int out[2], const int err[2])
+static void child(const json_t *call, unsigned passes, const int out[2], const int err[2])
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), status;
 
-	if (null < 0 || (!reads && dup2(null, 0) < 0) || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0)
+	if (null < 0 || (!(passes & DOOR_STDIN) && dup2(null, 0) < 0) ||
+	    (!(passes & DOOR_STDOUT) && dup2(out[1], 1) < 0) || dup2(err[1], 2) < 0)
 		_exit(125);
-	if (!call)
-		become(argv);
 	status = callwords_run(call);
 	fflush(stdout);
 	_exit(status);
 }
 
-static json_t *answer_of(int status, const struct buf *out, const struct buf *err, const char *verb,
-			 struct err *e)
+static json_t *answer_of(int status, const struct buf *out, const struct buf *err, const char *verb, struct err *e)
 {
 	if (status) {
 		json_take_error_line(err->data ? err->data : "", verb, e);
@@ -95,9 +93,9 @@ static json_t *answer_of(int status, const struct buf *out, const struct buf *er
 	return json_parse(out->data, out->len, ANSWER_MAX, "berth's answer", e);
 }
 
-/* Of argv, or of call when that is not NULL. */
-static json_t *ask(const char *const *argv, const json_t *call, int reads, struct err *e)
+json_t *door_ask_with(json_t *call, unsigned passes, struct err *e)
 {
+	autojson json_t *owned = call;
 	autobuf struct buf out = BUF_INIT(ANSWER_MAX), err = BUF_INIT(ERRORS_MAX);
 	struct buf *to[2] = { &out, &err };
 	int o[2] = { -1, -1 }, x[2] = { -1, -1 }, fds[2], r, status;
@@ -110,7 +108,7 @@ static json_t *ask(const char *const *argv, const json_t *call, int reads, struc
 		return NULL;
 	}
 	if (!pid)
-		child(argv, call, reads, o, x);
+		child(owned, passes, o, x);
 	fd_close(&o[1]);
 	fd_close(&x[1]);
 	fds[0] = o[0];
@@ -122,17 +120,9 @@ static json_t *ask(const char *const *argv, const json_t *call, int reads, struc
 	return r < 0 ? NULL : answer_of(status, &out, &err, "berth", e);
 }
 
-json_t *door_call(const char *const *argv, struct err *e)
-{
-	return ask(argv, NULL, 0, e);
-}
-
 json_t *door_ask(json_t *call, struct err *e)
 {
-	json_t *answer = ask(NULL, call, 0, e);
-
-	json_decref(call);
-	return answer;
+	return door_ask_with(call, 0, e);
 }
 
 static json_t *ask_of(void *ctx, json_t *call, int finish, struct err *e)
@@ -145,11 +135,6 @@ static json_t *ask_of(void *ctx, json_t *call, int finish, struct err *e)
 struct engine_berth door_berth(const struct config *config)
 {
 	return (struct engine_berth){ .ask = ask_of, .config = config };
-}
-
-json_t *door_call_reading(const char *const *argv, struct err *e)
-{
-	return ask(argv, NULL, 1, e);
 }
 
 int door_pass(const char *const *argv)

@@ -70,18 +70,20 @@ int door_completion(const char *shell);
 
 /* ---- berth's own verbs (call.c) ---- */
 
-/* {"berth", "stats", "--json", ..., NULL} in a child without stdin: its answer, a new reference. */
-json_t *door_call(const char *const *argv, struct err *e);
-/* The same for a call (manager/ops/call.h), which it consumes. */
+/*
+ * Carries out a call (manager/ops/call.h), which it consumes, in a child without stdin: its answer, a
+ * new reference, {} where it says nothing; NULL with its error.
+ */
 json_t *door_ask(json_t *call, struct err *e);
+#define DOOR_STDIN 1U  /* it reads our stdin */
+#define DOOR_STDOUT 2U /* it writes to our stdout, and there is no answer but {} */
+json_t *door_ask_with(json_t *call, unsigned passes, struct err *e);
 /*
  * How the operations of manager/engine are carried out here: by door_ask().  config: for those on
  * networks; NULL: none of them is.
  */
 struct engine_berth door_berth(const struct config *config);
-/* The same, and it reads our stdin. */
-json_t *door_call_reading(const char *const *argv, struct err *e);
-/* With our own stdin, stdout and stderr: its exit status. */
+/* {"berth", "login", ..., NULL} with our own stdin, stdout and stderr: its exit status. */
 int door_pass(const char *const *argv);
 
 /* ---- containers (find.c) ---- */

@@ -9,6 +9,7 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/host.h"
 #include "manager/engine/image.h"
+#include "manager/ops/call.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
 
@@ -182,20 +183,17 @@ int door_fetch(const char *image, const char *platform, int quiet, struct err *e
 {
 	char room[REF_MAX];
 	const char *name = engine_image_tagged(image, room, sizeof(room));
-	const char *argv[] = { "berth", "pull", "--json", "--quiet", "--", name, NULL, NULL, NULL };
 	autojson json_t *said = NULL;
+	json_t *call;
 
 	if (image[0] == '/' || image[0] == '.' || !image[0])
 		return err_set(e, ERR_INVALID, "invalid reference format: %.200s", image);
-	if (platform && platform[0]) {
-		argv[4] = "--platform";
-		argv[5] = platform;
-		argv[6] = "--";
-		argv[7] = name;
-	}
 	if (!quiet)
 		door_say(0, "%s: Pulling", name);
-	said = door_call(argv, e);
+	call = call_of("pull", name, NULL);
+	call_flag(call, "quiet");
+	call_text(call, "platform", platform && platform[0] ? platform : NULL);
+	said = door_ask(call, e);
 	if (!said)
 		return -1;
 	if (!quiet)
@@ -272,7 +270,6 @@ static int history(const struct door_args *a, struct err *e)
 		{ "Size", "SIZE" }, { "Comment", "COMMENT" },      { "CreatedAt", "CREATED AT" },
 		{ NULL, NULL },
 	};
-	const char *argv[] = { "berth", "image", "history", "--json", "--", a->words[0], NULL };
 	autojson json_t *doc = NULL, *said = NULL, *steps = NULL, *rows = json_array();
 	struct sandbox_ref s;
 	const json_t *step;
@@ -281,7 +278,7 @@ static int history(const struct door_args *a, struct err *e)
 	sandbox_ref_init(&s);
 	doc = door_image_document(&s, a->words[0], e);
 	sandbox_ref_close(&s);
-	said = doc ? door_call(argv, e) : NULL;
+	said = doc ? door_ask(call_of("image history", a->words[0], NULL), e) : NULL;
 	if (!said)
 		return -1;
 	steps = engine_image_history(said, door_text(doc, "Id"));

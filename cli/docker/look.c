@@ -13,6 +13,7 @@
 #include "manager/engine/stats.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
+#include "manager/ops/call.h"
 
 #define EVERY_MS 1000
 
@@ -189,7 +190,6 @@ static int stats(const struct door_args *a, struct err *e)
 
 static int top(const struct door_args *a, struct err *e)
 {
-	const char *argv[] = { "berth", "top", "--json", NULL, NULL };
 	autojson json_t *said = NULL, *doc = NULL;
 	struct door_column heads[24] = { { NULL, NULL } };
 	autojson json_t *rows = json_array();
@@ -198,9 +198,8 @@ static int top(const struct door_args *a, struct err *e)
 	size_t i, k, n;
 
 	sandbox_ref_init(&s);
-	argv[3] = s.id;
 	if (door_connect(&s, a->words[0], e) == 0)
-		said = door_call(argv, e);
+		said = door_ask(call_of("top", s.id, NULL), e);
 	sandbox_ref_close(&s);
 	doc = said ? engine_top(said) : NULL;
 	if (!doc)
@@ -269,16 +268,14 @@ static int port(const struct door_args *a, struct err *e)
 
 static int diff(const struct door_args *a, struct err *e)
 {
-	const char *argv[] = { "berth", "diff", "--json", NULL, NULL };
 	autojson json_t *said = NULL, *changes = NULL;
 	struct sandbox_ref s;
 	const json_t *one;
 	size_t i;
 
 	sandbox_ref_init(&s);
-	argv[3] = s.id;
 	if (door_find(&s, a->words[0], e) == 0)
-		said = door_call(argv, e);
+		said = door_ask(call_of("diff", s.id, NULL), e);
 	sandbox_ref_close(&s);
 	changes = said ? engine_changes(said) : NULL;
 	json_array_foreach (changes, i, one) {
@@ -293,24 +290,25 @@ static int diff(const struct door_args *a, struct err *e)
 
 static int apply(const struct engine_create *c, const char *id, struct err *e)
 {
-	const char *argv[20] = { "berth", "update", "--json" };
-	autojson json_t *said = NULL;
+	autojson json_t *said = NULL, *live = json_array();
 	const json_t *word;
-	size_t n = 3, i;
+	json_t *call;
+	size_t i;
 
 	json_array_foreach (c->words, i, word) {
 		const char *text = json_string_value(word);
 
-		if (engine_is_live(text) && n < ARRAY_LEN(argv) - 2)
-			argv[n++] = text;
+		if (engine_is_live(text))
+			json_array_append(live, (json_t *)(size_t)word);
 		else
 			door_say(0, "WARNING: %.60s cannot be changed any more and was ignored",
 				 text);
 	}
-	argv[n] = id;
-	if (n == 3)
+	if (!json_array_size(live))
 		return 0;
-	said = door_call(argv, e);
+	call = call_of("update", id, NULL);
+	call_words(call, live);
+	said = door_ask(call, e);
 	return said ? 0 : -1;
 }
 

@@ -10,11 +10,11 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/commit.h"
 #include "manager/engine/image.h"
+#include "manager/ops/call.h"
 #include "rootfs/store/image.h"
 
 #define REF_MAX 400
 #define CHANGES_MAX 16
-#define WORDS_MAX 200
 
 static int no_image(const char *name, struct err *e)
 {
@@ -30,7 +30,7 @@ static int no_image(const char *name, struct err *e)
 
 static int remove_image(const char *name, int force, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "rm", "--json", "--", name, NULL, NULL };
+	json_t *call = call_of("image rm", name, NULL);
 	autojson json_t *record = NULL, *said = NULL;
 	struct image im = { 0 };
 	struct sandbox_ref s;
@@ -39,18 +39,16 @@ static int remove_image(const char *name, int force, struct err *e)
 	struct err ignored;
 	size_t i;
 
-	if (force) {
-		argv[4] = "--force";
-		argv[5] = "--";
-		argv[6] = name;
-	}
+	call_set(call, "force", json_boolean(force));
 	sandbox_ref_init(&s);
 	store = door_store(&s, e);
 	sandbox_ref_close(&s);
 	record = store < 0 ? NULL : image_record(store, name, e);
-	if (!record)
+	if (!record) {
+		json_decref(call);
 		return store < 0 ? -1 : no_image(name, e);
-	said = door_call(argv, e);
+	}
+	said = door_ask(call, e);
 	if (!said && e->code == ERR_BUSY)
 		return err_set(e, ERR_BUSY,
 			       "conflict: unable to remove repository reference "
@@ -95,9 +93,7 @@ static const struct opt rmi_options[] = {
 
 static int tag(const struct door_args *a, struct err *e)
 {
-	const char *argv[] = { "berth", "image",     "tag",       "--json",
-			       "--",    a->words[0], a->words[1], NULL };
-	autojson json_t *said = door_call(argv, e);
+	autojson json_t *said = door_ask(call_of("image tag", a->words[0], a->words[1], NULL), e);
 
 	return said ? 0 : no_image(a->words[0], e);
 }
@@ -116,7 +112,7 @@ static int give_input(const char *path, struct err *e)
 
 static int load(const struct door_args *a, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "load", "--json", "--quiet", NULL };
+	json_t *call;
 	autojson json_t *said = NULL;
 	const json_t *one;
 	size_t i;
@@ -125,7 +121,9 @@ static int load(const struct door_args *a, struct err *e)
 		return err_set(e, ERR_INVALID, "requested load from stdin, but stdin is empty");
 	if (give_input(door_value(a, "input"), e) < 0)
 		return -1;
-	said = door_call_reading(argv, e);
+	call = call_of("image load", NULL);
+	call_flag(call, "quiet");
+	said = door_ask_with(call, DOOR_STDIN, e);
 	json_array_foreach (json_object_get(said, "images"), i, one)
 		printf("Loaded image: %s\n", door_text(one, "name"));
 	return said ? 0 : -1;
@@ -134,8 +132,7 @@ static int load(const struct door_args *a, struct err *e)
 static int import(const struct door_args *a, struct err *e)
 {
 	const char *name = a->count > 1 ? a->words[1] : NULL;
-	const char *argv[] = { "berth", "image", "import", "--json", "--quiet",
-			       "--",    "-",     name,     NULL };
+	json_t *call;
 	autojson json_t *said = NULL;
 	const json_t *made;
 
@@ -150,7 +147,9 @@ static int import(const struct door_args *a, struct err *e)
 			       a->words[0]);
 	if (give_input(strcmp(a->words[0], "-") ? a->words[0] : NULL, e) < 0)
 		return -1;
-	said = door_call_reading(argv, e);
+	call = call_of("image import", "-", name, NULL);
+	call_flag(call, "quiet");
+	said = door_ask_with(call, DOOR_STDIN, e);
 	made = json_array_get(json_object_get(said, "images"), 0);
 	return said ? printf("%s\n", door_text(made, "digest")) < 0 : -1;
 }
@@ -159,18 +158,18 @@ static int import(const struct door_args *a, struct err *e)
 
 static int save(const struct door_args *a, struct err *e)
 {
-	const char *argv[WORDS_MAX + 10] = { "berth", "image", "save", "--quiet" };
 	const char *to = door_value(a, "output");
+	autojson json_t *said = NULL;
 	struct sandbox_ref s;
-	size_t n = 4;
-	int i, status;
+	json_t *call;
+	int i;
 
 	if (!to && isatty(STDOUT_FILENO))
 		return err_set(e, ERR_INVALID,
 			       "cowardly refusing to save to a terminal. Use the "
 			       "-o flag or redirect");
 	sandbox_ref_init(&s);
-	for (i = 0; i < a->count && i < WORDS_MAX; i++) {
+	for (i = 0; i < a->count; i++) {
 		autojson json_t *doc = door_image_document(&s, a->words[i], e);
 
 		if (!doc) {
@@ -179,15 +178,13 @@ static int save(const struct door_args *a, struct err *e)
 		}
 	}
 	sandbox_ref_close(&s);
-	if (to) {
-		argv[n++] = "--output";
-		argv[n++] = to;
-	}
-	argv[n++] = "--";
-	for (i = 0; i < a->count && i < WORDS_MAX; i++)
-		argv[n++] = a->words[i];
-	status = door_pass(argv);
-	return status ? err_set(e, ERR_INTERNAL, "Error: the images were not saved") : 0;
+	call = call_of("image save", NULL);
+	call_flag(call, "quiet");
+	call_text(call, "output", to);
+	for (i = 0; i < a->count; i++)
+		call_operand(call, a->words[i]);
+	said = door_ask_with(call, DOOR_STDOUT, e);
+	return said ? 0 : -1;
 }
 
 /* ---- push, login ----------------------------------------------------------------------------- */
@@ -195,7 +192,7 @@ static int save(const struct door_args *a, struct err *e)
 static int push(const struct door_args *a, struct err *e)
 {
 	const char *name = a->words[0];
-	const char *argv[] = { "berth", "push", "--json", "--quiet", "--", name, NULL };
+	json_t *call;
 	autojson json_t *said = NULL, *doc = NULL;
 	struct sandbox_ref s;
 	char room[REF_MAX];
@@ -213,7 +210,9 @@ static int push(const struct door_args *a, struct err *e)
 	if (!door_on(a, "quiet"))
 		printf("The push refers to repository [%s]\n", name);
 	fflush(stdout);
-	said = door_call(argv, e);
+	call = call_of("push", name, NULL);
+	call_flag(call, "quiet");
+	said = door_ask(call, e);
 	if (!said)
 		return -1;
 	return printf("%s: digest: %s\n", engine_image_tagged(name, room, sizeof(room)),
@@ -253,8 +252,7 @@ static int login(const struct door_args *a, struct err *e)
 static int logout(const struct door_args *a, struct err *e)
 {
 	const char *server = server_of(a->count ? a->words[0] : NULL);
-	const char *argv[] = { "berth", "logout", "--json", "--", server, NULL };
-	autojson json_t *said = door_call(argv, e);
+	autojson json_t *said = door_ask(call_of("logout", server, NULL), e);
 
 	if (!said && e->code != ERR_NOT_FOUND)
 		return -1;
@@ -289,28 +287,15 @@ static json_t *commit_it(const struct door_args *a, struct sandbox_ref *s, const
 			 struct err *e)
 {
 	const char *author = door_value(a, "author"), *message = door_value(a, "message");
-	autofree const char **argv = calloc(json_array_size(words) + 14, sizeof(*argv));
-	const json_t *one;
-	size_t n = 4, i;
+	json_t *call = call_of("commit", s->id, a->words[1], NULL);
 
-	if (!argv) {
-		err_nomem(e);
-		return NULL;
-	}
-	memcpy(argv, (const char *const[]){ "berth", "commit", "--json", "--quiet" },
-	       4 * sizeof(*argv));
-	if (author)
-		argv[n++] = "--author", argv[n++] = author;
-	if (message)
-		argv[n++] = "--message", argv[n++] = message;
+	call_flag(call, "quiet");
+	call_text(call, "author", author);
+	call_text(call, "message", message);
 	if (json_is_false(json_object_get(a->o, "pause")))
-		argv[n++] = "--no-pause";
-	json_array_foreach ((json_t *)(size_t)words, i, one)
-		argv[n++] = json_string_value(one);
-	argv[n++] = "--";
-	argv[n++] = s->id;
-	argv[n++] = a->words[1];
-	return door_call(argv, e);
+		call_flag(call, "no-pause");
+	call_words(call, words);
+	return door_ask(call, e);
 }
 
 static int commit(const struct door_args *a, struct err *e)
@@ -354,7 +339,7 @@ static int search(const struct door_args *a, struct err *e)
 
 static const struct door_row verbs[] = {
 	{ "tag", 2, 2, tag },           { "load", 0, 0, load },     { "import", 1, 2, import },
-	{ "save", 1, WORDS_MAX, save }, { "push", 1, 1, push },     { "login", 0, 1, login },
+	{ "save", 1, -1, save }, { "push", 1, 1, push },     { "login", 0, 1, login },
 	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit },
 	{ "search", 1, 1, search },
 };
