@@ -17,10 +17,12 @@ from test_oci import HYBRID, SLEEP, Bundle
 PROGRAM = "/lib/systemd/systemd"
 # the process that waits stays outside: one in the root of the tree would keep systemd from passing on controllers
 BOOT = """
-exec unshare --pid --fork --kill-child NAMESPACES sh -ec '
+exec unshare --pid --uts --fork --kill-child NAMESPACES sh -ec '
     echo 0 > "$1/cgroup.procs"
     exec unshare --cgroup --mount --propagation private sh -ec "
         mount -t proc proc /proc
+        mount --bind /proc/sys /proc/sys
+        mount -o remount,bind,ro /proc/sys
         umount -l /sys/fs/cgroup
         mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
         mount -t tmpfs -o mode=755 tmpfs /run
@@ -30,7 +32,11 @@ exec unshare --pid --fork --kill-child NAMESPACES sh -ec '
         BEFORE
         exec /lib/systemd/systemd --system --unit=berth-test.target --log-target=console --log-level=warning"' sh "$1"
 """
-ENTER = 'echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2; exec nsenter -t "$pid" -m -p -n -C -- "$@"'
+# systemd writes the sysctls of Debian, which are the machine's; what is called beside it may set its containers'
+ENTER = """
+echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2
+exec nsenter -t "$pid" -m -p -n -u -C -- unshare --mount --propagation unchanged sh -ec 'umount /proc/sys; exec "$@"' sh "$@"
+"""
 
 
 class Systemd:

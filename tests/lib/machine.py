@@ -12,7 +12,7 @@ import subprocess
 
 # read-outs of the kernel and not settings
 READ_OUTS = re.compile(r"kernel/(random/|ns_last_pid|pty/nr|tainted|sched_domain/)|fs/(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota/|"
-                       r"binfmt_misc/)|net/netfilter/nf_conntrack_(count|max|buckets)|net/ipv[46]/neigh/|vm/stat_refresh")
+                       r"binfmt_misc/)|net/netfilter/nf_conntrack_(count|max|buckets)|net/ipv[46]/neigh/|net/ipv4/tcp_available_|vm/stat_refresh")
 NETWORK = ("/proc/net/dev", "/proc/net/route", "/proc/net/if_inet6", "/proc/net/ipv6_route", "/proc/net/fib_trie")
 
 
