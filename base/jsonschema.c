@@ -63,21 +63,18 @@ static int is_type(const char *type, const json_t *v)
 
 static int check_type(const json_t *type, const json_t *v, const char *what, struct err *e)
 {
-	const char *names[4] = { json_string_value(type) };
-	size_t i, n = 1;
+	autojson json_t *types = json_is_array(type) ? json_incref((json_t *)(size_t)type) : json_pack("[O]", type);
+	char names[160] = "";
 	json_t *one;
+	size_t i, n = 0;
 
-	if (json_is_array(type)) {
-		n = 0;
-		json_array_foreach((json_t *)(size_t)type, i, one)
-			if (n < ARRAY_LEN(names))
-				names[n++] = json_string_value(one);
-	}
-	for (i = 0; i < n; i++)
-		if (is_type(names[i], v))
+	json_array_foreach(types, i, one)
+		if (is_type(json_string_value(one), v))
 			return 0;
-	return err_set(e, ERR_INVALID, "%.200s has the wrong type; hint: %s%s%s", what, names[0],
-		       n > 1 ? " or " : "", n > 1 ? names[1] : "");
+	json_array_foreach(types, i, one)
+		if (n < sizeof(names))
+			n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " or " : "", json_string_value(one));
+	return err_set(e, ERR_INVALID, "%.200s has the wrong type; hint: %s", what, names);
 }
 
 static int check(const struct jsonschema_set *set, const json_t *s, const json_t *v,

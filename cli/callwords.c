@@ -88,11 +88,18 @@ static int push_value(struct words *w, const struct opt *o, const char *name, co
 
 static int push_json(struct words *w, const struct opt *o, const char *name, const json_t *value, struct err *e)
 {
+	struct param own = { .opt = { .name = name } };
+	const struct param *p = row_of(o, &own);
+	autojson json_t *pairs = NULL;
 	const json_t *one;
 	size_t i;
 
 	if (json_is_null(value) || json_is_false(value))
 		return 0;
+	if (json_is_object(value) && p->type == PARAM_PAIRS) {
+		pairs = param_pairs(p, value, e);
+		return pairs ? push_json(w, o, name, pairs, e) : -1;
+	}
 	if (!json_is_array(value))
 		return push_value(w, o, name, value, e);
 	if (o && o->kind != OPT_LIST && json_array_size(value) != 1)

@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "cli/remote/remote.h"
 #include "manager/ops/envopts.h"
+#include "manager/ops/params.h"
 
 static json_t *list_of(struct remote *r, const char *name)
 {
@@ -110,8 +111,11 @@ static int check_use(const struct remote *r, const struct remote_verb *v, struct
 	json_t *list;
 
 	json_object_foreach(r->options, name, list) {
+		const struct param *p = param_named(name);
+
 		snprintf(word, sizeof(word), " %s ", name);
-		if (strcmp(v->options, "*") && !strstr(v->options, word))
+		if ((p && p->rights & PARAM_HERE) ||
+		    (strcmp(v->options, "*") != 0 && !strstr(v->options, word) && !(p && p->of & v->of)))
 			return err_set(e, ERR_UNSUPPORTED, "option --%s works on the sandbox's own host only", name);
 	}
 	if (r->count < v->min || r->count > v->max)

@@ -106,6 +106,8 @@ int remote_flag(const struct remote *r, const char *name);
 int remote_set_string(const struct remote *r, json_t *body, const char *key, const char *name);
 int remote_set_ms(const struct remote *r, json_t *body, const char *key, const char *name, struct err *e);
 int remote_set_list(const struct remote *r, json_t *body, const char *key, const char *name);
+/* The options that were given, but those named in except (" name name "), as values of JSON: a new object. */
+json_t *remote_params(const struct remote *r, const char *except);
 /* Prints j, which it consumes, on one line of stdout. */
 int remote_print(json_t *j, struct err *e);
 
@@ -114,8 +116,9 @@ int remote_print(json_t *j, struct err *e);
 struct remote_verb {
 	const char *name;
 	int min, max;			/* operands */
-	const char *options;		/* the options that it has besides --json: " name name " */
+	const char *options;		/* the options that it has besides --json: " name name "; "*": all */
 	int (*run)(struct remote *r, struct err *e);
+	unsigned of;			/* it also has the options that a sandbox has for this operation (manager/ops/params.h) */
 };
 
 extern const struct remote_verb remote_verbs[];		/* verbs.c; the last has no name */

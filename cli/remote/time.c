@@ -121,7 +121,7 @@ int remote_undo(struct remote *r, struct err *e)
 /* SANDBOX[@CHECKPOINT] */
 int remote_fork(struct remote *r, struct err *e)
 {
-	autojson json_t *body = json_object(), *made = NULL, *options = json_copy(r->options);
+	autojson json_t *body = json_object(), *made = NULL, *options = remote_params(r, " name count ");
 	char *at = strchr(r->words[0], '@');
 	json_t *one;
 	size_t i;
@@ -133,8 +133,6 @@ int remote_fork(struct remote *r, struct err *e)
 	remote_set_string(r, body, "name", "name");
 	if (set_number(r, body, "count", e) < 0)
 		return -1;
-	json_object_del(options, "name");
-	json_object_del(options, "count");
 	if (json_object_size(options))
 		json_object_set(body, "options", options);
 	made = post(r, r->words[0], "/fork", body, e);

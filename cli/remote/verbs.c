@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
+#include "manager/ops/params.h"
 
 #define PATH_BUF BUF_INIT(65536)
 
@@ -58,22 +59,33 @@ static int ps(struct remote *r, struct err *e)
 
 /* ---- create ---------------------------------------------------------------------------- */
 
+json_t *remote_params(const struct remote *r, const char *except)
+{
+	json_t *options = json_object(), *list;
+	const char *name;
+	char word[64];
+
+	json_object_foreach (r->options, name, list) {
+		const struct param *p = param_named(name);
+		const int several = p && (p->type == PARAM_LIST || p->type == PARAM_PAIRS);
+
+		snprintf(word, sizeof(word), " %s ", name);
+		if (strstr(except, word))
+			continue;
+		json_object_set(options, name, several ? list : json_array_get(list, json_array_size(list) - 1));
+	}
+	return options;
+}
+
 json_t *remote_create_body(struct remote *r)
 {
 	const int of_image = !remote_flag(r, "zygote");
 	json_t *body = of_image ? json_pack("{s:s}", "image", r->words[0]) : json_object();
-	json_t *options = json_deep_copy(r->options);
 
 	if (!of_image)
 		remote_set_string(r, body, "zygote", "zygote");
-	json_object_del(options, "zygote");
-	json_object_del(options, "name");
-	json_object_set_new(body, "options", options);
+	json_object_set_new(body, "options", remote_params(r, " name zygote "));
 	remote_set_string(r, body, "name", "name");
-	/* flags come as [true] */
-	for (void *it = json_object_iter(options); it; it = json_object_iter_next(options, it))
-		if (json_is_true(json_array_get(json_object_iter_value(it), 0)))
-			json_object_iter_set_new(options, it, json_true());
 	return body;
 }
 
@@ -224,18 +236,9 @@ static int rename_it(struct remote *r, struct err *e)
 
 static int update(struct remote *r, struct err *e)
 {
-	static const char *const values[] = { "memory", "cpus", "pids", "network-bytes",
-					      "network-connections", "network-rate", "io-weight" };
-	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net",
-					     "io-rate" };
-	autojson json_t *body = json_object(), *answer = NULL;
+	autojson json_t *body = remote_params(r, " "), *answer = NULL;
 	autobuf struct buf path = PATH_BUF;
-	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(values); i++)
-		remote_set_string(r, body, values[i], values[i]);
-	for (i = 0; i < ARRAY_LEN(lists); i++)
-		remote_set_list(r, body, lists[i], lists[i]);
 	if (remote_path(&path, r->words[0], "", e) < 0)
 		return -1;
 	answer = remote_call(r, "PATCH", path.data, body, e);
@@ -397,8 +400,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "top", 1, 1, "", top },
 	{ "stats", 1, 1, " no-stream ", stats },
 	{ "rename", 2, 2, "", rename_it },
-	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections "
-	  "network-rate io-weight io-rate ", update },
+	{ "update", 1, 1, "", update, PARAM_OF_UPDATE },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids "
 	  "ulimit status-fd max-silent-time checkpoint ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close "
@@ -466,7 +468,6 @@ const struct remote_verb remote_verbs[] = {
 	  remote_checkpoint_restore },
 	{ "checkpoint discard", 1, ANY, " tenant ", remote_checkpoint_discard },
 	{ "undo", 1, 1, " steps to ", remote_undo },
-	{ "fork", 1, 1, " count name env label volume volume-copy ttl memory cpus pids network "
-	  "allow-host deny-host allow-net deny-net no-start ", remote_fork },
+	{ "fork", 1, 1, " count name ", remote_fork, PARAM_OF_FORK },
 	{ NULL },
 };

@@ -25,12 +25,6 @@ static const struct {
 	{ "ForkOptions", PARAM_OF_FORK, "Those of berth-fork(1)." },
 };
 
-/* What a client gives: not what names files of its own machine, and not what its command only refuses. */
-static int is_told(const struct param *p, unsigned of)
-{
-	return !p->hidden && !(p->rights & PARAM_LOCAL) && !(of == PARAM_OF_ZYGOTE && p->rights & PARAM_NOT_OF_ZYGOTE);
-}
-
 enum kind { KIND_BOOL, KIND_INT, KIND_SIZE, KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_PAIRS, KINDS };
 
 static enum kind kind_of(const struct param *p)
@@ -64,7 +58,7 @@ static void print_python(void)
 	for (i = 0; i < ARRAY_LEN(groups); i++) {
 		printf("\n\nclass %s(TypedDict, total=False):\n", groups[i].name);
 		for (p = param_next(PARAM_NONE, groups[i].of); p; p = param_next(p->opt.id, groups[i].of)) {
-			if (!is_told(p, groups[i].of))
+			if (!param_is_told(p, groups[i].of))
 				continue;
 			printf("    ");
 			for (c = p->opt.name; *c; c++)
@@ -85,7 +79,7 @@ static void print_typescript(void)
 	for (i = 0; i < ARRAY_LEN(groups); i++) {
 		printf("%s/** %s */\nexport interface %s extends Abortable {\n", i ? "\n" : "", groups[i].about, groups[i].name);
 		for (p = param_next(PARAM_NONE, groups[i].of); p; p = param_next(p->opt.id, groups[i].of)) {
-			if (!is_told(p, groups[i].of))
+			if (!param_is_told(p, groups[i].of))
 				continue;
 			printf("  ");
 			for (c = p->opt.name; *c; c++)

@@ -26,7 +26,7 @@ static const char *const wanted[] = {
 	[PARAM_TIME] = "a number of seconds or a text such as \"10m\"",
 	[PARAM_TEXT] = "a string",
 	[PARAM_LIST] = "a string or an array of strings",
-	[PARAM_PAIRS] = "an array of strings NAME=VALUE",
+	[PARAM_PAIRS] = "an array of strings NAME=VALUE, or an object of strings",
 };
 
 static char *refuse_type(const struct param *p, struct err *e)
@@ -114,11 +114,49 @@ static int check_from_afar(const json_t *list, struct err *e)
 	return 0;
 }
 
+json_t *param_pairs(const struct param *p, const json_t *value, struct err *e)
+{
+	json_t *pairs = json_array(), *one;
+	const char *name;
+
+	json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+		autofree char *text = param_text(p, one, e);
+
+		/* a name with "=" in it would be another name */
+		if (text && !strchr(name, '=') && json_array_append_new(pairs, json_sprintf("%s=%s", name, text)) == 0)
+			continue;
+		if (text)
+			refuse_type(p, e);
+		json_decref(pairs);
+		return NULL;
+	}
+	return pairs;
+}
+
+static int keep_values(const struct param *p, const json_t *value, json_t *list, struct err *e)
+{
+	autojson json_t *pairs = NULL;
+	const json_t *one;
+	size_t i;
+
+	if (json_is_object(value) && p->type == PARAM_PAIRS) {
+		pairs = param_pairs(p, value, e);
+		return pairs ? keep_values(p, pairs, list, e) : -1;
+	}
+	if (!json_is_array(value))
+		return keep_one(p, value, list, e);
+	if (p->opt.kind != OPT_LIST && json_array_size(value) != 1)
+		return refuse_type(p, e), -1;
+	json_array_foreach((json_t *)(uintptr_t)value, i, one)
+		if (keep_one(p, one, list, e) < 0)
+			return -1;
+	return 0;
+}
+
 int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e)
 {
 	const char *name;
-	json_t *value, *one;
-	size_t i;
+	json_t *value;
 
 	json_object_foreach((json_t *)(uintptr_t)options, name, value) {
 		const struct param *p = param_named(name);
@@ -128,16 +166,8 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 			return err_set(e, ERR_USAGE, "'%.60s' is not an option here", name);
 		if (json_is_null(value) || json_is_false(value))
 			continue;
-		if (!json_is_array(value)) {
-			if (keep_one(p, value, list, e) < 0)
-				return -1;
-			continue;
-		}
-		if (p->opt.kind != OPT_LIST && json_array_size(value) != 1)
-			return refuse_type(p, e), -1;
-		json_array_foreach(value, i, one)
-			if (keep_one(p, one, list, e) < 0)
-				return -1;
+		if (keep_values(p, value, list, e) < 0)
+			return -1;
 	}
 	return of & PARAM_FROM_AFAR ? check_from_afar(list, e) : 0;
 }

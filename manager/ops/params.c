@@ -285,6 +285,7 @@ static int read_restart(struct runopts *o, const struct param *p, const char *v,
 #define IMPORT PARAM_BY_IMPORT
 #define HOME PARAM_WITH_ZYGOTE
 #define LOCAL PARAM_LOCAL
+#define HERE PARAM_HERE
 #define NO_ZYGOTE PARAM_NOT_OF_ZYGOTE
 #define G_NONE PARAM_G_NONE
 #define G_RULE PARAM_G_RULE
@@ -342,6 +343,12 @@ const struct param *param_next(int id, unsigned of)
 		if (table[id].of & of)
 			return &table[id];
 	return NULL;
+}
+
+int param_is_told(const struct param *p, unsigned of)
+{
+	return !p->hidden && !(p->rights & PARAM_LOCAL) &&
+	       !((of & PARAM_OF_ZYGOTE) && (p->rights & PARAM_NOT_OF_ZYGOTE));
 }
 
 int param_parse(const struct param *p, const char *value, uint64_t *to, struct err *e)

@@ -51,6 +51,7 @@ enum {
 	PARAM_BY_IMPORT = 4U,		/* the file of a checkpoint that nobody vouches for */
 	PARAM_WITH_ZYGOTE = 8U,		/* create --zygote, whose zygote has decided the others */
 	PARAM_NOT_OF_ZYGOTE = 32U,	/* zygote create takes it only to refuse it with words */
+	PARAM_HERE = 64U,		/* it names a process of the caller's machine: refused from another one */
 	PARAM_LOCAL = 16U,		/* it names a file of the caller, or is another spelling: not in the clients' types */
 };
 
@@ -91,6 +92,12 @@ const struct param *param_named(const char *name);
 const struct param *param_next(int id, unsigned of);
 
 /*
+ * Whether the documents and types of a face name the row for an operation: not what names files of
+ * the caller's machine, and not what its command only refuses.
+ */
+int param_is_told(const struct param *p, unsigned of);
+
+/*
  * Reads value (NULL for a flag) into the place of row p: ERR_INVALID, ERR_LIMIT, and what a file
  * that it names gives.  value is borrowed as long as o lives.
  */
@@ -111,9 +118,12 @@ char *param_text(const struct param *p, const json_t *value, struct err *e);
 /* The same in native units, for a row whose place is a number.  "unlimited" is UINT64_MAX, where the row takes it. */
 int param_number(const struct param *p, const json_t *value, uint64_t *ret, struct err *e);
 
+/* {"A":"b"} of a row of pairs as ["A=b"], a new reference: ERR_INVALID. */
+json_t *param_pairs(const struct param *p, const json_t *value, struct err *e);
+
 /*
  * Appends to list what the JSON object options says, in its order: {"memory":"256m","env":["A=1"],
- * "read-only":true}; null and false say nothing.  of: the operation that they are for.
+ * "read-only":true}; null and false say nothing, and pairs may be an object.  of: the operation that they are for.
  * An array of one value is that value.  ERR_INVALID for an option that it does not take, or a value
  * of another type.
  */

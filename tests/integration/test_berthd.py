@@ -744,7 +744,7 @@ def test_wrong_types_methods_and_members():
                                      ("DELETE", box_url(box, "?force=1"), 400)):
             r = d.request(method, path, check=False)
             assert r.status == status, (method, path, r)
-        for options in ({"nosuch": 1}, {"memory": "lots"}, {"json": True}, {"help": True}, {"-x": 1}, {"memory=1 ": 1}, {"env": {"A": 1}},
+        for options in ({"nosuch": 1}, {"memory": "lots"}, {"json": True}, {"help": True}, {"-x": 1}, {"memory=1 ": 1}, {"env": {"A": [1]}},
                         {"memory": None}, {"": 1}):
             r = d.post("/v1/sandboxes", {"options": options})
             assert r.status == 400, (options, r)

@@ -4,6 +4,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -421,3 +422,38 @@ def test_a_shell_is_left_and_found_again_from_afar():
         b.one_line_error(far(d, "shell", "--session", "../x", "far"), 2, "malformed")
         b.one_line_error(far(d, "shell", "--detach-keys", "ctrl-", "far"), 2, "not a key")
         assert d.post("/v1/sandboxes/far/exec", {"argv": ["true"], "name": "x"}).status == 400
+
+
+def long_options(command):
+    return set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", b.berth(*command.split(), "--help", ok=True).out, re.M)) - {"help", "json"}
+
+
+def test_every_option_of_update_and_fork_goes_afar():
+    """One table says which there are: help, the document of the HTTP API, and --host tell the same."""
+    with Daemon() as d:
+        schemas = d.get("/openapi.json").json["components"]["schemas"]
+        here = {"no-healthcheck"}   # another spelling
+        assert set(schemas["Update"]["properties"]) == long_options("update") - here - {"tenant"}
+        assert set(schemas["Fork"]["properties"]["options"]["properties"]) == long_options("fork") - {"count", "name"}
+        assert set(schemas["Create"]["properties"]["options"]["properties"]) >= {"memory", "env", "ttl", "read-only", "health-cmd"}
+        assert schemas["Update"]["properties"]["ttl"]["type"] == ["string", "number"], schemas["Update"]["properties"]["ttl"]
+        box = far(d, "create", "host", "sleep", "1000", ok=True).out.strip()
+        far(d, "update", "--ttl", "1h", "--idle-timeout", "2h", "--health-cmd", "true", "--health-interval", "45s", "--restart", "always", box, ok=True)
+        with open(os.path.join(b.root(), "state", "sandboxes", box, "spec.json")) as f:
+            kept = dict(json.load(f)["options"])
+        assert kept == {**kept, "ttl": "1h", "idle-timeout": "2h", "health-interval": "45s", "restart": "always"}, kept
+        b.one_line_error(far(d, "update", "--owner-pid", "1", box), 125, "own host only")
+        b.one_line_error(far(d, "update", "--ttl", "soon", box), 2, "ttl")
+        far(d, "rm", "-f", box, ok=True)
+
+
+def test_variables_may_be_an_object_in_json():
+    with Daemon() as d:
+        r = d.post("/v1/sandboxes", {"image": "host", "options": {"env": {"A": "b=c", "N": 3}, "label": {"k": "v"}}})
+        assert r.status == 201, r
+        box = r.json["id"]
+        assert b.berth("exec", box, "sh", "-c", "echo $A $N", ok=True).out == "b=c 3\n"
+        assert json.loads(b.berth("inspect", box, ok=True).out)["labels"] == {"k": "v"}
+        for options in ({"env": {"A=B": "c"}}, {"env": {"A": ["b"]}}, {"volume": {"/a": "/b"}}, {"env": {"A": "b\0c"}}):
+            assert d.post("/v1/sandboxes", {"image": "host", "options": options}).status == 400, options
+        b.berth("rm", "-f", box, ok=True)
