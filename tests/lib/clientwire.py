@@ -9,6 +9,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import select
 import socket
 import stat
@@ -23,9 +24,20 @@ ANSWER = {"id": "s1", "sandbox": "s1", "name": "", "version": "0", "command": "c
           "processes": [], "checkpoint": "k1", "checkpoints": [], "head": None, "forks": [], "bytes": 0, "written": 0, "ended": True, "waited_ms": 0, "exit_status": 0}
 
 
+# of each type that `make options` writes, and of an option that takes some words only
+EXAMPLES = {"bool": True, "int": 5, "Union[int, str]": "64m", "Number": 1.5, "str": "x", "Strings": ["a", "b"], "Pairs": {"A": "b"},
+            "pull": "missing"}
+GROUP = re.compile(r"class (\w+)\(TypedDict, total=False\):\n((?:    .*\n)+)")
+
+
 def surface():
+    """clients/surface.json, and an example of each option of a sandbox by its type."""
     with open(os.path.join(TOP, "clients/surface.json")) as f:
-        return json.load(f)
+        described = json.load(f)
+    with open(os.path.join(TOP, "clients/python/berth/_options.py")) as f:
+        for group, body in GROUP.findall(f.read()):
+            described[group] = {name: EXAMPLES.get(name) or EXAMPLES[kind] for name, kind in re.findall(r"    (\w+): (.+)", body)}
+    return described
 
 
 # ---- in place of `berth stdio`
@@ -190,9 +202,8 @@ def call_all_python(berth, client):
 
 
 CALL_ALL_JAVASCRIPT = """
-import { readFileSync } from "node:fs";
 const berth = await import(process.argv[1]);
-const described = JSON.parse(readFileSync(process.argv[2]));
+const described = JSON.parse(process.argv[2]);
 const client = new berth.Berth({ host: process.argv[3] || undefined, program: process.argv[4], token: "t" });
 const camel = (name) => name.replace(/_(\\w)/g, (_, letter) => letter.toUpperCase());
 const optionsOf = (method) => Object.fromEntries(Object.entries({ ...method.options, ...described[method.more] })
@@ -234,6 +245,6 @@ console.log(JSON.stringify(failed));
 
 def call_all_javascript(node, host="", program="berth"):
     p = subprocess.run([node, "--input-type=module", "-e", CALL_ALL_JAVASCRIPT, os.path.join(TOP, "clients/javascript/src/index.js"),
-                        os.path.join(TOP, "clients/surface.json"), host, program], capture_output=True, text=True, timeout=600)
+                        json.dumps(surface()), host, program], capture_output=True, text=True, timeout=600)
     assert p.returncode == 0, p.stdout + p.stderr
     return json.loads(p.stdout)
