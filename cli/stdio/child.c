@@ -12,51 +12,6 @@
 #include "manager/keeper/wire.h"
 #include "manager/ops/call.h"
 
-/*
- * How the members of an operation become a call.  A member is the option of its name, with hyphens;
- * "options" are further options, "args" further operands; "timeout_ms" is the option timeout.
- */
-static const struct shape {
-	const char *op, *command;
-	const char *operands;	/* the members that are operands, in order; "sandbox@" takes the checkpoint along */
-	const char *rename;	/* a member whose option has another name: "file=output"; or NULL */
-} shapes[] = {
-	{ "create", "create", "image", NULL },
-	{ "start", "start", "sandbox", NULL },
-	{ "stop", "stop", "sandbox", NULL },
-	{ "restart", "restart", "sandbox", NULL },
-	{ "kill", "kill", "sandbox", NULL },
-	{ "rm", "rm", "sandbox", NULL },
-	{ "ps", "ps", "sandbox", NULL },
-	{ "ready", "wait", "sandbox", NULL },
-	{ "inspect", "inspect", "sandbox", NULL },
-	{ "code", "code", "sandbox", NULL },
-	{ "copy", "cp", "from to", NULL },
-	{ "checkpoint", "checkpoint", "sandbox", NULL },
-	{ "checkpoints", "checkpoints", "sandbox", NULL },
-	{ "checkpoint-rm", "checkpoint rm", "sandbox checkpoints", NULL },
-	{ "checkpoint-export", "checkpoint export", "sandbox@", "file=output" },
-	{ "checkpoint-import", "checkpoint import", "file", NULL },
-	{ "diff", "diff", "sandbox", NULL },
-	{ "undo", "undo", "sandbox", NULL },
-	{ "fork", "fork", "sandbox@", NULL },
-	{ "update", "update", "sandbox", NULL },
-	{ "zygote-create", "zygote create", "image", NULL },
-	{ "zygotes", "zygote ls", "", NULL },
-	{ "zygote-inspect", "zygote inspect", "zygote", NULL },
-	{ "zygote-rm", "zygote rm", "zygote", NULL },
-};
-
-static const struct shape *shape_of(const char *op)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(shapes); i++)
-		if (!strcmp(shapes[i].op, op))
-			return &shapes[i];
-	return NULL;
-}
-
 /* The member named by n bytes as operands: a string, or an array of them. */
 static int add_operand(json_t *call, const json_t *rq, const char *name, size_t n, struct err *e)
 {
@@ -77,7 +32,7 @@ static int add_operand(json_t *call, const json_t *rq, const char *name, size_t 
 	return 0;
 }
 
-static int is_operand(const struct shape *s, const char *member)
+static int is_operand(const struct stdio_call *s, const char *member)
 {
 	const size_t n = strlen(member);
 	const char *at = s->operands;
@@ -89,7 +44,7 @@ static int is_operand(const struct shape *s, const char *member)
 }
 
 /* A member that is an option: NAME_ms is a time, and an underscore a hyphen. */
-static void add_option(json_t *call, const struct shape *s, const char *member, json_t *value)
+static void add_option(json_t *call, const struct stdio_call *s, const char *member, json_t *value)
 {
 	const size_t n = strlen(member);
 	char name[64], *c;
@@ -112,7 +67,7 @@ static void add_option(json_t *call, const struct shape *s, const char *member, 
 	call_set(call, name, json_incref(value));
 }
 
-static int check_given(const struct shape *s, const char *op, const json_t *rq, struct err *e)
+static int check_given(const struct stdio_call *s, const char *op, const json_t *rq, struct err *e)
 {
 	const char *file = json_string_value(json_object_get(rq, "file"));
 
@@ -128,17 +83,12 @@ static int check_given(const struct shape *s, const char *op, const json_t *rq, 
 }
 
 /* The call of an operation: a new reference. */
-static json_t *make_call(const char *op, const json_t *rq, struct err *e)
+static json_t *make_call(const struct stdio_call *s, const char *op, const json_t *rq, struct err *e)
 {
-	const struct shape *s = shape_of(op);
 	const char *at, *member;
 	json_t *call, *value;
 	size_t n;
 
-	if (!s) {
-		err_set(e, ERR_INTERNAL, "operation %s has no command", op);
-		return NULL;
-	}
 	if (check_given(s, op, rq, e) < 0)
 		return NULL;
 	call = call_of(s->command, NULL);
@@ -190,9 +140,9 @@ static json_t *own_call(const json_t *rq)
 	return call;
 }
 
-int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, struct err *e)
+int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, const struct stdio_call *as, struct err *e)
 {
-	json_t *call = strcmp(op, "berth") ? make_call(op, rq, e) : own_call(rq);
+	json_t *call = as->command ? make_call(as, op, rq, e) : own_call(rq);
 	struct stdio_request *r = call ? request_new(st, CHILD, id, e) : NULL;
 	struct called child = CALLED_NONE;
 	autoclose int in = -1;

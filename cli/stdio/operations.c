@@ -155,6 +155,7 @@ static const struct operation {
 	enum performer by;
 	const char *needs;	/* a member that must be there */
 	const char *members;
+	struct stdio_call as;	/* BY_CHILD */
 } operations[] = {
 	{ "exec", BY_KEEPER, NULL, "sandbox:s argv:S env:S user:s workdir:s timeout_ms:n grace_ms:n memory_bytes:n cpu_milli:n pids:n ulimits:S "
 	  "max_silent_ms:n stdin:d stdin_open:b detach:b name:s tty:b rows:n cols:n checkpoint:b" },
@@ -186,29 +187,29 @@ static const struct operation {
 	{ "rm", BY_FILE, "paths", "sandbox:s paths:S recursive:b force:b user:s" },
 	{ "mv", BY_FILE, "from", "sandbox:s from:s to:s user:s" },
 	{ "code", BY_CHILD, "sandbox", "sandbox:s code:d lang:s env:S user:s timeout_ms:n "
-	  "max_silent_ms:n keep:b" },
-	{ "copy", BY_CHILD, NULL, "from:s to:s parents:b" },
-	{ "checkpoint", BY_CHILD, "sandbox", "sandbox:s name:s keep:n" },
-	{ "checkpoints", BY_CHILD, "sandbox", "sandbox:s" },
-	{ "checkpoint-rm", BY_CHILD, "checkpoints", "sandbox:s checkpoints:S" },
-	{ "checkpoint-export", BY_CHILD, "file", "sandbox:s checkpoint:s file:s" },
-	{ "checkpoint-import", BY_CHILD, "file", "file:s name:s trust:b drop:b no_start:b" },
-	{ "diff", BY_CHILD, "sandbox", "sandbox:s from:s to:s patch:b" },
-	{ "undo", BY_CHILD, "sandbox", "sandbox:s steps:n to:s" },
-	{ "fork", BY_CHILD, "sandbox", "sandbox:s checkpoint:s count:n name:s options:o" },
-	{ "zygote-create", BY_CHILD, "image", "image:s options:o args:S" },
-	{ "zygotes", BY_CHILD, NULL, "" },
-	{ "zygote-inspect", BY_CHILD, "zygote", "zygote:s" },
-	{ "zygote-rm", BY_CHILD, "zygote", "zygote:s" },
-	{ "create", BY_CHILD, NULL, "image:s options:o args:S" },
-	{ "start", BY_CHILD, NULL, "sandbox:s options:o args:S" },
-	{ "stop", BY_CHILD, NULL, "sandbox:s options:o args:S" },
-	{ "restart", BY_CHILD, NULL, "sandbox:s options:o args:S" },
-	{ "kill", BY_CHILD, NULL, "sandbox:s options:o args:S" },
-	{ "rm", BY_CHILD, NULL, "sandbox:s options:o args:S" },
-	{ "ps", BY_CHILD, NULL, "sandbox:s options:o args:S" },
-	{ "ready", BY_CHILD, "sandbox", "sandbox:s options:o" },
-	{ "inspect", BY_CHILD, NULL, "sandbox:s options:o args:S" },
+	  "max_silent_ms:n keep:b", { "code", "sandbox" } },
+	{ "copy", BY_CHILD, NULL, "from:s to:s parents:b", { "cp", "from to" } },
+	{ "checkpoint", BY_CHILD, "sandbox", "sandbox:s name:s keep:n", { "checkpoint", "sandbox" } },
+	{ "checkpoints", BY_CHILD, "sandbox", "sandbox:s", { "checkpoints", "sandbox" } },
+	{ "checkpoint-rm", BY_CHILD, "checkpoints", "sandbox:s checkpoints:S", { "checkpoint rm", "sandbox checkpoints" } },
+	{ "checkpoint-export", BY_CHILD, "file", "sandbox:s checkpoint:s file:s", { "checkpoint export", "sandbox@", "file=output" } },
+	{ "checkpoint-import", BY_CHILD, "file", "file:s name:s trust:b drop:b no_start:b", { "checkpoint import", "file" } },
+	{ "diff", BY_CHILD, "sandbox", "sandbox:s from:s to:s patch:b", { "diff", "sandbox" } },
+	{ "undo", BY_CHILD, "sandbox", "sandbox:s steps:n to:s", { "undo", "sandbox" } },
+	{ "fork", BY_CHILD, "sandbox", "sandbox:s checkpoint:s count:n name:s options:o", { "fork", "sandbox@" } },
+	{ "zygote-create", BY_CHILD, "image", "image:s options:o args:S", { "zygote create", "image" } },
+	{ "zygotes", BY_CHILD, NULL, "", { "zygote ls", "" } },
+	{ "zygote-inspect", BY_CHILD, "zygote", "zygote:s", { "zygote inspect", "zygote" } },
+	{ "zygote-rm", BY_CHILD, "zygote", "zygote:s", { "zygote rm", "zygote" } },
+	{ "create", BY_CHILD, NULL, "image:s options:o args:S", { "create", "image" } },
+	{ "start", BY_CHILD, NULL, "sandbox:s options:o args:S", { "start", "sandbox" } },
+	{ "stop", BY_CHILD, NULL, "sandbox:s options:o args:S", { "stop", "sandbox" } },
+	{ "restart", BY_CHILD, NULL, "sandbox:s options:o args:S", { "restart", "sandbox" } },
+	{ "kill", BY_CHILD, NULL, "sandbox:s options:o args:S", { "kill", "sandbox" } },
+	{ "rm", BY_CHILD, NULL, "sandbox:s options:o args:S", { "rm", "sandbox" } },
+	{ "ps", BY_CHILD, NULL, "sandbox:s options:o args:S", { "ps", "sandbox" } },
+	{ "ready", BY_CHILD, "sandbox", "sandbox:s options:o", { "wait", "sandbox" } },
+	{ "inspect", BY_CHILD, NULL, "sandbox:s options:o args:S", { "inspect", "sandbox" } },
 	{ "berth", BY_CHILD, NULL, "args:S" },
 };
 
@@ -318,7 +319,7 @@ int operations_begin(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 		return -1;
 	switch (o->by) {
 	case BY_CHILD:
-		return child_start(st, id, rq, o->op, e);
+		return child_start(st, id, rq, o->op, &o->as, e);
 	case BY_FILE:
 		return fileop_start(st, id, rq, o->op, e);
 	case BY_SEND:

@@ -143,8 +143,17 @@ int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struc
 void fileop_end(struct stdio *st, struct stdio_request *r, const json_t *verdict);
 
 /* ---- child.c */
+/*
+ * How the members of an operation become a call.  A member is the option of its name, with hyphens;
+ * "options" are further options, "args" further operands; "timeout_ms" is the option timeout.
+ */
+struct stdio_call {
+	const char *command;	/* NULL: "args" are a command line of the client's own */
+	const char *operands;	/* the members that are operands, in order; "sandbox@" takes the checkpoint along */
+	const char *rename;	/* a member whose option has another name: "file=output"; or NULL */
+};
 
-int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, struct err *e);
+int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, const struct stdio_call *as, struct err *e);
 /* Both its outputs are closed: answers them. */
 void child_end(struct stdio *st, struct stdio_request *r);
 
