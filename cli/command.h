@@ -31,6 +31,8 @@ struct command {
 	enum opt_complete complete;	/* of the positional arguments */
 	/* argv[0] is the command's name; returns the exit status */
 	int (*run)(const struct command *self, int argc, char **argv);
+	/* NULL, or prints the answer, which --json shows as it is, for people: here and from afar */
+	void (*print)(const json_t *answer);
 	unsigned flags;			/* COMMAND_* */
 	const char *words;		/* for complete == COMPLETE_WORDS */
 	/* NULL, or in whose words command_fail() tells an error; its exit status */

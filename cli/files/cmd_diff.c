@@ -3,6 +3,7 @@
  * berth diff: the changes of a sandbox against its image. The keeper hands out the writable
  * layer and the image's layers as directory descriptors; difftree.h does the rest.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,29 +70,44 @@ static int get_layer(struct diff *d, int sock, int index, int *ret_count, struct
 	return fd < 0 || *ret_count > SPEC_LAYERS_MAX ? err_set(e, ERR_INTERNAL, "the keeper handed out no layer") : fd;
 }
 
+/* {"changes": [{"change", "path"}]}; a path that is not text has "path_hex". */
+static void print_changes(const json_t *answer)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "changes"), i, one) {
+		autobuf struct buf path = BUF_INIT(8192);
+		const char *change = json_string_value(json_object_get(one, "change"));
+		char clean[4200];
+		struct err ignored;
+
+		if (!change || json_get_bytes(one, "path", &path, "change", &ignored) <= 0 || buf_add(&path, "", 1, &ignored) < 0)
+			continue;
+		log_clean(clean, sizeof(clean), path.data, 0);
+		printf("%c %s\n", toupper((unsigned char)change[0]), clean);
+	}
+}
+
 static int show(struct diff *d, struct err *e)
 {
+	autojson json_t *answer = NULL;
 	json_t *list = json_array(), *one;
-	char path[4200];
 	size_t i;
 
 	for (i = 0; i < d->tree.count; i++) {
 		const struct difftree_change *c = &d->tree.list[i];
 
-		if (!d->json) {
-			log_clean(path, sizeof(path), c->path, 0);
-			printf("%c %s\n", c->kind, path);
-			continue;
-		}
 		one = json_pack("{s:s}", "change", c->kind == 'A' ? "added" : c->kind == 'C' ? "changed" : "deleted");
 		if (json_array_append_new(list, one) < 0 || json_set_bytes(one, "path", c->path, strlen(c->path), e) < 0) {
 			json_decref(list);
 			return err_nomem(e);
 		}
 	}
+	answer = json_pack("{s:o}", "changes", list);
 	if (d->json)
-		return fileclient_print(json_pack("{s:o}", "changes", list), e);
-	json_decref(list);
+		return fileclient_print(json_incref(answer), e);
+	print_changes(answer);
 	return 0;
 }
 
@@ -239,4 +255,5 @@ const struct command cmd_diff = {
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
 	.run = diff_main,
+	.print = print_changes,
 };

@@ -186,17 +186,6 @@ int imagecmd_parse(const struct imagecmd *c, int argc, char **argv, struct image
 
 /* ---- output ---- */
 
-void imagecmd_bytes(uint64_t n, char out[24])
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double v = (double)n;
-	size_t u = 0;
-
-	for (; v >= 1024 && u + 1 < ARRAY_LEN(units); u++)
-		v /= 1024;
-	snprintf(out, 24, u ? "%.1f %s" : "%.0f %s", v, units[u]);
-}
-
 const char *imagecmd_count(uint64_t n, const char *thing, char out[40])
 {
 	snprintf(out, 40, "%" PRIu64 " %.10s%s", n, thing, n == 1 ? "" : "s");
@@ -207,19 +196,6 @@ void imagecmd_print_json(const json_t *j)
 {
 	json_dumpf(j, stdout, JSON_COMPACT);
 	putchar('\n');
-}
-
-uint64_t imagecmd_u64(const json_t *j, const char *key)
-{
-	return (uint64_t)json_integer_value(json_object_get(j, key));
-}
-
-const char *imagecmd_text(const json_t *j, const char *key, char *out, size_t n)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	log_clean(out, n, s ? s : "", 0);
-	return out;
 }
 
 int imagecmd_is_live(const struct imagecmd_args *a)

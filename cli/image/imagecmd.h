@@ -89,6 +89,8 @@ int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct image
 
 /* ---- output ---- */
 
+/* The table of image ls, of records as catalog_list() gives them. */
+void imagecmd_print_list(const json_t *list, int with_size);
 /* "1.5 MiB" */
 void imagecmd_bytes(uint64_t n, char out[24]);
 /* "1 layer", "2 layers"; thing has at most 10 bytes.  Returns out. */

@@ -72,29 +72,6 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 
 /* ---- the others ---- */
 
-static void print_image(const json_t *one, int with_size)
-{
-	char name[256], digest[DIGEST_SIZE + 8], size[24], when[32] = "-", platform[100];
-	time_t t = (time_t)imagecmd_u64(one, "imported");
-	struct tm tm;
-
-	imagecmd_text(one, "name", name, sizeof(name));
-	imagecmd_text(one, "digest", digest, sizeof(digest));
-	imagecmd_text(one, "platform", platform, sizeof(platform));
-	imagecmd_bytes(imagecmd_u64(one, "size"), size);
-	if (localtime_r(&t, &tm))
-		strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
-	printf("%-36s  %.19s  %-12s  %s  %10s", name, digest, platform, when, size);
-	if (with_size) {
-		char disk[24], shared[24];
-
-		imagecmd_bytes(imagecmd_u64(one, "disk_bytes"), disk);
-		imagecmd_bytes(imagecmd_u64(one, "shared_bytes"), shared);
-		printf("  %10s  %10s", disk, shared);
-	}
-	putchar('\n');
-}
-
 static int run_ls(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	autojson json_t *list = catalog_list(store_fd, imagecmd_flag(a, IMG_SIZE), e);
@@ -108,15 +85,12 @@ static int run_ls(int store_fd, const struct imagecmd_args *a, struct err *e)
 		imagecmd_print_json(list);
 		return 0;
 	}
-	if (!imagecmd_flag(a, IMG_QUIET))
-		printf("%-36s  %-19s  %-12s  %-16s  %10s%s\n", "NAME", "DIGEST", "PLATFORM", "IMPORTED", "BLOBS",
-		       imagecmd_flag(a, IMG_SIZE) ? "        DISK      SHARED" : "");
-	json_array_foreach(list, i, one) {
-		if (imagecmd_flag(a, IMG_QUIET))
-			puts(imagecmd_text(one, "name", name, sizeof(name)));
-		else
-			print_image(one, imagecmd_flag(a, IMG_SIZE));
+	if (!imagecmd_flag(a, IMG_QUIET)) {
+		imagecmd_print_list(list, imagecmd_flag(a, IMG_SIZE));
+		return 0;
 	}
+	json_array_foreach(list, i, one)
+		puts(imagecmd_text(one, "name", name, sizeof(name)));
 	return 0;
 }
 

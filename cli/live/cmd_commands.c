@@ -42,12 +42,21 @@ static void print_row(const json_t *c)
 	       (long long)json_integer_value(json_object_get(c, "stderr_bytes")), clean);
 }
 
+static void print_table(const json_t *all)
+{
+	const json_t *one;
+	size_t i;
+
+	printf("%-6s  %-8s  %-14s  %8s  %10s  %10s  %s\n", "ID", "STATE", "END", "AGE(s)", "STDOUT", "STDERR", "COMMAND");
+	json_array_foreach (all, i, one)
+		print_row(one);
+}
+
 static int list(const char *ref, int json, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_commands), *answer = NULL;
 	struct sandbox_ref s;
 	const json_t *all;
-	size_t i;
 
 	sandbox_ref_init(&s);
 	if (sandbox_ref_connect(&s, ref, 0, e) == 0)
@@ -56,12 +65,9 @@ static int list(const char *ref, int json, struct err *e)
 	if (!answer)
 		return -1;
 	all = json_object_get(answer, "commands");
-	if (json) {
+	if (json)
 		return command_print_json(all, JSON_COMPACT, e);
-	}
-	printf("%-6s  %-8s  %-14s  %8s  %10s  %10s  %s\n", "ID", "STATE", "END", "AGE(s)", "STDOUT", "STDERR", "COMMAND");
-	for (i = 0; i < json_array_size(all); i++)
-		print_row(json_array_get(all, i));
+	print_table(all);
 	return 0;
 }
 
@@ -89,4 +95,5 @@ const struct command cmd_commands = {
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
 	.run = commands_main,
+	.print = print_table,
 };

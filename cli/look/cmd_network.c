@@ -120,11 +120,20 @@ static void print_row(const json_t *row)
 	       text_of(row, "status"), text_of(net, "mode"), text_of(net, "address"), denied, in, out);
 }
 
-static int list(struct network *n, struct err *e)
+/* Of sandboxes; those of networks with a name are networks_print()'s. */
+static void print_table(const json_t *list)
 {
-	json_t *row;
+	const json_t *row;
 	size_t i;
 
+	printf("%-12s  %-16s  %-8s  %-9s  %-15s  %8s  %12s  %12s\n", "ID", "NAME", "STATUS", "MODE", "ADDRESS", "DENIED", "BYTES IN",
+	       "BYTES OUT");
+	json_array_foreach(list, i, row)
+		print_row(row);
+}
+
+static int list(struct network *n, struct err *e)
+{
 	if (n->tenant && !n->named)
 		return err_set(e, ERR_USAGE, "--tenant goes with --named");
 	if (sandbox_ref_registry(&n->s, e) < 0)
@@ -141,10 +150,7 @@ static int list(struct network *n, struct err *e)
 		return -1;
 	if (n->json)
 		return command_print_json(n->list, JSON_COMPACT, e);
-	printf("%-12s  %-16s  %-8s  %-9s  %-15s  %8s  %12s  %12s\n", "ID", "NAME", "STATUS", "MODE", "ADDRESS", "DENIED", "BYTES IN",
-	       "BYTES OUT");
-	json_array_foreach(n->list, i, row)
-		print_row(row);
+	print_table(n->list);
 	return 0;
 }
 
@@ -372,6 +378,7 @@ const struct command cmd_network_ls = {
 	.opts = ls_options,
 	.opt_count = ARRAY_LEN(ls_options),
 	.run = ls_main,
+	.print = print_table,
 };
 
 const struct command cmd_network_inspect = {

@@ -114,7 +114,7 @@ static void face(const json_t *record, char *out, size_t n)
 	log_clean(out, n, of, 0);
 }
 
-static void print_row(const json_t *record, int quiet)
+static void print_row(const json_t *record)
 {
 	char id[80], name[80], image[128], status[64], created[48], word[64], command[160] = "", doing[48];
 	char made_by[16];
@@ -122,10 +122,6 @@ static void print_row(const json_t *record, int quiet)
 	size_t i;
 
 	field(record, "id", id, sizeof(id));
-	if (quiet) {
-		puts(id);
-		return;
-	}
 	for (i = 0; i < json_array_size(argv) && strlen(command) < 60; i++) {
 		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
 		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
@@ -139,6 +135,26 @@ static void print_row(const json_t *record, int quiet)
 	       field(record, "image", image, sizeof(image)),
 	       status_field(record, status, sizeof(status)),
 	       created, doing, made_by, command);
+}
+
+static void print_ids(const json_t *all)
+{
+	char id[80];
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (all, i, one)
+		puts(field(one, "id", id, sizeof(id)));
+}
+
+static void print_table(const json_t *all)
+{
+	const json_t *one;
+	size_t i;
+
+	printf(ROW "%s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY", "FACE", "COMMAND");
+	json_array_foreach (all, i, one)
+		print_row(one);
 }
 
 static int list(const struct config *c, struct ps_options *o, struct err *e)
@@ -173,11 +189,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 	if (o->json)
 		return command_print_json(all, JSON_COMPACT, e);
-	if (!o->quiet)
-		printf(ROW "%s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY", "FACE",
-		       "COMMAND");
-	for (i = 0; i < json_array_size(all); i++)
-		print_row(json_array_get(all, i), o->quiet);
+	(o->quiet ? print_ids : print_table)(all);
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
@@ -208,4 +220,5 @@ const struct command cmd_ps = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.run = ps_main,
+	.print = print_table,
 };

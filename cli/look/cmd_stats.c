@@ -79,6 +79,13 @@ static void print_row(struct stats *s, const json_t *j)
 	s->at_ms = at;
 }
 
+static void print_once(const json_t *j)
+{
+	struct stats s = { 0 };
+
+	print_row(&s, j);
+}
+
 static int one(struct stats *s, int sock, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_stats);
@@ -136,4 +143,5 @@ const struct command cmd_stats = {
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
 	.run = stats_main,
+	.print = print_once,
 };

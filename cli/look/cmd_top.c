@@ -25,22 +25,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int top(const char *ref, int json, struct err *e)
+static void print_table(const json_t *list)
 {
-	autojson json_t *list = NULL;
-	struct sandbox_ref s;
 	const json_t *p;
 	size_t i;
 
-	sandbox_ref_init(&s);
-	if (sandbox_ref_connect(&s, ref, 0, e) == 0)
-		list = processes_list(&s, SIZE_MAX, NULL, e);
-	sandbox_ref_close(&s);
-	if (!list)
-		return -1;
-	if (json) {
-		return command_print_json(list, JSON_COMPACT, e);
-	}
 	printf("%6s  %8s  %-6s  %1s  %9s  %10s  %s\n", "PID", "HOST PID", "OF", "S", "CPU(ms)", "MEMORY(K)", "COMMAND");
 	json_array_foreach(list, i, p)
 		printf("%6lld  %8lld  %-6s  %1s  %9lld  %10lld  %.80s\n", (long long)json_integer_value(json_object_get(p, "pid")),
@@ -49,6 +38,22 @@ static int top(const char *ref, int json, struct err *e)
 		       (long long)json_integer_value(json_object_get(p, "cpu_ms")),
 		       (long long)json_integer_value(json_object_get(p, "memory_bytes")) / 1024,
 		       json_string_value(json_object_get(p, "command")));
+}
+
+static int top(const char *ref, int json, struct err *e)
+{
+	autojson json_t *list = NULL;
+	struct sandbox_ref s;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_connect(&s, ref, 0, e) == 0)
+		list = processes_list(&s, SIZE_MAX, NULL, e);
+	sandbox_ref_close(&s);
+	if (!list)
+		return -1;
+	if (json)
+		return command_print_json(list, JSON_COMPACT, e);
+	print_table(list);
 	return 0;
 }
 
@@ -75,4 +80,5 @@ const struct command cmd_top = {
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
 	.run = top_main,
+	.print = print_table,
 };

@@ -93,6 +93,15 @@ int remote_print(json_t *j, struct err *e)
 	return !text || puts(text) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
+int remote_tell(const struct remote *r, json_t *j, struct err *e)
+{
+	if (r->json || !r->command->print)
+		return remote_print(j, e);
+	r->command->print(j);
+	json_decref(j);
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
 static const struct remote_verb *verb_of(const struct command *c, struct err *e)
 {
 	const struct remote_verb *v;

@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/files/dest.h"
+#include "cli/image/imagecmd.h"
 #include "cli/remote/remote.h"
 
 #define PATH_BUF BUF_INIT(65536)
@@ -143,13 +144,33 @@ static int no_options(const struct remote *r, struct err *e)
 	return 0;
 }
 
+static int ls(struct remote *r, struct err *e)
+{
+	const int quiet = r->count == 2;
+	autojson json_t *answer = remote_call(r, "GET", "/v1/images", NULL, e);
+	const json_t *list = json_object_get(answer, "images"), *one;
+	char name[256];
+	size_t i;
+
+	if (!answer)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref((json_t *)(size_t)list), e);
+	if (!quiet)
+		imagecmd_print_list(list, 0);
+	else
+		json_array_foreach (list, i, one)
+			puts(imagecmd_text(one, "name", name, sizeof(name)));
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
 int remote_image(struct remote *r, struct err *e)
 {
 	const char *verb = r->words[0], *one = r->count > 1 ? r->words[1] : NULL, *more = r->count > 2 ? r->words[2] : NULL;
 	int n = r->count - 1;
 
-	if (n == 0 && !strcmp(verb, "ls"))
-		return ask(r, "GET", "/v1/images", NULL, e);
+	if (!strcmp(verb, "ls") && (n == 0 || (n == 1 && (!strcmp(one, "-q") || !strcmp(one, "--quiet")))))
+		return ls(r, e);
 	if (n == 0 && !strcmp(verb, "gc"))
 		return ask(r, "POST", "/v1/images/gc", NULL, e);
 	if (n == 0 && !strcmp(verb, "prune"))
@@ -176,8 +197,8 @@ int remote_image(struct remote *r, struct err *e)
 		return load(r, 1, e);
 	if (n >= 1 && !strcmp(verb, "rm"))
 		return rm(r, e);
-	return err_set(e, ERR_UNSUPPORTED, "from afar there are: image ls, inspect NAME, history NAME, rm NAME..., tag, copy, pin, unpin, gc, prune, "
-		       "fsck, import - [NAME], export NAME -, all without options, save [-o FILE] NAME, load [-i FILE]");
+	return err_set(e, ERR_UNSUPPORTED, "from afar there are: image ls [--quiet], inspect NAME, history NAME, rm NAME..., tag, copy, pin, unpin, gc, prune, "
+		       "fsck, import - [NAME], export NAME -, all without other options, save [-o FILE] NAME, load [-i FILE]");
 }
 
 int remote_pull(struct remote *r, struct err *e)

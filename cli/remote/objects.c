@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cli/look/networks.h"
 #include "cli/remote/remote.h"
 
 #define PATH_BUF BUF_INIT(65536)
@@ -116,8 +117,10 @@ int remote_object_ls(struct remote *r, struct err *e)
 
 	if (!list)
 		return -1;
+	if (!r->json && is_about(r, "network"))
+		return networks_print(list), 0;
 	if (r->json || !remote_flag(r, "quiet"))
-		return remote_print(json_incref(list), e);
+		return remote_tell(r, json_incref(list), e);
 	json_array_foreach(list, i, one)
 		puts(text_of(one, "name", name, sizeof(name)));
 	return 0;
@@ -182,7 +185,7 @@ int remote_object_inspect(struct remote *r, struct err *e)
 			return -1;
 		answer = remote_call(r, "GET", path.data, NULL, e);
 	}
-	return answer ? remote_print(json_incref(answer), e) : -1;
+	return answer ? command_print_json(answer, r->json ? JSON_COMPACT : JSON_INDENT(2), e) : -1;
 }
 
 /* 1: removed; 0: it is not there, or in use, and that is no error. */

@@ -108,6 +108,8 @@ int remote_set_ms(const struct remote *r, json_t *body, const char *key, const c
 int remote_set_list(const struct remote *r, json_t *body, const char *key, const char *name);
 /* The options that were given, but those named in except (" name name "), as values of JSON: a new object. */
 json_t *remote_params(const struct remote *r, const char *except);
+/* Prints j, which it consumes, as the command does at home: with --json in one line. */
+int remote_tell(const struct remote *r, json_t *j, struct err *e);
 /* Prints j, which it consumes, on one line of stdout. */
 int remote_print(json_t *j, struct err *e);
 

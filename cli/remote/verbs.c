@@ -28,8 +28,7 @@ static int ps(struct remote *r, struct err *e)
 	autobuf struct buf path = BUF_INIT(65536);
 	autojson json_t *all = NULL;
 	const json_t *filter;
-	char id[80], name[80], image[128], status[32], created[48];
-	int quiet = remote_flag(r, "quiet");
+	char id[80];
 	json_t *one;
 	size_t i;
 
@@ -42,18 +41,10 @@ static int ps(struct remote *r, struct err *e)
 	all = remote_call(r, "GET", path.data, NULL, e);
 	if (!all)
 		return -1;
-	if (r->json)
-		return remote_print(json_incref(json_object_get(all, "sandboxes")), e);
-	if (!quiet)
-		printf("%-12s  %-16s  %-24s  %-8s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED");
-	json_array_foreach(json_object_get(all, "sandboxes"), i, one) {
-		if (quiet)
-			puts(field(one, "id", id, sizeof(id)));
-		else
-			printf("%-12s  %-16s  %-24s  %-8s  %s\n", field(one, "id", id, sizeof(id)), field(one, "name", name, sizeof(name)),
-			       field(one, "image", image, sizeof(image)), field(one, "status", status, sizeof(status)),
-			       field(one, "created", created, sizeof(created)));
-	}
+	if (r->json || !remote_flag(r, "quiet"))
+		return remote_tell(r, json_incref(json_object_get(all, "sandboxes")), e);
+	json_array_foreach(json_object_get(all, "sandboxes"), i, one)
+		puts(field(one, "id", id, sizeof(id)));
 	return 0;
 }
 
@@ -138,6 +129,7 @@ static int change(struct remote *r, struct err *e)
 		autobuf struct buf path = PATH_BUF, rest = BUF_INIT(128);
 		autojson json_t *answer = NULL;
 		const json_t *grace = json_object_get(query, "grace_ms");
+		const char *id;
 		char number[32];
 
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(grace));
@@ -147,10 +139,13 @@ static int change(struct remote *r, struct err *e)
 		answer = remote_call(r, "POST", path.data, NULL, e);
 		if (!answer)
 			return -1;
+		id = json_string_value(json_object_get(answer, "id"));
+		if (!id)	/* of an older berthd */
+			id = r->words[i];
 		if (r->json)
-			printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", r->words[i], verb);
+			printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", id, verb);
 		else
-			puts(r->words[i]);
+			puts(id);
 	}
 	return 0;
 }
@@ -174,7 +169,7 @@ static int rm(struct remote *r, struct err *e)
 	return 0;
 }
 
-/* The answer of one GET below a sandbox, printed as it is. */
+/* The answer of one GET below a sandbox. */
 static int show(struct remote *r, const char *rest, const char *member, struct err *e)
 {
 	autobuf struct buf path = PATH_BUF;
@@ -185,7 +180,7 @@ static int show(struct remote *r, const char *rest, const char *member, struct e
 	answer = remote_call(r, "GET", path.data, NULL, e);
 	if (!answer)
 		return -1;
-	return remote_print(json_incref(member ? json_object_get(answer, member) : answer), e);
+	return remote_tell(r, json_incref(member ? json_object_get(answer, member) : answer), e);
 }
 
 static int inspect(struct remote *r, struct err *e)
@@ -300,7 +295,7 @@ static int print_get(struct remote *r, const char *path, struct err *e)
 {
 	json_t *answer = remote_call(r, "GET", path, NULL, e);
 
-	return answer ? remote_print(answer, e) : -1;
+	return answer ? remote_tell(r, answer, e) : -1;
 }
 
 static int doctor(struct remote *r, struct err *e)
@@ -340,7 +335,7 @@ static int diff(struct remote *r, struct err *e)
 		    remote_query(&path, values[i], remote_value(r, values[i]), e) < 0)
 			return -1;
 	answer = remote_call(r, "GET", path.data, NULL, e);
-	return answer ? remote_print(answer, e) : -1;
+	return answer ? remote_tell(r, answer, e) : -1;
 }
 
 /* As they come, an object a line; from now on. */
@@ -358,7 +353,7 @@ static int network_ls(struct remote *r, struct err *e)
 	if (remote_flag(r, "named"))
 		return remote_object_ls(r, e);
 	answer = remote_call(r, "GET", "/v1/networks", NULL, e);
-	return answer ? remote_print(json_incref(json_object_get(answer, "networks")), e) : -1;
+	return answer ? remote_tell(r, json_incref(json_object_get(answer, "networks")), e) : -1;
 }
 
 static int network_log(struct remote *r, struct err *e)

@@ -254,41 +254,16 @@ static int examine(struct doctor *d, struct err *e)
 	return result;
 }
 
-static void print_text(const struct doctor *d)
+/* {"works", "blocker", "findings": [{"what", "state", "needed", "detail", "effect"}]}, a new reference. */
+static json_t *document_of(const struct doctor *d)
 {
 	const struct host_finding *b = blocker(d);
-	size_t i;
-	int width = 0;
-
-	for (i = 0; i < d->count; i++)
-		if ((int)strlen(d->found[i].what) > width)
-			width = (int)strlen(d->found[i].what);
-	for (i = 0; i < d->count; i++) {
-		const struct host_finding *f = &d->found[i];
-		char clean[sizeof(f->detail)];
-
-		log_clean(clean, sizeof(clean), f->detail, 0);
-		printf("%-8s %-*s  %s\n", hostinfo_state_name(f->state), width, f->what, clean);
-		if (f->state == HOST_OK || !f->effect[0])
-			continue;
-		log_clean(clean, sizeof(clean), f->effect, 0);
-		printf("%-8s %-*s  -> berth %s\n", "", width, "", clean);
-	}
-	if (!b)
-		printf("\nberth run works here\n");
-	else
-		printf("\nberth run does not work here: %s: %s\n", b->what, b->detail);
-}
-
-static int print_json(const struct doctor *d, struct err *e)
-{
-	const struct host_finding *b = blocker(d);
-	autojson json_t *root = json_object(), *list = json_array();
+	json_t *root = json_object(), *list = json_array();
 	size_t i;
 
 	json_object_set_new(root, "works", json_boolean(!b));
 	json_object_set_new(root, "blocker", b ? json_string(b->what) : json_null());
-	json_object_set(root, "findings", list);
+	json_object_set_new(root, "findings", list);
 	for (i = 0; i < d->count; i++) {
 		const struct host_finding *f = &d->found[i];
 		char detail[sizeof(f->detail)], effect[sizeof(f->effect)];
@@ -299,7 +274,38 @@ static int print_json(const struct doctor *d, struct err *e)
 						      hostinfo_state_name(f->state), "needed", f->needed, "detail", detail,
 						      "effect", f->state == HOST_OK ? "" : effect));
 	}
-	return command_print_json(root, JSON_INDENT(2), e);
+	return root;
+}
+
+static const char *text_of(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+static void print_text(const json_t *doc)
+{
+	const json_t *found = json_object_get(doc, "findings"), *one;
+	const char *blocks = text_of(doc, "blocker"), *why = "";
+	int width = 0;
+	size_t i;
+
+	json_array_foreach (found, i, one) {
+		if ((int)strlen(text_of(one, "what")) > width)
+			width = (int)strlen(text_of(one, "what"));
+		if (!strcmp(text_of(one, "what"), blocks))
+			why = text_of(one, "detail");
+	}
+	json_array_foreach (found, i, one) {
+		printf("%-8s %-*s  %s\n", text_of(one, "state"), width, text_of(one, "what"), text_of(one, "detail"));
+		if (text_of(one, "effect")[0])
+			printf("%-8s %-*s  -> berth %s\n", "", width, "", text_of(one, "effect"));
+	}
+	if (json_is_true(json_object_get(doc, "works")))
+		printf("\nberth run works here\n");
+	else
+		printf("\nberth run does not work here: %s: %s\n", blocks, why);
 }
 
 static int print_budgets(int json, struct err *e)
@@ -314,6 +320,7 @@ static int run(const struct command *self, int argc, char **argv)
 	struct doctor_options o = { 0 };
 	int rest, help = 0, status;
 	static struct doctor d;
+	autojson json_t *doc = NULL;
 	struct err e;
 
 	if (command_options(self, argc, argv, set_flag, &o, &rest, &help, &e) < 0)
@@ -326,19 +333,19 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (o.budgets)
 		return print_budgets(o.json, &e) < 0 ? command_fail(self, &e, o.json) : 0;
-	if (examine(&d, &e) < 0 || (o.json && print_json(&d, &e) < 0)) {
-		free(d.found);
-		return command_fail(self, &e, o.json);
-	}
-	if (!o.json)
-		print_text(&d);
-	status = blocker(&d) ? 1 : 0;
+	status = examine(&d, &e) < 0 ? -1 : blocker(&d) ? 1 : 0;
+	doc = status < 0 ? NULL : document_of(&d);
 	free(d.found);
+	if (status < 0 || (o.json && command_print_json(doc, JSON_INDENT(2), &e) < 0))
+		return command_fail(self, &e, o.json);
+	if (!o.json)
+		print_text(doc);
 	return status;
 }
 
 const struct command cmd_doctor = {
 	.name = "doctor",
+	.print = print_text,
 	.summary = "prove what this host offers and what berth does about each lack",
 	.detail = "Each line is ok, limited or missing, then what was tried and what was seen; for a lack, what berth does "
 		  "about it. Everything is tried for real, in processes of its own, and taken back; last of all a sandbox "

@@ -166,6 +166,16 @@ static void print_row(const json_t *record)
 	       json_array_size(json_object_get(record, "used_by")), text_of(record, "created"));
 }
 
+static void print_table(const json_t *list)
+{
+	const json_t *record;
+	size_t i;
+
+	printf("%-24s  %8s  %8s  %6s  %s\n", "NAME", "SIZE", "ON DISK", "USERS", "CREATED");
+	json_array_foreach (list, i, record)
+		print_row(record);
+}
+
 static int list(struct verb *v, int argc, char **argv, struct err *e)
 {
 	json_t *record;
@@ -178,14 +188,10 @@ static int list(struct verb *v, int argc, char **argv, struct err *e)
 	if (v->json)
 		return command_print_json(v->list, JSON_COMPACT, e);
 	if (!v->quiet)
-		printf("%-24s  %8s  %8s  %6s  %s\n", "NAME", "SIZE", "ON DISK", "USERS",
-		       "CREATED");
-	json_array_foreach(v->list, i, record) {
-		if (v->quiet)
+		print_table(v->list);
+	else
+		json_array_foreach (v->list, i, record)
 			puts(text_of(record, "key"));
-		else
-			print_row(record);
-	}
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
@@ -371,6 +377,7 @@ const struct command cmd_volume_ls = {
 	.opts = ls_options,
 	.opt_count = ARRAY_LEN(ls_options),
 	.run = ls_main,
+	.print = print_table,
 };
 
 const struct command cmd_volume_inspect = {

@@ -105,6 +105,8 @@ static int ask(struct http_request *rq, enum protocol_op op, struct err *e)
 
 	if (box_connect(&b, rq, e) == 0)
 		answer = box_call(&b, question, NULL, 0, NULL, e);
+	if (answer && op != OP_stats)
+		json_object_set_new(answer, "id", json_string(b.id));
 	box_close(&b);
 	return answer ? http_reply_json(rq, 0, answer, e) : -1;
 }
@@ -376,9 +378,19 @@ static int get_top(struct http_request *rq, struct err *e)
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "processes", list), e) : -1;
 }
 
+/* How its main command ended: a new reference, or NULL. */
+static json_t *end_of_service(struct box *b)
+{
+	struct err ignored;
+	autojson json_t *record = record_load_kept(&b->registry, b->id, &ignored);
+
+	return record && record_service(record) ? json_incref(record_verdict(record)) : NULL;
+}
+
 /* Answers once it does not run any more. */
 static int get_wait(struct http_request *rq, struct err *e)
 {
+	json_t *verdict = NULL;
 	uint64_t ms = http_query_u64(rq, "timeout_ms", 0);
 	struct box b;
 	int r = box_find(&b, rq, e);
@@ -387,8 +399,10 @@ static int get_wait(struct http_request *rq, struct err *e)
 		b.sock = keeper_connect(&b.registry, b.id, e);
 		r = b.sock < 0 ? e->code == ERR_NOT_FOUND ? 0 : -1 : wait_for_end(&b, ms ? (int)(ms > 86400000 ? 86400000 : ms) : -1, e);
 	}
+	if (r == 0)
+		verdict = end_of_service(&b);
 	box_close(&b);
-	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:s,s:o*}", "id", b.id, "status", "stopped", "verdict", verdict), e);
 }
 
 const struct http_route sandbox_routes[] = {

@@ -118,11 +118,11 @@ def test_the_life_of_a_sandbox():
         assert d.good("GET", box_url(box, "?attest=true"))["attest"]["capabilities"]
         assert d.good("GET", box_url(box, "/stats"))["memory_bytes"] > 0
         assert any("init" in p["command"] for p in d.good("GET", box_url(box, "/top"))["processes"])
-        assert d.good("POST", box_url(box, "/pause")) == {"paused": True}
+        assert d.good("POST", box_url(box, "/pause")) == {"id": box, "paused": True}
         for rest, body in (("/exec", {"argv": ["true"]}), ("/sessions/s/run", {"text": "true"}), ("/files/rm", {"paths": ["/x"]})):
             r = d.post(box_url(box, rest), body)
             assert r.status == 409 and "paused" in r.json["error"]["message"], r
-        assert d.good("POST", box_url(box, "/resume")) == {"paused": False}
+        assert d.good("POST", box_url(box, "/resume")) == {"id": box, "paused": False}
         assert d.good("POST", box_url(box, "/rename"), {"name": "second"})["name"] == "second"
         assert d.request("PATCH", box_url("second"), {"memory": "64m", "pids": 50}).status == 200
         assert d.good("GET", box_url("second"))["memory_limit_bytes"] == 64 << 20
