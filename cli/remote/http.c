@@ -98,7 +98,7 @@ static size_t on_send(char *out, size_t size, size_t n, void *ctx)
 }
 
 /* berthd's error, or the bare status. */
-static int take_error(const struct exchange *x, long status, struct err *e)
+static int take_error(const struct remote *r, const struct exchange *x, long status, struct err *e)
 {
 	struct err ignored;
 	autojson json_t *j = x->bad.len ? json_parse(x->bad.data, x->bad.len, ERROR_MAX, "error", &ignored) : NULL;
@@ -106,6 +106,9 @@ static int take_error(const struct exchange *x, long status, struct err *e)
 
 	if (!err_code_of(json_string_value(json_object_get(error, "code"))))
 		return err_set(e, ERR_NET, "berthd answered %ld", status);
+	if (status == 401 && r->token)
+		return err_set(e, ERR_DENIED, "berthd at %.200s does not know the token in BERTH_TOKEN; hint: one of the file that [daemon] "
+			       "token_file names there", r->unix_path ? r->unix_path : r->base);
 	if (status == 401)
 		return err_set(e, ERR_DENIED, "berthd wants a token; hint: put it in BERTH_TOKEN");
 	return json_take_error(error, ERR_NET, "berthd", e);
@@ -196,7 +199,7 @@ int remote_transfer(const struct remote *r, const char *method, const char *path
 	code = curl_easy_perform(x.curl);
 	curl_easy_getinfo(x.curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status >= 400)
-		result = take_error(&x, status, e);
+		result = take_error(r, &x, status, e);
 	else if (x.failed)
 		result = -1;
 	else if (code != CURLE_OK)

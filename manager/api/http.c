@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/api/http.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,17 @@ static void request_free(struct http_request *rq)
 	free(rq);
 }
 
+static void name_tcp_peer(struct http_conn *c)
+{
+	struct sockaddr_storage a;
+	socklen_t n = sizeof(a);
+	char host[INET6_ADDRSTRLEN], port[8];
+
+	if (getpeername(c->fd, (struct sockaddr *)&a, &n) == 0 &&
+	    getnameinfo((struct sockaddr *)&a, n, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(c->address, sizeof(c->address), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
 /* Upholds S18 of SECURITY.md. */
 /* Only root, or the user who runs us; the socket's mode implies that already. */
 static int know_peer(struct http_conn *c)
@@ -55,11 +68,13 @@ static int know_peer(struct http_conn *c)
 
 	if (c->is_tcp) {
 		snprintf(c->peer, sizeof(c->peer), "tcp");
+		name_tcp_peer(c);
 		return 1;
 	}
 	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &u, &n) < 0)
 		return 0;
 	snprintf(c->peer, sizeof(c->peer), "uid:%u", u.uid);
+	snprintf(c->address, sizeof(c->address), "uid:%u pid:%d", u.uid, u.pid);
 	/* of a foreign face the socket's mode decides */
 	return c->needs_token || c->server->o.foreign || u.uid == 0 || u.uid == geteuid();
 }
@@ -343,6 +358,10 @@ static void audit(struct http_request *rq)
 		json_object_set_new(line, "id", dlog_text(rq->params[0].value));
 	if (rq->status >= 400)
 		json_object_set_new(line, "error", dlog_text(rq->e.msg));
+	if (rq->status == 401 || rq->status == 403) {
+		json_object_set_new(line, "path", dlog_text(rq->path));
+		json_object_set_new(line, "peer", dlog_text(rq->conn->address));
+	}
 	if (rq->audit)
 		json_object_update(line, rq->audit);
 	if (rq->server->o.on_audit)

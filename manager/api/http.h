@@ -53,6 +53,7 @@ enum http_body {
 #define HTTP_QUIET 2u		/* no audit line: it changes nothing */
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
 #define HTTP_ONE 16u		/* it is about http_who()->only: whoever has that one's key may ask */
+#define HTTP_OPEN 32u		/* of a path without parameters: answered without a token, to a nameless http_who() */
 #define HTTP_UPGRADES 8u	/* it may become a stream of bytes both ways: http_reply_hijack() */
 
 /*
@@ -93,7 +94,7 @@ struct http_route {
 
 /* Who asks. */
 struct http_who {
-	char name[65];		/* of the token, or "uid:0" */
+	char name[65];		/* of the token, or "uid:0"; "": a client without a token, of an HTTP_OPEN route */
 	int admin;
 	char only[65];		/* the one sandbox that may be asked about, or "": all */
 };

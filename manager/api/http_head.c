@@ -195,6 +195,19 @@ const char *http_bearer(const struct http_request *rq)
 	return key && !strncmp(key, e2b, sizeof(e2b) - 1) ? key + sizeof(e2b) - 1 : key;
 }
 
+/* Upholds S18 of SECURITY.md. */
+/* A probe of a load balancer or of an orchestrator, which has no token. */
+static int is_open(const struct http_request *rq)
+{
+	const struct http_route *const *t, *r;
+
+	for (t = rq->server->o.tables; *t; t++)
+		for (r = *t; r->method; r++)
+			if (r->flags & HTTP_OPEN && !strcmp(r->method, rq->method) && !strcmp(r->pattern, rq->target))
+				return 1;
+	return 0;
+}
+
 static int check_who(struct http_request *rq, struct err *e)
 {
 	const char *token = http_bearer(rq);
@@ -212,7 +225,10 @@ static int check_who(struct http_request *rq, struct err *e)
 	/* the work is the same for a missing token, a wrong one and a good one */
 	if (s->o.check_token(s->o.context, token ? token : "", &rq->who))
 		return 0;
-	return refuse(rq, 401, e, ERR_DENIED, "a bearer token is wanted");
+	if (token)
+		return refuse(rq, 401, e, ERR_DENIED, "berthd does not know this token; "
+			      "hint: one of the file that [daemon] token_file names; a reload of berthd reads it again");
+	return !http_header(rq, "Authorization") && is_open(rq) ? 0 : refuse(rq, 401, e, ERR_DENIED, "a bearer token is wanted");
 }
 
 /* ---- the route ------------------------------------------------------------------- */
@@ -458,11 +474,13 @@ static int check_body(struct http_request *rq, struct err *e)
 
 int http_head_check(struct http_request *rq, struct err *e)
 {
+	snprintf(rq->path, sizeof(rq->path), "%.*s", (int)strcspn(rq->target, "?"), rq->target);
 	if (check_framing(rq, e) < 0 || check_host(rq, e) < 0 || check_origin(rq, e) < 0 || check_who(rq, e) < 0)
 		return -1;
 	rq->known = 1;
 	rq->generation = atomic_load(&rq->server->generation);
-	if (http_share_enter(rq, e) < 0)
+	/* a nameless client counts for no tenant: its connection stays among those that have not identified themselves */
+	if (rq->who.name[0] && http_share_enter(rq, e) < 0)
 		return -1;
 	if (strlen(rq->target) >= HTTP_TARGET_MAX)
 		return refuse(rq, 414, e, ERR_LIMIT, "the request's target is too long");

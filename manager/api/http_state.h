@@ -35,6 +35,7 @@ struct http_conn {
 	int needs_token, is_tcp;
 	int refused;			/* the peer is not allowed */
 	char peer[65];			/* "uid:0" */
+	char address[65];		/* the same with what tells one peer from another: "127.0.0.1:40312" */
 	_Atomic int phase;
 	_Atomic uint64_t since_ms;	/* of the phase, or of its last progress */
 	struct http_request *rq;
@@ -75,6 +76,7 @@ struct http_request {
 	struct MHD_Connection *mhd;
 	char *target;			/* as it came; then cut up */
 	const char *method, *url, *version;	/* the library's, in its buffer */
+	char path[200];			/* the begin of the target as it came, without the query, which may hold keys */
 	const struct http_route *route;
 	struct http_who who;
 	struct http_pair params[HTTP_PARAMS_MAX], query[HTTP_QUERY_MAX];

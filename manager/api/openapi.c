@@ -113,6 +113,8 @@ static json_t *operation(const struct http_route *r, const char *path)
 	else if (r->body == HTTP_RAW)
 		json_object_set_new(o, "requestBody", json_pack("{s:o}", "content", content("application/octet-stream",
 			json_pack("{s:s,s:s}", "type", "string", "format", "binary"))));
+	if (r->flags & HTTP_OPEN)
+		json_object_set_new(o, "security", json_array());
 	if (r->flags & HTTP_ADMIN)
 		json_object_set_new(o, "description", json_string("Needs an admin token, or the unix socket."));
 	return o;

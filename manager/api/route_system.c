@@ -21,7 +21,7 @@
 
 static int get_healthz(struct http_request *rq, struct err *e)
 {
-	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "status", "ok", "version", BERTH_VERSION), e);
+	return http_reply_json(rq, 0, json_pack("{s:s,s:s*}", "status", "ok", "version", http_who(rq)->name[0] ? BERTH_VERSION : NULL), e);
 }
 
 static int get_readyz(struct http_request *rq, struct err *e)
@@ -36,7 +36,8 @@ static int get_readyz(struct http_request *rq, struct err *e)
 		r = service_ready(api_of(rq)->manager, e);
 	if (r < 0) {
 		http_error_status(rq, 503);
-		return -1;
+		/* the reason names places and servers of the operator */
+		return http_who(rq)->name[0] ? -1 : err_set(e, ERR_BUSY, "berthd is not ready; hint: the same request with a token tells why");
 	}
 	return http_reply_json(rq, 0, json_pack("{s:s}", "status", "ready"), e);
 }
@@ -164,8 +165,8 @@ static int post_gc(struct http_request *rq, struct err *e)
 }
 
 const struct http_route system_routes[] = {
-	{ "GET", "/healthz", get_healthz, "whether berthd answers", .response = "Health", .flags = HTTP_QUIET },
-	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made: run directory, store and storage answer", .response = "Ready", .flags = HTTP_QUIET },
+	{ "GET", "/healthz", get_healthz, "whether berthd answers", .response = "Health", .flags = HTTP_QUIET | HTTP_OPEN },
+	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made: run directory, store and storage answer", .response = "Ready", .flags = HTTP_QUIET | HTTP_OPEN },
 	{ "GET", "/metrics", get_metrics, "counters in Prometheus' format", .type = "text/plain; version=0.0.4",
 	  .flags = HTTP_QUIET | HTTP_ADMIN },
 	{ "GET", "/openapi.json", get_openapi, "this document", .response = "Document", .flags = HTTP_QUIET },

@@ -184,6 +184,9 @@ def routes(d):
             yield method.upper(), re.sub(r"\{\w+\}", "x1", path)
 
 
+PROBES = (("GET", "/healthz"), ("GET", "/readyz"))
+
+
 def test_no_route_answers_without_a_token():
     with Daemon(tcp=True) as d:
         d.create("x1")
@@ -193,6 +196,8 @@ def test_no_route_answers_without_a_token():
             for headers in ({}, {"Authorization": "Bearer"}, {"Authorization": "Bearer "}, {"Authorization": "Bearer " + daemon.TOKEN[:-1]},
                             {"Authorization": "Basic " + daemon.TOKEN}, {"Authorization": daemon.TOKEN},
                             {"Authorization": "Bearer " + daemon.TOKEN + "x"}, {"X-Authorization": "Bearer " + daemon.TOKEN}):
+                if (method, path) in PROBES and "Authorization" not in headers:
+                    continue
                 r = d.request(method, path, headers=headers, tcp=True, check=False)
                 assert r.status == 401 and r.headers["www-authenticate"] == "Bearer", (method, path, headers, r)
                 count += 1
@@ -202,6 +207,41 @@ def test_no_route_answers_without_a_token():
         # a token counts on the unix socket too, and a wrong one is not overlooked there
         assert d.get("/healthz", token="x" * 32, check=False).status == 401
         assert len(d.good("GET", "/v1/sandboxes", token=daemon.TENANT)["sandboxes"]) == 0
+
+
+def test_a_probe_without_a_token_learns_yes_or_no_and_nothing_else():
+    with Daemon(tcp=True) as d:
+        assert [(method, path) for method, path in routes(d) if d.get("/openapi.json").json["paths"].get(path, {}).get(
+            method.lower(), {}).get("security") == []] == list(PROBES)
+        def probe(path, method="GET", **headers):
+            return d.request(method, path, headers=headers, tcp=True, check=False)
+        assert (probe("/healthz").status, probe("/healthz").json) == (200, {"status": "ok"})
+        assert (probe("/readyz").status, probe("/readyz").json) == (200, {"status": "ready"})
+        assert d.get("/healthz", tcp=True, token=daemon.TENANT).json["version"]
+        for path in ("/healthz?x=1", "/healthz/", "//healthz", "/%68ealthz", "/v1/healthz", "/healthz/../v1/version", "/metrics"):
+            assert probe(path).status == 401, path
+        assert probe("/healthz", "HEAD").status == probe("/healthz", "POST").status == 401
+        assert probe("/healthz", Host="evil.com").status == 403 and probe("/healthz", Origin="https://evil").status == 403
+        # the reason of a failure names places of the operator
+        os.rename(b.root() + "/run", b.root() + "/away")
+        b.write(b.root() + "/run", "in its place")
+        try:
+            nameless, named = probe("/readyz"), d.get("/readyz", tcp=True, token=daemon.TOKEN, check=False)
+        finally:
+            os.unlink(b.root() + "/run")
+            os.rename(b.root() + "/away", b.root() + "/run")
+        assert (nameless.status, named.status) == (503, 503), (nameless, named)
+        assert b.root() in named.json["error"]["message"] and b.root().encode() not in nameless.body, (nameless, named)
+        # probes that stay connected take no place of those who have a token
+        held = []
+        for _ in range(40):
+            s = d.raw_socket(tcp=True)
+            held.append(s)
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in s.recv(4096)
+        assert d.get("/v1/sandboxes", tcp=True, token=daemon.TENANT).status == 200
+        for s in held:
+            s.close()
 
 
 def test_web_pages_reach_nothing():

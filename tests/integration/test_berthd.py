@@ -909,7 +909,8 @@ def test_an_audit_line_for_every_change_and_none_for_secrets():
         d.get(box_url(box))
         def audited():
             return [x for x in d.lines() if x["event"] == "audit"]
-        d.get("/healthz", tcp=True, token="wrong" * 8, check=False)
+        refused = d.get("/v1/sandboxes/canary-of-none/files?path=/canary-of-path", tcp=True, token="wrong" * 8, check=False)
+        assert "does not know this token" in refused.json["error"]["message"], refused
         # a line is written when its request is over, which another connection does not wait for
         b.wait_for(lambda: len(audited()) == 3, 10, "the third line")
         d.delete(box_url("nosuch"))
@@ -919,5 +920,12 @@ def test_an_audit_line_for_every_change_and_none_for_secrets():
             ("uid:0", "POST /v1/sandboxes", 201), ("root", "POST /v1/sandboxes/{id}/exec", 200), ("tcp", "GET -", 401),
             ("uid:0", "DELETE /v1/sandboxes/{id}", 404)], lines
         assert lines[0]["id"] == lines[1]["id"] == box and lines[1]["command"] == "c1"
-        text = d.log()
+        # a refused request names its path, without the query, and the peer
+        assert lines[2]["path"] == "/v1/sandboxes/canary-of-none/files" and re.fullmatch(r"127\.0\.0\.1:[1-9]\d*", lines[2]["peer"]), lines[2]
+        assert not [x for x in lines if x["status"] != 401 and ("path" in x or "peer" in x)], lines
+        assert d.get("/metrics", token=daemon.TENANT).status == 403
+        b.wait_for(lambda: len(audited()) == 5, 10, "the fifth line")
+        assert (audited()[4]["path"], audited()[4]["op"]) == ("/metrics", "GET /metrics") and re.fullmatch(
+            r"uid:0 pid:[1-9]\d*", audited()[4]["peer"]), audited()[4]
+        text = d.log().replace("canary-of-none", "")
         assert "canary" not in text and daemon.TOKEN not in text and "wrongwrong" not in text

@@ -234,7 +234,7 @@ def test_a_token_over_tcp_and_what_is_refused():
         assert far(d, "ps", "-q", tcp=True, token=daemon.OTHER, ok=True).out == ""
         assert far(d, "ps", "-q", tcp=True, token=daemon.TENANT, ok=True).out.strip() == box
         b.one_line_error(far(d, "ps", tcp=True), 125, "BERTH_TOKEN")
-        b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "token")
+        b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "does not know the token in BERTH_TOKEN")
         b.one_line_error(far(d, "create", "--volume", "/etc:/x", "host", tcp=True, token=daemon.TENANT), 125, "admin")
         for args, words in ((("stdio",), "own host"), (("run", "--dry-run", "host", "true"), "own host"), (("gc", "--dry-run"), "own host")):
             r = far(d, *args, tcp=True, token=daemon.TOKEN)
