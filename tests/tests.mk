@@ -102,10 +102,14 @@ integration attack fault: $(PROGRAMS) $(test_tools)
 check-debian13 check-sid:
 	@tests/lib/need $(BUILD) mmdebstrap
 	@tests/chroot/run $(if $(filter %sid,$@),sid,trixie) || [ $$? = 77 ]
-# there: the packages of the unit tests, and these
+# there: the packages of the unit tests and of those below, which take a minute, and these tests.  CHROOT_TESTS='make check'
+# runs all instead
+chroot_tests = $(patsubst %,tests/integration/test_%.py,run run_io cli lifecycle files sessions libc_choice) $(patsubst %,tests/attack/test_%.py,probe limits)
 chroot-tests:
-	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) libcriterion-dev python3
-	@$(MAKE) --no-print-directory -j2 WERROR=1 unit
+	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) libcriterion-dev python3 redis-server busybox-static file strace procps util-linux \
+		iproute2 attr e2fsprogs xz-utils zstd git
+	@$(MAKE) --no-print-directory -j2 WERROR=1 $(PROGRAMS) $(test_tools) unit
+	@$(run_tests) --long=no $(chroot_tests)
 
 # the tests that use a network, on a network as a busy machine has it
 network_tests = $(shell grep -lE 'netlab|--network|network create|NetworkMode' $(foreach k,integration attack fault,tests/$(k)/test_*.py))
