@@ -153,6 +153,24 @@ static int is_the_operators(const struct engine_rules *r, const char *path)
 	return 0;
 }
 
+static int is_dockers_socket(const char *path)
+{
+	return !strcmp(path, "/var/run/docker.sock") || !strcmp(path, "/run/docker.sock");
+}
+
+/* No key lets a socket in; one lets a bind of Docker's be left out. */
+static int refuse_socket(const char *path, struct err *e)
+{
+	err_set(e, ERR_DENIED,
+		"a bind of the socket %.200s is refused: whoever "
+		"listens there would serve the container as the host's root",
+		path);
+	return is_dockers_socket(path) ?
+		       err_hint(e, "[docker] allow = [\"drop-docker-socket\"] in berth.toml "
+				   "leaves it out of the container") :
+		       -1;
+}
+
 /* Upholds S51 of SECURITY.md. */
 static int check_place(const struct engine_rules *r, const char *path, struct err *e)
 {
@@ -163,6 +181,8 @@ static int check_place(const struct engine_rules *r, const char *path, struct er
 		return 0;
 	if (!is_system && !is_one_of(path, shared_tops, ARRAY_LEN(shared_tops)) && !has_secret(path))
 		return 0;
+	if (is_dockers_socket(path))
+		return refuse_socket(path, e);
 	err_set(e, ERR_DENIED, "a bind of %.200s is refused here", path);
 	return err_hint(e, "[docker] binds = [\"%.200s\"] in berth.toml, or a directory of your own", path);
 }
@@ -172,8 +192,7 @@ int engine_rules_drop(const struct engine_rules *r, const char *source)
 	char path[PATH_MAX];
 
 	return r->allow & ENGINE_DROP_SOCKET && source[0] == '/' &&
-	       clean(source, path, sizeof(path)) == 0 &&
-	       (!strcmp(path, "/var/run/docker.sock") || !strcmp(path, "/run/docker.sock"));
+	       clean(source, path, sizeof(path)) == 0 && is_dockers_socket(path);
 }
 
 int engine_rules_bind(const struct engine_rules *r, const char *source, char *path, int *ret_kind,
@@ -191,10 +210,7 @@ int engine_rules_bind(const struct engine_rules *r, const char *source, char *pa
 	/* where the name leads, and not only what it is called */
 	real = r->look ? r->look(path, room, ret_kind) : path;
 	if (*ret_kind == ENGINE_SOCKET)
-		return err_set(e, ERR_DENIED,
-			       "a bind of the socket %.200s is refused: whoever "
-			       "listens there would serve the container as the host's root",
-			       path);
+		return refuse_socket(path, e);
 	if (check_place(r, path, e) < 0 || (real != path && check_place(r, real, e) < 0))
 		return -1;
 	if (real != path)

@@ -36,6 +36,16 @@ def text_of(path):
         return f.read()
 
 
+def test_each_socket_has_one_path_in_readme_manual_clients_and_code():
+    named = {}
+    for pattern in ("README.md", "man/*", "clients/*/*.md", "clients/*/*/*.md", "systemd/*", "cli/**/*.c", "manager/**/*.c", "clients/**/*.py", "clients/**/*.js"):
+        for path in glob.glob(os.path.join(b.TOP, pattern), recursive=True):
+            for found in re.findall(r"/run/berth[-/a-z]*\.sock\b", text_of(path)):
+                named.setdefault(found, set()).add(os.path.relpath(path, b.TOP))
+    assert set(named) == {"/run/berth/berthd.sock", "/run/berth-docker.sock"}, named
+    assert "README.md" in named["/run/berth-docker.sock"] and "systemd/berthd.socket" in named["/run/berth/berthd.sock"], named
+
+
 @b.deadline(120)
 def test_the_readme_works_from_top_to_bottom():
     blocks = re.findall(r"^```sh\n(.*?)^```", text_of(os.path.join(b.TOP, "README.md")), re.S | re.M)
