@@ -15,10 +15,12 @@
  */
 static int open_beside(const char *name)
 {
-	char exe[4096], installed[128];
+	static const char *const installed[] = { "../libexec/berth", "../sbin" };
+	char exe[4096], path[128];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	autoclose int dir = -1;
 	char *slash;
+	size_t i;
 	int fd;
 
 	if (n < 0)
@@ -34,9 +36,9 @@ static int open_beside(const char *name)
 	if (dir < 0)
 		return -1;
 	fd = openat(dir, name, O_PATH | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) {
-		snprintf(installed, sizeof(installed), "../libexec/berth/%s", name);
-		fd = openat(dir, installed, O_PATH | O_CLOEXEC);
+	for (i = 0; i < ARRAY_LEN(installed) && fd < 0 && errno == ENOENT; i++) {
+		snprintf(path, sizeof(path), "%s/%s", installed[i], name);
+		fd = openat(dir, path, O_PATH | O_CLOEXEC);
 	}
 	return fd;
 }

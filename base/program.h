@@ -2,8 +2,8 @@
 /*
  * program - where the helper programs of berth are.
  *
- * Each is beside this executable (a build tree) or in ../libexec/berth (an installation); PATH
- * is never used.
+ * Each is beside this executable (a build tree), or in ../libexec/berth, or for berthd in ../sbin (an
+ * installation); PATH is never used.
  */
 #ifndef BERTH_BASE_PROGRAM_H
 #define BERTH_BASE_PROGRAM_H

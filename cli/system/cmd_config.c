@@ -3,20 +3,28 @@
  * berth config: what is in force and where it comes from; whether a file would
  * be accepted.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/io.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/program.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
 #include "manager/host/conf.h"
 #include "manager/host/config.h"
 #include "manager/host/tenant.h"
 
-enum { OPT_JSON = 1 };
+enum { OPT_JSON = 1, OPT_OWN };
 
 static const struct opt show_options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, sizes in bytes and times in milliseconds", OPT_JSON },
@@ -242,8 +250,81 @@ const struct command cmd_config_show = {
 /* ---- check ---- */
 
 static const struct opt check_options[] = {
+	{ "own", 0, OPT_FLAG, NULL, "leave out what berthd checks: its tokens, directories, store and storage", OPT_OWN },
 	{ "json", 0, OPT_FLAG, NULL, "print the error as JSON", OPT_JSON },
 };
+
+struct check_args {
+	int json, own;
+};
+
+static int set_check_flag(void *ctx, int id, const char *value, struct err *e)
+{
+	struct check_args *a = ctx;
+
+	(void)value, (void)e;
+	*(id == OPT_OWN ? &a->own : &a->json) = 1;
+	return 0;
+}
+
+/* ---- what berthd would say ---- */
+
+/* In the child: berthd, with both outputs to fd. */
+static void become_berthd(int program, int fd)
+{
+	char *argv[] = { (char[]){ "berthd" }, (char[]){ "--check-config" }, NULL };
+
+	if (dup2(fd, STDOUT_FILENO) == STDOUT_FILENO && dup2(fd, STDERR_FILENO) == STDERR_FILENO)
+		execveat(program, "", argv, environ, AT_EMPTY_PATH);
+	dprintf(fd, "berthd: execute it: %s\n", strerror(errno));
+	_exit(127);
+}
+
+/* It exits with 0, or its one line is the error. */
+static int ask_berthd(int program, struct err *e)
+{
+	static const char name[] = "berthd: ";
+	autobuf struct buf said = BUF_INIT(65536);
+	autoclose int from = -1;
+	int fds[2], status = -1;
+	const char *line;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	from = fds[0];
+	pid = fork();
+	if (pid == 0)
+		become_berthd(program, fds[1]);
+	close(fds[1]);
+	if (pid < 0)
+		return err_sys(e, "start berthd");
+	if (io_read_all(from, &said, "what berthd says", e) < 0)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	line = said.data && !strncmp(said.data, name, sizeof(name) - 1) ? said.data + sizeof(name) - 1 : NULL;
+	return line ? err_set(e, ERR_CONFIG, "%.*s", (int)strcspn(line, "\n"), line) :
+		      err_set(e, ERR_CONFIG, "berthd --check-config ended without a word; hint: run it by itself");
+}
+
+/* berthd needs root, and is not on every host that has berth. */
+static int check_by_berthd(struct err *e)
+{
+	struct err absent;
+	autoclose int program = program_open("berthd", &absent);
+
+	if (program < 0)
+		return absent.code == ERR_NOT_FOUND ? 0 : err_set(e, absent.code, "%s", absent.msg);
+	if (geteuid() == 0)
+		return ask_berthd(program, e);
+	log_note("berth config check", "not as root, berthd's tokens, directories, store and storage are not checked; hint: sudo berth config check");
+	return 0;
+}
+
+/* ---- */
 
 static int check_use(const struct config *c, const struct conf *conf, struct err *e)
 {
@@ -262,18 +343,19 @@ static int check_use(const struct config *c, const struct conf *conf, struct err
 
 static int check(const struct command *self, int argc, char **argv)
 {
-	int rest, help = 0, json = 0, result;
+	struct check_args a = { 0, 0 };
+	int rest, help = 0, result;
 	static struct config c;
 	static struct conf conf;
 	struct err e;
 
-	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
-		return command_fail(self, &e, json);
+	if (command_options(self, argc, argv, set_check_flag, &a, &rest, &help, &e) < 0)
+		return command_fail(self, &e, a.json);
 	if (help)
 		return 0;
 	if (argc - rest > 1) {
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: one file at a time", argv[rest + 1]);
-		return command_fail(self, &e, json);
+		return command_fail(self, &e, a.json);
 	}
 	/* the file in force, if none is named */
 	if (rest < argc)
@@ -283,8 +365,10 @@ static int check(const struct command *self, int argc, char **argv)
 		result = conf_load(&conf, &c, &e);
 	if (result == 0)
 		result = check_use(&c, &conf, &e);
+	if (result == 0 && !a.own)
+		result = check_by_berthd(&e);
 	if (result < 0)
-		return command_fail(self, &e, json);
+		return command_fail(self, &e, a.json);
 	if (c.file[0])
 		printf("%s: ok\n", c.file);
 	else
@@ -297,7 +381,8 @@ const struct command cmd_config_check = {
 	.args = "[FILE]",
 	.summary = "check a configuration file",
 	.detail = "Reads FILE, or the file in force, as every command does: its owner and mode, its syntax, its\n"
-		  "sections, keys and values, the options of pools too. Exit status 0 when it is accepted, 125 when not.",
+		  "sections, keys and values, the options of pools too. Where berthd is installed, root has berthd check\n"
+		  "its tokens, directories, store and storage as well. Exit status 0 when it is accepted, 125 when not.",
 	.opts = check_options,
 	.opt_count = ARRAY_LEN(check_options),
 	.complete = COMPLETE_FILE,

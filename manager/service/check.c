@@ -81,7 +81,13 @@ static int check_pools(const struct conf *conf, const struct config *c, const ch
 	autobuf struct buf out = BUF_INIT(4096);
 	size_t n = strlen(path);
 
-	if (!has_more(conf, c) || driver_run(berth_path, call_of("config check", path, NULL), &out, e) == 0)
+	json_t *call;
+
+	if (!has_more(conf, c))
+		return 0;
+	call = call_of("config check", path, NULL);
+	call_flag(call, "own"); /* the rest is ours */
+	if (driver_run(berth_path, call, &out, e) == 0)
 		return 0;
 	/* it was shown a copy of the file */
 	if (!strncmp(e->msg, path, n) && !strncmp(e->msg + n, ": ", 2))

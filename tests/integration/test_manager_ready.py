@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a start or a first use would refuse is refused by berthd --check-config, and told by /readyz."""
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,30 @@ def check(text, arguments=("--check-config",), env=None):
 def refuses(text, *words, env=None):
     p = check(text, env=env)
     assert p.returncode == 125 and all(w in p.stderr for w in words), (text, words, p)
+    # berth config check has the same words, as text and as JSON
+    q = b.berth("config", "check", b.tmp("checked.toml"), env=env)
+    assert q.code == 125 and all(w in q.err for w in words) and q.err.startswith("berth config check: "), (text, words, q)
+    error = json.loads(b.berth("config", "check", "--json", b.tmp("checked.toml"), env=env).err)["error"]
+    assert all(w in json.dumps(error, ensure_ascii=False) or w.startswith("hint: ") for w in words) and error["exit_status"] == 125, (words, error)
+    if not env:
+        b.berth("config", "check", "--own", b.tmp("checked.toml"), ok=True)
+
+
+def test_berth_config_check_finds_the_tokens_that_berthd_would_not_take():
+    refuses('[daemon]\nlisten = "127.0.0.1:0"\n', "token_file")
+    refuses(f'[daemon]\nlisten = "127.0.0.1:0"\ntoken_file = "{b.tmp("nosuch")}"\n', b.tmp("nosuch"))
+    refuses('[daemon]\nlisten = "10.0.0.1:80"\n', "not a loopback address")
+    tokens = b.write(b.tmp("tokens"), "root short admin\n", 0o600)
+    text = f'[daemon]\nlisten = "127.0.0.1:0"\ntoken_file = "{tokens}"\n'
+    refuses(text, tokens)
+    b.write(tokens, f"root {daemon.TOKEN} admin\n", 0o600)
+    assert b.berth("config", "check", b.write(b.tmp("checked.toml"), text, 0o600), ok=True).out == b.tmp("checked.toml") + ": ok\n"
+    # without root, that is left out, and said so
+    os.chmod(b.root(), 0o755)
+    os.chmod(b.tmp(""), 0o755)
+    p = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", b.BERTH, "config", "check"], env=b.environment({"BERTH_CONFIG": None}),
+                       capture_output=True, text=True)
+    assert p.returncode == 0 and "not as root" in p.stderr and "sudo berth config check" in p.stderr, p
 
 
 def test_directories_that_the_start_refuses_are_refused_by_the_check():
