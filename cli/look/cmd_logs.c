@@ -18,6 +18,8 @@
 #include "manager/keeper/keeper_log.h"
 
 #define TAIL_BYTES (256u << 20)
+#define PARTS_MAX 16		/* unfinished lines at once */
+#define PART_BYTES 65536u	/* of one; a longer line gets several stamps */
 
 enum {
 	OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_SOURCE, OPT_TAIL, OPT_TIMESTAMPS, OPT_JSON,
@@ -32,7 +34,7 @@ static const struct opt options[] = {
 	{ "from", 0, OPT_VALUE, "CURSOR", "go on where a reader that saw this cursor stopped", OPT_FROM },
 	{ "source", 's', OPT_VALUE, "NAME", "only of this command (c3) or session (main)", OPT_SOURCE },
 	{ "tail", 'n', OPT_VALUE, "N", "only the last N lines (default: all)", OPT_TAIL },
-	{ "timestamps", 't', OPT_FLAG, NULL, "begin each piece with its time and source", OPT_TIMESTAMPS },
+	{ "timestamps", 't', OPT_FLAG, NULL, "begin each line with its time and source", OPT_TIMESTAMPS },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON objects, one a line, each with its cursor; errors too", OPT_JSON },
 };
 
@@ -46,6 +48,16 @@ struct logs {
 	int to;			/* the descriptor for what comes next */
 	struct buf held;	/* for --tail */
 	struct buf runs;	/* of held, to which descriptor it goes: struct run each */
+	struct part *parts;	/* for --timestamps, the oldest first */
+	size_t part_count;
+};
+
+/* The begin of a line that one source wrote to one stream: its stamp is of its first byte. */
+struct part {
+	char head[140];		/* the stamp, and the source's name, which is what parts are told apart by */
+	const char *source;	/* in head */
+	int is_stderr, to;
+	struct buf text;
 };
 
 struct run {
@@ -111,6 +123,92 @@ static int is_stderr(const json_t *entry)
 	return stream && !strcmp(stream, "stderr");
 }
 
+/* ---- lines with a stamp ---- */
+
+/* Prints a line, or what there is of it, and lets it go. */
+static int end_part(struct logs *l, struct part *p, struct err *e)
+{
+	int r;
+
+	l->to = p->to;
+	r = put(l, p->head, strlen(p->head), e) < 0 || put(l, " ", 1, e) < 0 || put(l, p->text.data, p->text.len, e) < 0 ||
+	    put(l, "\n", 1, e) < 0 ? -1 : 0;
+	buf_release(&p->text);
+	l->part_count--;
+	memmove(p, p + 1, (size_t)(l->parts + l->part_count - p) * sizeof(*p));
+	return r;
+}
+
+static int end_parts(struct logs *l, struct err *e)
+{
+	int r = 0;
+
+	while (r == 0 && l->part_count)
+		r = end_part(l, l->parts, e);
+	return r;
+}
+
+static int begin_part(struct logs *l, const json_t *entry, struct part **ret, struct err *e)
+{
+	struct part *p;
+	int n;
+
+	if (!l->parts && !(l->parts = calloc(PARTS_MAX, sizeof(*l->parts))))
+		return err_nomem(e);
+	if (l->part_count == PARTS_MAX && end_part(l, l->parts, e) < 0)
+		return -1;
+	l->to = l->main_only && is_stderr(entry) ? STDERR_FILENO : STDOUT_FILENO;
+	p = &l->parts[l->part_count++];
+	*p = (struct part){ .is_stderr = is_stderr(entry), .to = l->to, .text = BUF_INIT(PART_BYTES) };
+	n = snprintf(p->head, sizeof(p->head), "%.40s ", json_string_value(json_object_get(entry, "time")));
+	p->source = p->head + n;
+	snprintf(p->head + n, sizeof(p->head) - (size_t)n, "%.90s", json_string_value(json_object_get(entry, "source")));
+	*ret = p;
+	return 0;
+}
+
+/* The unfinished line of that source and stream, or NULL. */
+static struct part *find_part(const struct logs *l, const json_t *entry)
+{
+	const char *source = json_string_value(json_object_get(entry, "source"));
+	size_t i;
+
+	for (i = 0; i < l->part_count; i++)
+		if (l->parts[i].is_stderr == is_stderr(entry) && !strncmp(l->parts[i].source, source, 90))
+			return &l->parts[i];
+	return NULL;
+}
+
+static int show_stamped(struct logs *l, const json_t *entry, const char *text, size_t n, struct err *e)
+{
+	struct part *p = find_part(l, entry);
+
+	while (n) {
+		const char *nl = memchr(text, '\n', n);
+		size_t part = nl ? (size_t)(nl - text) : n, room;
+
+		if (!p && begin_part(l, entry, &p, e) < 0)
+			return -1;
+		room = PART_BYTES - 1 - p->text.len;
+		if (part > room) {
+			part = room;
+			nl = NULL;
+		}
+		if (buf_add(&p->text, text, part, e) < 0)
+			return -1;
+		if (nl || part == room) {
+			if (end_part(l, p, e) < 0)
+				return -1;
+			p = NULL;
+		}
+		text += part + (nl != NULL);
+		n -= part + (nl != NULL);
+	}
+	return 0;
+}
+
+/* ---- */
+
 static int show(struct logs *l, json_t *entry, struct err *e)
 {
 	const json_t *data = json_object_get(entry, "data");
@@ -123,11 +221,13 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 		text = json_dumps(entry, JSON_COMPACT);
 		return !text || put(l, text, strlen(text), e) < 0 || put(l, "\n", 1, e) < 0 ? err_sys(e, "write to stdout") : 0;
 	}
-	if (l->timestamps) {
-		snprintf(head, sizeof(head), "%s %.90s ", json_string_value(json_object_get(entry, "time")),
-			 json_string_value(json_object_get(entry, "source")));
-		if (put(l, head, strlen(head), e) < 0)
+	if (!data && l->timestamps) {
+		struct part *p = find_part(l, entry);
+
+		if ((p && end_part(l, p, e) < 0) || begin_part(l, entry, &p, e) < 0 ||
+		    buf_addf(&p->text, e, "[%lld bytes were not kept]", (long long)json_integer_value(json_object_get(entry, "dropped"))) < 0)
 			return -1;
+		return end_part(l, p, e);
 	}
 	if (!data) {
 		snprintf(head, sizeof(head), "[%lld bytes of %s were not kept]\n",
@@ -141,9 +241,7 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 	memcpy(text, json_string_value(data), n);
 	if (json_is_true(json_object_get(entry, "bytes")))
 		n = keeper_log_bytes(text, n);
-	if (put(l, text, n, e) < 0)
-		return -1;
-	return l->timestamps && n && text[n - 1] != '\n' ? put(l, "\n", 1, e) : 0;
+	return l->timestamps ? show_stamped(l, entry, text, n, e) : put(l, text, n, e);
 }
 
 static int drain(struct logs *l, struct journal_reader *r, struct err *e)
@@ -207,6 +305,9 @@ static int read_all(struct logs *l, int dir, int sock, struct err *e)
 	result = journal_open(&r, dir, KEEPER_LOG, l->from, e);
 	if (result == 0)
 		result = drain(l, &r, e);
+	/* of a log that goes on the rest of those lines may come */
+	if (result == 0 && (!l->follow || over))
+		result = end_parts(l, e);
 	if (result == 0)
 		result = flush_tail(l, e);
 	while (result == 0 && l->follow && !over) {
@@ -222,6 +323,8 @@ static int read_all(struct logs *l, int dir, int sock, struct err *e)
 		if (result == 0)
 			result = drain(l, &r, e);
 	}
+	if (result == 0)
+		result = end_parts(l, e);
 	journal_reader_close(&r);
 	return result;
 }
@@ -257,6 +360,9 @@ static int logs_of(struct logs *l, const char *ref, struct err *e)
 	if (r == 0)
 		r = read_all(l, dir, s.sock, e);
 	sandbox_ref_close(&s);
+	while (l->part_count)
+		buf_release(&l->parts[--l->part_count].text);
+	free(l->parts);
 	buf_release(&l->held);
 	buf_release(&l->runs);
 	return r;

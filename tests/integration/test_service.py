@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -294,6 +295,37 @@ def test_a_service_that_writes_for_ever_is_read_at_a_bounded_rate():
     b.berth("exec", NAME, "true", ok=True)
     b.berth("stop", NAME, ok=True)
     remove()
+
+
+def test_timestamps_stamp_lines_and_not_writes():
+    pieces = ("import os, sys, time\n"
+              "def w(fd, data): os.write(fd, data); time.sleep(0.05)\n"
+              "w(1, b'one\\ntwo\\nth'); w(2, b'an error\\nha'); w(1, b'ree\\n\\n'); w(2, b'lf\\n'); w(1, b'no end')\n")
+    b.berth("create", "--name", NAME, "host", "python3", "-c", pieces, ok=True)
+    b.wait_for(lambda: "no end" in logs("--all").out, what="the end of the output")
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z main command "
+    def lines(text):
+        assert text.endswith("\n"), text
+        assert all(re.match(stamp, line) for line in text[:-1].split("\n")), text
+        return [re.sub(stamp, "", line, count=1) for line in text[:-1].split("\n")]
+    r = logs("-t")
+    assert lines(r.out) == ["one", "two", "three", "", "no end"], r
+    assert lines(r.err) == ["an error", "half"], r
+    # all in one: each line is whole
+    assert sorted(lines(logs("-t", "--all").out)) == sorted(["one", "two", "three", "", "no end", "an error", "half"])
+    assert lines(logs("-t", "--tail", "2").out)[-1:] == ["no end"]
+    # the stamp is that of the line's first byte: half began before three ended
+    times = {line.split(" ", 3)[3]: line.split(" ")[0] for line in logs("-t", "--all").out.splitlines()}
+    assert times["two"] <= times["three"] <= times["half"] <= times["no end"], times
+    b.berth("rm", "-f", NAME, ok=True)
+
+
+def test_a_line_longer_than_a_piece_is_stamped_anew_and_loses_nothing():
+    b.berth("create", "--name", NAME, "host", "python3", "-c", "print('x' * 150000)", ok=True)
+    b.wait_for(lambda: len(logs().out) == 150001, what="the output")
+    out = logs("-t").out
+    assert 3 <= len(out.splitlines()) <= 4 and out.count("x") == 150000, len(out)
+    b.berth("rm", "-f", NAME, ok=True)
 
 
 def test_logs_follow_a_service_to_its_end():
