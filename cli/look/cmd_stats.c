@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth stats: a sandbox's use of resources, once or every second. */
+/* berth stats: what sandboxes use of resources, once or every second. */
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/live/select.h"
 #include "manager/keeper/request.h"
 
 #define EVERY_MS 1000
@@ -20,9 +23,18 @@ static const struct opt options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print JSON objects, one a line, errors too", OPT_JSON },
 };
 
+/* One of the sandboxes that are shown. */
+struct shown {
+	int sock;			/* to its keeper; -1: it ended */
+	char id[65], name[65];
+	uint64_t cpu_ms, at_ms;		/* of its last line */
+};
+
 struct stats {
-	int once, json, rows;
-	uint64_t cpu_ms, at_ms;	/* of the last line */
+	int once, json, named, rows;
+	struct sandbox_ref at;		/* the one that is added */
+	struct shown *list;
+	size_t count, cap;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -52,12 +64,21 @@ static const char *size(uint64_t bytes, char out[16])
 	return out;
 }
 
-static void print_row(struct stats *s, const json_t *j)
+/* With the name in front where several are shown. */
+static void print_head(const struct stats *s)
+{
+	if (s->named)
+		printf("%-16s  ", "SANDBOX");
+	printf("%7s  %10s  %8s / %-8s  %8s  %5s / %-5s  %8s  %8s  %8s  %8s  %s\n", "CPU%", "CPU(ms)", "MEMORY", "LIMIT", "PEAK",
+	       "PIDS", "LIMIT", "READ", "WRITTEN", "NET IN", "NET OUT", "BUSY");
+}
+
+static void print_row(struct stats *s, struct shown *x, const json_t *j)
 {
 	const json_t *net = json_object_get(j, "network");
 	char memory[16], limit[16] = "-", peak[16], in[16], out[16], pids[32] = "-", received[16] = "-", sent[16] = "-";
 	uint64_t cpu = get(j, "cpu_ms"), at = get(j, "uptime_ms");
-	double share = at > s->at_ms ? 100.0 * (double)(cpu - s->cpu_ms) / (double)(at - s->at_ms) : 0;
+	double share = at > x->at_ms ? 100.0 * (double)(cpu - x->cpu_ms) / (double)(at - x->at_ms) : 0;
 
 	if (json_object_get(j, "memory_limit_bytes"))
 		size(get(j, "memory_limit_bytes"), limit);
@@ -67,56 +88,175 @@ static void print_row(struct stats *s, const json_t *j)
 		size(get(net, "bytes_in"), received);
 		size(get(net, "bytes_out"), sent);
 	}
-	if (s->rows++ % 20 == 0)
-		printf("%7s  %10s  %8s / %-8s  %8s  %5s / %-5s  %8s  %8s  %8s  %8s  %s\n", "CPU%", "CPU(ms)", "MEMORY", "LIMIT", "PEAK",
-		       "PIDS", "LIMIT", "READ", "WRITTEN", "NET IN", "NET OUT", "BUSY");
+	if (s->named)
+		printf("%-16.64s  ", x->name);
 	printf("%7.1f  %10llu  %8s / %-8s  %8s  %5llu / %-5s  %8s  %8s  %8s  %8s  %.60s\n", share, (unsigned long long)cpu,
 	       size(get(j, "memory_bytes"), memory), limit, size(get(j, "peak_memory_bytes"), peak),
 	       (unsigned long long)get(j, "pids"), pids, size(get(j, "read_bytes"), in), size(get(j, "write_bytes"), out),
 	       received, sent,
 	       json_object_get(j, "busy") ? json_string_value(json_object_get(j, "busy")) : "idle");
-	s->cpu_ms = cpu;
-	s->at_ms = at;
+	x->cpu_ms = cpu;
+	x->at_ms = at;
 }
 
-static void print_once(const json_t *j)
+/* One answer, or an array of them with their names. */
+static void print_once(const json_t *answer)
 {
-	struct stats s = { 0 };
+	struct stats s = { .named = json_is_array(answer) };
+	const json_t *one;
+	size_t i;
 
-	print_row(&s, j);
+	print_head(&s);
+	if (!s.named) {
+		print_row(&s, &(struct shown){ 0 }, answer);
+		return;
+	}
+	json_array_foreach (answer, i, one) {
+		struct shown x = { 0 };
+		const char *name = json_string_value(json_object_get(one, "id"));
+
+		snprintf(x.name, sizeof(x.name), "%s", name ? name : "");
+		print_row(&s, &x, one);
+	}
 }
 
-static int one(struct stats *s, int sock, struct err *e)
+static int one(struct stats *s, struct shown *x, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_stats);
-	autojson json_t *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
+	autojson json_t *answer = keeper_call(x->sock, rq, NULL, 0, NULL, e);
 
 	if (!answer)
 		return -1;
 	json_object_del(answer, "v");
-	if (s->json)
+	if (s->json) {
+		json_object_set_new(answer, "id", json_string(x->id));
 		return command_print_json(answer, JSON_COMPACT, e);
-	print_row(s, answer);
+	}
+	print_row(s, x, answer);
+	return 0;
+}
+
+/* A line of each that runs; one that has ended meanwhile is left out from then on. */
+static int each(struct stats *s, size_t *ret_left, int first, struct err *e)
+{
+	size_t i;
+
+	*ret_left = 0;
+	if (!s->json && s->rows == 0)
+		print_head(s);
+	s->rows = (s->rows + 1) % (int)(s->count > 20 ? 1 : 20 / s->count);
+	for (i = 0; i < s->count; i++) {
+		struct shown *x = &s->list[i];
+
+		if (x->sock < 0)
+			continue;
+		if (one(s, x, e) == 0)
+			++*ret_left;
+		else if (first || e->code != ERR_NOT_FOUND)
+			return -1;
+		else
+			fd_close(&x->sock);
+	}
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
-static int show(struct stats *s, const char *ref, struct err *e)
+/* Sleeps; a keeper says nothing unasked: readable is its end. */
+static int wait_a_turn(struct stats *s, struct err *e)
 {
-	struct sandbox_ref sandbox;
-	int r, shown = 0;
+	const uint64_t until = clock_ms() + EVERY_MS;
+	autofree struct pollfd *p = calloc(s->count, sizeof(*p));
+	size_t left = 0, i;
 
-	sandbox_ref_init(&sandbox);
-	r = sandbox_ref_connect(&sandbox, ref, 0, e);
-	while (r == 0 && (r = one(s, sandbox.sock, e)) == 0 && !s->once) {
-		struct pollfd p = { .fd = sandbox.sock, .events = POLLIN };
+	if (!p)
+		return err_nomem(e);
+	for (i = 0; i < s->count; i++) {
+		p[i] = (struct pollfd){ .fd = s->list[i].sock, .events = POLLIN };
+		left += p[i].fd >= 0;
+	}
+	while (left && clock_ms() < until) {
+		if (poll(p, s->count, (int)(until - clock_ms())) <= 0)
+			continue;
+		for (i = 0; i < s->count; i++)
+			if (p[i].fd >= 0 && p[i].revents) {
+				p[i].fd = -1;
+				fd_close(&s->list[i].sock);
+				left--;
+			}
+	}
+	return left > 0;
+}
 
-		shown = 1;
-		/* the keeper says nothing unasked: readable is its end */
-		if (poll(&p, 1, EVERY_MS) > 0)
+static int show(struct stats *s, struct err *e)
+{
+	size_t left;
+	int r, first = 1;
+
+	while ((r = each(s, &left, first, e)) == 0 && !s->once && left) {
+		first = 0;
+		r = wait_a_turn(s, e);
+		if (r <= 0)
 			break;
 	}
-	sandbox_ref_close(&sandbox);
-	return r < 0 && shown && e->code == ERR_NOT_FOUND ? 0 : r;
+	return r < 0 ? -1 : 0;
+}
+
+/* ---- which ---- */
+
+static int add(struct stats *s, const char *ref, const char *name, struct err *e)
+{
+	struct shown *more, *x;
+
+	if (s->count == s->cap) {
+		more = reallocarray(s->list, s->cap ? 2 * s->cap : 8, sizeof(*more));
+		if (!more)
+			return err_nomem(e);
+		s->list = more;
+		s->cap = s->cap ? 2 * s->cap : 8;
+	}
+	if (sandbox_ref_connect(&s->at, ref, 0, e) < 0)
+		return -1;
+	x = &s->list[s->count++];
+	*x = (struct shown){ .sock = take_fd(&s->at.sock) };
+	memcpy(x->id, s->at.id, sizeof(x->id));
+	log_clean(x->name, sizeof(x->name), name, 0);
+	return 0;
+}
+
+/* Without names: those that run now. */
+static int add_running(struct stats *s, struct err *e)
+{
+	const struct filter any = { 0 };
+	autojson json_t *records = NULL;
+	const json_t *one;
+	size_t i;
+
+	if (sandbox_ref_registry(&s->at, e) < 0 || select_records(&s->at.registry, &any, SELECT_RUNS, &records, e) < 0)
+		return -1;
+	json_array_foreach (records, i, one) {
+		const char *id = json_string_value(json_object_get(one, "id")), *name = json_string_value(json_object_get(one, "name"));
+
+		if (!id || keeper_is_run(&s->at.registry, id) || add(s, id, name && name[0] ? name : id, e) == 0)
+			continue;
+		if (e->code == ERR_NOMEM)
+			return -1;
+		/* ERR_NOT_FOUND: it has ended meanwhile; one that does not answer hides no other */
+		if (e->code != ERR_NOT_FOUND)
+			log_note("berth stats", "%s", e->msg);
+	}
+	return 0;
+}
+
+static int add_all(struct stats *s, char **names, int n, struct err *e)
+{
+	int i;
+
+	s->named = n != 1;
+	if (n == 0)
+		return add_running(s, e);
+	for (i = 0; i < n; i++)
+		if (add(s, names[i], names[i], e) < 0)
+			return -1;
+	return 0;
 }
 
 static int stats_main(const struct command *self, int argc, char **argv)
@@ -125,20 +265,28 @@ static int stats_main(const struct command *self, int argc, char **argv)
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
+	sandbox_ref_init(&s.at);
 	r = command_options(self, argc, argv, set_option, &s, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
-	if (r == 0 && rest + 1 != argc)
-		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth stats ID");
 	if (r == 0)
-		r = show(&s, argv[rest], &e);
+		r = add_all(&s, argv + rest, argc - rest, &e);
+	if (r == 0 && s.count)
+		r = show(&s, &e);
+	else if (r == 0 && !s.json)
+		print_head(&s);
+	while (s.count)
+		fd_close(&s.list[--s.count].sock);
+	free(s.list);
+	sandbox_ref_close(&s.at);
 	return r < 0 ? command_fail(self, &e, s.json) : 0;
 }
 
 const struct command cmd_stats = {
 	.name = "stats",
-	.args = "SANDBOX",
-	.summary = "show what a sandbox uses, every second",
+	.args = "[SANDBOX...]",
+	.summary = "show what sandboxes use, every second",
+	.detail = "Without names: of those that run now.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

@@ -175,7 +175,7 @@ static int show(struct remote *r, const char *rest, const char *member, struct e
 	autobuf struct buf path = PATH_BUF;
 	autojson json_t *answer = NULL;
 
-	if (remote_path(&path, r->words[0], rest, e) < 0)
+	if (remote_path(&path, word, rest, e) < 0)
 		return -1;
 	answer = remote_call(r, "GET", path.data, NULL, e);
 	if (!answer)
@@ -208,13 +208,44 @@ static int list_commands(struct remote *r, struct err *e)
 	return show(r, "/commands", "commands", e);
 }
 
+/* Those of each word now: one answer, or an array of them with the words as their ids. */
+static json_t *stats_now(struct remote *r, struct err *e)
+{
+	json_t *all = json_array();
+	int i;
+
+	for (i = 0; i < r->count; i++) {
+		autobuf struct buf path = PATH_BUF;
+		json_t *answer = remote_path(&path, r->words[i], "/stats", e) < 0 ? NULL : remote_call(r, "GET", path.data, NULL, e);
+
+		if (!answer) {
+			json_decref(all);
+			return NULL;
+		}
+		json_object_set_new(answer, "id", json_string(r->words[i]));
+		json_array_append_new(all, answer);
+	}
+	if (r->count == 1) {
+		json_t *only = json_incref(json_array_get(all, 0));
+
+		json_decref(all);
+		return only;
+	}
+	return all;
+}
+
 static int stats(struct remote *r, struct err *e)
 {
 	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 	autobuf struct buf path = PATH_BUF;
+	json_t *now;
 
-	if (remote_flag(r, "no-stream"))
-		return show(r, "/stats", NULL, e);
+	if (remote_flag(r, "no-stream")) {
+		now = stats_now(r, e);
+		return now ? remote_tell(r, now, e) : -1;
+	}
+	if (r->count > 1)
+		return err_set(e, ERR_UNSUPPORTED, "a berthd streams the stats of one sandbox; hint: --no-stream with several, or one berth stats each");
 	return remote_path(&path, r->words[0], "/stats/watch", e) < 0 ? -1 : remote_transfer(r, "GET", path.data, &io, e);
 }
 
@@ -393,7 +424,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "rm", 1, ANY, " force ", rm },
 	{ "inspect", 1, 1, " attest ", inspect },
 	{ "top", 1, 1, "", top },
-	{ "stats", 1, 1, " no-stream ", stats },
+	{ "stats", 1, ANY, " no-stream ", stats },
 	{ "rename", 2, 2, "", rename_it },
 	{ "update", 1, 1, "", update, PARAM_OF_UPDATE },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids "

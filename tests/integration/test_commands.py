@@ -279,6 +279,37 @@ def test_stats_and_top():
     remove(box)
 
 
+def test_stats_show_several_and_without_names_those_that_run():
+    one, two, rests = create("--name", "first"), create("--name", "second"), create("--name", "resting")
+    b.berth("stop", rests, ok=True)
+    def rows(*names):
+        lines = b.berth("stats", "--no-stream", *names, ok=True).out.splitlines()
+        assert lines[0].split()[:2] == ["SANDBOX", "CPU%"], lines
+        return [line.split()[0] for line in lines[1:]]
+    assert rows("second", "first") == ["second", "first"]
+    b.one_line_error(b.berth("stats", "--no-stream", "first", "resting"), 125, rests, "berth start")
+    b.one_line_error(b.berth("stats", "--no-stream", "first", "nosuch"), 125, "nosuch")
+    # that of a run has no keeper to ask, and is left out
+    run = b.start("run", "host", "sleep", "100")
+    b.wait_for(lambda: len(b.berth("ps", "-q", ok=True).out.split()) == 3, what="the run")
+    assert sorted(rows()) == ["first", "second"]
+    told = [json.loads(line) for line in b.berth("stats", "--no-stream", "--json", "second", "first", ok=True).out.splitlines()]
+    assert [t["id"] for t in told] == [two, one], told
+    # one that ends is left out from then on, and the last one ends it all
+    p = b.start("stats", "--json", "first", "second")
+    seen = [json.loads(p.stdout.readline())["id"] for _ in range(4)]
+    assert seen == [one, two] * 2, seen
+    b.berth("rm", "-f", "second", ok=True)
+    while (line := p.stdout.readline()) and json.loads(line)["id"] != one:
+        pass
+    assert [json.loads(p.stdout.readline())["id"] for _ in range(2)] == [one, one]
+    b.berth("rm", "-f", "first", ok=True)
+    assert p.wait(timeout=20 * b.SLOW) == 0
+    b.stop(run)
+    assert rows() == []
+    remove(rests)
+
+
 def test_stats_tell_of_pressure_where_the_kernel_does():
     box = create("--cpus", "0.1")
     told = json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out).get("pressure")

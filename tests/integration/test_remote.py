@@ -37,6 +37,8 @@ def test_life_from_afar():
         for verb in ("pause", "resume", "stop", "start", "restart", "kill", "start"):
             assert json.loads(far(d, verb, "--json", "away", ok=True).out)["done"] == verb
         assert json.loads(far(d, "stats", "--json", "--no-stream", "away", ok=True).out)["state"] == "running"
+        assert len(far(d, "stats", "--no-stream", "away", "away", ok=True).out.splitlines()) == 3
+        b.one_line_error(far(d, "stats", "away", "away"), 125, "--no-stream")
         assert "berth-init" in far(d, "top", "away", ok=True).out
         assert "berth run works here" in far(d, "doctor").out
         b.one_line_error(far(d, "rm", "away"), 125, "running")
