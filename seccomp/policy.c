@@ -308,8 +308,11 @@ const struct policy_rule policy_rules[] = {
 		"rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
 		"rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo", "sigaltstack"),
 	  POLICY_ALL, 0, ALLOW, "signals, within the pid namespace" },
-	/* Linux 6.11 return probes call it from the traced program; denied, that program dies. */
-	{ NAMES("uretprobe"), POLICY_ALL, 0, ALLOW, "a traced function's return; refuses other callers itself" },
+	/*
+	 * Probes call them from the traced program, since Linux 6.18 and 6.11; denied, that program
+	 * dies.  From 6.18 and 6.14 on the kernel asks no filter.
+	 */
+	{ NAMES("uprobe", "uretprobe"), POLICY_ALL, 0, ALLOW, "a traced function's call and return; refuse other callers themselves" },
 	{ NAMES("getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "setuid",
 		"setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
 		"setgroups", "capget", "capset", "landlock_create_ruleset",

@@ -11,13 +11,14 @@
 _Static_assert(SCMP_ARCH_X86_64 == AUDIT_ARCH_X86_64, "libseccomp's token is the audit value");
 _Static_assert(SCMP_ARCH_AARCH64 == AUDIT_ARCH_AARCH64, "libseccomp's token is the audit value");
 
-/* Linux 6.5 to 6.13.  From 424 on all architectures share one numbering. */
+/* Linux 6.5 to 6.18.  From 424 on all architectures share one numbering. */
 static const struct {
 	const char *name;
 	uint32_t arch;	/* 0: all */
 	int nr;
 } later[] = {
 	{ "uretprobe", AUDIT_ARCH_X86_64, 335 },
+	{ "uprobe", AUDIT_ARCH_X86_64, 336 },
 	{ "cachestat", 0, 451 },
 	{ "fchmodat2", 0, 452 },
 	{ "map_shadow_stack", 0, 453 },
