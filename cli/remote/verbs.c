@@ -175,7 +175,7 @@ static int show(struct remote *r, const char *rest, const char *member, struct e
 	autobuf struct buf path = PATH_BUF;
 	autojson json_t *answer = NULL;
 
-	if (remote_path(&path, word, rest, e) < 0)
+	if (remote_path(&path, r->words[0], rest, e) < 0)
 		return -1;
 	answer = remote_call(r, "GET", path.data, NULL, e);
 	if (!answer)
@@ -238,11 +238,18 @@ static int stats(struct remote *r, struct err *e)
 {
 	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 	autobuf struct buf path = PATH_BUF;
-	json_t *now;
+	autojson json_t *now = NULL;
+	json_t *one;
+	size_t i;
 
 	if (remote_flag(r, "no-stream")) {
 		now = stats_now(r, e);
-		return now ? remote_tell(r, now, e) : -1;
+		if (!now || !r->json || !json_is_array(now))
+			return now ? remote_tell(r, json_incref(now), e) : -1;
+		json_array_foreach (now, i, one)
+			if (remote_print(json_incref(one), e) < 0)
+				return -1;
+		return 0;
 	}
 	if (r->count > 1)
 		return err_set(e, ERR_UNSUPPORTED, "a berthd streams the stats of one sandbox; hint: --no-stream with several, or one berth stats each");
