@@ -217,7 +217,7 @@ static int enter_userns(const struct buildroom *r, struct err *e)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
 		return err_sys(e, "tie a build to its maker");
 	/* here and not before: berthd has no CAP_SYS_TIME on the host (manager/host/rights.h) */
-	if (timens_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+	if (timens_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return err_sys(e, "make the namespaces of a build");
 	if (timens_zero(e) < 0)
 		return -1;
@@ -365,9 +365,12 @@ static int join_cgroups(const struct buildroom *r, struct err *e)
 	return cgroup_write(r->leaf->v2_fd, "cgroup.procs", "0") < 0 ? err_sys(e, "join the cgroup of a build") : 0;
 }
 
+/* The cgroup namespace stays the host's, not the build's: whoever owns one can mount the host's trees of cgroup v1. */
 static int leave_namespaces(const struct buildroom *r, struct err *e)
 {
-	return setns(r->net_fd, CLONE_NEWNET) < 0 || unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) < 0 ?
+	const int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+
+	return setns(r->net_fd, CLONE_NEWNET) < 0 || unshare(flags) < 0 ?
 		       err_sys(e, "make namespaces for a build") :
 		       0;
 }
