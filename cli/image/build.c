@@ -15,6 +15,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,15 +27,16 @@
 #include "base/program.h"
 #include "cli/image/buildroom.h"
 #include "cli/live/resident.h"
+#include "manager/host/labels.h"
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "runtime/kernel/idmapns.h"
 
 #define BUILDAH "/usr/bin/buildah"
-#define VOLUME_LABEL "berth.build" /* by whom: a volume of one that has ended is removed */
 #define ARGS_MAX 300
 #define LINE_BYTES 8192
+#define LOOK_MS 1000 /* how late a signal may be seen */
 
 int build_add_tag(struct build *b, const char *name, struct err *e)
 {
@@ -116,34 +118,19 @@ static int make_sandbox(struct build *b, struct err *e)
 	return learn_sandbox(b, e);
 }
 
-struct stale {
-	struct registry *r;
-};
-
-static int remove_stale(void *ctx, const char *key, json_t *record)
-{
-	const char *by =
-		json_string_value(json_object_get(json_object_get(record, "labels"), VOLUME_LABEL));
-	struct err ignored;
-
-	if (by && procid_has_ended(by))
-		volume_remove(((struct stale *)ctx)->r, key, &ignored);
-	return 0;
-}
-
 static int make_volume(struct build *b, struct err *e)
 {
-	struct stale s = {&b->ref.registry};
 	autojson json_t *labels = NULL;
 	char owner[PROCID_SIZE], text[16];
+	unsigned cleared;
 	struct err ignored;
 
-	volume_each(&b->ref.registry, remove_stale, &s, &ignored);
+	volume_gc(&b->ref.registry, &cleared, &ignored);
 	snprintf(text, sizeof(text), "%d", (int)getpid());
 	if (procid_parse(text, owner, e) < 0)
 		return -1;
-	labels = json_pack("{s:s}", VOLUME_LABEL, owner);
-	snprintf(b->volume_name, sizeof(b->volume_name), "build-%.30s", b->ref.id);
+	labels = json_pack("{s:s}", LABEL_BUILD, owner);
+	snprintf(b->volume_name, sizeof(b->volume_name), VOLUME_OF_BUILD "%.30s", b->ref.id);
 	return volume_open(&b->ref.registry,
 			   &(struct volume_wish){.name = b->volume_name,
 						 .tenant = "",
@@ -237,28 +224,57 @@ static void take(struct build *b, struct line *l, const char *piece, ssize_t n)
 	}
 }
 
-/* To the end of what buildah writes; long lines come in pieces.  0: its time is over. */
-static int relay(struct build *b, int fd)
+int build_wait(const struct build *b, struct pollfd *wait, struct err *e)
 {
-	const uint64_t end = clock_ms() + b->ref.config.build_timeout_ms;
+	for (;;) {
+		const uint64_t now = clock_ms();
+		int r;
+
+		if (interrupted)
+			return err_set(e, ERR_BUSY, "the build was ended by a signal");
+		if (now >= b->end_ms)
+			return err_set(e, ERR_TIMEOUT, "the build took longer than [build] time_limit");
+		/* a signal may come just before poll() */
+		r = poll(wait, 1, b->end_ms - now > LOOK_MS ? LOOK_MS : (int)(b->end_ms - now));
+		if (r > 0)
+			return 0;
+		if (r < 0 && errno != EINTR)
+			return err_sys(e, "wait for a build");
+	}
+}
+
+int build_await(const struct build *b, pid_t pid, int failed, int *ret_status, struct err *e)
+{
+	autoclose int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	int r;
+
+	if (!failed && fd < 0)
+		failed = err_sys(e, "watch a process of a build");
+	if (!failed)
+		failed = build_wait(b, &wait, e);
+	if (failed)
+		kill(pid, SIGKILL);
+	while ((r = waitpid(pid, ret_status, 0)) < 0 && errno == EINTR)
+		;
+	return failed ? -1 : r < 0 ? err_sys(e, "wait for a process of a build") : 0;
+}
+
+/* To the end of what buildah writes; long lines come in pieces. */
+static int relay(struct build *b, int fd, struct err *e)
+{
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	struct line l = {.n = 0};
 	char piece[4096];
 	ssize_t got = 1;
 	int r = 0;
 
-	while (!interrupted && got > 0) {
-		const uint64_t now = clock_ms();
-
-		r = now < end ? poll(&wait, 1, end - now > INT_MAX ? INT_MAX : (int)(end - now)) : 0;
-		if (r == 0)
-			break;
-		if (r > 0 && (got = read(fd, piece, sizeof(piece))) > 0)
+	while (got > 0 && (r = build_wait(b, &wait, e)) == 0)
+		if ((got = read(fd, piece, sizeof(piece))) > 0)
 			take(b, &l, piece, got);
-	}
 	if (l.n)
 		tell(b, &l);
-	return r != 0;
+	return r;
 }
 
 struct words {
@@ -344,8 +360,6 @@ static void make_env(const char *name, struct words *w)
 
 static int judge(struct build *b, int status, struct err *e)
 {
-	if (interrupted)
-		return err_set(e, ERR_BUSY, "the build was ended by a signal");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	err_set(e, ERR_INVALID, "the build failed: %.300s", b->last[0] ? b->last : "buildah said nothing");
@@ -384,21 +398,6 @@ pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e
 	return pid;
 }
 
-/* Its end, which a signal or the timeout may have to bring about. */
-static int await(struct build *b, pid_t pid, int out_fd, int *ret_status, struct err *e)
-{
-	const int in_time = relay(b, out_fd);
-	int r;
-
-	if (interrupted || !in_time)
-		kill(pid, SIGKILL);
-	while ((r = waitpid(pid, ret_status, 0)) < 0 && errno == EINTR)
-		;
-	if (r < 0)
-		return err_sys(e, "wait for buildah");
-	return in_time || interrupted ? 0 : err_set(e, ERR_TIMEOUT, "the build took longer than [build] time_limit");
-}
-
 static int run_buildah(struct build *b, struct err *e)
 {
 	struct words words = {.n = 0}, env = {.n = 0};
@@ -415,7 +414,7 @@ static int run_buildah(struct build *b, struct err *e)
 
 	pid = build_start(b, &task, e);
 	fd_close(&p[1]);
-	r = pid > 0 ? await(b, pid, p[0], &status, e) : -1;
+	r = pid > 0 ? build_await(b, pid, relay(b, p[0], e), &status, e) : -1;
 	r = r == 0 ? judge(b, status, e) : -1;
 	close(p[0]);
 	words_release(&words);
@@ -426,10 +425,11 @@ static int run_buildah(struct build *b, struct err *e)
 /* ---- the image ---------------------------------------------------------------------------------
  */
 
-/* Into the store, under a name that no other build has; ret: of BUF_INIT. */
+/* Into the store, under a name that no other build has, whatever names the archive has; ret: of BUF_INIT. */
 static int load(struct build *b, char *ret_name, size_t size, struct err *e)
 {
-	static const char *const argv[] = {"berth", "image", "load", "--json", "--quiet", NULL};
+	char own[64];
+	const char *const argv[] = {"berth", "image", "import", "--json", "--quiet", "-", own, NULL};
 	autoclose int in = openat(b->volume.root_fd, "out.tar", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	autoclose int out = memfd_create("loaded", MFD_CLOEXEC);
 	struct stat st;
@@ -438,6 +438,7 @@ static int load(struct build *b, char *ret_name, size_t size, struct err *e)
 	const json_t *first;
 	const char *name, *digest;
 
+	snprintf(own, sizeof(own), "localhost/%s:1", b->volume_name);
 	if (in < 0 || out < 0 || fstat(in, &st) < 0)
 		return err_sys(e, "open what buildah made");
 	/* buildah may have been taken over: a pipe would make us wait */
@@ -486,12 +487,15 @@ static int run(struct build *b, struct err *e)
 			       "%s is not there, which builds images: install the "
 			       "package buildah",
 			       BUILDAH);
-	if (sandbox_ref_registry(&b->ref, e) < 0 || make_sandbox(b, e) < 0 ||
+	if (sandbox_ref_registry(&b->ref, e) < 0)
+		return -1;
+	b->end_ms = clock_ms() + b->ref.config.build_timeout_ms;
+	if (make_sandbox(b, e) < 0 ||
 	    make_volume(b, e) < 0 || build_take_context(b, e) < 0 || build_take_bases(b, e) < 0 ||
 	    build_write_settings(b, e) < 0)
 		return -1;
-	if (interrupted || run_buildah(b, e) < 0)
-		return interrupted ? err_set(e, ERR_BUSY, "the build was ended by a signal") : -1;
+	if (run_buildah(b, e) < 0)
+		return -1;
 	return load(b, made, sizeof(made), e) < 0 ? -1 : name_image(b, made, e);
 }
 

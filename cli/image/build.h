@@ -30,6 +30,7 @@ struct build {
 	struct volume volume;
 	struct buf dockerfile;
 	int full; /* something that ran in it found no space */
+	uint64_t end_ms; /* of clock_ms(): by then it has ended, as [build] time_limit says */
 	char last[400]; /* the line that says most of a failure */
 };
 
@@ -55,6 +56,11 @@ int build_write_settings(struct build *b, struct err *e);
 struct buildroom_task;
 /* Starts t in the room of the build (buildroom.h): its pid, or -1. */
 pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e);
+struct pollfd;
+/* Until what wait asks for: ERR_TIMEOUT at the end of the build's time, ERR_BUSY after a signal. */
+int build_wait(const struct build *b, struct pollfd *wait, struct err *e);
+/* The end of a process of the build, which an error of the build (failed) or of build_wait() brings about. */
+int build_await(const struct build *b, pid_t pid, int failed, int *ret_status, struct err *e);
 /* berth with these words to its end; in_fd and out_fd may be -1.  -1 with its error. */
 int build_berth(const char *const *argv, int in_fd, int out_fd, struct err *e);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,20 +115,34 @@ static int take_text(struct build *b, const char *first, size_t n, struct err *e
 }
 
 /* The archive, whose first bytes are read, to tar; a tar that has ended early says why itself. */
-static int feed(int to, const char *first, size_t n, struct err *e)
+static int feed(const struct build *b, int to, const char *first, size_t n, struct err *e)
 {
+	struct pollfd readable = {.fd = STDIN_FILENO, .events = POLLIN}, writable = {.fd = to, .events = POLLOUT};
 	char piece[65536];
-	ssize_t got = (ssize_t)n;
+	size_t sent = 0;
+	ssize_t got;
 
+	if (fcntl(to, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
 	memcpy(piece, first, n);
-	while (got != 0) {
-		if (got > 0 && io_write_all(to, piece, (size_t)got) < 0)
-			return errno == EPIPE ? 0 : err_sys(e, "unpack the context");
+	for (;;) {
+		if (build_wait(b, sent < n ? &writable : &readable, e) < 0)
+			return -1;
+		if (sent < n) {
+			got = write(to, piece + sent, n - sent);
+			if (got < 0 && errno != EAGAIN && errno != EINTR)
+				return errno == EPIPE ? 0 : err_sys(e, "unpack the context");
+			sent += got > 0 ? (size_t)got : 0;
+			continue;
+		}
 		got = read(STDIN_FILENO, piece, sizeof(piece));
-		if (got < 0 && errno != EINTR)
+		if (got == 0)
+			return 0;
+		if (got < 0 && errno != EINTR && errno != EAGAIN)
 			return err_sys(e, "read the context");
+		n = got > 0 ? (size_t)got : 0;
+		sent = 0;
 	}
-	return 0;
 }
 
 /* What tar wrote, the first line of it. */
@@ -163,25 +178,31 @@ static int unpack(struct build *b, const char *option, const char *first, size_t
 	task.in_fd = p[0];
 	pid = build_start(b, &task, e);
 	close(p[0]);
-	r = pid < 0 ? -1 : feed(p[1], first, n, e);
+	r = pid < 0 ? -1 : feed(b, p[1], first, n, e);
 	close(p[1]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	if (pid > 0)
+		r = build_await(b, pid, r, &status, e);
 	return r == 0 && status ? unpack_failed(said, status, e) : r;
 }
 
 static int take_stdin(struct build *b, struct err *e)
 {
+	struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
 	char first[BLOCK];
 	const char *option;
 	int got = 0;
 	ssize_t n;
 
-	for (; got < BLOCK && (n = read(STDIN_FILENO, first + got, (size_t)(BLOCK - got))) != 0;)
-		if (n > 0)
-			got += (int)n;
-		else if (errno != EINTR)
+	for (;;) {
+		if (build_wait(b, &wait, e) < 0)
+			return -1;
+		n = read(STDIN_FILENO, first + got, (size_t)(BLOCK - got));
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return err_sys(e, "read the context");
+		got += n > 0 ? (int)n : 0;
+		if (n == 0 || got == BLOCK)
+			break;
+	}
 	option = archive_option(first, (size_t)got);
 	return option ? unpack(b, option, first, (size_t)got, e) : take_text(b, first, (size_t)got, e);
 }
@@ -242,7 +263,7 @@ int build_take_context(struct build *b, struct err *e)
 	if (!strcmp(b->context, "-")) {
 		if (take_stdin(b, e) < 0)
 			return -1;
-		dir = openat(b->volume.root_fd, "context", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		dir = openat(b->volume.root_fd, "context", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	} else {
 		dir = open(b->context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}

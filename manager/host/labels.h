@@ -24,6 +24,8 @@
 #define LABEL_FACE "berth.face"
 /* Of a fork, and of a sandbox in the place of one: the id of its zygote. */
 #define LABEL_ZYGOTE "berth.zygote"
+/* The process of the build that a volume is for (procid.h). */
+#define LABEL_BUILD "berth.build"
 
 /*
  * Keys with this prefix are the host's: berth decides by them (which face made a sandbox, whose zygote

@@ -17,6 +17,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/labels.h"
+#include "manager/host/procid.h"
 #include "manager/host/volume_users.h"
 #include "runtime/kernel/blankfs.h"
 #include "runtime/kernel/loopdev.h"
@@ -458,9 +460,27 @@ static int gc_one(void *ctx, const char *name)
 	return 0;
 }
 
+struct killed {
+	struct registry *r;
+	unsigned cleared;
+};
+
+static int remove_killed(void *ctx, const char *key, json_t *record)
+{
+	struct killed *k = ctx;
+	const char *process = json_string_value(json_object_get(json_object_get(record, "labels"), LABEL_BUILD));
+	struct err ignored;
+
+	if (process && !strncmp(key, VOLUME_OF_BUILD, strlen(VOLUME_OF_BUILD)) && procid_has_ended(process) &&
+	    volume_remove(k->r, key, &ignored) == 0)
+		k->cleared++;
+	return 0;
+}
+
 int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 {
 	struct gc g = { .top = -1, .e = e };
+	struct killed k = { .r = r };
 	autoclose int top = -1, list = -1;
 	int failed = 0;
 
@@ -473,6 +493,9 @@ int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 	list = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (list < 0 || path_each_entry(list, gc_one, &g, &failed) < 0)
 		return failed || list < 0 ? err_sys(e, "read the directory of volumes") : -1;
-	*ret_cleared = g.cleared;
+	flock(top, LOCK_UN);
+	if (volume_each(r, remove_killed, &k, e) < 0)
+		return -1;
+	*ret_cleared = g.cleared + k.cleared;
 	return 0;
 }

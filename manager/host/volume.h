@@ -53,7 +53,9 @@ int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json
 		void *ctx, struct err *e);
 /* ERR_NOT_FOUND; ERR_BUSY, naming the user, if a sandbox uses it, even a stopped one. */
 int volume_remove(struct registry *r, const char *key, struct err *e);
-/* Removes the remains of interrupted creations and removals. */
+/* Begins the name of a volume that a build made, and that goes with the process of LABEL_BUILD. */
+#define VOLUME_OF_BUILD "build-"
+/* Removes the remains of interrupted creations and removals, and the volumes of builds that were killed. */
 int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 
 /*

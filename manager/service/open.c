@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/volume.h"
 #include "manager/keeper/keeper.h"
 #include "manager/objects/storage.h"
 #include "manager/service/dlog.h"
@@ -126,6 +127,7 @@ static int take_over(struct service *s, struct err *e)
 	if (registry_open(&reg, &s->config, e) < 0)
 		return -1;
 	registry_gc(&reg, &cleared, &ignored);
+	volume_gc(&reg, &cleared, &ignored);
 	registry_close(&reg);
 	r = ledger_scan(s->ledger, RECORD_PREFIX, find_ours, &f, e) < 0 ? -1 : 0;
 	json_array_foreach(f.names, i, name) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/host/expire.h"
+#include "manager/host/volume.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
 #include "manager/service/stored.h"
@@ -254,6 +255,7 @@ static void clear_dead(struct service *s)
 	if (registry_open(&reg, &s->config, &ignored) < 0)
 		return;
 	registry_gc(&reg, &cleared, &ignored);
+	volume_gc(&reg, &cleared, &ignored);
 	expire_stopped(&reg, &cleared, &ignored);
 	registry_close(&reg);
 }

@@ -4,11 +4,16 @@
 Attacks S50 of SECURITY.md.
 """
 import glob
+import hashlib
+import io
+import json
 import os
 import shutil
 import subprocess
+import tarfile
 
 import berthtest as b
+import proc
 from registry import need
 from test_probe import host_namespaces, opened, parse, PROBE
 
@@ -171,3 +176,106 @@ def test_a_hostile_archive_is_unpacked_in_the_build():
                           stdout=subprocess.PIPE, check=True).stdout
     b.berth("build", "-q", "-", input=link, timeout=120)
     assert b.seal(v) == before
+
+
+def take_over(top, script):
+    """buildah is what an attacker makes of it: this script, in the mount namespace of the test."""
+    b.write(top + "/buildah", "#!/bin/sh\n" + script, 0o755)
+    os.chmod(top + "/buildah", 0o755)
+    proc.bind(top + "/buildah", "/usr/bin/buildah")
+
+
+def give_back():
+    subprocess.run(["umount", "/usr/bin/buildah"], check=True)
+
+
+def docker_archive(path, tags):
+    """An image of one file, under these names."""
+    def add(t, name, data):
+        i = tarfile.TarInfo(name)
+        i.size = len(data)
+        t.addfile(i, io.BytesIO(data))
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as t:
+        add(t, "evil", b"evil")
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {
+        "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer.getvalue()).hexdigest()]}}).encode()
+    with tarfile.open(path, mode="w") as t:
+        add(t, "c.json", config)
+        add(t, "layer.tar", layer.getvalue())
+        add(t, "manifest.json", json.dumps([{"Config": "c.json", "RepoTags": tags, "Layers": ["layer.tar"]}]).encode())
+
+
+@b.deadline(120)
+def test_a_builder_that_was_taken_over_names_one_image_as_the_caller_said():
+    """It writes an archive with the names of other images, which a later run would take."""
+    base()
+    b.berth("image", "import", b.busybox_rootfs("debian"), "debian:12", ok=True)
+    before = b.berth("image", "inspect", "debian:12", ok=True).out
+    top = context("FROM box:1\n")
+    docker_archive(top + "/evil.tar", ["debian:12", "python:3", "localhost/x:1"])
+    take_over(top, 'case "$*" in *" push "*) cp /run/build/context/evil.tar /run/build/out.tar;; esac\n')
+    r = b.berth("build", "-t", "mine:1", top)
+    give_back()
+    names = sorted(one["name"] for one in json.loads(b.berth("image", "ls", "--json", ok=True).out))
+    assert r.code == 0 and names == ["box:1", "debian:12", "mine:1"], (r, names)
+    assert b.berth("image", "inspect", "debian:12", ok=True).out == before
+
+
+@b.deadline(120)
+def test_a_builder_that_was_taken_over_mounts_no_cgroups():
+    """Of cgroup v1 the trees that no sandbox is in would show the names of all cgroups of the host."""
+    need("buildah")
+    top = context("FROM scratch\n")
+    kinds = {line.split()[0] for line in open("/proc/cgroups", encoding="ascii") if not line.startswith("#")}
+    tries = "\n".join(f"mount -t cgroup -o {kind} none m && echo MOUNTED {kind}" for kind in sorted(kinds))
+    take_over(top, f'case "$*" in *" bud "*) cd /run/build/tmp; mkdir m; mount -t tmpfs none m && echo it can mount\n'
+                   f"{tries}\nmount -t cgroup2 none m && echo MOUNTED 2;; esac\nexit 1\n")
+    r = b.berth("build", top)
+    give_back()
+    b.expect("it can mount" in r.err and "MOUNTED" not in r.err, r, "it mounts a tree of cgroups")
+
+
+@b.deadline(120)
+def test_a_build_that_was_killed_leaves_nothing_behind():
+    base()
+    top = context("FROM box:1\nRUN echo the step is there; sleep 1000\n")
+    with b.start("build", top) as p:
+        b.read_until(p.stderr, b"\nthe step is there", 60)
+        p.kill()
+    b.wait_for(lambda: not b.berth("ps", "-aq").out, 60, "the end of its sandbox")
+    b.berth("gc", ok=True)
+    assert not b.berth("volume", "ls", "-q", ok=True).out
+    assert not os.listdir(b.root() + "/state/volumes")
+
+
+@b.deadline(120)
+def test_the_time_of_a_build_bounds_what_unpacks_its_context():
+    """A small archive of 400 GiB of zeros, and one that never comes to its end."""
+    base()
+    need("zstd")
+    conf, piece, archive = b.tmp("berth.toml"), b.tmp("piece.zst"), b.tmp("bomb.tar.zst")
+    b.write(conf, '[build]\ntime_limit = "2s"\n')
+    member = tarfile.TarInfo("f")
+    member.size = 1 << 30
+    with open(piece, "wb") as f:
+        p = subprocess.Popen(["zstd", "-q", "-1"], stdin=subprocess.PIPE, stdout=f)
+        p.stdin.write(member.tobuf())
+        for _ in range(1024):
+            p.stdin.write(bytes(1 << 20))
+        p.communicate()
+    with open(piece, "rb") as f:
+        one = f.read()
+    b.write(archive, "")
+    with open(archive, "wb") as f:
+        f.write(one * 400)
+    with open(archive, "rb") as f:
+        r = b.berth("build", "--disk", "3g", "-", stdin=f, env={"BERTH_CONFIG": conf})
+    b.one_line_error(r, 124, "time_limit")
+    end, silent = os.pipe()
+    os.write(silent, one[:1000])
+    r = b.berth("build", "-", stdin=end, env={"BERTH_CONFIG": conf})
+    os.close(silent)
+    os.close(end)
+    b.one_line_error(r, 124, "time_limit")
+    assert not b.berth("volume", "ls", "-q", ok=True).out
