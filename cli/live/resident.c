@@ -163,15 +163,15 @@ static void let_go(void *ctx)
 	volumes_close(ctx);
 }
 
-/* Everything but the claim, which create and start make differently. */
 /* Opens what it mounts of the host, as it was noted when the sandbox was made. */
 static int open_sources(struct registry *r, struct resident *x, json_t *spec, struct err *e)
 {
-	const int changed = x->no_start || x->for_files ? 0 : sources_open(spec, &x->opts, e);
+	const int changed = x->no_start ? 0 : sources_open(spec, &x->opts, e);
 
 	return changed > 0 ? registry_save(r, x->claim.id, SPEC_FILE, spec, e) : changed;
 }
 
+/* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, json_t *spec, const char *name, int fresh, struct err *e)
 {
 	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
@@ -412,8 +412,6 @@ static int adopt_sources(struct registry *r, struct resident *x, json_t *spec, s
 {
 	int changed;
 
-	if (x->for_files)
-		return 0;
 	if (x->again.accept_sources)
 		sources_forget(spec);
 	changed = x->again.accept_sources ? (sources_note(spec, e) < 0 ? -1 : 1) : sources_adopt(spec, e);

@@ -7,10 +7,12 @@
  * nothing: spec.json keeps the path without links, and the identity of what was there.  A start
  * opens the path through no link, compares, and mounts what it has opened.
  *
- * A directory is the same when its device and inode are; both are compared within one boot, as
- * neither need last longer, and after a boot the path alone counts, and is noted anew.  A file may be
- * replaced by another one, as editors do, and a mount that says so (replaceable) takes any directory of
- * the path.  Upholds S51 of SECURITY.md.
+ * A directory is the same when its inode is, of the same device or, as far as that can be told, of the same
+ * file system, which may have another device number when it is mounted anew.  That counts within one boot;
+ * after a boot the path alone counts, and is noted anew.  A file may be replaced by another one, as editors do,
+ * and a mount that says so (replaceable) takes any directory of the path.  With owner=auto the sandbox has the
+ * rights of the owner of what is there: something else of another owner is refused at any time, of the sandbox's
+ * files alone as well.  Upholds S51 of SECURITY.md.
  */
 #ifndef BERTH_MANAGER_OPS_SOURCES_H
 #define BERTH_MANAGER_OPS_SOURCES_H

@@ -6,6 +6,7 @@ start, of whatever face, mounts what they lead to.
 import json
 import os
 import shutil
+import subprocess
 import threading
 
 import berthtest as b
@@ -181,4 +182,144 @@ def test_a_sandbox_of_an_older_berth_has_its_sources_noted_at_its_next_start():
     os.symlink(secret, top + "/old")
     b.berth("start", box, ok=True)
     assert seen(box, "/sub/mine") == "mine"
+    b.berth("rm", "--force", box, ok=True)
+
+
+def theirs(path, text=None, owner=1000, mode=0o755):
+    """A directory, or a file with this text."""
+    if text is None:
+        os.mkdir(path)
+    else:
+        b.write(path, text, mode)
+    os.chmod(path, mode)
+    os.chown(path, owner, owner)
+
+
+def trapped(d, top, source, script, **more):
+    """A container of Docker's door that has top and source, and runs script at each start."""
+    status, made, _ = d.api("POST", "/containers/create", {"Image": "host", "Cmd": ["sh", "-c", script], "HostConfig": {
+        "NetworkMode": "none", "Binds": [f"{top}:/data", f"{source}:/it"], **more}})
+    assert status == 201, made
+    return made["Id"]
+
+
+def run_to_the_end(d, box):
+    d.api("POST", f"/containers/{box}/start")
+    b.wait_for(lambda: not d.api("GET", f"/containers/{box}/json")[1]["State"]["Running"], 60, "the end of its restarts")
+    return d.api("GET", f"/containers/{box}/logs?stdout=1")[1]
+
+
+def another_boot(box):
+    """What was noted of its sources was noted before the last boot."""
+    path = b.root() + f"/state/sandboxes/{box}/spec.json"
+    with open(path, encoding="utf-8") as f:
+        spec = json.load(f)
+    spec["sources"] = {k: "00000000" + v[v.index(" "):] for k, v in spec["sources"].items()}
+    b.write(path, json.dumps(spec))
+
+
+@b.deadline(180)
+def test_a_source_of_another_owner_gives_nobody_that_owners_rights():
+    """A directory of a user holds what root keeps for itself, and with owner=auto a sandbox has the rights of the owner of a source."""
+    for path in (b.root(), b.tmp("")):
+        os.chmod(path, 0o755)
+    swap = "cat /it /it/mine; mv /data/a /data/x && mv /data/z /data/a && mv /data/x /data/z; exit 1"
+    with Engine() as d:
+        for name in ("file", "dir"):
+            top = b.tmp(name)
+            theirs(top)
+            for place in ("a", "z"):
+                theirs(f"{top}/{place}")
+            theirs(top + "/a/file", "mine")
+            theirs(top + "/a/dir")
+            theirs(top + "/a/dir/mine", "mine")
+            theirs(top + "/z/file", SECRET, 0, 0o600)
+            theirs(top + "/z/dir", owner=0, mode=0o700)
+            theirs(top + "/z/dir/mine", SECRET, 0, 0o600)
+            box = trapped(d, top, f"{top}/a/{name}", swap, RestartPolicy={"Name": "on-failure", "MaximumRetryCount": 1})
+            said = run_to_the_end(d, box)
+            assert b"mine" in said and SECRET.encode() not in said and os.stat(f"{top}/a/{name}").st_uid == 0, said
+            another_boot(b.berth("ps", "-aq", ok=True).out.split()[0])
+            said = run_to_the_end(d, box)
+            assert SECRET.encode() not in said, said
+            for path in ("/it", "/data/a"):
+                status, told, _ = d.api("GET", f"/containers/{box}/archive?path={path}")
+                assert status == 403 and "belongs to 0:0" in told["message"], (status, told)
+            # the same thing, which its owner gave away, and another one of the owner that was noted
+            os.rename(top + "/a", top + "/x")
+            os.rename(top + "/z", top + "/a")
+            os.chown(f"{top}/a/{name}", 1001, 1001)
+            assert d.api("POST", f"/containers/{box}/start")[0] == 204
+            d.api("DELETE", f"/containers/{box}?force=1")
+
+
+@b.deadline(120)
+def test_a_file_system_that_is_mounted_anew_keeps_its_sources():
+    """With another number of its device, as loop devices and btrfs get them; another file system of the same form is another one."""
+    top, images = b.tmpdir("mnt"), [b.tmp("one.img"), b.tmp("other.img")]
+    for image in images:
+        with open(image, "wb") as f:
+            f.truncate(32 << 20)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+
+    def mount(image):
+        subprocess.run(["mount", "-o", "loop", image, top], check=True)
+        os.makedirs(top + "/dir", exist_ok=True)
+        b.write(top + "/dir/mine", image)
+        return os.stat(top + "/dir").st_dev
+
+    was = mount(images[0])
+    box = create("-v", f"{top}/dir:/it", "-v", f"{top}:/top")
+    b.berth("stop", box, ok=True)
+    subprocess.run(["umount", top], check=True)
+    aside = b.tmpdir("aside")
+    subprocess.run(["mount", "-o", "loop", images[1], aside], check=True)   # takes the number
+    assert mount(images[0]) != was
+    b.berth("start", box, ok=True)
+    assert seen(box, "/it/mine") == images[0]
+    b.berth("stop", box, ok=True)
+    subprocess.run(["umount", top, aside], check=True)
+    mount(images[1])
+    b.one_line_error(b.berth("start", box), 125, "is not what was there", "--accept-sources")
+    subprocess.run(["umount", top], check=True)
+    mount(images[0])
+    b.berth("start", box, ok=True)
+    b.berth("rm", "--force", box, ok=True)
+    subprocess.run(["umount", top], check=True)
+
+
+@b.deadline(120)
+def test_a_directory_that_got_the_number_of_one_that_was_removed_is_another_one():
+    top, box = b.tmpdir("bound"), None
+    for tries in range(200):
+        os.mkdir(top + "/sub")
+        number = os.stat(top + "/sub").st_ino
+        box = box or create("-v", f"{top}/sub:/sub")
+        b.berth("stop", box)
+        os.rmdir(top + "/sub")
+        os.mkdir(top + "/sub")
+        if os.stat(top + "/sub").st_ino == number:
+            break
+        b.berth("rm", "--force", box, ok=True)
+        box = None
+        os.rmdir(top + "/sub")
+    else:
+        raise b.skip("this file system gives no number again")
+    b.one_line_error(b.berth("start", box), 125, "is not what was there")
+    b.berth("rm", "--force", box, ok=True)
+
+
+@b.deadline(120)
+def test_files_are_copied_out_of_the_source_that_was_noted_and_of_no_other():
+    top, _ = places()
+    box = create("-v", f"{top}/sub:/sub:rw")
+    b.berth("stop", box, ok=True)
+    os.rename(top + "/sub", top + "/old")
+    os.mkdir(top + "/sub")
+    b.write(top + "/sub/mine", SECRET)
+    b.one_line_error(b.berth("cp", box + ":/sub/mine", b.tmp("out")), 125, "is not what was there")
+    assert not os.path.exists(b.tmp("out"))
+    os.rename(top + "/sub", top + "/new")
+    os.rename(top + "/old", top + "/sub")
+    b.berth("cp", box + ":/sub/mine", b.tmp("out"), ok=True)
     b.berth("rm", "--force", box, ok=True)
