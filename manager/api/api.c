@@ -180,7 +180,7 @@ int api_holds(void *context, const struct http_who *who)
 		return 1;
 	pthread_rwlock_rdlock(&a->lock);
 	/* the key of a sandbox holds as long as its owner has a token */
-	r = who->only[0] ? tokens_has(a->tokens, who->name) : tokens_holds(a->tokens, who->name, who->admin);
+	r = who->only[0] ? tokens_has(a->tokens, who->name) : tokens_holds(a->tokens, who);
 	pthread_rwlock_unlock(&a->lock);
 	return r;
 }

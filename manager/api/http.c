@@ -256,6 +256,9 @@ static int read_json(struct http_request *rq, struct err *e)
 
 static int run(struct http_request *rq, struct err *e)
 {
+	/* the body may have taken its time */
+	if (http_check_rights(rq, e) < 0)
+		return -1;
 	if (rq->route->body == HTTP_JSON && read_json(rq, e) < 0)
 		return -1;
 	return rq->route->run(rq, e);
@@ -265,6 +268,8 @@ static int feed(struct http_request *rq, const char *data, size_t n, struct err 
 {
 	int r;
 
+	if (http_check_rights(rq, e) < 0)
+		return -1;
 	if (rq->route->body == HTTP_JSON) {
 		if (buf_add(&rq->body, data, n, e) == 0)
 			return http_hold_json(rq, rq->body.len, e);

@@ -97,6 +97,7 @@ struct http_who {
 	char name[65];		/* of the token, or "uid:0"; "": a client without a token, of an HTTP_OPEN route */
 	int admin;
 	char only[65];		/* the one sandbox that may be asked about, or "": all */
+	unsigned char token[32];	/* the hash of its token; zeros: of any of its name */
 };
 
 /* The limits of one tenant at a time; 0: no limit. */

@@ -121,7 +121,7 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 #define RIGHTS_LOOK_MS 2000	/* how soon a wait of a client ends whose token was taken away */
 
 /* Upholds S53 of SECURITY.md: a request that lasts has the rights that its client has now. */
-static int check_rights(struct http_request *rq, struct err *e)
+int http_check_rights(struct http_request *rq, struct err *e)
 {
 	struct http_server *s = rq->server;
 	const unsigned now = atomic_load(&s->generation);
@@ -153,7 +153,7 @@ int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_m
 		r = poll(p, n + 2, piece_ms);
 		if (r < 0 && errno != EINTR)
 			return err_sys(e, "wait");
-		if (check_rights(rq, e) < 0)
+		if (http_check_rights(rq, e) < 0)
 			return -1;
 	} while (r < 0 || (r == 0 && wait_ms < 0));
 	if (p[0].revents)

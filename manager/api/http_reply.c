@@ -85,9 +85,12 @@ struct stream {
 static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
 {
 	struct stream *s = cls;
+	struct err ignored;
 	ssize_t n;
 
 	(void)pos;
+	if (http_check_rights(s->rq, &ignored) < 0)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
 	http_phase_set(s->rq->conn, PHASE_RUN);
 	n = s->st.read(s->st.ctx, s->rq, buf, max);
 	http_phase_set(s->rq->conn, PHASE_WRITE);

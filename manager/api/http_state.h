@@ -107,6 +107,8 @@ struct http_request {
 };
 
 void http_phase_set(struct http_conn *c, enum http_phase p);
+/* ERR_DENIED when its token was removed, or has another role, since the request began; cheap. */
+int http_check_rights(struct http_request *rq, struct err *e);
 
 /*
  * http_hold.c. That the JSON body of rq has n bytes by now: those over HTTP_JSON_FREE count among

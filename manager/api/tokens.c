@@ -148,16 +148,21 @@ int tokens_check(const struct tokens *t, const char *token, struct http_who *ret
 		return 0;
 	snprintf(ret->name, sizeof(ret->name), "%s", t->v[found].name);
 	ret->admin = t->v[found].admin;
+	_Static_assert(sizeof(ret->token) == sizeof(hash), "it is the hash");
+	memcpy(ret->token, hash, sizeof(hash));
 	return 1;
 }
 
-int tokens_holds(const struct tokens *t, const char *name, int admin)
+int tokens_holds(const struct tokens *t, const struct http_who *who)
 {
+	static const unsigned char any[sizeof(who->token)];
+	const int by_name = !memcmp(who->token, any, sizeof(any));
 	size_t i;
 
 	for (i = 0; i < tokens_count(t); i++)
-		if (!strcmp(t->v[i].name, name))
-			return t->v[i].admin == admin;
+		if (!strcmp(t->v[i].name, who->name) && t->v[i].admin == who->admin &&
+		    (by_name || !CRYPTO_memcmp(t->v[i].hash, who->token, sizeof(who->token))))
+			return 1;
 	return 0;
 }
 

@@ -21,9 +21,9 @@ size_t tokens_count(const struct tokens *t);
 /* 1 with *ret, or 0.  As long for every token, good or bad: no digest is compared but in whole. */
 int tokens_check(const struct tokens *t, const char *token, struct http_who *ret);
 
+/* Whether the token of who is still there, in its role; without one, any token of that name and role. */
+int tokens_holds(const struct tokens *t, const struct http_who *who);
 /* Whether that name has a token. */
-/* Whether that name has a token, in this role.  A name has one role. */
-int tokens_holds(const struct tokens *t, const char *name, int admin);
 int tokens_has(const struct tokens *t, const char *name);
 
 #endif
