@@ -18,6 +18,7 @@ struct counted {
 	char whose[65], key[200];
 	uint64_t limit;
 	uint64_t before, held;	/* what it counted for, and does now */
+	uint64_t lock;
 };
 
 static int read_folder(struct counted *c, uint64_t *ret, uint64_t *ret_version, struct err *e)
@@ -77,7 +78,10 @@ static int more(void *ctx, uint64_t bytes, struct err *e)
 	return count_as(c, bytes + STEP, 1, &ignored) == 0 ? 0 : count_as(c, bytes, 1, e);
 }
 
-/* 1; 0: it is the operator's, and counts nowhere. */
+/*
+ * 1, with the folder locked in the ledger: of two that stored it at once, one could count down what the other
+ * still sends.  0: it is the operator's, and counts nowhere.
+ */
 static int begin(struct service *s, const char *path, struct counted *c, struct err *e)
 {
 	static const char tree[] = "tenants/";
@@ -96,31 +100,43 @@ static int begin(struct service *s, const char *path, struct counted *c, struct 
 	if (storage_sha256(path, strlen(path), hex, e) < 0)
 		return -1;
 	snprintf(c->key, sizeof(c->key), "stored-folder/t/%s/%s", c->whose, hex);
-	if (storedsum_limit(s, c->whose, &c->limit, e) < 0 || read_folder(c, &c->before, &version, e) < 0)
+	if (storedsum_limit(s, c->whose, &c->limit, e) < 0 || session_lock(s, c->key, &c->lock, e) < 0)
 		return -1;
+	if (read_folder(c, &c->before, &version, e) < 0) {
+		session_unlock(s, c->key, c->lock);
+		return -1;
+	}
 	c->held = c->before;
 	return 1;
 }
 
-int storedfolder_put(struct service *s, const char *path, int dir_fd, struct err *e)
+static int put_counted(struct counted *c, const char *path, int dir_fd, struct err *e)
 {
+	const struct storage_room room = { .more = more, .ctx = c };
 	struct storage_stats st = { 0 };
-	struct storage_room room = { .more = more };
-	struct counted c;
 	struct err ignored;
-	int counts = begin(s, path, &c, e);
 
-	if (counts < 0)
-		return -1;
-	room.ctx = &c;
-	if (storage_put_folder(s->storage, path, dir_fd, counts ? &room : NULL, &st, e) < 0) {
+	if (storage_put_folder(c->s->storage, path, dir_fd, &room, &st, e) < 0) {
 		/* unless the manifest came to the storage all the same: then it counts for too much until it is stored again */
-		if (counts && c.held != c.before && !st.may_be_there)
-			count_as(&c, c.before, 0, &ignored);
+		if (c->held != c->before && !st.may_be_there)
+			count_as(c, c->before, 0, &ignored);
 		return -1;
 	}
 	/* what could not be counted down is counted at the next time */
-	if (counts && c.held != st.kept)
-		count_as(&c, st.kept, 0, &ignored);
+	if (c->held != st.kept)
+		count_as(c, st.kept, 0, &ignored);
 	return 0;
+}
+
+int storedfolder_put(struct service *s, const char *path, int dir_fd, struct err *e)
+{
+	struct storage_stats ignored = { 0 };
+	struct counted c;
+	int counts = begin(s, path, &c, e), r;
+
+	if (counts < 1)
+		return counts < 0 ? -1 : storage_put_folder(s->storage, path, dir_fd, NULL, &ignored, e);
+	r = put_counted(&c, path, dir_fd, e);
+	session_unlock(s, c.key, c.lock);
+	return r;
 }

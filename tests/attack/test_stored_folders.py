@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """S41: the folders that a tenant has in the storage (storage_path) count for it, before they are sent."""
 import os
+import threading
 
 import berthtest as b
 import daemon
@@ -9,8 +10,8 @@ from managed import FAST, Managed, refused
 COST = 15
 
 
-def config(where):
-    return (f'[pool.base]\nimage = "host"\noptions = ["disk=16m"]\n[tenant]\nstored_bytes = "8m"\n[storage]\nurl = "file:{where}"\n' + FAST)
+def config(where, disk=16, most=8):
+    return (f'[pool.base]\nimage = "host"\noptions = ["disk={disk}m"]\n[tenant]\nstored_bytes = "{most}m"\n[storage]\nurl = "file:{where}"\n' + FAST)
 
 
 def bytes_there(where):
@@ -61,3 +62,30 @@ def test_holes_and_equal_pieces_take_no_room():
         assert not failed, out
         assert alice.native(f"sandboxes/{box}/upload").ok
         assert bytes_there(where) < 5 << 20
+
+
+@b.deadline(180)
+def test_a_folder_that_two_store_at_once_counts_for_all_of_it():
+    """The small one must not count down what the large one still sends."""
+    where = b.tmpdir("store", 0o700)
+    with Managed(config(where, 64, 40)) as d:
+        alice, other = d.client(daemon.TENANT), d.client(daemon.TENANT)
+        small, large, more = (alice.create(storage_path=p) for p in ("same", "same", "more"))
+        fill(alice, small, 1)
+        for n in range(b.times(5, 20)):
+            fill(alice, large, 30)
+            told = []
+            thread = threading.Thread(target=lambda t=told: t.append(other.native(f"sandboxes/{large}/upload", ok=False).status_code))
+            thread.start()
+            for _ in range(1 + n % 3):
+                if thread.is_alive():
+                    assert alice.native(f"sandboxes/{small}/upload").ok
+            thread.join()
+            assert told == [200], told
+            fill(alice, more, 30)
+            alice.native(f"sandboxes/{more}/upload", ok=False)
+            assert bytes_there(where) < 41 << 20, bytes_there(where)
+            fill(alice, more, 0)
+            assert alice.native(f"sandboxes/{more}/upload").ok
+        fill(alice, more, 0)
+        fill(alice, large, 0)
