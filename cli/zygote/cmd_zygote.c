@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
+#include "manager/host/labels.h"
 #include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
 #include "manager/ops/envopts.h"
@@ -87,6 +88,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_TENANT: /* find_tenant() has taken it */
 		return 0;
+	case PARAM_LABEL:
+		if (labels_refuse_own(value, e) < 0)
+			return -1;
+		/* fall through */
 	default:
 		return params_read(&z->opts, param_of(id), value, e) < 0 ? -1 : keep_option(z, id, value, e);
 	}

@@ -39,7 +39,8 @@ def test_no_tenant_and_no_administrator_gives_one_over_http():
 
 @b.deadline(120)
 def test_none_comes_with_an_image_or_the_command_line():
-    for words in (("create", "--label", "berth.face=e2b", "host"), ("run", "-l", "berth.zygote=x", "host", "true")):
+    for words in (("create", "--label", "berth.face=e2b", "host"), ("run", "-l", "berth.zygote=x", "host", "true"),
+                  ("zygote", "create", "--label", "berth.face=e2b", "host", "python3")):
         b.one_line_error(b.berth(*words), 125, "berth's own", "hint")
     box = b.berth("create", "host", ok=True).out.strip()
     b.berth("exec", box, "sh", "-c", "echo x > /workspace/f", ok=True)
