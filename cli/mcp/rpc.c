@@ -175,11 +175,11 @@ static void message(struct mcp *m, const json_t *j)
 
 /*
  * A message that is JSON, but not what we take (a NUL in a string, a key twice, nested too deep):
- * its id is looked for, as a client waits for the answer to that.
+ * its id is looked for, as a client waits for the answer to that.  Not in one of nothing but brackets (S54).
  */
 static void refuse(struct mcp *m, const char *line, size_t n, const struct err *why)
 {
-	autojson json_t *j = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
+	autojson json_t *j = json_memory(line, n) > MCP_LINE_MAX ? NULL : json_loadb(line, n, JSON_ALLOW_NUL, NULL);
 	json_t *id = json_object_get(j, "id");
 
 	if (json_is_string(id) || json_is_integer(id))

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,6 +24,8 @@
 #define LINE_MAX_BYTES (32u << 20)
 #define LOOK_MS 1000   /* how often a session looks whether it is idle */
 #define WRITE_MS 10000 /* for the process to take a message */
+#define LARGE (1u << 20) /* an answer, of which the hub reads one at a time */
+#define TAKE_MS 2000	/* for a request to take a large answer over, and count it (S42) */
 #define ID_BYTES 16
 
 struct mcphub_session {
@@ -48,6 +51,8 @@ struct mcphub_session {
 struct mcphub {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
+	pthread_cond_t moved;	/* a large answer was taken over, or is not read any more */
+	int reads_large;	/* one of the sessions does */
 	struct mcphub_session *sessions;
 	unsigned count;
 };
@@ -63,6 +68,7 @@ struct mcphub *mcphub_new(void)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->ended, &attr);
+	pthread_cond_init(&h->moved, &attr);
 	pthread_condattr_destroy(&attr);
 	return h;
 }
@@ -135,8 +141,10 @@ static void dispatch(struct mcphub_session *s, const char *line, size_t n)
 	c = message ? find_call(s, message) : NULL;
 	if (c && c->works && json_object_get(message, "result"))
 		s->works = 1;
-	if (c && json_array_append(c->queue, message) == 0)
+	if (c && json_array_append(c->queue, message) == 0) {
+		c->waiting = n > c->waiting ? n : c->waiting;
 		wake(c);
+	}
 	pthread_mutex_unlock(&s->hub->lock);
 }
 
@@ -167,11 +175,47 @@ static int is_idle(struct mcphub_session *s)
 	return idle;
 }
 
+/* What a large answer takes before a request counts it is bounded by this: one of all sessions is read at a time. */
+static void begin_large(struct mcphub *h)
+{
+	pthread_mutex_lock(&h->lock);
+	while (h->reads_large)
+		pthread_cond_wait(&h->moved, &h->lock);
+	h->reads_large = 1;
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int has_large(const struct mcphub_session *s)
+{
+	const struct mcphub_call *c;
+
+	for (c = s->calls; c; c = c->next)
+		if (c->waiting >= LARGE)
+			return 1;
+	return 0;
+}
+
+/* A request that writes to a slow client takes it later: nobody waits for that. */
+static void end_large(struct mcphub_session *s)
+{
+	struct mcphub *h = s->hub;
+	const uint64_t until = clock_ms() + TAKE_MS;
+	const struct timespec t = { (time_t)(until / 1000), (long)(until % 1000) * 1000000L };
+
+	pthread_mutex_lock(&h->lock);
+	while (has_large(s) && pthread_cond_timedwait(&h->moved, &h->lock, &t) == 0)
+		;
+	h->reads_large = 0;
+	pthread_cond_broadcast(&h->moved);
+	pthread_mutex_unlock(&h->lock);
+}
+
 /* Reads until the process closes its output. */
 static void read_answers(struct mcphub_session *s)
 {
 	autobuf struct buf b = BUF_INIT(LINE_MAX_BYTES);
 	struct err ignored;
+	int large = 0;
 
 	for (;;) {
 		struct pollfd p = { .fd = s->program.out, .events = POLLIN };
@@ -182,16 +226,29 @@ static void read_answers(struct mcphub_session *s)
 			mcphub_end(s);
 		if (!p.revents)
 			continue;
+		if (!large && b.len >= LARGE) {
+			begin_large(s->hub);
+			large = 1;
+		}
 		if (buf_reserve(&b, 65536, &ignored) < 0)
-			return;
+			break;
 		n = read(p.fd, b.data + b.len, 65536);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			return;
+			break;
 		if (n < 0)
 			continue;
 		b.len += (size_t)n;
 		take_lines(s, &b, before);
+		if (large && b.len < LARGE) {
+			if (!b.len)
+				buf_release(&b);
+			end_large(s);
+			large = 0;
+			malloc_trim(0);
+		}
 	}
+	if (large)
+		end_large(s);
 }
 
 /* The error that the process told, as JSON, on its standard error. */
@@ -530,6 +587,11 @@ int mcphub_next(struct mcphub_call *c, json_t **ret, struct err *e)
 	if (json_array_size(c->queue)) {
 		*ret = json_incref(json_array_get(c->queue, 0));
 		json_array_remove(c->queue, 0);
+		c->bytes = c->waiting > c->bytes ? c->waiting : c->bytes;
+		if (!json_array_size(c->queue)) {
+			c->waiting = 0;
+			pthread_cond_broadcast(&s->hub->moved);
+		}
 		if (json_array_size(c->queue) || s->dead)
 			wake(c);
 		r = 1;
@@ -560,6 +622,7 @@ void mcphub_end_call(struct mcphub_call *c, int cancel)
 		;
 	if (*at)
 		*at = c->next;
+	pthread_cond_broadcast(&s->hub->moved);
 	pthread_mutex_unlock(&s->hub->lock);
 	json_decref(c->id);
 	json_decref(c->token);

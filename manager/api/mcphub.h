@@ -30,6 +30,8 @@ struct mcphub_call {
 	json_t *id, *token;	/* the client's; token may be NULL */
 	int works;		/* it calls a tool */
 	json_t *queue;		/* messages that came */
+	size_t bytes;		/* of the largest that was taken, as text */
+	size_t waiting;		/* of the largest in queue */
 	struct mcphub_session *session;
 	struct mcphub_call *next;
 };

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
+#include "manager/api/http_hold.h"
 #include "manager/api/mcphub.h"
 
 #define RPC_INVALID_PARAMS (-32602)
@@ -136,6 +137,7 @@ static json_t *check_modern(struct http_request *rq, const json_t *message, cons
 
 struct exchange {
 	struct mcphub_call call;
+	struct http_hold hold;	/* what its messages take, and what is written of them */
 	int asked, modern, answered;
 };
 
@@ -150,7 +152,24 @@ static void exchange_free(void *ctx)
 		mcphub_end_call(&x->call, x->modern && !x->answered);
 		mcphub_put(s);
 	}
+	http_hold_end(&x->hold);
 	free(x);
+}
+
+/* A message that was read, and its text. */
+#define HELD(bytes) (2 * (bytes))
+#define FREE_BYTES (256u << 10)
+
+/* Upholds S42 of SECURITY.md: what a sandbox contains counts as what a client sends does. */
+static int count_message(struct exchange *x, struct http_request *rq, struct err *e)
+{
+	const size_t want = x->call.bytes > FREE_BYTES ? HELD(x->call.bytes) : 0;
+	struct err why;
+
+	if (want <= x->hold.bytes || http_hold_take(rq, &x->hold, want - x->hold.bytes, &why) == 0)
+		return 0;
+	return err_set(e, why.code, "the answer has %zu bytes, and what is under way for this client may take no more now; hint: ask "
+		       "for less, or again later", x->call.bytes);
 }
 
 /* The next message of the call, a new reference, or NULL with e. */
@@ -164,6 +183,10 @@ static json_t *next_message(struct exchange *x, struct http_request *rq, struct 
 			return NULL;
 	if (r > 0 && json_object_get(message, "id"))
 		x->answered = 1;
+	if (r > 0 && count_message(x, rq, e) < 0) {
+		json_decref(message);
+		return NULL;
+	}
 	return r > 0 ? message : NULL;
 }
 
@@ -192,7 +215,8 @@ static int reply(struct http_request *rq, struct exchange *x, struct err *e)
 			json_decref(message);
 	} while (message && !x->answered);
 	r = message ? http_reply_json(rq, x->modern ? status_of(message) : 200, message, e) : -1;
-	exchange_free(x);
+	/* what it holds is held until all is sent */
+	http_set_data(rq, x, exchange_free);
 	return r;
 }
 

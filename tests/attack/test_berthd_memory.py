@@ -19,8 +19,8 @@ FILL = "import sys, os\nos.chdir(sys.argv[1])\nfor i in range(int(sys.argv[2])):
 class Peak:
     """The most memory that a process holds while the block runs, on top of what it had."""
 
-    def __init__(self, pid):
-        self.pid = pid
+    def __init__(self, pid, most=FLAT):
+        self.pid, self.most = pid, most
 
     def read(self, key):
         with open(f"/proc/{self.pid}/status") as f:
@@ -35,7 +35,7 @@ class Peak:
     def __exit__(self, kind, value, trace):
         self.more = self.read("VmHWM") - self.before
         if kind is None:
-            assert self.more < FLAT, f"berthd took {self.more >> 20} MiB more, from {self.before >> 20} MiB"
+            assert self.more < self.most, f"berthd took {self.more >> 20} MiB more, from {self.before >> 20} MiB"
 
 
 def count_entries(d, path, method="GET", body=None, headers=None):
@@ -195,4 +195,47 @@ def test_S54_bodies_of_brackets_take_no_more_than_their_share_and_it_is_given_ba
             assert peak.read("VmRSS") - peak.before < FLAT // 2, (peak.before, peak.read("VmRSS"))
         # who comes then is served, and a large body that says something is taken
         assert send(d, "/v1/sandboxes", json.dumps({"image": "host", "options": {"env": ["A=" + "x" * 60000]}}).encode()) == 201
+        b.berth("rm", "-f", *b.berth("ps", "-aq", ok=True).out.split(), ok=True)
+
+
+class McpSession:
+    """A client of /mcp with a session of its own, which may leave what it is told unread."""
+
+    def __init__(self, d):
+        self.d, self.id = d, None
+        r = self.post("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+        r.read()
+        self.id = r.headers["Mcp-Session-Id"]
+
+    def post(self, method, params):
+        self.c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=120 * b.SLOW)
+        self.c.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}), {
+            "Authorization": "Bearer " + daemon.TENANT, "Content-Type": "application/json", **({"Mcp-Session-Id": self.id} if self.id else {})})
+        return self.c.getresponse()
+
+    def call(self, tool, **arguments):
+        return self.post("tools/call", {"name": tool, "arguments": arguments})
+
+
+@b.deadline(300)
+def test_S42_answers_of_tools_are_bounded_though_nobody_reads_them():
+    """A file of 8 MiB whose text is twice that in JSON, and a listing, through sessions of their own at once."""
+    with Daemon(tcp=True) as d:
+        sessions = [McpSession(d) for _ in range(5)]
+        for s in sessions:
+            r = s.call("run_command", command="head -c 8000000 /dev/zero | tr '\\0' '\"' > /workspace/f; mkdir /workspace/m; cd /workspace/m; "
+                       "python3 -c \"for i in range(3000): open('%05d-' % i + 'n' * 200, 'w').close()\"")
+            assert r.status == 200 and b'"exit_status":0' in r.read()
+        for ask in (lambda s: s.call("read_file", path="/workspace/f", max_bytes=8388608),
+                    lambda s: s.call("list_directory", path="/workspace/m")):
+            # one answer is read, becomes a tree and a text again, while others are sent
+            with Peak(d.p.pid, 2 * FLAT), concurrent.futures.ThreadPoolExecutor(len(sessions)) as pool:
+                replies = list(pool.map(ask, sessions))
+                assert {r.status for r in replies} <= {200, 429} and 200 in {r.status for r in replies}, [r.status for r in replies]
+            for s, r in zip(sessions, replies):
+                r.close()
+                s.c.close()
+            # one alone is told all of it
+            r = ask(sessions[0])
+            assert r.status == 200 and len(r.read()) > 500000
         b.berth("rm", "-f", *b.berth("ps", "-aq", ok=True).out.split(), ok=True)
