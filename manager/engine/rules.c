@@ -20,10 +20,14 @@ static const struct {
 	{ "devices", ENGINE_DEVICES },
 };
 
-/* Refused with everything below them: the system's, and what speaks for its users. */
+/*
+ * Refused with everything below them: the system's, what speaks for its users, and other ways to it: its
+ * memory on disk, its snapshots, the trees that it is made of.
+ */
 static const char *const system_trees[] = {
 	"/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/usr", "/var", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
-	"/libx32",
+	"/libx32", "/efi", "/gnu", "/nix", "/ostree", "/snap", "/sysroot", "/.snapshots", "/lost+found", "/swapfile", "/swap.img",
+	"/initrd.img", "/vmlinuz",
 };
 
 /* Below those, and bound like any other directory. */
@@ -134,6 +138,12 @@ static int has_secret(const char *path)
 	return 0;
 }
 
+/* What root's shells and programs read by themselves: whoever writes it is root at the next login. */
+static int is_roots_own(const char *path)
+{
+	return !strncmp(path, "/root/.", 7);
+}
+
 /* Whether a line of [docker] binds is path, or a directory above it. */
 static int is_the_operators(const struct engine_rules *r, const char *path)
 {
@@ -179,7 +189,7 @@ static int check_place(const struct engine_rules *r, const char *path, struct er
 
 	if (r->allow & ENGINE_SYSTEM_BINDS || is_the_operators(r, path))
 		return 0;
-	if (!is_system && !is_one_of(path, shared_tops, ARRAY_LEN(shared_tops)) && !has_secret(path))
+	if (!is_system && !is_one_of(path, shared_tops, ARRAY_LEN(shared_tops)) && !is_roots_own(path) && !has_secret(path))
 		return 0;
 	if (is_dockers_socket(path))
 		return refuse_socket(path, e);

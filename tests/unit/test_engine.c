@@ -153,9 +153,12 @@ Test(engine, places_of_the_system_are_not_bound_without_leave)
 {
 	static const char *const places[] = { "/", "//", "/.", "/srv/..", "/etc", "/etc/x", "/./proc/1", "/srv/../../dev", "/run/x",
 		"/root", "/home", "/srv", "/opt", "/mnt", "/var", "/var/lib", "/var/lib/x", "/var/spool/cron", "/var/tmp",
-		"/root/.ssh", "/home/ann/.ssh/id", "/home/ann/.gnupg" };
+		"/root/.ssh", "/home/ann/.ssh/id", "/home/ann/.gnupg", "/root/.bashrc", "/root/.config/systemd/user", "/root/./.profile",
+		"/efi/loader", "/nix/store/x", "/snap/core", "/sysroot/ostree", "/ostree", "/.snapshots/1/snapshot/etc", "/swapfile",
+		"/swap.img", "/initrd.img", "/vmlinuz", "/lost+found" };
 	static const char *const usual[] = { "/home/ann", "/home/ann/src", "/srv/app", "/opt/tool", "/root/work", "/tmp", "/tmp/x",
-		"/var/tmp/x", "/var/www", "/data", "/work/x.ssh" };
+		"/var/tmp/x", "/var/www", "/data", "/work/x.ssh", "/root/work/.cache", "/home/ann/.cache", "/swap/x",
+		"/nixes" };
 	const struct engine_rules none = { .state_dir = "/srv/berth", .run_dir = "/run/berth" }, all = {
 		.allow = ENGINE_SYSTEM_BINDS, .state_dir = "/srv/berth", .run_dir = "/run/berth" };
 	struct engine_rules some;
