@@ -30,7 +30,7 @@
 #define AT_HANDLE_FID 0x200	/* Linux 6.5: to compare, not to open */
 #endif
 
-/* What was at a path: in spec.json "BOOT dir DEVICE:INODE UID:GID FSID:HANDLE", or "BOOT file ...". */
+/* What was at a path: in spec.json "BOOT KIND DEVICE:INODE UID:GID FSID:HANDLE"; KIND: dir, file, socket, other. */
 struct identity {
 	char boot[PROCID_BOOT_SIZE];
 	char kind[8];
@@ -98,7 +98,8 @@ static int identity_of(int fd, struct identity *ret, struct err *e)
 	*ret = (struct identity){ .device = st.st_dev, .inode = st.st_ino, .uid = st.st_uid, .gid = st.st_gid, .has_owner = 1,
 				  .fsid = fsid_of(&fs, st.st_dev), .handle = "-" };
 	procid_boot(ret->boot);
-	snprintf(ret->kind, sizeof(ret->kind), "%s", S_ISDIR(st.st_mode) ? "dir" : "file");
+	snprintf(ret->kind, sizeof(ret->kind), "%s", S_ISDIR(st.st_mode) ? "dir" : S_ISREG(st.st_mode) ? "file" :
+						     S_ISSOCK(st.st_mode) ? "socket" : "other");
 	if (has_lasting_handles(&fs))
 		handle_of(fd, ret->handle);
 	return 0;
@@ -245,6 +246,12 @@ static int check_owner(const char *path, const struct identity *was, const struc
 	return err_hint(e, ACCEPT_HINT);
 }
 
+/* A file may not become the socket of a service; an older berth called both a file. */
+static int is_of_kind(const struct identity *was, const struct identity *now)
+{
+	return was->has_owner ? !strcmp(was->kind, now->kind) : !strcmp(was->kind, "dir") == !strcmp(now->kind, "dir");
+}
+
 /* 1: noted anew, as it is another file, or the machine was booted or the file system mounted meanwhile. */
 static int check(json_t *sources, const struct spec_mount *m, struct err *e)
 {
@@ -254,11 +261,11 @@ static int check(json_t *sources, const struct spec_mount *m, struct err *e)
 
 	if (identity_of(m->source_fd, &now, e) < 0)
 		return -1;
-	if (text && parse_identity(text, &was)) {
+	if (text && parse_identity(text, &was) && is_of_kind(&was, &now)) {
 		same = is_same(&was, &now);
 		if (!same && m->owner_auto && check_owner(m->source, &was, &now, e) < 0)
 			return -1;
-		if (same || (!strcmp(was.kind, "file") && !strcmp(now.kind, "file")) || strcmp(was.boot, now.boot) != 0) {
+		if (same || strcmp(was.kind, "dir") != 0 || strcmp(was.boot, now.boot) != 0) {
 			if (same && was.has_owner && was.device == now.device && !strcmp(was.boot, now.boot))
 				return 0;
 			return note(sources, m->source, &now, e) < 0 ? -1 : 1;

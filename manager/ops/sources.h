@@ -9,7 +9,7 @@
  *
  * A directory is the same when its inode is, of the same device or, as far as that can be told, of the same
  * file system, which may have another device number when it is mounted anew.  That counts within one boot;
- * after a boot the path alone counts, and is noted anew.  A file may be replaced by another one, as editors do,
+ * after a boot the path alone counts, and is noted anew.  A file may be replaced by another one, as editors do, but by no socket,
  * and a mount that says so (replaceable) takes any directory of the path.  With owner=auto the sandbox has the
  * rights of the owner of what is there: something else of another owner is refused at any time, of the sandbox's
  * files alone as well.  Upholds S51 of SECURITY.md.

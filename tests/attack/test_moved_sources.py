@@ -6,6 +6,7 @@ start, of whatever face, mounts what they lead to.
 import json
 import os
 import shutil
+import socket
 import subprocess
 import threading
 
@@ -322,4 +323,18 @@ def test_files_are_copied_out_of_the_source_that_was_noted_and_of_no_other():
     os.rename(top + "/sub", top + "/new")
     os.rename(top + "/old", top + "/sub")
     b.berth("cp", box + ":/sub/mine", b.tmp("out"), ok=True)
+    b.berth("rm", "--force", box, ok=True)
+
+
+@b.deadline(60)
+def test_a_file_that_became_the_socket_of_a_service_is_refused():
+    top, _ = places()
+    box = create("-v", f"{top}/file:/file")
+    b.berth("stop", box, ok=True)
+    os.unlink(top + "/file")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(top + "/file")
+    for _ in range(2):
+        b.one_line_error(b.berth("start", box), 125, "is not what was there")
+        another_boot(box)
     b.berth("rm", "--force", box, ok=True)
