@@ -123,6 +123,11 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 				       short_id(door_text(image, "Id"), whole));
 			json_array_append_new(rows, door_image_row(image, text, whole));
 		}
+		if (json_array_size(json_object_get(image, "RepoTags")) || a->count)
+			continue;
+		if (door_on(a, "quiet"))
+			printf("%.*s\n", whole ? 80 : SHORT_ID, short_id(door_text(image, "Id"), whole));
+		json_array_append_new(rows, door_image_row(image, "<none>:<none>", whole));
 	}
 	if (door_on(a, "quiet"))
 		return 0;

@@ -14,7 +14,6 @@
 #include "rootfs/store/image.h"
 
 #define REF_MAX 400
-#define CHANGES_MAX 16
 
 static int no_image(const char *name, struct err *e)
 {
@@ -267,27 +266,19 @@ static json_t *changes_of(const struct door_args *a, struct err *e)
 {
 	autojson json_t *list = json_array();
 	const json_t *one;
-	char room[1024];
 	size_t i;
 
-	json_array_foreach ((json_t *)(size_t)door_list(a, "change"), i, one) {
-		const char *word = engine_image_change(json_string_value(one), room, sizeof(room));
-
-		if (i == CHANGES_MAX || !word) {
-			err_set(e, ERR_INVALID, "change %.100s is not known here",
-				json_string_value(one));
+	json_array_foreach ((json_t *)(size_t)door_list(a, "change"), i, one)
+		if (engine_image_change(list, json_string_value(one), e) < 0)
 			return NULL;
-		}
-		json_array_append_new(list, json_string(word));
-	}
 	return json_incref(list);
 }
 
-static json_t *commit_it(const struct door_args *a, struct sandbox_ref *s, const json_t *words,
-			 struct err *e)
+static json_t *commit_it(const struct door_args *a, struct sandbox_ref *s, const char *name,
+			 const json_t *words, struct err *e)
 {
 	const char *author = door_value(a, "author"), *message = door_value(a, "message");
-	json_t *call = call_of("commit", s->id, a->words[1], NULL);
+	json_t *call = call_of("commit", s->id, name, NULL);
 
 	call_flag(call, "quiet");
 	call_text(call, "author", author);
@@ -303,11 +294,10 @@ static int commit(const struct door_args *a, struct err *e)
 	autojson json_t *changes = NULL, *words = NULL, *said = NULL;
 	struct engine_loaded l;
 	struct sandbox_ref s;
+	char name[80];
 
-	if (a->count < 2)
-		return err_set(e, ERR_INVALID,
-			       "an image without a name is not made here: name it "
-			       "after the container");
+	if (a->count < 2 && engine_image_new_name(name, sizeof(name), e) < 0)
+		return -1;
 	changes = changes_of(a, e);
 	if (!changes)
 		return -1;
@@ -317,7 +307,7 @@ static int commit(const struct door_args *a, struct err *e)
 		engine_loaded_release(&l);
 	}
 	if (words)
-		said = commit_it(a, &s, words, e);
+		said = commit_it(a, &s, a->count < 2 ? name : a->words[1], words, e);
 	sandbox_ref_close(&s);
 	return said ? printf("%s\n", door_text(said, "digest")) < 0 : -1;
 }

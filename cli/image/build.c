@@ -166,7 +166,7 @@ static const char script[] =
 	" rm -f \"$file\"\n"
 	"done < bases\n"
 	"buildah $G bud $P --isolation oci --pull=never --network host --format docker "
-	"--layers=false"
+	"--layers=false --identity-label=false"
 	" -f Dockerfile -t localhost/$NAME:1 \"$@\" || exit\n"
 	"exec buildah $G push -q $P localhost/$NAME:1 "
 	"\"docker-archive:$PWD/out.tar:localhost/$NAME:1\"\n";

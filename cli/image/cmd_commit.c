@@ -20,11 +20,12 @@
 #include "cli/live/resident.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
+#include "rootfs/store/change.h"
 #include "runtime/sandbox/writable.h"
 
 enum {
 	OPT_JSON = 1, OPT_QUIET, OPT_ENV, OPT_CMD, OPT_ENTRYPOINT, OPT_WORKDIR, OPT_USER, OPT_LABEL, OPT_AUTHOR, OPT_MESSAGE,
-	OPT_COMPRESSION, OPT_NO_PAUSE, OPT_TENANT,
+	OPT_COMPRESSION, OPT_NO_PAUSE, OPT_TENANT, OPT_CHANGE,
 };
 
 static const struct opt options[] = {
@@ -34,6 +35,7 @@ static const struct opt options[] = {
 	{ "workdir", 'w', OPT_VALUE, "DIR", "where commands start", OPT_WORKDIR },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "as whom commands run", OPT_USER },
 	{ "label", 'l', OPT_LIST, "NAME=VALUE", "set a label", OPT_LABEL },
+	{ "change", 'c', OPT_LIST, "INSTRUCTION", "one of a Dockerfile, such as 'EXPOSE 80'; after the options above", OPT_CHANGE },
 	{ "author", 0, OPT_VALUE, "TEXT", "who made the image", OPT_AUTHOR },
 	{ "message", 'm', OPT_VALUE, "TEXT", "a comment for the image's history", OPT_MESSAGE },
 	{ "compression", 0, OPT_VALUE, "KIND", "of the layer: gzip or zstd (default: gzip)", OPT_COMPRESSION, COMPLETE_WORDS, "gzip zstd" },
@@ -111,6 +113,19 @@ static int add_label(struct commit *c, const char *value, struct err *e)
 		err_set(e, ERR_INVALID, "the value is not valid UTF-8");
 }
 
+/* Tried here, where nothing is made yet; the store's part applies it to the image's own config. */
+static int add_change(struct commit *c, const char *value, struct err *e)
+{
+	autojson json_t *trial = json_object();
+	json_t *list = json_object_get(c->changes, "instructions");
+
+	if (change_apply(trial, value, e) < 0)
+		return -1;
+	if (!list && !json_object_set_new(c->changes, "instructions", json_array()))
+		list = json_object_get(c->changes, "instructions");
+	return !json_array_append_new(list, json_string(value)) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
+}
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct commit *c = ctx;
@@ -120,6 +135,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return add_env(c, value, e);
 	case OPT_LABEL:
 		return add_label(c, value, e);
+	case OPT_CHANGE:
+		return add_change(c, value, e);
 	case OPT_CMD:
 		return set_command(c, "cmd", value, e);
 	case OPT_ENTRYPOINT:

@@ -37,6 +37,8 @@ static const struct {
 	[IMG_VARIANT] = { "variant", "NAME", "how much comes along (default: minbase)", 0 },
 	[IMG_COMPRESSION] = { "compression", "KIND", "of the layer: gzip (default) or zstd", 0 },
 	[IMG_TENANT] = { "tenant", "NAME", "as this tenant of berthd, and held to its maxima", 0 },
+	[IMG_CHANGE] = { "change", "INSTRUCTION", "of a root file system: one of a Dockerfile, such as 'CMD sh'", 'c' },
+	[IMG_MESSAGE] = { "message", "TEXT", "of a root file system: a comment for its history", 'm' },
 	[IMG_JSON] = { "json", NULL, "print JSON, errors too", 0 },
 	[IMG_STORE] = { "store", "DIR", "the image store (default: $BERTH_STATE_DIR/store,\n"
 			"                         else " STORE_DEFAULT_PATH ")", 0 },

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "cli/image/imagecmd.h"
 #include "rootfs/store/catalog.h"
+#include "rootfs/store/change.h"
 #include "rootfs/store/digest.h"
 #include "rootfs/transfer/collect.h"
 #include "rootfs/transfer/import.h"
@@ -25,6 +26,25 @@ static void show_note(void *ctx, const char *text)
 	}
 }
 
+/* Tried here, before anything is read; *ret is NULL without any. */
+static int read_changes(const struct imagecmd_args *a, json_t **ret, struct err *e)
+{
+	autojson json_t *trial = json_object();
+	size_t i;
+
+	for (i = 0; i < a->given_count; i++) {
+		if (a->given[i].id != IMG_CHANGE)
+			continue;
+		if (change_apply(trial, a->given[i].value, e) < 0)
+			return -1;
+		if (!*ret)
+			*ret = json_array();
+		if (json_array_append_new(*ret, json_string(a->given[i].value)) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
 static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	int live = imagecmd_is_live(a);
@@ -32,17 +52,19 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 		.source = a->operands[0],
 		.name = a->operand_count > 1 ? a->operands[1] : NULL,
 		.platform = imagecmd_value(a, IMG_PLATFORM),
+		.message = imagecmd_value(a, IMG_MESSAGE),
 		.progress = live ? imagecmd_progress : NULL,
 		.note = show_note,
 		.ctx = (void *)a,
 	};
-	autojson json_t *done = NULL, *all = NULL;
+	autojson json_t *done = NULL, *all = NULL, *changes = NULL;
 	autofree struct imagecmd_tenant *t = NULL;
 	json_t *one;
 	size_t i;
 
-	if (imagecmd_tenant(a, "import", &t, e) < 0)
+	if (imagecmd_tenant(a, "import", &t, e) < 0 || read_changes(a, &changes, e) < 0)
 		return -1;
+	o.changes = changes;
 	o.maker = t ? &t->maker : NULL;
 	done = import_run(store_fd, &o, e);
 	if (live)
@@ -231,7 +253,7 @@ const struct imagecmd imagecmd_import = {
 		  "  berth image import ./debian-oci debian:12\n"
 		  "  docker save alpine | berth image import -\n"
 		  "  berth image import /srv/rootfs buildroot\n",
-	.options = IMG(PLATFORM) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(PLATFORM) | IMG(CHANGE) | IMG(MESSAGE) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 1,
 	.max = 2,
 	.run = run_import,

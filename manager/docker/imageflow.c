@@ -308,8 +308,11 @@ int imageflow_look(struct http_request *rq, struct err *e)
 
 int imageflow_create_begin(struct http_request *rq, struct err *e)
 {
-	const char *src = http_query(rq, "fromSrc"), *repo = http_query(rq, "repo");
+	const char *src = http_query(rq, "fromSrc"), *repo = http_query(rq, "repo"), *text;
+	autojson json_t *words = json_array();
 	char name[REF_MAX];
+	json_t *call;
+	size_t i;
 
 	if (!src || !src[0])
 		return 0;
@@ -318,11 +321,22 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 			rq, 400, e,
 			"an import from %.200s is not made here: send the archive as the body",
 			src);
-	if (!repo || !repo[0] ||
-	    engine_image_ref(repo, http_query(rq, "tag"), name, sizeof(name)) < 0)
-		return docker_fail(rq, 400, e,
-				   "an image without a name is not made here: repo is missing");
-	return imageflow_begin(rq, call_of("image import", "-", name, NULL), e);
+	if (!repo || !repo[0]) {
+		if (engine_image_new_name(name, sizeof(name), e) < 0)
+			return -1;
+	} else if (engine_image_ref(repo, http_query(rq, "tag"), name, sizeof(name)) < 0) {
+		return docker_fail(rq, 400, e, "invalid reference format");
+	}
+	for (i = 0; (text = http_query_each(rq, "changes", i)); i++)
+		if (text[0] && engine_image_change(words, text, e) < 0)
+			return -1;
+	call = call_of("image import", NULL);
+	call_text(call, "message", (text = http_query(rq, "message")) && text[0] ? text : NULL);
+	call_text(call, "platform", (text = http_query(rq, "platform")) && text[0] ? text : NULL);
+	call_words(call, words);
+	call_operand(call, "-");
+	call_operand(call, name);
+	return imageflow_begin(rq, call, e);
 }
 
 int imageflow_create(struct http_request *rq, struct err *e)

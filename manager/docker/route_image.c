@@ -20,7 +20,6 @@
 #include "rootfs/store/image.h"
 
 #define OUTPUT_MAX (16u << 20)
-#define CHANGES_MAX 16
 #define REF_MAX 400
 
 int docker_store(struct http_request *rq, struct err *e)
@@ -109,11 +108,22 @@ static json_t *removed_of(const json_t *said, const char *digest, int store)
 	size_t i;
 
 	json_array_foreach(json_object_get(said, "removed"), i, one)
-		json_array_append_new(all, json_pack("{s:O}", "Untagged", one));
+		if (!engine_image_is_unnamed(json_string_value(one)))
+			json_array_append_new(all, json_pack("{s:O}", "Untagged", one));
 	if (digest && image_load(store, digest, &im, &ignored) < 0)
 		json_array_append_new(all, json_pack("{s:s}", "Deleted", digest));
 	image_release(&im);
 	return all;
+}
+
+/* Its last name takes the image away, also one that was committed or built before it had that name. */
+static void drop_unnamed(struct http_request *rq, int store, const char *digest)
+{
+	struct err ignored;
+	autojson json_t *list = digest ? catalog_list(store, 0, &ignored) : NULL, *said = NULL;
+
+	if (list && engine_image_is_dangling(list, digest))
+		said = spawn_json(rq, call_of("image rm", digest, NULL), 1, &ignored);
 }
 
 static int delete_one(struct http_request *rq, struct err *e)
@@ -129,6 +139,8 @@ static int delete_one(struct http_request *rq, struct err *e)
 	call = call_of("image rm", name, NULL);
 	call_set(call, "force", json_boolean(docker_query_flag(rq, "force")));
 	said = spawn_json(rq, call, 1, e);
+	if (said)
+		drop_unnamed(rq, store, digest);
 	if (!said && e->code == ERR_BUSY)
 		return docker_fail(rq, 409, e,
 				   "conflict: unable to remove repository reference \"%.200s\" "
@@ -249,18 +261,12 @@ static int post_load(struct http_request *rq, struct err *e)
 static json_t *changes_of(struct http_request *rq, struct err *e)
 {
 	autojson json_t *list = json_array();
-	const char *change, *word;
-	char room[1024];
+	const char *change;
 	size_t i;
 
-	for (i = 0; (change = http_query_each(rq, "changes", i)); i++) {
-		word = engine_image_change(change, room, sizeof(room));
-		if (i == CHANGES_MAX || !word) {
-			docker_fail(rq, 400, e, "change %.100s is not known here", change);
+	for (i = 0; (change = http_query_each(rq, "changes", i)); i++)
+		if (change[0] && engine_image_change(list, change, e) < 0)
 			return NULL;
-		}
-		json_array_append_new(list, json_string(word));
-	}
 	return json_incref(list);
 }
 
@@ -303,10 +309,12 @@ static int commit(struct http_request *rq, struct box *b, char *digest, size_t m
 	autojson json_t *said = NULL;
 	char ref[REF_MAX] = "";
 
-	if (!repo || !repo[0] ||
-	    engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0)
-		return docker_fail(rq, 400, e,
-				   "an image without a name is not made here: repo is missing");
+	if (!repo || !repo[0]) {
+		if (engine_image_new_name(ref, sizeof(ref), e) < 0)
+			return -1;
+	} else if (engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0) {
+		return docker_fail(rq, 400, e, "invalid reference format");
+	}
 	said = commit_it(rq, b, ref, e);
 	made = json_string_value(json_object_get(said, "digest"));
 	if (!made)

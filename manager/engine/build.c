@@ -75,7 +75,16 @@ static int add_tag(struct engine_build *b, const char *name, struct err *e)
 		return 0;
 	if (engine_image_ref(name, NULL, ref, sizeof(ref)) < 0)
 		return err_set(e, ERR_INVALID, "invalid reference format: %.200s", name);
+	b->tags++;
 	return word(b, e, "tag", NULL, engine_image_tagged(ref, room, sizeof(room)));
+}
+
+int engine_build_untagged(struct engine_build *b, struct err *e)
+{
+	char name[80];
+
+	return b->tags ? 0 :
+	       engine_image_new_name(name, sizeof(name), e) < 0 ? -1 : word(b, e, "tag", NULL, name);
 }
 
 static int refuse(const char *key, const char *value, struct err *e)
@@ -201,7 +210,8 @@ static void add_end(json_t *list, const json_t *event, const char *digest, int q
 	json_array_append_new(list, json_pack("{s:{s:s}}", "aux", "ID", digest));
 	add_stream(list, json_sprintf("Successfully built %.12s\n", colon ? colon + 1 : digest));
 	json_array_foreach (json_object_get(event, "names"), i, name)
-		add_stream(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
+		if (!engine_image_is_unnamed(json_string_value(name)))
+			add_stream(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
 }
 
 json_t *engine_build_lines(const json_t *event, int quiet)

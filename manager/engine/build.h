@@ -13,7 +13,7 @@
 
 struct engine_build {
 	json_t *words; /* of berth build */
-	int network;   /* it was said */
+	int tags;      /* names that the client gave */
 };
 
 int engine_build_init(struct engine_build *b, struct err *e);
@@ -23,6 +23,8 @@ void engine_build_release(struct engine_build *b);
  * ERR_INVALID, ERR_UNSUPPORTED.
  */
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e);
+/* After the last parameter: a build without a tag makes an image that the door shows without a name. */
+int engine_build_untagged(struct engine_build *b, struct err *e);
 /* Whether a "cachefrom" of the query names images. */
 int engine_build_wants_cache(const char *value);
 /* Docker's lines for one event of berth build --json: a new array, empty where none is told. */

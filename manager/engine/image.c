@@ -9,7 +9,11 @@
 
 #include "base/mem.h"
 #include "manager/engine/accept.h"
+#include "manager/engine/id.h"
 #include "manager/engine/view.h"
+#include "rootfs/store/change.h"
+
+#define CHANGES_MAX 64
 
 static const char *text_of(const json_t *obj, const char *key)
 {
@@ -164,15 +168,30 @@ static int is_wanted(const json_t *filters, const json_t *item)
 	json_array_foreach(json_object_get(filters, "since"), i, one)
 		if (made <= json_integer_value(one))
 			return 0;
-	/* an image without a name is not one of the list, so that none of them dangles */
 	return !engine_image_kept_by(filters, item) &&
-	       !engine_accepted_bool(filters, "dangling", 0) &&
 	       (!json_array_size(names) || refers(names, text_of(item, "name")));
+}
+
+int engine_image_is_dangling(const json_t *list, const char *digest)
+{
+	const json_t *item;
+	int unnamed = 0;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)list, i, item) {
+		if (strcmp(text_of(item, "digest"), digest))
+			continue;
+		if (!engine_image_is_unnamed(text_of(item, "name")))
+			return 0;
+		unnamed = 1;
+	}
+	return unnamed;
 }
 
 json_t *engine_image_list(const json_t *list, const json_t *filters, struct err *e)
 {
 	autojson json_t *wanted = json_deep_copy(filters);
+	const int choice = engine_accepted_bool(filters, "dangling", -1);
 	json_t *all, *one;
 	const json_t *item;
 	size_t i;
@@ -183,11 +202,13 @@ json_t *engine_image_list(const json_t *list, const json_t *filters, struct err 
 	json_array_foreach((json_t *)(size_t)list, i, item) {
 		const char *name = text_of(item, "name"), *digest = text_of(item, "digest");
 
-		if (!is_wanted(wanted, item))
+		if (!is_wanted(wanted, item) || (choice >= 0 && choice != engine_image_is_dangling(list, digest)))
 			continue;
 		one = find_id(all, digest);
 		if (!one)
 			one = add_new(all, item);
+		if (engine_image_is_unnamed(name))
+			continue;
 		json_array_append_new(json_object_get(one, "RepoTags"), json_string(name));
 		json_array_append_new(json_object_get(one, "RepoDigests"),
 				      digest_name(name, digest));
@@ -206,7 +227,7 @@ static void add_names(json_t *doc, const json_t *list, const char *digest)
 	json_array_foreach((json_t *)(size_t)list, i, item) {
 		const char *name = text_of(item, "name");
 
-		if (strcmp(text_of(item, "digest"), digest))
+		if (strcmp(text_of(item, "digest"), digest) || engine_image_is_unnamed(name))
 			continue;
 		json_array_append_new(tags, json_string(name));
 		json_array_append_new(digests, digest_name(name, digest));
@@ -280,24 +301,36 @@ json_t *engine_image_history(const json_t *steps, const char *id)
 	return all;
 }
 
-/* The few instructions of a Dockerfile that say what an image runs. */
-const char *engine_image_change(const char *change, char *room, size_t n)
+int engine_image_change(json_t *words, const char *change, struct err *e)
 {
-	static const char *const words[][2] = {
-		{ "CMD ", "cmd" },   { "ENTRYPOINT ", "entrypoint" },
-		{ "ENV ", "env" },   { "WORKDIR ", "workdir" },
-		{ "USER ", "user" }, { "LABEL ", "label" }
-	};
-	size_t i, len;
+	autojson json_t *trial = json_object();
 
-	for (i = 0; i < ARRAY_LEN(words); i++) {
-		len = strlen(words[i][0]);
-		if (!strncasecmp(change, words[i][0], len) &&
-		    snprintf(room, n, "--%s=%s", words[i][1],
-			     change + len + strspn(change + len, " ")) < (int)n)
-			return room;
-	}
-	return NULL;
+	if (json_array_size(words) == CHANGES_MAX)
+		return err_set(e, ERR_INVALID, "more than %d changes", CHANGES_MAX);
+	if (change_apply(trial, change, e) < 0)
+		return -1;
+	return json_array_append_new(words, json_sprintf("--change=%s", change)) < 0 ? err_nomem(e) : 0;
+}
+
+/* ---- without a name ------------------------------------------------------------------------- */
+
+/* A registry of this name cannot be (RFC 6761), so that no client's image has it. */
+#define UNNAMED "docker.invalid/unnamed:"
+#define UNNAMED_DIGITS 24
+
+int engine_image_new_name(char *ret, size_t n, struct err *e)
+{
+	char digits[ENGINE_ID];
+
+	if (engine_new_id(digits) < 0)
+		return err_set(e, ERR_INTERNAL, "no random bytes for the name of an image");
+	snprintf(ret, n, UNNAMED "%.*s", UNNAMED_DIGITS, digits);
+	return 0;
+}
+
+int engine_image_is_unnamed(const char *name)
+{
+	return !strncmp(name, UNNAMED, strlen(UNNAMED));
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */

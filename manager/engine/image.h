@@ -27,8 +27,16 @@ int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n);
 int engine_image_kept_by(const json_t *filters, const json_t *item);
 /* "NAME:latest" of a name without a tag. */
 const char *engine_image_tagged(const char *name, char *room, size_t n);
-/* "CMD [...]", "ENV A=b" as an option of berth commit, in room; NULL for what is not known. */
-const char *engine_image_change(const char *change, char *room, size_t n);
+/* Adds "CMD [...]", "ENV A=b" to words, as an option of berth commit and berth image import; ERR_INVALID in Docker's words. */
+int engine_image_change(json_t *words, const char *change, struct err *e);
+/*
+ * An image that no client names has a name in berth's store all the same, without which it would be
+ * removed.  The door shows it to nobody.
+ */
+int engine_image_new_name(char *ret, size_t n, struct err *e);
+int engine_image_is_unnamed(const char *name);
+/* Whether the image of the list has no other name. */
+int engine_image_is_dangling(const json_t *list, const char *digest);
 
 /* Go's os.FileMode of a mode of stat(2). */
 uint32_t engine_go_mode(unsigned mode);

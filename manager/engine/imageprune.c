@@ -11,6 +11,7 @@
 
 struct pruner {
 	const json_t *filters;
+	int dangling; /* only images without a name */
 	const struct engine_berth *berth;
 };
 
@@ -59,7 +60,8 @@ static int remove_unused(const struct pruner *p, const json_t *list, json_t *rem
 	json_array_foreach (json_object_get(unused, "would_remove"), i, one) {
 		const json_t *item = find(list, json_string_value(one));
 
-		if (item && !engine_image_kept_by(p->filters, item) &&
+		if (item && (!p->dangling || engine_image_is_unnamed(json_string_value(one))) &&
+		    !engine_image_kept_by(p->filters, item) &&
 		    remove_one(p, json_string_value(one), removed, e) < 0)
 			return -1;
 	}
@@ -69,13 +71,12 @@ static int remove_unused(const struct pruner *p, const json_t *list, json_t *rem
 json_t *engine_image_prune(int store_fd, const json_t *filters, const struct engine_berth *b,
 			   struct err *e)
 {
-	const struct pruner p = { filters, b };
+	const struct pruner p = { filters, engine_accepted_bool(filters, "dangling", 1), b };
 	autojson json_t *list = NULL, *removed = json_array(), *said = NULL;
 
 	if (engine_accept(ENGINE_PRUNE_IMAGES, filters, e) < 0)
 		return NULL;
-	if (!engine_accepted_bool(filters, "dangling", 1) &&
-	    (!(list = catalog_list(store_fd, 0, e)) || remove_unused(&p, list, removed, e) < 0))
+	if (!(list = catalog_list(store_fd, 0, e)) || remove_unused(&p, list, removed, e) < 0)
 		return NULL;
 	said = engine_do(b, call_of("image prune", NULL), e);
 	return said ? json_pack("{s:O,s:I}", "removed", removed, "bytes",

@@ -15,6 +15,7 @@
 #include "rootfs/layer/confine.h"
 #include "rootfs/layer/difftar.h"
 #include "rootfs/layer/packer.h"
+#include "rootfs/store/change.h"
 #include "rootfs/store/hash.h"
 #include "rootfs/store/merge.h"
 #include "rootfs/transfer/importer.h"
@@ -239,12 +240,12 @@ static void change_env(json_t *run, const json_t *env)
 	}
 }
 
-static void change_run(json_t *run, const json_t *changes)
+static int change_run(json_t *run, const json_t *changes, struct err *e)
 {
 	static const struct { const char *from, *to; } plain[] = {
 		{ "cmd", "Cmd" }, { "entrypoint", "Entrypoint" }, { "workdir", "WorkingDir" }, { "user", "User" },
 	};
-	const json_t *labels = json_object_get(changes, "labels");
+	const json_t *labels = json_object_get(changes, "labels"), *one;
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(plain); i++) {
@@ -260,6 +261,10 @@ static void change_run(json_t *run, const json_t *changes)
 		change_env(run, json_object_get(changes, "env"));
 	if (labels)
 		json_object_update(object_of(run, "Labels"), (json_t *)labels);
+	json_array_foreach(json_object_get(changes, "instructions"), i, one)
+		if (change_apply(run, json_string_value(one), e) < 0)
+			return -1;
+	return 0;
 }
 
 /*
@@ -299,8 +304,8 @@ static int make_config(struct commit *c, struct err *e)
 	json_object_set_new(c->config, "created", json_string(c->created));
 	if (c->o->author)
 		json_object_set_new(c->config, "author", json_string(c->o->author));
-	if (c->o->changes)
-		change_run(object_of(c->config, "config"), c->o->changes);
+	if (c->o->changes && change_run(object_of(c->config, "config"), c->o->changes, e) < 0)
+		return -1;
 	change_history(c);
 	c->img.config = json_dumps(c->config, JSON_COMPACT);
 	if (!c->img.config)

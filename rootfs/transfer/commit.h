@@ -24,7 +24,8 @@ struct commit_options {
 	/*
 	 * What the config gets: any of "env" (array of NAME=VALUE, which replace those of
 	 * the same name), "cmd", "entrypoint" (arrays), "workdir", "user" (strings),
-	 * "labels" (object of strings, likewise).  May be NULL.
+	 * "labels" (object of strings, likewise), and after these "instructions" (array of those
+	 * of change.h).  May be NULL.
 	 */
 	const json_t *changes;
 	enum compression compression;	/* of the layer: gzip or zstd */

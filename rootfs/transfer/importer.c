@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "rootfs/store/change.h"
 #include "rootfs/store/hash.h"
 
 int import_open_beneath(int dir_fd, const char *path, uint64_t *ret_size, struct err *e)
@@ -367,6 +368,17 @@ int importer_make_manifest(struct import_image *img, struct err *e)
 		    &img->manifest, &img->manifest_len, img->digest, e);
 }
 
+static int change_config(json_t *run, const json_t *changes, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)changes, i, one)
+		if (change_apply(run, json_string_value(one), e) < 0)
+			return -1;
+	return 0;
+}
+
 int importer_make_documents(struct importer *im, struct import_image *img, struct err *e)
 {
 	/* no time in it: the same files are the same image */
@@ -378,11 +390,17 @@ int importer_make_documents(struct importer *im, struct import_image *img, struc
 
 	if (config && im->opts->config)
 		json_object_set(config, "config", (json_t *)im->opts->config);
+	if (config && change_config(json_object_get(config, "config"), im->opts->changes, e) < 0) {
+		json_decref(config);
+		return -1;
+	}
 	if (config && im->opts->created)
 		json_object_set_new(config, "created", json_string(im->opts->created));
 	if (config && im->opts->created_by)
 		json_object_set_new(config, "history", json_pack("[{s:s*, s:s}]", "created", im->opts->created,
 								 "created_by", im->opts->created_by));
+	if (config && im->opts->message)
+		json_object_set_new(config, "history", json_pack("[{s:s}]", "comment", im->opts->message));
 	if (config && im->want.variant[0])
 		json_object_set_new(config, "variant", json_string(im->want.variant));
 	if (dump(config, &img->config, &img->config_len, img->config_digest, e) < 0 ||

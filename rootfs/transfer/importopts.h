@@ -25,6 +25,8 @@ struct import_options {
 	int stream_fd;		/* its tar comes from here instead of source; 0: not */
 	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
 	const char *created, *created_by;
+	const json_t *changes;	/* of a root file system: array of instructions (change.h), or NULL */
+	const char *message;	/* of a root file system: a comment for its history, or NULL */
 	const struct image_maker *maker;	/* a tenant, or NULL: the operator */
 	/* called when all was read; -1: make no image */
 	int (*confirm)(void *ctx, struct err *e);

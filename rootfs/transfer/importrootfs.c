@@ -149,6 +149,9 @@ static enum source_kind tree_kind(int dir_fd)
 
 static int import_tree(struct importer *im, enum source_kind kind, int dir_fd, const char *ref, struct err *e)
 {
+	if (kind != SOURCE_ROOTFS && (im->opts->changes || im->opts->message))
+		return err_set(e, ERR_INVALID, "the source is an image with a config and a history of its own; hint: berth image "
+			       "import without --change and --message, and berth commit --change");
 	if (kind == SOURCE_LAYOUT)
 		return import_layout(im, dir_fd, ref, e);
 	if (kind == SOURCE_DOCKER)
