@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/docker/verbs.h"
-#include "cli/live/detachkeys.h"
+#include "base/detachkeys.h"
 #include "cli/live/follow.h"
 #include "cli/live/lifecycle.h"
 #include "manager/engine/id.h"

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/live/detachkeys.h"
+#include "base/detachkeys.h"
 #include "cli/live/follow.h"
 #include "manager/keeper/request.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/live/detachkeys.h"
+#include "base/detachkeys.h"
 #include "cli/live/follow.h"
 #include "manager/ops/envopts.h"
 #include "manager/keeper/request.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cli/live/detachkeys.h"
+#include "base/detachkeys.h"
 #include "cli/live/follow.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"

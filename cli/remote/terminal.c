@@ -17,7 +17,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "cli/live/detachkeys.h"
+#include "base/detachkeys.h"
 #include "cli/live/follow.h"
 #include "cli/remote/remote.h"
 

@@ -10,6 +10,7 @@
 #ifndef BERTH_MANAGER_DOCKER_DOCKER_H
 #define BERTH_MANAGER_DOCKER_DOCKER_H
 
+#include "base/detachkeys.h"
 #include "manager/api/api.h"
 #include "manager/engine/berth.h"
 #include "manager/engine/load.h"
@@ -140,12 +141,18 @@ struct pump {
 	int raw;	 /* a terminal's bytes, without frames */
 	int input;	 /* the client's bytes are for stdin */
 	int input_ends;	 /* its end is that of stdin, too */
+	struct detach_keys keys; /* of a terminal: typed, they end the connection and nothing else */
 	json_t *verdict; /* at the command's end; the caller's to free */
 };
 
-/* Until the command has ended and the client has its output (0), or the client is gone (-1). */
+/*
+ * Until the command has ended and the client has its output, or the client typed its detach keys
+ * (0, keys.detached says which), or the client is gone (-1).
+ */
 int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra, size_t n,
 	     struct err *e);
+/* The keys of a query or a body, NULL or "" for Docker's own; 400 for what are none. */
+int pump_keys(struct pump *p, struct http_request *rq, const char *text, struct err *e);
 /* Where the output of a command is now, and whether it runs: from is set.  ERR_NOT_FOUND. */
 int pump_look(struct pump *p, struct err *e);
 

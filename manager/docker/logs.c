@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/docker/logs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -163,6 +165,57 @@ static int begin(struct logs *l, struct http_request *rq, struct err *e)
 	    docker_query_time(rq, "until", l->log.until, e) < 0)
 		return -1;
 	return open_log(l, rq, e);
+}
+
+struct sending {
+	struct http_request *rq;
+	int fd, tty;
+};
+
+static int send_all(const struct sending *s, const void *data, size_t n, struct err *e)
+{
+	struct pollfd wait = { .fd = s->fd, .events = POLLOUT };
+	const char *p = data;
+
+	while (n) {
+		const ssize_t sent = send(s->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent < 0 && errno != EAGAIN && errno != EINTR)
+			return err_set(e, ERR_NET, "the client is gone");
+		if (sent <= 0 && http_poll(s->rq, &wait, 1, -1, e) < 0)
+			return -1;
+		p += sent > 0 ? sent : 0;
+		n -= sent > 0 ? (size_t)sent : 0;
+	}
+	return 0;
+}
+
+static int send_bytes(void *ctx, int which, const char *p, size_t n, struct err *e)
+{
+	const struct sending *s = ctx;
+	unsigned char head[8];
+
+	engine_frame(head, which + 1, (uint32_t)n);
+	return (!s->tty && send_all(s, head, sizeof(head), e) < 0) ? -1 : send_all(s, p, n, e);
+}
+
+int docker_logs_send(struct box *b, struct http_request *rq, int fd, int tty, const int want[2],
+		     struct err *e)
+{
+	struct sending s = { rq, fd, tty };
+	struct engine_logs log = { .put = send_bytes, .ctx = &s, .want = { want[0], want[1] } };
+	autoclose int dir = openat(b->registry.kept_fd, b->id,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (dir < 0)
+		return err_sys(e, "open the directory of %s", b->id);
+	if (engine_logs_open(&log, dir, -1, e) < 0)
+		return -1;
+	while ((r = engine_logs_next(&log, e)) > 0)
+		;
+	engine_logs_close(&log);
+	return r;
 }
 
 int docker_logs(struct http_request *rq, struct err *e)

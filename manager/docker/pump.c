@@ -22,6 +22,7 @@
 #define ASK_BELOW 65536 /* bytes for the client while more is asked for */
 #define FRAME_MAX 65536
 #define INPUT_MAX 65536
+#define INPUT_PIECE 16384
 #define OUT_MAX (8u << 20)
 
 struct pumping {
@@ -188,16 +189,30 @@ static void take_sent(struct pumping *x)
 		drop_input(x);
 }
 
+static int add_input(struct pumping *x, const char *data, size_t n, struct err *e)
+{
+	char kept[INPUT_PIECE + DETACH_KEYS_MAX];
+	size_t part, len;
+
+	for (; n && !x->p->keys.detached; data += part, n -= part) {
+		part = n < INPUT_PIECE ? n : INPUT_PIECE;
+		len = detach_keys_filter(&x->p->keys, data, part, kept);
+		if (buf_add(&x->in, kept, len, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int read_in(struct pumping *x, struct err *e)
 {
-	char piece[16384];
+	char piece[INPUT_PIECE];
 	ssize_t n = recv(x->fd, piece, sizeof(piece), MSG_DONTWAIT);
 
 	if (n == 0)
 		x->closed = 1;
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return err_set(e, ERR_NET, "the client is gone");
-	return n > 0 ? buf_add(&x->in, piece, (size_t)n, e) : 0;
+	return n > 0 ? add_input(x, piece, (size_t)n, e) : 0;
 }
 
 /* ---- both ------------------------------------------------------------------------------ */
@@ -233,6 +248,8 @@ static int run(struct pumping *x, struct err *e)
 	for (;;) {
 		if (x->ended && !x->out.len)
 			return 0;
+		if (x->p->keys.detached && !x->in.len && !x->sending)
+			return 0;
 		if (!x->ended && !x->asked && x->out.len - x->sent < ASK_BELOW && ask(x, e) < 0)
 			return -1;
 		if (has_input(x))
@@ -253,7 +270,7 @@ int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra,
 			     .out = BUF_INIT(OUT_MAX),
 			     .in = BUF_INIT(1u << 20),
 			     .send_sock = -1 };
-	int r = n && p->input ? buf_add(&x.in, extra, n, e) : 0;
+	int r = n && p->input ? add_input(&x, extra, n, e) : 0;
 
 	if (r == 0)
 		r = run(&x, e);
@@ -266,6 +283,13 @@ int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra,
 	buf_release(&x.out);
 	buf_release(&x.in);
 	return r;
+}
+
+int pump_keys(struct pump *p, struct http_request *rq, const char *text, struct err *e)
+{
+	if (detach_keys_parse(text && text[0] ? text : DETACH_KEYS, &p->keys, e) == 0)
+		return 0;
+	return docker_fail(rq, 400, e, "Invalid detach keys (%.80s) provided", text);
 }
 
 int pump_look(struct pump *p, struct err *e)

@@ -49,12 +49,15 @@ static int check_paused(struct http_request *rq, struct box *b, struct err *e)
 static int post_create(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
+	struct pump trial;
 	char id[EXEC_ID];
 	struct box b;
 	int r = docker_find_running(&b, rq, e);
 
 	if (r == 0)
 		r = engine_exec_check(body, e);
+	if (r == 0)
+		r = pump_keys(&trial, rq, json_string_value(json_object_get(body, "DetachKeys")), e);
 	if (r == 0)
 		r = check_paused(rq, &b, e);
 	if (r == 0)
@@ -149,23 +152,29 @@ static int launch(struct execution *x, const json_t *how, struct err *e)
 	return 0;
 }
 
-/* In the stream, in Docker's words. */
-static void tell_failure(struct execution *x, int fd)
+static void tell(const struct execution *x, int fd, const char *text)
 {
-	char text[sizeof(x->failed.msg) + 120];
 	unsigned char head[8];
-	const int missing = x->failed.code == ERR_EXEC_NOT_FOUND;
-	const char *why = x->failed.code == ERR_EXEC ? ": permission denied" :
-			  missing		     ? ": executable file not found in $PATH" :
-						       "";
-	int n = snprintf(text, sizeof(text),
-			 "OCI runtime exec failed: exec failed: %s%s: unknown\r\n", x->failed.msg,
-			 why);
+	const size_t n = strlen(text);
 
 	engine_frame(head, 1, (uint32_t)n);
 	if (!x->pump.raw)
 		(void)!send(fd, head, sizeof(head), MSG_NOSIGNAL | MSG_DONTWAIT);
-	(void)!send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)!send(fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* In the stream, in Docker's words. */
+static void tell_failure(struct execution *x, int fd)
+{
+	char text[sizeof(x->failed.msg) + 120];
+	const int missing = x->failed.code == ERR_EXEC_NOT_FOUND;
+	const char *why = x->failed.code == ERR_EXEC ? ": permission denied" :
+			  missing		     ? ": executable file not found in $PATH" :
+						       "";
+
+	snprintf(text, sizeof(text), "OCI runtime exec failed: exec failed: %s%s: unknown\r\n",
+		 x->failed.msg, why);
+	tell(x, fd, text);
 }
 
 static void forget(struct execution *x)
@@ -188,6 +197,11 @@ static void run(void *ctx, struct http_request *rq, int fd, const char *extra, s
 	}
 	if (pump_run(&x->pump, rq, fd, extra, n, &e) < 0)
 		return;
+	/* it goes on */
+	if (x->pump.keys.detached) {
+		tell(x, fd, "exec attach failed: error on attach stdin: read escape sequence\r\n");
+		return;
+	}
 	/* the client asks for the code when it has seen the end */
 	execs_ended(x->docker->execs, x->exec.id,
 		    x->pump.verdict ? (int)json_integer_value(
@@ -221,6 +235,9 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 		execs_ended(table_of(rq), x->exec.id, NOT_EXECUTABLE);
 		return -1;
 	}
+	if (is_on(x->exec.body, "Tty") &&
+	    pump_keys(&x->pump, rq, json_string_value(json_object_get(x->exec.body, "DetachKeys")), e) < 0)
+		return -1;
 	if (launch(x, http_json(rq), e) < 0) {
 		x->failed = *e;
 		execs_ended(table_of(rq), x->exec.id,
@@ -231,14 +248,16 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 	return http_endless(rq, e);
 }
 
-static void set_pump(struct execution *x)
+/* The form of the stream is what the start says, whatever the exec has. */
+static void set_pump(struct execution *x, int raw)
 {
 	const json_t *body = x->exec.body;
 	const int tty = is_on(body, "Tty");
 
 	x->pump = (struct pump){ .box = &x->box,
 				 .command = x->exec.command,
-				 .raw = tty,
+				 .raw = raw,
+				 .keys = x->pump.keys,
 				 .input = is_on(body, "AttachStdin"),
 				 .input_ends = !tty };
 	x->pump.want[0] = is_on(body, "AttachStdout");
@@ -261,7 +280,7 @@ static int post_start(struct http_request *rq, struct err *e)
 		execution_free(x);
 		return -1;
 	}
-	set_pump(x);
+	set_pump(x, is_on(http_json(rq), "Tty"));
 	type = x->pump.raw ? DOCKER_RAW_STREAM : DOCKER_FRAMES;
 	if (!is_on(http_json(rq), "Detach"))
 		return http_reply_hijack(rq, type, &h, e);

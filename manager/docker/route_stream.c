@@ -22,6 +22,7 @@ struct attach {
 	struct arrival arrival;
 	struct pump pump;
 	int awaits; /* it does not run yet */
+	int logs, stream; /* what its log has until now; what comes */
 };
 
 static void attach_free(void *ctx)
@@ -40,6 +41,11 @@ static void attach_run(void *ctx, struct http_request *rq, int fd, const char *e
 	struct attach *a = ctx;
 	struct err e;
 
+	if (!a->stream) {
+		if (a->logs)
+			docker_logs_send(&a->box, rq, fd, a->pump.raw, a->pump.want, &e);
+		return;
+	}
 	if (a->awaits) {
 		if (arrival_wait(&a->arrival, &a->box, rq, &e) != ARRIVAL_STARTED)
 			return;
@@ -65,14 +71,20 @@ static int attach_begin(struct attach *a, struct http_request *rq, int *ret_tty,
 			json_is_true(json_object_get(d.record, "stdin_open"));
 	a->pump.input_ends = json_is_true(engine_asked(&d.v, "StdinOnce")) && !*ret_tty;
 	engine_loaded_release(&d);
+	if (*ret_tty && pump_keys(&a->pump, rq, http_query(rq, "detachKeys"), e) < 0)
+		return -1;
 	if (http_endless(rq, e) < 0)
 		return -1;
+	a->stream = docker_query_flag(rq, "stream");
+	a->logs = docker_query_flag(rq, "logs");
+	if (!a->stream)
+		return 0;
 	a->awaits = a->box.kept;
 	if (a->awaits)
 		return arrival_join(docker_of(rq)->arrivals, &a->arrival, a->box.id, e);
 	if (docker_connect(&a->box, e) < 0)
 		return -1;
-	return docker_query_flag(rq, "logs") ? 0 : pump_look(&a->pump, e);
+	return a->logs ? 0 : pump_look(&a->pump, e);
 }
 
 static int post_attach(struct http_request *rq, struct err *e)

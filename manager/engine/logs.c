@@ -149,9 +149,9 @@ static int add_entry(struct engine_logs *l, const json_t *entry, struct err *e)
 		part = nl ? (size_t)(nl + 1 - p) : n;
 		l->skip -= nl != NULL;
 	}
-	/* in one piece where no line needs its time */
+	/* line by line, as Docker's log has them: clients take each piece for a line */
 	for (; n; n -= part, p += part) {
-		char *nl = l->timestamps ? memchr(p, '\n', n) : NULL;
+		char *nl = memchr(p, '\n', n);
 
 		part = nl ? (size_t)(nl + 1 - p) : n;
 		if (add_line(l, which, text_of(entry, "time"), p, part, e) < 0)

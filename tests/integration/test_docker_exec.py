@@ -191,3 +191,68 @@ def test_many_execs_at_once_lose_nothing():
             c.close()
             del y
             gc.collect()
+
+
+@b.deadline(60)
+def test_the_start_of_an_exec_says_whether_its_stream_has_frames():
+    with Engine() as d:
+        cid = d.create("sleep", "1000", name="box")
+        d.good("POST", "/containers/box/start")
+        for tty, start, want in ((True, False, {1: b"out\r\nerr\r\n", 2: b""}), (True, True, b"out\r\nerr\r\n"), (False, True, None)):
+            eid = d.good("POST", f"/containers/{cid}/exec", {"AttachStdout": True, "AttachStderr": True, "Tty": tty, "Cmd": ["sh", "-c", "echo out; echo err >&2"]})["Id"]
+            s, head = d.hijack(f"/exec/{eid}/start", {"Tty": start})
+            data = read_all(s)
+            s.close()
+            assert ("raw-stream" in head) == start, head
+            assert (data if start else frames(data)) == want or (want is None and sorted(data.split()) == [b"err", b"out"]), (tty, start, data)
+
+
+@b.deadline(90)
+def test_detach_keys_end_a_stream_of_a_terminal_and_not_its_command():
+    with Engine() as d:
+        cid = d.create("cat", name="box", Tty=True, OpenStdin=True)
+        d.good("POST", "/containers/box/start")
+
+        def typed(path, body, *pieces):
+            s, head = d.hijack(path, body)
+            assert head.startswith("HTTP/1.1 101 "), head
+            seen = b""
+            for piece in pieces:
+                s.sendall(piece)
+                if piece.isalpha():  # its echo: the next keys come in a packet of their own
+                    while piece not in seen:
+                        seen += s.recv(1000)
+            seen += read_all(s)
+            s.close()
+            return seen
+
+        where = "/containers/box/attach?stdin=1&stdout=1&stream=1"
+        assert b"read escape" not in typed(where, {}, b"abc", b"\x10", b"\x11")
+        assert b"\x01" not in typed(where + "&detachKeys=ctrl-a,x", {}, b"def", b"\x01x")
+        assert d.good("GET", "/containers/box/json")["State"]["Running"]
+        for keys, press in ((None, b"\x10\x11"), ("ctrl-p", b"\x10")):
+            more = {"DetachKeys": keys} if keys else {}
+            eid = d.good("POST", f"/containers/{cid}/exec", {"AttachStdin": True, "AttachStdout": True, "Tty": True, "Cmd": ["cat"], **more})["Id"]
+            seen = typed(f"/exec/{eid}/start", {"Tty": True}, b"ghi", press)
+            assert seen.endswith(b"exec attach failed: error on attach stdin: read escape sequence\r\n"), seen
+            assert d.good("GET", f"/exec/{eid}/json")["Running"], seen
+        for path, body in ((where + "&detachKeys=ctrl-AA", None), (f"/containers/{cid}/exec", {"Cmd": ["true"], "Tty": True, "DetachKeys": "ctrl-AA"})):
+            status, said, _ = d.api("POST", path, body)
+            assert status == 400 and "(ctrl-AA) provided" in said["message"], (path, said)
+
+
+@b.deadline(60)
+def test_an_attach_without_a_stream_ends_with_the_log_and_each_line_is_a_piece():
+    with Engine() as d:
+        d.create("sh", "-c", "printf 'one\\ntwo\\n'; echo bad >&2", name="box")
+        d.good("POST", "/containers/box/start")
+        d.good("POST", "/containers/box/wait")
+        s, _ = d.hijack("/containers/box/attach?stdout=1&stderr=1&logs=1&stream=0")
+        data = read_all(s)
+        s.close()
+        assert frames(data) == {1: b"one\ntwo\n", 2: b"bad\n"}, data
+        assert data.count(b"\x00\x00\x00\x04") == 3, data
+        s, _ = d.hijack("/containers/box/attach?stdout=1&stderr=1&stream=0")
+        assert read_all(s) == b""
+        s.close()
+        assert d.good("GET", "/containers/box/logs?stdout=1").count(b"\x00\x00\x00\x04") == 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* detachkeys - the keys that leave a terminal without ending what runs in it. */
-#ifndef BERTH_CLI_LIVE_DETACHKEYS_H
-#define BERTH_CLI_LIVE_DETACHKEYS_H
+#ifndef BERTH_BASE_DETACHKEYS_H
+#define BERTH_BASE_DETACHKEYS_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/live/detachkeys.h"
+#include "base/detachkeys.h"
 
 #include <string.h>
 
