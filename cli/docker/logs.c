@@ -80,12 +80,17 @@ static int logs(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 				 .put = put,
 				 .timestamps = door_on(a, "timestamps") };
 	autoclose int dir = -1;
+	struct engine_loaded d;
 	struct err ignored;
 	int64_t tail;
 	int r;
 
-	if (set_bounds(a, &l, &tail, e) < 0 || door_find(s, a->words[0], e) < 0)
+	if (set_bounds(a, &l, &tail, e) < 0 || door_find(s, a->words[0], e) < 0 || door_load(&d, s, 0, e) < 0)
 		return -1;
+	r = engine_hides_log(&d.v);
+	engine_loaded_release(&d);
+	if (r)
+		return err_set(e, ERR_UNSUPPORTED, ENGINE_NO_LOG);
 	dir = openat(s->registry.kept_fd, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", a->words[0]);

@@ -147,13 +147,17 @@ static int open_log(struct logs *l, struct http_request *rq, struct err *e)
 static int begin(struct logs *l, struct http_request *rq, struct err *e)
 {
 	struct engine_loaded d;
+	int hidden;
 
 	if (docker_find(&l->box, rq, e) < 0 || docker_load(&d, &l->box, 0, e) < 0)
 		return -1;
 	l->log.put = add_bytes;
 	l->log.ctx = l;
 	l->tty = engine_is_tty(&d.v);
+	hidden = engine_hides_log(&d.v);
 	engine_loaded_release(&d);
+	if (hidden)
+		return docker_fail(rq, 501, e, ENGINE_NO_LOG);
 	l->log.want[0] = docker_query_flag(rq, "stdout");
 	l->log.want[1] = docker_query_flag(rq, "stderr");
 	l->follow = docker_query_flag(rq, "follow");

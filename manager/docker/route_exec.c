@@ -46,6 +46,25 @@ static int check_paused(struct http_request *rq, struct box *b, struct err *e)
 		       : 0;
 }
 
+/* An exec of a user of its own has the container's further groups all the same. */
+static int add_with_groups(struct http_request *rq, struct box *b, const json_t *body, char id[EXEC_ID],
+			   struct err *e)
+{
+	autojson json_t *whole = json_copy((json_t *)(size_t)body);
+	struct engine_loaded d;
+
+	/* not a client's to say */
+	json_object_del(whole, ENGINE_EXEC_GROUPS);
+	if (json_string_length(json_object_get(body, "User"))) {
+		if (docker_load(&d, b, 0, e) < 0)
+			return -1;
+		json_object_set(whole, ENGINE_EXEC_GROUPS,
+				(json_t *)(size_t)engine_asked_host(&d.v, "GroupAdd"));
+		engine_loaded_release(&d);
+	}
+	return execs_add(table_of(rq), b->id, whole, id, e);
+}
+
 static int post_create(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
@@ -61,7 +80,7 @@ static int post_create(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = check_paused(rq, &b, e);
 	if (r == 0)
-		r = execs_add(table_of(rq), b.id, body, id, e);
+		r = add_with_groups(rq, &b, body, id, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 201, json_pack("{s:s}", "Id", id), e);
 }

@@ -241,6 +241,11 @@ static int remove_it(struct http_request *rq, struct box *b, struct err *e)
 				   "the container before "
 				   "removing or force remove",
 				   docker_called(rq));
+	if (b->kept && !docker_query_flag(rq, "force") && restart_is_coming(&b->registry, b->id))
+		return docker_fail(rq, 409, e,
+				   "cannot remove container \"%.200s\": container is restarting: stop the container before "
+				   "removing or force remove",
+				   docker_called(rq));
 	return docker_verb(rq, "rm", "force", json_true(), b->id, e);
 }
 

@@ -237,6 +237,24 @@ static int add_flag(struct engine_create *c, const json_t *config, const char *k
 	return on ? engine_word(c, e, "--%s", option) : 0;
 }
 
+/* The groups of HostConfig go behind the user, the image's where the client names none. */
+static int add_user(struct engine_create *c, const json_t *body, const json_t *host, const char *image, struct err *e)
+{
+	autojson json_t *config = NULL, *text = NULL;
+	const char *user = "";
+	json_t *groups;
+	uint64_t room;
+
+	if (engine_str(body, "User", &user, e) < 0 || engine_arr(host, "GroupAdd", &groups, e) < 0)
+		return -1;
+	if (!json_array_size(groups))
+		return user[0] ? engine_word(c, e, "--user=%s", user) : 0;
+	if (!user[0] && c->rules->config && (config = c->rules->config(c->rules->ctx, image, &room)))
+		engine_str(config, "User", &user, e);
+	text = engine_user_groups(user, groups, e);
+	return text ? engine_word(c, e, "--user=%s", json_string_value(text)) : -1;
+}
+
 /* The short id, unless the client names one or the name is that of another container. */
 static int add_hostname(struct engine_create *c, const json_t *body, const json_t *host,
 			struct err *e)
@@ -295,7 +313,7 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 		return err_set(e, ERR_INVALID, "no image specified");
 	if (engine_note_unknown(c, body, known, "", e) < 0 || add_env(c, body, e) < 0 ||
 	    add_labels(c, body, e) < 0 || add_hostname(c, body, host, e) < 0 ||
-	    add_text(c, body, "User", "user", e) < 0 ||
+	    add_user(c, body, host, image, e) < 0 ||
 	    add_text(c, body, "WorkingDir", "workdir", e) < 0 ||
 	    add_text(c, body, "StopSignal", "stop-signal", e) < 0 ||
 	    add_flag(c, body, "Tty", "tty", e) < 0 ||

@@ -77,6 +77,8 @@ int engine_flag(const json_t *obj, const char *key, int *ret, struct err *e);
 /* Borrowed; NULL where it is absent or null. */
 int engine_arr(const json_t *obj, const char *key, json_t **ret, struct err *e);
 int engine_obj(const json_t *obj, const char *key, json_t **ret, struct err *e);
+/* "USER,GROUP,..." as berth takes a user with further groups: a new string, or NULL with e. */
+json_t *engine_user_groups(const char *user, const json_t *groups, struct err *e);
 /* The i-th of an array of strings, or NULL with e. */
 const char *engine_item(const json_t *list, size_t i, const char *key, struct err *e);
 

@@ -20,6 +20,7 @@ static const char *const known[] = {
 	"CapDrop",
 	"CgroupnsMode",
 	"ConsoleSize",
+	"ContainerIDFile",
 	"CpuPeriod",
 	"CpuQuota",
 	"CpuShares",
@@ -28,6 +29,7 @@ static const char *const known[] = {
 	"Devices",
 	"Dns",
 	"ExtraHosts",
+	"GroupAdd",
 	"Init",
 	"IpcMode",
 	"LogConfig",
@@ -42,6 +44,7 @@ static const char *const known[] = {
 	"Privileged",
 	"ReadonlyRootfs",
 	"RestartPolicy",
+	"Runtime",
 	"SecurityOpt",
 	"ShmSize",
 	"StorageOpt",
@@ -122,11 +125,64 @@ int engine_create_restart(struct engine_create *c, const json_t *host, struct er
 	    engine_str(policy, "Name", &name, e) < 0 ||
 	    engine_int(policy, "MaximumRetryCount", &most, e) < 0)
 		return -1;
+	if (name[0] && strcmp(name, "no") && strcmp(name, "always") && strcmp(name, "unless-stopped") &&
+	    strcmp(name, "on-failure"))
+		return err_set(e, ERR_INVALID, "invalid restart policy: unknown policy '%.40s'; use one of 'no', 'always', "
+			       "'on-failure', or 'unless-stopped'", name);
+	if (most && strcmp(name, "on-failure"))
+		return err_set(e, ERR_INVALID, "invalid restart policy: maximum retry count can only be used with 'on-failure'");
+	if (most < 0)
+		return err_set(e, ERR_INVALID, "invalid restart policy: maximum retry count cannot be negative");
 	if (!name[0] || !strcmp(name, "no"))
 		return 0;
 	if (most > 0 && !strcmp(name, "on-failure"))
 		return engine_word(c, e, "--restart=on-failure:%" JSON_INTEGER_FORMAT, most);
 	return engine_word(c, e, "--restart=%s", name);
+}
+
+/* Options of a driver that Docker knows; berth bounds each log itself. */
+static int add_log(struct engine_create *c, const json_t *host, struct err *e)
+{
+	static const char *const opts[] = { "compress", "env", "env-regex", "labels", "labels-regex", "max-buffer-size",
+					    "max-file", "max-size", "mode", "tag" };
+	static const char *const elsewhere[] = { "awslogs", "etwlogs", "fluentd", "gcplogs", "gelf", "journald", "splunk", "syslog" };
+	const char *type = "", *name;
+	json_t *log, *config, *v;
+	size_t i;
+
+	if (engine_obj(host, "LogConfig", &log, e) < 0 || engine_str(log, "Type", &type, e) < 0 ||
+	    engine_obj(log, "Config", &config, e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(elsewhere); i++)
+		if (!strcmp(type, elsewhere[i]))
+			return err_set(e, ERR_UNSUPPORTED, "the log driver %s is not supported: berth keeps logs itself, as json-file and "
+				       "local do", type);
+	if (type[0] && strcmp(type, "json-file") && strcmp(type, "local") && strcmp(type, "none"))
+		return err_set(e, ERR_INVALID, "error looking up logging plugin %.80s: plugin \"%.80s\" not found", type, type);
+	json_object_foreach (config, name, v) {
+		for (i = 0; i < ARRAY_LEN(opts) && strcmp(opts[i], name); i++)
+			;
+		if (i == ARRAY_LEN(opts))
+			return err_set(e, ERR_INVALID, "unknown log opt '%.80s' for %s log driver", name,
+				       type[0] ? type : "json-file");
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "invalid JSON: the log opt %.80s is not a string", name);
+	}
+	if (json_object_size(config) && engine_warn(c, e, "log options were not used: berth bounds the log of each container itself") < 0)
+		return -1;
+	return strcmp(type, "none") ? 0 :
+	       engine_warn(c, e, "the log driver none hides the log from docker logs; berth logs shows it");
+}
+
+/* There is one runtime, which goes by the names of Docker's own. */
+static int check_runtime(const json_t *host, struct err *e)
+{
+	const char *name = "";
+
+	if (engine_str(host, "Runtime", &name, e) < 0)
+		return -1;
+	return !name[0] || !strcmp(name, "runc") || !strcmp(name, "io.containerd.runc.v2") || !strcmp(name, "berth") ? 0 :
+	       err_set(e, ERR_INVALID, "unknown or invalid runtime name: %.80s", name);
 }
 
 /* The namespaces that may be the host's with Docker; here each container has its own. */
@@ -261,7 +317,7 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
 	    engine_create_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
-	    add_devices(c, host, e) < 0 ||
+	    add_devices(c, host, e) < 0 || add_log(c, host, e) < 0 || check_runtime(host, e) < 0 ||
 	    add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)
 		return -1;

@@ -51,6 +51,13 @@ static int check_words(const char *words, struct err *e)
 	return 0;
 }
 
+/* A bind is private: what is mounted below it later, on either side, stays there. */
+static int check_propagation(struct engine_create *c, const char *word, struct err *e)
+{
+	return strstr(word, "shared") || strstr(word, "slave") ?
+		       engine_warn(c, e, "mounts are private here, and not %.20s", word) : 0;
+}
+
 /* A value that --volume splits at its colons cannot contain one. */
 static int check_path(const char *path, struct err *e)
 {
@@ -139,12 +146,24 @@ static int add_text(struct engine_create *c, const char *text, int as_owner, str
 	words = strchr(target, ':');
 	if (words)
 		*words++ = '\0';
-	if (words && check_words(words, e) < 0)
+	if (words && (check_words(words, e) < 0 || check_propagation(c, words, e) < 0))
 		return -1;
 	m.source = copy;
 	m.target = target;
 	m.read_only = has_word(words, "ro") || has_word(words, "readonly");
 	return add_one(c, &m, e);
+}
+
+/* What a tmpfs of berth is anyway. */
+static int is_usual(const char *option, size_t n)
+{
+	static const char *const words[] = { "rw", "nosuid", "nodev", "mode=1777", "mode=01777" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (strlen(words[i]) == n && !strncmp(words[i], option, n))
+			return 1;
+	return 0;
 }
 
 /* Options as mount(8) has them; berth's own are nosuid and nodev anyway. */
@@ -158,6 +177,9 @@ static int add_tmpfs(struct engine_create *c, const char *target, const char *op
 		part = strcspn(options, ",");
 		if (part > 5 && !strncmp(options, "size=", 5))
 			size = options + 5;
+		else if (part && !is_usual(options, part) &&
+			 engine_warn(c, e, "the option %.*s of a tmpfs was not used", (int)(part < 60 ? part : 60), options) < 0)
+			return -1;
 	}
 	if (target[0] != '/' || check_path(target, e) < 0)
 		return err_set(e, ERR_INVALID,
@@ -167,6 +189,35 @@ static int add_tmpfs(struct engine_create *c, const char *target, const char *op
 	if (!size)
 		return engine_word(c, e, "--tmpfs=%s", target);
 	return engine_word(c, e, "--tmpfs=%s:size=%.*s", target, (int)strcspn(size, ","), size);
+}
+
+/* Options of a mount that this door reads; the others are told. */
+static int read_options(struct engine_create *c, const json_t *mount, struct one *m, struct err *e)
+{
+	static const char *const of_bind[] = { "Propagation", "CreateMountpoint", NULL };
+	static const char *const of_volume[] = { "DriverConfig", "Subpath", NULL };
+	static const char *const of_tmpfs[] = { "SizeBytes", NULL };
+	const char *propagation = "", *driver = "", *sub = "";
+	json_t *bind, *volume, *tmpfs, *config, *options;
+	int make = 0;
+
+	if (engine_obj(mount, "BindOptions", &bind, e) < 0 || engine_obj(mount, "VolumeOptions", &volume, e) < 0 ||
+	    engine_obj(mount, "TmpfsOptions", &tmpfs, e) < 0 || engine_str(bind, "Propagation", &propagation, e) < 0 ||
+	    engine_flag(bind, "CreateMountpoint", &make, e) < 0 || engine_str(volume, "Subpath", &sub, e) < 0 ||
+	    engine_obj(volume, "DriverConfig", &config, e) < 0 || engine_str(config, "Name", &driver, e) < 0 ||
+	    engine_obj(config, "Options", &options, e) < 0)
+		return -1;
+	if (sub[0])
+		return err_set(e, ERR_UNSUPPORTED, "a mount of a part of a volume is not supported: Subpath %.200s", sub);
+	if (driver[0] && strcmp(driver, "local"))
+		return err_set(e, ERR_INVALID, "error looking up volume plugin %.80s: plugin \"%.80s\" not found", driver, driver);
+	if (json_object_size(options) && engine_warn(c, e, "options of a volume's driver were not used") < 0)
+		return -1;
+	m->must_exist = !make;
+	return check_propagation(c, propagation, e) < 0 || engine_note_unknown(c, bind, of_bind, "BindOptions.", e) < 0 ||
+			       engine_note_unknown(c, volume, of_volume, "VolumeOptions.", e) < 0 ||
+			       engine_note_unknown(c, tmpfs, of_tmpfs, "TmpfsOptions.", e) < 0 ?
+		       -1 : 0;
 }
 
 static int add_mount(struct engine_create *c, const json_t *mount, int as_owner, struct err *e)
@@ -181,7 +232,7 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 	    engine_str(mount, "Target", &m.target, e) < 0 ||
 	    engine_flag(mount, "ReadOnly", &m.read_only, e) < 0 ||
 	    engine_obj(mount, "TmpfsOptions", &options, e) < 0 ||
-	    engine_int(options, "SizeBytes", &bytes, e) < 0)
+	    engine_int(options, "SizeBytes", &bytes, e) < 0 || read_options(c, mount, &m, e) < 0)
 		return -1;
 	if (!strcmp(type, "tmpfs")) {
 		char size[40];

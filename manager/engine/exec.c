@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/mem.h"
+
 #include "manager/engine/create.h"
 #include "manager/keeper/request.h"
 
@@ -45,14 +47,17 @@ json_t *engine_exec_request(const json_t *body)
 	const char *user = json_string_value(json_object_get(body, "User"));
 	const char *dir = json_string_value(json_object_get(body, "WorkingDir"));
 	json_t *env = json_object_get(body, "Env");
+	autojson json_t *whole = NULL;
+	struct err ignored;
 
 	request_set_argv(ask, json_deep_copy(json_object_get(body, "Cmd")));
 	request_set_detach(ask, 1);
 	request_set_timeout_ms(ask, 0);
 	if (json_array_size(env))
 		request_set_env(ask, with_values(env));
+	whole = engine_user_groups(user ? user : "", json_object_get(body, ENGINE_EXEC_GROUPS), &ignored);
 	if (user && user[0])
-		request_set_user(ask, user);
+		request_set_user(ask, whole ? json_string_value(whole) : user);
 	if (dir && dir[0])
 		request_set_workdir(ask, dir);
 	if (json_is_true(json_object_get(body, "Tty")))

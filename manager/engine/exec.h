@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/json.h"
 
+#define ENGINE_EXEC_GROUPS "berth.groups" /* in the body: further groups of its User */
+
 /* ERR_INVALID for a body that is wrong. */
 int engine_exec_check(const json_t *body, struct err *e);
 /* A detached command that its client follows, or nobody; a new reference. */

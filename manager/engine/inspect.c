@@ -296,7 +296,22 @@ static void show_present(json_t *h, const json_t *spec)
 	}
 }
 
-/* As requested, and as it is now; "LogConfig" must name a driver whose logs can be read. */
+/* With the driver of its presets where the client left it open. */
+static void show_log(json_t *h, const json_t *preset)
+{
+	json_t *log = json_object_get(h, "LogConfig");
+
+	if (!json_is_object(log)) {
+		json_object_set_new(h, "LogConfig", json_deep_copy(preset));
+		return;
+	}
+	if (!json_string_length(json_object_get(log, "Type")))
+		json_object_set(log, "Type", json_object_get(preset, "Type"));
+	if (!json_is_object(json_object_get(log, "Config")))
+		json_object_set_new(log, "Config", json_object());
+}
+
+/* As requested, and as it is now. */
 json_t *engine_host_config(const struct engine_view *v)
 {
 	const json_t *asked = engine_asked(v, "HostConfig");
@@ -311,7 +326,9 @@ json_t *engine_host_config(const struct engine_view *v)
 				 "");
 
 	json_object_update_missing(h, made);
-	json_object_set(h, "LogConfig", json_object_get(made, "LogConfig"));
+	show_log(h, json_object_get(made, "LogConfig"));
+	if (!json_string_length(json_object_get(h, "Runtime")))
+		json_object_set_new(h, "Runtime", json_string("runc"));
 	/* as the daemon keeps it: by id */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		json_object_set(h, "NetworkMode", json_object_get(made, "NetworkMode"));

@@ -95,21 +95,42 @@ json_t *engine_networks(const struct engine_view *v)
 	return all;
 }
 
+static int has_word(const char *words, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (; *words; words += strcspn(words, ","), words += *words == ',')
+		if (!strncmp(words, word, n) && (!words[n] || words[n] == ','))
+			return 1;
+	return 0;
+}
+
+/* Consumes source.  A volume has a name and a driver; a bind is private, whatever was asked. */
+static json_t *mount_point(const char *type, json_t *source, const char *target, size_t n, const char *mode, int writable)
+{
+	const int is_volume = !strcmp(type, "volume");
+	json_t *m = json_pack("{s:s,s:O,s:s%,s:s,s:b,s:s}", "Type", type, "Source", source, "Destination", target, n,
+			      "Mode", mode, "RW", writable, "Propagation", strcmp(type, "bind") ? "" : "rprivate");
+
+	if (is_volume) {
+		json_object_set(m, "Name", source);
+		json_object_set_new(m, "Driver", json_string("local"));
+	}
+	json_decref(source);
+	return m;
+}
+
 /* "SOURCE:TARGET[:WORDS]" */
 static json_t *mount_of(const char *text)
 {
 	const char *target = strchr(text, ':'), *words = target ? strchr(target + 1, ':') : NULL;
-	int is_path = text[0] == '/', writable = !words || !strstr(words, "ro");
 
 	if (!target)
 		return NULL;
 	target++;
-	return json_pack(
-		"{s:s,s:o,s:s#,s:s#,s:s,s:b,s:s}", "Type", is_path ? "bind" : "volume", "Name",
-		is_path ? json_string("") : json_stringn(text, (size_t)(target - 1 - text)),
-		"Source", text, (int)(target - 1 - text), "Destination", target,
-		(int)(words ? words - target : (ptrdiff_t)strlen(target)), "Mode",
-		words ? words + 1 : "", "RW", writable, "Propagation", is_path ? "rprivate" : "");
+	return mount_point(text[0] == '/' ? "bind" : "volume", json_stringn(text, (size_t)(target - 1 - text)), target,
+			   words ? (size_t)(words - target) : strlen(target), words ? words + 1 : "",
+			   !words || !(has_word(words + 1, "ro") || has_word(words + 1, "readonly")));
 }
 
 /* Whether one of the mounts that were asked for makes target read-only. */
@@ -138,11 +159,8 @@ json_t *engine_mounts(const struct engine_view *v)
 	size_t i;
 
 	json_object_foreach(json_object_get(v->asked, ENGINE_FILE_VOLUMES), target, name)
-		json_array_append_new(
-			all, json_pack("{s:s,s:O,s:O,s:s,s:s,s:s,s:b,s:s}", "Type", "volume",
-				       "Name", name, "Source", name, "Destination", target,
-				       "Driver", "local", "Mode", "", "RW",
-				       !is_read_only(mounts, target), "Propagation", ""));
+		json_array_append_new(all, mount_point("volume", json_incref(name), target, strlen(target), "",
+						       !is_read_only(mounts, target)));
 	json_array_foreach((json_t *)(size_t)binds, i, one) {
 		m = json_is_string(one) ? mount_of(json_string_value(one)) : NULL;
 		if (m)
@@ -155,13 +173,10 @@ json_t *engine_mounts(const struct engine_view *v)
 		/* without a name: above */
 		if ((!source || !source[0]) && type && !strcmp(type, "volume"))
 			continue;
-		json_array_append_new(all,
-				      json_pack("{s:O*,s:O*,s:O*,s:b,s:s,s:s}", "Type",
-						json_object_get(one, "Type"), "Source",
-						json_object_get(one, "Source"), "Destination",
-						json_object_get(one, "Target"), "RW",
-						!json_is_true(json_object_get(one, "ReadOnly")),
-						"Mode", "", "Propagation", ""));
+		target = json_string_value(json_object_get(one, "Target"));
+		if (type && target)
+			json_array_append_new(all, mount_point(type, json_string(source ? source : ""), target, strlen(target), "",
+							       !json_is_true(json_object_get(one, "ReadOnly"))));
 	}
 	return all;
 }

@@ -80,6 +80,34 @@ const char *engine_item(const json_t *list, size_t i, const char *key, struct er
 	return s;
 }
 
+json_t *engine_user_groups(const char *user, const json_t *groups, struct err *e)
+{
+	json_t *text = json_string(user);
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)groups, i, one) {
+		char number[24];
+		const char *name = json_string_value(one);
+		json_t *longer;
+
+		/* some clients send numbers, which Docker's own would refuse */
+		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(one));
+		name = json_is_integer(one) ? number : name;
+		if (!name || !name[0] || strchr(name, ',')) {
+			json_decref(text);
+			wrong("GroupAdd", "an array of groups", e);
+			return NULL;
+		}
+		longer = json_sprintf("%s,%s", json_string_value(text), name);
+		json_decref(text);
+		text = longer;
+	}
+	if (!text)
+		err_set(e, ERR_INVALID, "a user or a group is not UTF-8");
+	return text;
+}
+
 static int add_text(json_t *to, const char *fmt, va_list ap, struct err *e)
 	__attribute__((format(printf, 2, 0)));
 
@@ -126,6 +154,8 @@ static int holds_nothing(const json_t *v)
 	       (json_is_object(v) && !json_object_size(v));
 }
 
+#define UNKNOWN_MAX 32
+
 int engine_note_unknown(struct engine_create *c, const json_t *obj, const char *const *known,
 			const char *where, struct err *e)
 {
@@ -137,9 +167,12 @@ int engine_note_unknown(struct engine_create *c, const json_t *obj, const char *
 
 		while (*k && strcmp(*k, name))
 			k++;
-		if (!*k && !holds_nothing(v) && json_array_size(c->unknown) < 32 &&
-		    json_array_append_new(c->unknown, json_sprintf("%s%.60s", where, name)) < 0)
+		if (*k || holds_nothing(v) || json_array_size(c->unknown) == UNKNOWN_MAX)
+			continue;
+		if (json_array_append_new(c->unknown, json_sprintf("%s%.60s", where, name)) < 0)
 			return err_nomem(e);
+		if (engine_warn(c, e, "%s%.60s is not supported here and was ignored", where, name) < 0)
+			return -1;
 	}
 	return 0;
 }

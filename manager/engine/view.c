@@ -237,6 +237,11 @@ json_t *engine_network_mode_json(const struct engine_view *v)
 	return json_sprintf("container:%s", id);
 }
 
+int engine_hides_log(const struct engine_view *v)
+{
+	return !strcmp(text_of(engine_asked_host(v, "LogConfig"), "Type"), "none");
+}
+
 int engine_is_tty(const struct engine_view *v)
 {
 	return json_is_true(json_object_get(v->record, "tty"));

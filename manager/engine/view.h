@@ -77,6 +77,9 @@ json_t *engine_network_mode_json(const struct engine_view *v);
 json_t *engine_labels(const json_t *record);
 /* The name that a record's label or, unless NULL, word has for it; else the record's own. */
 const char *engine_called(const json_t *record, const char *word);
+/* Whether it was made with the log driver none. */
+int engine_hides_log(const struct engine_view *v);
+#define ENGINE_NO_LOG "configured logging driver does not support reading"
 int engine_is_tty(const struct engine_view *v);
 
 /* New references: an item of GET /containers/json, GET /containers/{id}/json, their parts. */

@@ -319,20 +319,24 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 /* "" and root are 0:0; else numbers, as a name is looked up in the image by the sandbox itself. */
 static int owner_of(const char *user, uint32_t *ret_uid, uint32_t *ret_gid)
 {
-	char uid_text[16];
-	const char *colon = strchr(user, ':');
+	char text[32], *colon;
+	const size_t n = strcspn(user, ","); /* further groups own nothing */
 	uint64_t uid, gid;
 	struct err ignored;
 
 	*ret_uid = *ret_gid = 0;
-	if (!user[0] || !strcmp(user, "root") || !strcmp(user, "0"))
-		return 0;
-	if (!colon || colon - user >= (ptrdiff_t)sizeof(uid_text))
+	if (n >= sizeof(text))
 		return -1;
-	memcpy(uid_text, user, (size_t)(colon - user));
-	uid_text[colon - user] = '\0';
-	if (num_u64(uid_text, "uid", 0, SPEC_IDS - 1, &uid, &ignored) < 0 ||
-	    num_u64(colon + 1, "gid", 0, SPEC_IDS - 1, &gid, &ignored) < 0)
+	memcpy(text, user, n);
+	text[n] = '\0';
+	if (!text[0] || !strcmp(text, "root") || !strcmp(text, "0"))
+		return 0;
+	colon = strchr(text, ':');
+	if (!colon)
+		return -1;
+	*colon++ = '\0';
+	if (num_u64(text, "uid", 0, SPEC_IDS - 1, &uid, &ignored) < 0 ||
+	    num_u64(colon, "gid", 0, SPEC_IDS - 1, &gid, &ignored) < 0)
 		return -1;
 	*ret_uid = (uint32_t)uid;
 	*ret_gid = (uint32_t)gid;

@@ -167,14 +167,51 @@ static void add_groups(const char *text, struct user *u)
 	}
 }
 
+/* A number, or a name of the file. */
+static int read_group(const char *s, size_t n, const char *group, uint32_t *ret_gid, struct err *e)
+{
+	const int digits = all_digits(s, n);
+
+	if (digits ? parse_id(s, n, ret_gid) < 0 : !name_ok(s, n))
+		return err_set(e, ERR_INVALID, "group '%.*s' is malformed or out of range; hint: 0 to %u, or a name",
+			       (int)(n > 80 ? 80 : n), s, USER_ID_MAX);
+	if (!digits && !find_group(group, s, n, ret_gid))
+		return err_set(e, ERR_NOT_FOUND, "group '%.*s' is not in the sandbox's /etc/group", (int)(n > 80 ? 80 : n), s);
+	return 0;
+}
+
+/* ",GROUP,GROUP" */
+static int add_named(const char *s, const char *group, struct user *u, struct err *e)
+{
+	while (*s) {
+		size_t n;
+		uint32_t gid;
+		int i = 0;
+
+		s++;
+		n = strcspn(s, ",");
+		if (read_group(s, n, group, &gid, e) < 0)
+			return -1;
+		while (i < u->group_count && u->groups[i] != gid)
+			i++;
+		if (i == USER_GROUPS_MAX)
+			return err_set(e, ERR_INVALID, "more than %d supplementary groups", USER_GROUPS_MAX);
+		if (i == u->group_count)
+			u->groups[u->group_count++] = gid;
+		s += n;
+	}
+	return 0;
+}
+
 int user_lookup_in(const char *s, const char *passwd, const char *group, struct user *ret, struct err *e)
 {
-	const char *colon = strchr(s, ':');
-	size_t n = colon ? (size_t)(colon - s) : strlen(s);
+	const size_t whole = strcspn(s, ",");
+	const char *colon = memchr(s, ':', whole);
+	size_t n = colon ? (size_t)(colon - s) : whole;
 	struct user u = { 0 };
 	uint32_t id;
 
-	if (!s[0]) {
+	if (!whole) {
 		id = 0;
 		find_passwd(passwd, NULL, 0, &id, &u);
 	} else if (all_digits(s, n)) {
@@ -184,22 +221,18 @@ int user_lookup_in(const char *s, const char *passwd, const char *group, struct 
 		find_passwd(passwd, NULL, 0, &id, &u);
 	} else {
 		if (!name_ok(s, n))
-			return err_set(e, ERR_INVALID, "user '%.80s' is malformed; hint: UID, NAME, UID:GID or NAME:GROUP", s);
+			return err_set(e, ERR_INVALID, "user '%.80s' is malformed; hint: UID, NAME, UID:GID or NAME:GROUP, and "
+				       "further groups behind commas", s);
 		if (!find_passwd(passwd, s, n, NULL, &u))
 			return err_set(e, ERR_NOT_FOUND, "user '%.*s' is not in the sandbox's /etc/passwd; "
 				       "hint: a number needs no entry", (int)(n > 80 ? 80 : n), s);
 	}
 	if (!colon)	/* as everywhere: USER:GROUP is in that group alone */
 		add_groups(group, &u);
-	if (colon) {
-		const char *g = colon + 1;
-
-		if (all_digits(g, strlen(g)) ? parse_id(g, strlen(g), &u.gid) < 0 : !name_ok(g, strlen(g)))
-			return err_set(e, ERR_INVALID, "group '%.80s' is malformed or out of range; hint: 0 to %u, or a name",
-				       g, USER_ID_MAX);
-		if (!all_digits(g, strlen(g)) && !find_group(group, g, strlen(g), &u.gid))
-			return err_set(e, ERR_NOT_FOUND, "group '%.80s' is not in the sandbox's /etc/group", g);
-	}
+	if (colon && read_group(colon + 1, whole - n - 1, group, &u.gid, e) < 0)
+		return -1;
+	if (add_named(s + whole, group, &u, e) < 0)
+		return -1;
 	*ret = u;
 	return 0;
 }

@@ -19,14 +19,15 @@
 
 struct user {
 	uint32_t uid, gid;
-	gid_t groups[USER_GROUPS_MAX];	/* supplementary; none when a group was given */
+	gid_t groups[USER_GROUPS_MAX];	/* supplementary; those that were named when a group was given */
 	int group_count;
 	char home[1024];		/* "" when passwd names none */
 	char name[64];			/* "" when passwd names none */
 };
 
 /*
- * s: "", "UID", "NAME", each with ":GID" or ":GROUP".  "" is uid 0.
+ * s: "", "UID", "NAME", each with ":GID" or ":GROUP", and then ",GROUP" for each further
+ * supplementary one.  "" is uid 0.
  * A name needs the files; a number does not (they then only give home and
  * groups, and are ignored when unusable).
  */

@@ -2,12 +2,13 @@
 """Answers of the Engine API that Docker's clients decide by, as dockerd gives them."""
 import io
 import json
+import os
 import tarfile
 import urllib.parse
 
 import berthtest as b
 from dockerdoor import door
-from dockerlab import Engine
+from dockerlab import Engine, frames, read_all
 
 COST = 20
 
@@ -82,3 +83,98 @@ def test_an_image_is_committed_and_imported_without_a_name_and_with_each_instruc
                              ("CMD", "CMD requires at least one argument")):
             status, said, _ = d.api("POST", "/commit?container=box&changes=" + urllib.parse.quote(change), {})
             assert status == 400 and text in said["message"], (change, status, said)
+
+
+@b.deadline(90)
+def test_further_groups_hold_for_the_command_and_each_exec():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Engine() as d:
+        def groups(*words, user="", add=()):
+            cid = d.create("sh", "-c", "id -G; exec sleep 1000", image="box:1", User=user, HostConfig={"GroupAdd": list(add)})
+            d.good("POST", f"/containers/{cid}/start")
+            with d.stream(f"/containers/{cid}/logs?stdout=1&follow=1") as r:
+                return cid, r.readline()[8:].decode().split()
+        cid, seen = groups(add=["1000", "1001"])
+        assert seen[0] == "0" and {"1000", "1001"} <= set(seen), seen
+        assert groups(add=[1000], user="7:8")[1] == ["8", "1000"]
+        eid = d.good("POST", f"/containers/{cid}/exec", {"AttachStdout": True, "User": "5:6", "Cmd": ["id", "-G"]})["Id"]
+        s, _ = d.hijack(f"/exec/{eid}/start", {})
+        assert frames(read_all(s))[1] == b"6 1000 1001\n"
+        s.close()
+        assert d.good("GET", f"/containers/{cid}/json")["HostConfig"]["GroupAdd"] == ["1000", "1001"]
+        assert d.good("GET", f"/exec/{eid}/json")["ProcessConfig"]["user"] == "5:6"
+        bad = d.create("true", image="box:1", HostConfig={"GroupAdd": ["nosuch"]})
+        status, said, _ = d.api("POST", f"/containers/{bad}/start")
+        assert status >= 400 and "group 'nosuch'" in said["message"], (status, said)
+
+
+@b.deadline(90)
+def test_each_member_of_a_create_is_honoured_refused_or_told():
+    with Engine() as d:
+        def made(host, **more):
+            said = d.good("POST", "/containers/create", {"Image": "host", "Cmd": ["true"], "HostConfig": {"NetworkMode": "none", **host}, **more})
+            return d.good("GET", f"/containers/{said['Id']}/json"), " ".join(said["Warnings"] or [])
+
+        def refused(host):
+            status, said, _ = d.api("POST", "/containers/create", {"Image": "host", "Cmd": ["true"], "HostConfig": {"NetworkMode": "none", **host}})
+            assert status >= 400, (host, said)
+            return status, said["message"]
+
+        assert "HostConfig.OomScoreAdj is not supported here" in made({"OomScoreAdj": 5})[1]
+        assert "HostConfig.Sysctls" in made({"Sysctls": {"net.core.somaxconn": "1"}})[1]
+        shown, told = made({})
+        assert told == "" and shown["HostConfig"]["Runtime"] == "runc" and shown["HostConfig"]["LogConfig"] == {"Type": "json-file", "Config": {}}, (told, shown)
+        shown, told = made({"LogConfig": {"Type": "", "Config": {"max-file": "3"}}})
+        assert shown["HostConfig"]["LogConfig"] == {"Type": "json-file", "Config": {"max-file": "3"}} and "log options were not used" in told
+        assert made({"Runtime": "runc"})[0]["HostConfig"]["Runtime"] == "runc"
+        assert refused({"LogConfig": {"Type": "asdf"}})[1] == 'error looking up logging plugin asdf: plugin "asdf" not found'
+        assert "syslog is not supported" in refused({"LogConfig": {"Type": "syslog"}})[1]
+        assert "unknown log opt 'x'" in refused({"LogConfig": {"Type": "local", "Config": {"x": "1"}}})[1]
+        assert refused({"Runtime": "nosuch"}) == (400, "unknown or invalid runtime name: nosuch")
+        assert "can only be used with 'on-failure'" in refused({"RestartPolicy": {"Name": "always", "MaximumRetryCount": 2}})[1]
+        assert "unknown policy 'sometimes'" in refused({"RestartPolicy": {"Name": "sometimes"}})[1]
+        shown, told = made({"LogConfig": {"Type": "none"}})
+        status, said, _ = d.api("GET", f"/containers/{shown['Id']}/logs?stdout=1")
+        assert (status, said["message"]) == (501, "configured logging driver does not support reading") and "none" in told
+        assert "does not support reading" in door("logs", shown["Id"], ok=1).stderr
+
+        # mounts as Docker shows them
+        os.mkdir(b.tmp("src"))
+        shown, told = made({"Binds": [f"{b.tmp('src')}:/a:ro,rshared", "vol1:/v"], "Mounts": [
+            {"Type": "bind", "Source": b.tmp("src"), "Target": "/m", "ReadOnly": True},
+            {"Type": "bind", "Source": b.tmp("src/new"), "Target": "/n", "BindOptions": {"CreateMountpoint": True}},
+            {"Type": "volume", "Source": "vol2", "Target": "/w", "VolumeOptions": {"Labels": {"a": "b"}}},
+            {"Type": "tmpfs", "Target": "/t", "TmpfsOptions": {"SizeBytes": 1 << 20, "Mode": 448}}], "Tmpfs": {"/u": "rw,noexec,size=1m"}})
+        at = {m["Destination"]: m for m in shown["Mounts"]}
+        assert at["/a"] == {"Type": "bind", "Source": b.tmp("src"), "Destination": "/a", "Mode": "ro,rshared", "RW": False, "Propagation": "rprivate"}, at
+        assert (at["/m"]["Propagation"], at["/m"]["RW"]) == ("rprivate", False) and "Name" not in at["/m"], at
+        assert at["/v"]["Name"] == "vol1" and at["/w"]["Name"] == "vol2" and at["/w"]["Driver"] == "local" and at["/w"]["Propagation"] == "", at
+        assert os.path.isdir(b.tmp("src/new")) and at["/t"]["Type"] == "tmpfs", at
+        for word in ("not ro,rshared", "VolumeOptions.Labels", "TmpfsOptions.Mode", "option noexec of a tmpfs"):
+            assert word in told, (word, told)
+        for c in d.good("GET", "/containers/json?all=1"):
+            d.good("DELETE", f"/containers/{c['Id']}?v=1")
+        d.good("DELETE", "/volumes/vol1")
+        d.good("DELETE", "/volumes/vol2")
+        assert "Subpath" in refused({"Mounts": [{"Type": "volume", "Source": "v", "Target": "/x", "VolumeOptions": {"Subpath": "y"}}]})[1]
+
+
+@b.deadline(60)
+def test_a_container_between_two_runs_is_not_removed_without_force():
+    with Engine() as d:
+        d.create("false", name="crash", HostConfig={"RestartPolicy": {"Name": "always"}})
+        d.good("POST", "/containers/crash/start")
+        b.wait_for(lambda: d.good("GET", "/containers/crash/json")["State"]["Status"] == "restarting")
+        status, said, _ = d.api("DELETE", "/containers/crash")
+        assert status == 409 and "stop the container before removing or force remove" in said["message"], said
+        d.good("DELETE", "/containers/crash?force=1")
+
+
+@b.deadline(60)
+def test_info_has_each_member_that_clients_name():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Engine() as d:
+        b.berth("image", "tag", "box:1", "box:2", ok=True)
+        info = d.good("GET", "/info")
+        assert info["Images"] == 1 and info["Debug"] is False and info["SystemTime"][:2] == "20" and info["ExperimentalBuild"] is False, info
+        assert info["DefaultRuntime"] in info["Runtimes"] and info["RegistryConfig"]["IndexConfigs"] == {}, info
