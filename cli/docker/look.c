@@ -190,7 +190,7 @@ static int stats(const struct door_args *a, struct err *e)
 
 static int top(const struct door_args *a, struct err *e)
 {
-	autojson json_t *said = NULL, *doc = NULL;
+	autojson json_t *said = NULL, *doc = NULL, *args = json_string("");
 	struct door_column heads[24] = { { NULL, NULL } };
 	autojson json_t *rows = json_array();
 	struct sandbox_ref s;
@@ -201,7 +201,13 @@ static int top(const struct door_args *a, struct err *e)
 	if (door_connect(&s, a->words[0], e) == 0)
 		said = door_ask(call_of("top", s.id, NULL), e);
 	sandbox_ref_close(&s);
-	doc = said ? engine_top(said) : NULL;
+	for (i = 1; i < (size_t)a->count; i++) {
+		json_t *longer = json_sprintf("%s%s%s", json_string_value(args), i > 1 ? " " : "", a->words[i]);
+
+		json_decref(args);
+		args = longer;
+	}
+	doc = said ? engine_top(said, json_string_value(args), e) : NULL;
 	if (!doc)
 		return -1;
 	titles = json_object_get(doc, "Titles");

@@ -86,9 +86,9 @@ static void add_process(void *ctx, pid_t pid)
 		state[0] = p[8];
 	read_cmdline(pid, status, command, sizeof(command));
 	json_array_append_new(l->json,
-			      json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "pid",
+			      json_pack("{s:I,s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "pid",
 					(json_int_t)status_value(status, "NSpid", 1), "host_pid",
-					(json_int_t)pid, "of", l->leaf, "state", state, "host_uid",
+					(json_int_t)pid, "host_ppid", (json_int_t)status_value(status, "PPid", 0), "of", l->leaf, "state", state, "host_uid",
 					(json_int_t)status_value(status, "Uid", 0), "threads",
 					(json_int_t)status_value(status, "Threads", 0), "cpu_ms",
 					(json_int_t)cpu_ms(pid), "memory_bytes",

@@ -7,7 +7,7 @@
 #include "cli/live/sandbox_open.h"
 
 /*
- * A list of {"pid" in the sandbox, "host_pid", "of", "state", "host_uid", "threads", "cpu_ms",
+ * A list of {"pid" in the sandbox, "host_pid", "host_ppid", "of", "state", "host_uid", "threads", "cpu_ms",
  * "memory_bytes", "command"}, of the sandbox's own cgroup ("of" is ""), and of one for each
  * command.  Names and arguments are hostile, but for control characters, which are replaced.
  * At most max are in it; *ret_more, unless NULL: how many others there are.

@@ -146,26 +146,43 @@ static int get_stats(struct http_request *rq, struct err *e)
  * --------------------------------------------------------------------- */
 
 static int ask_program(struct http_request *rq, const char *verb, int must_run,
-		       json_t *(*translate)(const json_t *), struct err *e)
+		       json_t *(*translate)(struct http_request *, const json_t *, struct err *), struct err *e)
 {
 	autojson json_t *said = NULL;
+	json_t *answer;
 	struct box b;
 	int r = must_run ? docker_find_running(&b, rq, e) : docker_find(&b, rq, e);
 
 	if (r == 0)
 		said = spawn_json(rq, call_of(verb, b.id, NULL), 0, e);
 	box_close(&b);
-	return said ? http_reply_json(rq, 200, translate(said), e) : -1;
+	answer = said ? translate(rq, said, e) : NULL;
+	return answer ? http_reply_json(rq, 200, answer, e) : -1;
+}
+
+static json_t *top_of(struct http_request *rq, const json_t *said, struct err *e)
+{
+	return engine_top(said, http_query(rq, "ps_args"), e);
 }
 
 static int get_top(struct http_request *rq, struct err *e)
 {
-	return ask_program(rq, "top", 1, engine_top, e);
+	return ask_program(rq, "top", 1, top_of, e);
+}
+
+static json_t *changes_of(struct http_request *rq, const json_t *said, struct err *e)
+{
+	json_t *changes = engine_changes(said);
+
+	(void)rq;
+	if (!changes)
+		err_nomem(e);
+	return changes;
 }
 
 static int get_changes(struct http_request *rq, struct err *e)
 {
-	return ask_program(rq, "diff", 0, engine_changes, e);
+	return ask_program(rq, "diff", 0, changes_of, e);
 }
 
 /* ---- limits

@@ -59,6 +59,23 @@ static void ask_keeper(struct engine_loaded *l, const struct engine_asker *a)
 	l->v.network = l->network;
 }
 
+/*
+ * Its keeper ended while we asked: the record that was read before lacks the verdict, which the
+ * keeper writes before it closes its connections.
+ */
+static void take_end(struct engine_loaded *l, struct registry *r, const char *id)
+{
+	struct err ignored;
+	json_t *record = record_load_kept(r, id, &ignored);
+
+	l->v.runs = 0;
+	if (!record)
+		return;
+	json_decref(l->record);
+	l->record = record;
+	l->v.record = record;
+}
+
 void engine_load_label(struct registry *r, const char *id, json_t *record)
 {
 	json_t *labels = json_object_get(record, "labels");
@@ -99,7 +116,7 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 	if (!kept && asker)
 		ask_keeper(l, asker);
 	if (!kept && asker && !l->ping && path_has(r->kept_fd, id))
-		l->v.runs = 0;
+		take_end(l, r, id);
 	l->v.ping = l->ping;
 	l->v.restarting = kept && restart_pending(r, id) > 0;
 	return 0;

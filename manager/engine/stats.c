@@ -94,29 +94,6 @@ json_t *engine_stats(const char *id, const char *name, const struct engine_sampl
 	return doc;
 }
 
-json_t *engine_top(const json_t *processes)
-{
-	json_t *rows = json_array();
-	const json_t *p;
-	size_t i;
-
-	json_array_foreach((json_t *)(size_t)processes, i, p) {
-		json_int_t seconds = number(p, "cpu_ms") / 1000;
-		const char *command = json_string_value(json_object_get(p, "command"));
-
-		json_array_append_new(
-			rows, json_pack("[o,o,s,s,s,s,o,s]",
-					json_sprintf("%d", (int)number(p, "host_uid")),
-					json_sprintf("%d", (int)number(p, "host_pid")), "0", "0",
-					"-", "?",
-					json_sprintf("%02d:%02d:%02d", (int)(seconds / 3600),
-						     (int)(seconds / 60 % 60), (int)(seconds % 60)),
-					command ? command : ""));
-	}
-	return json_pack("{s:[s,s,s,s,s,s,s,s],s:o}", "Titles", "UID", "PID", "PPID", "C", "STIME",
-			 "TTY", "TIME", "CMD", "Processes", rows);
-}
-
 json_t *engine_changes(const json_t *diff)
 {
 	json_t *all = json_array();

@@ -21,7 +21,8 @@ struct engine_sample {
 json_t *engine_stats(const char *id, const char *name, const struct engine_sample *before,
 		     const struct engine_sample *now);
 /* GET /containers/{id}/top of the list of berth top. */
-json_t *engine_top(const json_t *processes);
+/* ps_args: as for ps(1), NULL for -ef; NULL with ERR_INVALID for what is not known. */
+json_t *engine_top(const json_t *processes, const char *ps_args, struct err *e);
 /* GET /containers/{id}/changes of berth diff. */
 json_t *engine_changes(const json_t *diff);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of the Engine API that Docker's clients decide by, as dockerd gives them."""
+import collections
 import io
 import json
 import os
@@ -178,3 +179,38 @@ def test_info_has_each_member_that_clients_name():
         info = d.good("GET", "/info")
         assert info["Images"] == 1 and info["Debug"] is False and info["SystemTime"][:2] == "20" and info["ExperimentalBuild"] is False, info
         assert info["DefaultRuntime"] in info["Runtimes"] and info["RegistryConfig"]["IndexConfigs"] == {}, info
+
+
+@b.deadline(60)
+def test_top_shows_the_containers_processes_as_ps_was_asked_to():
+    with Engine() as d:
+        d.create("sleep", "1000", name="box", User="0:0")
+        d.good("POST", "/containers/box/start")
+        shown = d.good("GET", "/containers/box/top")
+        assert shown["Titles"] == ["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"] and len(shown["Processes"]) == 1, shown
+        assert (shown["Processes"][0][0], shown["Processes"][0][-1]) == ("root", "sleep 1000"), shown
+        eid = d.good("POST", "/containers/box/exec", {"User": "7", "Cmd": ["sleep", "2000"]})["Id"]
+        d.good("POST", f"/exec/{eid}/start", {"Detach": True})
+        shown = d.good("GET", "/containers/box/top?ps_args=-eo+pid,user,comm")
+        assert shown["Titles"] == ["PID", "USER", "COMMAND"] and [p[1:] for p in shown["Processes"]] == [["root", "sleep"], ["7", "sleep"]], shown
+        assert d.good("GET", "/containers/box/top?ps_args=aux")["Titles"][:2] == ["USER", "PID"]
+        assert door("top", "box", "-o", "pid,args", ok=True).stdout.splitlines()[1].endswith("sleep 1000")
+        for args, text in (("-o+comm", "Couldn't find PID field in ps output"), ("-eo+pid,nosuch", "nosuch"), ("-Z", "option Z of ps")):
+            status, said, _ = d.api("GET", f"/containers/box/top?ps_args={args}")
+            assert status >= 400 and text in said["message"], (args, status, said)
+
+
+@b.deadline(120)
+def test_a_look_at_a_container_that_ends_just_now_has_its_own_exit_code():
+    with Engine() as d:
+        seen = collections.Counter()
+        for _ in range(40):
+            cid = d.create("true")
+            d.good("POST", f"/containers/{cid}/start")
+            while True:
+                state = d.good("GET", f"/containers/{cid}/json")["State"]
+                if state["Status"] == "exited":
+                    break
+            seen[state["ExitCode"]] += 1
+            d.good("DELETE", f"/containers/{cid}")
+        assert seen == {0: 40}, seen
