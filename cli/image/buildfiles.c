@@ -374,5 +374,7 @@ int build_write_settings(struct build *b, struct err *e)
 	if (put(b, "policy.json", policy, e) < 0 ||
 	    put(b, "storage.conf", "[storage]\ndriver = \"overlay\"\n", e) < 0)
 		return -1;
+	if (put(b, BUILD_IGNORE, "", e) < 0)
+		return -1;
 	return put(b, "registries.conf", registries, e);
 }

@@ -31,6 +31,8 @@ enum {
 	OPT_DISK,
 	OPT_MEMORY,
 	OPT_PLATFORM,
+	OPT_ADD_HOST,
+	OPT_SHM_SIZE,
 	OPT_QUIET,
 	OPT_JSON,
 };
@@ -53,9 +55,23 @@ static const struct opt options[] = {
 	{"memory", 'm', OPT_VALUE, "SIZE", "most memory of the build (default: [build] memory_max)",
 	 OPT_MEMORY},
 	{"platform", 0, OPT_VALUE, "OS/ARCH", "of the image (default: our own)", OPT_PLATFORM},
+	{"add-host", 0, OPT_LIST, "NAME:IP", "a line of /etc/hosts for RUN", OPT_ADD_HOST},
+	{"shm-size", 0, OPT_VALUE, "SIZE", "/dev/shm of RUN (default: 64m)", OPT_SHM_SIZE},
 	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},
 	{"json", 0, OPT_FLAG, NULL, "print JSON lines, errors too", OPT_JSON},
 };
+
+/* buildah takes a number with a unit. */
+static int set_shm(struct build *b, const char *value, struct err *e)
+{
+	uint64_t bytes;
+	char text[32];
+
+	if (num_size(value, "shm-size", 4096, 1ULL << 50, &bytes, e) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%lluk", (unsigned long long)(bytes + 1023) / 1024);
+	return build_add_word(b, "--shm-size", text, e);
+}
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
@@ -74,6 +90,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return build_add_word(b, "--target", value, e);
 	case OPT_PLATFORM:
 		return build_add_word(b, "--platform", value, e);
+	case OPT_ADD_HOST:
+		return build_add_word(b, "--add-host", value, e);
+	case OPT_SHM_SIZE:
+		return set_shm(b, value, e);
 	case OPT_NETWORK:
 		if (!strcmp(value, "host"))
 			return err_set(e, ERR_DENIED,

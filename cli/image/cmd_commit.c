@@ -228,7 +228,13 @@ static int open_sandbox(struct commit *c, char *ref, struct err *e)
 			       "makes sandboxes that last, and berth run --keep leaves one behind", c->s.id);
 	if (at)
 		return open_checkpoint(c, at, e);
-	return c->s.kept ? open_stopped(c, e) : open_running(c, e);
+	if (!c->s.kept && open_running(c, e) == 0)
+		return 0;
+	/* it ended while we asked, and left its layer */
+	if (!c->s.kept && (e->code != ERR_NOT_FOUND || !path_has(c->s.registry.kept_fd, c->s.id)))
+		return -1;
+	fd_close(&c->s.sock);
+	return open_stopped(c, e);
 }
 
 /* ---- berth-image ---- */

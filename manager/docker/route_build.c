@@ -16,6 +16,7 @@
 #include "manager/docker/docker.h"
 #include "manager/docker/imageflow.h"
 #include "manager/engine/build.h"
+#include "manager/engine/networks.h"
 
 #define OUT_MAX (1u << 20)
 #define BEAT_MS 5000
@@ -27,6 +28,7 @@ struct building {
 	struct buf raw, out; /* what it wrote, up to a whole line; what is to be sent */
 	size_t sent;
 	int ended;
+	char step[1024]; /* the last that began */
 };
 
 static void building_free(void *ctx)
@@ -42,17 +44,39 @@ static void building_free(void *ctx)
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
+/* What berth calls the network, which the client may know by its id. */
+static int name_network(struct http_request *rq, const char *said, char ret[ENGINE_NAME], struct err *e)
+{
+	static const char *const modes[] = {"", "default", "bridge", "none", "host"};
+	struct config c;
+	const struct engine_berth berth = docker_berth(rq, &c);
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(modes); i++)
+		if (!strcmp(said ? said : "", modes[i]))
+			return snprintf(ret, ENGINE_NAME, "%s", modes[i]), 0;
+	return engine_network_find(&berth, said, ret, e) < 0 ? -1 : 0;
+}
+
 static int add_query(struct http_request *rq, struct engine_build *b, struct err *e)
 {
 	static const char *const keys[] = {"dockerfile",  "target",    "platform",
-					   "networkmode", "buildargs", "labels",
+					   "buildargs", "labels",
 					   "memory",      "remote",    "version",
 					   "cpuquota",    "cpushares", "cpusetcpus",
 					   "cpusetmems",  "memswap",   "shmsize",
-					   "ulimits",     "squash",    "extrahosts",
+					   "ulimits",     "squash",
 					   "cpuperiod",   "cgroupparent", "securityopt"};
-	const char *tag;
+	const char *tag, *host;
+	char network[ENGINE_NAME];
 	size_t i;
+
+	if (name_network(rq, http_query(rq, "networkmode"), network, e) < 0 ||
+	    engine_build_set(b, "networkmode", network, e) < 0)
+		return -1;
+	for (i = 0; (host = http_query_each(rq, "extrahosts", i)); i++)
+		if (engine_build_set(b, "extrahosts", host, e) < 0)
+			return -1;
 
 	for (i = 0; i < ARRAY_LEN(keys); i++)
 		if (engine_build_set(b, keys[i], http_query(rq, keys[i]), e) < 0)
@@ -139,6 +163,7 @@ static int take_lines(struct building *b, struct err *e)
 		json_array_foreach (list, i, one)
 			if (imageflow_line(&b->out, json_incref(one), e) < 0)
 				return -1;
+		engine_build_note_step(j, b->step, sizeof(b->step));
 		used = (size_t)(nl - b->raw.data) + 1;
 	}
 	if (used)
@@ -149,12 +174,13 @@ static int take_lines(struct building *b, struct err *e)
 
 static int conclude(struct building *b, struct http_request *rq, struct err *e)
 {
-	autojson json_t *error = NULL;
+	autojson json_t *own = NULL, *error = NULL;
 
 	b->ended = 1;
 	if (spawn_finish(rq, &b->program, 0, NULL, e) == 0)
 		return 0;
-	error = docker_error_json(e);
+	own = docker_error_json(e);
+	error = engine_build_error(json_string_value(json_object_get(own, "message")), b->step);
 	return imageflow_line(&b->out,
 			      json_pack("{s:O,s:O}", "errorDetail", error, "error",
 					json_object_get(error, "message")),

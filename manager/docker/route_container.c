@@ -87,6 +87,8 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
 
+	if (engine_create_fold(body, e) < 0)
+		return -1;
 	engine_host_rules(&b->config, docker_of(rq)->allow, docker_of(rq)->binds, &rules);
 	if (engine_create_init(c, &rules, e) < 0)
 		return -1;

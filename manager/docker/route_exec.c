@@ -67,7 +67,7 @@ static int add_with_groups(struct http_request *rq, struct box *b, const json_t 
 
 static int post_create(struct http_request *rq, struct err *e)
 {
-	const json_t *body = http_json(rq);
+	json_t *body = http_json(rq);
 	struct pump trial;
 	char id[EXEC_ID];
 	struct box b;

@@ -163,7 +163,10 @@ static int post_prune(struct http_request *rq, struct err *e)
 		return -1;
 	gone = json_array();
 	json_array_foreach(json_object_get(said, "removed"), i, one)
-		json_array_append_new(gone, json_pack("{s:O}", "Untagged", one));
+		if (!engine_image_is_unnamed(json_string_value(one)))
+			json_array_append_new(gone, json_pack("{s:O}", "Untagged", one));
+	json_array_foreach(json_object_get(said, "deleted"), i, one)
+		json_array_append_new(gone, json_pack("{s:O}", "Deleted", one));
 	return http_reply_json(rq, 200,
 			       json_pack("{s:o,s:O}", "ImagesDeleted", gone, "SpaceReclaimed",
 					 json_object_get(said, "bytes")),
@@ -236,11 +239,15 @@ static int begin_load(struct http_request *rq, struct err *e)
 static int post_load(struct http_request *rq, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
-	autojson json_t *said = imageflow_end(rq, e);
+	autojson json_t *said = imageflow_end(rq, e), *error = NULL;
 	const json_t *one;
 	size_t i, n;
 
-	if (!said)
+	/* dockerd has sent its status by then, so that clients look for the error in the stream */
+	if (!said && e->code != ERR_NET && !(error = docker_error_json(e)))
+		return err_nomem(e);
+	if (!said && (!error || imageflow_line(&out, json_pack("{s:O,s:O}", "errorDetail", error, "error",
+							      json_object_get(error, "message")), e) < 0))
 		return -1;
 	json_array_foreach(json_object_get(said, "images"), i, one) {
 		const char *name = json_string_value(json_object_get(one, "name"));

@@ -2,6 +2,7 @@
 #include "manager/engine/build.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -141,8 +142,12 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return word(b, e, "pull", NULL, "always");
 	if (!strcmp(key, "dockerfile"))
 		return word(b, e, "file", NULL, value);
-	if (!strcmp(key, "memory") && !strcmp(value, "0"))
+	if ((!strcmp(key, "memory") || !strcmp(key, "shmsize")) && !strcmp(value, "0"))
 		return 0;
+	if (!strcmp(key, "shmsize"))
+		return word(b, e, "shm-size", NULL, value);
+	if (!strcmp(key, "extrahosts"))
+		return word(b, e, "add-host", NULL, value);
 	if (!is_word(key, known, ARRAY_LEN(known)))
 		return is_word(value, nothing, ARRAY_LEN(nothing)) ?
 			       0 :
@@ -212,6 +217,57 @@ static void add_end(json_t *list, const json_t *event, const char *digest, int q
 	json_array_foreach (json_object_get(event, "names"), i, name)
 		if (!engine_image_is_unnamed(json_string_value(name)))
 			add_stream(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
+}
+
+/* A list of words as a line; text that is none, for the shell. */
+static int is_step(const char *text)
+{
+	return begins(text, "STEP ") || (text[0] == '[' && strstr(text, "] STEP "));
+}
+
+void engine_build_note_step(const json_t *event, char *step, size_t n)
+{
+	const char *text = json_string_value(json_object_get(event, "text"));
+
+	if (text && is_step(text))
+		snprintf(step, n, "%s", text);
+}
+
+static json_t *shown_command(const char *run, size_t n)
+{
+	struct err ignored;
+	autojson json_t *list = run[0] == '[' ? json_parse(run, n, JSON_MAX, "RUN", &ignored) : NULL;
+	json_t *line = NULL, *longer;
+	const json_t *one;
+	size_t i;
+
+	if (!json_is_array(list))
+		return json_sprintf("/bin/sh -c %.*s", (int)n, run);
+	json_array_foreach (list, i, one) {
+		longer = json_sprintf("%s%s%s", line ? json_string_value(line) : "", line ? " " : "",
+				      json_is_string(one) ? json_string_value(one) : "");
+		json_decref(line);
+		line = longer;
+	}
+	return line ? line : json_string("");
+}
+
+json_t *engine_build_error(const char *message, const char *step)
+{
+	static const char at[] = "building at STEP \"RUN ", status[] = "exit status ";
+	const char *failed = strstr(message, at), *code = failed ? strstr(failed, status) : NULL;
+	const char *run = strstr(step, ": RUN ");
+	autojson json_t *command = NULL;
+	const long n = code && run ? strtol(code + strlen(status), NULL, 10) : 0;
+
+	if (n > 0) {
+		run += strlen(": RUN ");
+		command = shown_command(run, strlen(run));
+	}
+	if (!command)
+		return json_pack("{s:s}", "message", message);
+	return json_pack("{s:I,s:o}", "code", (json_int_t)n, "message",
+			 json_sprintf("The command '%s' returned a non-zero code: %ld", json_string_value(command), n));
 }
 
 json_t *engine_build_lines(const json_t *event, int quiet)

@@ -27,6 +27,13 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 int engine_build_untagged(struct engine_build *b, struct err *e);
 /* Whether a "cachefrom" of the query names images. */
 int engine_build_wants_cache(const char *value);
+/* Keeps the text of an event that begins a step. */
+void engine_build_note_step(const json_t *event, char *step, size_t n);
+/*
+ * Docker's words for a step that failed, from the message of berth build and the last step, as
+ * "errorDetail": a new object; other messages as they stand.
+ */
+json_t *engine_build_error(const char *message, const char *step);
 /* Docker's lines for one event of berth build --json: a new array, empty where none is told. */
 json_t *engine_build_lines(const json_t *event, int quiet);
 

@@ -278,31 +278,41 @@ static int add_stop_timeout(struct engine_create *c, const json_t *config, struc
 	return s >= 0 ? engine_word(c, e, "--stop-timeout=%" JSON_INTEGER_FORMAT "s", s) : 0;
 }
 
+static const char *const known[] = {
+	"AttachStderr",
+	"AttachStdin",
+	"AttachStdout",
+	"Cmd",
+	"Entrypoint",
+	"Env",
+	"ExposedPorts",
+	"Healthcheck",
+	"HostConfig",
+	"Hostname",
+	"Image",
+	"Labels",
+	"NetworkingConfig",
+	"OpenStdin",
+	"StdinOnce",
+	"StopSignal",
+	"StopTimeout",
+	"Tty",
+	"User",
+	"Volumes",
+	"WorkingDir",
+	NULL,
+};
+
+int engine_create_fold(json_t *body, struct err *e)
+{
+	static const char *const outer[] = { "Domainname", "MacAddress", NULL };
+
+	return engine_fold(body, known, e) < 0 || engine_fold(body, outer, e) < 0 ? -1 :
+	       engine_host_fold(json_object_get(body, "HostConfig"), e);
+}
+
 int engine_create_read(struct engine_create *c, const json_t *body, struct err *e)
 {
-	static const char *const known[] = {
-		"AttachStderr",
-		"AttachStdin",
-		"AttachStdout",
-		"Cmd",
-		"Entrypoint",
-		"Env",
-		"ExposedPorts",
-		"Healthcheck",
-		"HostConfig",
-		"Hostname",
-		"Image",
-		"Labels",
-		"NetworkingConfig",
-		"OpenStdin",
-		"StdinOnce",
-		"StopSignal",
-		"StopTimeout",
-		"Tty",
-		"User",
-		"WorkingDir",
-		NULL,
-	};
 	const char *image = "";
 	json_t *host;
 

@@ -39,6 +39,8 @@ void engine_create_release(struct engine_create *c);
  * Borrowed.  ERR_INVALID in Docker's words.
  */
 int engine_create_name(struct engine_create *c, const char *name, struct err *e);
+/* Before anything reads the body: engine_fold() of all of it. */
+int engine_create_fold(json_t *body, struct err *e);
 /* ERR_INVALID for a body that is wrong, ERR_DENIED for what the rules refuse, ERR_UNSUPPORTED. */
 int engine_create_read(struct engine_create *c, const json_t *body, struct err *e);
 /* Of a name for a container: ERR_INVALID in Docker's words. */
@@ -47,6 +49,7 @@ int engine_check_name(const char *name, struct err *e);
 /* ---- its parts ---- */
 
 int engine_create_host(struct engine_create *c, const json_t *host, struct err *e);
+int engine_host_fold(json_t *host, struct err *e);
 int engine_create_mounts(struct engine_create *c, const json_t *body, const json_t *host,
 			 struct err *e);
 int engine_create_anonymous(struct engine_create *c, const char *target, int read_only,
@@ -69,6 +72,12 @@ int engine_warn(struct engine_create *c, struct err *e, const char *fmt, ...)
 /* Members of obj that are not in known (a NULL-terminated list) and have a value. */
 int engine_note_unknown(struct engine_create *c, const json_t *obj, const char *const *known,
 			const char *where, struct err *e);
+
+/*
+ * Gives members of a client's document the names of known (a NULL-terminated list) where they differ
+ * in the case of letters alone: so does Go read JSON, and clients rely on it.
+ */
+int engine_fold(json_t *obj, const char *const *known, struct err *e);
 
 /* The getters of json.h for a client's document: ERR_INVALID for a wrong type. */
 int engine_str(const json_t *obj, const char *key, const char **ret, struct err *e);

@@ -61,6 +61,11 @@ static const char *const known[] = {
 	NULL,
 };
 
+int engine_host_fold(json_t *host, struct err *e)
+{
+	return json_is_object(host) ? engine_fold(host, known, e) : 0;
+}
+
 static int add_caps(struct engine_create *c, const json_t *host, const char *key,
 		    const char *option, struct err *e)
 {
@@ -172,6 +177,34 @@ static int add_log(struct engine_create *c, const json_t *host, struct err *e)
 		return -1;
 	return strcmp(type, "none") ? 0 :
 	       engine_warn(c, e, "the log driver none hides the log from docker logs; berth logs shows it");
+}
+
+/* Members whose usual value says nothing, and whose other values berth has no use for. */
+static int tell_unused(struct engine_create *c, const json_t *host, struct err *e)
+{
+	static const char *const paths[] = { "MaskedPaths", "ReadonlyPaths" };
+	const char *isolation = "", *driver = "";
+	json_int_t swappiness = -1;
+	json_t *list;
+	size_t i;
+
+	if (engine_str(host, "Isolation", &isolation, e) < 0 || engine_str(host, "VolumeDriver", &driver, e) < 0 ||
+	    engine_int(host, "MemorySwappiness", &swappiness, e) < 0)
+		return -1;
+	if (isolation[0] && strcmp(isolation, "default"))
+		return err_set(e, ERR_INVALID, "invalid isolation '%.40s' on linux", isolation);
+	if (driver[0] && strcmp(driver, "local"))
+		return err_set(e, ERR_INVALID, "error looking up volume plugin %.80s: plugin \"%.80s\" not found", driver, driver);
+	if (swappiness < -1 || swappiness > 100)
+		return err_set(e, ERR_INVALID, "Invalid value: %" JSON_INTEGER_FORMAT ", valid memory swappiness range is 0-100",
+			       swappiness);
+	if (swappiness > 0 && engine_warn(c, e, "HostConfig.MemorySwappiness is not supported here and was ignored") < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(paths); i++)
+		if (engine_arr(host, paths[i], &list, e) < 0 ||
+		    (list && engine_warn(c, e, "HostConfig.%s was ignored: berth hides the paths of its own list", paths[i]) < 0))
+			return -1;
+	return 0;
 }
 
 /* There is one runtime, which goes by the names of Docker's own. */
@@ -317,7 +350,7 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
 	    engine_create_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
-	    add_devices(c, host, e) < 0 || add_log(c, host, e) < 0 || check_runtime(host, e) < 0 ||
+	    add_devices(c, host, e) < 0 || add_log(c, host, e) < 0 || check_runtime(host, e) < 0 || tell_unused(c, host, e) < 0 ||
 	    add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)
 		return -1;

@@ -8,14 +8,16 @@
 #include "manager/engine/create.h"
 #include "manager/keeper/request.h"
 
-int engine_exec_check(const json_t *body, struct err *e)
+int engine_exec_check(json_t *body, struct err *e)
 {
+	static const char *const known[] = { "AttachStdin", "AttachStdout", "AttachStderr", "Cmd", "ConsoleSize", "Detach",
+					     "DetachKeys", "Env", "Privileged", "Tty", "User", "WorkingDir", NULL };
 	const char *text = "";
 	json_t *argv, *env;
 	int on = 0;
 	size_t i;
 
-	if (engine_arr(body, "Cmd", &argv, e) < 0 || engine_arr(body, "Env", &env, e) < 0 ||
+	if (engine_fold(body, known, e) < 0 || engine_arr(body, "Cmd", &argv, e) < 0 || engine_arr(body, "Env", &env, e) < 0 ||
 	    engine_str(body, "User", &text, e) < 0 ||
 	    engine_str(body, "WorkingDir", &text, e) < 0 || engine_flag(body, "Tty", &on, e) < 0 ||
 	    engine_flag(body, "AttachStdin", &on, e) < 0)

@@ -6,11 +6,11 @@
 #include "manager/engine/berth.h"
 
 /*
- * Removes what the filters of a prune want: {"removed": [NAME], "bytes": N}, a new reference.
+ * Removes what the filters of a prune want: {"removed": [NAME], "deleted": [DIGEST], "bytes": N}, a
+ * new reference; deleted are the images that lost their last name.
  *
- * An image without a name is none here: its files are garbage, which each prune collects.  So
- * dangling=true (the default) removes no name, and label, label! and until choose among the images
- * that dangling=false removes, which no container uses.
+ * dangling=true (the default) removes images without a name (image.h) that no container uses,
+ * dangling=false all that none uses; label, label! and until choose among them.
  */
 json_t *engine_image_prune(int store_fd, const json_t *filters, const struct engine_berth *b,
 			   struct err *e);

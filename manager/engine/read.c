@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "manager/engine/create.h"
@@ -78,6 +79,26 @@ const char *engine_item(const json_t *list, size_t i, const char *key, struct er
 		return NULL;
 	}
 	return s;
+}
+
+int engine_fold(json_t *obj, const char *const *known, struct err *e)
+{
+	const char *name;
+	json_t *v;
+	void *next;
+
+	json_object_foreach_safe (obj, next, name, v) {
+		const char *const *k = known;
+
+		while (*k && strcasecmp(*k, name))
+			k++;
+		if (!*k || !strcmp(*k, name))
+			continue;
+		if (!json_object_get(obj, *k) && json_object_set(obj, *k, v) < 0)
+			return err_nomem(e);
+		json_object_del(obj, name);
+	}
+	return 0;
 }
 
 json_t *engine_user_groups(const char *user, const json_t *groups, struct err *e)

@@ -214,3 +214,22 @@ def test_a_look_at_a_container_that_ends_just_now_has_its_own_exit_code():
             seen[state["ExitCode"]] += 1
             d.good("DELETE", f"/containers/{cid}")
         assert seen == {0: 40}, seen
+
+
+@b.deadline(120)
+def test_a_container_is_committed_while_it_ends_and_a_prune_says_what_went():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Engine() as d:
+        for _ in range(15):
+            cid = d.create("touch", "/made", image="box:1")
+            d.good("POST", f"/containers/{cid}/start")
+            made = d.good("POST", f"/commit?container={cid}", {})["Id"]
+            d.good("DELETE", f"/containers/{cid}?force=1")
+        d.good("POST", f"/images/{made}/tag?repo=last")
+        pruned = d.good("POST", "/images/prune?filters=" + urllib.parse.quote(json.dumps({"dangling": ["false"]})), {})
+        gone = pruned["ImagesDeleted"]
+        assert {"Untagged": "last:latest"} in gone and {"Deleted": made} in gone and {"Untagged": "box:1"} in gone, gone
+        assert not [x for x in gone if "invalid" in x.get("Untagged", "")] and pruned["SpaceReclaimed"] > 0, pruned
+        assert d.good("GET", "/images/json") == []
+        status, said, _ = d.api("POST", "/images/load", b"this is no archive")
+        assert status == 200 and json.loads(said)["errorDetail"]["message"], (status, said)

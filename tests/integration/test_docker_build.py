@@ -165,7 +165,7 @@ def test_dockers_clients_build_with_the_classic_builder():
         assert status == 200 and b"Successfully tagged nulls:1" in said, said
         for query, word in (("version=2", "DOCKER_BUILDKIT=0"), ("remote=https://x/y.git", "body"), ("buildargs=x", "build-arg"),
                             ("labels=[]", "object"), ("cpuquota=1000", "cpuquota"), ("cpusetcpus=0-1", "cpusetcpus"), ("cpuperiod=50000", "cpuperiod"),
-                            ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("shmsize=1000", "shmsize"), ("t=" + "x" * 500, "reference")):
+                            ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("t=" + "x" * 500, "reference")):
             status, said, _ = d.api("POST", "/build?" + query, b"")
             assert 400 <= status < 502 and word in said["message"], (query, status, said)
         for path in ("/session", "/grpc"):
@@ -181,7 +181,7 @@ def test_dockers_clients_build_with_the_classic_builder():
                 c.images.build(fileobj=io.BytesIO(b"FROM box:1\nRUN exit 3\n"), network_mode="none")
                 raise AssertionError("it was built")
             except docker.errors.BuildError as e:
-                assert "exit status 3" in e.msg, e.msg
+                assert "The command '/bin/sh -c exit 3' returned a non-zero code: 3" in e.msg, e.msg
         finally:
             c.close()
         cli = Cli(d)
@@ -281,3 +281,24 @@ def test_a_build_that_takes_too_long_is_ended():
     env = {"BERTH_CONFIG": b.write(b.tmp("short.toml"), '[build]\ntime_limit = "3s"\n', 0o600)}
     b.one_line_error(b.berth("build", "-q", top, env=env, timeout=60), 124, "[build] time_limit")
     assert not b.berth("ps", "-aq").out
+
+
+@b.deadline(240)
+def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
+    base()
+    with Engine() as d:
+        top = context("FROM box:1\nCOPY . /all\nRUN grep -w one.test /etc/hosts >/seen; df -k /dev/shm | tail -n 1 >>/seen\n")
+        b.write(top + "/.dockerignore", "sub\n")
+        said = lines(d.good("POST", "/build?networkmode=none&shmsize=8388608&extrahosts=one.test:10.1.2.3&extrahosts=two.test:10.1.2.4", tar_of(top), timeout=200))
+        texts = "".join(x.get("stream", "") for x in said)
+        made = [x["aux"]["ID"] for x in said if "aux" in x]
+        assert len(made) == 1 and texts.rstrip().endswith(f"Successfully built {made[0][7:19]}"), said
+        shown = d.good("GET", f"/images/{made[0]}/json")
+        assert shown["RepoTags"] == [] and not [k for k in shown["Config"]["Labels"] or {} if "buildah" in k], shown
+        out = b.berth("run", made[0], "cat", "/all/sub/f", "/seen", ok=True).out
+        assert out.startswith("from the context\n10.1.2.3\tone.test\n") and " 8192 " in out, out
+        b.write(top + "/Dockerfile", 'FROM box:1\nRUN ["sh", "-c", "exit 9"]\n')
+        failed = lines(d.good("POST", "/build?networkmode=none", tar_of(top), timeout=200))[-1]
+        assert failed["errorDetail"] == {"code": 9, "message": "The command 'sh -c exit 9' returned a non-zero code: 9"}, failed
+        status, said, _ = d.api("POST", "/build?networkmode=nosuch", tar_of(top))
+        assert status >= 400 and "network nosuch not found" in said["message"], (status, said)

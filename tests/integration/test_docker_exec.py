@@ -256,3 +256,17 @@ def test_an_attach_without_a_stream_ends_with_the_log_and_each_line_is_a_piece()
         assert read_all(s) == b""
         s.close()
         assert d.good("GET", "/containers/box/logs?stdout=1").count(b"\x00\x00\x00\x04") == 2
+
+
+@b.deadline(60)
+def test_members_are_known_whatever_the_case_of_their_letters():
+    with Engine() as d:
+        cid = d.good("POST", "/containers/create", {"image": "host", "cmd": ["sleep", "1000"], "hostConfig": {"networkmode": "none"}, "env": ["A=b"]})["Id"]
+        d.good("POST", f"/containers/{cid}/start")
+        shown = d.good("GET", f"/containers/{cid}/json")
+        assert "A=b" in shown["Config"]["Env"] and shown["HostConfig"]["NetworkMode"] == "none", shown
+        eid = d.good("POST", f"/containers/{cid}/exec", {"attachStdin": True, "attachstdout": True, "tty": True, "cmd": ["cat"], "detachKeys": "ctrl-p"})["Id"]
+        s, _ = d.hijack(f"/exec/{eid}/start", {"Tty": True})
+        s.sendall(b"\x10")
+        assert b"read escape sequence" in read_all(s)
+        s.close()
