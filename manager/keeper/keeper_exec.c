@@ -11,6 +11,7 @@
 #include "manager/keeper/keeper_state.h"
 
 #define ARGS_MAX 65536
+#define DEFAULT_TERM "TERM=xterm-256color"
 
 struct strings {
 	const char **v;
@@ -31,10 +32,21 @@ static int add_string(struct strings *l, const char *s, struct err *e)
 	return 0;
 }
 
+/* The place of the variable that text (NAME=...) sets; l->n when it is not there. */
+static size_t find_variable(const struct strings *l, const char *text)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (!strncmp(l->v[i], text, strcspn(text, "=") + 1))
+			break;
+	return i;
+}
+
 static int add_array(struct strings *l, const json_t *rq, const char *key, int is_env, struct err *e)
 {
 	json_t *a = json_object_get(rq, key), *s;
-	size_t i, j;
+	size_t i, at;
 
 	json_array_foreach(a, i, s) {
 		const char *text = json_string_value(s);
@@ -42,13 +54,10 @@ static int add_array(struct strings *l, const json_t *rq, const char *key, int i
 		if (!text || strlen(text) != json_string_length(s) || (is_env && !strchr(text, '=')))
 			return err_set(e, ERR_INVALID, "\"%s\" holds something else than %s", key,
 				       is_env ? "NAME=VALUE" : "strings");
-		for (j = 0; is_env && j < l->n; j++) {
-			if (!strncmp(l->v[j], text, strcspn(text, "=") + 1)) {
-				l->v[j] = text;
-				break;
-			}
-		}
-		if ((!is_env || j == l->n) && add_string(l, text, e) < 0)
+		at = is_env ? find_variable(l, text) : l->n;
+		if (at < l->n)
+			l->v[at] = text;
+		else if (add_string(l, text, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -183,7 +192,10 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 	for (j = 0; j < k->spec->env_count; j++)
 		if (add_string(&env, k->spec->env[j], e) < 0)
 			goto out;
-	if ((tty && add_string(&env, "TERM=xterm-256color", e) < 0) || add_array(&env, rq, "env", 1, e) < 0)
+	/* the sandbox's own TERM stands: of two, programs differ in the one that they read */
+	if (tty && find_variable(&env, DEFAULT_TERM) == env.n && add_string(&env, DEFAULT_TERM, e) < 0)
+		goto out;
+	if (add_array(&env, rq, "env", 1, e) < 0)
 		goto out;
 	if (!argv.n || workdir[0] != '/') {
 		err_set(e, ERR_INVALID, argv.n ? "the working directory must be absolute" : "no command given");

@@ -14,9 +14,9 @@ COST = 15
 class Box:
     """A container that sleeps, and execs in it."""
 
-    def __init__(self, d, name="box"):
+    def __init__(self, d, name="box", **more):
         self.d, self.name = d, name
-        self.id = d.create("sleep", "1000", name=name, Env=["BASE=1"])
+        self.id = d.create("sleep", "1000", name=name, **{"Env": ["BASE=1"], **more})
         assert d.api("POST", f"/containers/{name}/start")[0] == 204
 
     def make(self, *argv, **more):
@@ -64,6 +64,20 @@ def test_the_end_of_input_is_not_the_end_of_output():
             s.shutdown(socket.SHUT_WR)
             assert frames(read_all(s))[1] == b"y" * 200000 + b"last\n"
         assert x.look(eid)["ExitCode"] == 0
+
+
+@b.deadline(90)
+def test_a_command_has_one_TERM_and_it_is_the_one_asked_for():
+    with Engine() as d:
+        for name, more, of_box in (("plain", {}, None), ("terminal", {"Tty": True}, "xterm-256color"),
+                                   ("own", {"Env": ["TERM=vt100"]}, "vt100"), ("both", {"Tty": True, "Env": ["TERM=vt100"]}, "vt100")):
+            x = Box(d, name, **more)
+            for tty in (False, True):
+                for asked in (None, "dumb"):
+                    out, code = x.run("cat", "/proc/self/environ", Tty=tty, Env=[f"TERM={asked}"] if asked else [])
+                    had = [v.decode() for v in (out if tty else frames(out)[1]).split(b"\0") if v.startswith(b"TERM=")]
+                    want = asked or of_box or (tty and "xterm-256color")
+                    assert (had, code) == ([f"TERM={want}"] if want else [], 0), (name, tty, asked, had)
 
 
 @b.deadline(90)
