@@ -35,6 +35,7 @@
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 #include "manager/docker/docker.h"
+#include "manager/host/hostids.h"
 #include "manager/host/rights.h"
 #include "manager/service/dlog.h"
 
@@ -287,6 +288,14 @@ static void tell_end(int result, const struct err *why, int served)
 			  "berthd ended; sandboxes live on");
 }
 
+/* The words for ids that others may have too; "" if there are none. */
+static const char *overlap_of(const struct config *c, char *words, size_t n)
+{
+	struct err ignored;
+
+	return hostids_overlap(c, words, n, &ignored) > 0 ? words : "";
+}
+
 static int serve(struct daemon *d, struct err *e)
 {
 	struct err left = { 0 };
@@ -299,6 +308,7 @@ static int serve(struct daemon *d, struct err *e)
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;
+	char overlap[240];
 	sigset_t set;
 
 	snprintf(d->hosts, sizeof(d->hosts), "%s", d->api.config.daemon_allowed_hosts);
@@ -324,6 +334,8 @@ static int serve(struct daemon *d, struct err *e)
 	r = manager_start(&d->api, e) < 0 || docker_start(&d->api, e) < 0 ||
 	    listen_all(d, count, e) < 0 ? -1 : 0;
 	if (r == 0) {
+		if (*overlap_of(&d->api.config, overlap, sizeof(overlap)))
+			dlog_note(DLOG_WARNING, "%s; hint: " HOSTIDS_REMEDY, overlap);
 		atomic_store(&d->api.ready, 1);
 		notify(d, "READY=1");
 		dlog_note(DLOG_NOTICE, "berthd " BERTH_VERSION " serves %s%s%s",
@@ -358,6 +370,7 @@ static int fail(const struct err *e)
 
 static int check_config(struct daemon *d, struct err *e)
 {
+	char overlap[240];
 	struct sockaddr_storage a;
 	socklen_t n;
 
@@ -365,6 +378,8 @@ static int check_config(struct daemon *d, struct err *e)
 		return -1;
 	if (service_check_config(&d->api.config, d->api.berth_path, e) < 0 || service_check_places(&d->api.config, e) < 0)
 		return -1;
+	if (*overlap_of(&d->api.config, overlap, sizeof(overlap)))
+		log_note("berthd", "warning: %s; hint: " HOSTIDS_REMEDY, overlap);
 	printf("%s: good, %zu tokens\n", d->api.config.file[0] ? d->api.config.file : "no configuration file",
 	       tokens_count(d->api.tokens));
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;

@@ -22,6 +22,7 @@
 #include "cli/live/resident.h"
 #include "manager/host/conf.h"
 #include "manager/host/config.h"
+#include "manager/host/hostids.h"
 #include "manager/host/tenant.h"
 
 enum { OPT_JSON = 1, OPT_OWN };
@@ -347,6 +348,7 @@ static int check(const struct command *self, int argc, char **argv)
 	int rest, help = 0, result;
 	static struct config c;
 	static struct conf conf;
+	char overlap[240];
 	struct err e;
 
 	if (command_options(self, argc, argv, set_check_flag, &a, &rest, &help, &e) < 0)
@@ -369,6 +371,8 @@ static int check(const struct command *self, int argc, char **argv)
 		result = check_by_berthd(&e);
 	if (result < 0)
 		return command_fail(self, &e, a.json);
+	if (hostids_overlap(&c, overlap, sizeof(overlap), &e) > 0)
+		log_note(self->name, "warning: %s; hint: " HOSTIDS_REMEDY, overlap);
 	if (c.file[0])
 		printf("%s: ok\n", c.file);
 	else

@@ -24,10 +24,11 @@
 #include "cli/system/doctor_layers.h"
 #include "libc.h"	/* made by base/musl/choose */
 #include "manager/host/config.h"
+#include "manager/host/hostids.h"
 #include "runtime/probe/hostinfo.h"
 
 #define RUN_SECONDS 30
-#define EXTRA 5		/* ours: C library, configuration, budgets, checkpoints, sandbox */
+#define EXTRA 6		/* ours: C library, configuration, budgets, checkpoints, id ranges, sandbox */
 
 enum { OPT_JSON = 1, OPT_BUDGETS };
 
@@ -120,12 +121,17 @@ static void __attribute__((noreturn)) run_child(int out, const char *dir, const 
 	static char berth[] = "berth", run[] = "run", json[] = "--json", limit[] = "--timeout", seconds[] = "10",
 		    image[] = "host", command[] = "/bin/true";
 	char *argv[] = { berth, run, json, limit, seconds, image, command, NULL };
-	char state[420], place[420];
+	char state[420], place[420], ids[420];
+	struct err ignored;
 	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(state, sizeof(state), "%s/state", dir);
 	snprintf(place, sizeof(place), "%s/run", dir);
+	/* where no sandbox has run yet, nothing is left behind */
+	snprintf(ids, sizeof(ids), "%s/ids", dir);
+	if (path_check_private_dir(d->config.ids_dir, &ignored) == 0 && setenv("BERTH_IDS_DIR", ids, 1))
+		_exit(125);
 	if (setenv("BERTH_STATE_DIR", state, 1) || setenv("BERTH_RUN_DIR", place, 1) ||
 	    setenv("BERTH_CGROUP_PARENT", d->cgroup_parent, 1) || dup2(out, 1) < 0 || dup2(out, 2) < 0)
 		_exit(125);
@@ -163,7 +169,7 @@ static void try_run(struct doctor *d)
 	autobuf struct buf out = BUF_INIT(65536);
 	autoclose int dir = -1;
 	char name[64], full[400];
-	int p[2], status = 0;
+	int p[2], status = 0, result;
 	struct err e;
 	pid_t pid;
 
@@ -188,11 +194,30 @@ static void try_run(struct doctor *d)
 		judge(f, out.data ? out.data : "", status);
 	}
 	close(p[0]);
-	if (path_remove_tree(dir, name, &e) < 0) {
+	result = path_remove_tree(dir, name, &e);
+	hostids_prune(&d->config);
+	if (result < 0) {
 		f->state = HOST_LIMITED;
 		snprintf(f->detail, sizeof(f->detail), "%.200s could not be removed", full);
 		snprintf(f->effect, sizeof(f->effect), "leaves it: %.200s", e.msg);
 	}
+}
+
+/* ---- the ids of sandboxes ---- */
+
+static void judge_ids(const struct config *c, struct host_finding *f)
+{
+	struct err e = { 0 };
+	int found = hostids_overlap(c, f->detail, sizeof(f->detail), &e);
+
+	f->state = found ? HOST_LIMITED : HOST_OK;
+	if (found < 0)
+		snprintf(f->detail, sizeof(f->detail), "%.230s", e.msg);
+	else if (!found)
+		snprintf(f->detail, sizeof(f->detail), "%u ranges, from %u to %llu, which nobody else assigns", c->id_count, c->id_base,
+			 c->id_base + (unsigned long long)c->id_count * 65536 - 1);
+	snprintf(f->effect, sizeof(f->effect), "%s", found < 0 ? "refuses new sandboxes" : found == HOSTIDS_SUBIDS_OF ?
+		 "gives those to no sandbox; " HOSTIDS_REMEDY : "cannot know which of those are in use; " HOSTIDS_REMEDY);
 }
 
 /* ---- all findings ---- */
@@ -247,6 +272,7 @@ static int examine(struct doctor *d, struct err *e)
 	d->count += hostinfo_count();
 	doctor_budgets_find(&d->config, add(d, "shared budgets", 0));
 	doctor_layers_find(&d->config, add(d, "checkpoints", 0));
+	judge_ids(&d->config, add(d, "id ranges", 0));
 	if (result == 0 && !interrupted())
 		try_run(d);
 	hostinfo_remove_cgroups(&place);

@@ -61,6 +61,7 @@ struct config {
 	/* [paths] */
 	char state_dir[256];		/* absolute */
 	char run_dir[256];		/* absolute */
+	char ids_dir[256];		/* absolute; the same for all state directories of the host */
 	/* [cgroup] */
 	char cgroup_parent[65];		/* one name, directly below each mount of cgroups */
 	/* [ids] */
@@ -138,7 +139,7 @@ extern const size_t config_key_count;
 void config_defaults(struct config *ret);
 /*
  * Defaults, then the file ($BERTH_CONFIG, else CONFIG_PATH), then
- * $BERTH_STATE_DIR, $BERTH_RUN_DIR and $BERTH_CGROUP_PARENT.  CONFIG_PATH may be
+ * $BERTH_STATE_DIR, $BERTH_RUN_DIR, $BERTH_IDS_DIR and $BERTH_CGROUP_PARENT.  CONFIG_PATH may be
  * absent: then this is one failed open and allocates nothing.  A file that
  * $BERTH_CONFIG names must exist.  Errors are ERR_CONFIG.
  */

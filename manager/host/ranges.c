@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,26 +19,31 @@
 #include "base/path.h"
 #include "runtime/sandbox/spec.h"
 
-#define FILE_NAME "ranges"	/* below ids_fd */
 #define OWN_NAME "range"	/* in a lasting sandbox's directory: its first host id */
 
-static off_t note_at(uint32_t n)
+/*
+ * The notes of an older berth, below ids_fd, counted from its [ids] base. Its supervisors hold
+ * locks there, in locks-M and in the file itself, and write to it as long as they live.
+ */
+#define OLDER_FILE "ranges"
+#define OLDER_BASE_FILE "ranges-base"	/* what those notes count from, once they are copied */
+#define OLDER_LOCK_FILES 64u
+#define OLDER_BASE 1342177280u	/* where [ids] did not set it */
+
+static off_t note_at(uint32_t slot)
 {
-	return (off_t)n * RANGES_NOTE;
+	return (off_t)slot * RANGES_NOTE;
 }
 
-static uint64_t fnv(uint64_t h, const char *s)
+static uint32_t slot_of(const struct claim *c)
 {
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211);
-	return h;
+	return c->id_base / SPEC_IDS;
 }
 
 void ranges_tenant(const char *name, uint64_t ret[2])
 {
-	/* two bases: names come from the operator's file of tokens, and none of its names is another by accident */
-	ret[0] = name[0] ? fnv(UINT64_C(14695981039346656037), name) : 0;
-	ret[1] = name[0] ? fnv(UINT64_C(0x6265727468642121), name) : 0;
+	/* names come from the operator's file of tokens */
+	hostids_hash(name, ret);
 }
 
 static struct range_note note_of(const char *id, const struct promise *p, int inner)
@@ -56,50 +62,202 @@ static struct range_note note_of(const char *id, const struct promise *p, int in
 	return n;
 }
 
-int ranges_open(const struct registry *r, struct err *e)
-{
-	int fd = openat(r->ids_fd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOATIME, 0600);
+/* ---- notes ---- */
 
-	return fd < 0 ? err_sys(e, "open the record of id ranges") : fd;
+static int note(int fd, uint32_t slot, const struct range_note *text, struct err *e)
+{
+	if (pwrite(fd, text, sizeof(*text), note_at(slot)) != (ssize_t)sizeof(*text))
+		return err_sys(e, "record id range %u", slot);
+	return 0;
 }
 
-/* Supervisors of an older berth lock the byte in the file of notes itself. */
-static int check_old_lock(int notes_fd, uint32_t n, struct err *e)
+/* All notes from the slot on, up to the end of the file, for the caller to free. */
+static int read_notes(int fd, uint32_t from, struct range_note **ret, size_t *ret_count, struct err *e)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+	struct range_note *all;
+	struct stat st;
+	ssize_t got;
+	off_t size;
 
-	if (fcntl(notes_fd, F_OFD_GETLK, &l) < 0)
-		return err_sys(e, "look at the lock of id range %u", n);
-	return l.l_type == F_UNLCK ? 0 : err_set(e, ERR_BUSY, "id range %u is locked", n);
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "read the record of id ranges");
+	/* there are no more slots, even if the file is longer */
+	size = (st.st_size > note_at(HOSTIDS_SLOTS) ? note_at(HOSTIDS_SLOTS) : st.st_size) - note_at(from);
+	if (size < 0)
+		size = 0;
+	all = calloc(1, (size_t)size + RANGES_NOTE);
+	if (!all)
+		return err_nomem(e);
+	got = pread(fd, all, (size_t)size, note_at(from));
+	if (got < 0) {
+		free(all);
+		return err_sys(e, "read the record of id ranges");
+	}
+	*ret = all;
+	*ret_count = ((size_t)got + RANGES_NOTE - 1) / RANGES_NOTE;
+	return 0;
+}
+
+/* ---- the file of notes, and that of an older berth ---- */
+
+static int open_notes(const struct registry *r)
+{
+	return openat(r->ids_fd, HOSTIDS_NOTES, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
+}
+
+/* The first id of a lasting sandbox's range, as its directory says; 0 if it does not. */
+static uint32_t remembered(const struct registry *r, const char *id)
+{
+	autobuf struct buf b = BUF_INIT(16);
+	struct err ignored;
+	char path[80];
+	uint64_t base;
+
+	snprintf(path, sizeof(path), "%s/" OWN_NAME, id);
+	if (io_read_file(r->kept_fd, path, &b, &ignored) < 0 ||
+	    num_u64(b.data ? b.data : "", path, SPEC_IDS, UINT32_MAX, &base, &ignored) < 0)
+		return 0;
+	return (uint32_t)base;
 }
 
 /*
- * The descriptor that holds the lock; ERR_BUSY while another process does. Each claim opens its
- * file anew: a lock belongs to the open file description, and ends with its last descriptor.
+ * The base that the notes of an older berth count from. Each lasting sandbox tells it; without
+ * one it is what [ids] said, or the default of that berth.
  */
-static int lock_range(const struct registry *r, int notes_fd, uint32_t n, struct err *e)
+static uint32_t older_base(const struct registry *r, const struct range_note *notes, size_t count)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
-	autoclose int fd = -1;
-	char name[24];
+	uint32_t base;
+	size_t i;
 
-	if (check_old_lock(notes_fd, n, e) < 0)
-		return -1;
-	snprintf(name, sizeof(name), "locks-%u", n % RANGES_LOCK_FILES);
-	fd = openat(r->ids_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_sys(e, "open the lock of id range %u", n);
-	if (fcntl(fd, F_OFD_SETLK, &l) < 0)
-		return err_code_sys(e, errno == EAGAIN || errno == EACCES ? ERR_BUSY : ERR_SYS,
-				    "lock id range %u", n);
-	return take_fd(&fd);
+	for (i = 0; i < count; i++)
+		if (!notes[i].id[sizeof(notes[i].id) - 1] && path_is_name(notes[i].id) && notes[i].version != RANGES_INNER &&
+		    (base = remembered(r, notes[i].id)) > i * SPEC_IDS)
+			return base - (uint32_t)i * SPEC_IDS;
+	return config_is_set(r->config, "ids", "base") ? r->config->id_base : OLDER_BASE;
 }
 
-static int is_free(struct registry *r, int fd, uint32_t n)
+/* Copies the notes of an older berth to their slots, and writes down their base. */
+static int copy_older(const struct registry *r, int fd, const struct range_note *notes, size_t count, struct err *e)
+{
+	const uint32_t base = older_base(r, notes, count);
+	char text[16];
+	size_t i;
+
+	snprintf(text, sizeof(text), "%u", base);
+	if (io_replace_file(r->ids_fd, OLDER_BASE_FILE, text, strlen(text), 0600, 0, e) < 0)
+		return -1;
+	for (i = 0; i < count; i++) {
+		struct range_note n = notes[i];
+		uint64_t slot = base / SPEC_IDS + i;
+		uint32_t own;
+
+		if (n.id[sizeof(n.id) - 1] || !path_is_name(n.id))
+			continue;
+		own = n.version == RANGES_INNER ? 0 : remembered(r, n.id);
+		if (own)
+			slot = own / SPEC_IDS;
+		/* its keeper goes on to write what it does to the older file */
+		n.standing = 0;
+		if (slot < HOSTIDS_SLOTS && note(fd, (uint32_t)slot, &n, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_older(const struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e)
+{
+	autoclose int fd = openat(r->ids_fd, OLDER_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	*ret = NULL;
+	*ret_count = 0;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open the older record of id ranges");
+	return read_notes(fd, 0, ret, ret_count, e);
+}
+
+/* The file of notes appears as a whole. */
+static int make_notes(const struct registry *r, struct err *e)
+{
+	autoclose int lock = openat(r->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct range_note *older = NULL;
+	autoclose int fd = -1;
+	size_t count;
+	int result;
+
+	while (lock >= 0 && flock(lock, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock the record of id ranges");
+	if (lock < 0)
+		return err_sys(e, "lock the record of id ranges");
+	if (path_has(r->ids_fd, HOSTIDS_NOTES))
+		return 0;
+	fd = openat(r->ids_fd, HOSTIDS_NOTES ".new", O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, "make the record of id ranges");
+	result = read_older(r, &older, &count, e);
+	if (result == 0 && older)
+		result = copy_older(r, fd, older, count, e);
+	free(older);
+	if (result == 0 && ((count && fsync(fd) < 0) || renameat(r->ids_fd, HOSTIDS_NOTES ".new", r->ids_fd, HOSTIDS_NOTES) < 0))
+		result = err_sys(e, "make the record of id ranges");
+	return result;
+}
+
+int ranges_open(const struct registry *r, struct err *e)
+{
+	int fd = open_notes(r);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (make_notes(r, e) < 0)
+			return -1;
+		fd = open_notes(r);
+	}
+	return fd < 0 ? err_sys(e, "open the record of id ranges") : fd;
+}
+
+/* ---- locks ---- */
+
+static int is_locked(int fd, uint32_t n)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+
+	return fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
+}
+
+/* ERR_BUSY while a supervisor that an older berth started holds the slot. */
+static int check_older(const struct registry *r, uint32_t slot, struct err *e)
+{
+	autoclose int fd = openat(r->ids_fd, OLDER_FILE, O_RDWR | O_NOFOLLOW | O_CLOEXEC), locks = -1;
+	autobuf struct buf b = BUF_INIT(16);
+	char name[24];
+	uint64_t base;
+	uint32_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open the older record of id ranges");
+	if (io_read_file(r->ids_fd, OLDER_BASE_FILE, &b, e) < 0 ||
+	    num_u64(b.data ? b.data : "", OLDER_BASE_FILE, SPEC_IDS, UINT32_MAX, &base, e) < 0)
+		return -1;
+	if (slot < base / SPEC_IDS)
+		return 0;
+	n = slot - (uint32_t)(base / SPEC_IDS);
+	snprintf(name, sizeof(name), "locks-%u", n % OLDER_LOCK_FILES);
+	locks = openat(r->ids_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (locks < 0 && errno != ENOENT)
+		return err_sys(e, "open the older lock of id range %u", slot);
+	return is_locked(fd, n) || (locks >= 0 && is_locked(locks, n)) ? err_set(e, ERR_BUSY, "id range %u is locked", slot) : 0;
+}
+
+static int lock_slot(const struct registry *r, const struct hostids *h, uint32_t slot, struct err *e)
+{
+	return check_older(r, slot, e) < 0 ? -1 : hostids_lock(h, slot, e);
+}
+
+static int is_free(struct registry *r, int fd, uint32_t slot)
 {
 	char id[RANGES_NOTE + 1] = "", path[RANGES_NOTE + 32];
 
-	if (pread(fd, id, RANGES_NOTE, note_at(n)) < 0)
+	if (pread(fd, id, RANGES_NOTE, note_at(slot)) < 0)
 		return 0;
 	if (!path_is_name(id))
 		return 1;
@@ -113,25 +271,16 @@ static int is_free(struct registry *r, int fd, uint32_t n)
 	return !path_has(r->state_fd, path) && errno == ENOENT;
 }
 
-static int note(int fd, uint32_t n, const struct range_note *text, struct err *e)
-{
-	if (pwrite(fd, text, sizeof(*text), note_at(n)) != (ssize_t)sizeof(*text))
-		return err_sys(e, "record id range %u", n);
-	return 0;
-}
-
 int ranges_note(const struct registry *r, const struct claim *c, struct err *e)
 {
 	const struct range_note text = note_of(c->id, c->promise, c->inner);
 	autoclose int fd = ranges_open(r, e);
 
-	return fd < 0 ? -1 : note(fd, (c->id_base - r->config->id_base) / SPEC_IDS, &text, e);
+	return fd < 0 ? -1 : note(fd, slot_of(c), &text, e);
 }
 
-int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
-		 const struct standing *s)
+int ranges_stand(int notes_fd, const struct claim *c, const struct standing *s)
 {
-	const uint32_t n = (c->id_base - r->config->id_base) / SPEC_IDS;
 	const size_t at = offsetof(struct range_note, standing);
 	struct range_note told = { .version = 0 };
 	uint64_t since;
@@ -144,7 +293,7 @@ int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
 		told.since[1] = (uint32_t)(since >> 32);
 	}
 	return pwrite(notes_fd, (char *)&told + at, sizeof(told) - at,
-		      note_at(n) + (off_t)at) < 0 ? -1 : 0;
+		      note_at(slot_of(c)) + (off_t)at) < 0 ? -1 : 0;
 }
 
 int ranges_standing(const struct range_note *n, struct standing *ret)
@@ -160,34 +309,103 @@ int ranges_standing(const struct range_note *n, struct standing *ret)
 	return 1;
 }
 
-/* A random place to start makes the search O(1) and reuse of a range late. */
-int ranges_take(struct registry *r, struct claim *c, struct err *e)
+/* Why no slot of [ids] was free. */
+struct taken {
+	unsigned own, others, subs;
+	const struct hostids_place *place;
+	const struct hostids_sub *sub;
+};
+
+static int none_left(const struct registry *r, const struct claim *c, const struct taken *t, struct err *e)
 {
+	char places[160] = "", subs[80] = "";
+
+	/* how many others have is not for tenants to know */
+	if (c->promise && c->promise->tenant[0])
+		return err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
+			       "[ids] count in berth.toml");
+	if (t->place)
+		snprintf(places, sizeof(places), ", %u of them by other state directories (%.100s)", t->others, t->place->path);
+	if (t->sub)
+		snprintf(subs, sizeof(subs), ", %u of them by %s ('%.32s')", t->subs, t->sub->is_group ? "/etc/subgid" : "/etc/subuid",
+			 t->sub->who);
+	err_set(e, ERR_LIMIT, "all %u id ranges from %u on are taken%s%s", r->config->id_count, r->config->id_base, places, subs);
+	return t->own || t->others ? err_hint(e, "remove sandboxes, or raise [ids] count") :
+				     err_hint(e, "set another [ids] base, or leave it out");
+}
+
+/* Locks the slot if it is free: 1 with the lock, 0, -1. */
+static int try_slot(struct registry *r, const struct hostids *h, int fd, uint32_t slot, struct taken *t, int *ret_lock, struct err *e)
+{
+	const struct hostids_sub *sub = hostids_sub_of(h, slot);
+	const struct hostids_place *place;
+	autoclose int lock = -1;
+	int failed;
+
+	if (hostids_is_foreign(slot))
+		return 0;
+	if (sub) {
+		t->sub = sub;
+		t->subs++;
+		return 0;
+	}
+	if (!is_free(r, fd, slot)) {
+		t->own++;
+		return 0;
+	}
+	lock = lock_slot(r, h, slot, e);
+	if (lock < 0 && e->code != ERR_BUSY)
+		return -1;
+	place = hostids_other(h, slot, 0, &failed, e);
+	if (place) {
+		t->place = place;
+		t->others++;
+	} else if (lock < 0) {
+		t->own++;
+	}
+	if (failed || place || lock < 0)
+		return failed;
+	*ret_lock = take_fd(&lock);
+	return 1;
+}
+
+/* A random place to start makes the search O(1) and reuse of a range late. */
+static int take_from(struct registry *r, const struct hostids *h, struct claim *c, struct err *e)
+{
+	const struct range_note text = note_of(c->id, c->promise, c->inner);
 	uint32_t count = r->config->id_count, start, i;
 	autoclose int fd = ranges_open(r, e);
-	struct range_note text;
+	struct taken taken = { .own = 0 };
 
 	if (fd < 0)
 		return -1;
 	if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
 		start = (uint32_t)getpid();
-	text = note_of(c->id, c->promise, c->inner);
 	for (i = 0; i < count; i++) {
-		uint32_t n = (start % count + i) % count;
+		uint32_t slot = r->config->id_base / SPEC_IDS + (start % count + i) % count;
 		autoclose int lock = -1;
+		int result = try_slot(r, h, fd, slot, &taken, &lock, e);
 
-		if (!is_free(r, fd, n))
+		if (result == 0)
 			continue;
-		lock = lock_range(r, fd, n, e);
-		if (lock < 0 && e->code == ERR_BUSY)
-			continue;
-		if (lock < 0 || note(fd, n, &text, e) < 0)
+		if (result < 0 || note(fd, slot, &text, e) < 0)
 			return -1;
 		c->slot_fd = take_fd(&lock);
-		c->id_base = r->config->id_base + n * SPEC_IDS;
+		c->id_base = slot * SPEC_IDS;
 		return 0;
 	}
-	return err_set(e, ERR_LIMIT, "all %u id ranges are taken; hint: remove sandboxes, or raise [ids] count", count);
+	return none_left(r, c, &taken, e);
+}
+
+int ranges_take(struct registry *r, struct claim *c, struct err *e)
+{
+	struct hostids h;
+	int result = hostids_open(&h, r, e);
+
+	if (result == 0)
+		result = take_from(r, &h, c, e);
+	hostids_close(&h);
+	return result;
 }
 
 int ranges_remember(struct registry *r, const struct claim *c, struct err *e)
@@ -200,35 +418,62 @@ int ranges_remember(struct registry *r, const struct claim *c, struct err *e)
 			 io_replace_file(dir, OWN_NAME, text, strlen(text), 0600, 0, e);
 }
 
+/*
+ * Locks the slot of a sandbox that is to run again. Its files have these ids whatever [ids] says
+ * by now, and though a stopped sandbox of another state directory may have them too, which an
+ * older berth has made: only one of the two runs at a time.
+ */
+static int lock_again(struct registry *r, uint32_t slot, struct err *e)
+{
+	const struct hostids_place *place;
+	autoclose int lock = -1;
+	struct hostids h;
+	int failed;
+
+	if (hostids_open(&h, r, e) == 0) {
+		lock = lock_slot(r, &h, slot, e);
+		/* an older process of this sandbox lets go of the lock last: the caller tries again after ERR_BUSY */
+		place = lock >= 0 || e->code == ERR_BUSY ? hostids_other(&h, slot, 1, &failed, e) : NULL;
+		if (place)
+			err_set(e, ERR_LIMIT, "a sandbox of the state directory %.200s runs with the same ids, from %u on; hint: stop it "
+				"first", place->path, slot * SPEC_IDS);
+		if (place || failed)
+			fd_close(&lock);
+	}
+	hostids_close(&h);
+	return take_fd(&lock);
+}
+
 int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(16);
-	struct range_note text, old;
+	struct range_note text, old = { .version = 0 };
 	autoclose int fd = -1, lock = -1;
 	char path[80];
 	uint64_t base;
-	uint32_t n;
+	uint32_t slot;
 
 	snprintf(path, sizeof(path), "%s/" OWN_NAME, c->id);
-	if (io_read_file(r->kept_fd, path, &b, e) < 0 || num_u64(b.data ? b.data : "", path, 1, UINT32_MAX, &base, e) < 0)
+	if (io_read_file(r->kept_fd, path, &b, e) < 0 ||
+	    num_u64(b.data ? b.data : "", path, SPEC_IDS, UINT32_MAX - SPEC_IDS, &base, e) < 0)
 		return -1;
-	n = ((uint32_t)base - r->config->id_base) / SPEC_IDS;
-	if (base < r->config->id_base || n >= r->config->id_count || r->config->id_base + n * SPEC_IDS != base)
-		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
-			       "hint: set base and count as they were", c->id, (unsigned long long)base);
+	if (base % SPEC_IDS)
+		return err_set(e, ERR_CORRUPT, "the ids of sandbox %s begin at %llu, which is no multiple of %u", c->id,
+			       (unsigned long long)base, SPEC_IDS);
+	slot = (uint32_t)base / SPEC_IDS;
 	fd = ranges_open(r, e);
-	if (fd < 0 || (lock = lock_range(r, fd, n, e)) < 0)
+	if (fd < 0 || (lock = lock_again(r, slot, e)) < 0)
 		return -1;
 	/* the promise stays recorded; the state of the dead sandbox does not */
 	text = note_of(c->id, c->promise, c->inner);
-	if (pread(fd, &old, sizeof(old), note_at(n)) == (ssize_t)sizeof(old) &&
+	if (pread(fd, &old, sizeof(old), note_at(slot)) == (ssize_t)sizeof(old) &&
 	    !memcmp(old.id, text.id, sizeof(old.id)) && old.version == RANGES_PROMISED) {
 		text = old;
 		text.standing = 0;
 	} else {
 		old.standing = STANDING_TOLD;
 	}
-	if (old.standing && note(fd, n, &text, e) < 0)
+	if (old.standing && note(fd, slot, &text, e) < 0)
 		return -1;
 	c->slot_fd = take_fd(&lock);
 	c->id_base = (uint32_t)base;
@@ -253,40 +498,43 @@ int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_fro
 	return io_replace_file(dirfd, OWN_NAME, text, strlen(text), 0600, 0, e);
 }
 
-int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e)
+/* The slot of the first note: most of the file before it is a hole. */
+static uint32_t first_slot(int fd)
+{
+	off_t at = lseek(fd, 0, SEEK_DATA);
+
+	return at < 0 ? 0 : (uint32_t)(at / RANGES_NOTE);
+}
+
+static int read_all(struct registry *r, int *ret_fd, uint32_t *ret_first, struct range_note **ret, size_t *ret_count, struct err *e)
 {
 	autoclose int fd = ranges_open(r, e);
-	struct range_note *all;
-	struct stat st;
-	ssize_t got;
 
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) < 0)
-		return err_sys(e, "read the record of id ranges");
-	/* [ids] count cannot be more (config.c), even if the file is longer */
-	if (st.st_size > (off_t)65536 * RANGES_NOTE)
-		st.st_size = (off_t)65536 * RANGES_NOTE;
-	all = calloc(1, (size_t)st.st_size + RANGES_NOTE);
-	if (!all)
-		return err_nomem(e);
-	got = pread(fd, all, (size_t)st.st_size, 0);
-	if (got < 0) {
-		free(all);
-		return err_sys(e, "read the record of id ranges");
-	}
-	*ret = all;
-	*ret_count = ((size_t)got + RANGES_NOTE - 1) / RANGES_NOTE;
+	*ret_first = first_slot(fd);
+	if (read_notes(fd, *ret_first, ret, ret_count, e) < 0)
+		return -1;
+	*ret_fd = take_fd(&fd);
 	return 0;
+}
+
+int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e)
+{
+	autoclose int fd = -1;
+	uint32_t first;
+
+	return read_all(r, &fd, &first, ret, ret_count, e);
 }
 
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
 {
 	struct range_note text = note_of(id, p, 0), *all = NULL;
-	autoclose int fd = ranges_open(r, e);
+	autoclose int fd = -1;
+	uint32_t first;
 	size_t count, i;
 
-	if (fd < 0 || ranges_read(r, &all, &count, e) < 0)
+	if (read_all(r, &fd, &first, &all, &count, e) < 0)
 		return -1;
 	for (i = 0; i < count && (all[i].version == RANGES_INNER ||
 				  memcmp(all[i].id, text.id, sizeof(text.id))); i++)
@@ -294,5 +542,5 @@ int ranges_promise(struct registry *r, const char *id, const struct promise *p, 
 	if (i < count && !p->tenant[0])
 		memcpy(text.tenant, all[i].tenant, sizeof(text.tenant));
 	free(all);
-	return i < count ? note(fd, (uint32_t)i, &text, e) : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
+	return i < count ? note(fd, first + (uint32_t)i, &text, e) : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
 }

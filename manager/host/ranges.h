@@ -2,17 +2,19 @@
 /*
  * ranges - which sandbox has which range of 65,536 ids.
  *
- * In the file state_dir/ids/ranges the note at n * RANGES_NOTE names the sandbox with range n.
- * Byte n of the file locks-M, M = n % RANGES_LOCK_FILES, is locked (F_OFD_SETLK, fcntl(2)) as
- * long as its supervisor lives. There are several files because the kernel goes through all
- * locks of a file at each lock and each close(2). A range is free if nobody holds its lock and
- * the sandbox in its note has no directory (nor one in state_dir/manager/archived). So a crash
- * frees a range only after gc, and a stopped lasting sandbox keeps its range, because its files
- * have those ids. Called with the registry locked.
+ * A range is a slot of the host, its first id / 65536. In the file state_dir/ids/slots the note at
+ * slot * RANGES_NOTE names the sandbox of this state directory with that range. A range is free if
+ * nobody on the host holds the lock of its slot (hostids.h), and neither here nor in another state
+ * directory of the host has the sandbox in its note a directory (nor one in
+ * state_dir/manager/archived). So a crash frees a range only after gc, and a stopped lasting
+ * sandbox keeps its range, because its files have those ids. Called with the registry locked.
+ *
+ * An older berth had its notes in ids/ranges, counted from [ids] base. The first use copies them.
  */
 #ifndef BERTH_MANAGER_HOST_RANGES_H
 #define BERTH_MANAGER_HOST_RANGES_H
 
+#include "manager/host/hostids.h"
 #include "manager/host/registry.h"
 
 /* The note of a range. Before version 1 it was an id and NULs. */
@@ -24,10 +26,9 @@ struct range_note {
 	uint32_t since[2];		/* since_ms of that and the turn, the low half first */
 };
 
-#define RANGES_NOTE 72
+#define RANGES_NOTE HOSTIDS_NOTE
 #define RANGES_PROMISED 1
 #define RANGES_INNER 2	/* one more of a zygote, for a fork; its promise counts by itself */
-#define RANGES_LOCK_FILES 64u
 
 /*
  * What a living sandbox does while nothing in it changes. Its keeper writes it, so that a list
@@ -48,7 +49,7 @@ _Static_assert(sizeof(struct range_note) == RANGES_NOTE, "files of older version
 
 /* The hash of a tenant's name in a note; zeros for "". */
 void ranges_tenant(const char *name, uint64_t ret[2]);
-/* All notes, which the caller frees; those of unused ranges are zero. */
+/* All notes, which the caller frees; those of unused slots are zero, and most of them are left out. */
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e);
 /* Records the limits of a sandbox that has a range; an empty tenant keeps its owner. */
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
@@ -59,17 +60,19 @@ int ranges_open(const struct registry *r, struct err *e);
  * Records what the sandbox of this claim does, or with NULL that its keeper must be asked. 0, or
  * -1 with errno.
  */
-int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
-		 const struct standing *s);
+int ranges_stand(int notes_fd, const struct claim *c, const struct standing *s);
 /* 1 with the state in a note, 0 if it has none. */
 int ranges_standing(const struct range_note *n, struct standing *ret);
 /* Writes whose the range from c->id_base on is, which another claim holds: c->id's. */
 int ranges_note(const struct registry *r, const struct claim *c, struct err *e);
-/* Finds a free range for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
+/* Finds a free range of [ids] for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
 int ranges_take(struct registry *r, struct claim *c, struct err *e);
 /* Writes down the range of a lasting sandbox, in its own directory. */
 int ranges_remember(struct registry *r, const struct claim *c, struct err *e);
-/* Takes the range that was written down.  ERR_CONFIG when [ids] no longer covers it, ERR_BUSY while another holds it. */
+/*
+ * Takes the range that was written down, also when [ids] no longer covers it.  ERR_BUSY while
+ * another holds it, ERR_LIMIT while a sandbox of another state directory runs with it.
+ */
 int ranges_retake(struct registry *r, struct claim *c, struct err *e);
 /*
  * For a sandbox from another host: takes a range of ours and records it in the sandbox's

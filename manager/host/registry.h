@@ -9,7 +9,7 @@
  *   run_dir/swept                     how far registry_gc_some() has looked
  *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
  *   state_dir/names/NAME -> ID
- *   state_dir/ids/ranges              who has which range of 65,536 ids: ranges.h
+ *   state_dir/ids/slots               which sandbox has which range of 65,536 ids: ranges.h
  * The directory is made before any other resource and everything else is named
  * after the ID, so that whatever a crash leaves can be found and removed by
  * name (L08): an ID whose lock can be taken has no supervisor any more.
@@ -71,7 +71,7 @@ struct claim {
 	int inner;		/* a range more of a zygote, for a fork */
 	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
 	int dir_fd;		/* run_dir/sandboxes/ID, locked */
-	int slot_fd;		/* in state_dir/ids, with a lock on our range: ranges.h */
+	int slot_fd;		/* in ids_dir, with a lock on our range: hostids.h */
 	uint32_t id_base;	/* first host id of the range */
 };
 

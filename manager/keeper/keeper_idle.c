@@ -176,14 +176,14 @@ void keeper_idle_stand(struct keeper *k)
 		return;
 	if (k->notes_fd < 0)
 		k->notes_fd = ranges_open(k->registry, &ignored);
-	k->still = ranges_stand(k->registry, k->notes_fd, &k->claim, &s) == 0;
+	k->still = ranges_stand(k->notes_fd, &k->claim, &s) == 0;
 }
 
 void keeper_idle_move(struct keeper *k)
 {
 	k->still_looked = 0;
 	k->turn++;
-	if (k->still && ranges_stand(k->registry, k->notes_fd, &k->claim, NULL) == 0)
+	if (k->still && ranges_stand(k->notes_fd, &k->claim, NULL) == 0)
 		k->still = 0;
 }
 

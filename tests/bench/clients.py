@@ -90,7 +90,8 @@ def javascript(seen):
 
 def main():
     place = tempfile.mkdtemp(prefix="berth-bench-", dir="/var/tmp")
-    os.environ.update(BERTH_STATE_DIR=place + "/state", BERTH_RUN_DIR=place + "/run", BERTH_CGROUP_PARENT=os.path.basename(place))
+    os.environ.update(BERTH_STATE_DIR=place + "/state", BERTH_RUN_DIR=place + "/run", BERTH_IDS_DIR=place + "/hostids",
+                      BERTH_CGROUP_PARENT=os.path.basename(place))
     seen = {}
 
     class Seen(dict):

@@ -127,7 +127,8 @@ class Berth:
         self.top = os.path.join(place.top, 'berth')
         self.parent = f'berth-bench{os.getpid()}'
         os.makedirs(self.top, exist_ok=True)
-        self.env = dict(os.environ, BERTH_STATE_DIR=self.top + '/state', BERTH_RUN_DIR=self.top + '/run', BERTH_CGROUP_PARENT=self.parent,
+        self.env = dict(os.environ, BERTH_STATE_DIR=self.top + '/state', BERTH_RUN_DIR=self.top + '/run', BERTH_IDS_DIR=self.top + '/hostids',
+                        BERTH_CGROUP_PARENT=self.parent,
                         BERTH_CONFIG=self.top + '/berth.toml')
         self.configure('')
 

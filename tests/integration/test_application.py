@@ -126,7 +126,7 @@ class SystemdMachine(Systemd):
         with open(os.path.join(b.TOP, "systemd/berth-boot.service")) as f:
             unit = f.read().replace("@BINDIR@/berth", b.BERTH)
         b.write(b.tmp("units/berth-boot.service"), unit)
-        names = ("BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_CGROUP_PARENT")
+        names = ("BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_IDS_DIR", "BERTH_CGROUP_PARENT")
         settings = "".join(f"Environment={n}={b.environment()[n]}\n" for n in names)
         b.write(b.tmp("units/berth-boot.service.d/test.conf"),
                 f"[Unit]\nDefaultDependencies=no\nWants=\nAfter=\n[Service]\n{settings}StandardOutput=file:{b.tmp('boot.out')}\n")

@@ -515,7 +515,7 @@ def test_every_option_is_in_its_commands_page():
 def test_every_key_is_in_the_manual_with_its_default():
     with open(os.path.join(MAN, "berth.toml.5")) as f:
         text = f.read()
-    for section, keys in shown(BERTH_STATE_DIR=None, BERTH_RUN_DIR=None, BERTH_CGROUP_PARENT=None,
+    for section, keys in shown(BERTH_STATE_DIR=None, BERTH_RUN_DIR=None, BERTH_IDS_DIR=None, BERTH_CGROUP_PARENT=None,
                                BERTH_CONFIG=config("")).items():
         if section == "file":
             continue
@@ -524,7 +524,7 @@ def test_every_key_is_in_the_manual_with_its_default():
         assert sorted(re.findall(r"^\.It Li (\w+)", part, re.M)) == sorted(keys), section
         if named in ("store", "storage", "session", "tenant", "pool.NAME"):
             continue    # shown is what an empty value stands for; test_manager.py holds the table against the manual
-        out = b.berth("config", "show", env={"BERTH_STATE_DIR": None, "BERTH_RUN_DIR": None, "BERTH_CGROUP_PARENT": None},
+        out = b.berth("config", "show", env=dict.fromkeys(("BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_IDS_DIR", "BERTH_CGROUP_PARENT")),
                       ok=True).out
         for key in keys:
             value = re.search(rf"^{key} *= (\S+)", out.split(f"[{section}]\n")[1], re.M).group(1).strip('"')

@@ -502,7 +502,7 @@ def test_ended_commands_hold_no_descriptors_and_no_cgroups():
     with box.Box() as x:
         def held():
             # but for one that is opened once, when the keeper first looks at the ranges of ids
-            return sum(not target(n).endswith("/state/ids/ranges") for n in os.listdir(f"/proc/{x.keeper}/fd"))
+            return sum(not target(n).endswith("/state/ids/slots") for n in os.listdir(f"/proc/{x.keeper}/fd"))
 
         def target(n):
             try:

@@ -222,7 +222,7 @@ def test_ignored_and_blocked_signals_are_not_inherited():
 def test_the_callers_environment_stays_outside():
     r = out("env", env={"HOST_SECRET_CANARY": "leak", "LD_PRELOAD": "/nonexistent.so", "BASH_ENV": "/x", "IFS": "x"})
     names = {line.split("=", 1)[0] for line in r.splitlines()}
-    assert not names & {"HOST_SECRET_CANARY", "LD_PRELOAD", "BASH_ENV", "BERTH_STATE_DIR", "BERTH_RUN_DIR",
+    assert not names & {"HOST_SECRET_CANARY", "LD_PRELOAD", "BASH_ENV", "BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_IDS_DIR",
                         "BERTH_CGROUP_PARENT"}, names
     assert names <= {"PATH", "HOME", "HOSTNAME", "PWD", "TERM", "LANG", "USER", "SHELL", "SHLVL", "_", "PYTHONUNBUFFERED",
                      "LOGNAME", "OLDPWD"}, names

@@ -172,6 +172,7 @@ def environment(extra=None):
         "HOME": "/root", "TERM": "dumb", "LANG": "C.UTF-8",
         "BERTH_STATE_DIR": os.path.join(root(), "state"),
         "BERTH_RUN_DIR": os.path.join(root(), "run"),
+        "BERTH_IDS_DIR": os.path.join(root(), "hostids"),
         "BERTH_CGROUP_PARENT": cgroup_parent_of(TEST_PID),
     }
     # reports of a sanitizer build must reach the test, and the counts of make cover their file

@@ -101,7 +101,7 @@ def state_residue(root):
     for part in ("workspaces", "archived"):
         found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]
     found = [f for f in found if not says_nothing(f)]
-    held = range_notes(f"{root}/state/ids/ranges")
+    held = range_notes(f"{root}/state/ids/slots")
     found += [f"a range of ids held by {id}" for id in names(f"{root}/run/sandboxes") if id in held]
     return found
 

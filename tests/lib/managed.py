@@ -172,7 +172,7 @@ def two_berthds(*configs):
             for part in ("state", "run"):
                 os.mkdir(os.path.join(base, part), 0o700)
         d = Managed.__new__(Managed)
-        Daemon.__init__(d, config + f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n',
+        Daemon.__init__(d, config + f'host = "host{i}"\n[ids]\nbase = {2000224256 + i * 65536 * 1024}\ncount = 1024\n',
                         tcp=True, env={"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}, wait=False)
         # each has files of its own
         d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)

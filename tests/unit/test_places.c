@@ -22,6 +22,7 @@ static void enter(void)
 	config_defaults(&config);
 	snprintf(config.run_dir, sizeof(config.run_dir), "%s/run", dir);
 	snprintf(config.state_dir, sizeof(config.state_dir), "%s/state", dir);
+	snprintf(config.ids_dir, sizeof(config.ids_dir), "%s/hostids", dir);
 	snprintf(config.cgroup_parent, sizeof(config.cgroup_parent), "berth-unit-no-such-parent");
 	cr_assert_eq(service_new(&service, &config, "/bin/false", &e), 0, "%s", e.msg);
 	alarm(120);

@@ -21,6 +21,7 @@
 #include "base/path.h"
 #include "manager/host/list.h"
 #include "manager/host/procid.h"
+#include "manager/host/ranges.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/host/restart.h"
@@ -42,6 +43,7 @@ static void enter(void)
 	snprintf(config.cgroup_parent, sizeof(config.cgroup_parent), "berth-unit-no-such-parent");
 	config.max_sandboxes = 100;
 	config.id_base = 1 << 20;
+	snprintf(config.ids_dir, sizeof(config.ids_dir), "%s/hostids", place);
 	config.id_count = 100;
 	cr_assert_eq(registry_open(&reg, &config, &e), 0, "%s", e.msg);
 	alarm(120);
@@ -640,26 +642,86 @@ Test(registry, two_hundred_claims_at_once_never_exceed_the_limit)
 	cr_expect_eq(entries("run/sandboxes"), 0);
 }
 
+/* The file of notes of an older berth, counted from its [ids] base, with one note. */
+static int older_notes(uint32_t n, const char *id)
+{
+	int fd = openat(reg.ids_fd, "ranges", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	char note[24] = "";
+
+	snprintf(note, sizeof(note), "%s", id);
+	cr_assert(fd >= 0 && pwrite(fd, note, sizeof(note), (off_t)n * RANGES_NOTE) == sizeof(note));
+	return fd;
+}
+
 Test(registry, a_range_that_an_older_supervisor_holds_is_not_taken)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
-	struct claim c, other;
+	static const char own_base[] = "[ids]\nbase = 1048576\n";
+	struct claim c, other, third;
 	struct err e = { 0 };
-	int notes;
+	int notes, locks;
 
-	config.id_count = 2;
-	/* it locks the file of notes itself; later ones lock another */
-	notes = openat(reg.ids_fd, "ranges", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	cr_assert(notes >= 0 && fcntl(notes, F_OFD_SETLK, &l) == 0);
+	/* [ids] base is set, and the older berth counted from there */
+	cr_assert_eq(config_parse(own_base, strlen(own_base), "test", &config, &e), 0, "%s", e.msg);
+	snprintf(config.run_dir, sizeof(config.run_dir), "%s/run", place);
+	snprintf(config.state_dir, sizeof(config.state_dir), "%s/state", place);
+	snprintf(config.ids_dir, sizeof(config.ids_dir), "%s/hostids", place);
+	config.id_count = 3;
+	/* the first version locks the file of notes itself, and the second another */
+	notes = older_notes(0, "gone");
+	locks = openat(reg.ids_fd, "locks-1", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert(fcntl(notes, F_OFD_SETLK, &l) == 0);
+	l.l_start = 1;
+	cr_assert(locks >= 0 && fcntl(locks, F_OFD_SETLK, &l) == 0);
 	cr_assert_eq(claim(NULL, 0, &c, &e), 0, "%s", e.msg);
-	cr_expect_eq(c.id_base, config.id_base + SPEC_IDS);
+	cr_expect_eq(c.id_base, config.id_base + 2 * SPEC_IDS);
 	cr_expect_eq(claim(NULL, 0, &other, &e), -1);
 	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
 	close(notes);
 	cr_assert_eq(claim(NULL, 0, &other, &e), 0, "%s", e.msg);
 	cr_expect_eq(other.id_base, config.id_base);
-	cr_expect_eq(registry_release(&reg, &c, &e), 0, "%s", e.msg);
-	cr_expect_eq(registry_release(&reg, &other, &e), 0, "%s", e.msg);
+	close(locks);
+	cr_assert_eq(claim(NULL, 0, &third, &e), 0, "%s", e.msg);
+	cr_expect_eq(third.id_base, config.id_base + SPEC_IDS);
+	release(&c);
+	release(&other);
+	release(&third);
+}
+
+Test(registry, the_notes_of_an_older_berth_are_read_and_its_sandboxes_keep_their_ids)
+{
+	static const uint32_t older = 1342177280u;
+	autojson json_t *record = json_pack("{s:i,s:s,s:s}", "version", 1, "name", "old", "status", "stopped");
+	struct range_note *notes = NULL;
+	struct err e = { 0 };
+	size_t count, i, found = 0;
+	struct claim c;
+	int dir;
+
+	config.id_base = older;
+	config.id_count = 4;
+	cr_assert_eq(mkdirat(reg.kept_fd, "0123456789ab", 0700), 0);
+	dir = openat(reg.kept_fd, "0123456789ab", O_RDONLY | O_DIRECTORY);
+	cr_assert_eq(record_keep(&reg, "0123456789ab", record, &e), 0, "%s", e.msg);
+	cr_assert_eq(io_replace_file(dir, "range", "1342308352", 10, 0600, 0, &e), 0);
+	close(older_notes(2, "0123456789ab"));
+	/* the default is another by now */
+	config.id_base = 2000224256u;
+	cr_assert_eq(registry_reclaim(&reg, "0123456789ab", NULL, &c, &e), 0, "%s", e.msg);
+	cr_expect_eq(c.id_base, older + 2 * SPEC_IDS);
+	cr_assert_eq(ranges_read(&reg, &notes, &count, &e), 0, "%s", e.msg);
+	for (i = 0; i < count; i++)
+		found += !strcmp(notes[i].id, "0123456789ab");
+	cr_expect_eq(found, 1);
+	free(notes);
+	release(&c);
+	/* stopped, it holds its range against new ones: three of the four are left */
+	config.id_base = older;
+	for (i = 0; i < 3; i++)
+		cr_expect_neq(claimed(NULL, 0).id_base, older + 2 * SPEC_IDS);
+	cr_expect_eq(claim(NULL, 0, &c, &e), -1);
+	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
+	close(dir);
 }
 
 /* Until it executes `berth guard` it has the words of the command that started the sandbox. */
