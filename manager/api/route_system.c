@@ -166,7 +166,8 @@ static int post_gc(struct http_request *rq, struct err *e)
 
 const struct http_route system_routes[] = {
 	{ "GET", "/healthz", get_healthz, "whether berthd answers", .response = "Health", .flags = HTTP_QUIET | HTTP_OPEN },
-	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made: run directory, store and storage answer", .response = "Ready", .flags = HTTP_QUIET | HTTP_OPEN },
+	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made: run directory, store and storage answer", .response = "Ready",
+	  .flags = HTTP_QUIET | HTTP_OPEN },
 	{ "GET", "/metrics", get_metrics, "counters in Prometheus' format", .type = "text/plain; version=0.0.4",
 	  .flags = HTTP_QUIET | HTTP_ADMIN },
 	{ "GET", "/openapi.json", get_openapi, "this document", .response = "Document", .flags = HTTP_QUIET },
