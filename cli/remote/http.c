@@ -97,6 +97,31 @@ static size_t on_send(char *out, size_t size, size_t n, void *ctx)
 	return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
 }
 
+/* A remedy that names a request, as the command that makes it: those of manager/api's errors. */
+static void say_remedy(struct err *e)
+{
+	static const struct {
+		const char *request, *command;
+	} remedies[] = {
+		{ "GET /v1/sandboxes lists them", "berth ps -a" },
+		{ "GET /v1/zygotes lists them", "berth zygote ls" },
+		{ "GET /v1/sandboxes/{id}/commands lists them", "berth commands ID" },
+		{ "GET /v1/sandboxes/{id}/logs?follow=true", "berth logs --follow ID" },
+	};
+	char *hint = strstr(e->msg, "; hint: "), id[80];
+	size_t i, left;
+
+	if (!hint)
+		return;
+	hint += strlen("; hint: ");
+	left = sizeof(e->msg) - (size_t)(hint - e->msg);
+	if (sscanf(hint, "POST /v1/sandboxes/%79[^/]/start", id) == 1)
+		snprintf(hint, left, "berth start %s", id);
+	for (i = 0; i < ARRAY_LEN(remedies); i++)
+		if (!strcmp(hint, remedies[i].request))
+			snprintf(hint, left, "%s", remedies[i].command);
+}
+
 /* berthd's error, or the bare status. */
 static int take_error(const struct remote *r, const struct exchange *x, long status, struct err *e)
 {
@@ -111,7 +136,9 @@ static int take_error(const struct remote *r, const struct exchange *x, long sta
 			       "token_file names there", r->unix_path ? r->unix_path : r->base);
 	if (status == 401)
 		return err_set(e, ERR_DENIED, "berthd wants a token; hint: put it in BERTH_TOKEN");
-	return json_take_error(error, ERR_NET, "berthd", e);
+	json_take_error(error, ERR_NET, "berthd", e);
+	say_remedy(e);
+	return -1;
 }
 
 static struct curl_slist *headers_of(const struct remote *r, const struct remote_io *io)

@@ -44,7 +44,7 @@ def test_life_from_afar():
         b.one_line_error(far(d, "rm", "away"), 125, "running")
         far(d, "rm", "--force", "away", ok=True)
         far(d, "rm", "--force", "away", ok=True)
-        b.one_line_error(far(d, "inspect", "away"), 125, "no sandbox")
+        b.one_line_error(far(d, "inspect", "away"), 125, "no sandbox", "hint: berth ps -a")
 
 
 def test_a_service_from_afar():
