@@ -99,17 +99,20 @@ static void watch_all(struct keeper *k, struct watches *ws)
 		watch(ws, k->clients[i].fd, WATCH_CLIENT, i, 0);
 }
 
+const struct keeper_part *const keeper_parts[] = {
+#define X(name) &keeper_part_##name,
+	KEEPER_PARTS(X)
+#undef X
+	NULL
+};
+
 static int next_timeout(struct keeper *k)
 {
-	const uint64_t times[] = { keeper_idle_next(k), keeper_stop_next(k), keeper_life_next(k),
-		keeper_network_next(k), keeper_send_next(k), keeper_health_next(k),
-		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k),
-		keeper_files_next(k), keeper_checkpoint_next(k), keeper_code_next(k) };
 	uint64_t at = 0, now = clock_ms();
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(times); i++)
-		at = clock_earlier(at, times[i]);
+	for (i = 0; keeper_parts[i]; i++)
+		at = clock_earlier(at, keeper_parts[i]->next(k));
 	if (k->oom_until_ms)
 		at = now + 5;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
@@ -126,7 +129,7 @@ static void serve_deadlines(struct keeper *k)
 	uint64_t now = clock_ms();
 	int i;
 
-	keeper_health_check(k, now);	/* first: a frozen sandbox has no deadline of it */
+	keeper_parts[0]->check(k, now);	/* the health check: a frozen sandbox has no deadline of it */
 	if (k->oom_until_ms) {
 		keeper_command_check_oom(k);
 		if (now >= k->oom_until_ms)
@@ -138,17 +141,8 @@ static void serve_deadlines(struct keeper *k)
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
-	keeper_send_check(k, now);
-	keeper_idle_check(k, now);
-	keeper_life_check(k);
-	keeper_owner_check(k, now);
-	keeper_budget_check(k, now);
-	keeper_stop_check(k, now);
-	keeper_network_check(k, now);
-	keeper_main_check(k, now);
-	keeper_files_check(k, now);
-	keeper_checkpoint_check(k, now);
-	keeper_code_check(k, now);
+	for (i = 1; keeper_parts[i]; i++)
+		keeper_parts[i]->check(k, now);
 }
 
 static const char init_ended[] = "its init ended";

@@ -138,16 +138,16 @@ static uint64_t time_of(const struct keeper *k, const struct livebudget *used)
 	return soonest < LOOK_MS ? LOOK_MS : soonest;
 }
 
-uint64_t keeper_budget_next(const struct keeper *k)
+static uint64_t budget_next(struct keeper *k)
 {
 	if (!livebudget_is_set(&k->life.budget) || k->budget.over_ms || k->paused || k->stopping)
 		return 0;
 	return k->budget.look_ms ? k->budget.look_ms : 1;
 }
 
-void keeper_budget_check(struct keeper *k, uint64_t now)
+static void budget_check(struct keeper *k, uint64_t now)
 {
-	const uint64_t at = keeper_budget_next(k);
+	const uint64_t at = budget_next(k);
 	struct livebudget used;
 	json_t *told;
 	size_t kind;
@@ -188,7 +188,7 @@ int keeper_budget_allows(const struct keeper *k, struct err *e)
 		       "%s=+%s", k->claim.id, k->claim.id, row->word, row->sample);
 }
 
-void keeper_budget_describe(struct keeper *k, json_t *answer)
+static void budget_describe(struct keeper *k, json_t *answer)
 {
 	struct livebudget used;
 
@@ -253,3 +253,5 @@ int keeper_op_grant(struct keeper *k, const struct keeper_request *rq, struct er
 	keeper_answer(k, rq->client, livebudget_json(&k->life.budget, &used), NULL, 0);
 	return 0;
 }
+
+const struct keeper_part keeper_part_budget = { .next = budget_next, .check = budget_check, .describe = budget_describe };

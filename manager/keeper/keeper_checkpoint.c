@@ -295,12 +295,12 @@ static void done(struct keeper *k, const struct snapshot_note *n)
 	next(k);
 }
 
-uint64_t keeper_checkpoint_next(const struct keeper *k)
+static uint64_t checkpoint_next(struct keeper *k)
 {
 	return k->checkpoint.made ? session_states_next(k) : 0;
 }
 
-void keeper_checkpoint_check(struct keeper *k, uint64_t now)
+static void checkpoint_check(struct keeper *k, uint64_t now)
 {
 	autofree struct snapshot_note *n = NULL;
 
@@ -376,3 +376,5 @@ void keeper_checkpoint_end(struct keeper *k)
 	while (k->checkpoint.jobs)
 		refuse(k, take_first(k), &e);
 }
+
+const struct keeper_part keeper_part_checkpoint = { .next = checkpoint_next, .check = checkpoint_check };

@@ -355,12 +355,12 @@ static void interrupt(struct keeper *k, uint64_t now)
 	send_signal(k, SIGINT);
 }
 
-uint64_t keeper_code_next(const struct keeper *k)
+static uint64_t code_next(struct keeper *k)
 {
 	return clock_earlier(k->code.kill_at_ms, k->code.deadline_ms);
 }
 
-void keeper_code_check(struct keeper *k, uint64_t now)
+static void code_check(struct keeper *k, uint64_t now)
 {
 	struct keeper_code *c = &k->code;
 	struct err ignored;
@@ -435,7 +435,7 @@ void keeper_code_end(struct keeper *k, int killed_by_us)
 	drop(k);
 }
 
-void keeper_code_describe(const struct keeper *k, json_t *answer)
+static void code_describe(struct keeper *k, json_t *answer)
 {
 	static const char *const phases[] = {
 		[CODE_NONE] = "ended", [CODE_STARTS] = "starts", [CODE_WAITS] = "waits",
@@ -444,3 +444,5 @@ void keeper_code_describe(const struct keeper *k, json_t *answer)
 	if (k->code.home_fd >= 0)
 		json_object_set_new(answer, "interpreter", json_string(phases[k->code.phase]));
 }
+
+const struct keeper_part keeper_part_code = { .next = code_next, .check = code_check, .describe = code_describe };

@@ -143,16 +143,16 @@ int keeper_files_left(struct keeper *k, int i)
 	return 1;
 }
 
-uint64_t keeper_files_next(const struct keeper *k)
+static uint64_t files_next(struct keeper *k)
 {
 	return k->for_files ? k->files_until_ms : 0;
 }
 
-void keeper_files_check(struct keeper *k, uint64_t now)
+static void files_check(struct keeper *k, uint64_t now)
 {
 	int i;
 
-	if (!keeper_files_next(k))
+	if (!files_next(k))
 		return;
 	for (i = 0; i < KEEPER_CLIENTS; i++)
 		if (k->clients[i].fd >= 0)
@@ -166,3 +166,5 @@ void keeper_files_begin(struct keeper *k)
 	k->for_files = 1;
 	k->files_until_ms = clock_ms() + CLIENT_COMES_MS;
 }
+
+const struct keeper_part keeper_part_files = { .next = files_next, .check = files_check };

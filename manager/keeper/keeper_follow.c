@@ -228,7 +228,7 @@ void keeper_send_ready(struct keeper *k, struct keeper_command *c)
 			send_on(k, i, c);
 }
 
-uint64_t keeper_send_next(const struct keeper *k)
+static uint64_t send_next(struct keeper *k)
 {
 	uint64_t at = 0;
 	int i;
@@ -242,7 +242,7 @@ uint64_t keeper_send_next(const struct keeper *k)
 	return at;
 }
 
-void keeper_send_check(struct keeper *k, uint64_t now)
+static void send_check(struct keeper *k, uint64_t now)
 {
 	int i;
 
@@ -345,3 +345,5 @@ int keeper_op_forget(struct keeper *k, const struct keeper_request *rq, struct e
 		keeper_command_remove(k, c);
 	return 0;
 }
+
+const struct keeper_part keeper_part_send = { .next = send_next, .check = send_check };

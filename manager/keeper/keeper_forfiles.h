@@ -13,8 +13,5 @@ void keeper_files_begin(struct keeper *k);
 int keeper_files_allows(const struct keeper *k, enum protocol_op op, struct err *e);
 /* Client i has gone: 1 if it was the last, with which such a keeper ends. */
 int keeper_files_left(struct keeper *k, int i);
-/* When such a keeper ends because no client came; 0: never. */
-uint64_t keeper_files_next(const struct keeper *k);
-void keeper_files_check(struct keeper *k, uint64_t now);
 
 #endif

@@ -205,12 +205,12 @@ static int may_check(const struct keeper *k)
 	return k->health && k->health->h.spec.argv && !k->health->seq && !stands_still && !stops;
 }
 
-uint64_t keeper_health_next(const struct keeper *k)
+static uint64_t health_next(struct keeper *k)
 {
 	return may_check(k) ? k->health->h.next_ms : 0;
 }
 
-void keeper_health_check(struct keeper *k, uint64_t now)
+static void health_check(struct keeper *k, uint64_t now)
 {
 	if (!k->health)
 		return;
@@ -233,7 +233,7 @@ uint64_t keeper_health_cpu_us(struct keeper *k)
 	return k->health->cpu_us + u.cpu_us;
 }
 
-void keeper_health_describe(const struct keeper *k, json_t *answer)
+static void health_describe(struct keeper *k, json_t *answer)
 {
 	const int checked = k->health && k->health->h.spec.argv;
 	const char *name = checked ? health_name(k->health->h.status) : NULL;
@@ -253,3 +253,5 @@ int keeper_op_health(struct keeper *k, const struct keeper_request *rq, struct e
 		keeper_answer(k, rq->client, health_json(&k->health->h), NULL, 0);
 	return 0;
 }
+
+const struct keeper_part keeper_part_health = { .next = health_next, .check = health_check, .describe = health_describe };

@@ -87,7 +87,7 @@ static void look(struct keeper *k, uint64_t now)
 	k->idle_checked_ms = now;
 }
 
-uint64_t keeper_idle_next(const struct keeper *k)
+static uint64_t idle_next(struct keeper *k)
 {
 	return k->life.idle_timeout_ms ? k->idle_checked_ms + check_every(k) : 0;
 }
@@ -99,7 +99,7 @@ void keeper_record_stop(struct keeper *k)
 	record_note_stopped(k->registry, k->claim.id, k->stop_reason, &ignored);
 }
 
-void keeper_idle_check(struct keeper *k, uint64_t now)
+static void idle_check(struct keeper *k, uint64_t now)
 {
 	uint64_t limit = k->life.idle_timeout_ms;
 
@@ -113,11 +113,28 @@ void keeper_idle_check(struct keeper *k, uint64_t now)
 	}
 }
 
-void keeper_idle_describe(struct keeper *k, json_t *answer)
+static void describe_limits(const struct keeper *k, json_t *answer)
+{
+	const struct cgroup_limits *l = k->limits_changed ? &k->limits : &k->spec->limits;
+
+	if (l->memory_bytes != CGROUP_UNLIMITED)
+		json_object_set_new(answer, "memory_limit_bytes", json_integer((json_int_t)l->memory_bytes));
+	if (l->cpu_milli != CGROUP_UNLIMITED)
+		json_object_set_new(answer, "cpu_limit_milli", json_integer((json_int_t)l->cpu_milli));
+	if (l->pids != CGROUP_UNLIMITED)
+		json_object_set_new(answer, "pids_limit", json_integer((json_int_t)l->pids));
+	if (l->io_weight)
+		json_object_set_new(answer, "io_weight", json_integer((json_int_t)l->io_weight));
+	if (l->io_rate_count)
+		json_object_set_new(answer, "io_rates", cgroup_io_json(l));
+}
+
+static void idle_describe(struct keeper *k, json_t *answer)
 {
 	uint64_t now = clock_ms();
 	char what[100];
 
+	describe_limits(k, answer);
 	look(k, now);
 	json_object_set_new(answer, "idle_ms", json_integer((json_int_t)(now - k->busy_ms)));
 	if (running(k, what, sizeof(what)))
@@ -187,20 +204,4 @@ void keeper_idle_move(struct keeper *k)
 		k->still = 0;
 }
 
-/* ---- limits ---- */
-
-void keeper_limits_describe(const struct keeper *k, json_t *answer)
-{
-	const struct cgroup_limits *l = k->limits_changed ? &k->limits : &k->spec->limits;
-
-	if (l->memory_bytes != CGROUP_UNLIMITED)
-		json_object_set_new(answer, "memory_limit_bytes", json_integer((json_int_t)l->memory_bytes));
-	if (l->cpu_milli != CGROUP_UNLIMITED)
-		json_object_set_new(answer, "cpu_limit_milli", json_integer((json_int_t)l->cpu_milli));
-	if (l->pids != CGROUP_UNLIMITED)
-		json_object_set_new(answer, "pids_limit", json_integer((json_int_t)l->pids));
-	if (l->io_weight)
-		json_object_set_new(answer, "io_weight", json_integer((json_int_t)l->io_weight));
-	if (l->io_rate_count)
-		json_object_set_new(answer, "io_rates", cgroup_io_json(l));
-}
+const struct keeper_part keeper_part_idle = { .next = idle_next, .check = idle_check, .describe = idle_describe };

@@ -40,14 +40,11 @@ int keeper_code_begin(struct keeper *k, int home_fd, struct err *e);
 void keeper_code_reply(struct keeper *k, const struct init_reply *r);
 /* code.status_fd can be read. */
 void keeper_code_status(struct keeper *k);
-uint64_t keeper_code_next(const struct keeper *k);
-void keeper_code_check(struct keeper *k, uint64_t now);
 void keeper_code_check_oom(struct keeper *k);
 void keeper_code_client_gone(struct keeper *k, int client);
 /* The sandbox is asked to stop: what waits ends, what runs gets SIGTERM. */
 void keeper_code_ask_to_end(struct keeper *k);
 /* The sandbox ends. */
 void keeper_code_end(struct keeper *k, int killed_by_us);
-void keeper_code_describe(const struct keeper *k, json_t *answer);
 
 #endif

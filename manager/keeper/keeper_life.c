@@ -28,7 +28,7 @@ static const char time_is_over[] = "ttl";
 static const char not_paused[] = "it could not be paused";
 static const char stopped_at_end[] = "stop-at-end";
 
-uint64_t keeper_life_next(const struct keeper *k)
+static uint64_t life_next(struct keeper *k)
 {
 	uint64_t wall, now;
 
@@ -82,8 +82,9 @@ static void pause_at_end(struct keeper *k)
 	keeper_life_set(k, &l, &e);
 }
 
-void keeper_life_check(struct keeper *k)
+static void life_check(struct keeper *k, uint64_t now)
 {
+	(void)now;
 	if (!k->life.expires_ms || k->stop_reason == time_is_over || clock_wall_ms() < k->life.expires_ms)
 		return;
 	if (k->life.pause_at_end || k->life.stop_at_end) {
@@ -227,3 +228,5 @@ int keeper_life_wake(struct keeper *k, struct err *e)
 		return -1;
 	return keeper_pause(k, 0, e);
 }
+
+const struct keeper_part keeper_part_life = { .next = life_next, .check = life_check };

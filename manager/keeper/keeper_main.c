@@ -193,6 +193,8 @@ static void prepared(struct keeper *k, const struct keeper_command *c)
 	fail(k, &e, "init command");
 }
 
+static void main_check(struct keeper *k, uint64_t now);
+
 /*
  * A client got some of its output, and has not asked for the rest; holds: a client that may miss
  * nothing.
@@ -222,7 +224,7 @@ void keeper_main_concluded(struct keeper *k, const struct keeper_command *c)
 		k->stop_reason = keeper_main_reason;
 	k->main.until_ms = clock_ms() +
 			   (k->main.awaited || is_followed(k, 1) ? KEEPER_AWAITED_MS : FOLLOWED_MS);
-	keeper_main_check(k, clock_ms());
+	main_check(k, clock_ms());
 }
 
 /* Each client counts once, for any number of requests. */
@@ -267,7 +269,7 @@ int keeper_main_rests(const struct keeper *k, const struct keeper_command *c)
 	return k->main.paced_bytes >= PACE_BYTES && keeper_main_is(k, c);
 }
 
-uint64_t keeper_main_next(const struct keeper *k)
+static uint64_t main_next(struct keeper *k)
 {
 	if (k->main.phase == MAIN_ENDED)
 		return k->main.until_ms;
@@ -275,7 +277,7 @@ uint64_t keeper_main_next(const struct keeper *k)
 			     k->main.awaited ? k->main.held_until_ms : 0);
 }
 
-void keeper_main_check(struct keeper *k, uint64_t now)
+static void main_check(struct keeper *k, uint64_t now)
 {
 	main_pace(k, now);
 	if (now >= k->main.held_until_ms)
@@ -356,3 +358,5 @@ int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e)
 		return -1;
 	return record_save_run(&k->claim, k->record, e);
 }
+
+const struct keeper_part keeper_part_main = { .next = main_next, .check = main_check };

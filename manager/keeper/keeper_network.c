@@ -197,7 +197,7 @@ static json_t *describe(struct keeper *k)
 	return j;
 }
 
-void keeper_network_describe(struct keeper *k, json_t *answer)
+static void network_describe(struct keeper *k, json_t *answer)
 {
 	json_t *j = describe(k);
 
@@ -282,7 +282,7 @@ void keeper_network_notice(struct keeper *k)
 #define LOOK_MS 1000		/* while something runs */
 #define LOOK_IDLE_MS 10000
 
-uint64_t keeper_network_next(struct keeper *k)
+static uint64_t network_next(struct keeper *k)
 {
 	const struct nethelper *h = sandbox_meter(&k->sandbox);
 	uint64_t now = clock_ms();
@@ -292,10 +292,10 @@ uint64_t keeper_network_next(struct keeper *k)
 	return k->net_looked_ms + (now - k->busy_ms < LOOK_IDLE_MS ? LOOK_MS : LOOK_IDLE_MS);
 }
 
-void keeper_network_check(struct keeper *k, uint64_t now)
+static void network_check(struct keeper *k, uint64_t now)
 {
 	struct netcounters c;
-	uint64_t at = keeper_network_next(k);
+	uint64_t at = network_next(k);
 
 	if (at && now >= at)
 		look(k, &c);
@@ -332,3 +332,5 @@ int keeper_op_network(struct keeper *k, const struct keeper_request *rq, struct 
 	keeper_answer(k, rq->client, json_pack("{s:o}", "network", j), NULL, 0);
 	return 0;
 }
+
+const struct keeper_part keeper_part_network = { .next = network_next, .check = network_check, .describe = network_describe };

@@ -54,15 +54,17 @@ void keeper_owner_ended(struct keeper *k)
 	keeper_command_stands_still(k);
 }
 
-uint64_t keeper_owner_next(const struct keeper *k)
+static uint64_t owner_next(struct keeper *k)
 {
 	return k->stopping ? 0 : k->owner_until_ms;
 }
 
-void keeper_owner_check(struct keeper *k, uint64_t now)
+static void owner_check(struct keeper *k, uint64_t now)
 {
 	if (!k->owner_until_ms || now < k->owner_until_ms)
 		return;
 	k->stop_reason = keeper_owner_reason;
 	k->stopping = 1;
 }
+
+const struct keeper_part keeper_part_owner = { .next = owner_next, .check = owner_check };

@@ -58,9 +58,6 @@ void keeper_main_attended(struct keeper *k, int client, const struct keeper_comm
 /* n bytes of its output were read; whether the next ones wait a moment. */
 void keeper_main_read(struct keeper *k, uint64_t n);
 int keeper_main_rests(const struct keeper *k, const struct keeper_command *c);
-/* It has ended: the sandbox stops once its followers know. */
-uint64_t keeper_main_next(const struct keeper *k);
-void keeper_main_check(struct keeper *k, uint64_t now);
 /* Sends the stop signal to the main command; 0: there is none. */
 int keeper_main_ask_to_end(struct keeper *k);
 /* "wait" for the command id: 1 when that is a main command which has not begun. */

@@ -242,6 +242,19 @@ struct keeper_request {
 	struct keeper_command *command;	/* that "command" names, where op has PROTOCOL_COMMAND or PROTOCOL_EITHER */
 };
 
+/* What a keeper looks after, beside its commands and sessions: each has a file, and keeper.c the list. */
+struct keeper_part {
+	uint64_t (*next)(struct keeper *k);	/* when check() is due, on the monotonic clock; 0: never */
+	void (*check)(struct keeper *k, uint64_t now);
+	void (*describe)(struct keeper *k, json_t *answer);	/* adds its members to the state; or NULL */
+};
+#define KEEPER_PARTS(X) X(health) X(send) X(idle) X(life) X(owner) X(budget) X(stop) X(network) X(main) X(files) X(checkpoint) X(code)
+#define X(name) extern const struct keeper_part keeper_part_##name;
+KEEPER_PARTS(X)
+#undef X
+/* keeper.c: all of them, in the order in which they are checked; ends with NULL. */
+extern const struct keeper_part *const keeper_parts[];
+
 /* A handler for each operation: 0 if it has answered or will, -1 with the error to answer. */
 typedef int keeper_handler(struct keeper *k, const struct keeper_request *rq, struct err *e);
 #define X(name, ...) keeper_handler keeper_op_##name;
@@ -369,27 +382,20 @@ void keeper_journal_end(struct keeper *k);
 /* First waits, at most drain_ms, for the clients that said "guard"; nothing new begins meanwhile. */
 void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms);
 void keeper_stop_begin(struct keeper *k, uint64_t grace_ms);
-uint64_t keeper_stop_next(const struct keeper *k);
-void keeper_stop_check(struct keeper *k, uint64_t now);
 
 /* keeper_idle.c */
 /* Real work was seen: the sandbox is not idle now. */
 void keeper_busy(struct keeper *k);
 /* For berth ps -a, inspect and wait: why it does not run any more. */
 void keeper_record_stop(struct keeper *k);
-uint64_t keeper_idle_next(const struct keeper *k);
 extern const char keeper_idle_reason[];	/* what stop_reason is when it was idle */
-void keeper_idle_check(struct keeper *k, uint64_t now);
-void keeper_idle_describe(struct keeper *k, json_t *answer);
 /* Whether the sandbox may be frozen: only the main command runs, and no session is busy. */
 int keeper_idle_may_stand(const struct keeper *k);
 /* Records that it is at rest (ranges.h), if only waiting processes are left. */
 void keeper_idle_stand(struct keeper *k);
 /* Takes the note back: something happens. */
 void keeper_idle_move(struct keeper *k);
-/* keeper_life.c: when its time is over, on the monotonic clock; 0: never. */
-uint64_t keeper_life_next(const struct keeper *k);
-void keeper_life_check(struct keeper *k);
+/* keeper_life.c */
 int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e);
 /*
  * Before a request that needs the processes of the sandbox: lets one with resume_ttl_ms go on if it
@@ -406,19 +412,13 @@ int keeper_owner_begin(struct keeper *k, struct err *e);
 /* A descriptor of the process of that name, which ERR_INVALID says has ended; -1 of "". */
 int keeper_owner_watch(const char *owner, int *ret_fd, struct err *e);
 void keeper_owner_ended(struct keeper *k);
-uint64_t keeper_owner_next(const struct keeper *k);
-void keeper_owner_check(struct keeper *k, uint64_t now);
 /* Called before it is taken apart; and when only its files are left. */
 void keeper_life_mark(struct keeper *k);
 void keeper_life_end(struct keeper *k, const char *id);
-void keeper_limits_describe(const struct keeper *k, json_t *answer);
 
-/* keeper_budget.c: when to look at it; 0: never. */
-uint64_t keeper_budget_next(const struct keeper *k);
-void keeper_budget_check(struct keeper *k, uint64_t now);
+/* keeper_budget.c */
 /* ERR_LIMIT: it is used up, so the sandbox cannot be resumed. */
 int keeper_budget_allows(const struct keeper *k, struct err *e);
-void keeper_budget_describe(struct keeper *k, json_t *answer);
 /* Before its cgroup is removed: records the used time for the next start. */
 void keeper_budget_save(struct keeper *k);
 
@@ -427,15 +427,11 @@ struct keeper_health;
 int keeper_health_begin(struct keeper *k, const struct health_spec *spec, struct err *e);
 /* "health" of an update: a spec in place of that of now, without results; {} ends the checks. */
 int keeper_health_update(struct keeper *k, const json_t *rq, struct err *e);
-/* When a check is due; 0: never. */
-uint64_t keeper_health_next(const struct keeper *k);
-void keeper_health_check(struct keeper *k, uint64_t now);
 /* Its command has a verdict, and is removed; or was not executed, for e. */
 void keeper_health_ended(struct keeper *k, struct keeper_command *c);
 void keeper_health_failed(struct keeper *k, const struct err *e);
 /* The CPU time of all checks so far, which does not count as use of the sandbox. */
 uint64_t keeper_health_cpu_us(struct keeper *k);
-void keeper_health_describe(const struct keeper *k, json_t *answer);
 
 /* keeper_policy.c */
 int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
@@ -454,15 +450,11 @@ uint64_t keeper_network_rate(struct keeper *k);
 /* keeper_network.c; the part of an update that concerns the network: all of it or nothing. */
 int keeper_network_rules_begin(struct keeper *k, struct err *e);
 int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);
-void keeper_network_describe(struct keeper *k, json_t *answer);
 /* A command begins, a command has ended: whether it met a limit of the network. */
 void keeper_network_begin(struct keeper *k, struct verdict_facts *f);
 void keeper_network_end(struct keeper *k, struct verdict_facts *f);
 /* The proxy has refused something. */
 void keeper_network_notice(struct keeper *k);
-/* When the counters are looked at next; 0: never. */
-uint64_t keeper_network_next(struct keeper *k);
-void keeper_network_check(struct keeper *k, uint64_t now);
 /* It stops: sends the events that are still pending. */
 void keeper_network_last(struct keeper *k);
 /* Records the used part of the budgets with the sandbox; call it when its network has ended. */
@@ -480,9 +472,6 @@ int keeper_send(struct keeper *k, const struct keeper_request *rq, struct err *e
 /* Somebody's data waits until c reads; then keeper_send_ready(). */
 int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
-/* When to look next whether a process reads a terminal whose input ends; 0: never. */
-uint64_t keeper_send_next(const struct keeper *k);
-void keeper_send_check(struct keeper *k, uint64_t now);
 int keeper_resize(int master, const json_t *rq, struct err *e);
 
 /* keeper_input.c */

@@ -117,14 +117,14 @@ void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
 	k->drain_grace_ms = grace_ms;
 }
 
-uint64_t keeper_stop_next(const struct keeper *k)
+static uint64_t stop_next(struct keeper *k)
 {
 	if (k->drain_until_ms)
 		return k->drain_until_ms;
 	return k->stop_at_ms ? k->stop_look_ms : 0;
 }
 
-void keeper_stop_check(struct keeper *k, uint64_t now)
+static void stop_check(struct keeper *k, uint64_t now)
 {
 	if (k->drain_until_ms && (now >= k->drain_until_ms || !is_guarded(k))) {
 		k->drain_until_ms = 0;
@@ -242,3 +242,5 @@ int keeper_kill(struct registry *r, const char *id, struct err *e)
 	/* its death ends the sandbox */
 	return wait_gone(r, id, e);
 }
+
+const struct keeper_part keeper_part_stop = { .next = stop_next, .check = stop_check };

@@ -34,8 +34,6 @@ int keeper_checkpoint_before(struct keeper *k, const struct keeper_request *rq, 
 /* Its process sends a report. */
 void keeper_checkpoint_note(struct keeper *k);
 /* It waits for the states of shells: until when; 0: it does not. */
-uint64_t keeper_checkpoint_next(const struct keeper *k);
-void keeper_checkpoint_check(struct keeper *k, uint64_t now);
 void keeper_checkpoint_client_gone(struct keeper *k, int client);
 /* The keeper ends: nothing of it is left, and the layer is not frozen. */
 void keeper_checkpoint_end(struct keeper *k);

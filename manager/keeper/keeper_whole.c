@@ -54,13 +54,9 @@ static json_t *state_of(struct keeper *k, int with_network)
 		      (json_int_t)u.pids, "oom_kills", (json_int_t)u.oom_kills);
 	json_object_set_new(j, "read_bytes", json_integer((json_int_t)u.read_bytes));
 	json_object_set_new(j, "write_bytes", json_integer((json_int_t)u.write_bytes));
-	keeper_limits_describe(k, j);
-	keeper_idle_describe(k, j);
-	keeper_health_describe(k, j);
-	keeper_code_describe(k, j);
-	keeper_budget_describe(k, j);
-	if (with_network)
-		keeper_network_describe(k, j);
+	for (i = 0; keeper_parts[i]; i++)
+		if (keeper_parts[i]->describe && (with_network || keeper_parts[i] != &keeper_part_network))
+			keeper_parts[i]->describe(k, j);
 	return j;
 }
 
