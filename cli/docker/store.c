@@ -10,6 +10,7 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/commit.h"
 #include "manager/engine/image.h"
+#include "manager/engine/login.h"
 #include "manager/ops/call.h"
 #include "rootfs/store/image.h"
 
@@ -218,18 +219,6 @@ static int push(const struct door_args *a, struct err *e)
 		      door_text(said, "digest")) < 0;
 }
 
-/* Docker's own registry has three names. */
-static const char *server_of(const char *server)
-{
-	static const char scheme[] = "https://", hub[] = "index.docker.io";
-
-	if (!server)
-		return "docker.io";
-	if (!strncmp(server, scheme, sizeof(scheme) - 1))
-		server += sizeof(scheme) - 1;
-	return !server[0] || !strncmp(server, hub, sizeof(hub) - 1) ? "docker.io" : server;
-}
-
 static int login(const struct door_args *a, struct err *e)
 {
 	const char *argv[10] = { "berth", "login", "--quiet" }, *user = door_value(a, "username");
@@ -242,7 +231,7 @@ static int login(const struct door_args *a, struct err *e)
 	if (door_on(a, "password-stdin"))
 		argv[n++] = "--password-stdin";
 	argv[n++] = "--";
-	argv[n++] = server_of(a->count ? a->words[0] : NULL);
+	argv[n++] = engine_login_server(a->count ? a->words[0] : "");
 	if (door_pass(argv))
 		return err_set(e, ERR_DENIED, "Error: the login did not succeed");
 	return printf("Login Succeeded\n") < 0;
@@ -250,7 +239,7 @@ static int login(const struct door_args *a, struct err *e)
 
 static int logout(const struct door_args *a, struct err *e)
 {
-	const char *server = server_of(a->count ? a->words[0] : NULL);
+	const char *server = engine_login_server(a->count ? a->words[0] : "");
 	autojson json_t *said = door_ask(call_of("logout", server, NULL), e);
 
 	if (!said && e->code != ERR_NOT_FOUND)

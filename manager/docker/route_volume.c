@@ -10,6 +10,7 @@
 #include "manager/engine/accept.h"
 #include "manager/engine/create.h"
 #include "manager/engine/image.h"
+#include "manager/engine/login.h"
 #include "manager/engine/usage.h"
 #include "manager/engine/volumes.h"
 #include "manager/keeper/wire.h"
@@ -114,17 +115,6 @@ static int get_df(struct http_request *rq, struct err *e)
  * The password stays in memory: it is in no argument, no environment, no file of ours and no
  * audit line.
  */
-/* Docker's own registry: "", "index.docker.io", "https://index.docker.io/v1/". */
-static int is_hub(const char *server)
-{
-	static const char scheme[] = "https://", hub[] = "index.docker.io";
-
-	if (!strncmp(server, scheme, sizeof(scheme) - 1))
-		server += sizeof(scheme) - 1;
-	return !server[0] || (!strncmp(server, hub, sizeof(hub) - 1) &&
-			      (!server[sizeof(hub) - 1] || server[sizeof(hub) - 1] == '/'));
-}
-
 static int post_auth(struct http_request *rq, struct err *e)
 {
 	const char *user = "", *password = "", *server = "";
@@ -140,7 +130,7 @@ static int post_auth(struct http_request *rq, struct err *e)
 	fd = wire_data(password, strlen(password), e);
 	if (fd < 0)
 		return -1;
-	call = call_of("login", is_hub(server) ? "docker.io" : server, NULL);
+	call = call_of("login", engine_login_server(server), NULL);
 	call_flag(call, "dry-run");
 	call_flag(call, "password-stdin");
 	call_text(call, "username", user);

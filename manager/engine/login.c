@@ -112,3 +112,13 @@ void engine_login_forget(struct engine_login *l)
 {
 	explicit_bzero(l, sizeof(*l));
 }
+
+const char *engine_login_server(const char *server)
+{
+	static const char scheme[] = "https://", hub[] = "index.docker.io";
+	const size_t n = sizeof(hub) - 1;
+
+	if (!strncmp(server, scheme, sizeof(scheme) - 1))
+		server += sizeof(scheme) - 1;
+	return !server[0] || (!strncmp(server, hub, n) && strchr("/", server[n])) ? "docker.io" : server;
+}

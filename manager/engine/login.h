@@ -22,5 +22,10 @@ struct engine_login {
  */
 int engine_login_read(const char *text, struct engine_login *ret, struct err *e);
 void engine_login_forget(struct engine_login *l);
+/*
+ * The registry that Docker's clients mean by server: "docker.io" for its own, which is "",
+ * "index.docker.io" and "https://index.docker.io/v1/"; else server without "https://".
+ */
+const char *engine_login_server(const char *server);
 
 #endif

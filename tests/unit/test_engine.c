@@ -526,6 +526,17 @@ Test(engine, a_repository_and_a_tag_are_a_name)
 	cr_assert_str_eq(engine_image_tagged("x:1", room, sizeof(room)), "x:1");
 }
 
+Test(engine, the_names_of_dockers_own_registry_are_one_and_no_other_is)
+{
+	static const char *const own[] = { "", "https://", "index.docker.io", "https://index.docker.io/v1/" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(own); i++)
+		cr_assert_str_eq(engine_login_server(own[i]), "docker.io");
+	cr_assert_str_eq(engine_login_server("https://index.docker.io.evil.example/v1/"), "index.docker.io.evil.example/v1/");
+	cr_assert_str_eq(engine_login_server("localhost:5000"), "localhost:5000");
+}
+
 Test(engine, a_login_of_a_request_is_read_in_either_alphabet)
 {
 	struct engine_login l;
