@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "manager/ledger/ledger.h"
 
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2	/* 1: sessions without owners in their keys (manager/service/sessionmove.c) */
 #define PAGE_KEYS 200
 #define BUSY_MS 5000
 
@@ -356,7 +356,7 @@ static int set_up(struct sqlite_ledger *s, const struct ledger_options *o, struc
 			 "CREATE INDEX IF NOT EXISTS list_item ON list(name, item);"
 			 "CREATE TABLE IF NOT EXISTS counter(n INTEGER NOT NULL);"
 			 "INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM counter);"
-			 "PRAGMA user_version=1; COMMIT;", NULL, NULL, NULL))
+			 "PRAGMA user_version=2; COMMIT;", NULL, NULL, NULL))
 		return failed(s, "set up", e);
 	return 0;
 }

@@ -17,7 +17,7 @@ struct chore {
 	struct chore *next;
 	struct service *s;
 	chore_fn *work;
-	char name[300], tenant[100];
+	char name[SESSION_MAX + 1], tenant[100];
 };
 
 static int has_room(const struct service *s, const struct chore *new)

@@ -105,7 +105,7 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	const char *type = NULL, *name = NULL;
 	autorecord struct record r = { .j = NULL };
 	struct conf_pool pool;
-	char owner[64];
+	char owner[64], session[SESSION_MAX + 1];
 	uint64_t pid = 0;
 	int got = 0;
 
@@ -139,9 +139,9 @@ int service_create(struct service *s, const struct service_who *who, const json_
 		service_release_record(s, &r, 0, &ignored);
 		return -1;
 	}
-	if (m.ctx && session_touch(s, m.ctx, e) < 0)
+	if (m.ctx && (session_name(session, who->name, m.ctx, e) < 0 || session_touch(s, session, e) < 0))
 		return -1;
-	if (pid && owner_watch(s, m.ctx, owner, e) < 0)
+	if (pid && owner_watch(s, session, owner, e) < 0)
 		return -1;
 	memcpy(ret_name, r.name, sizeof(r.name));
 	return 0;

@@ -255,7 +255,7 @@ static int settle(struct service *s, const struct making *m, struct record *r, s
 	if (record_step(r, EVENT_OWNED, e) < 0)
 		return -1;
 	json_object_set_new(r->j, "last_active_at", json_real(wall_seconds()));
-	return m->ctx ? session_bind(s, r, m->ctx, NULL, 0, e) : record_save(s, r, NULL, 0, e);
+	return m->ctx ? session_bind(s, r, NULL, 0, e) : record_save(s, r, NULL, 0, e);
 }
 
 /* Undoes a sandbox that was never acknowledged. */

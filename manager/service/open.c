@@ -129,7 +129,7 @@ static int take_over(struct service *s, struct err *e)
 	registry_gc(&reg, &cleared, &ignored);
 	volume_gc(&reg, &cleared, &ignored);
 	registry_close(&reg);
-	r = ledger_scan(s->ledger, RECORD_PREFIX, find_ours, &f, e) < 0 ? -1 : 0;
+	r = sessions_move(s, e) < 0 || ledger_scan(s->ledger, RECORD_PREFIX, find_ours, &f, e) < 0 ? -1 : 0;
 	json_array_foreach(f.names, i, name) {
 		if (r == 0 && take_over_one(s, json_string_value(name), e) < 0) {
 			/* one that cannot be taken over now is looked at again by the scans; the others must not wait for it */
@@ -400,7 +400,7 @@ json_t *service_stats(struct service *s, struct err *e)
 	struct admission *a = &s->admission;
 	json_t *j = NULL;
 
-	if (record_scan_all(s, tally_record, &t, e) == 0 && ledger_scan(s->ledger, "session/", tally_session, &t, e) == 0) {
+	if (record_scan_all(s, tally_record, &t, e) == 0 && ledger_scan(s->ledger, "sessions/", tally_session, &t, e) == 0) {
 		pthread_mutex_lock(&a->lock);
 		j = json_pack("{s:s,s:s,s:s,s:O,s:I,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I}", "host", s->host, "store",
 			      ledger_name(s->ledger), "storage", s->storage ? storage_name(s->storage) : "none", "states", t.states,

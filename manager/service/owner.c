@@ -4,7 +4,7 @@
  * A pidfd for each is in one epoll, for which one thread waits: a living owner costs nothing,
  * and the death of one is noticed at once.
  *
- * owner/MACHINE/CTX in the store holds its name (procid.h), so after a crash the next berthd
+ * owners/MACHINE/SESSION in the store holds its name (procid.h), so after a crash the next berthd
  * watches the same process or knows that it is gone. The scan only looks for entries that other
  * berthds have written.
  */
@@ -29,7 +29,7 @@ struct owner {
 	int pid_fd;		/* -1: it has ended */
 	uint64_t serial;	/* of its place in the epoll */
 	char text[PROCID_SIZE];
-	char ctx[];
+	char session[];
 };
 
 struct owners {
@@ -48,9 +48,10 @@ int owner_name(int pid, char ret[64], struct err *e)
 	return err_set(e, ERR_INVALID, "owner_pid %d is not a living process of this host", pid);
 }
 
-static void key_of(const struct service *s, const char *ctx, char out[LEDGER_KEY_MAX + 1])
+static void key_of(const struct service *s, const char *session, char out[LEDGER_KEY_MAX + 1])
 {
-	snprintf(out, LEDGER_KEY_MAX + 1, "owner/%s/%.256s", s->machine, ctx);
+	_Static_assert(sizeof("owners/") + sizeof(s->machine) + SESSION_MAX <= LEDGER_KEY_MAX, "no name of a session is cut");
+	snprintf(out, LEDGER_KEY_MAX + 1, "owners/%s/%s", s->machine, session);
 }
 
 static void drop(struct owner *o)
@@ -67,12 +68,12 @@ static void wake(struct owners *w)
 		;
 }
 
-/* Under the lock: takes ctx's off the list. */
-static struct owner *take(struct owners *w, const char *ctx)
+/* Under the lock: takes the session's off the list. */
+static struct owner *take(struct owners *w, const char *session)
 {
 	struct owner **at, *o;
 
-	for (at = &w->list; *at && strcmp((*at)->ctx, ctx); at = &(*at)->next)
+	for (at = &w->list; *at && strcmp((*at)->session, session); at = &(*at)->next)
 		;
 	o = *at;
 	if (o)
@@ -81,16 +82,16 @@ static struct owner *take(struct owners *w, const char *ctx)
 }
 
 /* Watches it from now on, instead of the previous owner. */
-static int watch(struct service *s, const char *ctx, const char *text, struct err *e)
+static int watch(struct service *s, const char *session, const char *text, struct err *e)
 {
 	struct owners *w = s->owners;
-	struct owner *o = calloc(1, sizeof(*o) + strlen(ctx) + 1), *old;
+	struct owner *o = calloc(1, sizeof(*o) + strlen(session) + 1), *old;
 	struct epoll_event ev = { .events = EPOLLIN };
 	int failed = 0;
 
 	if (!o)
 		return err_nomem(e);
-	strcpy(o->ctx, ctx);
+	strcpy(o->session, session);
 	snprintf(o->text, sizeof(o->text), "%s", text);
 	pthread_mutex_lock(&w->lock);
 	ev.data.u64 = o->serial = ++w->serials;	/* 0 is wake_fd's */
@@ -101,13 +102,13 @@ static int watch(struct service *s, const char *ctx, const char *text, struct er
 		return -1;
 	}
 	pthread_mutex_lock(&w->lock);
-	old = take(w, ctx);
+	old = take(w, session);
 	o->next = w->list;
 	w->list = o;
 	/* in the list first: an event without an entry would be heard again and again */
 	if (o->pid_fd >= 0 && epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, o->pid_fd, &ev) < 0) {
 		err_sys(e, "watch an owner");
-		drop(take(w, ctx));
+		drop(take(w, session));
 		failed = 1;
 	} else if (o->pid_fd < 0) {
 		wake(w);
@@ -118,26 +119,26 @@ static int watch(struct service *s, const char *ctx, const char *text, struct er
 	return failed ? -1 : 0;
 }
 
-int owner_watch(struct service *s, const char *ctx, const char *text, struct err *e)
+int owner_watch(struct service *s, const char *session, const char *text, struct err *e)
 {
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
 
-	key_of(s, ctx, key);
-	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 ? -1 : watch(s, ctx, text, e);
+	key_of(s, session, key);
+	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 ? -1 : watch(s, session, text, e);
 }
 
-void owner_forget(struct service *s, const char *ctx)
+void owner_forget(struct service *s, const char *session)
 {
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
 	struct err ignored;
 	struct owner *o;
 
-	key_of(s, ctx, key);
+	key_of(s, session, key);
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 	pthread_mutex_lock(&s->owners->lock);
-	o = take(s->owners, ctx);
+	o = take(s->owners, session);
 	pthread_mutex_unlock(&s->owners->lock);
 	if (o)
 		drop(o);
@@ -148,7 +149,7 @@ void owner_forget(struct service *s, const char *ctx)
 struct found {
 	struct service *s;
 	size_t skip;
-	json_t *unknown;	/* ctx -> text */
+	json_t *unknown;	/* session -> text */
 };
 
 static int look(void *ctx, const char *key, const char *value, uint64_t version)
@@ -158,7 +159,7 @@ static int look(void *ctx, const char *key, const char *value, uint64_t version)
 
 	(void)version;
 	pthread_mutex_lock(&f->s->owners->lock);
-	for (o = f->s->owners->list; o && (strcmp(o->ctx, key + f->skip) || strcmp(o->text, value)); o = o->next)
+	for (o = f->s->owners->list; o && (strcmp(o->session, key + f->skip) || strcmp(o->text, value)); o = o->next)
 		;
 	pthread_mutex_unlock(&f->s->owners->lock);
 	if (!o)
@@ -170,15 +171,15 @@ void owners_look(struct service *s)
 {
 	struct found f = { .s = s, .unknown = json_object() };
 	char prefix[LEDGER_KEY_MAX + 1];
-	const char *ctx;
+	const char *session;
 	struct err ignored;
 	json_t *text;
 
 	key_of(s, "", prefix);
 	f.skip = strlen(prefix);
 	if (ledger_scan(s->ledger, prefix, look, &f, &ignored) == 0)
-		json_object_foreach(f.unknown, ctx, text)
-			watch(s, ctx, json_string_value(text), &ignored);
+		json_object_foreach(f.unknown, session, text)
+			watch(s, session, json_string_value(text), &ignored);
 	json_decref(f.unknown);
 }
 
@@ -201,14 +202,14 @@ static void mark(struct owners *w, const struct epoll_event *ev, int n)
 static char *next_dead(struct owners *w, const json_t *tried)
 {
 	struct owner *o;
-	char *ctx = NULL;
+	char *session = NULL;
 
 	pthread_mutex_lock(&w->lock);
-	for (o = w->list; o && !ctx; o = o->next)
-		if (o->pid_fd < 0 && !json_object_get(tried, o->ctx))
-			ctx = strdup(o->ctx);
+	for (o = w->list; o && !session; o = o->next)
+		if (o->pid_fd < 0 && !json_object_get(tried, o->session))
+			session = strdup(o->session);
 	pthread_mutex_unlock(&w->lock);
-	return ctx;
+	return session;
 }
 
 static int is_stopping(struct owners *w)
@@ -226,13 +227,13 @@ static int reap_dead(struct service *s)
 {
 	autojson json_t *tried = json_object();
 	int again = 0;
-	char *ctx;
+	char *session;
 
-	while (!is_stopping(s->owners) && (ctx = next_dead(s->owners, tried))) {
-		json_object_set_new(tried, ctx, json_true());
-		session_reap_owned(s, ctx);
+	while (!is_stopping(s->owners) && (session = next_dead(s->owners, tried))) {
+		json_object_set_new(tried, session, json_true());
+		session_reap_owned(s, session);
 		again = 1;
-		free(ctx);
+		free(session);
 	}
 	return again;
 }

@@ -202,7 +202,7 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	if (!stale)
 		set_owner(r, m, memory, cpu);
 	ctx = record_str(r, "session_ctx_id");
-	if ((ctx[0] ? session_bind(s, r, ctx, &take, 1, e) : record_save(s, r, &take, 1, e)) < 0) {
+	if ((ctx[0] ? session_bind(s, r, &take, 1, e) : record_save(s, r, &take, 1, e)) < 0) {
 		if (!stale)
 			place_change(s, r->name, had_memory, had_cpu, NULL);
 		record_close(r);
@@ -214,7 +214,7 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	    hand_over(s, r, args, env, m->mount_dir, &why) == 0)
 		return 1;
 	if (ctx[0])
-		session_unbind(s, r, ctx, &why);
+		session_unbind(s, r, &why);
 	discard(s, r);
 	record_close(r);
 	if (promised < 0)

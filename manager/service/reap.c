@@ -11,15 +11,15 @@
 #include "manager/service/state.h"
 
 /* Once more, under the lock and with the sandbox alone: is it still unwanted? */
-static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
+static int is_late(struct service *s, const char *session, uint64_t timeout_ms)
 {
 	struct err ignored;
 
-	return clock_wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
+	return clock_wall_ms() > session_last_ms(s, session, &ignored) + timeout_ms;
 }
 
 struct reaping {
-	const char *ctx, *reason;
+	const char *session, *reason;
 	uint64_t token;
 	uint64_t timeout_ms;	/* 0: the time of the lease */
 	int by_itself;		/* nobody asked */
@@ -31,7 +31,7 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	char lock[LEDGER_KEY_MAX + 1];
 	struct ledger_op fence = { LEDGER_CHECK, lock, NULL, g->token, 0 };
 
-	snprintf(lock, sizeof(lock), "lock/reap/%.256s", g->ctx);
+	snprintf(lock, sizeof(lock), "lock/reap/%s", g->session);
 	tools_forget(s, r->name);
 	if (driver_stop(s, r, e) < 0)
 		return -1;
@@ -64,7 +64,7 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 	if (!record_is(&r, STATE_RUNNING) || !home_minds(s, &r, g->timeout_ms))
 		return 0;
 	/* each try stops it and reads all that it has; the session's others need not wait for it */
-	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e))) {
+	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->session, e))) {
 		g->put_off = 1;
 		return 0;
 	}
@@ -78,7 +78,7 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 	 */
 	if (oplock_alone(s->ops, name, drain, e) < 0)
 		return -1;
-	if (g->timeout_ms && !is_late(s, g->ctx, g->timeout_ms))
+	if (g->timeout_ms && !is_late(s, g->session, g->timeout_ms))
 		result = 1;
 	else if (record_load(s, NULL, name, 0, &r, e) < 0)
 		result = -1;
@@ -105,18 +105,18 @@ static int check_reachable(struct service *s, const json_t *map, struct err *e)
 	return 0;
 }
 
-static int reap(struct service *s, const char *ctx, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
+static int reap(struct service *s, const char *session, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
 {
-	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
+	struct reaping g = { .session = session, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
 	autojson json_t *map = NULL;
 	json_t *name;
 	uint64_t version;
 	size_t i;
 	int r = 0;
 
-	if (session_try_lock(s, ctx, &g.token, e) < 0)
+	if (session_try_lock(s, session, &g.token, e) < 0)
 		return -1;
-	if (session_load_map(s, ctx, &map, &version, e) < 0 || (!by_itself && check_reachable(s, map, e) < 0))
+	if (session_load_map(s, session, &map, &version, e) < 0 || (!by_itself && check_reachable(s, map, e) < 0))
 		r = -1;
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)
@@ -125,24 +125,24 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 		r = err_set(e, ERR_BUSY, "a sandbox of the session could not be stored a moment ago");
 	if (r == 0) {
 		s->reaped++;
-		owner_forget(s, ctx);
+		owner_forget(s, session);
 	}
-	session_unlock(s, ctx, g.token);
+	session_unlock(s, session, g.token);
 	return r < 0 ? -1 : 0;
 }
 
 int service_reap(struct service *s, const struct service_who *who, const char *ctx, const char *reason, struct err *e)
 {
-	autojson json_t *map = NULL;
+	char session[SESSION_MAX + 1];
 
-	return session_find(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, 0, e);
+	return session_find(s, who, ctx, session, e) < 0 ? -1 : reap(s, session, reason, 0, 0, e);
 }
 
 /* Whether all that is left to reap of it here failed a moment ago: that would only take a place from others. */
-static int is_put_off(struct service *s, const char *ctx, const json_t *map)
+static int is_put_off(struct service *s, const char *session, const json_t *map)
 {
 	struct err ignored;
-	uint64_t used_ms = session_last_ms(s, ctx, &ignored);
+	uint64_t used_ms = session_last_ms(s, session, &ignored);
 	json_t *name;
 	size_t i;
 	int put_off = 0;
@@ -159,24 +159,24 @@ static int is_put_off(struct service *s, const char *ctx, const json_t *map)
 	return put_off;
 }
 
-static void reap_owned(struct service *s, const char *ctx)
+static void reap_owned(struct service *s, const char *session)
 {
 	struct err e;
 
-	reap(s, ctx, "owner_died", 0, 1, &e);
+	reap(s, session, "owner_died", 0, 1, &e);
 }
 
-void session_reap_owned(struct service *s, const char *ctx)
+void session_reap_owned(struct service *s, const char *session)
 {
 	autojson json_t *map = NULL;
 	uint64_t version;
 	struct err e;
 
-	if (session_load_map(s, ctx, &map, &version, &e) >= 0 && !is_put_off(s, ctx, map))
-		chore_begin(s, reap_owned, ctx, map ? json_string_value(json_object_get(map, "owner")) : "");
+	if (session_load_map(s, session, &map, &version, &e) >= 0 && !is_put_off(s, session, map))
+		chore_begin(s, reap_owned, session, map ? json_string_value(json_object_get(map, "owner")) : "");
 }
 
-static void reap_late(struct service *s, const char *ctx)
+static void reap_late(struct service *s, const char *session)
 {
 	uint64_t timeout_ms;
 	struct err e;
@@ -185,7 +185,7 @@ static void reap_late(struct service *s, const char *ctx)
 	timeout_ms = s->conf.heartbeat_timeout_ms;
 	pthread_rwlock_unlock(&s->conf_lock);
 	if (timeout_ms)
-		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
+		reap(s, session, "heartbeat_timeout", timeout_ms, 1, &e);
 }
 
 static int is_running(struct service *s, const json_t *map, uint64_t timeout_ms)
@@ -204,7 +204,7 @@ static int is_running(struct service *s, const json_t *map, uint64_t timeout_ms)
 	return 0;
 }
 
-void session_look(struct service *s, const char *ctx, uint64_t timeout_ms)
+void session_look(struct service *s, const char *session, uint64_t timeout_ms)
 {
 	autojson json_t *map = NULL;
 	struct err ignored;
@@ -212,12 +212,12 @@ void session_look(struct service *s, const char *ctx, uint64_t timeout_ms)
 	json_t *name;
 	size_t i;
 
-	if (session_load_map(s, ctx, &map, &version, &ignored) < 1)
+	if (session_load_map(s, session, &map, &version, &ignored) < 1)
 		return;
 	/* an operation under way renews the lease for as long as it takes */
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (oplock_count(s->ops, json_string_value(name)))
-			session_touch(s, ctx, &ignored);
-	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map, timeout_ms) && !is_put_off(s, ctx, map))
-		chore_begin(s, reap_late, ctx, json_string_value(json_object_get(map, "owner")));
+			session_touch(s, session, &ignored);
+	if (timeout_ms && is_late(s, session, timeout_ms) && is_running(s, map, timeout_ms) && !is_put_off(s, session, map))
+		chore_begin(s, reap_late, session, json_string_value(json_object_get(map, "owner")));
 }

@@ -37,8 +37,6 @@ static int store_first(struct service *s, struct record *r, struct err *e)
 /* The steps, each of which may be done again: a record says released only when nothing is left. */
 static int take_away(struct service *s, struct record *r, int discard, struct err *e)
 {
-	const char *ctx = record_str(r, "session_ctx_id");
-
 	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, discard, e) < 0)
 		return -1;
 	/*
@@ -52,7 +50,7 @@ static int take_away(struct service *s, struct record *r, int discard, struct er
 	json_object_set_new(r->j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycled_at", json_null());
 	if (record_step(r, EVENT_RELEASED, e) < 0 ||
-	    (ctx[0] ? session_unbind(s, r, ctx, e) : record_save(s, r, NULL, 0, e)) < 0)
+	    (record_str(r, "session_ctx_id")[0] ? session_unbind(s, r, e) : record_save(s, r, NULL, 0, e)) < 0)
 		return -1;
 	given_drop(s, r);
 	return 0;
@@ -176,20 +174,20 @@ static int release_record(struct service *s, struct record *r, struct release ho
 
 int release_locked(struct service *s, struct record *r, struct release how, struct err *e)
 {
-	char ctx[CTX_MAX + 1] = "";
+	char session[SESSION_MAX + 1] = "";
 	uint64_t token;
 	int result;
 
 	if (home_check(s, r, e) < 0)
 		return -1;
 	/* a reaped sandbox may just be restored, on the workspace that would be removed */
-	if (record_is(r, STATE_RECYCLED))
-		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
-	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)
+	if (record_is(r, STATE_RECYCLED) && session_of(r, session, e) < 0)
+		return -1;
+	if (session[0] && session_lock(s, session, &token, e) < 0)
 		return -1;
 	result = release_record(s, r, how, e);
-	if (ctx[0])
-		session_unlock(s, ctx, token);
+	if (session[0])
+		session_unlock(s, session, token);
 	return result;
 }
 

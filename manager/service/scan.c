@@ -32,7 +32,7 @@ static int scan_session(void *ctx, const char *key, const char *value, uint64_t 
 
 	(void)value;
 	(void)version;
-	json_array_append_new(c->sessions, json_string(key + strlen("session/")));
+	json_array_append_new(c->sessions, json_string(key + strlen("sessions/")));
 	return 0;
 }
 
@@ -215,8 +215,9 @@ void session_scan(struct service *s)
 	*conf = s->conf;
 	pthread_rwlock_unlock(&s->conf_lock);
 	ready_look(s);
+	sessions_move(s, &e);
 	owners_look(s);
-	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
+	if (ledger_scan(s->ledger, "sessions/", scan_session, &c, &e) == 0)
 		json_array_foreach(c.sessions, i, j)
 			session_look(s, json_string_value(j), conf->heartbeat_timeout_ms);
 	over = is_time_for_over(s, conf);

@@ -228,14 +228,13 @@ int service_archive_due(struct service *s, const char *name, struct err *e)
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
-	const char *ctx;
+	char session[SESSION_MAX + 1];
 	uint64_t last;
 	struct err ignored;
 
 	if (record_load(s, who, identity, 1, &r, e) < 0)
 		return NULL;
-	ctx = record_str(&r, "session_ctx_id");
-	last = ctx[0] && record_is(&r, STATE_RUNNING) ? session_last_ms(s, ctx, &ignored) : 0;
+	last = session_of(&r, session, &ignored) > 0 && record_is(&r, STATE_RUNNING) ? session_last_ms(s, session, &ignored) : 0;
 	if (last)
 		json_object_set_new(r.j, "last_active_at", json_real((double)last / 1000));
 	record_show(&r);
@@ -279,12 +278,14 @@ int service_health(struct service *s, const struct service_who *who, const char 
 /* Connects, or makes it run first: 1 when the caller must look again. */
 static int try_use(struct service *s, const struct service_who *who, struct record *r, struct service_use *u, struct err *e)
 {
-	const char *ctx = record_str(r, "session_ctx_id");
+	char session[SESSION_MAX + 1];
 	struct conf_pool pool;
 	struct err ignored;
 
+	if (record_is(r, STATE_RECYCLED) && session_of(r, session, e) < 1)
+		return session[0] ? -1 : err_set(e, ERR_NOT_FOUND, "sandbox %s has no session to be restored in", r->name);
 	if (record_is(r, STATE_RECYCLED))
-		return service_restore(s, who, ctx, e) < 0 ? -1 : 1;
+		return session_restore(s, session, e) < 0 ? -1 : 1;
 	if (!record_is(r, STATE_RUNNING) && !record_is(r, STATE_WARM))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is %s", r->name, record_str(r, "state"));
 	if (oplock_enter(s->ops, r->name, &u->op, e) < 0)
@@ -307,6 +308,7 @@ static int try_use(struct service *s, const struct service_who *who, struct reco
 
 int service_use(struct service *s, const struct service_who *who, const char *identity, struct service_use *u, struct err *e)
 {
+	char session[SESSION_MAX + 1];
 	int tries, r = 1;
 
 	*u = (struct service_use){ .service = s, .who = who, .sock = -1 };
@@ -316,8 +318,8 @@ int service_use(struct service *s, const struct service_who *who, const char *id
 		if (record_load(s, who, identity, 1, &rec, e) < 0)
 			return -1;
 		/* before anything else: a reaper looks again once it has the sandbox alone */
-		if (record_str(&rec, "session_ctx_id")[0] && !record_is(&rec, STATE_RELEASED) &&
-		    session_touch(s, record_str(&rec, "session_ctx_id"), e) < 0)
+		r = session_of(&rec, session, e);
+		if (r < 0 || (r && !record_is(&rec, STATE_RELEASED) && session_touch(s, session, e) < 0))
 			return -1;
 		r = try_use(s, who, &rec, u, e);
 	}

@@ -5,6 +5,9 @@
  * Every operation and every heartbeat renews a lease. Its time is kept here and written to the
  * store (beat/ID) a few times per timeout, so berthds that share a store see each other's
  * renewals. reap.c is what happens when a lease ends.
+ *
+ * Upholds S19 of SECURITY.md: each owner has session ids of its own. A session is named OWNER/ID
+ * here and in all keys (state.h), and clients say only the id.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +24,7 @@
 struct beat {
 	struct beat *next;
 	uint64_t at_ms, written_ms;
-	char ctx[];
+	char session[];
 };
 
 int session_check_ctx(const char *ctx, struct err *e)
@@ -36,13 +39,33 @@ int session_check_ctx(const char *ctx, struct err *e)
 	return 0;
 }
 
-static void ctx_key(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *ctx)
+int session_name(char out[SESSION_MAX + 1], const char *owner, const char *ctx, struct err *e)
 {
-	snprintf(out, LEDGER_KEY_MAX + 1, "%s/%.256s", kind, ctx);
+	return snprintf(out, SESSION_MAX + 1, "%s/%s", owner, ctx) > SESSION_MAX ?
+		       err_set(e, ERR_INVALID, "a session's id has at most %d bytes", CTX_MAX) : 0;
+}
+
+const char *session_ctx(const char *session)
+{
+	return strchr(session, '/') + 1;
+}
+
+int session_of(const struct record *r, char out[SESSION_MAX + 1], struct err *e)
+{
+	const char *ctx = record_str(r, "session_ctx_id");
+
+	out[0] = '\0';
+	return !ctx[0] ? 0 : session_name(out, record_own(r, "owner"), ctx, e) < 0 ? -1 : 1;
+}
+
+static void key_of(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *session)
+{
+	_Static_assert(sizeof("sessions/") + SESSION_MAX <= LEDGER_KEY_MAX, "no name of a session is cut");
+	snprintf(out, LEDGER_KEY_MAX + 1, "%s/%s", kind, session);
 }
 
 /* 1 with the mapping, 0 none. */
-int session_load_map(struct service *s, const char *ctx, json_t **ret, uint64_t *ret_version,
+int session_load_map(struct service *s, const char *session, json_t **ret, uint64_t *ret_version,
 		     struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
@@ -51,19 +74,12 @@ int session_load_map(struct service *s, const char *ctx, json_t **ret, uint64_t 
 
 	*ret = NULL;
 	*ret_version = LEDGER_ABSENT;
-	ctx_key(key, "session", ctx);
+	key_of(key, "sessions", session);
 	r = ledger_get(s->ledger, key, &b, ret_version, e);
 	if (r < 1)
 		return r;
 	*ret = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, "a session's record", e);
 	return *ret ? 1 : -1;
-}
-
-static int is_owner(const struct service_who *who, const json_t *map)
-{
-	const char *owner = json_string_value(json_object_get(map, "owner"));
-
-	return !who || who->admin || (owner && !strcmp(owner, who->name));
 }
 
 static void map_remove(json_t *list, const char *name)
@@ -90,16 +106,16 @@ static int map_op(const json_t *map, uint64_t version, char key[LEDGER_KEY_MAX +
 }
 
 /* 1: others changed the session's mapping in between, and nothing else. */
-static int map_changed(struct service *s, const char *ctx, uint64_t version)
+static int map_changed(struct service *s, const char *session, uint64_t version)
 {
 	autojson json_t *map = NULL;
 	struct err ignored;
 	uint64_t now;
 
-	return session_load_map(s, ctx, &map, &now, &ignored) >= 0 && now != version;
+	return session_load_map(s, session, &map, &now, &ignored) >= 0 && now != version;
 }
 
-static int change(struct service *s, struct record *r, const char *ctx, int add, const struct ledger_op *more, size_t n, struct err *e)
+static int change(struct service *s, struct record *r, const char *session, int add, const struct ledger_op *more, size_t n, struct err *e)
 {
 	int tries;
 
@@ -110,34 +126,34 @@ static int change(struct service *s, struct record *r, const char *ctx, int add,
 		char key[LEDGER_KEY_MAX + 1];
 		uint64_t version;
 
-		if (n + 3 > LEDGER_OPS_MAX || session_load_map(s, ctx, &map, &version, e) < 0)
+		if (n + 3 > LEDGER_OPS_MAX || session_load_map(s, session, &map, &version, e) < 0)
 			return n + 3 > LEDGER_OPS_MAX ? err_set(e, ERR_LIMIT, "too many changes at once") : -1;
 		if (!map)
 			map = json_pack("{s:[],s:s,s:f}", "containers", "owner", record_own(r, "owner"), "created_at", wall_seconds());
-		if (add && strcmp(record_own(r, "owner"), json_string_value(json_object_get(map, "owner"))))
-			return err_set(e, ERR_EXISTS, "the session id belongs to another");
 		map_remove(json_object_get(map, "containers"), r->name);
 		if (add)
 			json_array_append_new(json_object_get(map, "containers"), json_string(r->name));
-		ctx_key(key, "session", ctx);
+		key_of(key, "sessions", session);
 		if (n)
 			memcpy(ops, more, n * sizeof(*ops));
 		if (map_op(map, version, key, &text, &ops[n], e) < 0)
 			return -1;
 		if (record_save(s, r, ops, n + 1, e) == 0)
 			return 0;
-		if (e->code != ERR_BUSY || !map_changed(s, ctx, version))
+		if (e->code != ERR_BUSY || !map_changed(s, session, version))
 			return -1;
 	}
 	return -1;
 }
 
-int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e)
+int session_bind(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e)
 {
-	return change(s, r, ctx, 1, more, n, e);
+	char session[SESSION_MAX + 1];
+
+	return session_of(r, session, e) < 0 ? -1 : change(s, r, session, 1, more, n, e);
 }
 
-static void session_forget(struct service *s, const char *ctx)
+static void session_forget(struct service *s, const char *session)
 {
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
@@ -146,7 +162,7 @@ static void session_forget(struct service *s, const char *ctx)
 
 	pthread_mutex_lock(&s->lock);
 	for (at = &s->beats; *at; at = &(*at)->next) {
-		if (!strcmp((*at)->ctx, ctx)) {
+		if (!strcmp((*at)->session, session)) {
 			b = *at;
 			*at = b->next;
 			break;
@@ -154,42 +170,43 @@ static void session_forget(struct service *s, const char *ctx)
 	}
 	pthread_mutex_unlock(&s->lock);
 	free(b);
-	ctx_key(key, "beat", ctx);
+	key_of(key, "beats", session);
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 
-int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e)
+int session_unbind(struct service *s, struct record *r, struct err *e)
 {
-	char copy[CTX_MAX + 1];
+	char session[SESSION_MAX + 1];
 	json_t *map = NULL;
 	struct err ignored;
 	uint64_t version;
 
-	snprintf(copy, sizeof(copy), "%s", ctx);
+	if (session_of(r, session, e) < 0)
+		return -1;
 	json_object_set_new(r->j, "session_ctx_id", json_null());
 	json_object_del(json_object_get(r->j, "meta"), "session_ctx_id");
-	if (change(s, r, copy, 0, NULL, 0, e) < 0)
+	if (change(s, r, session, 0, NULL, 0, e) < 0)
 		return -1;
 	/* the last one took the mapping along; a heartbeat or an owner without it says nothing */
-	if (session_load_map(s, copy, &map, &version, &ignored) == 0) {
-		session_forget(s, copy);
-		owner_forget(s, copy);
+	if (session_load_map(s, session, &map, &version, &ignored) == 0) {
+		session_forget(s, session);
+		owner_forget(s, session);
 	}
 	json_decref(map);
 	return 0;
 }
 
-static struct beat *find_beat(struct service *s, const char *ctx, int add)
+static struct beat *find_beat(struct service *s, const char *session, int add)
 {
 	struct beat *b = s->beats;
 
-	while (b && strcmp(b->ctx, ctx))
+	while (b && strcmp(b->session, session))
 		b = b->next;
 	if (!b && add) {
-		b = calloc(1, sizeof(*b) + strlen(ctx) + 1);
+		b = calloc(1, sizeof(*b) + strlen(session) + 1);
 		if (!b)
 			return NULL;
-		strcpy(b->ctx, ctx);
+		strcpy(b->session, session);
 		b->next = s->beats;
 		s->beats = b;
 	}
@@ -206,7 +223,7 @@ static uint64_t heartbeat_ms(struct service *s)
 	return ms;
 }
 
-int session_touch(struct service *s, const char *ctx, struct err *e)
+int session_touch(struct service *s, const char *session, struct err *e)
 {
 	uint64_t now = clock_wall_ms(), every = heartbeat_ms(s) / 4;
 	char key[LEDGER_KEY_MAX + 1], text[24];
@@ -217,7 +234,7 @@ int session_touch(struct service *s, const char *ctx, struct err *e)
 	if (!every || every > WRITE_MAX_MS)
 		every = WRITE_MAX_MS;
 	pthread_mutex_lock(&s->lock);
-	b = find_beat(s, ctx, 1);
+	b = find_beat(s, session, 1);
 	if (b)
 		b->at_ms = now;
 	write = !b || now - b->written_ms >= every;
@@ -226,23 +243,23 @@ int session_touch(struct service *s, const char *ctx, struct err *e)
 	pthread_mutex_unlock(&s->lock);
 	if (!write)
 		return 0;
-	ctx_key(key, "beat", ctx);
+	key_of(key, "beats", session);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)now);
 	return ledger_commit(s->ledger, &op, 1, NULL, e);
 }
 
-uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e)
+uint64_t session_last_ms(struct service *s, const char *session, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT(64);
 	char key[LEDGER_KEY_MAX + 1];
 	uint64_t at, stored = 0;
 	struct beat *b;
 
-	ctx_key(key, "beat", ctx);
+	key_of(key, "beats", session);
 	if (ledger_get(s->ledger, key, &text, NULL, e) > 0 && num_u64(text.data, "a heartbeat", 0, UINT64_MAX, &stored, e) < 0)
 		stored = 0;
 	pthread_mutex_lock(&s->lock);
-	b = find_beat(s, ctx, 0);
+	b = find_beat(s, session, 0);
 	at = b ? b->at_ms : 0;
 	pthread_mutex_unlock(&s->lock);
 	if (stored > at)
@@ -261,76 +278,131 @@ void sessions_free(struct service *s)
 	}
 }
 
-struct keys {
-	const struct service_who *who;
+/* ---- what a client means by an id ---- */
+
+struct names {
+	const char *ctx;	/* of these only; NULL: of all */
 	json_t *out;
 };
 
-static int key_one(void *ctx, const char *key, const char *value, uint64_t version)
+static int add_name(void *ctx, const char *key, const char *value, uint64_t version)
 {
-	struct keys *k = ctx;
-	struct err ignored;
-	autojson json_t *map = json_parse(value, strlen(value), RECORD_MAX, key, &ignored);
+	const char *session = key + strlen("sessions/");
+	struct names *n = ctx;
 
+	(void)value;
 	(void)version;
-	if (map && is_owner(k->who, map))
-		json_array_append_new(k->out, json_string(key + strlen("session/")));
+	if (!n->ctx || !strcmp(n->ctx, session_ctx(session)))
+		json_array_append_new(n->out, json_string(session));
 	return 0;
 }
 
+/* Names of sessions that begin with prefix: an array. */
+static json_t *names_of(struct service *s, const char *prefix, const char *ctx, struct err *e)
+{
+	struct names n = { ctx, json_array() };
+	char key[LEDGER_KEY_MAX + 1];
+
+	key_of(key, "sessions", prefix);
+	if (ledger_scan(s->ledger, key, add_name, &n, e) == 0)
+		return n.out;
+	json_decref(n.out);
+	return NULL;
+}
+
+/* Ids that an administrator sees once, whoever has them. */
 json_t *service_session_keys(struct service *s, const struct service_who *who, struct err *e)
 {
-	struct keys k = { who, json_array() };
+	autojson json_t *seen = json_object(), *names = NULL;
+	char own[SESSION_MAX + 1] = "";
+	json_t *out, *name;
+	const char *ctx;
+	size_t i;
 
-	if (ledger_scan(s->ledger, "session/", key_one, &k, e) == 0)
-		return k.out;
-	json_decref(k.out);
-	return NULL;
+	if (!who->admin)
+		snprintf(own, sizeof(own), "%.64s/", who->name);
+	names = names_of(s, own, NULL, e);
+	if (!names)
+		return NULL;
+	out = json_array();
+	json_array_foreach(names, i, name) {
+		ctx = session_ctx(json_string_value(name));
+		if (!json_object_get(seen, ctx))
+			json_array_append_new(out, json_string(ctx));
+		json_object_set_new(seen, ctx, json_true());
+	}
+	return out;
+}
+
+/* The names of the sessions with that id: who's own, and where an administrator has none, those of all others. */
+static json_t *meant(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
+{
+	char own[SESSION_MAX + 1];
+	json_t *map = NULL;
+	uint64_t version;
+	int r;
+
+	if (session_check_ctx(ctx, e) < 0 || session_name(own, who->name, ctx, e) < 0)
+		return NULL;
+	r = session_load_map(s, own, &map, &version, e);
+	json_decref(map);
+	if (r < 0)
+		return NULL;
+	return r ? json_pack("[s]", own) : who->admin ? names_of(s, "", ctx, e) : json_array();
+}
+
+int session_find(struct service *s, const struct service_who *who, const char *ctx, char out[SESSION_MAX + 1], struct err *e)
+{
+	autojson json_t *names = meant(s, who, ctx, e);
+
+	if (!names)
+		return -1;
+	if (!json_array_size(names))
+		return err_set(e, ERR_NOT_FOUND, "no session '%.80s'", ctx);
+	/* an administrator's request is not carried out on several tenants' sessions */
+	if (json_array_size(names) > 1)
+		return err_set(e, ERR_INVALID, "%zu owners have a session '%.80s'; hint: name one of its sandboxes instead, which "
+			       "/v1/manager/sandboxes lists", json_array_size(names), ctx);
+	snprintf(out, SESSION_MAX + 1, "%s", json_string_value(json_array_get(names, 0)));
+	return 0;
 }
 
 json_t *service_session_mapping(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
 {
-	autojson json_t *map = NULL;
-	uint64_t version;
-	int r;
+	autojson json_t *names = meant(s, who, ctx, e);
+	json_t *out, *name;
+	size_t i;
 
-	if (session_check_ctx(ctx, e) < 0)
+	if (!names)
 		return NULL;
-	r = session_load_map(s, ctx, &map, &version, e);
-	if (r < 0)
-		return NULL;
-	return r && is_owner(who, map) ? json_incref(json_object_get(map, "containers")) : json_array();
-}
+	out = json_array();
+	json_array_foreach(names, i, name) {
+		autojson json_t *map = NULL;
+		uint64_t version;
 
-int session_find(struct service *s, const struct service_who *who, const char *ctx, json_t **ret,
-		 struct err *e)
-{
-	uint64_t version;
-	int r = session_check_ctx(ctx, e) < 0 ? -1 : session_load_map(s, ctx, ret, &version, e);
-
-	if (r < 0)
-		return -1;
-	if (r && is_owner(who, *ret))
-		return 0;
-	json_decref(*ret);
-	*ret = NULL;
-	return err_set(e, ERR_NOT_FOUND, "no session '%.80s'", ctx);
+		if (session_load_map(s, json_string_value(name), &map, &version, e) < 0) {
+			json_decref(out);
+			return NULL;
+		}
+		json_array_extend(out, json_object_get(map, "containers"));
+	}
+	return out;
 }
 
 int service_heartbeat(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
 {
-	autojson json_t *map = NULL;
+	char session[SESSION_MAX + 1];
 
-	return session_find(s, who, ctx, &map, e) < 0 ? -1 : session_touch(s, ctx, e);
+	return session_find(s, who, ctx, session, e) < 0 ? -1 : session_touch(s, session, e);
 }
 
-static int restore_one(struct service *s, const char *ctx, const char *name, struct err *e)
+static int restore_one(struct service *s, const char *session, const char *name, struct err *e)
 {
 	autorecord struct record old = { .j = NULL }, new = { .j = NULL };
 	autojson json_t *args = NULL;
 	struct service_who owner = { .name = "" };
 	struct conf_pool pool;
-	struct making m = { .who = &owner, .ctx = ctx, .wait = 1, .inherit_workspace = 1 };
+	struct making m = { .who = &owner, .ctx = session_ctx(session), .wait = 1, .inherit_workspace = 1 };
 
 	if (record_load(s, NULL, name, 0, &old, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
@@ -361,32 +433,35 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	json_object_set_new(old.j, "redirect_to", json_string(new.name));
 	json_object_set_new(old.j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(old.j, "recycled_at", json_null());
-	if (record_step(&old, EVENT_REPLACED, e) < 0 || session_unbind(s, &old, ctx, e) < 0)
+	if (record_step(&old, EVENT_REPLACED, e) < 0 || session_unbind(s, &old, e) < 0)
 		return -1;
 	s->restored++;
 	return 0;
 }
 
-int service_restore(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
+int session_restore(struct service *s, const char *session, struct err *e)
 {
 	autojson json_t *map = NULL;
-	char copy[CTX_MAX + 1];
-	uint64_t token;
+	uint64_t token, version;
 	json_t *name;
 	size_t i;
 	int r = 0;
 
-	snprintf(copy, sizeof(copy), "%s", ctx);
 	/* another thread restores it: when that is done, nothing is left to do */
-	if (session_find(s, who, copy, &map, e) < 0 || session_lock(s, copy, &token, e) < 0)
+	if (session_lock(s, session, &token, e) < 0)
 		return -1;
-	json_decref(map);
-	map = NULL;
-	if (session_find(s, NULL, copy, &map, e) < 0 || session_touch(s, copy, e) < 0)
+	if (session_load_map(s, session, &map, &version, e) < 0 || session_touch(s, session, e) < 0)
 		r = -1;
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)
-			r = restore_one(s, copy, json_string_value(name), e);
-	session_unlock(s, copy, token);
+			r = restore_one(s, session, json_string_value(name), e);
+	session_unlock(s, session, token);
 	return r;
+}
+
+int service_restore(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
+{
+	char session[SESSION_MAX + 1];
+
+	return session_find(s, who, ctx, session, e) < 0 ? -1 : session_restore(s, session, e);
 }

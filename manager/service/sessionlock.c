@@ -20,21 +20,22 @@
 struct session_lock {
 	struct session_lock *next;
 	uint64_t token;
-	char name[300];
+	char name[LEDGER_KEY_MAX + 1];
 };
 
-static void name_lock(const char *ctx, char out[300])
+static void name_lock(const char *session, char out[LEDGER_KEY_MAX + 1])
 {
-	snprintf(out, 300, "reap/%.256s", ctx);
+	_Static_assert(sizeof("lock/reap/") + SESSION_MAX <= LEDGER_KEY_MAX, "no name of a session is cut");
+	snprintf(out, LEDGER_KEY_MAX + 1, "reap/%s", session);
 }
 
-int session_try_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
+int session_try_lock(struct service *s, const char *session, uint64_t *ret_token, struct err *e)
 {
 	struct session_lock *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return err_nomem(e);
-	name_lock(ctx, l->name);
+	name_lock(session, l->name);
 	if (ledger_lock(s->ledger, l->name, s->host, LOCK_MS, &l->token, e) < 0) {
 		free(l);
 		return -1;
@@ -47,25 +48,25 @@ int session_try_lock(struct service *s, const char *ctx, uint64_t *ret_token, st
 	return 0;
 }
 
-int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
+int session_lock(struct service *s, const char *session, uint64_t *ret_token, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 	uint64_t until = clock_wall_ms() + LOCK_WAIT_MS;
 	int r;
 
-	while ((r = session_try_lock(s, ctx, ret_token, e)) < 0 && e->code == ERR_BUSY &&
+	while ((r = session_try_lock(s, session, ret_token, e)) < 0 && e->code == ERR_BUSY &&
 	       clock_wall_ms() < until)
 		nanosleep(&pause, NULL);
 	return r;
 }
 
-void session_unlock(struct service *s, const char *ctx, uint64_t token)
+void session_unlock(struct service *s, const char *session, uint64_t token)
 {
 	struct session_lock **at, *l;
 	struct err ignored;
-	char name[300];
+	char name[LEDGER_KEY_MAX + 1];
 
-	name_lock(ctx, name);
+	name_lock(session, name);
 	pthread_mutex_lock(&s->lock);
 	for (at = &s->session_locks; *at && (*at)->token != token; at = &(*at)->next)
 		;

@@ -15,7 +15,12 @@
 #include "manager/service/service.h"
 
 #define NAME_PREFIX "sandbox-"
-#define CTX_MAX 256
+#define CTX_MAX 256	/* bytes of a session's id */
+/*
+ * The name of a session: OWNER/ID. Each owner has a namespace of ids of its own. An owner's name
+ * (path_is_name()) has no slash, so no two sessions have one name.
+ */
+#define SESSION_MAX (64 + 1 + CTX_MAX)
 #define CLAIMS_KEPT 256	/* claims whose duration is remembered, for the median */
 
 struct beat;
@@ -154,36 +159,54 @@ int driver_remove_name(struct service *s, const char *name, struct err *e);
 /* ---- session.c ---- */
 
 int session_check_ctx(const char *ctx, struct err *e);
+/* The name of owner's session ctx; ERR_INVALID when ctx is too long. */
+int session_name(char out[SESSION_MAX + 1], const char *owner, const char *ctx, struct err *e);
+/* The session's id in its name. */
+const char *session_ctx(const char *session);
+/* The name of the record's session: 1, 0 if it has none (out is ""), -1. */
+int session_of(const struct record *r, char out[SESSION_MAX + 1], struct err *e);
 /*
- * Writes record r and adds or removes its name in the session's mapping, in one
- * batch; again when others changed the mapping in between.
+ * Writes record r and adds its name to, or removes it from, the mapping of its session, in one
+ * batch; again when others changed the mapping in between. For a record with a session.
  */
-int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e);
-int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e);
+int session_bind(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e);
+int session_unbind(struct service *s, struct record *r, struct err *e);
 /* Nobody reaps or restores the session meanwhile; ERR_BUSY while another does. */
-int session_try_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e);
+int session_try_lock(struct service *s, const char *session, uint64_t *ret_token, struct err *e);
 /* Each that we have is ours for another two minutes; to be called more often than that. */
 void session_renew_locks(struct service *s);
 /* The same; waits while another does. */
-int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e);
-void session_unlock(struct service *s, const char *ctx, uint64_t token);
+int session_lock(struct service *s, const char *session, uint64_t *ret_token, struct err *e);
+void session_unlock(struct service *s, const char *session, uint64_t token);
 /* A sign of life; written to the store now and then. */
-int session_touch(struct service *s, const char *ctx, struct err *e);
-uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
+int session_touch(struct service *s, const char *session, struct err *e);
+uint64_t session_last_ms(struct service *s, const char *session, struct err *e);
 /* What the store has of a session: 1 with *ret, 0 none. */
-int session_load_map(struct service *s, const char *ctx, json_t **ret, uint64_t *ret_version,
+int session_load_map(struct service *s, const char *session, json_t **ret, uint64_t *ret_version,
 		     struct err *e);
-/* The same; ERR_NOT_FOUND too when it is not who's (NULL: anybody's). */
-int session_find(struct service *s, const struct service_who *who, const char *ctx, json_t **ret,
-		 struct err *e);
+/*
+ * The name of the session that who means by an id: who's own, or where an administrator has none,
+ * that of another. ERR_NOT_FOUND, ERR_INVALID if several others have one.
+ */
+int session_find(struct service *s, const struct service_who *who, const char *ctx, char out[SESSION_MAX + 1], struct err *e);
+/* Makes what recycled sandboxes of the session had again, as sandboxes. */
+int session_restore(struct service *s, const char *session, struct err *e);
 void sessions_free(struct service *s);
+
+/* ---- sessionmove.c ---- */
+
+/*
+ * Gives the sessions in the store that an older berth wrote, whose keys have no owner, their names.
+ * Also called by each scan, as a berthd that shares the store may be older.
+ */
+int sessions_move(struct service *s, struct err *e);
 
 /* ---- reap.c ---- */
 
 /* Its owner has ended: begins to reap it, and forgets the owner when that is done. */
-void session_reap_owned(struct service *s, const char *ctx);
+void session_reap_owned(struct service *s, const char *session);
 /* Begins to reap the session when it is late: timeout_ms after its last sign of life, unless that is 0. */
-void session_look(struct service *s, const char *ctx, uint64_t timeout_ms);
+void session_look(struct service *s, const char *session, uint64_t timeout_ms);
 
 /* ---- scan.c ---- */
 
@@ -209,8 +232,8 @@ void owners_free(struct owners *w);
 /* A name that identifies process pid for ever; ERR_INVALID if there is no such process. */
 int owner_name(int pid, char ret[64], struct err *e);
 /* The session is reaped when the process of that name ends, also after this berthd has been started again. */
-int owner_watch(struct service *s, const char *ctx, const char *name, struct err *e);
-void owner_forget(struct service *s, const char *ctx);
+int owner_watch(struct service *s, const char *session, const char *name, struct err *e);
+void owner_forget(struct service *s, const char *session);
 /* Watches owners that another berthd of this machine, or an earlier one, has written down. */
 void owners_look(struct service *s);
 

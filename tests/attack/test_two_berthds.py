@@ -170,12 +170,12 @@ def test_a_restore_that_waits_keeps_what_it_restores():
     b.wait_for(lambda: one.stats()["admission"]["waiting"] == 1, 20, "the restore in the queue")
     # as if two minutes had passed but for a moment
     now = int(time.time() * 1000)
-    assert sql("SELECT count(*) FROM kv WHERE key = 'lock/reap/s'") == [(1,)]
-    sql("UPDATE kv SET expires = ? WHERE key = 'lock/reap/s'", now + 1500)
+    assert sql("SELECT count(*) FROM kv WHERE key = 'lock/reap/root/s'") == [(1,)]
+    sql("UPDATE kv SET expires = ? WHERE key = 'lock/reap/root/s'", now + 1500)
     b.wait_for(lambda: int(time.time() * 1000) > now + 1600, 20, "the end of that lock")
     releasing = threading.Thread(target=lambda: at_once(lambda: daemons[1].client(daemon.TOKEN).release(identity=name)))
     releasing.start()
-    b.wait_for(lambda: sql("SELECT count(*) FROM kv WHERE key = 'lock/reap/s' AND expires > ?", now + 60000) == [(1,)], 20,
+    b.wait_for(lambda: sql("SELECT count(*) FROM kv WHERE key = 'lock/reap/root/s' AND expires > ?", now + 60000) == [(1,)], 20,
                "a lock that is renewed")
     assert os.path.exists(workspace + "/file"), "the workspace is gone, and a restore waits for room"
     one.release(identity=other)
@@ -224,7 +224,7 @@ def test_a_store_of_a_newer_berthd_is_left_alone_by_an_older_one():
         assert len(b.berth("ps", "-q", ok=True).out.split()) == 1, "its sandbox runs"
         with contextlib.closing(sqlite3.connect(path, timeout=20 * b.SLOW, isolation_level=None)) as db:
             assert db.execute("PRAGMA user_version").fetchall() == [(99,)]
-            db.execute("PRAGMA user_version=1")
+            db.execute("PRAGMA user_version=2")
         d.start()
         assert d.manager.shell(name, "echo here")[0]["stdout"] == "here\n"
 
