@@ -208,6 +208,7 @@ void engine_host_rules(const struct config *c, unsigned allow, const char *binds
 		.allow = allow,
 		.state_dir = c->state_dir,
 		.run_dir = c->run_dir,
+		.ids_dir = c->ids_dir,
 		.binds = binds,
 		.look = look,
 		.free_port = free_port,

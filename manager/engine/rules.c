@@ -225,7 +225,7 @@ int engine_rules_bind(const struct engine_rules *r, const char *source, char *pa
 		return -1;
 	if (real != path)
 		snprintf(path, PATH_MAX, "%s", real);
-	if (overlaps(path, r->state_dir) || overlaps(path, r->run_dir))
+	if (overlaps(path, r->state_dir) || overlaps(path, r->run_dir) || overlaps(path, r->ids_dir))
 		return err_set(e, ERR_DENIED,
 			       "a bind of %.200s is refused: berth keeps its own state "
 			       "there",

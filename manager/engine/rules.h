@@ -27,7 +27,7 @@ struct engine_rules {
 	unsigned allow;
 	const char *binds; /* directories that may be bound besides the usual ones, a line each; NULL: none */
 	/* directories of berth's own, which are never bound */
-	const char *state_dir, *run_dir;
+	const char *state_dir, *run_dir, *ids_dir;
 	/* of a bind's source: the path without links, in room of PATH_MAX; *ret_kind of enum
 	 * engine_kind.  NULL: nobody looks */
 	const char *(*look)(const char *path, char *room, int *ret_kind);

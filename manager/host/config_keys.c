@@ -119,7 +119,7 @@ const struct config_key config_keys[] = {
 	  "images, records and writable layers" },
 	{ "paths", "run_dir", CONFIG_STRING, "/run/berth", 2, 255, FIELD(run_dir), check_path, "BERTH_RUN_DIR",
 	  "what lives until the next boot: locks, sockets, ids in use" },
-	{ "paths", "ids_dir", CONFIG_STRING, "/var/lib/berth/ids", 2, 255, FIELD(ids_dir), check_path, "BERTH_IDS_DIR",
+	{ "paths", "ids_dir", CONFIG_STRING, "/var/lib/berth-ids", 2, 255, FIELD(ids_dir), check_path, "BERTH_IDS_DIR",
 	  "which host ids are in use; one for all state directories of the host" },
 	{ "cgroup", "parent", CONFIG_STRING, "berth", 5, 64, FIELD(cgroup_parent), check_parent, "BERTH_CGROUP_PARENT",
 	  "cgroup all sandboxes are below; begins with berth" },

@@ -152,19 +152,13 @@ int hostids_overlap(const struct config *c, char *ret, size_t n, struct err *e)
 
 /* ---- the other state directories ---- */
 
-static void close_place(struct hostids_place *p)
-{
-	fd_close(&p->state_fd);
-	fd_close(&p->run_fd);
-	fd_close(&p->slots_fd);
-}
-
 void hostids_close(struct hostids *h)
 {
 	while (h->place_count)
-		close_place(&h->places[--h->place_count]);
+		fd_close(&h->places[--h->place_count].slots_fd);
 	free(h->places);
 	free(h->subs);
+	fd_close(&h->places_fd);
 	fd_close(&h->fd);
 	*h = (struct hostids)HOSTIDS_INIT;
 }
@@ -211,68 +205,54 @@ struct looker {
 	struct err *e;
 };
 
-static int same(const struct stat *a, int fd)
+/* Keeps the notes of a place; takes slots_fd. */
+static int keep_place(struct looker *l, const char *name, int slots_fd)
 {
-	struct stat b;
-
-	return fstat(fd, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
-}
-
-static int keep_place(struct looker *l, const char *name, struct hostids_place *p)
-{
+	struct hostids_place p = { .slots_fd = slots_fd }, *grown;
+	ssize_t n = readlinkat(l->places, name, p.path, sizeof(p.path) - 1);
 	struct hostids *h = l->h;
-	ssize_t n = readlinkat(l->places, name, p->path, sizeof(p->path) - 1);
-	struct hostids_place *grown;
 
-	p->path[n < 0 ? 0 : n] = '\0';
-	if (h->place_count == HOSTIDS_PLACES)
-		return err_set(l->e, ERR_LIMIT, "more than %d state directories share the ids of this host; hint: remove those that are "
-			       "not used any more (%.200s)", HOSTIDS_PLACES, p->path);
-	grown = realloc(h->places, (h->place_count + 1) * sizeof(*grown));
-	if (!grown)
-		return err_nomem(l->e);
+	p.path[n < 0 ? 0 : n] = '\0';
+	snprintf(p.key, sizeof(p.key), "%.*s", KEY, name);
+	grown = h->place_count < HOSTIDS_PLACES ? realloc(h->places, (h->place_count + 1) * sizeof(*grown)) : NULL;
+	if (!grown) {
+		fd_close(&p.slots_fd);
+		return h->place_count < HOSTIDS_PLACES ? err_nomem(l->e) :
+			       err_set(l->e, ERR_LIMIT, "more than %d state directories share the ids of this host; hint: remove those "
+				       "that are not used any more, such as %.200s", HOSTIDS_PLACES, p.path);
+	}
 	h->places = grown;
-	h->places[h->place_count++] = *p;
+	h->places[h->place_count++] = p;
 	return 0;
 }
 
-/* A name in places: another state directory is kept open with its notes, one that is gone is forgotten. */
+/* A name in places: the notes of another state directory are kept open, one that is gone is forgotten. */
 static int look_at(void *ctx, const char *name)
 {
-	struct hostids_place p = { .state_fd = -1, .run_fd = -1, .slots_fd = -1 };
+	char other[KEY + 32];
 	struct looker *l = ctx;
-	char run[KEY + 8];
-	int result = 0;
+	struct stat st;
+	int fd;
 
 	if (strlen(name) != KEY + strlen(STATE) || strcmp(name + KEY, STATE) || (l->own && !strncmp(name, l->own, KEY)))
 		return 0;
-	snprintf(run, sizeof(run), "%.*s" RUN, KEY, name);
-	p.state_fd = openat(l->places, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (p.state_fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+	if (fstatat(l->places, name, &st, 0) < 0) {
+		if (errno != ENOENT && errno != ENOTDIR)
+			return err_sys(l->e, "look at another state directory, places/%s in ids_dir", name);
+		snprintf(other, sizeof(other), "%.*s" RUN, KEY, name);
 		unlinkat(l->places, name, 0);
-		unlinkat(l->places, run, 0);
+		unlinkat(l->places, other, 0);
 		return 0;
 	}
-	if (!l->h) {
-		close_place(&p);
+	/* the same directory by another path is no other */
+	if (!l->h || (st.st_dev == l->state.st_dev && st.st_ino == l->state.st_ino))
 		return 0;
-	}
-	if (p.state_fd < 0)
-		return err_sys(l->e, "look at another state directory, %s/" PLACES "/%s", l->r->config->ids_dir, name);
-	p.slots_fd = openat(p.state_fd, "ids/" HOSTIDS_NOTES, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (p.slots_fd < 0 && errno != ENOENT)
-		result = err_sys(l->e, "read the id ranges of another state directory, %s/" PLACES "/%s", l->r->config->ids_dir, name);
-	/* the same directory by another path, or one that has handed out nothing */
-	else if (p.slots_fd < 0 || same(&l->state, p.state_fd))
-		result = 0;
-	else {
-		p.run_fd = openat(l->places, run, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		result = keep_place(l, name, &p);
-		if (result == 0)
-			return 0;
-	}
-	close_place(&p);
-	return result;
+	snprintf(other, sizeof(other), "%s/ids/" HOSTIDS_NOTES, name);
+	fd = openat(l->places, other, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	/* without notes it has handed out nothing */
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(l->e, "read the id ranges of another state directory, places/%s in ids_dir", name);
+	return keep_place(l, name, fd);
 }
 
 /* The places are locked meanwhile, so that none is forgotten that was just added. */
@@ -292,20 +272,22 @@ static int look_at_all(struct looker *l, struct err *e)
 int hostids_open(struct hostids *h, const struct registry *r, struct err *e)
 {
 	struct looker l = { .h = h, .r = r, .e = e };
-	autoclose int places = -1;
 	char own[KEY + 1];
 
 	*h = (struct hostids)HOSTIDS_INIT;
 	h->fd = path_open_private_dir(r->config->ids_dir, e);
 	if (h->fd < 0)
-		return err_hint(e, "[paths] ids_dir is a directory that all state directories of this host share");
-	places = path_make_dir(h->fd, PLACES, e);
-	if (places < 0 || fstat(r->state_fd, &l.state) < 0)
-		return places < 0 ? -1 : err_sys(e, "look at the state directory");
+		return err_wrap(e, "[paths] ids_dir");
+	h->places_fd = path_make_dir(h->fd, PLACES, e);
+	if (h->places_fd < 0 || fstat(r->state_fd, &l.state) < 0)
+		return h->places_fd < 0 ? -1 : err_sys(e, "look at the state directory");
 	key_of(r->config, own);
-	l.places = places;
+	l.places = h->places_fd;
 	l.own = own;
-	return look_at_all(&l, e) < 0 || read_all_subs(h, e) < 0 ? -1 : 0;
+	if (look_at_all(&l, e) < 0 || read_all_subs(h, e) < 0)
+		return -1;
+	flock(h->places_fd, LOCK_UN);
+	return 0;
 }
 
 void hostids_prune(const struct config *c)
@@ -337,15 +319,13 @@ int hostids_lock(const struct hostids *h, uint32_t slot, struct err *e)
 	return take_fd(&fd);
 }
 
-/* 1, 0, or -1 with errno. */
-static int has(int dirfd, const char *below, const char *id)
+/* Whether the place has a directory of that sandbox there: 1, 0, or -1 with errno. */
+static int has(const struct hostids *h, const struct hostids_place *p, const char *where, const char *id)
 {
-	char path[HOSTIDS_NOTE + 32];
+	char path[KEY + HOSTIDS_NOTE + 40];
 
-	if (dirfd < 0)
-		return 0;
-	snprintf(path, sizeof(path), "%s/%s", below, id);
-	return path_has(dirfd, path) ? 1 : errno == ENOENT ? 0 : -1;
+	snprintf(path, sizeof(path), "%s%s/%s", p->key, where, id);
+	return path_has(h->places_fd, path) ? 1 : errno == ENOENT ? 0 : -1;
 }
 
 const struct hostids_place *hostids_other(const struct hostids *h, uint32_t slot, int running,
@@ -365,12 +345,12 @@ const struct hostids_place *hostids_other(const struct hostids *h, uint32_t slot
 		}
 		if (!path_is_name(id))
 			continue;
-		found = has(p->run_fd, "sandboxes", id);
+		found = has(h, p, RUN "/sandboxes", id);
 		if (found == 0 && !running)
-			found = has(p->state_fd, "sandboxes", id);
+			found = has(h, p, STATE "/sandboxes", id);
 		/* its files are in an archive, and still belong to these ids (manager/service/workspace.c) */
 		if (found == 0 && !running)
-			found = has(p->state_fd, "manager/archived", id);
+			found = has(h, p, STATE "/manager/archived", id);
 		if (found < 0)
 			*ret_error = err_sys(e, "look for sandbox %s of %s", id, p->path);
 		if (found)

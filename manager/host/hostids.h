@@ -26,14 +26,15 @@
 #include "manager/host/registry.h"
 
 #define HOSTIDS_LOCK_FILES 64u
-#define HOSTIDS_PLACES 64	/* state directories beside one's own */
+#define HOSTIDS_PLACES 256	/* state directories beside one's own */
 #define HOSTIDS_SUBIDS 4096	/* entries of /etc/subuid and /etc/subgid together */
 #define HOSTIDS_SLOTS 65536u
 #define HOSTIDS_NOTES "slots"		/* in state_dir/ids: the notes of ranges.h */
 #define HOSTIDS_NOTE 72			/* bytes of one; the id of the sandbox comes first */
 
 struct hostids_place {
-	int state_fd, run_fd, slots_fd;	/* run_fd: -1 after a boot */
+	int slots_fd;			/* its notes */
+	char key[33];			/* of its links */
 	char path[256];			/* of the state directory */
 };
 
@@ -44,13 +45,13 @@ struct hostids_sub {
 };
 
 struct hostids {
-	int fd;				/* ids_dir */
+	int fd, places_fd;		/* ids_dir, and places in it */
 	size_t place_count, sub_count;
 	struct hostids_place *places;
 	struct hostids_sub *subs;
 };
 
-#define HOSTIDS_INIT { .fd = -1 }
+#define HOSTIDS_INIT { .fd = -1, .places_fd = -1 }
 
 /* Opens ids_dir, and adds r's state directory to its places; to be closed, also after an error. */
 int hostids_open(struct hostids *h, const struct registry *r, struct err *e);

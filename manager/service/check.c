@@ -159,7 +159,8 @@ static int use_places(const struct conf *conf, const struct config *c, struct er
 	char manager[sizeof(c->state_dir) + 16];
 
 	snprintf(manager, sizeof(manager), "%s/manager", c->state_dir);
-	if (path_check_private_dir(c->run_dir, e) < 0 || path_check_private_dir(c->state_dir, e) < 0 || path_check_private_dir(manager, e) < 0)
+	if (path_check_private_dir(c->run_dir, e) < 0 || path_check_private_dir(c->state_dir, e) < 0 || path_check_private_dir(c->ids_dir, e) < 0 ||
+	    path_check_private_dir(manager, e) < 0)
 		return -1;
 	if (path_check_private_dir(conf->mount_dir, e) < 0)
 		return err_wrap(e, "session.default_mount_dir");

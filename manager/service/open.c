@@ -264,7 +264,7 @@ static int is_another_place(const struct service *s, const struct config *c, con
 	const struct conf *o = &s->conf;
 
 	return strcmp(conf->store_url, o->store_url) || strcmp(conf->host, s->host) || strcmp(c->state_dir, s->config.state_dir) ||
-	       strcmp(c->run_dir, s->config.run_dir) || strcmp(conf->storage_url, o->storage_url) ||
+	       strcmp(c->run_dir, s->config.run_dir) || strcmp(c->ids_dir, s->config.ids_dir) || strcmp(conf->storage_url, o->storage_url) ||
 	       strcmp(conf->storage_endpoint, o->storage_endpoint) || strcmp(conf->storage_addressing, o->storage_addressing) ||
 	       strcmp(conf->storage_region, o->storage_region) ||
 	       strcmp(conf->storage_credentials, o->storage_credentials) || conf->storage_retry_ms != o->storage_retry_ms;

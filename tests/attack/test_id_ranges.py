@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import struct
 import subprocess
 
@@ -88,6 +89,18 @@ def test_S3_two_state_directories_have_no_ids_in_common():
         one.berth("rm", "--force", box, ok=True)
         assert two.create()
         b.one_line_error(one.berth("create", "host"), 125, "all 1 id ranges", two.state)
+
+
+def test_S3_state_directories_need_no_setting_to_know_of_each_other():
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", "/var/lib"], check=True)
+    try:
+        with places(ONE, ONE) as (one, two):
+            one.env["BERTH_IDS_DIR"] = two.env["BERTH_IDS_DIR"] = None
+            one.create()
+            b.one_line_error(two.berth("create", "host"), 125, "all 1 id ranges", one.state)
+            assert stat.S_IMODE(os.stat("/var/lib/berth-ids").st_mode) == 0o700
+    finally:
+        subprocess.run(["umount", "/var/lib"], check=True)
 
 
 def test_S3_a_crash_gives_no_ids_to_another_state_directory():
@@ -232,6 +245,14 @@ def test_S3_only_one_of_two_sandboxes_with_the_same_ids_runs():
         one.berth("stop", a, ok=True)
         two.berth("start", c)
         b.one_line_error(one.berth("start", a), 125, "runs with the same ids", two.state, "hint:")
+
+
+def test_S3_without_the_place_that_all_share_nothing_runs():
+    with places(ONE) as (one,):
+        b.write(b.tmp("file"))
+        for where, why in ((b.tmpdir("wide"), "mode 0755"), (b.tmp("file"), "Not a directory"), ("/proc/none", "No such file")):
+            r = b.berth("run", "host", "true", env=dict(one.env, BERTH_IDS_DIR=where))
+            b.one_line_error(r, 125, "[paths] ids_dir", where, why)
 
 
 def test_S3_the_default_ids_are_nobody_elses():

@@ -51,7 +51,7 @@ static void try_build(const char *text)
 
 static void try_create(const char *text, size_t n)
 {
-	static const struct engine_rules rules = { .state_dir = "/srv/berth", .run_dir = "/run/berth", .allow = ~0U };
+	static const struct engine_rules rules = { .state_dir = "/srv/berth", .run_dir = "/run/berth", .ids_dir = "/var/lib/berth-ids", .allow = ~0U };
 	struct engine_create c = { 0 };
 	struct err e;
 	autojson json_t *body = json_parse(text, n, 1 << 20, "body", &e);

@@ -56,7 +56,7 @@ Test(config, defaults_are_those_of_the_design)
 	cr_expect_str_eq(c.state_dir, "/var/lib/berth");
 	cr_expect_str_eq(c.run_dir, "/run/berth");
 	cr_expect_str_eq(c.cgroup_parent, "berth");
-	cr_expect_str_eq(c.ids_dir, "/var/lib/berth/ids");
+	cr_expect_str_eq(c.ids_dir, "/var/lib/berth-ids");
 	/* the ranges end where the ids for images of foreign systems begin */
 	cr_expect_eq(c.id_base, 2000224256u);
 	cr_expect_eq(c.id_base + c.id_count * 65536u, 0x7ffe0000u);

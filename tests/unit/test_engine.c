@@ -26,7 +26,7 @@ static json_t *parse(const char *text)
 /* The words of a create, with a line's end between them. */
 static int words_of(const char *body, unsigned allow, char *out, size_t n, struct err *e)
 {
-	const struct engine_rules rules = { .allow = allow, .state_dir = "/var/lib/berth", .run_dir = "/run/berth" };
+	const struct engine_rules rules = { .allow = allow, .state_dir = "/var/lib/berth", .run_dir = "/run/berth", .ids_dir = "/var/lib/berth-ids" };
 	autojson json_t *j = parse(body);
 	struct engine_create c;
 	size_t i, at = 0;
@@ -159,8 +159,8 @@ Test(engine, places_of_the_system_are_not_bound_without_leave)
 	static const char *const usual[] = { "/home/ann", "/home/ann/src", "/srv/app", "/opt/tool", "/root/work", "/tmp", "/tmp/x",
 		"/var/tmp/x", "/var/www", "/data", "/work/x.ssh", "/root/work/.cache", "/home/ann/.cache", "/swap/x",
 		"/nixes" };
-	const struct engine_rules none = { .state_dir = "/srv/berth", .run_dir = "/run/berth" }, all = {
-		.allow = ENGINE_SYSTEM_BINDS, .state_dir = "/srv/berth", .run_dir = "/run/berth" };
+	const struct engine_rules none = { .state_dir = "/srv/berth", .run_dir = "/run/berth", .ids_dir = "/var/lib/berth-ids" }, all = {
+		.allow = ENGINE_SYSTEM_BINDS, .state_dir = "/srv/berth", .run_dir = "/run/berth", .ids_dir = "/var/lib/berth-ids" };
 	struct engine_rules some;
 	struct err e = { 0 };
 	char path[PATH_MAX];
@@ -185,6 +185,7 @@ Test(engine, places_of_the_system_are_not_bound_without_leave)
 	cr_assert_eq(engine_rules_bind(&all, "/srv/berth/sandboxes", path, &kind, &e), -1);
 	cr_assert_eq(engine_rules_bind(&all, "/srv", path, &kind, &e), -1);
 	cr_assert_eq(engine_rules_bind(&all, "/srv/berth2", path, &kind, &e), 0);
+	cr_assert_eq(engine_rules_bind(&all, "/var/lib/berth-ids/places", path, &kind, &e), -1);
 }
 
 Test(engine, rights_beyond_berths_need_the_operators_word)

@@ -19,7 +19,7 @@ from test_oci_systemd import Systemd, need_systemd  # noqa: E402
 DEBS = os.path.join(b.TOP, "build-deb")
 NAMES = ("berth", "berthd", "berth-oci")
 OLD = "0.0.0-1"
-LEFT = ("/var/lib/berth", "/run/berth", "/etc/berth", "/usr/bin/berth", "/usr/lib/berth", "/usr/sbin/berthd",
+LEFT = ("/var/lib/berth", "/var/lib/berth-ids", "/run/berth", "/etc/berth", "/usr/bin/berth", "/usr/lib/berth", "/usr/sbin/berthd",
         "/lib/systemd/system/berthd.service", "/etc/systemd/system/multi-user.target.wants/berth-boot.service")
 
 
