@@ -3,11 +3,15 @@
 #include "runtime/oci/step.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -143,6 +147,40 @@ static int is_type(const json_t *mount, const char *type)
 	return word && !strcmp(word, type);
 }
 
+static int is_at(const struct stat *st, const char *path)
+{
+	struct stat other;
+
+	return stat(path, &other) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+}
+
+/*
+ * buildah 1.28 takes "../.." in the id of a cache mount (CVE-2024-9675), and with it what is in the room of the build:
+ * its procfs, which has no masks, and buildah's own files. It mounts each source at another path first, so what is
+ * there counts: nothing of the room's own file systems but its /sys, and no directory of buildah's as a whole.
+ */
+static int check_source(const json_t *mount, struct err *e)
+{
+	static const char *const whole[] = { "/", "/run/build", "/run/build/storage", "/run/build/runroot", "/run/build/oci",
+					     "/run/build/tmp" };
+	const char *source = oci_str(mount, "source");
+	autoclose int fd = source && source[0] == '/' ? open(source, O_PATH | O_CLOEXEC) : -1;
+	struct stat st, root;
+	struct statfs fs;
+	size_t i;
+
+	if (!source || source[0] != '/')
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0 || stat("/", &root) < 0)
+		return err_sys(e, "mounts: source %.200s", source);
+	if (is_at(&st, "/sys"))
+		return 0;
+	for (i = 0; i < ARRAY_LEN(whole) && !is_at(&st, whole[i]); i++)
+		;
+	return i < ARRAY_LEN(whole) || st.st_dev == root.st_dev || fs.f_type == PROC_SUPER_MAGIC ?
+		       err_set(e, ERR_DENIED, "mounts: %.200s is of the room of the build, which no RUN mounts", source) : 0;
+}
+
 /*
  * No cgroups; the build's own /sys, which has three files, for a sysfs; terminals as many as a
  * sandbox has (K11).
@@ -158,6 +196,8 @@ static int set_mounts(json_t *config, struct err *e)
 			json_array_remove(list, i--);
 			continue;
 		}
+		if (check_source(v, e) < 0)
+			return -1;
 		if (is_type(v, "sysfs") &&
 		    (set(v, "type", json_string("bind"), e) < 0 || set(v, "source", json_string("/sys"), e) < 0 ||
 		     set(v, "options", json_pack("[s, s, s, s, s]", "rbind", "ro", "nosuid", "noexec", "nodev"), e) < 0))

@@ -96,6 +96,20 @@ int main(void)
     assert "loads -1 12, -1 12" in r.err, r
 
 
+@b.deadline(180)
+def test_a_cache_mount_leads_to_nothing_of_the_room():
+    """buildah 1.28 takes dots in the id of a cache (CVE-2024-9675): the procfs of the room has no masks."""
+    base()
+    for place in ("proc", "proc/sys", "etc", "run/build", "run/build/storage", "dev", ".", "var/tmp"):
+        r = b.berth("build", context(f"FROM box:1\nRUN --mount=type=cache,target=/p,id=../../../../../{place} echo REACHED\n",
+                                     "room-" + place.replace("/", "-")), timeout=120)
+        b.expect(r.code and "which no RUN mounts" in r.err and "\nREACHED" not in r.err, r, f"a RUN has /{place} of the room")
+    top = context("FROM box:1\nVOLUME /vol\nRUN --mount=type=cache,target=/p --mount=type=bind,target=/c --mount=type=bind,from=box:1,"
+                  "source=/bin,target=/b --mount=type=tmpfs,target=/t ls /c /b && touch /p/x /t/x && ls -d /vol\n"
+                  "RUN --mount=type=cache,target=/p ls /p/x\n", "usual")
+    b.berth("build", top, ok=True, timeout=120)
+
+
 def room_processes():
     """{pid: status} of the processes that run buildah or are its pid 1, by the words of the host's /proc."""
     found = {}
