@@ -340,7 +340,6 @@ static void make_words(const struct build *b, struct words *w)
 	add(w, "--runtime-flag=build-step");
 	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
 	add(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
-	/* the sender of an archive has left out what is to be left out */
 	if (!strcmp(b->context, "-"))
 		add(w, "--ignorefile=" BUILDROOM_PLACE "/" BUILD_IGNORE);
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)

@@ -11,7 +11,7 @@
 #include "runtime/kernel/cgroup.h"
 
 #define BUILD_DOCKERFILE_MAX (1u << 20)
-#define BUILD_IGNORE "ignore" /* in its volume: a .dockerignore that names nothing */
+#define BUILD_IGNORE "ignore" /* in its volume: a .dockerignore for the context of an archive */
 
 struct build {
 	const char *context; /* a directory, or "-" */

@@ -2,6 +2,7 @@
 /* What a build reads: its context, its Dockerfile, its base images; all of it into its volume. */
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <poll.h>
 #include <spawn.h>
@@ -21,6 +22,8 @@
 #include "cli/image/buildroom.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
+
+#define IGNORE_MAX (1u << 20)
 
 #define ERRORS_MAX 65536
 #define MAGIC_AT 257 /* of a tar archive, in its first block */
@@ -244,6 +247,74 @@ static int read_dockerfile(struct build *b, int dirfd, struct err *e)
 	return io_read_all(fd, &b->dockerfile, "the Dockerfile", e);
 }
 
+/* ---- .dockerignore of an archive ------------------------------------------------------------ */
+
+/* Whether one pattern of a .dockerignore, of n bytes and without its "!", names a file of the top. */
+static int pattern_names(const char *pattern, size_t n, const char *name)
+{
+	char text[300];
+	const char *p = text;
+
+	while (n && *pattern == '/')
+		pattern++, n--;
+	while (n && pattern[n - 1] == '/')
+		n--;
+	if (!n || n >= sizeof(text))
+		return 0;
+	memcpy(text, pattern, n);
+	text[n] = '\0';
+	while (!strncmp(p, "**/", 3))
+		p += 3;
+	return !strcmp(p, "**") || !fnmatch(p, name, FNM_PATHNAME);
+}
+
+/* The last pattern that names it decides. */
+static int is_ignored(const char *patterns, const char *name)
+{
+	int ignored = 0;
+	size_t n, len;
+
+	for (; *patterns; patterns += n + (patterns[n] == '\n')) {
+		const char *line = patterns;
+		int out;
+
+		n = strcspn(line, "\n");
+		len = n;
+		while (len && strchr(" \t\r", line[len - 1]))
+			len--;
+		while (len && strchr(" \t", *line))
+			line++, len--;
+		if (!len || *line == '#')
+			continue;
+		out = *line == '!';
+		if (pattern_names(line + out, len - (size_t)out, name))
+			ignored = !out;
+	}
+	return ignored;
+}
+
+/*
+ * The sender of an archive has applied its .dockerignore, but for that file and the Dockerfile, which
+ * the builder needs: as with dockerd these two, and no others, are left out where a pattern names them.
+ */
+static int put_ignored(const struct build *b, int dirfd, struct err *e)
+{
+	const char *const names[] = {".dockerignore", b->file};
+	autobuf struct buf patterns = BUF_INIT(IGNORE_MAX), out = BUF_INIT(IGNORE_MAX);
+	autoclose int fd = path_open_beneath(dirfd, ".dockerignore", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	struct stat st;
+	size_t i;
+
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (io_read_all(fd, &patterns, "the .dockerignore", e) < 0 || buf_add(&patterns, "", 1, e) < 0))
+		return -1;
+	for (i = 0; patterns.data && i < ARRAY_LEN(names); i++)
+		if (!strpbrk(names[i], "*?[\\\n") && is_ignored(patterns.data, names[i]) &&
+		    buf_addf(&out, e, "/%s\n", names[i]) < 0)
+			return -1;
+	return buf_add(&out, "", 1, e) < 0 ? -1 : put(b, BUILD_IGNORE, out.data, e);
+}
+
 /* A directory of the volume, which the build may write to. */
 static int make_dir(const struct build *b, const char *name, struct err *e)
 {
@@ -277,6 +348,8 @@ int build_take_context(struct build *b, struct err *e)
 		return err_set(e, ERR_INVALID, "the Dockerfile holds a NUL byte");
 	if (strcmp(b->context, "-"))
 		b->context_fd = take_fd(&dir);
+	else if (put_ignored(b, dir, e) < 0)
+		return -1;
 	return put(b, "Dockerfile", b->dockerfile.data, e);
 }
 
@@ -373,8 +446,6 @@ int build_write_settings(struct build *b, struct err *e)
 			return -1;
 	if (put(b, "policy.json", policy, e) < 0 ||
 	    put(b, "storage.conf", "[storage]\ndriver = \"overlay\"\n", e) < 0)
-		return -1;
-	if (put(b, BUILD_IGNORE, "", e) < 0)
 		return -1;
 	return put(b, "registries.conf", registries, e);
 }

@@ -193,8 +193,9 @@ static int tell_unused(struct engine_create *c, const json_t *host, struct err *
 		return -1;
 	if (isolation[0] && strcmp(isolation, "default"))
 		return err_set(e, ERR_INVALID, "invalid isolation '%.40s' on linux", isolation);
-	if (driver[0] && strcmp(driver, "local"))
-		return err_set(e, ERR_INVALID, "error looking up volume plugin %.80s: plugin \"%.80s\" not found", driver, driver);
+	if (driver[0] && strcmp(driver, "local") &&
+	    engine_warn(c, e, "the volume driver %.60s is not there: volumes are local ones", driver) < 0)
+		return -1;
 	if (swappiness < -1 || swappiness > 100)
 		return err_set(e, ERR_INVALID, "Invalid value: %" JSON_INTEGER_FORMAT ", valid memory swappiness range is 0-100",
 			       swappiness);

@@ -306,6 +306,10 @@ static int add_hosts(struct engine_create *c, const json_t *host, int alone, str
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
+	/* NetworkID and the addresses of a run before are there in what a client copied from inspect */
+	static const char *const of_endpoint[] = { "Aliases", "IPAMConfig", "NetworkID", "EndpointID", "Gateway", "IPAddress",
+						   "IPPrefixLen", "IPv6Gateway", "GlobalIPv6Address", "GlobalIPv6PrefixLen",
+						   "DNSNames", NULL };
 	const char *said = "", *mode, *network;
 	json_t *config, *ends, *end;
 
@@ -314,7 +318,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	    engine_obj(config, "EndpointsConfig", &ends, e) < 0)
 		return -1;
 	json_object_foreach(ends, network, end)
-		if (engine_address_endpoint(end, e) < 0)
+		if (engine_address_endpoint(end, e) < 0 || engine_note_unknown(c, end, of_endpoint, "EndpointsConfig.", e) < 0)
 			return -1;
 	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
 		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);

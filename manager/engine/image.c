@@ -243,6 +243,14 @@ static json_t *created_text(const json_t *record)
 	return json_string(created[0] ? created : ENGINE_NEVER);
 }
 
+/* Of docker commit -m: the comment of the last step. */
+static const char *last_comment(const json_t *whole)
+{
+	const json_t *history = json_object_get(whole, "history");
+
+	return text_of(json_array_get(history, json_array_size(history) - 1), "comment");
+}
+
 /* With every member that Docker's has: templates of clients name those that an image leaves out. */
 static json_t *whole_config(const json_t *config)
 {
@@ -267,7 +275,8 @@ json_t *engine_image_inspect(const json_t *record, const json_t *list)
 	json_t *diffs = json_object_get(json_object_get(whole, "rootfs"), "diff_ids");
 	json_t *doc =
 		json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:I,s:I,s:O?,s:{s:s,s:O?},s:{s:s,s:n}}",
-			  "Id", text_of(record, "digest"), "Parent", "", "Comment", "", "Created",
+			  "Id", text_of(record, "digest"), "Parent", text_of(record, "parent"), "Comment",
+			  last_comment(whole), "Created",
 			  created_text(record), "DockerVersion", "", "Author",
 			  text_of(whole, "author"), "Architecture",
 			  arch[0]    ? arch

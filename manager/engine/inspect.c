@@ -368,8 +368,8 @@ static json_t *network_settings(const char *sandbox, json_t *ports, json_t *nets
 					     "MacAddress",  "LinkLocalIPv6Address" },
 			  *const numbers[] = { "GlobalIPv6PrefixLen", "IPPrefixLen",
 					       "LinkLocalIPv6PrefixLen" };
-	const json_t *address =
-		json_object_get(json_object_get(nets, "bridge"), "IPAddress");
+	static const char *const copied[] = { "Gateway", "MacAddress", "EndpointID", "IPPrefixLen" };
+	const json_t *bridge = json_object_get(nets, "bridge"), *address = json_object_get(bridge, "IPAddress");
 	json_t *s = json_pack("{s:s,s:o,s:b,s:o,s:o,s:n,s:n}", "SandboxID", sandbox, "IPAddress",
 			      copy_or(address, json_string("")), "HairpinMode", 0, "Ports", ports,
 			      "Networks", nets, "SecondaryIPAddresses", "SecondaryIPv6Addresses");
@@ -379,6 +379,8 @@ static json_t *network_settings(const char *sandbox, json_t *ports, json_t *nets
 		json_object_set_new(s, texts[i], json_string(""));
 	for (i = 0; i < ARRAY_LEN(numbers); i++)
 		json_object_set_new(s, numbers[i], json_integer(0));
+	for (i = 0; bridge && i < ARRAY_LEN(copied); i++)
+		json_object_set(s, copied[i], json_object_get(bridge, copied[i]));
 	return s;
 }
 

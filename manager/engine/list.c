@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /containers/json, and what it shares with inspect: ports, networks, mounts. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,22 +41,57 @@ static json_t *aliases_of(const struct engine_view *v, const char *network, cons
 	return list;
 }
 
-static json_t *endpoint(const struct engine_view *v, const char *network, const json_t *said,
-			const json_t *address)
+static json_t *copy_or_null(const json_t *v)
 {
-	char id[ENGINE_ID];
+	return v ? json_deep_copy(v) : json_null();
+}
+
+/* The network card of an address has it in its hardware address (runtime/net/link.c, link_mac()). */
+static json_t *mac_of(const char *address)
+{
+	unsigned char b[4];
+
+	return inet_pton(AF_INET, address, b) == 1 ? json_sprintf("02:62:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3]) :
+						     json_string("");
+}
+
+/* The first address of the subnet and the length of its prefix, where it is known. */
+static json_t *gateway_of(const char *subnet, int *ret_bits)
+{
+	const char *slash = strchr(subnet, '/');
+	char text[INET_ADDRSTRLEN + 1];
+	struct in_addr a;
+
+	*ret_bits = slash ? atoi(slash + 1) : 0;
+	snprintf(text, sizeof(text), "%.*s", slash ? (int)(slash - subnet) : 0, subnet);
+	if (inet_pton(AF_INET, text, &a) != 1)
+		return json_string("");
+	a.s_addr |= htonl(1);
+	return json_string(inet_ntop(AF_INET, &a, text, sizeof(text)) ? text : "");
+}
+
+/* asked: of EndpointsConfig, or NULL; subnet: "" where it is not known. */
+static json_t *endpoint(const struct engine_view *v, const char *network, const json_t *said, const json_t *asked,
+			const json_t *address, const char *subnet)
+{
+	const char *own = json_is_string(address) ? json_string_value(address) : "";
+	char id[ENGINE_ID], end[ENGINE_ID], seed[200];
+	int bits = 0;
+	json_t *gateway = own[0] ? gateway_of(subnet, &bits) : json_string("");
 
 	engine_network_id(network, id);
-	return json_pack("{s:n,s:n,s:n,s:o,s:s,s:s,s:s,s:s,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig",
-			 "Links", "DriverOpts",
-			 "Aliases", aliases_of(v, network, said), "NetworkID", id, "EndpointID", "",
-			 "Gateway", "", "MacAddress", "", "IPAddress",
-			 json_is_string(address) ? json_string_value(address) : "", "IPPrefixLen",
-			 0, "IPv6Gateway", "", "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0);
+	snprintf(seed, sizeof(seed), "endpoint %.64s %.100s", v->id, network);
+	engine_digits(seed, end);
+	return json_pack("{s:n,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig", "Links",
+			 copy_or_null(json_object_get(asked, "Links")), "DriverOpts",
+			 copy_or_null(json_object_get(asked, "DriverOpts")), "Aliases", aliases_of(v, network, said),
+			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress", mac_of(own),
+			 "IPAddress", own, "IPPrefixLen", bits, "IPv6Gateway", "", "GlobalIPv6Address", "",
+			 "GlobalIPv6PrefixLen", 0);
 }
 
 /* Of a network joined later, where it runs. */
-static const json_t *address_on(const struct engine_view *v, const char *network)
+static const json_t *said_on(const struct engine_view *v, const char *network, const char *key)
 {
 	const json_t *row;
 	size_t i;
@@ -64,7 +100,7 @@ static const json_t *address_on(const struct engine_view *v, const char *network
 		const char *name = json_string_value(json_object_get(row, "network"));
 
 		if (name && !strcmp(name, network))
-			return json_object_get(row, "address");
+			return json_object_get(row, key);
 	}
 	return NULL;
 }
@@ -72,25 +108,29 @@ static const json_t *address_on(const struct engine_view *v, const char *network
 json_t *engine_networks(const struct engine_view *v)
 {
 	const json_t *config = engine_asked(v, "NetworkingConfig"), *row;
-	const json_t *asked = json_object_get(config, "EndpointsConfig");
-	const char *mode = engine_network_mode(v), *called = engine_network_called(v, mode);
+	const json_t *ends = json_object_get(config, "EndpointsConfig"), *asked;
+	const char *subnet, *mode = engine_network_mode(v), *called = engine_network_called(v, mode);
 	json_t *all = json_object();
 	size_t i;
 
 	/* a container in another's network has no endpoint of its own */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		return all;
-	asked = json_object_get(asked, called);
+	asked = json_object_get(ends, called);
+	subnet = json_string_value(
+		json_object_get(json_object_get(json_object_get(v->network, "policy"), "bridge"), "pool"));
 	json_object_set_new(all, called,
-			    endpoint(v, mode, json_object_get(asked, "Aliases"),
-				     json_object_get(v->network, "address")));
+			    endpoint(v, mode, json_object_get(asked, "Aliases"), asked,
+				     json_object_get(v->network, "address"), subnet ? subnet : ""));
 	json_array_foreach(json_object_get(v->record, "networks"), i, row) {
-		const char *name = json_string_value(json_object_get(row, "network"));
+		const char *name = json_string_value(json_object_get(row, "network")), *pool;
 
+		pool = name ? json_string_value(said_on(v, name, "pool")) : NULL;
 		if (name)
 			json_object_set_new(all, engine_network_called(v, name),
 					    endpoint(v, name, json_object_get(row, "aliases"),
-						     address_on(v, name)));
+						     json_object_get(ends, engine_network_called(v, name)),
+						     said_on(v, name, "address"), pool ? pool : ""));
 	}
 	return all;
 }

@@ -46,7 +46,8 @@ static int note_member(void *ctx, const char *id, int kept, json_t *record)
 	const char *on = json_string_value(json_object_get(record_network(record), "network"));
 	json_t *row;
 
-	if (!on || (strcmp(on, m->name) && !netjoin_is_on(record, m->name)))
+	/* one that was made on the bridge without a name, or on none, may have joined later */
+	if ((!on || strcmp(on, m->name)) && !netjoin_is_on(record, m->name))
 		return 0;
 	row = json_pack("{s:s,s:O?,s:s}", "id", id, "name", json_object_get(record, "name"),
 			"status",

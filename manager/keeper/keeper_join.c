@@ -118,6 +118,7 @@ void keeper_join_describe(const struct keeper *k, json_t *network)
 		json_t *one = json_deep_copy(json_object_get(row, "told"));
 
 		json_object_set(one, "interface", json_object_get(row, "interface"));
+		json_object_set(one, "pool", json_object_get(json_object_get(json_object_get(row, "policy"), "bridge"), "pool"));
 		json_array_append_new(list, one);
 	}
 	if (json_array_size(list))

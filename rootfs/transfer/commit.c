@@ -100,6 +100,7 @@ static int load_parent(struct commit *c, struct err *e)
 	if (c->config && import_image_layers(&c->img, c->manifest.layer_count + 1, e) == 0) {
 		size_t i;
 
+		memcpy(c->img.parent, c->parent.digest, sizeof(c->img.parent));
 		for (i = 0; i < c->manifest.layer_count; i++) {
 			memcpy(c->img.layers[i].want_digest, c->manifest.layers[i].digest, DIGEST_SIZE);
 			memcpy(c->img.layers[i].want_diff_id, parsed.diff_ids[i], DIGEST_SIZE);

@@ -53,6 +53,7 @@ struct import_image {
 	size_t manifest_len, config_len;
 	char digest[DIGEST_SIZE];	/* of the manifest */
 	char index_digest[DIGEST_SIZE];	/* of the index it was chosen from, "" when none */
+	char parent[DIGEST_SIZE];	/* of the image that it was committed to, "" when none */
 	char config_digest[DIGEST_SIZE];
 	struct oci_config parsed;
 	char owner[65];			/* the tenant that will own the image, or "" */

@@ -57,6 +57,11 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 		err_nomem(e);
 		return NULL;
 	}
+	if (record && img->parent[0] && json_object_set_new(record, "parent", json_string(img->parent)) < 0) {
+		json_decref(record);
+		err_nomem(e);
+		return NULL;
+	}
 	if (!record)
 		err_set(e, ERR_CORRUPT, "the image's config holds text that is not UTF-8");
 	return record;

@@ -10,6 +10,7 @@ import urllib.parse
 import berthtest as b
 from dockerdoor import door
 from dockerlab import Engine, frames, read_all
+from netlab import Lab
 
 COST = 20
 
@@ -62,7 +63,9 @@ def test_an_image_is_committed_and_imported_without_a_name_and_with_each_instruc
 
     with Engine() as d:
         d.create("true", image="box:1", name="box")
-        one = d.good("POST", f"/commit?container=box&{query}", {})["Id"]
+        one = d.good("POST", f"/commit?container=box&comment=why&{query}", {})["Id"]
+        shown = d.good("GET", f"/images/{one}/json")
+        assert (shown["Parent"], shown["Comment"]) == (d.good("GET", "/images/box:1/json")["Id"], "why"), shown
         check(d, one)
         said = d.good("POST", f"/images/create?fromSrc=-&message=hello&{query}", tar_of("a", b"1"))
         two = json.loads(said.splitlines()[-1])["status"]
@@ -233,3 +236,34 @@ def test_a_container_is_committed_while_it_ends_and_a_prune_says_what_went():
         assert d.good("GET", "/images/json") == []
         status, said, _ = d.api("POST", "/images/load", b"this is no archive")
         assert status == 200 and json.loads(said)["errorDetail"]["message"], (status, said)
+
+
+@b.deadline(90)
+def test_a_container_that_joined_a_network_later_is_among_its_containers_with_its_addresses():
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            net = d.good("POST", "/networks/create", {"Name": "late"})["Id"]
+            said = d.good("POST", "/containers/create?name=box", {
+                "Image": "host", "Cmd": ["sleep", "1000"], "MacAddress": "02:42:ac:11:00:0a", "HostConfig": {"NetworkMode": "bridge"},
+                "NetworkingConfig": {"EndpointsConfig": {"bridge": {"DriverOpts": {"a": "b"}, "Links": ["x:y"]}}}})
+            told = " ".join(said["Warnings"])
+            assert "MacAddress" in told and "EndpointsConfig.DriverOpts" in told and "EndpointsConfig.Links" in told, said
+            d.good("POST", "/containers/box/start")
+            assert d.good("GET", f"/networks/{net}")["Containers"] == {}
+            d.good("POST", f"/networks/{net}/connect", {"Container": "box"})
+            assert list(d.good("GET", f"/networks/{net}")["Containers"]) == [said["Id"]]
+            settings = d.good("GET", "/containers/box/json")["NetworkSettings"]
+            bridge, late = settings["Networks"]["bridge"], settings["Networks"]["late"]
+            assert bridge["DriverOpts"] == {"a": "b"} and bridge["Links"] == ["x:y"], bridge
+            assert settings["Gateway"] == bridge["Gateway"] != "" and settings["IPPrefixLen"] == bridge["IPPrefixLen"] > 0, settings
+            eid = d.good("POST", "/containers/box/exec", {"AttachStdout": True, "Cmd": ["ip", "-o", "link"]})["Id"]
+            s, _ = d.hijack(f"/exec/{eid}/start", {})
+            out = frames(read_all(s))[1].decode()
+            assert bridge["MacAddress"] in out and late["MacAddress"] in out and bridge["MacAddress"] != late["MacAddress"], (out, settings)
+            s.close()
+            assert len(bridge["EndpointID"]) == len(late["EndpointID"]) == 64 and bridge["EndpointID"] != late["EndpointID"]
+            d.good("POST", f"/networks/{net}/disconnect", {"Container": "box"})
+            assert d.good("GET", f"/networks/{net}")["Containers"] == {}
+            d.good("DELETE", "/containers/box?force=1")
+        finally:
+            b.berth("network", "prune", timeout=30)

@@ -287,8 +287,8 @@ def test_a_build_that_takes_too_long_is_ended():
 def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
     base()
     with Engine() as d:
-        top = context("FROM box:1\nCOPY . /all\nRUN grep -w one.test /etc/hosts >/seen; df -k /dev/shm | tail -n 1 >>/seen\n")
-        b.write(top + "/.dockerignore", "sub\n")
+        top = context("FROM box:1\nCOPY . /all\nRUN ls -A /all >/listed; grep -w one.test /etc/hosts >/seen; df -k /dev/shm | tail -n 1 >>/seen\n")
+        b.write(top + "/.dockerignore", "sub\n.docker*\n")
         said = lines(d.good("POST", "/build?networkmode=none&shmsize=8388608&extrahosts=one.test:10.1.2.3&extrahosts=two.test:10.1.2.4", tar_of(top), timeout=200))
         texts = "".join(x.get("stream", "") for x in said)
         made = [x["aux"]["ID"] for x in said if "aux" in x]
@@ -296,6 +296,7 @@ def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
         shown = d.good("GET", f"/images/{made[0]}/json")
         assert shown["RepoTags"] == [] and not [k for k in shown["Config"]["Labels"] or {} if "buildah" in k], shown
         out = b.berth("run", made[0], "cat", "/all/sub/f", "/seen", ok=True).out
+        assert b.berth("run", made[0], "cat", "/listed", ok=True).out.split() == ["Dockerfile", "sub"]
         assert out.startswith("from the context\n10.1.2.3\tone.test\n") and " 8192 " in out, out
         b.write(top + "/Dockerfile", 'FROM box:1\nRUN ["sh", "-c", "exit 9"]\n')
         failed = lines(d.good("POST", "/build?networkmode=none", tar_of(top), timeout=200))[-1]
