@@ -96,10 +96,14 @@ int e2b_health(struct http_request *rq, struct err *e)
 
 static int take_name(const char *name, size_t n, struct e2b_user *ret, struct err *e)
 {
-	if (n >= sizeof(ret->name) || memchr(name, '\0', n))
+	if (n > 64 || memchr(name, '\0', n) || memchr(name, '|', n))
 		return err_set(e, ERR_INVALID, "the user's name is too long or malformed");
-	memcpy(ret->name, name, n);
-	ret->name[n] = '\0';
+	if (!n || (n == 4 && !memcmp(name, "user", n)))
+		snprintf(ret->name, sizeof(ret->name), E2B_USER);
+	else if (n == 4 && !memcmp(name, "root", n))
+		snprintf(ret->name, sizeof(ret->name), E2B_ROOT);
+	else
+		snprintf(ret->name, sizeof(ret->name), "%.*s", (int)n, name);
 	return 0;
 }
 
@@ -110,11 +114,10 @@ int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret
 	char text[256];
 	size_t n = 0;
 
-	ret->name[0] = '\0';
 	if (named)
 		return take_name(named, strlen(named), ret, e);
 	if (!auth || strncasecmp(auth, scheme, sizeof(scheme) - 1))
-		return 0;
+		return take_name("", 0, ret, e);
 	auth += sizeof(scheme) - 1;
 	if (strlen(auth) > 128 || base64_decode(text, &n, auth, strlen(auth)) < 0)
 		return err_set(e, ERR_INVALID, "the field Authorization is malformed");
@@ -124,33 +127,17 @@ int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret
 
 int e2b_user_retry(struct e2b_user *u, const struct err *e)
 {
-	if (strcmp(u->name, E2B_USER) || (e->code != ERR_NOT_FOUND && e->code != ERR_INVALID) ||
+	if (strcmp(u->name, E2B_USER) || e->code != ERR_NOT_FOUND ||
 	    !strstr(e->msg, "is not in the sandbox's /etc/passwd"))
 		return 0;
-	u->name[0] = '\0';
+	snprintf(u->name, sizeof(u->name), E2B_ROOT);
 	return 1;
 }
 
-static int has_directory(struct box *b, const char *path)
+int e2b_place(struct box *b, struct accounts *a, const struct e2b_user *u, const char *path,
+	      char ret[4096], struct err *e)
 {
-	const char *argv[] = { "stat", "", path, NULL };
-	autobuf struct buf text = BUF_INIT(1 << 16);
-	struct filecounts ignored;
-	struct filerecord r;
-	const char *at;
-	struct err e;
-
-	if (fileclient_run(b->sock, argv, NULL, FILE_MS, -1, &text, &ignored, &e) < 0)
-		return 0;
-	at = text.data;
-	return filerecord_next(&at, text.data + text.len, &r, &e) == 1 && S_ISDIR(r.mode);
-}
-
-int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char ret[4096],
-	      struct err *e)
-{
-	const char *name = u->name[0] ? u->name : E2B_USER;
-	char home[80] = "/root";
+	char home[1024];
 
 	if (path[0] == '/') {
 		if (snprintf(ret, 4096, "%s", path) < 4096)
@@ -159,12 +146,10 @@ int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char re
 	}
 	if (path[0] == '~' && (!path[1] || path[1] == '/'))
 		path += path[1] ? 2 : 1;
-	if (strcmp(name, "root") && !strchr(name, '/')) {
-		snprintf(home, sizeof(home), "/home/%s", name);
-		if (!has_directory(b, home))
-			snprintf(home, sizeof(home), "/root");
-	}
-	if (snprintf(ret, 4096, "%s%s%s", home, path[0] ? "/" : "", path) < 4096)
+	if (accounts_home(a, b->sock, u->name, home, e) < 0)
+		return -1;
+	if (snprintf(ret, 4096, "%s%s%s", strcmp(home, "/") || !path[0] ? home : "",
+		     path[0] ? "/" : "", path) < 4096)
 		return 0;
 	return err_set(e, ERR_INVALID, "the path is too long");
 }
@@ -194,7 +179,7 @@ int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct 
 	int r;
 
 	do
-		r = fileclient_run(b->sock, argv, u->name[0] ? u->name : NULL, FILE_MS, -1, out,
+		r = fileclient_run(b->sock, argv, u->name, FILE_MS, -1, out,
 				   &ignored, e);
 	while (r < 0 && e2b_user_retry(u, e));
 	return r;
@@ -218,22 +203,17 @@ static void print_permissions(unsigned mode, char ret[11])
 			ret[i + 1] = "rwx"[i % 3];
 }
 
-static void print_owner(unsigned id, char ret[16])
-{
-	snprintf(ret, 16, id ? "%u" : "root", id);
-}
-
-json_t *e2b_entry_of(const char *path, const struct filerecord *r)
+json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct filerecord *r)
 {
 	const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
-	char permissions[11], size[24], owner[16], group[16], when[64] = "";
+	char permissions[11], size[24], owner[65], group[65], when[64] = "";
 	time_t t = (time_t)r->mtime_sec;
 	struct tm tm;
 	json_t *j;
 
 	print_permissions(r->mode, permissions);
-	print_owner(r->uid, owner);
-	print_owner(r->gid, group);
+	accounts_owner(a, r->uid, owner);
+	accounts_group(a, r->gid, group);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)r->size);
 	if (gmtime_r(&t, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
@@ -246,7 +226,8 @@ json_t *e2b_entry_of(const char *path, const struct filerecord *r)
 	return j;
 }
 
-json_t *e2b_entry(struct box *b, struct e2b_user *u, const char *path, struct err *e)
+json_t *e2b_entry(struct box *b, struct accounts *a, struct e2b_user *u, const char *path,
+		  struct err *e)
 {
 	const char *argv[] = { "stat", "", path, NULL }, *at;
 	autobuf struct buf text = BUF_INIT(1 << 16);
@@ -260,7 +241,9 @@ json_t *e2b_entry(struct box *b, struct e2b_user *u, const char *path, struct er
 		err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
 		return NULL;
 	}
-	j = e2b_entry_of(path, &r);
+	if (r.uid || r.gid)
+		accounts_read(a, b->sock);
+	j = e2b_entry_of(a, path, &r);
 	if (!j)
 		err_set(e, ERR_INVALID, "the path is not UTF-8");
 	return j;

@@ -5,12 +5,13 @@
  *
  * A sandbox of E2B's is one of berth's, with labels: E2B_FACE, its template, its metadata.  A
  * request about what is in a sandbox names it in the field E2b-Sandbox-Id.  A process of E2B's is a
- * detached command: number 5 is command c5.
+ * detached command, and its number is that of its first process in the sandbox.
  */
 #ifndef BERTH_MANAGER_API_E2B_H
 #define BERTH_MANAGER_API_E2B_H
 
 #include "manager/api/api.h"
+#include "manager/api/e2b_accounts.h"
 #include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
 
@@ -22,7 +23,8 @@
 #define E2B_SNAPSHOT "e2b-snapshot"
 #define E2B_SNAPSHOT_OF "e2b.snapshot.of" /* labels: the id of its origin */
 #define E2B_SNAPSHOT_NAME "e2b.snapshot.name"
-#define E2B_USER "user" /* the user of E2B's images, which other images may lack */
+#define E2B_USER "user|0" /* E2B's images have a user of that name; in others root takes its place */
+#define E2B_ROOT "0"	  /* needs no /etc/passwd */
 
 /* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say
  * the id nowhere else. */
@@ -101,27 +103,29 @@ int e2b_is_health(struct http_request *rq);
 int e2b_health(struct http_request *rq, struct err *e);
 
 /*
- * The user: the name of the field Authorization ("Basic"), or the query's username; "" if none
- * is given.
+ * The user of the field Authorization ("Basic"), or of the query's username, as init reads it.
+ * E2B_USER if none is given, or E2B's own name of it.
  */
 struct e2b_user {
-	char name[65];
+	char name[72];
 };
 int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret, struct err *e);
-/* After an error: 1 when it may be tried again, as root, since the image has no E2B_USER.  Changes
- * u. */
+/* After an error: 1 when it may be tried again, as root: an older keeper does not know E2B_USER, and
+ * the image has no such user.  Changes u. */
 int e2b_user_retry(struct e2b_user *u, const struct err *e);
 /* "NAME=VALUE" strings of an object, a new reference, or NULL with ERR_INVALID. */
 json_t *e2b_env(const json_t *envs, struct err *e);
 /* The path as of the user's home: "~", "x" and "/x".  0 or -1 with e. */
-int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char ret[4096],
-	      struct err *e);
+int e2b_place(struct box *b, struct accounts *a, const struct e2b_user *u, const char *path,
+	      char ret[4096], struct err *e);
 
 /* A verb of the file helper's, as that user; its text in out, which may be NULL. */
 int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct buf *out,
 	     struct err *e);
 /* The entry of a path in filesystem.proto: EntryInfo, a new reference, or NULL with e. */
-json_t *e2b_entry(struct box *b, struct e2b_user *u, const char *path, struct err *e);
-json_t *e2b_entry_of(const char *path, const struct filerecord *r);
+json_t *e2b_entry(struct box *b, struct accounts *a, struct e2b_user *u, const char *path,
+		  struct err *e);
+/* The same of a record, after accounts_read(). */
+json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct filerecord *r);
 
 #endif

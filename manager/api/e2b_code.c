@@ -112,6 +112,20 @@ static json_t *find_context(struct box *b, const char *id, struct err *e)
 	return NULL;
 }
 
+/* Where a context begins: cwd, which counts from the user's home, or the home itself. */
+static int place_of(struct box *b, const char *cwd, char ret[4096], struct err *e)
+{
+	const struct e2b_user u = { E2B_USER };
+	struct accounts a;
+	int r;
+
+	accounts_init(&a);
+	r = e2b_place(b, &a, &u, cwd ? cwd : "", ret, e);
+	accounts_release(&a);
+	return r;
+}
+
+/* cwd is absolute, or NULL for the home. */
 static int start_context(struct box *b, const struct language *l, const char *id, const char *cwd,
 			 struct err *e)
 {
@@ -125,8 +139,8 @@ static int start_context(struct box *b, const struct language *l, const char *id
 	request_set_detach(ask, 1);
 	request_set_stdin_open(ask, 1);
 	request_set_timeout_ms(ask, 0);
-	if (cwd && cwd[0])
-		request_set_workdir(ask, cwd);
+	request_set_workdir(ask, cwd ? cwd : "~");
+	request_set_user(ask, E2B_USER);
 	answer = box_call(b, ask, NULL, 0, NULL, e);
 	return answer ? 0 : -1;
 }
@@ -157,6 +171,11 @@ static json_t *context_json(const struct language *l, const char *id, const char
 	return json_pack("{s:s,s:s,s:s}", "id", id, "language", l->name, "cwd", cwd ? cwd : "");
 }
 
+static const char *cwd_of(const json_t *command)
+{
+	return json_string_value(json_object_get(command, "workdir"));
+}
+
 static int get_contexts(struct http_request *rq, struct err *e)
 {
 	autojson json_t *commands = NULL;
@@ -172,7 +191,7 @@ static int get_contexts(struct http_request *rq, struct err *e)
 	json_array_foreach(commands, i, one) {
 		id = id_of(one, &l);
 		if (id)
-			json_array_append_new(list, context_json(l, id, NULL));
+			json_array_append_new(list, context_json(l, id, cwd_of(one)));
 	}
 	if (commands)
 		return http_reply_json(rq, 0, list, e);
@@ -184,17 +203,17 @@ static int post_contexts(struct http_request *rq, struct err *e)
 {
 	const char *cwd = json_string_value(json_object_get(http_json(rq), "cwd"));
 	const struct language *l = language_of(http_json(rq), e);
-	char id[2 * ID_BYTES + 1];
+	char id[2 * ID_BYTES + 1], place[4096];
 	struct box b;
 	int r;
 
 	if (!l || random_id(id, e) < 0)
 		return -1;
 	r = e2b_connect(&b, rq, e);
-	if (r == 0)
-		r = start_context(&b, l, id, cwd, e);
+	if (r == 0 && (place_of(&b, cwd, place, e) < 0 || start_context(&b, l, id, place, e) < 0))
+		r = -1;
 	box_close(&b);
-	return r < 0 ? -1 : http_reply_json(rq, 0, context_json(l, id, cwd), e);
+	return r < 0 ? -1 : http_reply_json(rq, 0, context_json(l, id, place), e);
 }
 
 static int end_named(struct http_request *rq, int again, struct err *e)
@@ -209,7 +228,7 @@ static int end_named(struct http_request *rq, int again, struct err *e)
 	if (r == 0)
 		r = command ? end_context(&b, command, e) : -1;
 	if (r == 0 && again && id_of(command, &l))
-		r = start_context(&b, l, http_param(rq, "context"), NULL, e);
+		r = start_context(&b, l, http_param(rq, "context"), cwd_of(command), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
@@ -401,6 +420,7 @@ static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 	const char *id = json_string_value(json_object_get(body, "context_id"));
 	const struct language *l = language_of(body, e), *its;
 	json_t *command = l ? find_context(b, id ? id : l->preset_id, e) : NULL;
+	char place[4096];
 
 	if (command && json_is_string(json_object_get(body, "language")) &&
 	    id_of(command, &its) && its != l) {
@@ -412,7 +432,8 @@ static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 	if (!l || command || id || e->code != ERR_NOT_FOUND)
 		return command;
 	/* another request may make it now */
-	if (start_context(b, l, l->preset_id, NULL, e) < 0 && e->code != ERR_EXISTS)
+	if (place_of(b, NULL, place, e) < 0 ||
+	    (start_context(b, l, l->preset_id, place, e) < 0 && e->code != ERR_EXISTS))
 		return NULL;
 	return find_context(b, l->preset_id, e);
 }

@@ -26,6 +26,7 @@
 struct place {
 	struct box box;
 	struct e2b_user user;
+	struct accounts accounts;
 	char path[4096];
 };
 
@@ -33,17 +34,24 @@ static int place_open(struct place *p, struct http_request *rq, const char *key,
 {
 	const char *path = json_string_value(json_object_get(http_json(rq), key));
 
+	accounts_init(&p->accounts);
 	if (e2b_connect(&p->box, rq, e) < 0 || e2b_user_of(rq, NULL, &p->user, e) < 0)
 		return -1;
-	return e2b_place(&p->box, &p->user, path ? path : "", p->path, e);
+	return e2b_place(&p->box, &p->accounts, &p->user, path ? path : "", p->path, e);
+}
+
+static void place_close(struct place *p)
+{
+	accounts_release(&p->accounts);
+	box_close(&p->box);
 }
 
 static int reply_entry(struct http_request *rq, struct place *p, const char *path, int r,
 		       struct err *e)
 {
-	json_t *entry = r == 0 ? e2b_entry(&p->box, &p->user, path, e) : NULL;
+	json_t *entry = r == 0 ? e2b_entry(&p->box, &p->accounts, &p->user, path, e) : NULL;
 
-	box_close(&p->box);
+	place_close(p);
 	return entry ? http_reply_json(rq, 0, json_pack("{s:o}", "entry", entry), e) : -1;
 }
 
@@ -64,7 +72,7 @@ static int post_make_dir(struct http_request *rq, struct err *e)
 	json_t *there;
 
 	if (r == 0) {
-		there = e2b_entry(&p.box, &p.user, p.path, &ignored);
+		there = e2b_entry(&p.box, &p.accounts, &p.user, p.path, &ignored);
 		if (there)
 			r = err_set(e, ERR_EXISTS, "%.200s is there already", p.path);
 		json_decref(there);
@@ -83,7 +91,7 @@ static int post_move(struct http_request *rq, struct err *e)
 	int r = place_open(&p, rq, "source", e);
 
 	if (r == 0)
-		r = e2b_place(&p.box, &p.user, to ? to : "", destination, e);
+		r = e2b_place(&p.box, &p.accounts, &p.user, to ? to : "", destination, e);
 	if (r == 0)
 		r = e2b_file(&p.box, &p.user, argv, NULL, e);
 	return reply_entry(rq, &p, destination, r, e);
@@ -97,7 +105,7 @@ static int post_remove(struct http_request *rq, struct err *e)
 
 	if (r == 0)
 		r = e2b_file(&p.box, &p.user, argv, NULL, e);
-	box_close(&p.box);
+	place_close(&p);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_object(), e);
 }
 
@@ -112,7 +120,7 @@ static int list_into(struct walk *w, const char *path, unsigned depth, struct er
 
 static int add_entry(struct walk *w, const char *path, const struct filerecord *r, struct err *e)
 {
-	json_t *entry = e2b_entry_of(path, r);
+	json_t *entry = e2b_entry_of(&w->place->accounts, path, r);
 
 	if (json_array_size(w->entries) == ENTRIES_MAX) {
 		json_decref(entry);
@@ -129,7 +137,7 @@ static int add_entry(struct walk *w, const char *path, const struct filerecord *
 /* Lists one directory, and then the directories among the entries that it added. */
 static int list_one(struct walk *w, const char *path, struct err *e)
 {
-	const char *user = w->place->user.name[0] ? w->place->user.name : NULL;
+	const char *user = w->place->user.name;
 	struct filerecord r;
 	struct listing *l = malloc(sizeof(*l));
 	char child[4096];
@@ -185,11 +193,13 @@ static int post_list_dir(struct http_request *rq, struct err *e)
 	if (depth < 1)
 		depth = 1;
 	if (r == 0)
+		accounts_read(&p.accounts, p.box.sock);
+	if (r == 0)
 		do
 			r = list_into(&w, p.path, depth > DEPTH_MAX ? DEPTH_MAX : (unsigned)depth,
 				      e);
 		while (r < 0 && e2b_user_retry(&p.user, e));
-	box_close(&p.box);
+	place_close(&p);
 	http_hold_end(&w.hold);
 	if (r == 0)
 		return http_reply_json(rq, 0, json_pack("{s:o}", "entries", w.entries), e);
@@ -217,7 +227,7 @@ static void transfer_free(void *ctx)
 	gunzip_free(t->gunzip);
 	buf_release(&t->form);
 	http_hold_end(&t->hold);
-	box_close(&t->place.box);
+	place_close(&t->place);
 	free(t);
 }
 
@@ -230,6 +240,7 @@ static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 		return NULL;
 	}
 	fileflow_init(&t->flow);
+	accounts_init(&t->place.accounts);
 	t->form = BUF_INIT(FORM_MAX);
 	if (e2b_connect(&t->place.box, rq, e) == 0 &&
 	    e2b_user_of(rq, http_query(rq, "username"), &t->place.user, e) == 0)
@@ -253,8 +264,7 @@ static int flow_start(struct transfer *t, struct http_request *rq, const char *c
 		fileflow_release(&t->flow);
 		fileflow_init(&t->flow);
 		r = fileflow_start(&t->flow, t->place.box.sock, argv,
-				   t->place.user.name[0] ? t->place.user.name : NULL, LONG_MS, out,
-				   e);
+				   t->place.user.name, LONG_MS, out, e);
 		if (r == 0 && out)
 			r = fileflow_first(&t->flow, rq, e);
 	} while (r < 0 && e2b_user_retry(&t->place.user, e));
@@ -271,7 +281,7 @@ static int get_file(struct http_request *rq, struct err *e)
 	if (!t)
 		return -1;
 	argv[2] = t->place.path;
-	if (e2b_place(&t->place.box, &t->place.user, path, t->place.path, e) == 0 &&
+	if (e2b_place(&t->place.box, &t->place.accounts, &t->place.user, path, t->place.path, e) == 0 &&
 	    flow_start(t, rq, argv, 1, e) == 0)
 		return http_reply_stream(rq, 0, "application/octet-stream", &st, e);
 	transfer_free(t);
@@ -314,7 +324,7 @@ static int begin_upload(struct http_request *rq, struct err *e)
 	if (!path)
 		return err_set(e, ERR_INVALID, "query parameter path is missing");
 	argv[3] = t->place.path;
-	if (e2b_place(&t->place.box, &t->place.user, path, t->place.path, e) < 0)
+	if (e2b_place(&t->place.box, &t->place.accounts, &t->place.user, path, t->place.path, e) < 0)
 		return -1;
 	return flow_start(t, rq, argv, 0, e);
 }
@@ -378,7 +388,7 @@ static int take_part(void *ctx, const struct form_part *part, struct err *e)
 		return 0;
 	if (path && b->parts++)
 		return err_set(e, ERR_INVALID, "several files for one path");
-	if (e2b_place(&t->place.box, &t->place.user, path ? path : part->filename, t->place.path,
+	if (e2b_place(&t->place.box, &t->place.accounts, &t->place.user, path ? path : part->filename, t->place.path,
 		      e) < 0)
 		return -1;
 	if (flow_start(t, b->rq, argv, 0, e) < 0 ||

@@ -23,7 +23,7 @@
 struct process {
 	struct box box;
 	char command[24];
-	int tty, began;
+	int tty, began, pid;
 	uint64_t from[2];
 };
 
@@ -134,10 +134,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 
 	(void)rq;
 	if (!p->began++)
-		return add_event(s, json_pack("{s:{s:i}}", "start", "pid", atoi(p->command + 1)),
-				 e) < 0 ?
-			       -1 :
-			       1;
+		return add_event(s, json_pack("{s:{s:i}}", "start", "pid", p->pid), e) < 0 ? -1 : 1;
 	answer = box_receive_data(&p->box, BEAT_MS, &b, e);
 	if (!answer && e->code == ERR_TIMEOUT)
 		return add_event(s, json_pack("{s:{}}", "keepalive"), e) < 0 ? -1 : 1;
@@ -154,6 +151,18 @@ static int reply_events(struct http_request *rq, struct process *p, struct err *
 		return estream_reply_connect(rq, next_event, process_free, p, e);
 	process_free(p);
 	return -1;
+}
+
+/*
+ * The number of a process inside the sandbox, from the keeper's answer.  An older keeper does not
+ * tell it; then the number of the command takes its place.
+ */
+static int pid_of(const json_t *answer)
+{
+	const json_t *pid = json_object_get(answer, "pid");
+	const char *id = json_string_value(json_object_get(answer, "command"));
+
+	return pid ? (int)json_integer_value(pid) : id ? atoi(id + 1) : 0;
 }
 
 /* ---- Start ---------------------------------------------------------------------------------- */
@@ -187,6 +196,7 @@ static json_t *start_request(const json_t *body, json_t *env, uint64_t deadline_
 	const json_t *process = json_object_get(body, "process"),
 		     *pty = json_object_get(body, "pty");
 	const char *cwd = json_string_value(json_object_get(process, "cwd"));
+	const char *from_home = !cwd || !strchr("/~", cwd[0]) ? "~/" : "";
 	const char *tag = json_string_value(json_object_get(body, "tag"));
 	json_t *ask = protocol_request(OP_exec);
 
@@ -194,10 +204,11 @@ static json_t *start_request(const json_t *body, json_t *env, uint64_t deadline_
 	request_set_env(ask, json_incref(env));
 	request_set_detach(ask, 1);
 	request_set_timeout_ms(ask, deadline_ms);
-	if (u->name[0])
-		request_set_user(ask, u->name);
+	request_set_user(ask, u->name);
 	if (cwd && cwd[0])
-		request_set_workdir(ask, cwd);
+		json_object_set_new(ask, "workdir", json_sprintf("%s%s", from_home, cwd));
+	else
+		request_set_workdir(ask, "~");
 	if (tag && tag[0])
 		request_set_name(ask, tag);
 	if (json_is_object(pty)) {
@@ -262,6 +273,7 @@ static int launch(struct process *p, struct http_request *rq, const json_t *body
 			return err_set(e, ERR_CORRUPT, "the keeper named no command");
 		if (answer) {
 			snprintf(p->command, sizeof(p->command), "%s", id);
+			p->pid = pid_of(answer);
 			http_audit(rq, "command", p->command);
 			return 0;
 		}
@@ -312,13 +324,12 @@ static json_t *find_command(struct box *b, const json_t *selector, struct err *e
 	if (!answer)
 		return NULL;
 	json_array_foreach(json_object_get(answer, "commands"), i, one) {
-		const char *id = json_string_value(json_object_get(one, "command"));
 		const char *name = json_string_value(json_object_get(one, "name"));
 
 		if (!json_is_true(json_object_get(one, "detached")) ||
 		    json_object_get(one, "verdict"))
 			continue;
-		if (tag ? name && !strcmp(tag, name) : id && atoll(id + 1) == pid)
+		if (tag ? name && !strcmp(tag, name) : pid_of(one) == pid)
 			return json_incref(one);
 	}
 	err_set(e, ERR_NOT_FOUND, "no process of that number or tag runs");
@@ -329,6 +340,7 @@ static int take_command(struct process *p, const json_t *one)
 {
 	snprintf(p->command, sizeof(p->command), "%s",
 		 json_string_value(json_object_get(one, "command")));
+	p->pid = pid_of(one);
 	p->tty = json_is_true(json_object_get(one, "tty"));
 	p->from[0] = (uint64_t)json_integer_value(json_object_get(one, "stdout_bytes"));
 	p->from[1] = (uint64_t)json_integer_value(json_object_get(one, "stderr_bytes"));
@@ -375,7 +387,7 @@ static int post_list(struct http_request *rq, struct err *e)
 			list,
 			json_pack("{s:{s:O,s:[],s:{}},s:i,s:O*}", "config", "cmd",
 				  json_object_get(one, "text"), "args", "envs", "pid",
-				  atoi(json_string_value(json_object_get(one, "command")) + 1),
+				  pid_of(one),
 				  "tag", json_object_get(one, "name")));
 	}
 	if (answer)

@@ -31,6 +31,7 @@ struct watching {
 	struct watchhub_place *place; /* of a stream; a watcher's holds it */
 	int sock;                     /* to the keeper, which ends the helper when it closes */
 	struct fileflow flow;
+	struct accounts accounts;
 	char path[4096];
 	int entries, began, over; /* over: 1 ended, -1 with why */
 	struct err why;
@@ -43,6 +44,7 @@ static void watching_free(void *what)
 
 	fileflow_release(&w->flow);
 	buf_release(&w->text);
+	accounts_release(&w->accounts);
 	fd_close(&w->sock);
 	if (w->place)
 		watchhub_leave(w->hub, w->place);
@@ -78,7 +80,7 @@ static int start(struct watching *w, struct http_request *rq, struct e2b_user *u
 	do {
 		fileflow_release(&w->flow);
 		fileflow_init(&w->flow);
-		r = fileflow_start(&w->flow, w->sock, argv, u->name[0] ? u->name : NULL,
+		r = fileflow_start(&w->flow, w->sock, argv, u->name,
 				   deadline_ms, 1, e);
 		if (r == 0)
 			r = fileflow_first(&w->flow, rq, e);
@@ -102,8 +104,10 @@ static int begin(struct watching *w, struct http_request *rq, const json_t *body
 	if (!path)
 		return err_set(e, ERR_INVALID, "path is missing");
 	r = e2b_connect(&b, rq, e);
-	if (r == 0 && (e2b_user_of(rq, NULL, &u, e) < 0 || e2b_place(&b, &u, path, w->path, e) < 0))
+	if (r == 0 && (e2b_user_of(rq, NULL, &u, e) < 0 || e2b_place(&b, &w->accounts, &u, path, w->path, e) < 0))
 		r = -1;
+	if (r == 0 && w->entries)
+		accounts_read(&w->accounts, b.sock);
 	if (r == 0 && !(w->place = watchhub_enter(w->hub, b.id, http_who(rq)->name, is_over, e)))
 		r = -1;
 	w->sock = take_fd(&b.sock);
@@ -123,6 +127,7 @@ static struct watching *watching_new(struct http_request *rq, const json_t *body
 	w->hub = api_of(rq)->watches;
 	w->sock = -1;
 	w->text = BUF_INIT(TEXT_MAX);
+	accounts_init(&w->accounts);
 	fileflow_init(&w->flow);
 	if (begin(w, rq, body, deadline_ms, e) == 0)
 		return w;
@@ -157,7 +162,7 @@ static json_t *event_json(const struct watching *w, const struct watchrecord *r)
 
 	if (j && r->has_file) {
 		snprintf(path, sizeof(path), "%s/%s", strcmp(w->path, "/") ? w->path : "", r->name);
-		json_object_set_new(j, "entry", e2b_entry_of(path, &r->file));
+		json_object_set_new(j, "entry", e2b_entry_of(&w->accounts, path, &r->file));
 	}
 	return j;
 }

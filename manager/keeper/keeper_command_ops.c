@@ -23,6 +23,10 @@ static json_t *describe(const struct keeper_command *c, int is_main)
 		      "stdout_bytes", (json_int_t)c->out[0].total,
 		      "stderr_bytes", (json_int_t)c->out[1].total,
 		      "age_ms", (json_int_t)(clock_ms() - c->started_ms));
+	if (c->pid)
+		json_object_set_new(j, "pid", json_integer(c->pid));
+	if (c->workdir)
+		json_object_set_new(j, "workdir", json_string(c->workdir));
 	if (c->name[0])
 		json_object_set_new(j, "name", json_string(c->name));
 	if (is_main && json_object_set_new(j, KEEPER_MAIN, json_true()) == 0)

@@ -111,6 +111,7 @@ void keeper_command_remove(struct keeper *k, struct keeper_command *c)
 	ring_release(&c->out[0]);
 	ring_release(&c->out[1]);
 	free(c->text);
+	free(c->workdir);
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i] == c)
 			k->commands[i] = NULL;
@@ -265,6 +266,7 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 	char id[24];
 
 	c->started = 1;
+	c->pid = pid;
 	if (c->session >= 0) {
 		k->sessions[c->session].shell_ns_pid = (uint32_t)pid;
 		return;

@@ -197,7 +197,7 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 		goto out;
 	if (add_array(&env, rq, "env", 1, e) < 0)
 		goto out;
-	if (!argv.n || workdir[0] != '/') {
+	if (!argv.n || !strchr("/~", workdir[0]) || !workdir[0]) {
 		err_set(e, ERR_INVALID, argv.n ? "the working directory must be absolute" : "no command given");
 		goto out;
 	}
@@ -207,6 +207,7 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
 		goto out;
 	c->text = text_of(&argv);
+	c->workdir = strdup(workdir);
 	if (q->client != -1)
 		keeper_checkpoint_ran(k, c->text ? c->text : "",
 				      c->text ? strlen(c->text) : 0);

@@ -67,6 +67,7 @@ enum keeper_ending { ENDING_NOT, ENDING_ASKED, ENDING_KILLED };
 /* One command and its cgroup, from the request until nobody needs it any more. */
 struct keeper_command {
 	uint32_t seq;
+	int pid;		/* of its first process, as the sandbox sees it; 0 before it has started */
 	struct cgroup leaf;
 	int client;		/* the client that gets the answer; -1: none */
 	int detached;
@@ -98,7 +99,7 @@ struct keeper_command {
 	uint64_t rest_look_ms, rest_gap_ms;	/* next look at the other processes; 0: none */
 	struct verdict_facts facts;
 	struct verdict verdict;
-	char *text;		/* the command for lists */
+	char *text, *workdir;	/* the command and where it began, for lists */
 	char name[65];		/* of a shell that people come back to; "": none */
 };
 

@@ -99,6 +99,22 @@ static void add_home(const struct init_request *rq, struct command *c)
 	c->envp[rq->envc] = home;
 }
 
+/* "~" and "~/PATH" are in the user's home; the home of a user who has none is "/". */
+static int expand_cwd(struct command *c, struct err *e)
+{
+	static char cwd[4096];
+	const char *home = c->who.home[0] ? c->who.home : c->who.uid ? "/" : "/root";
+
+	if (c->cwd[0] != '~')
+		return 0;
+	if (!c->cwd[1] && access(home, F_OK) < 0)
+		home = "/";
+	if (snprintf(cwd, sizeof(cwd), "%s%s", home, c->cwd + 1) >= (int)sizeof(cwd))
+		return err_set(e, ERR_INVALID, "the working directory is too long");
+	c->cwd = cwd;
+	return 0;
+}
+
 /* mkdir -p, inside the sandbox's own root; the new directories belong to the user. */
 static void make_cwd(const char *path, const struct user *who)
 {
@@ -289,6 +305,8 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 	    load_filters(c, 0, INIT_FILTERS - 1, e) < 0 || user_lookup(c->user, &c->who, e) < 0)
 		return -1;
 	add_home(rq, c);
+	if (expand_cwd(c, e) < 0)
+		return -1;
 	if (rq->flags & INIT_MAKE_CWD)
 		make_cwd(c->cwd, &c->who);
 	if (rq->flags & INIT_TTY)

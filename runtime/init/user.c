@@ -203,9 +203,21 @@ static int add_named(const char *s, const char *group, struct user *u, struct er
 	return 0;
 }
 
-int user_lookup_in(const char *s, const char *passwd, const char *group, struct user *ret, struct err *e)
+/* NAME|OTHER is NAME if passwd has it, else OTHER. */
+static const char *choose(const char *s, const char *passwd)
 {
-	const size_t whole = strcspn(s, ",");
+	const char *bar = strchr(s, '|');
+	struct user ignored = { 0 };
+
+	if (!bar || bar == s || !bar[1] || find_passwd(passwd, s, (size_t)(bar - s), NULL, &ignored))
+		return s;
+	return bar + 1;
+}
+
+int user_lookup_in(const char *wanted, const char *passwd, const char *group, struct user *ret, struct err *e)
+{
+	const char *s = choose(wanted, passwd);
+	const size_t whole = strcspn(s, ",|");
 	const char *colon = memchr(s, ':', whole);
 	size_t n = colon ? (size_t)(colon - s) : whole;
 	struct user u = { 0 };
@@ -231,7 +243,7 @@ int user_lookup_in(const char *s, const char *passwd, const char *group, struct 
 		add_groups(group, &u);
 	if (colon && read_group(colon + 1, whole - n - 1, group, &u.gid, e) < 0)
 		return -1;
-	if (add_named(s + whole, group, &u, e) < 0)
+	if (s[whole] == ',' && add_named(s + whole, group, &u, e) < 0)
 		return -1;
 	*ret = u;
 	return 0;

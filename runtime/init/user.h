@@ -27,7 +27,7 @@ struct user {
 
 /*
  * s: "", "UID", "NAME", each with ":GID" or ":GROUP", and then ",GROUP" for each further
- * supplementary one.  "" is uid 0.
+ * supplementary one.  "" is uid 0.  "NAME|OTHER" is NAME where passwd has it, and else OTHER.
  * A name needs the files; a number does not (they then only give home and
  * groups, and are ignored when unusable).
  */

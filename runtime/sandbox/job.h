@@ -20,7 +20,7 @@ struct job {
 	const char *const *env;
 	size_t env_count;
 	const char *user;	/* "" is root */
-	const char *workdir;	/* absolute in the sandbox */
+	const char *workdir;	/* absolute in the sandbox, or "~" or "~/PATH": in the user's home */
 	struct rlimits rlimits;
 	uint32_t flags;		/* enum init_exec_flags: INIT_TTY, INIT_LAST, INIT_MAKE_CWD */
 	int script_fd, status_fd;	/* with INIT_SHELL: the shell's descriptors 8 and 9 */

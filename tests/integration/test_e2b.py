@@ -12,7 +12,7 @@ import time
 
 import berthtest as b
 from daemon import OTHER, TENANT, Daemon
-from e2bwire import Client
+from e2bwire import Client, envelope
 
 COST = 15
 
@@ -161,6 +161,80 @@ def test_files():
         assert e.call("filesystem.Filesystem/Move", source="/tmp/a", destination="/tmp/b").json["entry"]["path"] == "/tmp/b"
         assert e.call("filesystem.Filesystem/Remove", path="/tmp/b").status == 200
         assert e.call("filesystem.Filesystem/Stat", path="/tmp/b").json["code"] == "not_found"
+
+
+USER = "echo user:x:1234:1234::/home/user:/bin/sh >> /etc/passwd; echo user:x:1234: >> /etc/group; mkdir -p /home/user; chown 1234:1234 /home/user"
+
+
+def test_commands_files_terminals_cells_and_watches_are_of_one_user_in_its_home():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+
+        def put(path, **headers):
+            r = e.ask("POST", "/files?path=" + path, b"x", **{"Content-Type": "application/octet-stream", **headers})
+            assert r.status == 200, r
+            return r.json[0]["path"]
+
+        def entry(path):
+            got = e.call("filesystem.Filesystem/Stat", path=path).json["entry"]
+            return got["path"], got["owner"], got["group"]
+
+        def everything(home, user):
+            assert put("here.txt") == home + "/here.txt"
+            assert entry("here.txt") == (home + "/here.txt", user, user), entry("here.txt")
+            assert e.run("pwd; cat here.txt; id -un; echo $HOME") == (f"{home}\nx{user}\n{home}\n".encode(), e.run("true")[1])
+            for cwd, place in (("/tmp", "/tmp"), ("sub", home + "/sub"), ("~", home), ("~/sub", home + "/sub")):
+                assert e.run("pwd", cwd=cwd)[0].decode() == place + "\n", cwd
+            assert e.call("filesystem.Filesystem/MakeDir", path="made/deep").json["entry"]["owner"] == user
+            events, error = e.stream("Start", process={"cmd": "/bin/sh", "args": ["-c", "pwd; id -un"]}, pty={"size": {"cols": 80, "rows": 24}})
+            shown = b"".join(base64.b64decode(v["data"]["pty"]) for v in events if "data" in v)
+            assert shown == f"{home}\r\n{user}\r\n".encode() and error is None, shown
+            code = "import os; os.getcwd(), os.geteuid(), os.path.exists('here.txt')"
+            made = e.ask("POST", "/contexts", {"cwd": "sub"}).json
+            assert made["cwd"] == home + "/sub" and made in e.ask("GET", "/contexts").json, made
+            for place, more in ((home, {}), (home + "/sub", {"context_id": made["id"]})):
+                told = [v["text"] for v in cell(e, code, **more) if v["type"] == "result"]
+                assert told == [f"('{place}', {0 if user == 'root' else 1234}, {place == home})"], told
+            for path in ("default", made["id"]):
+                assert e.ask("DELETE", "/contexts/" + path).status == 204
+            watcher = e.call("filesystem.Filesystem/CreateWatcher", path="made", includeEntry=True).json["watcherId"]
+            put("made/seen")
+            seen = []
+
+            def came():
+                seen.extend(e.call("filesystem.Filesystem/GetWatcherEvents", watcherId=watcher).json["events"])
+                return [v for v in seen if v["name"] == "seen" and v.get("entry")]
+            b.wait_for(came, 30, "the event")
+            assert {v["entry"]["owner"] for v in came()} == {user} and came()[0]["entry"]["path"] == home + "/made/seen", seen
+
+        everything("/root", "root")
+        e.run("rm -rf here.txt made; " + USER)
+        everything("/home/user", "user")
+        # root when it is asked for, by name; another user is not root
+        root = {"Authorization": "Basic " + base64.b64encode(b"root:").decode()}
+        assert put("of-root", **root) == "/root/of-root"
+        assert e.run("ls -l /root/of-root")[0] == b"" and entry("/home/user/here.txt")[1] == "user"
+        events, error = e.stream("Start", user="root", process={"cmd": "/bin/sh", "args": ["-c", "pwd; stat -c %U of-root"]})
+        said = b"".join(base64.b64decode(v["data"]["stdout"]) for v in events if "data" in v)
+        assert error is None and said == b"/root\nroot\n", events
+        assert e.ask("POST", "/files?path=/etc/mine", b"x", **{"Content-Type": "application/octet-stream"}).json["code"] == 403
+        r = e.ask("POST", "/files?path=x&username=nobody-such", b"x", **{"Content-Type": "application/octet-stream"})
+        assert r.status == 404 and "nobody-such" in r.json["message"], r
+
+
+def test_the_number_of_a_process_is_the_one_that_it_sees():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        e.run("true")
+        events, error = e.stream("Start", process={"cmd": "/bin/sh", "args": ["-c", "echo $$"]})
+        pid = events[0]["start"]["pid"]
+        assert error is None and base64.b64decode(events[1]["data"]["stdout"]) == b"%d\n" % pid, events
+        c, r = e.open("process.Process/Start", process={"cmd": "/bin/sleep", "args": ["1000"]})
+        pid = envelope(r)[1]["event"]["start"]["pid"]
+        assert e.run(f"cat /proc/{pid}/comm")[0] == b"sleep\n"
+        assert pid in [p["pid"] for p in e.call("process.Process/List").json["processes"]]
+        assert e.call("process.Process/SendSignal", process={"pid": pid}, signal="SIGNAL_SIGKILL").status == 200
+        c.close()
 
 
 def test_sandboxes_are_berths_and_no_others_are_seen():

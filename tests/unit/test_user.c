@@ -55,6 +55,8 @@ static const char group[] =
 
 static const struct { const char *s; int code; uint32_t uid, gid; } table[] = {
 	/* what is meant to work */
+	{ "alice|0", 0, 1000, 1000 }, { "carol|0", 0, 0, 0 }, { "carol|bob", 0, 1001, 100 }, { "carol|dave", MISSING, 0, 0 },
+	{ "carol|", MISSING, 0, 0 }, { "|alice", REFUSED, 0, 0 }, { "alice|bob|0", 0, 1000, 1000 }, { "carol|65536", REFUSED, 0, 0 },
 	{ "", 0, 0, 0 }, { "0", 0, 0, 0 }, { "root", 0, 0, 0 }, { "0:0", 0, 0, 0 }, { "root:root", 0, 0, 0 },
 	{ "1000", 0, 1000, 1000 }, { "alice", 0, 1000, 1000 }, { "bob", 0, 1001, 100 }, { "4242", 0, 4242, 0 },
 	{ "4242:4242", 0, 4242, 4242 }, { "alice:audio", 0, 1000, 29 }, { "alice:29", 0, 1000, 29 },
