@@ -10,6 +10,7 @@
 #include "base/base64.h"
 #include "base/mem.h"
 #include "manager/api/estream.h"
+#include "manager/keeper/request.h"
 
 #define FILE_MS 60000
 
@@ -85,10 +86,18 @@ int e2b_is_health(struct http_request *rq)
 
 int e2b_health(struct http_request *rq, struct err *e)
 {
+	autojson json_t *ping = protocol_request(OP_ping), *live = NULL;
 	struct box b;
 	int r = e2b_connect(&b, rq, e);
 
+	if (r == 0)
+		live = box_call(&b, ping, NULL, 0, NULL, e);
 	box_close(&b);
+	/* as E2B's proxy says of one that is paused, too */
+	if (r == 0 && e2b_is_paused(live)) {
+		http_error_status(rq, 502);
+		r = live ? err_set(e, ERR_BUSY, "the sandbox is paused") : -1;
+	}
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
 
@@ -203,6 +212,23 @@ static void print_permissions(unsigned mode, char ret[11])
 			ret[i + 1] = "rwx"[i % 3];
 }
 
+/* What a link at an absolute path leads to, as an absolute path.  Nothing is looked up. */
+static json_t *target_of(const char *path, const char *link)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) : 0;
+	int up;
+
+	if (link[0] == '/' || !slash)
+		return json_string(link);
+	while ((up = !strncmp(link, "../", 3)) || !strncmp(link, "./", 2)) {
+		link += 2 + up;
+		while (up && n && path[--n] != '/')
+			;
+	}
+	return json_sprintf("%.*s/%s", (int)n, path, link);
+}
+
 json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct filerecord *r)
 {
 	const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
@@ -222,7 +248,7 @@ json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct fi
 		      "permissions", permissions, "owner", owner, "group", group, "modifiedTime",
 		      when);
 	if (j && r->link[0])
-		json_object_set_new(j, "symlinkTarget", json_string(r->link));
+		json_object_set_new(j, "symlinkTarget", target_of(path, r->link));
 	return j;
 }
 

@@ -359,10 +359,18 @@ static int take_lines(struct estream *s, struct cell *c, struct err *e)
 	return r;
 }
 
+/* The whole sandbox was stopped: the connection ends, and the SDKs then ask for its health. */
+static int refuse_ended(struct err *e)
+{
+	return err_set(e, ERR_NET, "the sandbox was killed or reached its end of life");
+}
+
 static int add_death(struct estream *s, const json_t *verdict, struct err *e)
 {
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 
+	if (cause && (!strcmp(cause, "killed-by") || !strcmp(cause, "lost")))
+		return refuse_ended(e);
 	return estream_add(s, "", 0,
 			   json_pack("{s:s,s:s,s:s,s:s}", "type", "error", "name", "KernelDied",
 				     "value", cause ? cause : "", "traceback", ""),
@@ -386,6 +394,8 @@ static int receive(struct estream *s, struct http_request *rq, struct err *e)
 	const json_t *part;
 	int r;
 
+	if (!answer && c->box.ended)
+		return refuse_ended(e);
 	if (!answer || hold_line(c, rq, e) < 0)
 		return -1;
 	part = json_object_get(answer, "stdout");

@@ -100,7 +100,7 @@ static int post_move(struct http_request *rq, struct err *e)
 static int post_remove(struct http_request *rq, struct err *e)
 {
 	struct place p;
-	const char *argv[] = { "rm", "r", p.path, NULL };
+	const char *argv[] = { "rm", "rf", p.path, NULL };
 	int r = place_open(&p, rq, "path", e);
 
 	if (r == 0)
@@ -114,15 +114,16 @@ struct walk {
 	struct place *place;
 	json_t *entries;
 	struct http_hold hold;
+	size_t found; /* entries, those that wait for their turn included */
 };
 
-static int list_into(struct walk *w, const char *path, unsigned depth, struct err *e);
-
-static int add_entry(struct walk *w, const char *path, const struct filerecord *r, struct err *e)
+/* Adds an entry to the list of its directory. */
+static int add_entry(struct walk *w, json_t *list, const char *path, const struct filerecord *r,
+		     struct err *e)
 {
 	json_t *entry = e2b_entry_of(&w->place->accounts, path, r);
 
-	if (json_array_size(w->entries) == ENTRIES_MAX) {
+	if (w->found++ == ENTRIES_MAX) {
 		json_decref(entry);
 		return err_set(e, ERR_LIMIT, "over %d entries; hint: a smaller depth", ENTRIES_MAX);
 	}
@@ -131,11 +132,10 @@ static int add_entry(struct walk *w, const char *path, const struct filerecord *
 		return -1;
 	}
 	/* JSON has no name that is not UTF-8 */
-	return !entry || json_array_append_new(w->entries, entry) == 0 ? 0 : err_nomem(e);
+	return !entry || json_array_append_new(list, entry) == 0 ? 0 : err_nomem(e);
 }
 
-/* Lists one directory, and then the directories among the entries that it added. */
-static int list_one(struct walk *w, const char *path, struct err *e)
+static int list_one(struct walk *w, json_t *list, const char *path, struct err *e)
 {
 	const char *user = w->place->user.name;
 	struct filerecord r;
@@ -151,7 +151,7 @@ static int list_one(struct walk *w, const char *path, struct err *e)
 		if ((size_t)snprintf(child, sizeof(child), "%s/%s", strcmp(path, "/") ? path : "",
 				     r.name) >= sizeof(child))
 			continue;
-		if (add_entry(w, child, &r, e) < 0)
+		if (add_entry(w, list, child, &r, e) < 0)
 			got = -1;
 	}
 	listing_release(l);
@@ -159,19 +159,22 @@ static int list_one(struct walk *w, const char *path, struct err *e)
 	return got;
 }
 
+/* Adds the entries of a directory, each followed by those below it. */
 static int list_into(struct walk *w, const char *path, unsigned depth, struct err *e)
 {
-	size_t i, from = json_array_size(w->entries), to;
+	autojson json_t *list = json_array();
 	struct err ignored;
+	json_t *one;
+	size_t i;
 
-	if (list_one(w, path, e) < 0)
-		return -1;
-	to = json_array_size(w->entries);
-	for (i = from; depth > 1 && i < to; i++) {
-		const json_t *one = json_array_get(w->entries, i);
-
+	if (!list || list_one(w, list, path, e) < 0)
+		return list ? -1 : err_nomem(e);
+	json_array_foreach (list, i, one) {
+		if (json_array_append(w->entries, one) < 0)
+			return err_nomem(e);
 		/* a directory that was removed meanwhile, or may not be read, has no entries */
-		if (!strcmp(json_string_value(json_object_get(one, "type")),
+		if (depth > 1 &&
+		    !strcmp(json_string_value(json_object_get(one, "type")),
 			    "FILE_TYPE_DIRECTORY") &&
 		    list_into(w, json_string_value(json_object_get(one, "path")), depth - 1,
 			      &ignored) < 0 &&

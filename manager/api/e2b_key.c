@@ -157,7 +157,7 @@ static int find(struct asked *a, struct http_request *rq, const char *key, struc
 	if (registry_each(a->registry.sandboxes_fd, has_signed, a, e) <= 0)
 		return refuse(rq, 401, "the signature is of no sandbox that runs", e);
 	if (a->address->expires_s < clock_wall_ms() / 1000)
-		return refuse(rq, 401, "the signature has expired", e);
+		return refuse(rq, 401, "signature is already expired", e);
 	return 1;
 }
 
@@ -197,6 +197,8 @@ int api_check_key(void *context, struct http_request *rq, struct http_who *ret, 
 		http_error_status(rq, 400);
 	if (r > 0)
 		r = identify(context, rq, NULL, &address, ret, e);
+	if (r < 0)
+		http_error_shape(rq, e2b_error);
 	boxkey_address_release(&address);
 	return r;
 }

@@ -73,6 +73,11 @@ static int add_data(struct estream *s, const char *key, const char *data, size_t
 	return add_event(s, json_pack("{s:{s:s}}", "data", key, text), e);
 }
 
+static int refuse_ended(struct err *e)
+{
+	return err_set(e, ERR_BUSY, "the sandbox was killed or reached its end of life");
+}
+
 /* How the process ended, in the words of Go's os.ProcessState. */
 static int add_end(struct estream *s, const json_t *verdict, struct err *e)
 {
@@ -81,6 +86,9 @@ static int add_end(struct estream *s, const json_t *verdict, struct err *e)
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	char text[64];
 
+	/* a signal of a client's is none of berth's; so the whole sandbox was stopped */
+	if (cause && (!strcmp(cause, "killed-by") || !strcmp(cause, "lost")))
+		return refuse_ended(e);
 	if (json_is_true(json_object_get(verdict, "timed_out")))
 		return err_set(e, ERR_TIMEOUT, "the command took too long");
 	if (number) {
@@ -138,6 +146,8 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	answer = box_receive_data(&p->box, BEAT_MS, &b, e);
 	if (!answer && e->code == ERR_TIMEOUT)
 		return add_event(s, json_pack("{s:{}}", "keepalive"), e) < 0 ? -1 : 1;
+	if (!answer && p->box.ended)
+		return refuse_ended(e);
 	if (!answer || add_parts(s, p, answer, &b, e) < 0)
 		return -1;
 	if (json_is_true(json_object_get(answer, "ended")))

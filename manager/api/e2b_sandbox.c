@@ -23,6 +23,7 @@
 #define TIMEOUT_S 300
 #define TIMEOUT_S_MAX 31536000
 #define LIST_MAX 100
+#define METRICS_SLACK_S 5
 
 /* ---- create -------------------------------------------------------------------------- */
 
@@ -292,6 +293,38 @@ static int is_wanted(struct http_request *rq, const json_t *one)
 	return has_metadata(json_object_get(one, "metadata"), http_query(rq, "metadata"));
 }
 
+static int by_age(const void *a, const void *b)
+{
+	const json_t *one = *(json_t *const *)a, *other = *(json_t *const *)b;
+	const int r = strcmp(json_string_value(json_object_get(one, "created")),
+			     json_string_value(json_object_get(other, "created")));
+
+	/* of one moment, in an order that every page has */
+	return r ? r :
+		   strcmp(json_string_value(json_object_get(one, "id")),
+			  json_string_value(json_object_get(other, "id")));
+}
+
+/* The records in the order that the query names: the newest first, if it names none. */
+static int sort(struct http_request *rq, json_t *list, struct err *e)
+{
+	const char *order = http_query(rq, "order");
+	const int asc = order && !strcmp(order, "asc");
+	size_t n = json_array_size(list), i;
+	autofree json_t **v = calloc(n + 1, sizeof(json_t *));
+
+	if (order && !asc && strcmp(order, "desc"))
+		return err_set(e, ERR_INVALID, "order is neither asc nor desc");
+	if (!v)
+		return err_nomem(e);
+	for (i = 0; i < n; i++)
+		v[i] = json_incref(json_array_get(list, i));
+	qsort(v, n, sizeof(json_t *), by_age);
+	for (i = 0; i < n; i++)
+		json_array_set_new(list, i, v[asc ? i : n - 1 - i]);
+	return 0;
+}
+
 static void add_live(json_t *record, const json_t *answer)
 {
 	json_object_set(record, "live", (json_t *)(size_t)answer);
@@ -311,6 +344,8 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 	l.box = &b;
 	if (r == 0) /* one whose keeper was killed is not there, whatever was noted of it */
 		r = registry_sweep_list(&b.registry, 1, add_record, &l, e);
+	if (r == 0)
+		r = sort(rq, l.list, e);
 	if (r == 0)
 		pings_remember(&b.registry, l.list, api_of(rq)->pings, add_live);
 	box_close(&b);
@@ -349,6 +384,16 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
 
+/* Whether the range of the query, in seconds, has this moment; metrics of the past are not kept. */
+static int has_now(struct http_request *rq)
+{
+	const uint64_t now = clock_wall_ms() / 1000;
+
+	/* a client's clock may differ by a little, and its seconds are rounded */
+	return http_query_u64(rq, "start", 0) <= now + METRICS_SLACK_S &&
+	       http_query_u64(rq, "end", UINT64_MAX) >= now - METRICS_SLACK_S;
+}
+
 static int get_metrics(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
@@ -361,6 +406,8 @@ static int get_metrics(struct http_request *rq, struct err *e)
 	box_close(&b);
 	if (r < 0)
 		return -1;
+	if (!has_now(rq))
+		return http_reply_json(rq, 0, json_array(), e);
 	return http_reply_json(
 		rq, 0,
 		json_pack("[{s:o,s:I,s:I,s:f,s:O,s:O,s:I,s:I,s:I}]", "timestamp",
@@ -376,7 +423,7 @@ static int get_metrics(struct http_request *rq, struct err *e)
 #define ERRORS .shape_error = e2b_error, .error_schema = "Document"
 #define LIST_QUERY                                                                                 \
 	"metadata:string state:strings template:string startedAfter:string limit:integer "         \
-	"nextToken:integer"
+	"nextToken:integer order:string"
 
 const struct http_route e2b_sandbox_routes[] = {
 	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,

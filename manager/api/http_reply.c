@@ -128,19 +128,29 @@ void http_error_status(struct http_request *rq, int status)
 	rq->error_status = status;
 }
 
+void http_error_shape(struct http_request *rq, json_t *(*shape)(const struct err *e))
+{
+	rq->error_shape = shape;
+}
+
 void http_reply_error(struct http_request *rq, const struct err *e)
 {
 	int status = rq->error_status ? rq->error_status : err_http_status(e->code);
 	struct err ignored;
 	const struct http_foreign *f = rq->server->o.foreign;
 	json_t *(*unknown)(const struct err *e) = rq->server->o.shape_unknown;
-	json_t *j = rq->route && rq->route->shape_error ? rq->route->shape_error(e) :
+	const int is_unknown = status == 404 || status == 401;
+	json_t *j = rq->error_shape ? rq->error_shape(e) :
+		    rq->route && rq->route->shape_error ? rq->route->shape_error(e) :
 		    f ? f->shape_error(e) :
-		    unknown && status == 404 && http_header(rq, "X-API-Key") ? unknown(e) :
+		    unknown && is_unknown && http_header(rq, "X-API-Key") ? unknown(e) :
 		    http_error_json(e);
 
 	if (status < 400)
 		status = 500;
+	/* those forms have no word for a client that is not known */
+	if (status == 401 && json_is_integer(json_object_get(j, "code")))
+		json_object_set_new(j, "code", json_integer(status));
 	if (http_reply_json(rq, status, j, &ignored) == 0 && status == 401)
 		http_reply_header(rq, "WWW-Authenticate", "Bearer", &ignored);
 }

@@ -92,6 +92,7 @@ struct http_request {
 	int hasty;			/* it was answered before its body was there */
 	struct err e;
 	int error_status;
+	json_t *(*error_shape)(const struct err *e);	/* comes before that of the route */
 	uint64_t discarded;
 	struct buf body;
 	struct http_hold *body_hold;	/* NULL: none */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/fileop/extract.h"
+#include "runtime/fileop/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -267,7 +268,7 @@ static void temp_name(char buf[32])
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	snprintf(buf, 32, ".berth-%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL + ++n, (unsigned)getpid());
+	snprintf(buf, 32, WRITE_TEMP "%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL + ++n, (unsigned)getpid());
 }
 
 /* See extract.h.  Returns 1 when something is there, 0 when nothing is. */

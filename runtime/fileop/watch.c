@@ -34,6 +34,8 @@ struct watch {
 	int recursive, entries;
 	struct watched v[WATCH_DIRS_MAX]; /* by wd, which the kernel counts up */
 	size_t n;
+	uint32_t filled; /* cookie of the file of ours that the last event moved away; 0: none */
+	int replaces;    /* it takes the place of another */
 	uint32_t moving; /* cookie of the directory that the last event moved away; 0: none */
 	char from[PATH_MAX];
 };
@@ -69,6 +71,21 @@ static void tell(const struct watch *w, char what, const char *rel)
 		look_record(AT_FDCWD, path, rel, &st);
 	else
 		printf("%c%c", '\0', '\0');
+}
+
+static int is_temp(const char *name)
+{
+	return !strncmp(name, WRITE_TEMP, strlen(WRITE_TEMP));
+}
+
+/* The kernel calls a file without a name (O_TMPFILE) "#" and its number. */
+static int is_nameless(const struct watch *w, const char *rel, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return name[0] == '#' && name[1] && !name[1 + strspn(name + 1, "0123456789")] &&
+	       join(path, w->root, rel) == 0 && lstat(path, &st) < 0 && errno == ENOENT;
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -212,7 +229,8 @@ static int walk(struct watch *w, const char *rel, int is_new, struct err *e)
 		return r;
 	d = opendir(path);
 	while (d && r >= 0 && (de = readdir(d))) {
-		if (look_is_dots(de->d_name) || join(below, rel, de->d_name) < 0)
+		if (look_is_dots(de->d_name) || is_temp(de->d_name) ||
+		    join(below, rel, de->d_name) < 0)
 			continue;
 		if (is_new)
 			tell(w, WATCH_CREATE, below);
@@ -259,6 +277,33 @@ static char letter_of(uint32_t mask)
 						  WATCH_CHMOD;
 }
 
+/*
+ * A file that berth writes is filled under a name of its own and then renamed.  To those who watch
+ * it is a file that is written.  1 if the event belongs to that.
+ */
+static int take_filled(struct watch *w, const struct inotify_event *ev)
+{
+	const struct watched *one = find(w, ev->wd);
+	const uint32_t cookie = w->filled;
+	char rel[PATH_MAX];
+
+	w->filled = 0;
+	if (!ev->len || !one)
+		return 0;
+	if (is_temp(ev->name)) {
+		w->filled = ev->mask & IN_MOVED_FROM ? ev->cookie : 0;
+		w->replaces = !strncmp(ev->name, WRITE_TEMP_OLD, strlen(WRITE_TEMP_OLD));
+		return 1;
+	}
+	if (!cookie || !(ev->mask & IN_MOVED_TO) || ev->cookie != cookie ||
+	    join(rel, one->rel, ev->name) < 0)
+		return 0;
+	if (!w->replaces)
+		tell(w, WATCH_CREATE, rel);
+	tell(w, WATCH_WRITE, rel);
+	return 1;
+}
+
 /* 1 this event is where the directory went that the last one moved away, 0 not, -1. */
 static int take_move(struct watch *w, const struct inotify_event *ev, struct err *e)
 {
@@ -287,6 +332,8 @@ static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 
 	if (moved != 0)
 		return moved;
+	if (take_filled(w, ev))
+		return 1;
 
 	if (ev->mask & IN_Q_OVERFLOW)
 		return err_set(e, ERR_LIMIT,
@@ -301,6 +348,8 @@ static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 	if (ev->mask & IN_IGNORED)
 		drop(w, one);
 	if (ev->mask & SELF || !ev->len || join(rel, one->rel, ev->name) < 0)
+		return 1;
+	if (ev->mask & (IN_MODIFY | IN_ATTRIB) && is_nameless(w, rel, ev->name))
 		return 1;
 	if (w->recursive && ev->mask & IN_MOVED_FROM && ev->mask & IN_ISDIR) {
 		w->moving = ev->cookie;

@@ -166,7 +166,8 @@ int write_replace(const char *path, const char *mode_text, char *room, uint64_t 
 	if (dir < 0)
 		return write_path_error(e, "open the directory of", path);
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	snprintf(temp, sizeof(temp), ".berth-%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL, (unsigned)getpid());
+	snprintf(temp, sizeof(temp), "%s%llx%x", exists ? WRITE_TEMP_OLD : WRITE_TEMP_NEW,
+		 (unsigned long long)t.tv_nsec * 0x9E3779B1ULL, (unsigned)getpid());
 	r = fill_and_rename(dir, temp, slash ? slash + 1 : target, mode, exists ? &old : NULL, room, ret_bytes, e);
 	if (r < 0)
 		unlinkat(dir, temp, 0);

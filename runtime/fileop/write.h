@@ -14,6 +14,14 @@
 #include "base/err.h"
 #include "runtime/fileop/takeback.h"
 
+/*
+ * Names of files that are being filled, in the directory where they get their own.  A watch does not
+ * tell of them; the two of write_replace() say whether a file is replaced.
+ */
+#define WRITE_TEMP ".berth-"
+#define WRITE_TEMP_OLD WRITE_TEMP "o-"
+#define WRITE_TEMP_NEW WRITE_TEMP "n-"
+
 /* ERR_NOT_FOUND for ENOENT and ENOTDIR, else ERR_SYS, from errno.  -1. */
 int write_path_error(struct err *e, const char *what, const char *path);
 /* The regular file at path, with flags of open(2), and what it is; ERR_INVALID when it is something else. */

@@ -54,6 +54,22 @@ def helpers(e):
     return e.run("cat /proc/[0-9]*/comm")[0].count(b"berth-fileop")
 
 
+def test_a_file_that_berth_writes_is_told_as_one_that_is_written():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        e.run("mkdir -p /srv/w/sub; echo old > /srv/w/f.txt")
+        s, watcher = Stream(e, "/srv/w", recursive=True), create(e, "/srv/w", recursive=True)
+        for path in ("f.txt", "new", "sub/deep", "made/below", "f.txt"):
+            r = e.ask("POST", "/files?path=/srv/w/" + path, b"text", **{"Content-Type": "application/octet-stream"})
+            assert r.status == 200, r
+        e.run("echo > /srv/w/end")
+        told = [(v["name"], v["type"][11:]) for v in s.until("end", "CREATE")[:-1]]
+        assert told[:5] == [("f.txt", "WRITE"), ("new", "CREATE"), ("new", "WRITE"), ("sub/deep", "CREATE"), ("sub/deep", "WRITE")], told
+        assert told[5] == ("made", "CREATE") and ("made/below", "CREATE") in told and told[-1] == ("f.txt", "WRITE"), told
+        assert not [v for v in events(e, watcher) if ".berth-" in v["name"]] and not [v for v in told if ".berth-" in v[0]], told
+        s.close()
+
+
 def test_changes_are_told_as_they_come():
     with Daemon(tcp=True) as d:
         e = Client(d).create()
