@@ -27,12 +27,22 @@
 
 extern const char e2bkernel_py[], e2bkernel_js[];
 
+#define PYTHON "python3", "-u", "-c"
+#define NODE "node", "--no-warnings", "-e"
+
 static const struct language {
 	const char *name, *other, *preset_id; /* of the context that needs no id */
 	const char *argv[4];		      /* before the kernel's text */
+	const char *kernel, *argument, *package;
+	int begun; /* a new sandbox of E2B's has the context */
 } languages[] = {
-	{ "python", "py", "default", { "python3", "-u", "-c" } },
-	{ "javascript", "js", "javascript", { "node", "--no-warnings", "-e" } },
+	{ "python", "py", "default", { PYTHON }, e2bkernel_py, NULL, "python3", 1 },
+	{ "javascript", "js", "javascript", { NODE }, e2bkernel_js, NULL, "nodejs", 1 },
+	{ "typescript", "ts", "typescript", { NODE }, e2bkernel_js, "typescript", "nodejs", 0 },
+	{ "bash", "sh", "bash", { PYTHON }, e2bkernel_py, "bash", "python3", 0 },
+	{ "r", "R", "r", { PYTHON }, e2bkernel_py, "r", "python3 r-base-core", 0 },
+	{ "java", "java", "java", { PYTHON }, e2bkernel_py, "java",
+	  "python3 default-jdk-headless", 0 },
 };
 
 /* ---- contexts ----------------------------------------------------------------------- */
@@ -50,7 +60,8 @@ static const struct language *language_of(const json_t *body, struct err *e)
 		if (!strcmp(name, languages[i].name) || !strcmp(name, languages[i].other))
 			return &languages[i];
 	err_set(e, ERR_UNSUPPORTED,
-		"language '%.40s' has no kernel here; hint: python or javascript",
+		"language '%.40s' has no kernel here; hint: python, javascript, typescript, bash, "
+		"r or java",
 		name ? name : "");
 	return NULL;
 }
@@ -65,13 +76,18 @@ static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
 	return 0;
 }
 
+static int has_ended(const json_t *command)
+{
+	return json_object_get(command, "verdict") != NULL;
+}
+
 /* The id of the context whose process this command is, and its language; NULL: not a context. */
 static const char *id_of(const json_t *command, const struct language **ret)
 {
 	const char *name = json_string_value(json_object_get(command, "name"));
 	size_t i, n;
 
-	if (!name || strncmp(name, CONTEXT, strlen(CONTEXT)) || json_object_get(command, "verdict"))
+	if (!name || strncmp(name, CONTEXT, strlen(CONTEXT)))
 		return NULL;
 	name += strlen(CONTEXT);
 	for (i = 0; i < ARRAY_LEN(languages); i++) {
@@ -92,8 +108,8 @@ static json_t *list_commands(struct box *b, struct err *e)
 	return json_incref(json_object_get(answer, "commands"));
 }
 
-/* The command of a context, a new reference; NULL with ERR_NOT_FOUND. */
-static json_t *find_context(struct box *b, const char *id, struct err *e)
+/* The command of a context, running or ended, a new reference; NULL with ERR_NOT_FOUND. */
+static json_t *find_command(struct box *b, const char *id, int ended, struct err *e)
 {
 	autojson json_t *list = list_commands(b, e);
 	const struct language *ignored;
@@ -105,11 +121,16 @@ static json_t *find_context(struct box *b, const char *id, struct err *e)
 		return NULL;
 	json_array_foreach(list, i, one) {
 		its = id_of(one, &ignored);
-		if (its && !strcmp(its, id))
+		if (its && !strcmp(its, id) && has_ended(one) == ended)
 			return json_incref(one);
 	}
 	err_set(e, ERR_NOT_FOUND, "Context %.64s not found", id);
 	return NULL;
+}
+
+static json_t *find_context(struct box *b, const char *id, struct err *e)
+{
+	return find_command(b, id, 0, e);
 }
 
 /* Where a context begins: cwd, which counts from the user's home, or the home itself. */
@@ -133,8 +154,8 @@ static int start_context(struct box *b, const struct language *l, const char *id
 	char name[64];
 
 	snprintf(name, sizeof(name), CONTEXT "%s-%s", l->name, id);
-	request_set_argv(ask, json_pack("[s,s,s,s]", l->argv[0], l->argv[1], l->argv[2],
-					l == languages ? e2bkernel_py : e2bkernel_js));
+	request_set_argv(ask, json_pack("[s,s,s,s,s*]", l->argv[0], l->argv[1], l->argv[2],
+					l->kernel, l->argument));
 	request_set_name(ask, name);
 	request_set_detach(ask, 1);
 	request_set_stdin_open(ask, 1);
@@ -142,6 +163,10 @@ static int start_context(struct box *b, const struct language *l, const char *id
 	request_set_workdir(ask, cwd ? cwd : "~");
 	request_set_user(ask, E2B_USER);
 	answer = box_call(b, ask, NULL, 0, NULL, e);
+	if (!answer && e->code == ERR_EXEC_NOT_FOUND)
+		err_set(e, ERR_UNSUPPORTED,
+			"cells in %s need %s in the image; hint: apt-get install %s", l->name,
+			l->argv[0], l->package);
 	return answer ? 0 : -1;
 }
 
@@ -166,14 +191,48 @@ static int end_context(struct box *b, const json_t *command, struct err *e)
 	return forgotten ? 0 : -1;
 }
 
+static const char *cwd_of(const json_t *command)
+{
+	return json_string_value(json_object_get(command, "workdir"));
+}
+
+/* Starts a context anew whose process has ended by itself: 0 it runs, or it never was there. */
+static int revive(struct box *b, const char *id, struct err *e)
+{
+	struct err ignored;
+	autojson json_t *ended = find_command(b, id, 1, &ignored), *forgotten = NULL;
+	autojson json_t *forget = protocol_request(OP_forget);
+	const struct language *l;
+
+	if (!ended || !id_of(ended, &l))
+		return 0;
+	if (start_context(b, l, id, cwd_of(ended), e) < 0 && e->code != ERR_EXISTS)
+		return -1;
+	request_set_command(forget, json_string_value(json_object_get(ended, "command")));
+	forgotten = box_call(b, forget, NULL, 0, NULL, &ignored);
+	return 0;
+}
+
 static json_t *context_json(const struct language *l, const char *id, const char *cwd)
 {
 	return json_pack("{s:s,s:s,s:s}", "id", id, "language", l->name, "cwd", cwd ? cwd : "");
 }
 
-static const char *cwd_of(const json_t *command)
+/* Starts the contexts that a new sandbox of E2B's has, where the image can. */
+static void begin_contexts(struct box *b)
 {
-	return json_string_value(json_object_get(command, "workdir"));
+	autojson json_t *there = NULL;
+	char place[4096];
+	struct err ignored;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(languages); i++) {
+		there = languages[i].begun ? find_context(b, languages[i].preset_id, &ignored) : NULL;
+		if (languages[i].begun && !there && place_of(b, NULL, place, &ignored) == 0)
+			start_context(b, &languages[i], languages[i].preset_id, place, &ignored);
+		json_decref(there);
+		there = NULL;
+	}
 }
 
 static int get_contexts(struct http_request *rq, struct err *e)
@@ -185,11 +244,13 @@ static int get_contexts(struct http_request *rq, struct err *e)
 	struct box b;
 	size_t i;
 
-	if (e2b_connect(&b, rq, e) == 0)
+	if (e2b_connect(&b, rq, e) == 0) {
+		begin_contexts(&b);
 		commands = list_commands(&b, e);
+	}
 	box_close(&b);
 	json_array_foreach(commands, i, one) {
-		id = id_of(one, &l);
+		id = has_ended(one) ? NULL : id_of(one, &l);
 		if (id)
 			json_array_append_new(list, context_json(l, id, cwd_of(one)));
 	}
@@ -248,15 +309,33 @@ static int post_restart(struct http_request *rq, struct err *e)
 struct cell {
 	struct box box;
 	char command[24], id[2 * ID_BYTES + 1];
+	int begun, over; /* its context has it; its end is told */
 	uint64_t from;
 	struct buf line;
 	struct http_hold hold;
 };
 
+/* The client has gone before the cell's end: nobody waits for it, but others for its context. */
+static void interrupt(struct cell *c)
+{
+	autojson json_t *ask = protocol_request(OP_send);
+	char line[64];
+	struct err ignored;
+	autoclose int fd = -1;
+
+	snprintf(line, sizeof(line), "{\"interrupt\":\"%s\"}\n", c->id);
+	fd = wire_data(line, strlen(line), &ignored);
+	request_set_command(ask, c->command);
+	if (fd >= 0) /* no answer is waited for */
+		box_send(&c->box, ask, &fd, 1, &ignored);
+}
+
 static void cell_free(void *ctx)
 {
 	struct cell *c = ctx;
 
+	if (c->begun && !c->over)
+		interrupt(c);
 	buf_release(&c->line);
 	http_hold_end(&c->hold);
 	box_close(&c->box);
@@ -335,6 +414,7 @@ static int take_line(struct estream *s, struct cell *c, const char *line, size_t
 	if (!id || !type || strcmp(id, c->id))
 		return 1;
 	json_object_del(event, "id");
+	c->over |= last;
 	return estream_add(s, "", 0, json_incref(event), e) < 0 ? -1 : !last;
 }
 
@@ -372,8 +452,11 @@ static int add_death(struct estream *s, const json_t *verdict, struct err *e)
 	if (cause && (!strcmp(cause, "killed-by") || !strcmp(cause, "lost")))
 		return refuse_ended(e);
 	return estream_add(s, "", 0,
-			   json_pack("{s:s,s:s,s:s,s:s}", "type", "error", "name", "KernelDied",
-				     "value", cause ? cause : "", "traceback", ""),
+			   json_pack("{s:s,s:s,s:o,s:s}", "type", "error", "name",
+				     "ContextRestarting", "value",
+				     json_sprintf("Context was restarted: its process ended (%s)",
+						  cause ? cause : "?"),
+				     "traceback", ""),
 			   e);
 }
 
@@ -403,7 +486,8 @@ static int receive(struct estream *s, struct http_request *rq, struct err *e)
 	r = take_lines(s, c, e);
 	if (r <= 0)
 		return r;
-	if (json_is_true(json_object_get(answer, "ended")))
+	c->over |= json_is_true(json_object_get(answer, "ended"));
+	if (c->over)
 		return add_death(s, json_object_get(answer, "verdict"), e);
 	return ask_more(c, e) < 0 ? -1 : 1;
 }
@@ -432,6 +516,11 @@ static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 	json_t *command = l ? find_context(b, id ? id : l->preset_id, e) : NULL;
 	char place[4096];
 
+	if (l && !command && e->code == ERR_NOT_FOUND) {
+		if (revive(b, id ? id : l->preset_id, e) < 0)
+			return NULL;
+		command = find_context(b, id ? id : l->preset_id, e);
+	}
 	if (command && json_is_string(json_object_get(body, "language")) &&
 	    id_of(command, &its) && its != l) {
 		json_decref(command);
@@ -458,7 +547,10 @@ static int hand_over(struct cell *c, const json_t *body, struct err *e)
 	snprintf(c->command, sizeof(c->command), "%s",
 		 json_string_value(json_object_get(command, "command")));
 	c->from = (uint64_t)json_integer_value(json_object_get(command, "stdout_bytes"));
-	return random_id(c->id, e) < 0 ? -1 : send_cell(c, body, e);
+	if (random_id(c->id, e) < 0 || send_cell(c, body, e) < 0)
+		return -1;
+	c->begun = 1;
+	return 0;
 }
 
 static int begin(struct cell *c, struct http_request *rq, struct err *e)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The resident JavaScript behind E2B's POST /execute, which speaks as e2bkernel.py does: a line of JSON in for each cell
 // ("id", "code", "env"), lines of JSON out, each with the cell's id.  Runs in the sandbox.  This process passes on what
-// the cells write; they run in a second one, so that a cell which never returns, or floods, is heard all the same.
+// the cells write; they run in a second one, so that a cell which never returns, or floods, is heard all the same.  A
+// line {"interrupt": ID} ends that cell, and with it the process of one that does not listen.  With the argument
+// "typescript" cells may have types.
 'use strict'
+const INTERRUPT_MS = 1000
 if (process.argv[1] === 'cells') cells()
 else pass()
 
@@ -10,7 +13,7 @@ function pass() {
   const {spawn} = require('node:child_process')
   const {StringDecoder} = require('node:string_decoder')
   const word = require('node:crypto').randomBytes(16).toString('hex'), mark = Buffer.from(`\0${word}\0`)
-  const child = spawn(process.execPath, ['--no-warnings', '-e', process._eval, 'cells', word],
+  const child = spawn(process.execPath, ['--no-warnings', '-e', process._eval, 'cells', word, process.argv[1] || ''],
     {stdio: ['ignore', 'pipe', 'pipe', 'ipc'], serialization: 'json'})
   const queue = [], open = new Set()
   let now = null, left = 0
@@ -47,7 +50,7 @@ function pass() {
     const tell = bytes => {
       const text = decoder.write(bytes)
       // the reader is slower: what writes waits
-      if (text && !say(kind, {text})) {
+      if (text && !say(kind, {text, timestamp: new Date().toISOString()})) {
         stream.pause()
         process.stdout.once('drain', () => stream.resume())
       }
@@ -62,7 +65,13 @@ function pass() {
   process.stdin.setEncoding('utf8').on('data', data => {
     const lines = (line + data).split('\n')
     line = lines.pop()
-    for (const one of lines) queue.push(JSON.parse(one))
+    for (const one of lines.map(l => JSON.parse(l))) {
+      if (!('interrupt' in one)) queue.push(one)
+      else if (one.interrupt === now) {
+        child.send(one)
+        setTimeout(() => { if (one.interrupt === now) child.kill('SIGKILL') }, INTERRUPT_MS)
+      } else if (queue.some(cell => cell.id === one.interrupt)) queue.splice(queue.findIndex(cell => cell.id === one.interrupt), 1)
+    }
     next()
   }).on('end', () => child.kill('SIGKILL'))
 }
@@ -73,7 +82,7 @@ function cells() {
   const {writeSync} = require('node:fs')
   const mark = `\0${process.argv[2]}\0`, send = process.send.bind(process), session = new Session()
   session.connect()
-  let count = 0, last
+  let count = 0, last, stop = () => {}
   const post = (method, params) => new Promise((well, ill) => session.post(method, params, (e, v) => e ? ill(e) : well(v)))
   const say = (type, event) => new Promise(sent => send({type, event}, sent))
   const writeAll = (fd, text) => {
@@ -94,7 +103,7 @@ function cells() {
   }
   const forms = {html: '_toHtml', svg: '_toSvg', png: '_toPng', jpeg: '_toJpeg', markdown: '_toMarkdown', latex: '_toLatex'}
   const result = (value, is_main_result) => {
-    const event = {text: inspect(value), is_main_result}
+    const event = {text: inspect(value).replace(/^(['"])(.*)\1$/s, '$2'), is_main_result}
     for (const [kind, method] of Object.entries(forms)) {
       try {
         if (value && typeof value[method] === 'function') event[kind] = String(value[method]())
@@ -113,14 +122,20 @@ function cells() {
   Object.assign(globalThis, globals)
   // the inspector's scripts know no modules
   const imports = code => code
-    .replace(/^import\s+(?:([\w$]+)\s*,?\s*)?(?:\*\s+as\s+([\w$]+)|\{([^}]*)\})?\s*from\s*(['"][^'"]+['"]);?[ \t]*$/gm,
+    .replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\*\s+as\s+([\w$]+)|\{([^}]*)\})?\s*from\s*(['"][^'"]+['"]);?[ \t]*$/gm,
       (all, preset, star, names, from) => [preset && `const ${preset} = (await __import(${from})).default;`,
         star && `const ${star} = await __import(${from});`,
         names && `const {${names.replace(/\bas\b/g, ':')}} = await __import(${from});`].filter(Boolean).join(' ') || all)
-    .replace(/^import\s*(['"][^'"]+['"]);?[ \t]*$/gm, 'await __import($1);')
+    .replace(/^[ \t]*import\s*(['"][^'"]+['"]);?[ \t]*$/gm, 'await __import($1);')
     .replace(/(^\s*|[=(,;:?[]\s*|\b(?:await|return)\s+|=>\s*)import\(/gm, '$1__import(')
+  const types = process.argv[3] === 'typescript'
+  const plain = code => {
+    const strip = require('node:module').stripTypeScriptTypes
+    if (types && !strip) throw Object.assign(new Error('cells in typescript need node 22.13 or newer in the image'), {name: 'KernelMissing'})
+    return types ? strip(code, {mode: 'transform'}) : code
+  }
   const evaluate = async code => {
-    const r = await post('Runtime.evaluate', {expression: `${imports(code)}\n//# sourceURL=cell-${count}`, replMode: true, awaitPromise: true})
+    const r = await post('Runtime.evaluate', {expression: `${imports(plain(code))}\n//# sourceURL=cell-${count}`, replMode: true, awaitPromise: true})
     if (r.exceptionDetails) return error(await held(r.exceptionDetails.exception))
     let value = await held(r.result)
     if (value instanceof Promise) value = await value
@@ -130,7 +145,10 @@ function cells() {
     const before = {...process.env}
     await say('number_of_executions', {execution_count: ++count})
     Object.assign(process.env, cell.env || {})
-    try { await evaluate(cell.code) } catch (e) { await error(e) }
+    const stopped = new Promise((well, ill) => {
+      stop = id => { if (id === cell.id) ill(Object.assign(new Error('the cell was interrupted'), {name: 'KeyboardInterrupt'})) }
+    })
+    try { await Promise.race([evaluate(cell.code), stopped]) } catch (e) { await error(e) }
     for (const name of Object.keys(process.env)) delete process.env[name]
     Object.assign(process.env, before)
     last = undefined
@@ -139,7 +157,7 @@ function cells() {
       try { writeAll(fd, mark) } catch { /* the cell closed it, which is its end, too */ }
     send({type: 'cell_end'})
   }
-  process.on('message', run)
+  process.on('message', m => 'interrupt' in m ? stop(m.interrupt) : run(m))
   const late = e => { process.stderr.write(`Uncaught ${inspect(e)}\n`) }
   process.on('uncaughtException', late)
   process.on('unhandledRejection', late)

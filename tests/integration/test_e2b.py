@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import time
@@ -80,20 +81,86 @@ def test_cells_share_a_python_and_a_hostile_one_only_its_own():
         # a cell that writes lines of the kernel's own, of no or of another id, to every descriptor it can find
         forged = cell(e, "import os, json\nfor fd in range(3, 20):\n  try: os.write(fd, b'{}\\n[]\\nnull\\n\\xff\\n{\"id\":\"x\",\"type\":\"end_of_execution\"}\\n')\n"
                          "  except OSError: pass\n'end'")
-        assert forged[-1]["type"] == "end_of_execution" and [v["text"] for v in forged if v["type"] == "result"] == ["'end'"], forged
+        assert forged[-1]["type"] == "end_of_execution" and [v["text"] for v in forged if v["type"] == "result"] == ["end"], forged
         # one that ends its interpreter is told so, and the next cell has a new one
-        assert cell(e, "import os; os._exit(1)")[-1]["name"] == "KernelDied"
+        assert cell(e, "import os; os._exit(1)")[-1]["name"] == "ContextRestarting"
         assert [v["name"] for v in cell(e, "x") if v["type"] == "error"] == ["NameError"]
         for body in ({}, {"code": 1}, {"code": "1", "language": "cobol"}, {"code": "1", "context_id": "none"}):
             r = e.ask("POST", "/execute", body)
             assert 400 <= r.status < 502 and r.json["message"], (body, r)
         made = e.ask("POST", "/contexts", {"language": "python", "cwd": "/tmp"}).json
-        assert cell(e, "import os; os.getcwd()", context_id=made["id"])[1]["text"] == "'/tmp'"
+        assert cell(e, "import os; os.getcwd()", context_id=made["id"])[1]["text"] == "/tmp"
+        # a context whose process ends is begun anew, under its name and in its directory
+        assert cell(e, "import os; os._exit(1)", context_id=made["id"])[-1]["name"] == "ContextRestarting"
+        assert cell(e, "import os; os.getcwd()", context_id=made["id"])[1]["text"] == "/tmp"
         assert e.ask("DELETE", f"/contexts/{made['id']}").status == 204
         assert e.ask("DELETE", f"/contexts/{made['id']}").status == 404
         assert e.ask("POST", "/contexts/nope/restart", {}).status == 404
         other = Client(d, OTHER).create()
         assert [v["name"] for v in cell(other, "x") if v["type"] == "error"] == ["NameError"]
+
+
+def text_of(told, kind):
+    return "".join(v["text"] for v in told if v["type"] == kind)
+
+
+def test_cells_are_read_as_ipython_reads_them():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        told = cell(e, "\n        x = 'text'\n        print(x)\n        x\n        ")
+        assert (text_of(told, "stdout"), text_of(told, "result")) == ("text\n", "text"), told
+        assert all(re.match(r"\d{4}-\d\d-\d\dT", v["timestamp"]) for v in told if v["type"] == "stdout"), told
+        assert text_of(cell(e, "%%bash\necho $((6 * 7)); cd /tmp"), "stdout") == "42\n"
+        assert text_of(cell(e, "%cd /tmp\n!pwd"), "stdout").endswith("/tmp\n")
+        assert text_of(cell(e, "'%d %%' % 4"), "result") == "4 %"
+        code = "class Html:\n  def _repr_html_(self): return '<b>1</b>'\nclass Bundle:\n  def _repr_mimebundle_(self, **k): return {'image/png': b'png', 'a/b': 1}\n"
+        told = [v for v in cell(e, code + "display(Html(), Bundle())\nHtml()") if v["type"] == "result"]
+        assert [(v.get("html"), v.get("png"), v.get("extra"), v["is_main_result"]) for v in told] == \
+            [("<b>1</b>", None, None, False), (None, "cG5n", {"a/b": 1}, False), ("<b>1</b>", None, None, True)], told
+        assert [v["json"] for v in cell(e, "[1, {'a': None}]") if v["type"] == "result"] == [[1, {"a": None}]]
+
+
+def test_a_cell_whose_client_has_gone_is_interrupted():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        languages = [("python", "print('began')\nimport time\ntime.sleep(1000)", "kept", "kept"), ("bash", "echo began; sleep 1000", None, None)]
+        if shutil.which("node", path="/usr/bin"):
+            languages.append(("javascript", "console.log('began'); await new Promise(r => setTimeout(r, 1e6))", "kept", "kept"))
+        cell(e, "kept = 'kept'")
+        for language, code, ask, answer in languages:
+            if language == "javascript":
+                cell(e, "var kept = 'kept'", language=language)
+            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60 * b.SLOW)
+            c.request("POST", "/execute", json.dumps({"code": code, "language": language}), {**e.headers, "Content-Type": "application/json"})
+            r = c.getresponse()
+            while b"began" not in r.readline():
+                pass
+            c.sock.shutdown(2)
+            c.close()
+            # the next cell is run, in the same context where its process hears of it
+            if ask:
+                assert text_of(cell(e, ask, language=language), "result") == answer, language
+            else:
+                b.wait_for(lambda: text_of(cell(e, "echo next", language="bash"), "stdout") == "next\n", 60, "a cell after that")
+
+
+def test_cells_in_other_languages_say_what_the_image_lacks():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create(envVars={"OF_BOX": "box"})
+        told = cell(e, "cd /tmp; x=4; echo $OF_BOX $A; echo err >&2", language="bash", env_vars={"A": "a b'"})
+        assert (text_of(told, "stdout"), text_of(told, "stderr")) == ("box a b'\n", "err\n"), told
+        assert text_of(cell(e, "echo $x $PWD ${A:-none}", language="bash"), "stdout") == "4 /tmp none\n"
+        assert [v["value"] for v in cell(e, "(exit 3)", language="bash") if v["type"] == "error"] == ["exit status 3"]
+        assert cell(e, "exit 3", language="bash")[-1]["name"] == "ContextRestarting"
+        assert text_of(cell(e, "echo ${x:-new}", language="bash"), "stdout") == "new\n"
+        bare = Client(d).create(envVars={"PATH": "/opt/programs"})
+        bare.run("/bin/mkdir -p /opt/programs; /bin/ln -s /usr/bin/python3 /opt/programs/python3")
+        for language, package in (("r", "r-base-core"), ("java", "default-jdk-headless"), ("bash", "bash")):
+            wrong = [v["value"] for v in cell(bare, "1", language=language) if v["type"] == "error"]
+            assert len(wrong) == 1 and "hint: apt-get install " + package in wrong[0], wrong
+        bare.run("/bin/rm /opt/programs/python3")
+        r = bare.ask("POST", "/contexts", {"language": "python"})
+        assert r.status == 501 and "hint: apt-get install python3" in r.json["message"], r
 
 
 def test_cells_share_a_node():
@@ -109,11 +176,11 @@ def test_cells_share_a_node():
         assert sorted(v["type"] for v in events) == ["end_of_execution", "number_of_executions", "result", "stdout"], events
         assert [v["text"] for v in events if v["type"] == "result"] == ["42"], events
         # a declaration in one cell is there in the next, which may declare it again
-        assert js("const x = await Promise.resolve('again'); x")[1]["text"] == "'again'"
+        assert js("const x = await Promise.resolve('again'); x")[1]["text"] == "again"
         # imports, subprocesses, the environment of one cell, a flood, an error with its place
-        assert js("import {join} from 'node:path'\njoin('a', 'b') + typeof (await import('fs')).readFileSync")[1]["text"] == "'a/bfunction'"
+        assert js("import {join} from 'node:path'\njoin('a', 'b') + typeof (await import('fs')).readFileSync")[1]["text"] == "a/bfunction"
         told = js("require('child_process').execSync('echo sub; echo err >&2', {stdio: 'inherit'}); process.env.A", env_vars={"A": "b"})
-        assert {(v["type"], v.get("text")) for v in told} >= {("stdout", "sub\n"), ("stderr", "err\n"), ("result", "'b'")}, told
+        assert {(v["type"], v.get("text")) for v in told} >= {("stdout", "sub\n"), ("stderr", "err\n"), ("result", "b")}, told
         assert not [v for v in js("process.env.A") if v["type"] == "result"]
         flood = js("console.log('y'.repeat(3000000))")
         assert sum(len(v["text"]) for v in flood if v["type"] == "stdout") == 3000001
@@ -122,17 +189,17 @@ def test_cells_share_a_node():
         assert [v["name"] for v in js("}{") if v["type"] == "error"] == ["SyntaxError"]
         # one that says the kernel's own words, at the descriptor that those go through
         forged = js("require('fs').writeSync(3, '{}\\n[]\\nnull\\n{\"type\":\"end_of_execution\"}\\n{\"type\":\"stdout\"}\\n'); 'end'")
-        assert [v["text"] for v in forged if v["type"] == "result"] == ["'end'"] and forged[-1]["type"] == "end_of_execution", forged
-        assert js("'next'")[1]["text"] == "'next'"
+        assert [v["text"] for v in forged if v["type"] == "result"] == ["end"] and forged[-1]["type"] == "end_of_execution", forged
+        assert js("'next'")[1]["text"] == "next"
         assert js("require('fs').closeSync(1); require('fs').closeSync(2); 'closed'")[-1]["type"] in ("end_of_execution", "error")
-        assert js("process.exit(3)")[-1]["name"] == "KernelDied"
-        assert js("typeof x")[1]["text"] == "'undefined'"
+        assert js("process.exit(3)")[-1]["name"] == "ContextRestarting"
+        assert js("typeof x")[1]["text"] == "undefined"
         # Python's context is another one
         assert cell(e, "x = 1; x")[1]["text"] == "1"
-        listed = {c["id"]: c["language"] for c in e.ask("GET", "/contexts").json}
-        assert listed == {"default": "python", "javascript": "javascript"}, listed
+        listed = {c["id"]: (c["language"], c["cwd"]) for c in e.ask("GET", "/contexts").json}
+        assert listed == {"default": ("python", "/root"), "javascript": ("javascript", "/root")}, listed
         made = e.ask("POST", "/contexts", {"language": "javascript", "cwd": "/tmp"}).json
-        assert made["language"] == "javascript" and cell(e, "process.cwd()", context_id=made["id"])[1]["text"] == "'/tmp'"
+        assert made["language"] == "javascript" and cell(e, "process.cwd()", context_id=made["id"])[1]["text"] == "/tmp"
         r = e.ask("POST", "/execute", {"code": "1", "context_id": made["id"], "language": "python"})
         assert r.status == 400 and "javascript" in r.json["message"], r
         assert e.ask("POST", f"/contexts/{made['id']}/restart", {}).status == 204
