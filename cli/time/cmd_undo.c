@@ -61,19 +61,42 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
+/*
+ * Whether what has run since the undo before has changed no file.  Then this one goes a step
+ * further, as it does where nothing has run.
+ */
+static int find_unchanged(struct undo *u, char ret_id[CHECKPOINT_ID], struct err *e)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	int found, r;
+
+	if (u->to)
+		return 0;
+	if (checkpoints_open(u->b.dir_fd, 0, &all, e) < 0)
+		return -1;
+	found = checkpoints_unchanged(&all, ret_id);
+	checkpoints_close(&all);
+	r = found ? layerbox_is_still(&u->b, ret_id, e) : 0;
+	/* removed meanwhile, or its layer is damaged: there is nothing to compare with */
+	return r < 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT) ? 0 : r;
+}
+
 /* Copies the layer of the checkpoint that is meant. */
 static int prepare(struct undo *u, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
+	char same[CHECKPOINT_ID] = "";
 	autoclose int turn = -1;
 	json_t *target;
-	int result = -1;
+	int result = -1, unchanged = find_unchanged(u, same, e);
 
+	if (unchanged < 0)
+		return -1;
 	if (copyturn_take(&u->b.s.registry, u->b.s.id, &turn, e) < 0 ||
 	    checkpoints_open(u->b.dir_fd, 1, &all, e) < 0)
 		return -1;
 	target = u->to ? checkpoints_find(&all, u->to, e) :
-			 checkpoints_back(&all, u->steps ? (unsigned)u->steps : 1, e);
+			 checkpoints_back(&all, u->steps ? (unsigned)u->steps : 1, unchanged ? same : NULL, e);
 	if (target) {
 		snprintf(u->target, sizeof(u->target), "%s",
 			 json_string_value(json_object_get(target, "id")));
@@ -270,7 +293,8 @@ const struct command cmd_undo = {
 		  "waited for a\n"
 		  "command at the checkpoint come back as they were.  Without options it goes to "
 		  "the last\n"
-		  "checkpoint, and where nothing has run since an undo, to the one before.",
+		  "checkpoint, and where no file has changed since an undo, to the one before.  Volumes, /tmp and\n"
+		  "/run are no part of a checkpoint: volumes stay as they are, and /tmp and /run are empty then.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

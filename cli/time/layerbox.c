@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/treewalk.h"
 #include "cli/live/resident.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/procid.h"
@@ -174,4 +176,95 @@ int layerbox_view(struct layerbox *b, const char *word, struct err *e)
 		return -1;
 	upper = openat(mnt, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return upper < 0 ? err_sys(e, "open the layer of a checkpoint") : upper;
+}
+
+/* ---- whether it has changed ----------------------------------------------------------- */
+
+/* The sum of a tree, in the order of its directories, which a copy of the blocks has, too. */
+struct sum {
+	uint64_t value;
+	unsigned depth;
+	int in_etc; /* where each start writes files anew */
+};
+
+static void add(struct sum *s, const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+
+	for (; n; n--)
+		s->value = (s->value ^ *p++) * 0x100000001b3ULL; /* FNV-1a */
+}
+
+static void add_inode(struct sum *s, const char *name, const struct stat *st, int is_berths)
+{
+	const uint64_t same[] = { st->st_ino, st->st_mode, st->st_uid, st->st_gid, st->st_nlink, st->st_rdev, s->depth },
+		       changes[] = { (uint64_t)st->st_size, (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec };
+
+	add(s, name, strlen(name) + 1);
+	add(s, same, sizeof(same));
+	if (!is_berths)
+		add(s, changes, sizeof(changes));
+}
+
+static int sum_entry(void *ctx, int dir_fd, const char *name, const struct stat *st, struct err *e)
+{
+	struct sum *s = ctx;
+
+	(void)dir_fd, (void)e;
+	add_inode(s, name, st, s->in_etc && s->depth == 1 &&
+		  (!strcmp(name, "hosts") || !strcmp(name, "hostname") || !strcmp(name, "resolv.conf")));
+	return 0;
+}
+
+static int sum_enter(void *ctx, int dir_fd, const char *name, const struct stat *st, struct err *e)
+{
+	const int is_etc = !((struct sum *)ctx)->depth && !strcmp(name, "etc");
+	struct sum *s = ctx;
+
+	(void)dir_fd, (void)e;
+	add_inode(s, name, st, is_etc);
+	s->in_etc |= is_etc;
+	s->depth++;
+	return 0;
+}
+
+static int sum_leave(void *ctx, int fd, struct err *e)
+{
+	struct sum *s = ctx;
+
+	(void)fd, (void)e;
+	add(s, "", 1);
+	s->in_etc &= --s->depth > 0;
+	return 0;
+}
+
+static int sum_of(struct layerbox *b, const char *word, uint64_t *ret, struct err *e)
+{
+	static const struct treewalk does = { sum_entry, sum_enter, sum_leave };
+	struct sum s = { .value = 0xcbf29ce484222325ULL };
+	autoclose int upper = layerbox_view(b, word, e);
+	struct stat st;
+
+	if (upper < 0)
+		return -1;
+	if (fstat(upper, &st) < 0)
+		return err_sys(e, "look at the layer of a checkpoint");
+	add_inode(&s, "", &st, 1);
+	if (treewalk(upper, &does, &s, e) < 0)
+		return -1;
+	*ret = s.value;
+	return 0;
+}
+
+int layerbox_is_still(struct layerbox *b, const char *word, struct err *e)
+{
+	char now[CHECKPOINT_ID] = "";
+	uint64_t was = 0, is = 0;
+	int r;
+
+	if (sum_of(b, word, &was, e) < 0 || layerbox_now(b, now, e) < 0)
+		return -1;
+	r = sum_of(b, now, &is, e);
+	layerbox_drop(b, now);
+	return r < 0 ? -1 : was == is;
 }

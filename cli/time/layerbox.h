@@ -40,5 +40,11 @@ void layerbox_drop(struct layerbox *b, const char *id);
  * goes with the descriptor.  What is in it is hostile; but nothing changes any more.
  */
 int layerbox_view(struct layerbox *b, const char *word, struct err *e);
+/*
+ * Whether the layer is still that of the checkpoint it was copied from: 1, 0 or -1.  It compares
+ * the inodes and the times of their last change, which nobody can set, and reads no content.  A
+ * layer that a start touched more than berth's own files counts as changed.
+ */
+int layerbox_is_still(struct layerbox *b, const char *word, struct err *e);
 
 #endif

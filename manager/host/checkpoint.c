@@ -192,13 +192,29 @@ json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct e
 	return found;
 }
 
-json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, struct err *e)
+int checkpoints_unchanged(const struct checkpoints *c, char ret_id[CHECKPOINT_ID])
 {
-	json_t *at = by_id(c, checkpoints_head(c));
+	const json_t *at = by_id(c, checkpoints_head(c));
+	size_t left = json_array_size(checkpoints_list(c));
+
+	if (!checkpoint_looked(c->box_fd, ret_id))
+		return 0;
+	while (at && strcmp(text_of(at, "id"), ret_id) && json_is_true(json_object_get(at, "before_command")) && left--)
+		at = by_id(c, text_of(at, "parent"));
+	return at && !strcmp(text_of(at, "id"), ret_id);
+}
+
+json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, const char *unchanged, struct err *e)
+{
+	json_t *at = by_id(c, checkpoints_head(c)), *before = unchanged ? by_id(c, unchanged) : NULL;
 	char restored[CHECKPOINT_ID];
 	unsigned i;
 
-	if (at && checkpoint_restored(c->box_fd, restored) && !strcmp(restored, text_of(at, "id")))
+	before = before ? by_id(c, text_of(before, "parent")) : NULL;
+	if (before)
+		at = before;
+
+	else if (at && checkpoint_restored(c->box_fd, restored) && !strcmp(restored, text_of(at, "id")))
 		at = by_id(c, text_of(at, "parent"));
 	for (i = 1; at && i < steps; i++)
 		at = by_id(c, text_of(at, "parent"));
@@ -395,7 +411,7 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		json_pack("{s:s,s:O,s:I}", "id", id, "parent", json_object_get(c->doc, "head"),
 			  "created_ms", (json_int_t)clock_wall_ms());
 	char file[CHECKPOINT_ID + 8];
-	const int owned = is_owned(members);
+	const int owned = is_owned(members), automatic = json_is_true(json_object_get(members, "before_command"));
 	struct err ignored;
 	struct stat st;
 	int failed;
@@ -423,8 +439,10 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		prune(c, bounds);
 	if (save(c, owned, e) < 0)
 		return -1;
-	if (!owned)
-		checkpoint_touched(c->box_fd); /* the head is this one now */
+	if (!owned && automatic)
+		checkpoint_touched(c->box_fd); /* the command may only look */
+	else if (!owned)
+		checkpoint_moved_on(c->box_fd);
 	collect(c, &ignored);                  /* else the next one does */
 	/* else that is what checkpoint_begin() took the room for */
 	if (count_owned(c))

@@ -13,6 +13,7 @@
  *   checkpoints/undo-kN.img a copy of that of kN which is to become the sandbox's layer
  *   checkpoints/pending     it is to: the id of its checkpoint
  *   checkpoints/restored    the layer is that checkpoint's, and nothing has run since
+ *   checkpoints/looked      the layer was that checkpoint's, and what has run since may only have looked
  *   checkpoints/frozen      the loop device of a layer that a checkpoint lets stand still
  * and state_dir/ids/checkpoints, with what the checkpoints of each range of ids take: 8 bytes each.
  *
@@ -65,9 +66,16 @@ const char *checkpoints_head(const struct checkpoints *c);
 json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct err *e);
 /*
  * The one that steps lead back to: 1 is the head, 2 its parent.  Where nothing has run since an
- * undo, the head is what the layer already is, and 1 is its parent.  NULL with ERR_NOT_FOUND.
+ * undo, the head is what the layer already is, and 1 is its parent.  unchanged, or NULL: the
+ * checkpoint whose layer the present one is found to be still (checkpoints_unchanged()): 1 is its
+ * parent, if it has one.  NULL with ERR_NOT_FOUND.
  */
-json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, struct err *e);
+json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, const char *unchanged, struct err *e);
+/*
+ * The checkpoint that the layer may still be although something has run since the undo to it: 1.
+ * Between it and the head are only checkpoints that were made before commands.
+ */
+int checkpoints_unchanged(const struct checkpoints *c, char ret_id[CHECKPOINT_ID]);
 /* A name of a checkpoint: one that is no id and no other's.  ERR_INVALID, ERR_EXISTS. */
 int checkpoints_check_name(const struct checkpoints *c, const char *name, struct err *e);
 
@@ -118,8 +126,12 @@ int checkpoint_settle(int box_fd, struct err *e);
 
 /* The id in "restored": 1, or 0 when there is none. */
 int checkpoint_restored(int box_fd, char ret_id[CHECKPOINT_ID]);
-/* Something runs: the layer is no longer that of the checkpoint. */
+/* The id in "looked": 1, or 0 when there is none. */
+int checkpoint_looked(int box_fd, char ret_id[CHECKPOINT_ID]);
+/* Something runs: the layer may no longer be that of the checkpoint. */
 void checkpoint_touched(int box_fd);
+/* The head is another one: neither note holds any longer. */
+void checkpoint_moved_on(int box_fd);
 
 /* Notes that the layer mounted at mnt_fd is about to stand still; and that it goes on. */
 int checkpoint_note_frozen(int dir_fd, int mnt_fd, struct err *e);

@@ -23,6 +23,7 @@
 #define UNDO_NEW CHECKPOINT_UNDO "new"
 #define PENDING "pending"
 #define RESTORED "restored"
+#define LOOKED "looked"
 #define FROZEN "frozen"
 #define LOOP_MAJOR 7
 
@@ -175,6 +176,7 @@ static int complete(struct checkpoints *c, const char *id, struct err *e)
 	if (fsync(c->home_fd) < 0)
 		return err_sys(e, "write the layer of checkpoint %s", id);
 	if (io_replace_file(c->dir_fd, "list.json", text, strlen(text), 0600, 1, e) < 0 ||
+	    (unlinkat(c->dir_fd, LOOKED, 0) < 0 && errno != ENOENT && err_sys(e, "complete an undo") < 0) ||
 	    io_replace_file(c->dir_fd, RESTORED, id, strlen(id), 0600, 0, e) < 0 ||
 	    checkpoint_shells_begin(c->dir_fd, id, e) < 0)
 		return -1;
@@ -215,9 +217,22 @@ int checkpoint_restored(int box_fd, char ret_id[CHECKPOINT_ID])
 	return read_note(box_fd, CHECKPOINTS_DIR "/" RESTORED, ret_id);
 }
 
+int checkpoint_looked(int box_fd, char ret_id[CHECKPOINT_ID])
+{
+	return read_note(box_fd, CHECKPOINTS_DIR "/" LOOKED, ret_id);
+}
+
 void checkpoint_touched(int box_fd)
 {
+	/* a failure leaves "restored", and the next command tries again */
+	if (renameat(box_fd, CHECKPOINTS_DIR "/" RESTORED, box_fd, CHECKPOINTS_DIR "/" LOOKED) < 0 && errno != ENOENT)
+		unlinkat(box_fd, CHECKPOINTS_DIR "/" RESTORED, 0);
+}
+
+void checkpoint_moved_on(int box_fd)
+{
 	unlinkat(box_fd, CHECKPOINTS_DIR "/" RESTORED, 0);
+	unlinkat(box_fd, CHECKPOINTS_DIR "/" LOOKED, 0);
 }
 
 /* ---- a layer that stands still ------------------------------------------------ */

@@ -74,19 +74,65 @@ def test_an_undo_brings_files_back_and_each_further_one_goes_a_step_back():
         sh(x.id, "echo three > /f; rm -rf /d /usr/local/none", ok=True)
         assert b.berth("undo", x.id, ok=True).out == "k2\n"
         assert sh(x.id, "cat /f; ls -d /d; test ! -e /s", ok=True).out == "two\n/d\n"
-        # a command has run: the last one again, then the one before it
+        # a command has changed a file: the last one again, then the one before it
+        sh(x.id, "echo four > /f", ok=True)
         assert b.berth("undo", x.id, ok=True).out == "k2\n"
         assert b.berth("undo", x.id, ok=True).out == "k1\n"
         assert sh(x.id, "cat /f /g; readlink /s; test ! -e /d", ok=True).out == "one\none\nf\n"
         assert b.berth("undo", "--to", "k2", x.id, ok=True).out == "k2\n"
         assert sh(x.id, "cat /f", ok=True).out == "two\n"
         # the next checkpoint has k2 as its parent; steps lead along parents
-        assert checkpoint(x.id)["parent"] == "k2"
+        last = checkpoint(x.id)
+        assert last["parent"] == "k2"
         assert b.berth("undo", "--steps", "3", x.id, ok=True).out == "k1\n"
-        assert [(c["id"], c["parent"]) for c in listed(x.id)["checkpoints"]] == [("k1", None), ("k2", "k1"), ("k3", "k2")]
+        assert [(c["id"], c["parent"]) for c in listed(x.id)["checkpoints"]] == [("k1", None), ("k2", "k1"), (last["checkpoint"], "k2")]
         assert listed(x.id)["head"] == "k1"
-        events = [json.loads(line)["event"] for line in b.berth("events", "--json", x.id, ok=True).out.splitlines()]
-        assert events.count("checkpoint") == 3 and events.count("undo") == 5, events
+        events = [json.loads(line) for line in b.berth("events", "--json", x.id, ok=True).out.splitlines()]
+        lasting = [e["event"] for e in events if not e.get("temporary")]
+        assert lasting.count("checkpoint") == 3 and lasting.count("undo") == 5, events
+
+
+CHANGES = ("echo x >> /s/f", "chmod 600 /s/f", "chown 5 /s/f", "touch -d 2001-01-01 /s/f", "mv /s/f /s/g", "ln /s/f /s/g", "rm /s/f", "mkdir /s/e",
+           "rmdir /s/d", "chmod 700 /s/d", "ln -sfn y /s/l", "cp -p /s/f /s/h && mv /s/h /s/f", "rm -r /etc/profile.d",
+           "setfattr -n user.a -v b /s/f", "echo 1 > /etc/motd", "chmod 600 /etc")
+
+
+def test_an_undo_after_a_look_goes_a_step_further_and_after_a_change_it_does_not():
+    with Box() as x:
+        needs_file(x)
+        for i in range(1, 4):
+            sh(x.id, f"mkdir -p /s/d; echo {i} > /s/f; ln -sfn x /s/l", ok=True)
+            checkpoint(x.id)
+        def undo(*options):
+            return b.berth("undo", *options, x.id, ok=True).out.strip()
+        assert undo() == "k3"
+        assert sh(x.id, "cat /s/f; ls -lR /s /etc; find / -xdev > /dev/null; grep -r x /s").out.startswith("3\n")
+        b.berth("sh", x.id, "cat /s/f; cd /s", ok=True)
+        b.berth("file", "read", x.id, "/s/f", ok=True)
+        assert undo() == "k2" and sh(x.id, "cat /s/f", ok=True).out == "2\n"
+        # what is not in the layer is no change of it
+        sh(x.id, "echo x > /tmp/x; echo y > /run/y", ok=True)
+        assert undo() == "k1" and sh(x.id, "cat /s/f", ok=True).out == "1\n"
+        # there is none before: it is the same again, as it always was
+        assert undo() == "k1"
+        for change in CHANGES:
+            assert undo("--to", "k3") == "k3"
+            r = sh(x.id, change)
+            if r.code == 127 or "not found" in r.err:
+                continue
+            b.expect(r.code == 0, r, f"{change!r} does not work")
+            assert undo() == "k3", change
+        # of a stopped one too
+        sh(x.id, "cat /s/f", ok=True)
+        b.berth("stop", x.id, ok=True)
+        assert undo() == "k2"
+        # a checkpoint of the user's own begins anew
+        b.berth("start", x.id, ok=True)
+        assert undo("--to", "k3") == "k3"
+        sh(x.id, "cat /s/f", ok=True)
+        own = checkpoint(x.id)
+        assert undo() == own["checkpoint"] and own["parent"] == "k3"
+        assert ids(x.id) == ["k1", "k2", "k3", own["checkpoint"]], ids(x.id)
 
 
 def test_a_checkpoint_tells_the_command_before_it_and_an_undo_those_it_ends():
@@ -310,9 +356,21 @@ def test_a_config_makes_a_checkpoint_before_each_command():
         assert ids(x.id) == ["k3", "k4", "k5"]
         for n in (3, 2, 1):
             b.berth("undo", x.id, ok=True, env=env)
-            # a command that looks would make a checkpoint, too: this looks in another way
-            assert b.berth("file", "read", x.id, "/f", ok=True, env=env).out == f"{n}\n"
-            b.berth("undo", x.id, ok=True, env=env)
+            # a look after an undo makes none
+            assert sh(x.id, "cat /f", ok=True, env=env).out == f"{n}\n"
+    wide = {"BERTH_CONFIG": b.write(b.tmp("wide.toml"), '[sandbox]\ncheckpoint = "command"\n')}
+    with Box(env=wide) as x:
+        for n in range(5):
+            sh(x.id, f"echo {n} > /f", ok=True, env=wide)
+        for n in (3, 2, 1, 0):
+            b.berth("undo", x.id, ok=True, env=wide)
+            # further looks make some, which the next undo passes over
+            for _ in range(3):
+                assert sh(x.id, "cat /f", ok=True, env=wide).out == f"{n}\n"
+        assert len(ids(x.id)) == 5 + 4 * 2, ids(x.id)
+        sh(x.id, "echo other > /f", ok=True, env=wide)
+        b.berth("undo", x.id, ok=True, env=wide)
+        assert sh(x.id, "cat /f", ok=True, env=wide).out == "0\n"
     env["BERTH_CONFIG"] = b.write(b.tmp("wrong.toml"), '[sandbox]\ncheckpoint = "always"\n')
     b.one_line_error(b.berth("ps", env=env), 125, "checkpoint", "hint:")
 
