@@ -93,8 +93,10 @@ static int make(struct layerbox *b, const char *ref, const struct args *a, struc
 	id = json_string_value(json_object_get(answer, "checkpoint"));
 	if (!id)
 		return err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
-	if (!a->json)
+	if (!a->json) {
+		layerbox_note_mounts(b, "checkpoint", "are not in it");
 		return puts(id) < 0 ? err_sys(e, "write") : 0;
+	}
 	json_object_set_new(answer, "id", json_string(b->s.id));
 	json_object_del(answer, "v");
 	return command_print_json(answer, JSON_COMPACT, e);
@@ -252,7 +254,9 @@ const struct command cmd_checkpoint = {
 	.summary =
 		"keep a sandbox's files as they are now, and print the checkpoint's id",
 	.detail = "Commands run on; they stand still for the instant itself.  berth undo goes back "
-		  "to it.",
+		  "to it.\n"
+		  "It has the files of the writable layer, and the shell sessions' directories, variables and\n"
+		  "functions.  Left out: volumes and other mounts, /tmp, /run, processes and their memory.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

@@ -304,10 +304,7 @@ static void tell_shared(const struct fork *f)
 	size_t i;
 
 	json_array_foreach (json_object_get(f->spec, "options"), i, pair) {
-		const char *name = json_string_value(json_array_get(pair, 0));
-
-		if (name && (!strcmp(name, "volume") || !strcmp(name, "mount")) &&
-		    !(f->volume_copy && volumecopy_copies(pair)))
+		if (layerbox_is_mount(pair) && !(f->volume_copy && volumecopy_copies(pair)))
 			break;
 	}
 	if (i < json_array_size(json_object_get(f->spec, "options")))
@@ -376,7 +373,9 @@ const struct command cmd_fork = {
 	.detail = "Each has the options of the first, but for those given here, and an id, an "
 		  "address and\n"
 		  "a range of ids of its own.\n"
-		  "Without a checkpoint, one is made now, and removed again.",
+		  "Without a checkpoint, one is made now, and removed again.\n"
+		  "Left out: processes, shell sessions, /tmp and /run.  Volumes and other mounts are shared with\n"
+		  "the first one, unless --volume-copy copies the volumes.",
 	.params = PARAM_OF_FORK,
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

@@ -247,7 +247,7 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 	return u->ran ? resident_start(r, u->b.s.id, e) : 0;
 }
 
-static int report(const struct undo *u, struct err *e)
+static int report(struct undo *u, struct err *e)
 {
 	autojson json_t *doc = json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint",
 					 u->target, "ended", u->ended, "ended_more", (int)u->more,
@@ -258,6 +258,7 @@ static int report(const struct undo *u, struct err *e)
 	if (u->json)
 		return command_print_json(doc, JSON_COMPACT, e);
 	undoreport_print(doc);
+	layerbox_note_mounts(&u->b, "undo", "stay as they are");
 	return 0;
 }
 

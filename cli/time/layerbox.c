@@ -165,6 +165,29 @@ void layerbox_drop(struct layerbox *b, const char *id)
 	checkpoints_close(&all);
 }
 
+/* ---- what is not in it -------------------------------------------------------------- */
+
+int layerbox_is_mount(const json_t *option)
+{
+	const char *name = json_string_value(json_array_get(option, 0));
+
+	return name && (!strcmp(name, "volume") || !strcmp(name, "mount"));
+}
+
+void layerbox_note_mounts(struct layerbox *b, const char *command, const char *what)
+{
+	struct err ignored;
+	autojson json_t *spec = registry_load(&b->s.registry, b->s.id, SPEC_FILE, &ignored);
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(spec, "options"), i, one)
+		if (layerbox_is_mount(one)) {
+			fprintf(stderr, "berth %s: volumes and mounts of the host %s\n", command, what);
+			return;
+		}
+}
+
 /* ---- looking at one ---------------------------------------------------------------- */
 
 int layerbox_view(struct layerbox *b, const char *word, struct err *e)

@@ -35,6 +35,10 @@ int layerbox_now(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e);
 int layerbox_now_ask(struct layerbox *b, struct err *e);
 int layerbox_now_take(struct layerbox *b, char ret_id[CHECKPOINT_ID], struct err *e);
 void layerbox_drop(struct layerbox *b, const char *id);
+/* Whether an option of a spec.json, ["volume", "..."], mounts something that is not in the layer. */
+int layerbox_is_mount(const json_t *option);
+/* "berth COMMAND: volumes and mounts of the host WHAT" on stderr, where the sandbox has any. */
+void layerbox_note_mounts(struct layerbox *b, const char *command, const char *what);
 /*
  * The "upper" of the layer of a checkpoint (an id or a name), read-only, in a mount of its own that
  * goes with the descriptor.  What is in it is hostile; but nothing changes any more.

@@ -135,6 +135,23 @@ def test_an_undo_after_a_look_goes_a_step_further_and_after_a_change_it_does_not
         assert ids(x.id) == ["k1", "k2", "k3", own["checkpoint"]], ids(x.id)
 
 
+def test_checkpoint_undo_and_fork_say_what_they_leave_out():
+    for verb, words in (("checkpoint", ("/tmp", "/run", "volumes", "processes")), ("undo", ("/tmp", "/run", "Volumes")),
+                        ("fork", ("/tmp", "/run", "Volumes", "processes", "shell sessions"))):
+        text = " ".join(b.berth(verb, "--help", ok=True).out.split())
+        assert all(w in text for w in words), (verb, text)
+    with Box() as plain, Box("--volume", b.tmpdir("data") + ":/data:rw") as x:
+        needs_file(x)
+        # where there is something, it is said again
+        for box, said in ((plain, False), (x, True)):
+            for verb, words in (("checkpoint", "are not in it"), ("undo", "stay as they are"), ("fork", "are shared with")):
+                p = b.berth(verb, box.id, ok=True)
+                assert (f"volumes and mounts of the host {words}" in p.err) == said and "\n" not in p.out.strip(), p
+                if verb == "fork":
+                    b.berth("rm", "-f", p.out.strip(), ok=True)
+        assert not b.berth("checkpoint", "--json", x.id, ok=True).err
+
+
 def test_a_checkpoint_tells_the_command_before_it_and_an_undo_those_it_ends():
     with Box() as x:
         needs_file(x)
@@ -388,7 +405,8 @@ def test_exec_and_sh_make_a_checkpoint_first_when_they_are_told_to():
         # nothing has run since: it is the head already
         assert b.berth("exec", "--checkpoint", x.id, "cat", "/f", ok=True).out == "one\n"
         assert ids(x.id) == ["k1", "k2"]
-        b.berth("undo", "--steps", "2", x.id, ok=True)
+        # looks since the undo change nothing: one step leads to the checkpoint before
+        b.berth("undo", "--steps", "1", x.id, ok=True)
         assert sh(x.id, "test -e /f").code == 1
         # a command whose checkpoint cannot be made is not run
         os.chmod(folder(x), 0o700)
