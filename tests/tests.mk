@@ -107,7 +107,7 @@ check-debian13 check-sid:
 chroot_tests = $(patsubst %,tests/integration/test_%.py,run run_io cli lifecycle files sessions libc_choice) $(patsubst %,tests/attack/test_%.py,probe limits)
 chroot-tests:
 	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) libcriterion-dev python3 redis-server busybox-static file strace procps util-linux \
-		iproute2 attr e2fsprogs xz-utils zstd git
+		iproute2 attr e2fsprogs xz-utils zstd git bubblewrap fish zsh
 	@$(MAKE) --no-print-directory -j2 WERROR=1 $(PROGRAMS) $(test_tools) unit
 	@$(run_tests) --long=no $(chroot_tests)
 

@@ -3,6 +3,7 @@
 
 Attacks S1, S3, S4, S6, S9 of SECURITY.md.
 """
+import contextlib
 import os
 import re
 import shutil
@@ -59,13 +60,21 @@ def opened(rows, prefix=""):
     return [f"{i} {r[0]}: {r[2]}" for i, r in rows.items() if r[1] == "OPEN" and i.startswith(prefix)]
 
 
+def kernel_threads_are_seen():
+    with contextlib.suppress(FileNotFoundError), open("/proc/2/comm") as f:
+        return f.read() == "kthreadd\n"
+    return False
+
+
 def test_the_probe_finds_a_bare_host_open():
     done = subprocess.run(["unshare", "-m", PROBE, *host_namespaces()], capture_output=True, text=True, timeout=60 * b.SLOW)
     rows, blocked, applicable = parse(done.stdout)
     assert applicable >= 140, done.stdout
     assert blocked <= 40, f"score {blocked} of {applicable} on the bare host: the probe cannot tell\n{done.stdout}"
     for row in ("S01", "S06", "S09", "S15", "K01", "K03", "K15", "K25", "F01", "C01", "B01", "B02", "N08", "N10", "R02"):
-        assert rows[row][1] == "OPEN", f"{row} {rows[row]} on the bare host"
+        # in a pid namespace (tests/chroot/run) there are no kernel threads to see
+        if row != "N10" or kernel_threads_are_seen():
+            assert rows[row][1] == "OPEN", f"{row} {rows[row]} on the bare host"
     memory = subprocess.run([PROBE, "R01"], capture_output=True, text=True, timeout=60 * b.SLOW)
     assert "R01 memory is bounded OPEN" in memory.stdout, memory.stdout
 

@@ -100,8 +100,12 @@ def root_of(pid):
     return os.path.join(ROOTS, f"berth-t{pid}")
 
 
+# A test run in a pid namespace of its own would take the names of another's: tests/chroot/run sets it.
+CGROUPS = os.environ.get("BERTH_TEST_CGROUPS", "berth-t")
+
+
 def cgroup_parent_of(pid):
-    return f"berth-t{pid}"
+    return f"{CGROUPS}{pid}"
 
 
 def root():
