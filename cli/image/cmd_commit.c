@@ -18,9 +18,11 @@
 #include "cli/image/imagechild.h"
 #include "cli/image/layersource.h"
 #include "cli/live/resident.h"
+#include "cli/live/resident_options.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "rootfs/store/change.h"
+#include "rootfs/store/image.h"
 #include "runtime/sandbox/writable.h"
 
 enum {
@@ -237,6 +239,17 @@ static int open_sandbox(struct commit *c, char *ref, struct err *e)
 	return open_stopped(c, e);
 }
 
+/* What it was made from, where that is no image of the store. */
+static int note_base(struct commit *c, struct err *e)
+{
+	autojson json_t *spec = registry_load(&c->s.registry, c->s.id, SPEC_FILE, e);
+	const char *image = json_string_value(json_object_get(spec, "image"));
+
+	if (!spec)
+		return -1;
+	return image && !strcmp(image, IMAGE_BASE_HOST) ? set_string(c, "base", IMAGE_BASE_HOST, e) : 0;
+}
+
 /* ---- berth-image ---- */
 
 /* Its exit status; it has printed its own errors. */
@@ -295,7 +308,7 @@ static int commit_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && !help && argc - rest != 2)
 		result = err_set(&e, ERR_USAGE, "a sandbox and a name for the image are wanted; hint: berth commit SANDBOX NAME");
 	if (result == 0 && !help)
-		result = open_sandbox(&c, argv[rest], &e) < 0 ? -1 : run_program(&c, argv[rest + 1], &status, &e);
+		result = open_sandbox(&c, argv[rest], &e) < 0 || note_base(&c, &e) < 0 ? -1 : run_program(&c, argv[rest + 1], &status, &e);
 	if (result < 0)
 		status = command_fail(self, &e, c.json);
 	close_sandbox(&c);
@@ -308,8 +321,8 @@ const struct command cmd_commit = {
 	.summary = "make an image of what a sandbox changed",
 	.detail = "What the sandbox wrote becomes a layer on top of the image it was made from; berth diff shows what that\n"
 		  "is.  A running sandbox stands still meanwhile, unless a checkpoint of it is named.  The image of a sandbox\n"
-		  "of the host has that layer alone.  /tmp, /run and volumes are no part of it, nor is what\n"
-		  "berth made: /etc/hosts, mount points.",
+		  "of the host has that layer alone, and runs on this host above its programs.  /tmp, /run and volumes are\n"
+		  "no part of it, nor is what berth made: /etc/hosts, mount points.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

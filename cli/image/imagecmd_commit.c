@@ -86,6 +86,7 @@ static int run_commit(int store_fd, const struct imagecmd_args *a, struct err *e
 	if (!changes || take_numbers(a, &o, e) < 0 || (path_has(o.dir_fd, REGISTRY_OWNER) && !(owner = load_owner(o.dir_fd, e))))
 		return -1;
 	o.owner = json_string_value(json_object_get(owner, "name"));
+	o.on_host = json_object_get(changes, "base") != NULL;
 	if (json_get_str(changes, "author", &o.author, "changes", e) < 0 ||
 	    json_get_str(changes, "message", &o.message, "changes", e) < 0 ||
 	    json_get_str(changes, "compression", &compression, "changes", e) < 0)

@@ -89,7 +89,7 @@ int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pul
 }
 
 /* The image is loaded: its layers, and the hold that keeps them. */
-static int use_layers(struct imageuse *u, const char *ref, struct spec *s, struct err *e)
+static int use_layers(struct imageuse *u, const struct registry *r, const char *ref, struct spec *s, struct err *e)
 {
 	size_t i;
 
@@ -97,7 +97,12 @@ static int use_layers(struct imageuse *u, const char *ref, struct spec *s, struc
 	u->hold_fd = image_hold(u->store_fd, &u->image, e);
 	if (u->hold_fd < 0)
 		return -1;
-	if (u->image.layer_count > SPEC_LAYERS_MAX)
+	if (u->image.on_host) {
+		s->host_image = 1;
+		if (add_layer(s, hostimage_layer(r->state_fd, e)) < 0)
+			return -1;
+	}
+	if (u->image.layer_count + s->layer_count > SPEC_LAYERS_MAX)
 		return err_set(e, ERR_UNSUPPORTED, "image %s has %zu layers, the limit is %d; hint: flatten it", ref,
 			       u->image.layer_count, SPEC_LAYERS_MAX);
 	for (i = 0; i < u->image.layer_count; i++)
@@ -117,7 +122,7 @@ int imageuse_open(struct imageuse *u, const struct registry *r, const char *ref,
 	u->store_fd = open_store(r, e);
 	if (u->store_fd < 0 || load(u->store_fd, ref, u->pull, u->quiet, &u->image, e) < 0)
 		return -1;
-	return use_layers(u, ref, s, e);
+	return use_layers(u, r, ref, s, e);
 }
 
 int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_fd, const char *ref, struct spec *s,
@@ -135,7 +140,7 @@ int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_f
 	u->store_fd = open_store(r, e);
 	if (u->store_fd < 0)
 		return -1;
-	return use_layers(u, ref, s, e);
+	return use_layers(u, r, ref, s, e);
 }
 
 int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec)

@@ -403,7 +403,8 @@ int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
 		json_object_set_new(record, "name", json_string(full));
 		if (r.tenant[0]) {	/* the operator gives it to the tenant */
 			json_object_set_new(record, "owner", json_string(r.tenant));
-			json_object_set_new(record, "version", json_integer(IMAGE_RECORD_FORMAT));
+			if (!image_is_on_host(record))
+				json_object_set_new(record, "version", json_integer(IMAGE_RECORD_OWNED));
 		}
 		rc = store_write_record(&s, filename, record, e);
 	}

@@ -118,6 +118,13 @@ static int get_layers(const json_t *doc, struct image *im, const char *what, str
 	return 0;
 }
 
+int image_is_on_host(const json_t *record)
+{
+	const char *base = json_string_value(json_object_get(record, "base"));
+
+	return base && !strcmp(base, IMAGE_BASE_HOST);
+}
+
 static int from_record(const json_t *doc, struct image *im, const char *what, struct err *e)
 {
 	const char *digest = NULL;
@@ -134,6 +141,7 @@ static int from_record(const json_t *doc, struct image *im, const char *what, st
 	    json_get_obj(doc, "labels", &im->labels, what, e) < 0)
 		return -1;
 	json_incref(im->labels);
+	im->on_host = image_is_on_host(doc);
 	return 0;
 }
 

@@ -40,6 +40,7 @@ struct image {			/* strings owned by it */
 	size_t cmd_count;
 	char *user;		/* "" when none */
 	char *workdir;		/* "" when none, else absolute */
+	int on_host;		/* its lowest layer stands on the image "host" */
 	size_t layer_count;	/* lowest first */
 	char (*layers)[65];	/* hex chain ids: directories layers/<id> in the store */
 	json_t *labels;		/* of strings; NULL when none */
@@ -51,10 +52,13 @@ struct image {			/* strings owned by it */
 #define IMAGE_PIN "image.json"
 /*
  * The newest "version" of a record that is read. Version 2 adds "owner", the tenant of berthd
- * that owns the image; an older berth would show such an image to every tenant. A record without
- * an owner is written as version 1.
+ * that owns the image; an older berth would show such an image to every tenant. Version 3 adds
+ * "base", of an image that stands on the programs of this host, and has few of its own; only
+ * berth commit writes it, and no document of an image can claim it. A record has the oldest version
+ * that says all.
  */
-#define IMAGE_RECORD_FORMAT 2
+#define IMAGE_RECORD_FORMAT 3
+#define IMAGE_RECORD_OWNED 2
 #define IMAGE_RECORD_UNOWNED 1
 
 /* Opens the store root (0700; made when absent).  Returns a dirfd. */
@@ -75,6 +79,9 @@ int image_pin(const struct image *im, int dir_fd, struct err *e);
 int image_load_pin(int dir_fd, struct image *ret, struct err *e);
 /* ERR_UNSUPPORTED with the remedy when the record is of a newer format than IMAGE_RECORD_FORMAT; what names it in the message. */
 int image_check_format(const json_t *record, const char *what, struct err *e);
+/* Whether the image of the record stands on the programs of this host. */
+#define IMAGE_BASE_HOST "host"
+int image_is_on_host(const json_t *record);
 /* Sets what is said of an image that is not there; returns -1. */
 int image_not_found(const char *ref, struct err *e);
 /* The record itself, a new reference; errors as image_load(). */

@@ -56,7 +56,11 @@ static int read_document(struct commit *c, const char *digest, size_t max, struc
 /* A sandbox of the host, or of a directory: their files are not the store's to hand on. */
 static int load_nothing(struct commit *c, struct err *e)
 {
-	importer_note(&c->im, "the sandbox was not made from an image of the store: the new image "
+	c->img.on_host = c->o->on_host;
+	importer_note(&c->im, "%s", c->img.on_host ?
+		      "the new image stands on the programs of this host, which are no part of it: elsewhere it has "
+		      "only what the sandbox wrote" :
+		      "the sandbox was not made from an image of the store: the new image "
 		      "has only what the sandbox wrote, and nothing below it");
 	oci_platform_host(&c->im.want);
 	c->config = json_pack("{s:s, s:s, s:{s:[s]}, s:{s:s, s:[]}}", "os", c->im.want.os,
@@ -84,6 +88,7 @@ static int load_parent(struct commit *c, struct err *e)
 		return -1;
 	}
 	c->has_parent = 1;
+	c->img.on_host = c->parent.on_host;
 	if (read_document(c, c->parent.digest, OCI_MANIFEST_MAX, &manifest, e) < 0 ||
 	    oci_manifest_parse(manifest.data, manifest.len, NULL, &c->manifest, e) < 0 ||
 	    read_document(c, c->manifest.config.digest, OCI_CONFIG_MAX, &config, e) < 0 ||
@@ -363,7 +368,7 @@ static int run(struct commit *c, struct err *e)
 
 	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || set_owner(c, e) < 0 || stage_parent(c, e) < 0 ||
 	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 ||
-	    (!c->has_parent && difftar_check_renamed(&c->marks, e) < 0) ||
+	    ((!c->has_parent || c->img.on_host) && difftar_check_renamed(&c->marks, e) < 0) ||
 	     stage_upper(c, e) < 0)
 		return -1;
 	if (!c->has_layer && !c->has_parent)

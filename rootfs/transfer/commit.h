@@ -19,6 +19,7 @@ struct commit_options {
 	uint32_t id_base;	/* its files' owners on this host begin here */
 	/* the tenant that owns the sandbox, or NULL: the owner of its image, if any */
 	const char *owner;
+	int on_host;		/* the sandbox was made from the image "host" */
 	const char *workdir;	/* what berth may have made for it */
 	const char *author, *message;	/* NULL: none */
 	/*
@@ -34,8 +35,8 @@ struct commit_options {
 
 /*
  * Returns one object as of import_run()'s array.  A sandbox that changed
- * nothing adds no layer.  Where its image is not one of the store the new one has that layer alone;
- * ERR_INVALID when there is none either.
+ * nothing adds no layer.  Where its image is not one of the store the new one has that layer alone, above
+ * the host's programs if they were below it; ERR_INVALID when there is none either.
  */
 json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e);
 

@@ -57,6 +57,7 @@ struct import_image {
 	char config_digest[DIGEST_SIZE];
 	struct oci_config parsed;
 	char owner[65];			/* the tenant that will own the image, or "" */
+	int on_host;			/* it stands on the image "host" */
 	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
 };
 

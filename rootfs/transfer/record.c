@@ -40,7 +40,7 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 		size += img->layers[i].size;
 	oci_platform_format(&c->platform, platform);
 	record = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:O, s:O, s:O, s:s, s:s, s:s, s:O, s:O*}",
-			   "version", img->owner[0] ? IMAGE_RECORD_FORMAT : IMAGE_RECORD_UNOWNED, "name", name, "digest", img->digest,
+			   "version", img->on_host ? IMAGE_RECORD_FORMAT : img->owner[0] ? IMAGE_RECORD_OWNED : IMAGE_RECORD_UNOWNED, "name", name, "digest", img->digest,
 			   "config", img->config_digest, "platform", platform, "created", c->created,
 			   "imported", (json_int_t)time(NULL), "size", (json_int_t)size,
 			   "layers", make_layers(img),
@@ -48,6 +48,11 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 			   "user", c->user, "workdir", c->workdir, "stop_signal", c->stop_signal,
 			   "labels", c->labels, "healthcheck", c->health);
 	if (record && img->owner[0] && json_object_set_new(record, "owner", json_string(img->owner)) < 0) {
+		json_decref(record);
+		err_nomem(e);
+		return NULL;
+	}
+	if (record && img->on_host && json_object_set_new(record, "base", json_string(IMAGE_BASE_HOST)) < 0) {
 		json_decref(record);
 		err_nomem(e);
 		return NULL;

@@ -11,7 +11,7 @@ from box import Box
 from daemon import Daemon
 
 NEWER = ("version 9", "reads up to 1")
-NEWER_IMAGE = ("version 9", "reads up to 2")
+NEWER_IMAGE = ("version 9", "reads up to 3")
 
 
 def at(kind, *parts):
