@@ -13,7 +13,7 @@
 #include "manager/ops/call.h"
 #include "manager/ops/params.h"
 
-#define WORDS_MAX 65536
+#define WORDS_MAX 300000	/* arguments (runopts_push()) and options */
 
 struct words {
 	char **v;

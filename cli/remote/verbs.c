@@ -415,7 +415,7 @@ static int network_log(struct remote *r, struct err *e)
 	return 0;
 }
 
-#define ANY 65536
+#define ANY 300000	/* words: the arguments of a command are among them */
 #define NETWORK_RULES \
 	" allow-host deny-host allow-net deny-net network-bytes network-connections "
 

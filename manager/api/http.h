@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define HTTP_JSON_MAX (1u << 20)	/* bytes of a JSON body */
+#define HTTP_JSON_MAX (4u << 20)	/* bytes of a JSON body: all arguments that the kernel lets a command have, as JSON */
 #define HTTP_HEADER_MAX 16384		/* bytes of all header fields */
 #define HTTP_HEADERS_MAX 64		/* header fields */
 #define HTTP_TARGET_MAX 8192		/* bytes of the request target */

@@ -459,7 +459,7 @@ static int check_body(struct http_request *rq, struct err *e)
 		if (!n && !chunked)
 			return rq->route->flags & HTTP_OPTIONAL ? 0 : refuse(rq, 400, e, ERR_INVALID, "a JSON body is wanted");
 		if (n > HTTP_JSON_MAX)
-			return refuse(rq, 413, e, ERR_LIMIT, "the body is too large; hint: 1 MiB of JSON");
+			return refuse(rq, 413, e, ERR_LIMIT, "the body is too large; hint: 4 MiB of JSON");
 		if (rq->server->o.foreign)
 			return 0;
 		/* a form of a web page cannot say this without asking first (CSRF) */

@@ -6,6 +6,7 @@
  * on when the client goes. If its program is missing, its stream says so, with the exit code of
  * a shell, where Docker's clients look for it.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +188,8 @@ static void tell_failure(struct execution *x, int fd)
 {
 	char text[sizeof(x->failed.msg) + 120];
 	const int missing = x->failed.code == ERR_EXEC_NOT_FOUND;
-	const char *why = x->failed.code == ERR_EXEC ? ": permission denied" :
+	const int too_long = strstr(x->failed.msg, strerror(E2BIG)) != NULL;
+	const char *why = x->failed.code == ERR_EXEC && !too_long ? ": permission denied" :
 			  missing		     ? ": executable file not found in $PATH" :
 						       "";
 

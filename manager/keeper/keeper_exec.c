@@ -10,7 +10,8 @@
 #include "base/path.h"
 #include "manager/keeper/keeper_state.h"
 
-#define ARGS_MAX 65536
+#define ARGS_MAX 262144	/* as many of two bytes as the kernel takes with a stack of 8 MiB */
+#define ENV_MAX 65536	/* each is looked for among those before it */
 #define DEFAULT_TERM "TERM=xterm-256color"
 
 struct strings {
@@ -24,10 +25,12 @@ static int add_string(struct strings *l, const char *s, struct err *e)
 
 	if (l->n >= ARGS_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d strings", ARGS_MAX);
-	v = reallocarray(l->v, l->n + 1, sizeof(*v));
-	if (!v)
-		return err_nomem(e);
-	l->v = v;
+	if (!(l->n & (l->n - 1))) {	/* full at each power of two */
+		v = reallocarray(l->v, l->n ? 2 * l->n : 1, sizeof(*v));
+		if (!v)
+			return err_nomem(e);
+		l->v = v;
+	}
 	l->v[l->n++] = s;
 	return 0;
 }
@@ -54,6 +57,8 @@ static int add_array(struct strings *l, const json_t *rq, const char *key, int i
 		if (!text || strlen(text) != json_string_length(s) || (is_env && !strchr(text, '=')))
 			return err_set(e, ERR_INVALID, "\"%s\" holds something else than %s", key,
 				       is_env ? "NAME=VALUE" : "strings");
+		if (is_env && i >= ENV_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d variables", ENV_MAX);
 		at = is_env ? find_variable(l, text) : l->n;
 		if (at < l->n)
 			l->v[at] = text;

@@ -19,7 +19,7 @@
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/nethelper.h"
 
-#define STRINGS_MAX 65536
+#define STRINGS_MAX 262144	/* as many arguments of two bytes as the kernel takes with a stack of 8 MiB */
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 int runopts_push(struct runopts_strings *l, const char *s, struct err *e)

@@ -202,7 +202,9 @@ static int exec_failed(struct err *e, const struct command *c, int os_errno)
 			err_set(e, ERR_EXEC, "cannot execute '%.200s': its interpreter is missing from the sandbox", name);
 		return -1;
 	}
-	return err_set(e, ERR_EXEC, "cannot execute '%.200s': %s", name, strerror(os_errno));
+	return err_set(e, ERR_EXEC, "cannot execute '%.200s': %s%s", name, strerror(os_errno),
+		       os_errno == E2BIG ? "; hint: one argument or variable has at most 128 KiB, all together a quarter of the stack "
+					   "limit (--ulimit stack=): give more by a file or by stdin" : "");
 }
 
 /* The program in the first directory of a PATH, "" when it is too long; returns the length of that directory's name. */

@@ -732,8 +732,8 @@ def test_wrong_types_methods_and_members():
         for kind in (None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"):
             r = d.post(run, b'{"argv":["true"]}', headers={"Content-Type": kind} if kind else {})
             assert r.status == 415, (kind, r)
-        assert d.post(run, b" " * (1 << 20) + b"{}", headers={"Content-Type": "application/json"}).status == 413
-        assert d.post(run, iter([b" " * 65536] * 17), headers={"Content-Type": "application/json"}).status == 413
+        assert d.post(run, b" " * (4 << 20) + b"{}", headers={"Content-Type": "application/json"}).status == 413
+        assert d.post(run, iter([b" " * 65536] * 65), headers={"Content-Type": "application/json"}).status == 413
         for method, path, status in (("GET", run, 405), ("PUT", "/healthz", 405), ("HEAD", "/healthz", 405), ("BREW", "/healthz", 405),
                                      ("GET", "/", 404), ("GET", "/v1", 404), ("GET", "/v1/sandboxes/", 404), ("GET", "//healthz", 404),
                                      ("GET", "/v1/sandboxes?nosuch=1", 400), ("GET", "/v1/sandboxes?running=maybe", 400),
