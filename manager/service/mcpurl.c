@@ -55,10 +55,10 @@ static int check_headers(json_t *headers, struct err *e)
 	return 0;
 }
 
-/* "sse" was MCP's transport before streamable HTTP. */
-static int check_type(const json_t *config, struct err *e)
+/* The transport by mcphttp.py's name for it; NULL: streamable HTTP, or "sse", the one before it, where the server has no other. */
+static int get_type(const json_t *config, const char **ret, struct err *e)
 {
-	static const char *const names[] = { "http", "streamable_http", "streamable-http", "streamableHttp" };
+	static const char *const names[] = { "http", "streamable_http", "streamable-http", "streamableHttp", "sse" };
 	const char *type = NULL;
 	size_t i;
 
@@ -67,24 +67,28 @@ static int check_type(const json_t *config, struct err *e)
 		return e->code = ERR_INVALID, -1;
 	for (i = 0; type && i < ARRAY_LEN(names) && strcmp(type, names[i]); i++)
 		;
-	return type && i == ARRAY_LEN(names) ?
-	       err_set(e, ERR_UNSUPPORTED, "MCP servers with \"url\" speak streamable HTTP, and not '%.40s'; hint: \"type\": \"http\"", type) : 0;
+	if (type && i == ARRAY_LEN(names))
+		return err_set(e, ERR_UNSUPPORTED, "MCP servers with \"url\" speak streamable HTTP or sse, and not '%.40s'; hint: \"type\": "
+			       "\"http\" or \"sse\"", type);
+	*ret = !type || !strcmp(type, "sse") ? type : "http";
+	return 0;
 }
 
 static json_t *url_argv(const json_t *config, const char *url, json_t *env, struct err *e)
 {
 	autojson json_t *told = NULL;
 	autofree char *text = NULL;
+	const char *type = NULL;
 	json_t *headers = NULL;
 
 	if (json_get_obj(config, "headers", &headers, "the server's configuration", e) < 0) {
 		e->code = ERR_INVALID;
 		return NULL;
 	}
-	if (check_type(config, e) < 0 || check_url(url, e) < 0 || check_headers(headers, e) < 0)
+	if (get_type(config, &type, e) < 0 || check_url(url, e) < 0 || check_headers(headers, e) < 0)
 		return NULL;
 	/* not among the arguments, which every process of the sandbox may read */
-	told = headers ? json_pack("{s:s,s:O}", "url", url, "headers", headers) : json_pack("{s:s}", "url", url);
+	told = json_pack("{s:s,s:s*,s:O*}", "url", url, "type", type, "headers", headers);
 	text = told ? json_dumps(told, JSON_COMPACT) : NULL;
 	if (!text || json_array_append_new(env, json_sprintf("BERTH_MCP=%s", text)) < 0) {
 		err_nomem(e);

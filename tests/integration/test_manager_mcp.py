@@ -204,9 +204,87 @@ def test_a_server_with_a_url_is_spoken_to_over_http_from_within_the_sandbox():
                       {"url": "http://x/", "headers": {"A": "b\r\nC: d"}}, {"url": "http://x/", "headers": {"A:b": "c"}}, {"url": 1},
                       {"url": "http://x/", "headers": {"A": 1}}):
             refused(400, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"wrong": wrong}})
-        refused(501, m.add_mcp_servers, identity=name, server_configs=web(8000, "json2", type="sse"))
+        refused(501, m.add_mcp_servers, identity=name, server_configs=web(8000, "json2", type="websocket"))
         # its headers are nobody else's to read
         assert "secret" not in str(m.get_info(identity=name))
+
+
+# A server of the transport before streamable HTTP: a stream of events, whose first one is the address for messages.
+EVENTS = r'''
+import http.server, json, queue, sys, time
+streams = {}
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *unused):
+        pass
+    def end(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def do_GET(self):
+        if self.headers["X-Key"] != "secret" or "text/event-stream" not in self.headers["Accept"]:
+            return self.end(406)
+        mine = str(len(streams))
+        streams[mine] = queue.Queue()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        elsewhere = "http://127.0.0.2:%s" % sys.argv[1] if self.path == "/elsewhere" else ""
+        self.wfile.write(b"event: endpoint\r\ndata: %s/messages?session=%s\r\n\r\n" % (elsewhere.encode(), mine.encode()))
+        while True:
+            m = streams[mine].get()
+            if m is None:
+                self.close_connection = True
+                return
+            self.wfile.write(b": still here\n\nevent: message\ndata: %s\n\n" % json.dumps(m).encode())
+    def do_POST(self):
+        q = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        mine = streams.get(self.path.partition("=")[2])
+        if mine is None or self.headers["X-Key"] != "secret":
+            return self.end(405)
+        if "method" not in q:
+            open("pong", "w").write(json.dumps(q))
+        elif q["method"] == "initialize":
+            mine.put({"jsonrpc": "2.0", "id": q["id"], "result": {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                      "serverInfo": {"name": "t", "version": "1"}}})
+        elif q["method"] == "tools/list":
+            mine.put({"jsonrpc": "2.0", "id": "p", "method": "ping"})
+            mine.put({"jsonrpc": "2.0", "id": q["id"], "result": {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ("plus", "end")]}})
+        elif q["method"] == "tools/call":
+            a = q["params"]["arguments"]
+            mine.put({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
+            mine.put({"jsonrpc": "2.0", "id": q["id"], "result": {"content": [{"type": "text", "text": str(a["x"] + a["y"])}]}} if q["params"]["name"] == "plus" else None)
+        self.end(202)
+http.server.ThreadingHTTPServer(("0.0.0.0", int(sys.argv[1])), Handler).serve_forever()
+'''
+
+
+@b.deadline(120)
+def test_a_server_of_the_transport_of_events_is_spoken_to_with_and_without_its_type():
+    with Managed(BOX) as d:
+        m = d.manager
+        name = m.create()
+        m.workspace("PUT", name, "file", params={"path": "web.py"}, data=EVENTS.encode())
+        m.shell(name, "cd /workspace; setsid python3 web.py 8000 >log 2>&1 & "
+                      "for i in $(seq 200); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null && break; done")
+        for path, more in (("told", {"type": "sse"}), ("transport", {"transport": "sse"}), ("found", {})):
+            assert m.add_mcp_servers(identity=name, server_configs=web(8000, path, **more)) == [path]
+            call = lambda tool: m.call_tool(identity=name, tool_name=tool, arguments={"x": 2, "y": 3})
+            assert "plus" in m.list_tools(identity=name)[path]
+            assert call("plus")["content"][0]["text"] == "5"
+            try:
+                raise AssertionError(call("end"))
+            except Failed as e:
+                assert e.status in (400, 422) and "ended its stream" in e.detail, e
+            # the next session begins with the second call at the latest
+            with contextlib.suppress(Failed):
+                call("plus")
+            assert call("plus")["content"][0]["text"] == "5"
+            assert json.loads(m.workspace("GET", name, "file", params={"path": "pong"}).content) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+        refused(400, m.add_mcp_servers, identity=name, server_configs=web(8000, "elsewhere", type="sse"))
+        refused(400, m.add_mcp_servers, identity=name, server_configs=web(8000, "typed", type="http"))
+        refused(400, m.add_mcp_servers, identity=name, server_configs=web(8001, "nobody", type="sse"))
 
 
 @b.deadline(120)
