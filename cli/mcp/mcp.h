@@ -41,6 +41,7 @@ struct mcp_config {
 	json_t *images;			/* more images that sandbox_create may be given */
 	json_t *options;		/* of `berth create`, by long name */
 	uint64_t max_timeout_ms;	/* that a call may name */
+	uint64_t timeout_ms;		/* of a call that names none, in a sandbox that was made here; 0: no limit */
 	uint64_t max_sandboxes;
 	int network_changes;		/* whether calls may change the rules of the network */
 	json_t *doc;			/* owns the above */
@@ -195,6 +196,8 @@ const struct mcp_tool *tool_find(const struct mcp *m, const char *name);
 json_t *tool_list(const struct mcp *m);
 /* Parses tools.json: ERR_INTERNAL when it and the table differ. */
 int tool_load(struct mcp *m, struct err *e);
+/* Takes "text", as others call it, for "command". */
+void tool_settle(const struct mcp_tool *t, json_t *arguments);
 /* The arguments of a tool by their names: a new reference. */
 json_t *tool_arguments(const struct mcp *m, const char *name);
 /* 0, or -1 with why the arguments do not fit the tool's schema. */

@@ -185,6 +185,7 @@ static void call_tool(struct mcp *m, const struct mcp_request *r)
 		return;
 	}
 	arguments = arguments ? json_incref(arguments) : json_object();
+	tool_settle(tool, arguments);
 	if (tool_check(m, tool, arguments, &e) < 0) {
 		refuse_arguments(m, r, name, &e);
 		json_decref(arguments);

@@ -25,6 +25,9 @@ static int begin_command(struct mcp *m, struct mcp_call *c, struct err *e)
 	toolparts_copy(rq, c->arguments, "workdir", "user", "stdin");
 	toolparts_copy(rq, c->arguments, "checkpoint", NULL, NULL);
 	toolparts_env(rq, c->arguments);
+	/* berth exec has no limit of its own, and a model forgets to set one */
+	if (m->config.timeout_ms && !c->box->given)
+		json_object_set_new(rq, "timeout_ms", json_integer((json_int_t)m->config.timeout_ms));
 	if (toolparts_timeout(m, c, rq, e) < 0) {
 		json_decref(rq);
 		return -1;
@@ -459,6 +462,35 @@ int tool_check(const struct mcp *m, const struct mcp_tool *t, const json_t *argu
 	return jsonschema_fit(&set, schema, arguments, "arguments", e);
 }
 
+/* The schema tells the time limits of this server: the longest that a call may name, and what one has that names none. */
+static int tell_times(const struct mcp *m, json_t *one, struct err *e)
+{
+	json_t *time = json_object_get(json_object_get(json_object_get(one, "inputSchema"), "properties"), "timeout_ms");
+	const char *text = json_string_value(json_object_get(time, "description"));
+	const struct mcp_config *c = &m->config;
+	json_t *told;
+
+	if (!time)
+		return 0;
+	told = c->sandbox ? json_sprintf("%s (default: as the sandbox has it)", text) :
+	       c->timeout_ms ? json_sprintf("%s (default: %llu)", text, (unsigned long long)c->timeout_ms) :
+			       json_sprintf("%s (default: no limit)", text);
+	if (json_object_set_new(time, "description", told) < 0 ||
+	    json_object_set_new(time, "maximum", json_integer((json_int_t)c->max_timeout_ms)) < 0)
+		return err_nomem(e);
+	return 0;
+}
+
+void tool_settle(const struct mcp_tool *t, json_t *arguments)
+{
+	json_t *text = json_object_get(arguments, "text");
+
+	if ((t->begin != begin_command && t->begin != begin_shell) || !text || json_object_get(arguments, "command"))
+		return;
+	json_object_set(arguments, "command", text);
+	json_object_del(arguments, "text");
+}
+
 int tool_load(struct mcp *m, struct err *e)
 {
 	static const struct jsonschema_set set = { .listed_in = "tools/list" };
@@ -468,9 +500,11 @@ int tool_load(struct mcp *m, struct err *e)
 	if (!m->tools)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(tools); i++) {
-		const json_t *one = json_array_get(m->tools, i);
+		json_t *one = json_array_get(m->tools, i);
 		const char *name = json_string_value(json_object_get(one, "name"));
 
+		if (tell_times(m, one, e) < 0)
+			return -1;
 		if (!name || strcmp(name, tools[i].name))
 			return err_set(e, ERR_INTERNAL, "tools.json lacks %s", tools[i].name);
 		if (jsonschema_known(&set, json_object_get(one, "inputSchema"), name, e) < 0)

@@ -35,6 +35,7 @@ static int load_config(struct mcp *m, struct err *e)
 	    json_get_arr(c->doc, "images", &c->images, "configuration", e) < 0 ||
 	    json_get_obj(c->doc, "options", &c->options, "configuration", e) < 0 ||
 	    json_get_u64(c->doc, "max_timeout_ms", &c->max_timeout_ms, "configuration", e) < 0 ||
+	    json_get_u64(c->doc, "timeout_ms", &c->timeout_ms, "configuration", e) < 0 ||
 	    json_get_u64(c->doc, "max_sandboxes", &c->max_sandboxes, "configuration", e) < 0 ||
 	    json_get_bool(c->doc, "network_changes", &c->network_changes, "configuration", e) < 0)
 		return -1;

@@ -63,6 +63,7 @@ struct mcp_start {
 	const char *zygote, *not_of_zygote; /* as in berth create; NULL: none */
 	char preset[256];		/* [sandbox] image */
 	uint64_t max_sandboxes, max_timeout_ms;
+	uint64_t timeout_ms;		/* --timeout, or [sandbox] timeout */
 	int changes, json;
 	struct buf lines; /* the same options for the check */
 };
@@ -150,6 +151,7 @@ static int check_zygote(struct mcp_start *s, struct registry *r, struct err *e)
 
 static int check(struct mcp_start *s, int extra, const char *word, struct err *e)
 {
+	const char *timeout = json_string_value(json_object_get(s->options, "timeout"));
 	struct sandbox_ref ref;
 	int r = 0;
 
@@ -162,8 +164,12 @@ static int check(struct mcp_start *s, int extra, const char *word, struct err *e
 			       "of create have no effect; hint: leave them out");
 	sandbox_ref_init(&ref);
 	r = sandbox_ref_registry(&ref, e);
-	if (r == 0)
+	if (r == 0) {
 		snprintf(s->preset, sizeof(s->preset), "%s", ref.registry.config->image);
+		s->timeout_ms = ref.registry.config->timeout_ms;
+	}
+	if (r == 0 && timeout)
+		r = resident_time("--timeout", timeout, &s->timeout_ms, e);
 	if (r == 0 && s->zygote)
 		r = check_zygote(s, &ref.registry, e);
 	if (r == 0 && s->sandbox)
@@ -212,7 +218,7 @@ static int become_server(const struct mcp_start *s, struct err *e)
 {
 	static char name[] = PROGRAM;
 	char *words[] = { name, NULL };
-	autojson json_t *doc = json_pack("{s:s*,s:s*,s:O,s:O,s:I,s:I,s:b}", "image",
+	autojson json_t *doc = json_pack("{s:s*,s:s*,s:O,s:O,s:I,s:I,s:I,s:b}", "image",
 					 s->sandbox ? NULL :
 					 s->image   ? s->image :
 					 s->zygote  ? s->preset :
@@ -220,6 +226,7 @@ static int become_server(const struct mcp_start *s, struct err *e)
 					 "sandbox", s->sandbox, "images", s->images, "options",
 					 s->options, "max_sandboxes", (json_int_t)s->max_sandboxes,
 					 "max_timeout_ms", (json_int_t)s->max_timeout_ms,
+					 "timeout_ms", (json_int_t)s->timeout_ms,
 					 "network_changes", s->changes);
 	autofree char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	int program, config, backend = -1;

@@ -221,9 +221,33 @@ def test_a_timeout_ends_what_the_command_started(s):
 
 @server("--max-timeout", "2s", "--timeout", "300ms")
 def test_the_command_line_sets_the_timeouts(s):
+    limited = [t["inputSchema"]["properties"]["timeout_ms"] for t in s.ask("tools/list")["result"]["tools"] if "timeout_ms" in t["inputSchema"]["properties"]]
+    assert len(limited) == 3 and all(t["maximum"] == 2000 and "(default: 300)" in t["description"] for t in limited), limited
     assert s.call("run_command", command="sleep 1000")["structuredContent"]["cause"] == "timeout"
     r = s.call("run_command", command="true", timeout_ms=2001)
     assert r["isError"] and "at most 2000" in r["content"][0]["text"], r
+
+
+def test_a_command_without_a_time_limit_has_that_of_the_configuration():
+    b.write(b.tmp("berth.toml"), '[sandbox]\ntimeout = "400ms"\n', 0o600)
+    s = Server(env={"BERTH_CONFIG": b.tmp("berth.toml")})
+    for tool, code in (("run_command", {"command": "sleep 1000"}), ("shell", {"command": "sleep 1000"}),
+                       ("run_code", {"code": "import time; time.sleep(1000)"})):
+        told = s.call(tool, **code)
+        assert told["structuredContent"]["cause"] == "timeout", (tool, told)
+    tools = {t["name"]: t for t in s.ask("tools/list")["result"]["tools"]}
+    for name in ("run_command", "run_code", "shell"):
+        limit = tools[name]["inputSchema"]["properties"]["timeout_ms"]
+        assert "cancelled" in tools[name]["description"] and "(default: 400)" in limit["description"] and limit["maximum"] == 3600000, tools[name]
+    s.close()
+
+
+@server()
+def test_the_text_of_a_command_may_be_called_text(s):
+    assert s.text("run_command", text="echo a") == "a\n" and s.text("shell", text="X=b; echo $X") == "b\n"
+    for tool in ("run_command", "shell"):
+        r = s.call(tool, text="echo a", command="echo b")
+        assert r["isError"] and "text" in r["content"][0]["text"], r
 
 
 @server()
