@@ -9,7 +9,7 @@
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/request.h"
 
-#define FILE_MAX (16u << 20)
+#define FILE_MAX (64u << 20)
 #define FILE_TIMEOUT_MS 300000
 
 /* ---- the helper's words: VERB, then what runtime/fileop/main.c says of it ------------------ */
@@ -72,7 +72,7 @@ static int add_max(json_t *argv, const json_t *rq, struct err *e)
 	if (json_get_u64(rq, "max", &max, "request", e) < 0)
 		return -1;
 	if (max > FILE_MAX)
-		return err_set(e, ERR_INVALID, "\"max\" is more than 16 MiB; hint: copy");
+		return err_set(e, ERR_INVALID, "\"max\" is more than 64 MiB; hint: copy");
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)max);
 	return add(argv, text, e);
 }
@@ -255,11 +255,30 @@ int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struc
 		return -1;
 	r->file = 1;
 	r->op = v->op;
-	if (json_get_bytes(rq, "data", &r->input, "request", e) >= 0 && request_open(st, r, rq, e) == 0)
+	if (json_get_bytes(rq, "data", &r->input, "request", e) >= 0 && request_open(st, r, rq, e) == 0) {
+		if (json_is_true(json_object_get(rq, "stdin_open"))) {
+			r->whole = json_incref(to_keeper);
+			return 0;
+		}
 		result = exec_start(st, r, to_keeper, e);
+	}
 	if (result < 0)
 		request_end(st, r, 0);
 	return result;
+}
+
+int fileop_more(struct stdio *st, struct stdio_request *r, const struct buf *data, int eof, struct err *e)
+{
+	autojson json_t *to_keeper = NULL;
+
+	if (data->len && buf_add(&r->input, data->data, data->len, e) < 0)
+		return err_hint(e, "copy");
+	if (!eof)
+		return 0;
+	/* only now: a helper that sees an early end of its input takes it for the end of the file */
+	to_keeper = r->whole;
+	r->whole = NULL;
+	return exec_start(st, r, to_keeper, e);
 }
 
 /* Its one line on stderr reports the result. */

@@ -95,6 +95,8 @@ static int op_cancel(struct stdio *st, json_t *id, const json_t *rq, struct err 
 		return cancel_text(st, id, r, e);
 	if (r->kind == CHILD)
 		kill(r->pid, SIGTERM);
+	if (r->whole)
+		request_fail(st, r, &(struct err){ .code = ERR_BUSY, .msg = "the write was cancelled" }, 1);
 	if (r->kind == CALL)
 		return err_set(e, ERR_INVALID, "this request cannot be cancelled");
 	answer_send(st, id, json_pack("{s:b}", "cancelled", 1));
@@ -107,6 +109,13 @@ static int send_to_request(struct stdio *st, json_t *id, const json_t *rq, const
 
 	if (!r)
 		return -1;
+	if (r->whole) {
+		/* its own answer tells what becomes of it */
+		if (fileop_more(st, r, data, json_is_true(json_object_get(rq, "eof")), e) < 0)
+			request_fail(st, r, e, 1);
+		answer_send(st, id, json_pack("{s:I}", "sent", (json_int_t)data->len));
+		return 0;
+	}
 	if (r->kind != EXEC || r->in < 0 || !r->in_open)
 		return err_set(e, ERR_INVALID, "the request's stdin is closed; hint: \"stdin_open\":true");
 	if (data->len && buf_add(&r->input, data->data, data->len, e) < 0)
@@ -180,7 +189,7 @@ static const struct operation {
 	{ "send", BY_SEND, NULL, "sandbox:s request:x command:s session:s data:d eof:b" },
 	{ "cancel", BY_CANCEL, "request", "request:x" },
 	{ "read", BY_FILE, "path", "sandbox:s path:s max:n user:s" },
-	{ "write", BY_FILE, "path", "sandbox:s path:s data:d append:b parents:b mode:s user:s" },
+	{ "write", BY_FILE, "path", "sandbox:s path:s data:d stdin_open:b append:b parents:b mode:s user:s" },
 	{ "ls", BY_FILE, NULL, "sandbox:s path:s user:s" },
 	{ "stat", BY_FILE, "path", "sandbox:s path:s follow:b user:s" },
 	{ "mkdir", BY_FILE, "paths", "sandbox:s paths:S parents:b mode:s user:s" },

@@ -18,6 +18,7 @@ void request_end(struct stdio *st, struct stdio_request *r, int keep)
 	buf_release(&r->text[0]);
 	buf_release(&r->text[1]);
 	json_decref(r->id);
+	json_decref(r->whole);
 	memset(r, 0, sizeof(*r));
 }
 

@@ -56,6 +56,7 @@ struct stdio_request {
 	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c), sandbox */
 	uint64_t until_ms;		/* is_fork: for one that is free */
 	int file;			/* EXEC: the helper for files, whose output is the answer's */
+	json_t *whole;			/* file: what the keeper is asked when all of the input is there; NULL: it was asked */
 	pid_t pid;			/* CHILD */
 	struct buf text[2];
 };
@@ -140,6 +141,8 @@ void forkrun_cancel(struct stdio *st, struct stdio_request *r);
 
 int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struct err *e);
 /* The helper has ended: sends its result. */
+/* Adds to what a write writes, and starts it at the end. */
+int fileop_more(struct stdio *st, struct stdio_request *r, const struct buf *data, int eof, struct err *e);
 void fileop_end(struct stdio *st, struct stdio_request *r, const json_t *verdict);
 
 /* ---- child.c */

@@ -183,6 +183,30 @@ def test_files_go_in_and_out(client):
 
 @b.deadline(120)
 @over_all
+def test_large_files_and_output_come_whole(client):
+    """What a line of berth stdio has no room for goes in pieces."""
+    with client.create("host") as box:
+        data = os.urandom(50_000_000)
+        assert box.files.write("big", data, mode="640") == len(data) and box.files.stat("big")["mode"] == "0640"
+        assert box.files.read("big") == data
+        assert box.files.write("big", data[:20_000_000], append=True) == 20_000_000 and box.files.stat("big")["size"] == 70_000_000
+        fails(errors.NotFound, lambda: box.files.write("no/where", data), "no/where")
+        result = box.run("head -c 40000000 big")
+        assert result.stdout == data[:40_000_000] and result.stdout_dropped == 0
+        fails(errors.NotFound, lambda: berth.Files(client._link, "nosuch").write("x", data))
+
+
+@over_all
+def test_cwd_is_another_name_of_workdir(client):
+    with client.create("host") as box:
+        for given in ({"cwd": "/tmp"}, {"workdir": "/tmp"}, {"workdir": "/tmp", "cwd": "/tmp"}):
+            assert box.run("pwd", **given).out == "/tmp\n"
+            command = box.spawn("pwd", **given)
+            assert command.wait()["exit_code"] == 0 and command.output()["data"] == b"/tmp\n"
+        fails(errors.Usage, lambda: box.run("pwd", cwd="/tmp", workdir="/"), "another name")
+
+
+@over_all
 def test_a_sandbox_lives_and_tells(client):
     box = client.create("host", name="work")
     assert client.attach("work").id == box.id and box.name == "work"

@@ -3,11 +3,11 @@
 import * as errors from "./errors.js";
 import { Http } from "./http.js";
 import { takeBytes } from "./link.js";
-import { argvOf, bytesOf, Command, Files, listed, options, pairsOf, Process, Records, CodeResult, runToEnd, Shell, wordsOf } from "./parts.js";
+import { argvOf, bytesOf, Command, directoryOf, Files, listed, options, pairsOf, Process, Records, CodeResult, runToEnd, Shell, wordsOf } from "./parts.js";
 import { Stdio } from "./stdio.js";
 import { Zygote } from "./zygote.js";
 
-const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids",
+const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "cwd", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids",
   "ulimits", "maxSilentMs", "checkpoint"];
 
 function linkTo({ host = process.env.BERTH_HOST, token = process.env.BERTH_TOKEN, program = "berth", env }) {
@@ -224,7 +224,7 @@ export class Sandbox {
 
   #exec(argv, o) {
     return {
-      argv: argvOf(argv), env: pairsOf(o.env), user: o.user, workdir: o.workdir, timeout_ms: o.timeoutMs, grace_ms: o.graceMs,
+      argv: argvOf(argv), env: pairsOf(o.env), user: o.user, workdir: directoryOf(o), timeout_ms: o.timeoutMs, grace_ms: o.graceMs,
       memory_bytes: o.memoryBytes, cpu_milli: o.cpuMilli, pids: o.pids, ulimits: o.ulimits?.length ? [...o.ulimits] : undefined,
       max_silent_ms: o.maxSilentMs, checkpoint: o.checkpoint,
     };

@@ -332,6 +332,7 @@ export class Sandbox {
       env?: Pairs;
       user?: string;
       workdir?: string;
+      cwd?: string;
       timeoutMs?: number;
       graceMs?: number;
       memoryBytes?: number;
@@ -349,6 +350,7 @@ export class Sandbox {
       env?: Pairs;
       user?: string;
       workdir?: string;
+      cwd?: string;
       timeoutMs?: number;
       graceMs?: number;
       memoryBytes?: number;
@@ -369,6 +371,7 @@ export class Sandbox {
       env?: Pairs;
       user?: string;
       workdir?: string;
+      cwd?: string;
       timeoutMs?: number;
       graceMs?: number;
       memoryBytes?: number;
@@ -451,6 +454,7 @@ export class Zygote {
       stdinOpen?: boolean;
       env?: Pairs;
       workdir?: string;
+      cwd?: string;
       timeoutMs?: number;
     }
   ): Promise<Process>;
@@ -461,6 +465,7 @@ export class Zygote {
       stdin?: Bytes;
       env?: Pairs;
       workdir?: string;
+      cwd?: string;
       timeoutMs?: number;
       maxOutputBytes?: number;
       onOutput?: (piece: Output) => unknown;

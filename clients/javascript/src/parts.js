@@ -3,7 +3,7 @@
 import * as errors from "./errors.js";
 import { takeBytes } from "./link.js";
 
-const MAX_OUTPUT_BYTES = 16 << 20; // of each stream in a Result
+const MAX_OUTPUT_BYTES = 64 << 20; // of each stream in a Result
 const STDIN_PIECE = 1 << 20;
 const STDIN_AT_ONCE = 256 << 10;
 
@@ -17,6 +17,13 @@ export function options(given, ...names) {
 
 /* A string is a command line for the sandbox's shell. */
 export const argvOf = (argv) => typeof argv === "string" ? ["/bin/sh", "-c", argv] : [...argv];
+
+/* cwd is another name of workdir. */
+export function directoryOf({ workdir, cwd }) {
+  if (workdir !== undefined && cwd !== undefined && workdir !== cwd)
+    throw new errors.Usage(`workdir is '${workdir}' and cwd is '${cwd}', which is another name of it`, "one of them");
+  return workdir ?? cwd;
+}
 
 export const bytesOf = (data) => typeof data === "string" ? Buffer.from(data) : data ?? undefined;
 

@@ -10,6 +10,7 @@ import { given, interruptible, LineSplitter, Queue, takeBytes } from "./link.js"
 
 const LINE_MAX = 16 << 20; // of berth-stdio(1)
 const UNREAD_MAX = 64 << 20; // bytes of a command's output that nobody has taken yet
+const WRITE_PIECE = 4 << 20; // of the data of a write, in one request
 const SAID_MAX = 64 << 10;
 const POOLS = "pools and claims are berthd's";
 const HINT = 'reach berthd: new Berth({ host: "unix:///run/berth/berthd.sock" })';
@@ -17,7 +18,7 @@ const STORAGE = ["checkpoint-store", "stored-checkpoints", "stored-restore", "st
 const CANNOT = new Set(["claim", "release", "pools", "heartbeat", ...STORAGE]);
 const LIFE = new Set(["start", "stop", "restart", "kill"]);
 // what ends by a request of its own; whatever else is answered soon, or its answer is dropped
-const CANCELLED = new Set(["exec", "run", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
+const CANCELLED = new Set(["exec", "run", "write", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
   "checkpoint-import", ...LIFE]);
 // those of berth's commands that stdio has no operation for: what of a request is an argument, after the options
 const COMMANDS = {
@@ -73,6 +74,13 @@ function translate(op, members) {
     return ["copy", { from, to, parents: rest.parents }];
   }
   return [op, members];
+}
+
+function cut(data) {
+  const pieces = [];
+  for (let at = 0; at < data.length; at += WRITE_PIECE)
+    pieces.push(data.subarray(at, at + WRITE_PIECE));
+  return pieces;
 }
 
 /* The answer, unless it is an error. */
@@ -184,6 +192,9 @@ export class Stdio {
       throw new errors.Unsupported(`${op} over berth stdio: ${STORAGE.includes(op) ? "the storage is berthd's" : POOLS}`, HINT);
     [op, members] = translate(op, members);
     signal?.throwIfAborted();
+    const pieces = op === "write" && members.data?.length > WRITE_PIECE ? cut(members.data) : [];
+    if (pieces.length)
+      members = { ...members, data: undefined, stdin_open: true };
     let id;
     const answered = new Promise((resolve) => {
       id = this.send(op, members, (answer) => {
@@ -191,6 +202,8 @@ export class Stdio {
         return true;
       });
     });
+    // what is said of a piece says no more than the answer to the write
+    pieces.forEach((data, i) => this.send("send", { request: id, data, eof: i + 1 === pieces.length }, () => true));
     const answer = await interruptible(signal, () => this.cancel(id, op), answered);
     signal?.throwIfAborted();
     return judge(op, answer);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A zygote: an interpreter that has loaded what it needs, and waits to be forked. */
 import * as errors from "./errors.js";
-import { bytesOf, options, pairsOf, Process, runToEnd } from "./parts.js";
+import { bytesOf, directoryOf, options, pairsOf, Process, runToEnd } from "./parts.js";
 
-const RUN = ["args", "stdin", "env", "workdir", "timeoutMs"];
+const RUN = ["args", "stdin", "env", "workdir", "cwd", "timeoutMs"];
 
 /* Each code runs in a fork of it, in a sandbox of its own that ends with the code. */
 export class Zygote {
@@ -30,7 +30,7 @@ export class Zygote {
     const o = options(given, ...RUN, "stdinOpen");
     const members = {
       zygote: this.id, code: bytesOf(code), args: o.args?.length ? [...o.args] : undefined, stdin: bytesOf(o.stdin),
-      stdin_open: o.stdinOpen || undefined, env: pairsOf(o.env), workdir: o.workdir, timeout_ms: o.timeoutMs,
+      stdin_open: o.stdinOpen || undefined, env: pairsOf(o.env), workdir: directoryOf(o), timeout_ms: o.timeoutMs,
     };
     return Process.start(await this.#client.link.stream("run", members, o.signal), o.signal);
   }

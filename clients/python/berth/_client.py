@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from . import errors
 from ._link import take_bytes
-from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Command, Files, Process, Records, Shell, argv_of, bytes_of, listed
+from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Command, Files, Process, Records, Shell, argv_of, bytes_of, directory_of, listed
 from ._results import CodeResult, Output, Result
 from ._words import pairs_of, words_of
 from ._zygote import Zygote
@@ -250,7 +250,7 @@ class Sandbox:
     # ---- commands
 
     def popen(self, argv: Argv, *, stdin: Optional[Bytes] = None, stdin_open: bool = False,
-              env: Optional[Pairs] = None, user: Optional[str] = None, workdir: Optional[str] = None,
+              env: Optional[Pairs] = None, user: Optional[str] = None, workdir: Optional[str] = None, cwd: Optional[str] = None,
               timeout_ms: Optional[int] = None, grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None,
               cpu_milli: Optional[int] = None, pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
               max_silent_ms: Optional[int] = None, checkpoint: Optional[bool] = None) -> "Process":
@@ -261,13 +261,13 @@ class Sandbox:
         """
         return Process(self._link.stream("exec", {
             "sandbox": self.id, "argv": argv_of(argv), "stdin": bytes_of(stdin), "stdin_open": stdin_open or None,
-            "env": pairs_of(env), "user": user, "workdir": workdir, "timeout_ms": timeout_ms, "grace_ms": grace_ms,
+            "env": pairs_of(env), "user": user, "workdir": directory_of(workdir, cwd), "timeout_ms": timeout_ms, "grace_ms": grace_ms,
             "memory_bytes": memory_bytes, "cpu_milli": cpu_milli, "pids": pids,
             "ulimits": list(ulimits) if ulimits else None, "max_silent_ms": max_silent_ms,
             "checkpoint": checkpoint}))
 
     def run(self, argv: Argv, *, stdin: Optional[Bytes] = None, env: Optional[Pairs] = None,
-            user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
+            user: Optional[str] = None, workdir: Optional[str] = None, cwd: Optional[str] = None, timeout_ms: Optional[int] = None,
             grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
             pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None, max_silent_ms: Optional[int] = None,
             checkpoint: Optional[bool] = None, max_output_bytes: int = MAX_OUTPUT_BYTES, on_output: Optional[Callable[[Output], object]] = None,
@@ -279,7 +279,7 @@ class Sandbox:
         """
         data = bytes_of(stdin)
         late = data is not None and len(data) > STDIN_AT_ONCE
-        with self.popen(argv, stdin=None if late else data, stdin_open=late, env=env, user=user, workdir=workdir,
+        with self.popen(argv, stdin=None if late else data, stdin_open=late, env=env, user=user, workdir=workdir, cwd=cwd,
                         timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli,
                         pids=pids, ulimits=ulimits, max_silent_ms=max_silent_ms, checkpoint=checkpoint) as process:
             if late and data is not None:
@@ -288,13 +288,13 @@ class Sandbox:
         return result.check() if check else result
 
     def spawn(self, argv: Argv, *, name: Optional[str] = None, env: Optional[Pairs] = None,
-              user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
+              user: Optional[str] = None, workdir: Optional[str] = None, cwd: Optional[str] = None, timeout_ms: Optional[int] = None,
               grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
               pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
               max_silent_ms: Optional[int] = None, checkpoint: Optional[bool] = None, tty: bool = False,
               rows: Optional[int] = None, cols: Optional[int] = None) -> "Command":
         """Starts a detached command, which goes on without this client; others find it by commands()."""
-        got = self._call("exec", argv=argv_of(argv), detach=True, name=name, env=pairs_of(env), user=user, workdir=workdir,
+        got = self._call("exec", argv=argv_of(argv), detach=True, name=name, env=pairs_of(env), user=user, workdir=directory_of(workdir, cwd),
                          timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli, pids=pids,
                          ulimits=list(ulimits) if ulimits else None, max_silent_ms=max_silent_ms, checkpoint=checkpoint,
                          tty=tty or None, rows=rows, cols=cols)

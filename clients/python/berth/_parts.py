@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Argv = Union[str, Sequence[str]]
     Record = Dict[str, Any]
 
-MAX_OUTPUT_BYTES = 16 << 20     # of each stream in a Result
+MAX_OUTPUT_BYTES = 64 << 20     # of each stream in a Result
 STDIN_PIECE = 1 << 20
 STDIN_AT_ONCE = 256 << 10
 
@@ -26,6 +26,13 @@ STDIN_AT_ONCE = 256 << 10
 def argv_of(argv: Argv) -> List[str]:
     """A string is a command line for the sandbox's shell."""
     return ["/bin/sh", "-c", argv] if isinstance(argv, str) else list(argv)
+
+
+def directory_of(workdir: Optional[str], cwd: Optional[str]) -> Optional[str]:
+    """cwd is another name of workdir."""
+    if workdir is not None and cwd is not None and workdir != cwd:
+        raise errors.Usage(f"workdir is '{workdir}' and cwd is '{cwd}', which is another name of it", "one of them")
+    return cwd if workdir is None else workdir
 
 
 def bytes_of(data: Optional[Bytes]) -> Optional[bytes]:

@@ -30,6 +30,7 @@ else:
 
 LINE_MAX = 16 << 20         # of berth-stdio(1)
 UNREAD_MAX = 64 << 20       # bytes of a command's output that nobody has taken yet
+WRITE_PIECE = 4 << 20       # of the data of a write, in one request
 # those of berth's commands that stdio has no operation for: what of a request is an argument, after the options
 COMMANDS: Dict[str, Tuple[List[str], Tuple[str, ...]]] = {
     "update": (["update"], ("sandbox",)), "rename": (["rename"], ("sandbox", "name")), "top": (["top"], ("sandbox",)),
@@ -46,7 +47,7 @@ COMMANDS: Dict[str, Tuple[List[str], Tuple[str, ...]]] = {
 }
 LIFE = ("start", "stop", "restart", "kill")
 # what ends by a request of its own; whatever else is answered soon, or its answer is dropped
-CANCELLED = ("exec", "run", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
+CANCELLED = ("exec", "run", "write", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
              "checkpoint-import", *LIFE)
 POOLS = "pools and claims are berthd's"
 STORAGE = "the storage is berthd's"
@@ -177,8 +178,15 @@ class Stdio(Link):
             answers.put(answer)
             return True
 
+        data = members.get("data")
+        pieces = cut(data) if op == "write" and isinstance(data, bytes) else []
+        if pieces:
+            members = {**members, "data": None, "stdin_open": True}
         n = self._send(op, members, take)
         with interruptible(lambda: self._cancel(n, op)):
+            for i, piece in enumerate(pieces):
+                # its answer says no more than the write's own
+                self._send("send", {"request": n, "data": piece, "eof": i + 1 == len(pieces)}, lambda answer: True)
             answer = answers.get()
         return judge(op, answer)
 
@@ -188,6 +196,11 @@ class Stdio(Link):
         if op == "follow":
             return Follow(self, members)
         return Running(self, op, members)
+
+
+def cut(data: bytes) -> List[bytes]:
+    """Pieces, where one request would be too long for all of it."""
+    return [data[at:at + WRITE_PIECE] for at in range(0, len(data), WRITE_PIECE)] if len(data) > WRITE_PIECE else []
 
 
 def command_words(op: str, members: Answer) -> List[str]:

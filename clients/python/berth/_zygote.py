@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import errors
-from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Process, bytes_of
+from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Process, bytes_of, directory_of
 from ._words import pairs_of
 
 TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
@@ -38,15 +38,15 @@ class Zygote:
                 pass
 
     def popen(self, code: Bytes, *, args: Optional[Sequence[str]] = None, stdin: Optional[Bytes] = None,
-              stdin_open: bool = False, env: Optional[Pairs] = None, workdir: Optional[str] = None,
+              stdin_open: bool = False, env: Optional[Pairs] = None, workdir: Optional[str] = None, cwd: Optional[str] = None,
               timeout_ms: Optional[int] = None) -> "Process":
         """Starts code whose output comes as it is written.  args are sys.argv from its second word on."""
         return Process(self._link.stream("run", {
             "zygote": self.id, "code": bytes_of(code), "args": list(args) if args else None, "stdin": bytes_of(stdin),
-            "stdin_open": stdin_open or None, "env": pairs_of(env), "workdir": workdir, "timeout_ms": timeout_ms}))
+            "stdin_open": stdin_open or None, "env": pairs_of(env), "workdir": directory_of(workdir, cwd), "timeout_ms": timeout_ms}))
 
     def run(self, code: Bytes, *, args: Optional[Sequence[str]] = None, stdin: Optional[Bytes] = None,
-            env: Optional[Pairs] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
+            env: Optional[Pairs] = None, workdir: Optional[str] = None, cwd: Optional[str] = None, timeout_ms: Optional[int] = None,
             max_output_bytes: int = MAX_OUTPUT_BYTES, on_output: Optional[Callable[[Output], object]] = None,
             check: bool = False) -> Result:
         """
@@ -55,7 +55,7 @@ class Zygote:
         """
         data = bytes_of(stdin)
         late = data is not None and len(data) > STDIN_AT_ONCE
-        with self.popen(code, args=args, stdin=None if late else data, stdin_open=late, env=env, workdir=workdir,
+        with self.popen(code, args=args, stdin=None if late else data, stdin_open=late, env=env, workdir=workdir, cwd=cwd,
                         timeout_ms=timeout_ms) as process:
             if late and data is not None:
                 process._feed(data)
