@@ -165,7 +165,7 @@ static int save_ttl(struct sandbox_ref *s, const struct update *u, struct err *e
 }
 
 /* For a stopped sandbox: the options of its next start must fit together. */
-static int check_mode(const json_t *spec, const struct update *u, struct err *e)
+static int check_mode(const char *id, const json_t *spec, const struct update *u, struct err *e)
 {
 	const char *mode = "none";
 	json_t *pair;
@@ -178,8 +178,8 @@ static int check_mode(const json_t *spec, const struct update *u, struct err *e)
 		const enum param_group group = row_of(pair)->group;
 
 		if ((group == PARAM_G_RULE || group == PARAM_G_OF_NETWORK) && strcmp(mode, "egress") && strcmp(mode, "bridge"))
-			return err_set(e, ERR_INVALID, "its network mode is %s, which has no rules; hint: create it with --network "
-				       "egress or bridge", mode);
+			return err_set(e, ERR_INVALID, "its network mode is %s, which has no rules; hint: berth fork --network egress "
+				       "--allow-host NAME %s makes one with its files", mode, id);
 	}
 	return 0;
 }
@@ -230,7 +230,7 @@ static int change_now(struct sandbox_ref *s, struct update *u, const json_t *spe
 
 	if (!changed || update_life_ask(&s->registry, s->id, changed, u->options, u->rq, e) < 0)
 		return -1;
-	if (!s->kept ? ask_keeper(s, u, e) < 0 : check_mode(spec, u, e) < 0)
+	if (!s->kept ? ask_keeper(s, u, e) < 0 : check_mode(s->id, spec, u, e) < 0)
 		return -1;
 	if (save(s, u, e) < 0 || (s->kept && update_life_record(&s->registry, s->id, u->rq, e) < 0))
 		return -1;

@@ -102,8 +102,8 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 			       "it its rules; hint: berth update %s changes them",
 			       k->spec->id, k->spec->joined.id, k->spec->joined.id);
 	if (!spec_needs_nethelper(k->spec))
-		return err_set(e, ERR_INVALID, "sandbox %s has the network mode %s, which has no rules; hint: create it with "
-			       "--network egress or bridge", k->spec->id, spec_network_name(k->spec->network));
+		return err_set(e, ERR_INVALID, "sandbox %s has the network mode %s, which has no rules; hint: berth fork --network "
+			       "egress --allow-host NAME %s makes one with its files", k->spec->id, spec_network_name(k->spec->network), k->spec->id);
 	if (k->spec->net_egress && json_object_get(rq, "allow_net"))
 		return err_set(e, ERR_INVALID, "the network of sandbox %s says which ranges it may "
 			       "reach; hint: berth network update --allow-net", k->spec->id);

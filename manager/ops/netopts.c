@@ -54,6 +54,20 @@ const char *netopts_option(enum netopts_list l)
 	return lists[l].option;
 }
 
+static int is_loopback(const struct netaddr *a)
+{
+	const char *what = netaddr_special(a);
+
+	return what && !strcmp(what, "loopback");
+}
+
+/* Programs ask no proxy for it, and nothing routes it: the rule would have no effect that its author wants. */
+static int refuse_loopback(const char *value, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "'%.80s' is the loopback, which each sandbox has of its own: it needs no rule there, and none "
+		       "leads to the host's; hint: let the host's service listen on another address of the host, and allow that", value);
+}
+
 int netopts_check(enum netopts_list l, const char *value, struct err *e)
 {
 	struct nethost host;
@@ -63,9 +77,16 @@ int netopts_check(enum netopts_list l, const char *value, struct err *e)
 
 	switch (l) {
 	case NETOPTS_ALLOW_HOST:
+		if (nethost_parse(value, &host, e) < 0)
+			return -1;
+		return (host.kind == NETHOST_ADDRESS && is_loopback(&host.addr)) ||
+		       (host.kind == NETHOST_EXACT && !strcmp(host.name, "localhost")) ? refuse_loopback(value, e) : 0;
 	case NETOPTS_DENY_HOST:
 		return nethost_parse(value, &host, e);
 	case NETOPTS_ALLOW_NET:
+		if (netcidr_parse(value, &net, e) < 0)
+			return -1;
+		return net.bits >= 8 && is_loopback(&net.net) ? refuse_loopback(value, e) : 0;
 	case NETOPTS_DENY_NET:
 		return netcidr_parse(value, &net, e);
 	case NETOPTS_DNS:
@@ -232,7 +253,7 @@ int netopts_host(struct netopts *o, const char *value, struct err *e)
 	       err_nomem(e) : 0;
 }
 
-/* Where berth-net writes no file of hosts, the layer that the sandbox writes to has it. */
+/* Where berth-net writes no file of hosts, the layer that the sandbox writes to has it; a proxy knows the names, too. */
 static int settle_hosts(struct netopts *o, struct spec *s, struct err *e)
 {
 	json_t *pair;
@@ -240,8 +261,10 @@ static int settle_hosts(struct netopts *o, struct spec *s, struct err *e)
 
 	if (!o->hosts)
 		return 0;
+	if ((s->network == NETWORK_BRIDGE || s->network == NETWORK_EGRESS) && json_object_set(policy(o), "hosts", o->hosts) < 0)
+		return err_nomem(e);
 	if (s->network == NETWORK_BRIDGE)
-		return json_object_set(policy(o), "hosts", o->hosts) < 0 ? err_nomem(e) : 0;
+		return 0;
 	o->lines = (struct buf)BUF_INIT(1 << 16);
 	json_array_foreach(o->hosts, i, pair) {
 		const char *address = json_string_value(json_array_get(pair, 1));

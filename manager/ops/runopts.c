@@ -198,13 +198,33 @@ static int set_env(struct runopts_strings *env, const char *text, struct err *e)
 /* HTTP for all of them: clients that lack SOCKS (httpx, requests) fail on a socks5:// here, even where they need none. */
 #define PROXY_URL "http://127.0.0.1:3128"
 _Static_assert(NETHELPER_PROXY_PORT == 3128, "the port in PROXY_URL");
-#define MEMBER_ENV 4 /* the first: on a network, plain HTTP is what members speak to each other */
+#define MEMBER_ENV 5 /* the first: on a network, plain HTTP is what members speak to each other */
 static const char *const proxy_env[] = {
+	"NODE_USE_ENV_PROXY=1", /* without it Node.js reads none of the others */
 	"https_proxy=" PROXY_URL, "HTTPS_PROXY=" PROXY_URL,
 	"no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
 	"http_proxy=" PROXY_URL, "HTTP_PROXY=" PROXY_URL,
 	"all_proxy=" PROXY_URL, "ALL_PROXY=" PROXY_URL,
 };
+
+#define JAVA_ENV "JAVA_TOOL_OPTIONS"
+#define JAVA_PROXY(scheme) "-D" scheme ".proxyHost=127.0.0.1 -D" scheme ".proxyPort=3128"
+
+/* Java reads nothing but this variable, which the image may have for options of its own: ours stand after them. */
+static int add_java(struct runopts *o, int is_member, struct err *e)
+{
+	const char *had = "";
+	char *all;
+	size_t i;
+
+	for (i = 0; i < o->full_env.count; i++)
+		if (!strncmp(o->full_env.v[i], JAVA_ENV "=", sizeof(JAVA_ENV)))
+			had = o->full_env.v[i] + sizeof(JAVA_ENV);
+	if (asprintf(&all, JAVA_ENV "=%s%s" JAVA_PROXY("https") "%s", had, *had ? " " : "",
+		     is_member ? "" : " " JAVA_PROXY("http")) < 0)
+		return err_nomem(e);
+	return runopts_own(o, all, e) < 0 ? -1 : set_env(&o->full_env, all, e);
+}
 
 /* Order: berth's own, the image's, those of the proxy, of devices, the caller's. */
 static int build_env(struct runopts *o, const struct image *im, struct err *e)
@@ -229,6 +249,8 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 	for (i = 0; i < proxied; i++)
 		if (set_env(&o->full_env, proxy_env[i], e) < 0)
 			return -1;
+	if (proxied && add_java(o, proxied == MEMBER_ENV, e) < 0)
+		return -1;
 	for (i = 0; o->devices && i < o->devices->env_count; i++)
 		if (set_env(&o->full_env, o->devices->env[i], e) < 0)
 			return -1;

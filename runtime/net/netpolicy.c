@@ -313,8 +313,10 @@ static int load_one(struct netpolicy *p, const json_t *j, struct err *e)
 		return -1;
 	if (json_get_u64(j, "max_bytes", &p->max_bytes, "network policy", e) < 0 ||
 	    json_get_u64(j, "max_connections", &p->max_connections, "network policy", e) < 0 ||
-	    json_get_u64(j, "max_rate", &p->max_rate, "network policy", e) < 0)
+	    json_get_u64(j, "max_rate", &p->max_rate, "network policy", e) < 0 ||
+	    json_get_arr(j, "hosts", &p->hosts, "network policy", e) < 0)
 		return -1;
+	json_incref(p->hosts);
 	if (p->max_rate && (p->max_rate < NETRATE_MIN || p->max_rate > NETRATE_MAX))
 		return err_set(e, ERR_INVALID, "a network rate of %llu bytes a second",
 			       (unsigned long long)p->max_rate);
@@ -353,6 +355,8 @@ void netpolicy_release(struct netpolicy *p)
 		netpolicy_release(p->group);
 	free(p->group);
 	p->group = NULL;
+	json_decref(p->hosts);
+	p->hosts = NULL;
 	free(p->allow);
 	free(p->deny);
 	p->allow = p->deny = NULL;

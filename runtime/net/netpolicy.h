@@ -59,6 +59,7 @@ struct netpolicy {
 	size_t dns_count;
 	struct netpublish publish[NETPOLICY_PUBLISH];
 	size_t publish_count;
+	json_t *hosts;		/* [NAME, ADDRESS] of --add-host, or NULL */
 	uint64_t max_bytes, max_connections;	/* 0: none */
 	uint64_t max_rate;	/* bytes a second in each direction (netrate.h); 0: none */
 	/*

@@ -2,6 +2,8 @@
 #include "runtime/net/resolver.h"
 
 #include <ares.h>
+#include <ctype.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +11,23 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "base/io.h"
+#include "base/mem.h"
+
 #define TRY_MS 2500
 #define TRIES 3
+#define HOSTS_FILE "/etc/hosts"
+#define HOSTS_BYTES (1u << 20)
+#define KNOWN_MAX 8192
+
+struct known {
+	char *name;		/* lower case, without a dot at its end */
+	struct netaddr addr;
+};
 
 struct resolver {
+	struct known *known;
+	size_t known_count;
 	ares_channel channel;
 	resolver_watch_fn *watch;
 	void *ctx;
@@ -44,6 +59,82 @@ static int set_servers(struct resolver *r, const struct netpolicy *p, struct err
 	return ares_set_servers_ports_csv(r->channel, text) ? err_set(e, ERR_INVALID, "set the DNS servers %s", text) : 0;
 }
 
+/* ---- names that need no question ------------------------------------------------ */
+
+static int know(struct resolver *r, const char *name, const struct netaddr *a, struct err *e)
+{
+	size_t n = strlen(name), i;
+	struct known *more;
+	char *own;
+
+	if (r->known_count == KNOWN_MAX)
+		return 0;
+	if (!(r->known_count & (r->known_count - 1))) {
+		more = reallocarray(r->known, r->known_count ? 2 * r->known_count : 1, sizeof(*more));
+		if (!more)
+			return err_nomem(e);
+		r->known = more;
+	}
+	own = strndup(name, n && name[n - 1] == '.' ? n - 1 : n);
+	if (!own)
+		return err_nomem(e);
+	for (i = 0; own[i]; i++)
+		own[i] = (char)tolower((unsigned char)own[i]);
+	r->known[r->known_count++] = (struct known){ own, *a };
+	return 0;
+}
+
+static int know_given(struct resolver *r, const struct netpolicy *p, struct err *e)
+{
+	struct netaddr a;
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach(p->hosts, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0)), *address = json_string_value(json_array_get(pair, 1));
+
+		/* no address: the gateway of a bridge, which this sandbox has not */
+		if (name && address && netaddr_parse(address, &a) == 0 && know(r, name, &a, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The operator's file: what is wrong in it is passed over, as libc does. */
+static int know_the_hosts(struct resolver *r, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(HOSTS_BYTES);
+	char *line, *rest, *word, *in_line;
+	struct err ignored;
+	struct netaddr a;
+
+	if (io_read_file(AT_FDCWD, HOSTS_FILE, &b, &ignored) < 0 || !b.len)
+		return 0;
+	for (line = strtok_r(b.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		line[strcspn(line, "#")] = '\0';
+		word = strtok_r(line, " \t\r", &in_line);
+		if (!word || netaddr_parse(word, &a) < 0)
+			continue;
+		while ((word = strtok_r(NULL, " \t\r", &in_line)))
+			if (know(r, word, &a, e) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* All addresses of the name, IPv4 first. */
+static size_t look_up(const struct resolver *r, const char *name, struct netaddr *found)
+{
+	size_t n = 0, i;
+	int family;
+
+	for (family = 4; family <= 6; family += 2)
+		for (i = 0; i < r->known_count && n < RESOLVER_ADDRESSES; i++)
+			if (r->known[i].addr.family == family && !strcmp(r->known[i].name, name))
+				found[n++] = r->known[i].addr;
+	return n;
+}
+
 struct resolver *resolver_new(const struct netpolicy *p, resolver_watch_fn *watch, void *ctx, struct err *e)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
@@ -69,7 +160,7 @@ struct resolver *resolver_new(const struct netpolicy *p, resolver_watch_fn *watc
 		free(r);
 		return NULL;
 	}
-	if (set_servers(r, p, e) < 0) {
+	if (set_servers(r, p, e) < 0 || know_given(r, p, e) < 0 || (!p->dns_count && know_the_hosts(r, e) < 0)) {
 		resolver_free(r);
 		return NULL;
 	}
@@ -80,6 +171,9 @@ void resolver_free(struct resolver *r)
 {
 	if (!r)
 		return;
+	while (r->known_count)
+		free(r->known[--r->known_count].name);
+	free(r->known);
 	ares_destroy(r->channel);
 	ares_library_cleanup();
 	free(r);
@@ -125,8 +219,15 @@ static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *
 void resolver_ask(struct resolver *r, const char *name, resolver_fn *fn, void *ctx)
 {
 	const struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-	struct question *q = malloc(sizeof(*q));
+	struct netaddr known[RESOLVER_ADDRESSES];
+	const size_t n = look_up(r, name, known);
+	struct question *q;
 
+	if (n) {
+		fn(ctx, known, n, "");
+		return;
+	}
+	q = malloc(sizeof(*q));
 	if (!q) {
 		fn(ctx, NULL, 0, "out of memory");
 		return;

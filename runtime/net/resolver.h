@@ -2,8 +2,10 @@
 /*
  * resolver - names to addresses, without waiting, by the host's DNS servers or those given.
  *
- * DNS alone: no file of the host is read after the start, no search list, no
- * NSS.  Its sockets join the caller's epoll as watches.
+ * First the names of --add-host, then, unless DNS servers were given, those
+ * that the host's /etc/hosts had at the start, then DNS; no file of the host
+ * is read after the start, no search list, no NSS.  Its sockets join the
+ * caller's epoll as watches.
  */
 #ifndef BERTH_RUNTIME_NET_RESOLVER_H
 #define BERTH_RUNTIME_NET_RESOLVER_H

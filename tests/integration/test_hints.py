@@ -142,7 +142,7 @@ berth network create --allow-host NAME makes one with rules | network create n1;
 berth network update --allow-host NAME NETWORK | network update | network create --allow-host x.test n1; network update --allow-host y.test n1; network rm n1
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
-create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
+berth fork --network egress --allow-host NAME %s makes one with its files | update --allow-host x.test work | fork --network egress --allow-host x.test --name e2 work; rm -f e2
 cpu=60s, or several of cpu=60s,time=1h,io=1g,net=1g | create --budget 60s host | create --name b1 --budget cpu=60s,time=1h host; rm -f b1
 berth create --budget %s=%s | create --name b5 --budget cpu=1h host; grant b5 time=+1h | rm -f b5; create --name b5 --budget time=1h host; rm -f b5
 --cap-drop NET_ADMIN | run --network bridge --cap-add NET_ADMIN --network-rate 1m host true | run --dry-run --network bridge --network-rate 1m --cap-drop NET_ADMIN host true

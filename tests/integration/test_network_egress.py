@@ -3,6 +3,7 @@
 
 Attacks S14 of SECURITY.md.
 """
+import contextlib
 import json
 import os
 import re
@@ -100,6 +101,77 @@ def test_curl_git_python_and_the_environment():
         assert "curl 56" in r.out and "403 Forbidden by the network policy" in r.out, b.describe(r)
         put = [x for x in lab.web.requests if x[1] == "/put"]
         assert put, "a chunked upload passes"
+        lab.untouched()
+
+
+@contextlib.contextmanager
+def etc(**files):
+    """Files of the host's /etc, here.  Its DNS server is the one of the outside."""
+    files["resolv.conf"] = f"nameserver {netlab.DNS}\n"
+    for name, text in files.items():
+        proc.bind(b.write(b.tmp(name), text), "/etc/" + name)
+    try:
+        yield
+    finally:
+        for name in files:
+            subprocess.run(["umount", "/etc/" + name], check=True)
+
+
+def test_node_and_java_are_told_of_the_proxy_beside_the_options_of_the_image():
+    need_net()
+    java = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128"
+    b.berth("image", "import", b.busybox_rootfs(), "base", ok=True)
+    none = b.berth("create", "base", ok=True).out.strip()
+    assert "PROXY" not in b.berth("exec", none, "env", ok=True).out
+    b.berth("exec", none, "touch", "/root/file", ok=True)
+    b.berth("commit", "--env", "JAVA_TOOL_OPTIONS=-Xmx64m -Da=b", none, "withjava", ok=True)
+    b.berth("rm", "-f", none, ok=True)
+    for image, more, want in ((None, (), java), ("withjava", (), "-Xmx64m -Da=b " + java), (None, ("--env", "JAVA_TOOL_OPTIONS=mine"), "mine")):
+        r = b.berth("run", "--network", "egress", *more, image or "host", "env", ok=True)
+        env = dict(line.split("=", 1) for line in r.out.splitlines())
+        assert (env["NODE_USE_ENV_PROXY"], env["JAVA_TOOL_OPTIONS"]) == ("1", want), env
+
+
+def test_names_of_a_file_of_hosts_are_known_to_the_proxy():
+    need_net()
+    lines = f"# the operator's\n{OUTSIDE}\tour.test OTHER.Test. # a word\nnonsense\n::1 localhost\n10.9.9.9 inside.test\n"
+    with Lab(names={}) as lab, etc(hosts=lines):
+        hosts = ("our.test", "other.test", "inside.test", "given.test", "nosuch.test")
+        rules = [o for h in hosts for o in ("--allow-host", h)]
+        asked = [("absolute", h, 80) for h in hosts]
+        got = tries((*rules, "--add-host", f"given.test:{OUTSIDE}"), asked, base=("--network", "egress"))
+        assert [got[t][0] for t in asked] == [200, 200, 403, 200, 502], got
+        # given servers take the place of all that the host has
+        got = tries((*rules, "--add-host", f"given.test:{OUTSIDE}"), asked)
+        assert [got[t][0] for t in asked] == [502, 502, 502, 200, 502], got
+        lab.untouched()
+
+
+def test_a_rule_for_a_loopback_is_refused_with_words():
+    for rule in (("--allow-host", "127.0.0.1:8080"), ("--allow-host", "localhost"), ("--allow-host", "[::1]:80"), ("--allow-net", "127.0.0.0/8"),
+                 ("--allow-net", "127.0.0.1"), ("--allow-net", "::1/128")):
+        for verb in ("run", "create"):
+            b.one_line_error(b.berth(verb, "--network", "egress", *rule, "host", "true"), 2, "loopback", "hint: let the host's service")
+        b.one_line_error(b.berth("network", "create", *rule, "n1"), 2, "loopback")
+    b.berth("run", "--network", "egress", "--deny-net", "127.0.0.0/8", "--deny-host", "localhost", "--allow-net", "0.0.0.0/0", "host", "true", ok=True)
+    with Box("--network", "egress") as x:
+        b.one_line_error(b.berth("update", "--allow-host", "localhost:80", x.id), 2, "loopback")
+
+
+def test_a_sandbox_without_a_network_names_the_command_that_makes_one_with_its_files():
+    need_net()
+    with Lab() as lab, etc(), Box("--network", "none") as x:
+        x.exec("sh", "-c", "echo kept > /workspace/file", ok=True)
+        for stopped in (False, True):
+            if stopped:
+                b.berth("stop", x.id, ok=True)
+            said = b.berth("update", "--allow-host", "outside.test", x.id)
+            advice = re.search(r"hint: (berth fork --network egress --allow-host) NAME (\S+)", said.err)
+            assert said.code == 2 and advice, said
+            made = b.berth(*advice.group(1).split()[1:], "outside.test", advice.group(2), ok=True).out.strip()
+            out = b.berth("exec", made, "sh", "-c", "cat /workspace/file; curl -s http://outside.test/", ok=True).out
+            assert out.startswith("kept\n") and "hello from" in out, out
+            b.berth("rm", "-f", made, ok=True)
         lab.untouched()
 
 
