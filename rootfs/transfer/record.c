@@ -40,7 +40,8 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 		size += img->layers[i].size;
 	oci_platform_format(&c->platform, platform);
 	record = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:O, s:O, s:O, s:s, s:s, s:s, s:O, s:O*}",
-			   "version", img->on_host ? IMAGE_RECORD_FORMAT : img->owner[0] ? IMAGE_RECORD_OWNED : IMAGE_RECORD_UNOWNED, "name", name, "digest", img->digest,
+			   "version", img->on_host ? IMAGE_RECORD_FORMAT : img->owner[0] ? IMAGE_RECORD_OWNED : IMAGE_RECORD_UNOWNED,
+			   "name", name, "digest", img->digest,
 			   "config", img->config_digest, "platform", platform, "created", c->created,
 			   "imported", (json_int_t)time(NULL), "size", (json_int_t)size,
 			   "layers", make_layers(img),
