@@ -166,7 +166,7 @@ static void let_go(void *ctx)
 /* Opens what it mounts of the host, as it was noted when the sandbox was made. */
 static int open_sources(struct registry *r, struct resident *x, json_t *spec, struct err *e)
 {
-	const int changed = x->no_start ? 0 : sources_open(spec, &x->opts, e);
+	const int changed = x->no_start ? 0 : sources_open(spec, &x->opts.spec, e);
 
 	return changed > 0 ? registry_save(r, x->claim.id, SPEC_FILE, spec, e) : changed;
 }

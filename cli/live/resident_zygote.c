@@ -71,9 +71,10 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
 	if (append_all(options, json_object_get(z, "options")) < 0 ||
 	    (own && append_all(options, own) < 0))
 		return err_nomem(e), NULL;
-	spec = json_pack("{s:i,s:O,s:O,s:O*,s:{s:s,s:O,s:O,s:O,s:O*}}", "version",
+	spec = json_pack("{s:i,s:O,s:O,s:O*,s:o*,s:{s:s,s:O,s:O,s:O,s:O*}}", "version",
 			 REGISTRY_FORMAT, "image", json_object_get(z, "image"), "options", options,
-			 "seccomp", json_object_get(z, "seccomp"), "zygote", "id", id, "name",
+			 "seccomp", json_object_get(z, "seccomp"), "sources", json_deep_copy(json_object_get(z, "sources")),
+			 "zygote", "id", id, "name",
 			 json_object_get(z, "name"), "memory_bytes",
 			 json_object_get(z, "memory_bytes"), "cpu_milli",
 			 json_object_get(z, "cpu_milli"), "tenant", owner);

@@ -19,6 +19,7 @@
 #include "cli/zygote/zygote.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
+#include "manager/ops/sources.h"
 #include "manager/zygote/client.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/kernel/silence.h"
@@ -84,9 +85,11 @@ static int make_sandbox(struct work *w, struct err *e)
 	where.disk_dirfd = w->disk_fd;
 	where.models_fd = w->registry.state_fd;
 	sandbox_init(&w->sandbox, s);
-	if (volumes_open(&w->volumes, &w->registry, s, z->promise.tenant, w->scratch, e) < 0 ||
+	/* what the zygote was made with, whatever is at its paths now (S51) */
+	if (sources_open(z->noted, s, e) < 0 || volumes_open(&w->volumes, &w->registry, s, z->promise.tenant, w->scratch, e) < 0 ||
 	    sandbox_launch(&w->sandbox, &where, e) < 0 || attest_ready(&w->sandbox, e) < 0)
 		return -1;
+	spec_close_sources(s);
 	save_record(w);
 	return 0;
 }

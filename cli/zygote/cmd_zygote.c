@@ -239,6 +239,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	runopts_release(&z.opts);
 	json_decref(z.command);
 	json_decref(z.options);
+	json_decref(z.noted);
 	json_decref(z.seccomp);
 	json_decref(z.image_spec);
 	return result < 0 ? command_fail(self, &e, json) : 0;

@@ -14,6 +14,7 @@
 #include "cli/zygote/zygote.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
+#include "manager/ops/sources.h"
 #include "manager/zygote/owner.h"
 #include "runtime/sandbox/attest.h"
 
@@ -50,7 +51,11 @@ static int launch(struct zygote *z, struct err *e)
 	if (s->disk_bytes > s->limits.memory_bytes / 2)
 		z->disk_fd = fcntl(z->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	where.disk_dirfd = z->disk_fd;
-	if (volumes_open(&z->volumes, &z->registry, &z->spec, z->promise.tenant, scratch, e) < 0 ||
+	z->noted = json_pack("{s:O}", "options", z->options);
+	if (!z->noted)
+		return err_nomem(e);
+	if (sources_note(z->noted, e) < 0 ||
+	    volumes_open(&z->volumes, &z->registry, &z->spec, z->promise.tenant, scratch, e) < 0 ||
 	    sandbox_launch(&z->sandbox, &where, e) < 0 || attest_ready(&z->sandbox, e) < 0)
 		return -1;
 	return 0;
@@ -114,14 +119,14 @@ static int save(struct zygote *z, struct err *e)
 	clock_utc(clock_now(CLOCK_REALTIME).tv_sec, created);
 	record = record_new(z->claim.id, z->opts.name ? z->opts.name : "", z->image_ref,
 			    RECORD_RUNNING, created);
-	file = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:I,s:I,s:O,s:O*}", "id",
+	file = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:O,s:i,s:i,s:I,s:I,s:O,s:O*,s:O}", "id",
 			 z->claim.id, "name", z->opts.name ? z->opts.name : "", "image",
 			 z->image_ref, "created", created, "interpreter", z->interpreter, "mode",
 			 z->mode == ZYGOTE_AHEAD ? "ahead" : "fork", "preload", z->command, "pool",
 			 (int)z->pool, "forks", (int)z->max, "memory_bytes",
 			 (json_int_t)z->spec.limits.memory_bytes, "cpu_milli",
 			 (json_int_t)z->spec.limits.cpu_milli, "options", z->options, "seccomp",
-			 z->seccomp);
+			 z->seccomp, "sources", json_object_get(z->noted, "sources"));
 	if (file && z->stock.pid)
 		json_object_set_new(file, "pid", json_integer(z->stock.pid));
 	text = file ? json_dumps(file, JSON_COMPACT) : NULL;

@@ -67,6 +67,7 @@ struct zygote {
 	int told;		/* whom we tell that it waits; -1: nobody any more */
 	json_t *command; /* as it was given */
 	json_t *options, *seccomp; /* of sandboxes that live, as their spec.json has them */
+	json_t *noted;		/* the options, and the identities of the directories that they mount (sources.h) */
 	unsigned pool, max, at_once;
 	struct preload preload; /* of a branch when each has its own */
 	int *json;              /* create's option */

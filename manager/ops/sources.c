@@ -231,7 +231,7 @@ int sources_adopt(json_t *spec, struct err *e)
 	return sources_note(spec, e) < 0 ? -1 : 1;
 }
 
-#define ACCEPT_HINT "berth start --accept-sources takes what is there now"
+#define ACCEPT_HINT "put it back, or berth start --accept-sources takes what is there now; a zygote is made anew"
 
 /*
  * The owner of what is there has the sandbox's rights with owner=auto: something else of another owner
@@ -275,14 +275,14 @@ static int check(json_t *sources, const struct spec_mount *m, struct err *e)
 	return err_hint(e, ACCEPT_HINT);
 }
 
-int sources_open(json_t *spec, struct runopts *o, struct err *e)
+int sources_open(json_t *spec, struct spec *s, struct err *e)
 {
 	json_t *sources = json_object_get(spec, SOURCES);
 	int changed = 0, r;
 	size_t i;
 
-	for (i = 0; i < o->spec.mount_count; i++) {
-		struct spec_mount *m = &o->spec.mounts[i];
+	for (i = 0; i < s->mount_count; i++) {
+		struct spec_mount *m = &s->mounts[i];
 
 		if (m->kind != SPEC_BIND)
 			continue;

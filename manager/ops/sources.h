@@ -19,7 +19,7 @@
 
 #include "base/json.h"
 
-struct runopts;
+struct spec;
 
 /*
  * Notes in spec, a spec.json, what each source of its options is now, where it was not noted yet.  The
@@ -32,11 +32,11 @@ int sources_note(json_t *spec, struct err *e);
  */
 int sources_adopt(json_t *spec, struct err *e);
 /*
- * Opens the sources of o, which was read from spec, for the start that follows: o->spec.mounts has
- * their descriptors until runopts_release().  ERR_DENIED when one is not what was noted.  1 when spec
+ * Opens the sources of s, which was read from spec, for the start that follows: s->mounts has
+ * their descriptors until spec_close_sources().  ERR_DENIED when one is not what was noted.  1 when spec
  * was changed, after a boot.
  */
-int sources_open(json_t *spec, struct runopts *o, struct err *e);
+int sources_open(json_t *spec, struct spec *s, struct err *e);
 /* Forgets what was noted, so that sources_note() takes what is there. */
 void sources_forget(json_t *spec);
 

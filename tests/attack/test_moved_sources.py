@@ -338,3 +338,29 @@ def test_a_file_that_became_the_socket_of_a_service_is_refused():
         b.one_line_error(b.berth("start", box), 125, "is not what was there")
         another_boot(box)
     b.berth("rm", "--force", box, ok=True)
+
+
+@b.deadline(120)
+def test_forks_of_a_zygote_mount_what_it_was_made_with():
+    top, secret = places()
+    z = b.berth("zygote", "create", "--pool", "0", "-v", f"{top}:/data:rw", "-v", f"{top}/sub:/sub", "host", "python3", ok=True).out.strip()
+
+    def fork():
+        return b.berth("run", "--zygote", z, "print(open('/sub/mine').read())")
+
+    assert fork().out == "mine\n"
+    box = b.berth("create", "--zygote", z, ok=True).out.strip()
+    assert seen(box, "/sub/mine") == "mine"
+    os.rename(top + "/sub", top + "/x")
+    os.symlink(secret, top + "/sub")
+    b.one_line_error(fork(), 125, "symbolic link")
+    b.one_line_error(b.berth("create", "--zygote", z), 125, "symbolic link")
+    os.unlink(top + "/sub")
+    shutil.copytree(secret, top + "/sub")
+    b.one_line_error(fork(), 125, "is not what was there")
+    b.one_line_error(b.berth("create", "--zygote", z), 125, "is not what was there")
+    shutil.rmtree(top + "/sub")
+    os.rename(top + "/x", top + "/sub")
+    assert fork().out == "mine\n"
+    b.berth("rm", "--force", box, ok=True)
+    b.berth("zygote", "rm", z, ok=True)
