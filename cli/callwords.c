@@ -8,6 +8,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/callwords.h"
 #include "cli/commands.h"
 #include "manager/ops/call.h"
@@ -217,9 +218,9 @@ static int op_main(const struct command *self, int argc, char **argv)
 	autojson json_t *call = NULL;
 	struct err e = { 0 };
 
-	(void)argv;
-	if (argc != 1)
-		err_set(&e, ERR_USAGE, "op takes no words; its parent writes a document");
+	/* a name is there for the list of processes (manager/ops/call.c) */
+	if (argc > 2 || (argc == 2 && !path_is_name(argv[1])))
+		err_set(&e, ERR_USAGE, "op takes no words but a name; its parent writes a document");
 	else if (io_read_all(CALL_FD, &text, "the call", &e) == 0)
 		call = json_parse(text.data ? text.data : "", text.len, CALL_MAX, "the call", &e);
 	close(CALL_FD);

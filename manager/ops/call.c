@@ -14,6 +14,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/params.h"
 
@@ -178,10 +179,21 @@ static int document(json_t *call, struct err *e)
 	return fd;
 }
 
-/* A file action that moves a descriptor to itself would leave it close-on-exec. */
-static int exec_with(const char *program, char *const *environment, const int fds[4], pid_t *ret_pid, struct err *e)
+/*
+ * The name that the call gives to a sandbox, or NULL. It is a word of the process, so that another
+ * berthd finds out who makes the sandbox (home_is_making()).
+ */
+static char *name_in(const json_t *call)
 {
-	static char *const argv[] = { "berth", "op", NULL };
+	const char *name = json_string_value(json_object_get(json_object_get(call, "options"), "name"));
+
+	return name && path_is_name(name) ? strdup(name) : NULL;
+}
+
+/* A file action that moves a descriptor to itself would leave it close-on-exec. */
+static int exec_with(const char *program, char *const *environment, char *name, const int fds[4], pid_t *ret_pid, struct err *e)
+{
+	char *const argv[] = { "berth", "op", name, NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t at;
 	sigset_t none, all;
@@ -234,6 +246,7 @@ static int make_pipe(int *ret_ours, int *ret_theirs, struct err *e)
 int call_start(const char *program, char *const *environment, json_t *call, int in_fd, struct called *ret,
 	       struct err *e)
 {
+	autofree char *name = name_in(call);
 	autoclose int doc = document(call, e), out = -1, err = -1, in = -1;
 	int r = doc < 0 ? -1 : lift(&doc, e);
 
@@ -247,7 +260,7 @@ int call_start(const char *program, char *const *environment, json_t *call, int 
 	if (r == 0)
 		r = make_pipe(&ret->err, &err, e);
 	if (r == 0)
-		r = exec_with(program, environment, (const int[]){ in_fd, out, err, doc }, &ret->pid, e);
+		r = exec_with(program, environment, name, (const int[]){ in_fd, out, err, doc }, &ret->pid, e);
 	if (r < 0)
 		call_abort(ret);
 	return r;

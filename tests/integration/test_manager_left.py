@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pool, a berthd or a failure leaves behind is looked after, and told."""
+import contextlib
 import gc
+import http.client
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import threading
 
 import berthtest as b
+import proc
 from managed import BOX, FAST, POOL, Managed, Redis, refused, two_berthds
 
 
@@ -148,3 +152,45 @@ def test_who_uses_what_has_just_stopped_is_not_cut_by_a_look_at_it():
             os.kill(d.p.pid, signal.SIGCONT)
             tracer.terminate()
             tracer.communicate(timeout=20 * b.SLOW)
+
+
+def makers():
+    """The processes that make a sandbox for a berthd: berth op, before it is a keeper."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/comm") as comm:
+                if f.read().startswith(b"berth\0op\0") and comm.read() == "berth\n":
+                    found.append(int(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
+def test_a_sandbox_that_a_killed_berthd_was_making_is_undone():
+    """However long its maker takes: the next berthd waits for that, and finds what it has made."""
+    with Managed(BOX + FAST) as d:
+        before = set(makers())
+
+        def ask():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                d.post("/create", {"meta": {}})
+        asked = threading.Thread(target=ask)
+        asked.start()
+        (maker,) = b.wait_for(lambda: set(makers()) - before, 20, "the maker")
+        # it has a name and its workspace
+        while not os.listdir(f"{b.root()}/state/names"):
+            pass
+        os.kill(maker, signal.SIGSTOP)
+        d.stop(signal.SIGKILL)
+        asked.join()
+        starting = threading.Thread(target=d.start)
+        starting.start()
+        starting.join(3)
+        waits = starting.is_alive()
+        os.kill(maker, signal.SIGCONT)
+        b.wait_for(lambda: maker not in makers(), 20, "the end of the maker")
+        starting.join()
+        assert waits, "the next berthd looked for the sandbox while it was being made"
+        b.wait_for(lambda: not d.manager.stats()["states"].get("creating"), 30, "the undoing")
+        assert not b.berth("ps", "-a", "-q", ok=True).out
