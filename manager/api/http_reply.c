@@ -74,6 +74,10 @@ int http_reply_empty(struct http_request *rq, int status, struct err *e)
 
 int http_reply_header(struct http_request *rq, const char *name, const char *value, struct err *e)
 {
+	const char *before = MHD_get_response_header(rq->response, name);
+
+	if (before)
+		MHD_del_response_header(rq->response, name, before);
 	return MHD_add_response_header(rq->response, name, value) == MHD_YES ? 0 : err_nomem(e);
 }
 

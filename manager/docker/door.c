@@ -122,8 +122,13 @@ static long minor_of(const char *version)
 
 static char *strip(char *path, int *ret_status, struct err *e)
 {
+	const size_t len = strlen(path);
 	char *minor, *end;
 	long n;
+
+	/* dockerd answers at this place, too */
+	if (len >= 10 && !strcmp(path + len - 10, "/networks/"))
+		path[len - 1] = '\0';
 
 	if (strncmp(path, "/v1.", 4))
 		return path;

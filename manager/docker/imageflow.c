@@ -13,6 +13,7 @@
 #include "manager/docker/docker.h"
 #include "manager/engine/image.h"
 #include "manager/engine/login.h"
+#include "manager/engine/platform.h"
 #include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (16u << 20)
@@ -246,7 +247,7 @@ static int stream(struct http_request *rq, const char *image, int pushes, struct
 {
 	struct pull *p = calloc(1, sizeof(*p));
 	struct http_stream st = { pull_read, pull_free, p };
-	char name[REF_MAX], room[REF_MAX + 8];
+	char name[REF_MAX], room[REF_MAX + 8], platform[ENGINE_PLATFORM];
 	int r;
 
 	if (!p)
@@ -259,7 +260,9 @@ static int stream(struct http_request *rq, const char *image, int pushes, struct
 	} else {
 		snprintf(p->name, sizeof(p->name), "%s",
 			 engine_image_tagged(name, room, sizeof(room)));
-		r = start(rq, p, pushes ? NULL : http_query(rq, "platform"), e);
+		r = pushes ? 0 : engine_platform(http_query(rq, "platform"), platform, e);
+		if (r == 0)
+			r = start(rq, p, pushes ? NULL : platform, e);
 		if (r == 0 && !pushes)
 			r = look_first(p, rq, e);
 	}
@@ -310,7 +313,7 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 {
 	const char *src = http_query(rq, "fromSrc"), *repo = http_query(rq, "repo"), *text;
 	autojson json_t *words = json_array();
-	char name[REF_MAX];
+	char name[REF_MAX], platform[ENGINE_PLATFORM];
 	json_t *call;
 	size_t i;
 
@@ -321,6 +324,8 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 			rq, 400, e,
 			"an import from %.200s is not made here: send the archive as the body",
 			src);
+	if (engine_platform_local(http_query(rq, "platform"), platform, e) < 0)
+		return -1;
 	if (!repo || !repo[0]) {
 		if (engine_image_new_name(name, sizeof(name), e) < 0)
 			return -1;
@@ -332,7 +337,7 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 			return -1;
 	call = call_of("image import", NULL);
 	call_text(call, "message", (text = http_query(rq, "message")) && text[0] ? text : NULL);
-	call_text(call, "platform", (text = http_query(rq, "platform")) && text[0] ? text : NULL);
+	call_text(call, "platform", platform[0] ? platform : NULL);
 	call_words(call, words);
 	call_operand(call, "-");
 	call_operand(call, name);

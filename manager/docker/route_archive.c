@@ -22,6 +22,7 @@
 
 struct transfer {
 	struct box box;
+	int fed; /* some bytes of an archive came */
 	struct fileflow flow;
 };
 
@@ -65,8 +66,27 @@ static int open_files(struct box *b, struct http_request *rq, char path[PATH_MAX
 	return get_path(rq, path, e) < 0 ? -1 : docker_open_files(b, rq, e);
 }
 
-static int tell(struct http_request *rq, const char *path, struct err *e)
+/* "/etc/passwd/": there is such a path without the slash. */
+static int is_no_directory(struct box *b, const char *path)
 {
+	const size_t n = strlen(path);
+	char plain[PATH_MAX];
+	const char *argv[] = { "stat", "", plain, NULL };
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filecounts unused;
+	struct err ignored;
+
+	snprintf(plain, sizeof(plain), "%s", path);
+	if (n < 2 || plain[n - 1] != '/')
+		return 0;
+	plain[n - 1] = '\0';
+	return fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, &ignored) == 0;
+}
+
+static int tell(struct box *b, struct http_request *rq, const char *path, struct err *e)
+{
+	if (e->code == ERR_NOT_FOUND && is_no_directory(b, path))
+		return docker_fail(rq, 400, e, "%.200s: not a directory", path);
 	if (e->code == ERR_NOT_FOUND)
 		return docker_fail(rq, 404, e, "Could not find the file %.200s in container %.64s",
 				   path, docker_called(rq));
@@ -75,15 +95,21 @@ static int tell(struct http_request *rq, const char *path, struct err *e)
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-/* Docker uses the last part of a path as its name; a slash or a dot at the end does not count. */
+/* Docker uses the last part of a path as its name; a slash at the end does not count. */
 static const char *base_of(const char *path, char *room, size_t n)
 {
 	const char *slash;
 	size_t len;
 
 	snprintf(room, n, "%s", path);
+	/* "/x/." is called "." */
+	len = strlen(room);
+	if (len > 1 && !strcmp(room + len - 2, "/."))
+		return ".";
+	if (!strcmp(path, "/"))
+		return "/";
 	for (len = strlen(room);
-	     len > 1 && (room[len - 1] == '/' || (room[len - 1] == '.' && room[len - 2] == '/'));
+	     len > 1 && room[len - 1] == '/';
 	     len--)
 		room[len - 1] = '\0';
 	slash = strrchr(room, '/');
@@ -121,7 +147,7 @@ static char *look(struct box *b, struct http_request *rq, const char *path, stru
 	char *coded;
 
 	if (fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, e) < 0) {
-		tell(rq, path, e);
+		tell(b, rq, path, e);
 		return NULL;
 	}
 	at = text.data;
@@ -170,7 +196,7 @@ static int begin_out(struct transfer *t, struct http_request *rq, char **ret_cod
 		return -1;
 	if (fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 1, e) < 0 ||
 	    fileflow_first(&t->flow, rq, e) < 0)
-		return tell(rq, path, e);
+		return tell(&t->box, rq, path, e);
 	return 0;
 }
 
@@ -226,7 +252,7 @@ static int check_directory(struct box *b, struct http_request *rq, const char *p
 	struct filecounts unused;
 
 	if (fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, e) < 0)
-		return tell(rq, path, e);
+		return tell(b, rq, path, e);
 	at = text.data;
 	if (filerecord_next(&at, text.data + text.len, &record, e) < 1)
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
@@ -251,14 +277,19 @@ static int begin_put(struct http_request *rq, struct err *e)
 
 static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
-	return fileflow_feed(&((struct transfer *)http_data(rq))->flow, rq, data, n, e);
+	struct transfer *t = http_data(rq);
+
+	t->fed |= n > 0;
+	return fileflow_feed(&t->flow, rq, data, n, e);
 }
 
 static int put_archive(struct http_request *rq, struct err *e)
 {
+	struct transfer *t = http_data(rq);
 	struct filecounts unused;
 
-	if (fileflow_end(&((struct transfer *)http_data(rq))->flow, &unused, e) < 0)
+	/* nothing at all is an archive of nothing, as with dockerd; its helper ends with t */
+	if (t->fed && fileflow_end(&t->flow, &unused, e) < 0)
 		return -1;
 	return http_reply_empty(rq, 200, e);
 }

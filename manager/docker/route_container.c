@@ -84,6 +84,7 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 {
 	const struct engine_berth asker = docker_berth(rq, NULL);
 	const char *name = http_query(rq, "name"), *image = "";
+	autojson json_t *others = NULL;
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
 
@@ -92,11 +93,16 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	engine_host_rules(&b->config, docker_of(rq)->allow, docker_of(rq)->binds, &rules);
 	if (engine_create_init(c, &rules, e) < 0)
 		return -1;
+	others = engine_load_others(&b->registry, body, e);
+	if (!others || engine_check_links(&b->registry, body, e) < 0)
+		return -1;
+	c->others = others;
 	if (engine_create_name(c, name ? name : "", e) < 0 || engine_create_read(c, body, e) < 0 ||
 	    engine_str(body, "Image", &image, e) < 0)
 		return -1;
 	log_unknown(c);
 	if (engine_host_image(&b->config, image, e) < 0 ||
+	    engine_host_platform(&b->config, image, http_query(rq, "platform"), e) < 0 ||
 	    engine_host_directories(c->directories, e) < 0)
 		return -1;
 	if (engine_volumes_named(&asker, c->volumes, e) < 0 ||

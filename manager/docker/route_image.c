@@ -94,6 +94,8 @@ static int post_tag(struct http_request *rq, struct err *e)
 	if (!repo || !repo[0] ||
 	    engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0)
 		return docker_fail(rq, 400, e, "invalid reference format");
+	if (!strcmp(repo, "sha256") || !strcmp(repo, "sha384") || !strcmp(repo, "sha512"))
+		return docker_fail(rq, 400, e, "refusing to create an ambiguous tag using digest algorithm as name");
 	if (spawn_berth(rq, call_of("image tag", name, ref, NULL), 1, -1, NULL, e) < 0)
 		return docker_no_image(rq, name, e);
 	return http_reply_empty(rq, 201, e);

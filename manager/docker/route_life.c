@@ -70,6 +70,19 @@ static int start(struct http_request *rq, struct box *b, struct err *e)
 	return 0;
 }
 
+static int is_paused(struct box *b)
+{
+	autojson json_t *ping = protocol_request(OP_ping), *now = NULL;
+	struct err ignored;
+	const char *state;
+
+	if (docker_connect(b, &ignored) < 0)
+		return 0;
+	now = box_call(b, ping, NULL, 0, NULL, &ignored);
+	state = json_string_value(json_object_get(now, "state"));
+	return state && !strcmp(state, "paused");
+}
+
 static int post_start(struct http_request *rq, struct err *e)
 {
 	struct box b;
@@ -78,6 +91,8 @@ static int post_start(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	there = r == 0 && !b.kept;
+	if (there && is_paused(&b))
+		r = docker_fail(rq, 409, e, "cannot start a paused container, try unpause instead");
 	if (r == 0 && b.kept)
 		r = start(rq, &b, e);
 	box_close(&b);
@@ -137,15 +152,19 @@ static int post_restart(struct http_request *rq, struct err *e)
 static int post_kill(struct http_request *rq, struct err *e)
 {
 	const char *word = http_query(rq, "signal");
+	char whole[ENGINE_ID];
 	struct box b;
 	int r = docker_find(&b, rq, e);
 
+	engine_id(b.id, whole);
 	if (r == 0 && b.kept && !is_restarting(&b))
 		r = docker_fail(rq, 409, e,
-				"cannot kill container: %.200s: Container %.12s is not running",
-				docker_called(rq), b.id);
+				"cannot kill container: %.200s: container %s is not running",
+				docker_called(rq), whole);
 	if (r == 0)
 		r = docker_verb(rq, "kill", "signal", json_string(word && word[0] ? word : "KILL"), b.id, e);
+	if (r < 0 && (e->code == ERR_USAGE || e->code == ERR_INVALID))
+		r = docker_fail(rq, 400, e, "Invalid signal: %.40s", word ? word : "");
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
@@ -194,6 +213,8 @@ static int post_rename(struct http_request *rq, struct err *e)
 	int r = docker_find(&b, rq, e);
 
 	name = name ? name + (name[0] == '/') : "";
+	if (r == 0 && !name[0])
+		r = docker_fail(rq, 400, e, "Neither old nor new names may be empty");
 	if (r == 0)
 		r = engine_check_name(name, e);
 	if (r == 0)

@@ -12,7 +12,10 @@ static int ping(struct http_request *rq, struct err *e)
 
 	if (!ok)
 		return err_nomem(e);
-	return http_reply_data(rq, 200, "text/plain; charset=utf-8", ok, 2, e);
+	if (http_reply_data(rq, 200, "text/plain; charset=utf-8", ok, 2, e) < 0 ||
+	    http_reply_header(rq, "Cache-Control", "no-cache, no-store, must-revalidate", e) < 0)
+		return -1;
+	return http_reply_header(rq, "Pragma", "no-cache", e);
 }
 
 static int version(struct http_request *rq, struct err *e)

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/image.h"
+#include "manager/engine/platform.h"
 
 #define JSON_MAX (1u << 20)
 #define REF_MAX 400
@@ -120,7 +121,8 @@ int engine_build_wants_cache(const char *value)
 
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e)
 {
-	static const char *const known[] = {"target", "platform", "memory"};
+	static const char *const known[] = {"target", "memory"};
+	char platform[ENGINE_PLATFORM];
 	static const char *const nothing[] = {"0", "-1", "false", "null", "[]"};
 
 	if (!strcmp(key, "networkmode"))
@@ -144,6 +146,8 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return word(b, e, "file", NULL, value);
 	if ((!strcmp(key, "memory") || !strcmp(key, "shmsize")) && !strcmp(value, "0"))
 		return 0;
+	if (!strcmp(key, "platform"))
+		return engine_platform(value, platform, e) < 0 ? -1 : word(b, e, "platform", NULL, platform);
 	if (!strcmp(key, "shmsize"))
 		return word(b, e, "shm-size", NULL, value);
 	if (!strcmp(key, "extrahosts"))

@@ -23,10 +23,11 @@ int engine_create_init(struct engine_create *c, const struct engine_rules *rules
 		.anonymous = json_object(),
 		.targets = json_object(),
 		.joins = json_array(),
+		.shared = json_array(),
 		.called = "",
 	};
 	return c->words && c->warnings && c->unknown && c->directories && c->ports && c->volumes &&
-			       c->anonymous && c->targets && c->joins ?
+			       c->anonymous && c->targets && c->joins && c->shared ?
 		       0 :
 		       err_nomem(e);
 }
@@ -42,6 +43,7 @@ void engine_create_release(struct engine_create *c)
 	json_decref(c->anonymous);
 	json_decref(c->targets);
 	json_decref(c->joins);
+	json_decref(c->shared);
 	*c = (struct engine_create){ 0 };
 }
 
@@ -86,6 +88,8 @@ static int add_env(struct engine_create *c, const json_t *config, struct err *e)
 			return -1;
 		/* a name alone takes the variable away; berth's "--env NAME" would take the
 		 * daemon's */
+		if (!item[0])
+			return err_set(e, ERR_INVALID, "invalid environment variable: ");
 		if (!strchr(item, '='))
 			continue;
 		if (item[0] == '=')
@@ -128,9 +132,38 @@ static int add_duration(struct engine_create *c, const json_t *health, const cha
 
 	if (engine_int(health, key, &ns, e) < 0)
 		return -1;
-	if (ns < 0 || (ns && ns < 1000000))
-		return err_set(e, ERR_INVALID, "%s in Healthcheck cannot be less than 1ms", key);
 	return ns ? engine_word(c, e, "--%s=%" JSON_INTEGER_FORMAT "ms", option, ns / 1000000) : 0;
+}
+
+static int check_health(const json_t *health, struct err *e)
+{
+	static const char *const keys[] = { "Interval", "Timeout", "StartPeriod", "StartInterval" };
+	json_int_t v;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(keys); i++) {
+		v = 0;
+		if (engine_int(health, keys[i], &v, e) < 0)
+			return -1;
+		if (v && v < 1000000)
+			return err_set(e, ERR_INVALID, "%s in Healthcheck cannot be less than 1ms", keys[i]);
+	}
+	v = 0;
+	if (engine_int(health, "Retries", &v, e) < 0)
+		return -1;
+	return v < 0 ? err_set(e, ERR_INVALID, "Retries in Healthcheck cannot be negative") : 0;
+}
+
+/* The test is the image's own then, with the image's times. */
+static int tell_untested(struct engine_create *c, const json_t *health, struct err *e)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(size_t)health, key, v)
+		if (json_integer_value(v))
+			return engine_warn(c, e, "Healthcheck.%.40s was ignored: only a test of the client's own has times of its own", key);
+	return 0;
 }
 
 static int add_test(struct engine_create *c, const json_t *test, struct err *e)
@@ -163,8 +196,10 @@ static int add_health(struct engine_create *c, const json_t *config, struct err 
 	if (engine_obj(config, "Healthcheck", &health, e) < 0 ||
 	    engine_arr(health, "Test", &test, e) < 0)
 		return -1;
+	if (check_health(health, e) < 0)
+		return -1;
 	if (!json_array_size(test))
-		return 0; /* the image's own, which berth does not read */
+		return json_object_size(health) ? tell_untested(c, health, e) : 0;
 	if (add_test(c, test, e) < 0)
 		return -1;
 	if (!strcmp(json_string_value(json_array_get(test, 0)), "NONE"))

@@ -25,6 +25,8 @@ struct engine_create {
 	json_t *volumes;     /* object: Docker's names of those that berth knows by others */
 	json_t *anonymous;   /* object: "/PATH": the name of a volume that is made for it alone */
 	json_t *targets;     /* object: the paths where something is mounted */
+	json_t *others;      /* object: the mounts of each container in VolumesFrom, as inspect shows them; borrowed, or NULL */
+	json_t *shared;      /* array: of these, those that it got */
 	/* array: the calls (manager/ops/call.h) that put it on each network but its first, without its id */
 	json_t *joins;
 	const char *called;  /* the client's name for it, or "" */

@@ -53,6 +53,7 @@ static const char *const known[] = {
 	"Ulimits",
 	"UsernsMode",
 	"VolumeDriver",
+	"VolumesFrom",
 	"MemorySwappiness",
 	"MaskedPaths",
 	"ReadonlyPaths",
@@ -125,6 +126,7 @@ int engine_create_restart(struct engine_create *c, const json_t *host, struct er
 	const char *name = "";
 	json_int_t most = 0;
 	json_t *policy;
+	int once = 0;
 
 	if (engine_obj(host, "RestartPolicy", &policy, e) < 0 ||
 	    engine_str(policy, "Name", &name, e) < 0 ||
@@ -140,6 +142,10 @@ int engine_create_restart(struct engine_create *c, const json_t *host, struct er
 		return err_set(e, ERR_INVALID, "invalid restart policy: maximum retry count cannot be negative");
 	if (!name[0] || !strcmp(name, "no"))
 		return 0;
+	if (engine_flag(host, "AutoRemove", &once, e) < 0)
+		return -1;
+	if (once)
+		return err_set(e, ERR_INVALID, "can't create 'AutoRemove' container with restart policy");
 	if (most > 0 && !strcmp(name, "on-failure"))
 		return engine_word(c, e, "--restart=on-failure:%" JSON_INTEGER_FORMAT, most);
 	return engine_word(c, e, "--restart=%s", name);

@@ -234,6 +234,12 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 	    engine_obj(mount, "TmpfsOptions", &options, e) < 0 ||
 	    engine_int(options, "SizeBytes", &bytes, e) < 0 || read_options(c, mount, &m, e) < 0)
 		return -1;
+	if (!m.target[0] || m.target[0] != '/' || !m.target[strspn(m.target, "/.")])
+		return err_set(e, ERR_INVALID, !m.target[0] ? "invalid mount config for type \"%.20s\": field Target must not be empty" :
+					       m.target[0] != '/' ?
+						       "invalid mount config for type \"%.20s\": invalid mount path: '%.200s' mount path must be absolute" :
+						       "invalid mount config for type \"%.20s\": invalid specification: destination can't be '/'",
+			       type, m.target);
 	if (!strcmp(type, "tmpfs")) {
 		char size[40];
 
@@ -250,6 +256,54 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 			       "that type",
 			       type, m.source);
 	return add_one(c, &m, e);
+}
+
+/* One mount of another container, unless this one has its own there. */
+static int share(struct engine_create *c, const json_t *mount, int read_only, int as_owner, struct err *e)
+{
+	const char *type = json_string_value(json_object_get(mount, "Type")),
+		   *source = json_string_value(json_object_get(mount, "Source")),
+		   *target = json_string_value(json_object_get(mount, "Destination"));
+	struct one m = { .source = source, .target = target, .as_owner = as_owner,
+			 .read_only = read_only || !json_is_true(json_object_get(mount, "RW")) };
+	json_t *copy;
+
+	/* a tmpfs is its container's alone, as with dockerd */
+	if (!type || !source || !source[0] || !target || !strcmp(type, "tmpfs") || json_object_get(c->targets, target))
+		return 0;
+	if (add_one(c, &m, e) < 0)
+		return -1;
+	copy = json_deep_copy(mount);
+	json_object_set_new(copy, "RW", json_boolean(!m.read_only));
+	return json_array_append_new(c->shared, copy) < 0 ? err_nomem(e) : 0;
+}
+
+/* "NAME", "NAME:ro": the mounts of another container, which the caller has looked up. */
+static int add_shared(struct engine_create *c, const json_t *host, int as_owner, struct err *e)
+{
+	json_t *list, *mounts;
+	size_t i, k;
+
+	if (engine_arr(host, "VolumesFrom", &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++) {
+		const char *text = engine_item(list, i, "VolumesFrom", e), *colon;
+
+		if (!text)
+			return -1;
+		if (!text[0])
+			return err_set(e, ERR_INVALID, "volumes-from specification cannot be an empty string");
+		colon = strchr(text, ':');
+		if (colon && check_words(colon + 1, e) < 0)
+			return -1;
+		mounts = json_object_getn(c->others, text, colon ? (size_t)(colon - text) : strlen(text));
+		if (!mounts)
+			return err_set(e, ERR_INVALID, "No such container: %.*s", (int)(colon ? colon - text : 200), text);
+		for (k = 0; k < json_array_size(mounts); k++)
+			if (share(c, json_array_get(mounts, k), colon && has_word(colon + 1, "ro"), as_owner, e) < 0)
+				return -1;
+	}
+	return 0;
 }
 
 /* owner=auto needs numbers (cli/run/mountspec.h). */
@@ -284,5 +338,5 @@ int engine_create_mounts(struct engine_create *c, const json_t *body, const json
 	json_object_foreach(tmpfs, target, v)
 		if (add_tmpfs(c, target, json_is_string(v) ? json_string_value(v) : "", e) < 0)
 			return -1;
-	return engine_create_volumes(c, body, e);
+	return add_shared(c, host, is_numeric(user), e) < 0 ? -1 : engine_create_volumes(c, body, e);
 }

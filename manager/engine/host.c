@@ -19,6 +19,7 @@
 #include "manager/engine/image.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
+#include "manager/engine/platform.h"
 #include "manager/engine/view.h"
 #include "manager/host/events.h"
 #include "manager/host/forget.h"
@@ -244,6 +245,28 @@ int engine_host_image(const struct config *c, const char *image, struct err *e)
 	return r;
 }
 
+int engine_host_platform(const struct config *c, const char *image, const char *wanted, struct err *e)
+{
+	char path[sizeof(c->state_dir) + sizeof(STORE_SUFFIX)], want[ENGINE_PLATFORM];
+	autojson json_t *record = NULL;
+	autoclose int store = -1;
+	const char *is;
+
+	if (engine_platform(wanted, want, e) < 0)
+		return -1;
+	if (!want[0] || !strcmp(image, "host"))
+		return 0;
+	snprintf(path, sizeof(path), "%s" STORE_SUFFIX, c->state_dir);
+	store = store_open(path, e);
+	record = store < 0 ? NULL : image_record(store, image, e);
+	if (!record)
+		return -1;
+	is = json_string_value(json_object_get(record, "platform"));
+	return !is || !strcmp(is, want) ? 0 :
+	       err_set(e, ERR_NOT_FOUND, "image with reference %.100s was found but does not match the specified platform: wanted %s, "
+		       "actual: %.60s", image, want, is);
+}
+
 /*
  * Newly made directories belong to root, like everything here.  The path has no links (it was judged
  * so), and none that appears meanwhile is followed: what is made is below what was judged.
@@ -299,6 +322,8 @@ int engine_host_write(struct registry *r, const char *id, const struct engine_cr
 		return err_nomem(e);
 	if (json_object_size(c->anonymous))
 		json_object_set(asked, ENGINE_FILE_VOLUMES, c->anonymous);
+	if (json_array_size(c->shared))
+		json_object_set(asked, ENGINE_FILE_SHARED, c->shared);
 	json_object_foreach (c->anonymous, target, name)
 		json_array_append(own, name);
 	if (json_array_size(own) && volume_own_save(r, id, own, passing, e) < 0)

@@ -15,6 +15,8 @@
  */
 int engine_host_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept,
 		     struct err *e);
+/* Whether an image of the store is for this platform, NULL and "" for any: ERR_NOT_FOUND in Docker's words. */
+int engine_host_platform(const struct config *c, const char *image, const char *wanted, struct err *e);
 /* registry_rename() to a name of Docker's, which a valid one is. */
 int engine_host_rename(struct registry *r, const char *id, const char *name, struct err *e);
 /* The bits of [docker] allow: its words, one a line, which config.c has checked. */

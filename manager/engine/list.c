@@ -218,6 +218,8 @@ json_t *engine_mounts(const struct engine_view *v)
 			json_array_append_new(all, mount_point(type, json_string(source ? source : ""), target, strlen(target), "",
 							       !json_is_true(json_object_get(one, "ReadOnly"))));
 	}
+	json_array_foreach(json_object_get(v->asked, ENGINE_FILE_SHARED), i, one)
+		json_array_append(all, (json_t *)(size_t)one);
 	return all;
 }
 

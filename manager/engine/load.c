@@ -283,3 +283,51 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 	json_decref(out);
 	return NULL;
 }
+
+/* ---- other containers that a body names ------------------------------------------------------- */
+
+json_t *engine_load_others(struct registry *r, const json_t *body, struct err *e)
+{
+	json_t *all = json_object(), *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(json_object_get(body, "HostConfig"), "VolumesFrom"), i, one) {
+		const char *text = json_string_value(one);
+		struct engine_loaded l;
+		struct err why;
+		char name[300], id[65];
+		int kept;
+
+		snprintf(name, sizeof(name), "%.*s", text ? (int)strcspn(text, ":") : 0, text ? text : "");
+		if (!name[0] || engine_host_find(r, name, id, &kept, &why) < 0 ||
+		    engine_load(&l, r, id, kept, NULL, &why) < 0)
+			continue;
+		json_object_set_new(all, name, engine_mounts(&l.v));
+		engine_loaded_release(&l);
+	}
+	if (!all)
+		err_nomem(e);
+	return all;
+}
+
+int engine_check_links(struct registry *r, const json_t *body, struct err *e)
+{
+	const json_t *host = json_object_get(body, "HostConfig"), *links = json_object_get(host, "Links"), *one;
+	const char *mode = json_string_value(json_object_get(host, "NetworkMode"));
+	size_t i;
+
+	if (json_array_size(links) && mode && !strcmp(mode, "host"))
+		return err_set(e, ERR_INVALID, "conflicting options: host type networking can't be used with links. This would "
+			       "result in undefined behavior");
+	json_array_foreach ((json_t *)(size_t)links, i, one) {
+		const char *text = json_string_value(one);
+		struct err why;
+		char name[300], id[65];
+		int kept;
+
+		snprintf(name, sizeof(name), "%.*s", text ? (int)strcspn(text, ":") : 0, text ? text : "");
+		if (!name[0] || engine_host_find(r, name, id, &kept, &why) < 0)
+			return err_set(e, ERR_INVALID, "could not get container for %.200s: No such container: %.200s", name, name);
+	}
+	return 0;
+}

@@ -44,4 +44,12 @@ void engine_load_label(struct registry *r, const char *id, json_t *record);
 json_t *engine_load_list(struct registry *r, const json_t *filters, int all, long limit,
 			 struct err *e);
 
+/*
+ * The mounts of each container that HostConfig.VolumesFrom of a body names, {"NAME": [...]}; one that
+ * is not there is left out.  NULL with e.
+ */
+json_t *engine_load_others(struct registry *r, const json_t *body, struct err *e);
+/* Whether each container of HostConfig.Links is there: ERR_INVALID in Docker's words. */
+int engine_check_links(struct registry *r, const json_t *body, struct err *e);
+
 #endif

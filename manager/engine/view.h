@@ -18,6 +18,7 @@
 	"docker.json" /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
 #define ENGINE_FILE_CALLED "name" /* in it: Docker's name since a rename */
 #define ENGINE_FILE_VOLUMES "volumes" /* in it: {"/PATH": the volume that was made for it} */
+#define ENGINE_FILE_SHARED "shared" /* in it: mounts of VolumesFrom, as inspect shows them */
 #define ENGINE_NEVER "0001-01-01T00:00:00Z"
 
 /* Borrowed; NULL without one. */

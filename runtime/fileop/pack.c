@@ -391,6 +391,19 @@ static int pack_children(struct pack *p, int fd, dev_t dev, struct err *e)
 	return r;
 }
 
+/* As tar(1) and Docker write it: with a slash, by which some readers know a directory. */
+static int put_dir(struct pack *p, struct err *e)
+{
+	const size_t n = strlen(p->t.path);
+	int r;
+
+	if (n + 1 < sizeof(p->t.path) && n && p->t.path[n - 1] != '/')
+		memcpy(p->t.path + n, "/", 2);
+	r = tar_put(p->out, &p->t, e);
+	p->t.path[n] = '\0';
+	return r;
+}
+
 static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_t parent_dev, struct err *e)
 {
 	autoclose int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags);
@@ -412,7 +425,7 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 		return 0;
 	}
 	describe(p, &st, '5');
-	if (take_xattrs(p, fd, e) < 0 || tar_put(p->out, &p->t, e) < 0)
+	if (take_xattrs(p, fd, e) < 0 || put_dir(p, e) < 0)
 		return -1;
 	p->depth++;
 	if (!beyond)

@@ -267,3 +267,71 @@ def test_a_container_that_joined_a_network_later_is_among_its_containers_with_it
             d.good("DELETE", "/containers/box?force=1")
         finally:
             b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(120)
+def test_what_a_create_asks_wrongly_is_told_in_dockerds_words():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Engine() as d:
+        def said(body, query=""):
+            status, answer, _ = d.api("POST", "/containers/create" + query, {"Image": "box:1", "Cmd": ["true"], **body})
+            return status, answer.get("message", answer)
+        assert said({"Env": [""]}) == (400, "invalid environment variable: ")
+        ms = 1000000
+        for health, text in (({"Interval": -10 * ms}, "Interval in Healthcheck cannot be less than 1ms"), ({"Interval": ms // 2}, "Interval in Healthcheck cannot be less than 1ms"),
+                             ({"Timeout": -ms}, "Timeout in Healthcheck cannot be less than 1ms"), ({"Retries": -1}, "Retries in Healthcheck cannot be negative"),
+                             ({"StartPeriod": 100}, "StartPeriod in Healthcheck cannot be less than 1ms")):
+            assert said({"Healthcheck": health}) == (400, text), health
+        assert "Healthcheck.Interval was ignored" in said({"Healthcheck": {"Interval": 1000 * ms}})[1]["Warnings"][0]
+        assert said({}, "?platform=linux/foobar") == (404, "image with reference box:1 was found but does not match the specified platform: wanted linux/foobar, actual: linux/amd64")
+        assert said({}, "?platform=foo") == (400, '"foo": unknown operating system or architecture: invalid argument')
+        assert said({}, "?platform=LINUX/x86_64&name=right")[0] == 201
+        assert said({"HostConfig": {"Links": ["nope:x"]}}) == (400, "could not get container for nope: No such container: nope")
+        assert said({"HostConfig": {"VolumesFrom": ["nosuch"]}}) == (400, "No such container: nosuch")
+        assert said({"HostConfig": {"AutoRemove": True, "RestartPolicy": {"Name": "always"}}}) == (400, "can't create 'AutoRemove' container with restart policy")
+        for target, text in ((".", "invalid mount path: '.' mount path must be absolute"), ("/", "invalid specification: destination can't be '/'"), ("", "field Target must not be empty")):
+            assert said({"HostConfig": {"Mounts": [{"Type": "tmpfs", "Target": target}]}}) == (400, f'invalid mount config for type "tmpfs": {text}'), target
+        for query, text in (("platform=macos/arm64", "operating system is not supported"), ("platform=nintendo64", "unknown operating system or architecture"),
+                            ("platform=/", "is an invalid component")):
+            status, answer, _ = d.api("POST", f"/images/create?fromSrc=-&repo=imp&{query}", tar_of("a", b"1"))
+            assert status == 400 and text in answer["message"], (query, status, answer)
+        assert d.api("POST", "/images/create?fromSrc=-&repo=imp&platform=LINUX", tar_of("a", b"1"))[0] == 200
+        status, answer, _ = d.api("POST", "/images/create?fromImage=box&platform=foobar")
+        assert status == 400 and "unknown operating system or architecture" in answer["message"], answer
+        status, answer, _ = d.api("POST", "/images/box:1/tag?repo=sha256&tag=x")
+        assert (status, answer["message"]) == (400, "refusing to create an ambiguous tag using digest algorithm as name")
+        status, _, headers = d.api("GET", "/_ping")
+        assert headers["Cache-Control"] == "no-cache, no-store, must-revalidate" and headers["Pragma"] == "no-cache", headers
+        assert d.good("GET", "/networks/") == d.good("GET", "/networks")
+        d.create("sleep", "1000", name="box")
+        d.good("POST", "/containers/box/start")
+        d.good("POST", "/containers/box/pause")
+        for path, want in (("start", (409, "cannot start a paused container, try unpause instead")), ("rename?name=", (400, "Neither old nor new names may be empty")),
+                           ("kill?signal=SIG42", (400, "Invalid signal: SIG42")), ("kill?signal=0", (400, "Invalid signal: 0"))):
+            status, answer, _ = d.api("POST", f"/containers/box/{path}")
+            assert (status, answer["message"]) == want, (path, status, answer)
+
+
+@b.deadline(90)
+def test_the_volumes_of_another_container_are_there_and_shown():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Engine() as d:
+        os.mkdir(b.tmp("src"))
+        b.write(b.tmp("src/f"), "bound\n")
+        d.create("sh", "-c", "echo kept > /v/k; echo own > /anon/a", image="box:1", name="first", Volumes={"/anon": {}}, HostConfig={"Binds": [f"{b.tmp('src')}:/b:ro", "vol:/v"]})
+        d.good("POST", "/containers/first/start")
+        d.good("POST", "/containers/first/wait")
+        d.create("sh", "-c", "cat /b/f /v/k /anon/a; echo x > /v/new", image="box:1", name="second", HostConfig={"VolumesFrom": ["first:ro"]})
+        d.good("POST", "/containers/second/start")
+        assert d.good("POST", "/containers/second/wait")["StatusCode"] != 0
+        assert frames(d.good("GET", "/containers/second/logs?stdout=1"))[1] == b"bound\nkept\nown\n"
+        shown = d.good("GET", "/containers/second/json")
+        assert {m["Destination"]: m["RW"] for m in shown["Mounts"]} == {"/b": False, "/v": False, "/anon": False}, shown["Mounts"]
+        assert shown["HostConfig"]["VolumesFrom"] == ["first:ro"]
+        d.create("true", image="box:1", name="third", HostConfig={"VolumesFrom": ["second"], "Binds": ["other:/v"]})
+        at = {m["Destination"]: m.get("Name", "") for m in d.good("GET", "/containers/third/json")["Mounts"]}
+        assert at["/v"] == "other" and len(at) == 3, at
+        for name in ("third", "second", "first"):
+            d.good("DELETE", f"/containers/{name}?v=1")
+        for name in ("vol", "other"):
+            d.good("DELETE", f"/volumes/{name}")
