@@ -32,6 +32,7 @@ static const struct {
 	{ "cpu-shares", 1, "CpuShares", NUMBER },
 	{ "cpuset-cpus", 1, "CpusetCpus", TEXT },
 	{ "dns", 1, "Dns", LIST },
+	{ "group-add", 1, "GroupAdd", LIST },
 	{ "hostname", 0, "Hostname", TEXT },
 	{ "init", 1, "Init", ON },
 	{ "ipc", 1, "IpcMode", TEXT },
@@ -53,6 +54,7 @@ static const struct {
 	{ "user", 0, "User", TEXT },
 	{ "userns", 1, "UsernsMode", TEXT },
 	{ "uts", 1, "UTSMode", TEXT },
+	{ "volumes-from", 1, "VolumesFrom", LIST },
 	{ "workdir", 0, "WorkingDir", TEXT },
 };
 

@@ -200,6 +200,7 @@ static int create(const struct door_args *a, struct sandbox_ref *s, int starts, 
 	struct engine_create c = { 0 };
 	struct making m = { a, s, &c, NULL };
 	char binds[CONF_BINDS_MAX];
+	autojson json_t *others = NULL;
 	struct engine_rules rules;
 	int r;
 
@@ -207,7 +208,9 @@ static int create(const struct door_args *a, struct sandbox_ref *s, int starts, 
 	if (!*ret_body || check_cidfile(door_value(a, "cidfile"), e) < 0 ||
 	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, binds, &rules, e) < 0)
 		return -1;
-	r = engine_create_init(&c, &rules, e);
+	others = engine_load_others(&s->registry, *ret_body, e);
+	r = others ? engine_create_init(&c, &rules, e) : -1;
+	c.others = others;
 	/* nothing is left of a container that could not be made */
 	if (r == 0 && (r = make(&m, starts, e)) < 0)
 		engine_volumes_drop(&asker, c.anonymous);

@@ -331,6 +331,9 @@ def test_the_volumes_of_another_container_are_there_and_shown():
         d.create("true", image="box:1", name="third", HostConfig={"VolumesFrom": ["second"], "Binds": ["other:/v"]})
         at = {m["Destination"]: m.get("Name", "") for m in d.good("GET", "/containers/third/json")["Mounts"]}
         assert at["/v"] == "other" and len(at) == 3, at
+        assert door("run", "--rm", "--network", "none", "--volumes-from", "first", "box:1", "cat", "/b/f", "/v/k", ok=True).stdout == "bound\nkept\n"
+        assert "No such container: nosuch" in door("run", "--rm", "--network", "none", "--volumes-from", "nosuch", "box:1", "true", ok=125).stderr
+        assert door("run", "--rm", "--network", "none", "--group-add", "77", "-u", "5:6", "box:1", "id", "-G", ok=True).stdout == "6 77\n"
         for name in ("third", "second", "first"):
             d.good("DELETE", f"/containers/{name}?v=1")
         for name in ("vol", "other"):
