@@ -64,7 +64,15 @@ static const char *const known[] = {
 
 int engine_host_fold(json_t *host, struct err *e)
 {
-	return json_is_object(host) ? engine_fold(host, known, e) : 0;
+	/* those without a meaning here, which inspect shows as they were asked */
+	static const char *const shown[] = { "Annotations", "Cgroup", "CgroupParent", "CpuCount", "CpuPercent",
+					     "CpuRealtimePeriod", "CpuRealtimeRuntime", "CpusetMems", "DeviceCgroupRules",
+					     "DnsOptions", "DnsSearch", "IOMaximumBandwidth", "IOMaximumIOps", "KernelMemory",
+					     "Links", "MemoryReservation", "OomKillDisable", "OomScoreAdj", "Sysctls", NULL };
+
+	if (!json_is_object(host))
+		return 0;
+	return engine_fold(host, known, e) < 0 ? -1 : engine_fold(host, shown, e);
 }
 
 static int add_caps(struct engine_create *c, const json_t *host, const char *key,

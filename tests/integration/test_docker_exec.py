@@ -275,9 +275,10 @@ def test_an_attach_without_a_stream_ends_with_the_log_and_each_line_is_a_piece()
 @b.deadline(60)
 def test_members_are_known_whatever_the_case_of_their_letters():
     with Engine() as d:
-        cid = d.good("POST", "/containers/create", {"image": "host", "cmd": ["sleep", "1000"], "hostConfig": {"networkmode": "none"}, "env": ["A=b"]})["Id"]
+        cid = d.good("POST", "/containers/create", {"image": "host", "cmd": ["sleep", "1000"], "hostConfig": {"networkmode": "none", "CPURealtimePeriod": 1000}, "env": ["A=b"]})["Id"]
         d.good("POST", f"/containers/{cid}/start")
         shown = d.good("GET", f"/containers/{cid}/json")
+        assert shown["HostConfig"]["CpuRealtimePeriod"] == 1000 and "CPURealtimePeriod" not in shown["HostConfig"], shown["HostConfig"]
         assert "A=b" in shown["Config"]["Env"] and shown["HostConfig"]["NetworkMode"] == "none", shown
         eid = d.good("POST", f"/containers/{cid}/exec", {"attachStdin": True, "attachstdout": True, "tty": True, "cmd": ["cat"], "detachKeys": "ctrl-p"})["Id"]
         s, _ = d.hijack(f"/exec/{eid}/start", {"Tty": True})
