@@ -229,6 +229,18 @@ static json_t *target_of(const char *path, const char *link)
 	return json_sprintf("%.*s/%s", (int)n, path, link);
 }
 
+/* "NAME=VALUE" a line, as the file helper tells a file's metadata. */
+static json_t *metadata_in(const char *text)
+{
+	json_t *j = json_object();
+	const char *equals, *nl;
+
+	for (; (equals = strchr(text, '=')) && (nl = strchr(equals, '\n')); text = nl + 1)
+		json_object_setn_new_nocheck(j, text, (size_t)(equals - text),
+					     json_stringn(equals + 1, (size_t)(nl - equals - 1)));
+	return j;
+}
+
 json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct filerecord *r)
 {
 	const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
@@ -247,15 +259,17 @@ json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct fi
 		      type_of(r->mode), "path", path, "size", size, "mode", (int)(r->mode & 07777),
 		      "permissions", permissions, "owner", owner, "group", group, "modifiedTime",
 		      when);
-	if (j && r->link[0])
+	if (j && S_ISLNK(r->mode) && r->link[0])
 		json_object_set_new(j, "symlinkTarget", target_of(path, r->link));
+	else if (j && r->link[0])
+		json_object_set_new(j, "metadata", metadata_in(r->link));
 	return j;
 }
 
 json_t *e2b_entry(struct box *b, struct accounts *a, struct e2b_user *u, const char *path,
 		  struct err *e)
 {
-	const char *argv[] = { "stat", "", path, NULL }, *at;
+	const char *argv[] = { "stat", "m", path, NULL }, *at;
 	autobuf struct buf text = BUF_INIT(1 << 16);
 	struct filerecord r;
 	json_t *j;

@@ -243,17 +243,20 @@ static int get_contexts(struct http_request *rq, struct err *e)
 	const char *id;
 	struct box b;
 	size_t i;
+	int preset;
 
 	if (e2b_connect(&b, rq, e) == 0) {
 		begin_contexts(&b);
 		commands = list_commands(&b, e);
 	}
 	box_close(&b);
-	json_array_foreach(commands, i, one) {
-		id = has_ended(one) ? NULL : id_of(one, &l);
-		if (id)
-			json_array_append_new(list, context_json(l, id, cwd_of(one)));
-	}
+	/* those that a sandbox begins with, and then the others as they were made */
+	for (preset = 1; preset >= 0; preset--)
+		json_array_foreach (commands, i, one) {
+			id = has_ended(one) ? NULL : id_of(one, &l);
+			if (id && preset == !strcmp(id, l->preset_id))
+				json_array_append_new(list, context_json(l, id, cwd_of(one)));
+		}
 	if (commands)
 		return http_reply_json(rq, 0, list, e);
 	json_decref(list);

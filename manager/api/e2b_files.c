@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* E2B's filesystem.Filesystem and /files: the file helper's work, in E2B's words. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,7 @@ static int list_one(struct walk *w, json_t *list, const char *path, struct err *
 	if (!l)
 		return err_nomem(e);
 	listing_init(l);
+	l->flags = "m";
 	got = listing_start(l, w->rq, w->place->box.sock, path, user, "", 0, e);
 	while (got >= 0 && (got = listing_next(l, w->rq, &r, e)) > 0) {
 		if ((size_t)snprintf(child, sizeof(child), "%s/%s", strcmp(path, "/") ? path : "",
@@ -217,7 +219,9 @@ struct transfer {
 	struct fileflow flow;
 	char boundary[80]; /* of a form; "" of the bytes of one file */
 	struct buf form;
+	size_t metadata_bytes;
 	struct http_hold hold;
+	json_t *metadata; /* what the file will have, or NULL */
 	struct gunzip *gunzip;	  /* of a body that is gzip data, or NULL */
 	struct http_request *rq; /* of that body */
 };
@@ -228,6 +232,7 @@ static void transfer_free(void *ctx)
 
 	fileflow_release(&t->flow);
 	gunzip_free(t->gunzip);
+	json_decref(t->metadata);
 	buf_release(&t->form);
 	http_hold_end(&t->hold);
 	place_close(&t->place);
@@ -309,27 +314,80 @@ static int begin_encoding(struct transfer *t, struct http_request *rq, struct er
 	return t->gunzip ? 0 : -1;
 }
 
+#define METADATA "user.e2b." /* the names of such attributes, and then the client's name */
+#define METADATA_MAX 32
+#define METADATA_BYTES 3072 /* all of one file, names and values */
+
+/* A field X-Metadata-NAME. */
+static int take_metadata(void *ctx, const char *name, const char *value, struct err *e)
+{
+	struct transfer *t = ctx;
+	char key[128];
+	size_t i, n = strlen(name);
+
+	for (i = 0; value[i] && value[i] >= ' ' && value[i] <= '~'; i++)
+		;
+	if (!n || n >= sizeof(key) || value[i] || strchr(name, '='))
+		return err_set(e, ERR_INVALID,
+			       "the metadata %.40s has a malformed name or value; hint: printable "
+			       "ASCII",
+			       name);
+	for (i = 0; i <= n; i++)
+		key[i] = (char)tolower((unsigned char)name[i]);
+	t->metadata_bytes += n + strlen(value);
+	if (!t->metadata)
+		t->metadata = json_object();
+	json_object_set_new(t->metadata, key, json_string(value));
+	return json_object_size(t->metadata) > METADATA_MAX || t->metadata_bytes > METADATA_BYTES ?
+		       err_set(e, ERR_LIMIT, "the metadata of a file have more than %d fields or %d bytes",
+			       METADATA_MAX, METADATA_BYTES) :
+		       0;
+}
+
+/* Starts the helper that writes t->place.path. */
+static int start_write(struct transfer *t, struct http_request *rq, struct err *e)
+{
+	const char *argv[4 + METADATA_MAX + 1] = { "write", "p", "", t->place.path }, *name;
+	char *texts[METADATA_MAX] = { NULL };
+	size_t n = 0, i;
+	json_t *value;
+	int r = 0;
+
+	json_object_foreach (t->metadata, name, value) {
+		if (asprintf(&texts[n], METADATA "%s=%s", name, json_string_value(value)) < 0) {
+			texts[n] = NULL;
+			r = err_nomem(e);
+			break;
+		}
+		argv[4 + n] = texts[n];
+		n++;
+	}
+	if (r == 0)
+		r = flow_start(t, rq, argv, 0, e);
+	for (i = 0; i < n; i++)
+		free(texts[i]);
+	return r;
+}
+
 static int begin_upload(struct http_request *rq, struct err *e)
 {
 	const char *type = http_header(rq, "Content-Type"), *path = http_query(rq, "path");
 	struct transfer *t = transfer_new(rq, e);
-	const char *argv[] = { "write", "p", "", NULL, NULL };
 
 	if (!t)
 		return -1;
 	http_set_data(rq, t, transfer_free);
 	if (begin_encoding(t, rq, e) < 0)
 		return -1;
-	if (http_has_field(rq, "X-Metadata-"))
-		return err_set(e, ERR_UNSUPPORTED, "metadata of files is not kept");
+	if (http_each_field(rq, "X-Metadata-", take_metadata, t, e) < 0)
+		return -1;
 	if (type && !strncmp(type, "multipart/form-data", 19))
 		return form_boundary(type, t->boundary, e);
 	if (!path)
 		return err_set(e, ERR_INVALID, "query parameter path is missing");
-	argv[3] = t->place.path;
 	if (e2b_place(&t->place.box, &t->place.accounts, &t->place.user, path, t->place.path, e) < 0)
 		return -1;
-	return flow_start(t, rq, argv, 0, e);
+	return start_write(t, rq, e);
 }
 
 static int take_bytes(struct transfer *t, struct http_request *rq, const char *data, size_t n,
@@ -363,12 +421,13 @@ static int feed_upload(struct http_request *rq, const char *data, size_t n, stru
 	return r;
 }
 
-static json_t *written(const char *path)
+static json_t *written(struct transfer *t)
 {
+	const char *path = t->place.path;
 	const char *slash = strrchr(path, '/');
 
-	return json_pack("{s:s,s:s,s:s}", "name", slash ? slash + 1 : path, "type", "file", "path",
-			 path);
+	return json_pack("{s:s,s:s,s:s,s:O*}", "name", slash ? slash + 1 : path, "type", "file",
+			 "path", path, "metadata", t->metadata);
 }
 
 struct batch {
@@ -383,8 +442,7 @@ static int take_part(void *ctx, const struct form_part *part, struct err *e)
 {
 	struct batch *b = ctx;
 	struct transfer *t = b->transfer;
-	const char *path = http_query(b->rq, "path"),
-		   *argv[] = { "write", "p", "", t->place.path, NULL };
+	const char *path = http_query(b->rq, "path");
 	struct filecounts ignored;
 
 	if (strcmp(part->name, "file"))
@@ -394,11 +452,11 @@ static int take_part(void *ctx, const struct form_part *part, struct err *e)
 	if (e2b_place(&t->place.box, &t->place.accounts, &t->place.user, path ? path : part->filename, t->place.path,
 		      e) < 0)
 		return -1;
-	if (flow_start(t, b->rq, argv, 0, e) < 0 ||
+	if (start_write(t, b->rq, e) < 0 ||
 	    fileflow_feed(&t->flow, b->rq, part->data, part->n, e) < 0 ||
 	    fileflow_end(&t->flow, &ignored, e) < 0)
 		return -1;
-	return json_array_append_new(b->list, written(t->place.path));
+	return json_array_append_new(b->list, written(t));
 }
 
 static int post_files(struct http_request *rq, struct err *e)
@@ -417,7 +475,7 @@ static int post_files(struct http_request *rq, struct err *e)
 		r = form_each(&t->form, t->boundary, take_part, &b, e);
 	} else {
 		r = fileflow_end(&t->flow, &ignored, e);
-		json_array_append_new(b.list, written(t->place.path));
+		json_array_append_new(b.list, written(t));
 	}
 	if (r == 0)
 		return http_reply_json(rq, 0, b.list, e);

@@ -178,8 +178,13 @@ const char *http_target(const struct http_request *rq);
 int http_unescape(char *s);
 /* A header field, or NULL. */
 const char *http_header(const struct http_request *rq, const char *name);
-/* Whether the name of a field begins like that, in any case. */
-int http_has_field(const struct http_request *rq, const char *prefix);
+/*
+ * Calls each for every header field whose name begins like that, in any case, with the rest of the name;
+ * it returns -1 with e to end this.
+ */
+int http_each_field(const struct http_request *rq, const char *prefix,
+		    int (*each)(void *ctx, const char *rest, const char *value, struct err *e),
+		    void *ctx, struct err *e);
 /* The JSON body, borrowed: an object that fits the route's schema. */
 json_t *http_json(const struct http_request *rq);
 /* Something of the handler's that lives as long as the request. */

@@ -69,28 +69,35 @@ const char *http_header(const struct http_request *rq, const char *name)
 	return MHD_lookup_connection_value(rq->mhd, MHD_HEADER_KIND, name);
 }
 
-struct prefix {
-	const char *text;
-	int found;
+struct fields {
+	const char *prefix;
+	int (*each)(void *ctx, const char *rest, const char *value, struct err *e);
+	void *ctx;
+	struct err *e;
+	int failed;
 };
 
 static enum MHD_Result look_at_field(void *cls, enum MHD_ValueKind kind, const char *key,
 				     const char *value)
 {
-	struct prefix *p = cls;
+	struct fields *f = cls;
+	const size_t n = strlen(f->prefix);
 
 	(void)kind;
-	(void)value;
-	p->found |= !strncasecmp(key, p->text, strlen(p->text));
-	return MHD_YES;
+	if (strncasecmp(key, f->prefix, n) != 0)
+		return MHD_YES;
+	f->failed = f->each(f->ctx, key + n, value ? value : "", f->e) < 0;
+	return f->failed ? MHD_NO : MHD_YES;
 }
 
-int http_has_field(const struct http_request *rq, const char *prefix)
+int http_each_field(const struct http_request *rq, const char *prefix,
+		    int (*each)(void *ctx, const char *rest, const char *value, struct err *e),
+		    void *ctx, struct err *e)
 {
-	struct prefix p = { .text = prefix };
+	struct fields f = { .prefix = prefix, .each = each, .ctx = ctx, .e = e };
 
-	MHD_get_connection_values(rq->mhd, MHD_HEADER_KIND, look_at_field, &p);
-	return p.found;
+	MHD_get_connection_values(rq->mhd, MHD_HEADER_KIND, look_at_field, &f);
+	return f.failed ? -1 : 0;
 }
 
 json_t *http_json(const struct http_request *rq)

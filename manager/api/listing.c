@@ -17,6 +17,7 @@ void listing_init(struct listing *l)
 {
 	fileflow_init(&l->flow);
 	l->n = l->at = 0;
+	l->flags = NULL;
 }
 
 void listing_release(struct listing *l)
@@ -28,7 +29,7 @@ int listing_start(struct listing *l, struct http_request *rq, int sock, const ch
 		  uint64_t limit, struct err *e)
 {
 	char count[24];
-	const char *argv[] = { "list", path, after, count, NULL };
+	const char *argv[] = { "list", path, after, count, l->flags, NULL };
 
 	snprintf(count, sizeof(count), "%" PRIu64, limit);
 	l->n = l->at = 0;

@@ -16,6 +16,7 @@
 
 struct listing {
 	struct fileflow flow;
+	const char *flags; /* of the helper's list */
 	char text[2 * LISTING_RECORD_MAX];
 	size_t n, at;
 };

@@ -14,15 +14,63 @@
 #include "base/mem.h"
 #include "runtime/fileop/pack.h"
 #include "runtime/fileop/write.h"
+#include "runtime/fileop/xattrs.h"
+
+static int is_text(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (s[i] < ' ' || s[i] > '~')
+			return 0;
+	return 1;
+}
+
+/* A value of bytes that are not printable ASCII is left out, as no header field could have set it. */
+static void read_metadata(int fd, char text[LOOK_METADATA_MAX])
+{
+	static struct xattrs x;
+	const char *name, *value;
+	size_t at = 0, n, len = 0, prefix = strlen(LOOK_METADATA);
+	struct err ignored;
+
+	text[0] = '\0';
+	if (xattrs_read(&x, fd, 0, &ignored) < 0)
+		return;
+	while (xattrs_next(&x, &at, &name, &value, &n)) {
+		if (strncmp(name, LOOK_METADATA, prefix) != 0 || !is_text(name, strlen(name)) ||
+		    !is_text(value, n))
+			continue;
+		if (len + strlen(name + prefix) + n + 3 > LOOK_METADATA_MAX) {
+			text[0] = '\0';
+			return;
+		}
+		len += (size_t)sprintf(text + len, "%s=%.*s\n", name + prefix, (int)n, value);
+	}
+}
+
+static int with_metadata; /* of the one operation that this process is for */
+
+static void metadata_of(int dirfd, const char *name, char text[LOOK_METADATA_MAX])
+{
+	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+		read_metadata(fd, text);
+}
 
 void look_record(int dirfd, const char *name, const char *shown, const struct stat *st)
 {
 	char link[PATH_MAX] = "";
 	ssize_t n = 0;
 
+	_Static_assert(sizeof(link) >= LOOK_METADATA_MAX, "the metadata take its place");
 	if (S_ISLNK(st->st_mode))
 		n = readlinkat(dirfd, name, link, sizeof(link) - 1);
 	link[n > 0 ? n : 0] = '\0';
+	if (with_metadata && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
+		metadata_of(dirfd, name, link);
 	printf("%o %u %u %llu %lld.%09ld %lu %s%c%s%c", st->st_mode, st->st_uid, st->st_gid,
 	       (unsigned long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
 	       (unsigned long)st->st_nlink, shown, '\0', link, '\0');
@@ -119,10 +167,19 @@ static int unhex(const char *hex, char *out, size_t max, struct err *e)
 	return 0;
 }
 
+static size_t count_of(char **a)
+{
+	size_t n = 0;
+
+	while (a[n])
+		n++;
+	return n;
+}
+
 /*
- * list PATH [AFTER [COUNT]]: the entries of a directory in the order of their bytes, or the one
+ * list PATH [AFTER [COUNT [FLAGS]]]: the entries of a directory in the order of their bytes, or the one
  * entry; those after a name in hexadecimal digits; COUNT of them and the next one, if there is one,
- * 0: all.  It is sorted here, with the sandbox's memory.
+ * 0: all; flags m: with metadata.  It is sorted here, with the sandbox's memory.
  */
 int look_list(char **a, struct err *e)
 {
@@ -133,6 +190,7 @@ int look_list(char **a, struct err *e)
 	size_t i;
 	DIR *d;
 
+	with_metadata = count_of(a) > 3 && strchr(a[3], 'm');
 	if (a[1] && unhex(a[1], after, sizeof(after), e) < 0)
 		return -1;
 	if (stat(a[0], &st) < 0 && lstat(a[0], &st) < 0)
@@ -157,11 +215,12 @@ int look_list(char **a, struct err *e)
 	return 0;
 }
 
-/* stat FLAGS PATH; flags L: follow */
+/* stat FLAGS PATH; flags L: follow, m: with metadata */
 int look_stat(char **a, struct err *e)
 {
 	struct stat st;
 
+	with_metadata = strchr(a[0], 'm') != NULL;
 	if (fstatat(AT_FDCWD, a[1], &st, strchr(a[0], 'L') ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
 		return write_path_error(e, "stat", a[1]);
 	look_record(AT_FDCWD, a[1], a[1], &st);

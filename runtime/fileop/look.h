@@ -18,6 +18,13 @@ static inline int look_is_dots(const char *name)
 	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
+/*
+ * The attributes of a file that E2B's clients set, which are text: "NAME=VALUE" a line in place of
+ * the target that a link has.
+ */
+#define LOOK_METADATA "user.e2b."
+#define LOOK_METADATA_MAX 4096 /* bytes; a file with more is told to have none */
+
 /* The record of name below dirfd, under the name shown. */
 void look_record(int dirfd, const char *name, const char *shown, const struct stat *st);
 int look_list(char **a, struct err *e);

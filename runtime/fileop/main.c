@@ -108,7 +108,7 @@ static int verb_read(char **a, struct err *e)
 	return 0;
 }
 
-/* write FLAGS MODE PATH; flags a: append, p: make parents.  MODE "" keeps it, or 644. */
+/* write FLAGS MODE PATH [NAME=VALUE]...: its attributes; flags a: append, p: make parents.  MODE "" keeps it, or 644. */
 static int verb_write(char **a, struct err *e)
 {
 	struct takeback made = { 0 };
@@ -118,7 +118,7 @@ static int verb_write(char **a, struct err *e)
 	if (has(a[0], 'p') && write_make_dirs(a[2], 0755, 1, &made, e) < 0)
 		r = -1;
 	else
-		r = has(a[0], 'a') ? write_append(a[2], stream.buf, &bytes, &size, e) : write_replace(a[2], a[1], stream.buf, &bytes, e);
+		r = has(a[0], 'a') ? write_append(a[2], stream.buf, &bytes, &size, e) : write_replace(a[2], a[1], a + 3, stream.buf, &bytes, e);
 	if (r == 0)
 		done(1, bytes, has(a[0], 'a') ? size : bytes);
 	else if (takeback_undo(&made, AT_FDCWD, 0) < 0)

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/fileop/stream.h"
+#include "runtime/fileop/xattrs.h"
 
 int write_path_error(struct err *e, const char *what, const char *path)
 {
@@ -90,12 +92,31 @@ int write_append(const char *path, char *room, uint64_t *ret_bytes, uint64_t *re
 	return 0;
 }
 
+static int set_attributes(int fd, const char *name, char *const *attributes, struct err *e)
+{
+	for (; *attributes; attributes++) {
+		const char *value = strchr(*attributes, '=');
+		char key[256];
+
+		if (!value || (size_t)(value - *attributes) >= sizeof(key))
+			return err_set(e, ERR_INVALID, "the name of an attribute is malformed or too long");
+		snprintf(key, sizeof(key), "%.*s", (int)(value - *attributes), *attributes);
+		if (!xattrs_is_kept(key))
+			return err_set(e, ERR_INVALID, "the attribute %.80s is not a user's", key);
+		if (fsetxattr(fd, key, value + 1, strlen(value + 1), 0) < 0)
+			return err_sys(e, "set the attribute %.80s of %.300s", key, name);
+	}
+	return 0;
+}
+
 /* Fills the new file from stdin. */
-static int fill(int fd, const char *name, uint32_t mode, const struct stat *old, char *room, uint64_t *ret_bytes, struct err *e)
+static int fill(int fd, const char *name, uint32_t mode, const struct stat *old, char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
 {
 	struct stat st;
 
 	if (stream_pump(0, fd, UINT64_MAX, room, ret_bytes, e) < 0)
+		return -1;
+	if (set_attributes(fd, name, attributes, e) < 0)
 		return -1;
 	if (old && fchown(fd, old->st_uid, old->st_gid) < 0 && errno != EPERM)
 		return write_path_error(e, "give its owner to", name);
@@ -108,8 +129,8 @@ static int fill(int fd, const char *name, uint32_t mode, const struct stat *old,
 }
 
 /* Without a name until it is whole, where the file system can: nothing is left of one that is killed. */
-static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t mode, const struct stat *old, char *room,
-			   uint64_t *ret_bytes, struct err *e)
+static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t mode, const struct stat *old,
+			   char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
 {
 	autoclose int fd = openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 	int named = fd < 0;
@@ -119,7 +140,7 @@ static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t
 		fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return write_path_error(e, "create", name);
-	if (fill(fd, name, mode, old, room, ret_bytes, e) < 0)
+	if (fill(fd, name, mode, old, attributes, room, ret_bytes, e) < 0)
 		return -1;
 	if (!named && linkat(AT_FDCWD, path_of_fd(fd, proc), dir, temp, AT_SYMLINK_FOLLOW) < 0)
 		return write_path_error(e, "name", name);
@@ -147,7 +168,7 @@ static int real_path(const char *path, char out[PATH_MAX], struct stat *old, int
 	return 0;
 }
 
-int write_replace(const char *path, const char *mode_text, char *room, uint64_t *ret_bytes, struct err *e)
+int write_replace(const char *path, const char *mode_text, char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
 {
 	char target[PATH_MAX], temp[40], *slash;
 	uint32_t mode;
@@ -168,7 +189,7 @@ int write_replace(const char *path, const char *mode_text, char *room, uint64_t 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	snprintf(temp, sizeof(temp), "%s%llx%x", exists ? WRITE_TEMP_OLD : WRITE_TEMP_NEW,
 		 (unsigned long long)t.tv_nsec * 0x9E3779B1ULL, (unsigned)getpid());
-	r = fill_and_rename(dir, temp, slash ? slash + 1 : target, mode, exists ? &old : NULL, room, ret_bytes, e);
+	r = fill_and_rename(dir, temp, slash ? slash + 1 : target, mode, exists ? &old : NULL, attributes, room, ret_bytes, e);
 	if (r < 0)
 		unlinkat(dir, temp, 0);
 	return r;

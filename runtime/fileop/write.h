@@ -30,7 +30,10 @@ int write_open_regular(const char *path, int flags, struct stat *st, struct err 
 int write_make_dirs(const char *path, uint32_t mode, int parents_only, struct takeback *made, struct err *e);
 /* Adds stdin to the file's end, which it makes when it is missing; *ret_size is the file's then. */
 int write_append(const char *path, char *room, uint64_t *ret_bytes, uint64_t *ret_size, struct err *e);
-/* A reader sees the old content or all of the new.  mode "": the replaced file's, or 644. */
-int write_replace(const char *path, const char *mode, char *room, uint64_t *ret_bytes, struct err *e);
+/*
+ * A reader sees the old content or all of the new.  mode "": the replaced file's, or 644.  attributes are
+ * "NAME=VALUE", NULL at the end: the new file's, which has none of the replaced one's.
+ */
+int write_replace(const char *path, const char *mode, char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e);
 
 #endif

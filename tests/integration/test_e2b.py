@@ -309,6 +309,34 @@ def test_the_number_of_a_process_is_the_one_that_it_sees():
         c.close()
 
 
+def test_files_keep_the_metadata_that_came_with_them():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+
+        def put(path, data=b"x", **headers):
+            return e.ask("POST", "/files" + (f"?path={path}" if path else ""), data, **{"Content-Type": "application/octet-stream", **headers})
+
+        def stat(path):
+            return e.call("filesystem.Filesystem/Stat", path=path).json["entry"].get("metadata")
+        r = put("/srv/m/f", **{"X-Metadata-Author": "a = b; c", "x-metadata-n": "1"})
+        assert r.status == 200 and r.json[0]["metadata"] == {"author": "a = b; c", "n": "1"} == stat("/srv/m/f"), r
+        form = b"".join(b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"/srv/m/%s\"\r\n\r\nA\r\n" % n for n in (b"g", b"h")) + b"--B--\r\n"
+        r = put("", form, **{"Content-Type": "multipart/form-data; boundary=B", "X-Metadata-Tag": "both"})
+        assert [x["metadata"] for x in r.json] == [{"tag": "both"}] * 2, r
+        e.run("""ln -s f /srv/m/l; python3 -c 'import os; os.setxattr("/srv/m/h", "user.e2b.own", b"mine"); os.setxattr("/srv/m/h", "user.e2b.bin", b"\\n"); os.setxattr("/srv/m/h", "user.other", b"x")'""")
+        listed = {x["name"]: x.get("metadata") for x in e.call("filesystem.Filesystem/ListDir", path="/srv/m").json["entries"]}
+        assert listed == {"f": {"author": "a = b; c", "n": "1"}, "g": {"tag": "both"}, "h": {"tag": "both", "own": "mine"}, "l": None}, listed
+        moved = e.call("filesystem.Filesystem/Move", source="/srv/m/g", destination="/srv/m/i").json["entry"]
+        assert moved["metadata"] == {"tag": "both"}, moved
+        # another content has none of the old
+        assert "metadata" not in put("/srv/m/f").json[0] and stat("/srv/m/f") is None
+        for headers in ({"X-Metadata-": "x"}, {"X-Metadata-a": "\xe4"}, {"X-Metadata-a": "a\tb"}, {"X-Metadata-" + "n" * 200: "x"}, {"X-Metadata-a": "v" * 4000},
+                        {f"X-Metadata-{i}": "x" for i in range(40)}):
+            r = put("/srv/m/none", **headers)
+            assert r.status in (400, 429, 431), (headers, r)
+        assert e.call("filesystem.Filesystem/Stat", path="/srv/m/none").status == 404
+
+
 def test_a_sandbox_that_is_paused_or_gone_does_not_run():
     with Daemon(tcp=True) as d:
         c = Client(d)
