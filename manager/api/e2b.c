@@ -143,6 +143,12 @@ int e2b_user_retry(struct e2b_user *u, const struct err *e)
 	return 1;
 }
 
+void e2b_judge_cwd(struct err *e)
+{
+	if (e->code == ERR_SYS && !strncmp(e->msg, "enter working directory", 23))
+		e->code = ERR_INVALID;
+}
+
 int e2b_place(struct box *b, struct accounts *a, const struct e2b_user *u, const char *path,
 	      char ret[4096], struct err *e)
 {

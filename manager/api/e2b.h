@@ -115,6 +115,8 @@ int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret
 int e2b_user_retry(struct e2b_user *u, const struct err *e);
 /* "NAME=VALUE" strings of an object, a new reference, or NULL with ERR_INVALID. */
 json_t *e2b_env(const json_t *envs, struct err *e);
+/* After an error of a start: a directory that the user may not enter is the client's mistake. */
+void e2b_judge_cwd(struct err *e);
 /* The path as of the user's home: "~", "x" and "/x".  0 or -1 with e. */
 int e2b_place(struct box *b, struct accounts *a, const struct e2b_user *u, const char *path,
 	      char ret[4096], struct err *e);

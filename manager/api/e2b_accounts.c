@@ -99,7 +99,7 @@ int accounts_find(const char *passwd, const char *name, size_t n, char ret_home[
 	const char *line, *f, *home;
 	size_t got, len;
 
-	for (line = passwd; line && *line; line = next_line(line)) {
+	for (line = n ? passwd : NULL; line && *line; line = next_line(line)) {
 		f = field(line, is_number ? 2 : 0, &got);
 		if (*line == '#' || !f || got != n || memcmp(f, name, n))
 			continue;

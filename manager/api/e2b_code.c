@@ -163,6 +163,8 @@ static int start_context(struct box *b, const struct language *l, const char *id
 	request_set_workdir(ask, cwd ? cwd : "~");
 	request_set_user(ask, E2B_USER);
 	answer = box_call(b, ask, NULL, 0, NULL, e);
+	if (!answer)
+		e2b_judge_cwd(e);
 	if (!answer && e->code == ERR_EXEC_NOT_FOUND)
 		err_set(e, ERR_UNSUPPORTED,
 			"cells in %s need %s in the image; hint: apt-get install %s", l->name,

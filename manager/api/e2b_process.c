@@ -288,6 +288,7 @@ static int launch(struct process *p, struct http_request *rq, const json_t *body
 			return 0;
 		}
 	} while (e2b_user_retry(u, e));
+	e2b_judge_cwd(e);
 	return -1;
 }
 

@@ -282,6 +282,10 @@ def test_commands_files_terminals_cells_and_watches_are_of_one_user_in_its_home(
         everything("/root", "root")
         e.run("rm -rf here.txt made; " + USER)
         everything("/home/user", "user")
+        r = e.ask("POST", "/contexts", {"cwd": "/root"})
+        assert r.status == 400 and "enter working directory '/root'" in r.json["message"], r
+        events, error = e.stream("Start", process={"cmd": "true", "cwd": "/root"})
+        assert error["code"] == "invalid_argument" and "enter working directory '/root'" in error["message"], error
         # root when it is asked for, by name; another user is not root
         root = {"Authorization": "Basic " + base64.b64encode(b"root:").decode()}
         assert put("of-root", **root) == "/root/of-root"
