@@ -454,8 +454,6 @@ static int add_death(struct estream *s, const json_t *verdict, struct err *e)
 {
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 
-	if (cause && (!strcmp(cause, "killed-by") || !strcmp(cause, "lost")))
-		return refuse_ended(e);
 	return estream_add(s, "", 0,
 			   json_pack("{s:s,s:s,s:o,s:s}", "type", "error", "name",
 				     "ContextRestarting", "value",
@@ -492,6 +490,8 @@ static int receive(struct estream *s, struct http_request *rq, struct err *e)
 	if (r <= 0)
 		return r;
 	c->over |= json_is_true(json_object_get(answer, "ended"));
+	if (json_is_true(json_object_get(answer, "sandbox_ended")))
+		return refuse_ended(e);
 	if (c->over)
 		return add_death(s, json_object_get(answer, "verdict"), e);
 	return ask_more(c, e) < 0 ? -1 : 1;

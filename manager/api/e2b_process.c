@@ -86,9 +86,6 @@ static int add_end(struct estream *s, const json_t *verdict, struct err *e)
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	char text[64];
 
-	/* a signal of a client's is none of berth's; so the whole sandbox was stopped */
-	if (cause && (!strcmp(cause, "killed-by") || !strcmp(cause, "lost")))
-		return refuse_ended(e);
 	if (json_is_true(json_object_get(verdict, "timed_out")))
 		return err_set(e, ERR_TIMEOUT, "the command took too long");
 	if (number) {
@@ -150,6 +147,8 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 		return refuse_ended(e);
 	if (!answer || add_parts(s, p, answer, &b, e) < 0)
 		return -1;
+	if (json_is_true(json_object_get(answer, "sandbox_ended")))
+		return refuse_ended(e);
 	if (json_is_true(json_object_get(answer, "ended")))
 		return add_end(s, json_object_get(answer, "verdict"), e);
 	return ask_more(p, e) < 0 ? -1 : 1;

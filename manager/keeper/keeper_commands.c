@@ -347,6 +347,7 @@ void keeper_command_lost(struct keeper *k, struct keeper_command *c, int killed_
 		return;
 	if (!c->ended)
 		c->facts.killed_by_us |= killed_by_us;
+	c->lost = !c->ended;
 	c->ended = 1;
 	silence_drain(&c->silence, SILENCE_STUCK_MS, -1);
 	keeper_command_conclude(k, c);

@@ -81,6 +81,8 @@ static int answer(struct keeper *k, int client, const struct keeper_command *c, 
 	json_object_set_new(a, "ended", json_boolean(c->concluded && whole));
 	if (c->concluded && whole)
 		json_object_set_new(a, "verdict", keeper_command_verdict(&c->verdict));
+	if (c->concluded && whole && c->lost)
+		json_object_set_new(a, "sandbox_ended", json_true());
 	if (c->concluded && whole)
 		f->seq = 0;
 	keeper_answer(k, client, a, &fd, fd >= 0 ? 1 : 0);

@@ -80,6 +80,7 @@ struct keeper_command {
 	int session;		/* it is the shell of this session; -1: an ordinary command */
 	int started, ended;	/* execve succeeded; the leader was reaped */
 	int concluded;		/* the verdict is final */
+	int lost;		/* it ended with its sandbox */
 	int in_fd, out_fd[2];	/* detached: our ends */
 	int end_unread;		/* tty: an end of input was put there before anything read */
 	uint64_t end_again_ms, end_gap_ms;	/* tty: the next end of input, not before that */

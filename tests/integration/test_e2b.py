@@ -310,6 +310,8 @@ def test_the_number_of_a_process_is_the_one_that_it_sees():
         assert e.run(f"cat /proc/{pid}/comm")[0] == b"sleep\n"
         assert pid in [p["pid"] for p in e.call("process.Process/List").json["processes"]]
         assert e.call("process.Process/SendSignal", process={"pid": pid}, signal="SIGNAL_SIGKILL").status == 200
+        # a command that is killed has ended, and its sandbox has not
+        assert envelope(r)[1]["event"]["end"]["exited"] is False and envelope(r) == (2, {})
         c.close()
 
 
