@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,9 +37,16 @@ struct debootstrap {
 	const char *suite, *variant;
 	char epoch[32];
 	char created[40];
-	pid_t pid;
-	int log_fd;		/* its output, if it is not shown; -1 */
+	pid_t pid, listener;
+	int said_fd;		/* struct said, which the listener writes; -1 */
 	int status;		/* of its end */
+};
+
+/* What its output tells, for our message. */
+struct said {
+	char package[100];	/* that apt or dpkg worked on last */
+	char failed[100];	/* that dpkg could not process */
+	char error[LINE_MAX_BYTES];
 };
 
 /* ---- what is asked for ---- */
@@ -117,7 +125,118 @@ static size_t make_env(struct debootstrap *d, const char **env)
 	return n;
 }
 
-static void become_program(struct debootstrap *d, int out_fd)
+/* ---- what it says ---- */
+
+/* The word that follows start in the line, up to a blank, a bracket or a full stop at the end; or nothing. */
+static void take_package(const char *line, const char *start, char *ret, size_t n)
+{
+	const size_t at = strlen(start), len = strcspn(line + at, " (:");
+
+	if (!strncmp(line, start, at) && len && len < n)
+		snprintf(ret, n, "%.*s", (int)(line[at + len - (len > 1)] == '.' ? len - 1 : len), line + at);
+}
+
+static void take_line(const struct debootstrap *d, struct said *s, const char *line)
+{
+	static const char *const begins[] = { "Setting up ", "Unpacking ", "Selecting previously unselected package " };
+	const struct said before = *s;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(begins); i++)
+		if (!strncmp(line, begins[i], strlen(begins[i])))
+			take_package(line, begins[i], s->package, sizeof(s->package));
+	if (!strncmp(line, "I: installing ", 14)) /* the next phase */
+		s->package[0] = '\0';
+	if (!strncmp(line, "dpkg: error processing package ", 31) && !s->failed[0])
+		take_package(line, "dpkg: error processing package ", s->failed, sizeof(s->failed));
+	if (!strncmp(line, "E: ", 3) && (!s->error[0] || (!strstr(line, " failed") && !strstr(line, "apt-get -o"))))
+		snprintf(s->error, sizeof(s->error), "%.150s", line + 3);
+	if (memcmp(&before, s, sizeof(before)) != 0 && pwrite(d->said_fd, s, sizeof(*s), 0) < 0)
+		return; /* without memory the message has fewer words */
+	if (!d->o->quiet && strchr("IWE", line[0]) && line[0] && line[1] == ':')
+		dprintf(2, "%s\n", line);
+}
+
+/* A child of its own, as we are busy with the layer: ends with the last writer. */
+static void listen_to(const struct debootstrap *d, int in_fd)
+{
+	struct said s = { .package = "" };
+	FILE *in = fdopen(in_fd, "r");
+	char line[4096];
+	size_t n;
+
+	while (in && fgets(line, sizeof(line), in)) {
+		n = strcspn(line, "\r\n");
+		line[n] = '\0';
+		take_line(d, &s, line);
+	}
+	_exit(0);
+}
+
+static int start_listener(struct debootstrap *d, int *ret_fd, struct err *e)
+{
+	int pipe_fds[2];
+
+	d->said_fd = memfd_create("mmdebstrap", MFD_CLOEXEC);
+	if (d->said_fd < 0)
+		return err_sys(e, "make a memory file");
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	d->listener = fork();
+	if (!d->listener) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(pipe_fds[1]);
+		listen_to(d, pipe_fds[0]);
+	}
+	close(pipe_fds[0]);
+	if (d->listener < 0) {
+		close(pipe_fds[1]);
+		d->listener = 0;
+		return err_sys(e, "fork");
+	}
+	*ret_fd = pipe_fds[1];
+	return 0;
+}
+
+/* What of a killed program lives on has its pipe still. */
+static void end_listener(struct debootstrap *d)
+{
+	int i;
+
+	for (i = 0; d->listener && i < 100; i++) {
+		if (waitpid(d->listener, NULL, WNOHANG) == d->listener)
+			d->listener = 0;
+		else
+			poll(NULL, 0, 10);
+	}
+	if (!d->listener)
+		return;
+	kill(d->listener, SIGKILL);
+	while (waitpid(d->listener, NULL, 0) < 0 && errno == EINTR)
+		;
+	d->listener = 0;
+}
+
+static int set_reason(struct debootstrap *d, struct err *e)
+{
+	struct said s = { .package = "" };
+
+	end_listener(d);
+	if (pread(d->said_fd, &s, sizeof(s), 0) != sizeof(s))
+		s = (struct said){ .package = "" };
+	if (WIFSIGNALED(d->status)) {
+		err_set(e, ERR_UNSUPPORTED, "mmdebstrap was killed by signal %d%s%s", WTERMSIG(d->status),
+			s.package[0] ? " while it installed package " : " before it installed a package", s.package);
+		return err_hint(e, "was there memory enough? dmesg tells of processes that the kernel killed");
+	}
+	err_set(e, ERR_UNSUPPORTED, "mmdebstrap failed%s%s%s%s", s.failed[0] ? " at package " : s.package[0] ? " while it installed package " : "",
+		s.failed[0] ? s.failed : s.package, s.error[0] ? ": " : "", s.error);
+	return err_hint(e, "are the suite and the packages known to the mirror, and can it be reached?");
+}
+
+/* ---- the program itself ---- */
+
+static void become_program(struct debootstrap *d, int out_fd, int err_fd)
 {
 	const char *argv[ARGS_MAX], *env[16];
 	char variant[64], include[4200];
@@ -125,7 +244,7 @@ static void become_program(struct debootstrap *d, int out_fd)
 	size_t n = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);	/* it cleans up after itself */
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out_fd, 1) < 0 || (d->log_fd >= 0 && dup2(d->log_fd, 2) < 0))
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0)
 		_exit(126);
 	/* its mounts are its own, and go with it */
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -138,8 +257,7 @@ static void become_program(struct debootstrap *d, int out_fd)
 	argv[n++] = PROGRAM;
 	argv[n++] = variant;
 	argv[n++] = "--format=tar";
-	if (d->log_fd >= 0)
-		argv[n++] = "--quiet";
+	argv[n++] = "--verbose"; /* names of packages, and no bars */
 	if (d->o->packages && *d->o->packages) {
 		snprintf(include, sizeof(include), "--include=%s", d->o->packages);
 		argv[n++] = include;
@@ -159,18 +277,16 @@ static void become_program(struct debootstrap *d, int out_fd)
 
 static int start(struct debootstrap *d, int *ret_fd, struct err *e)
 {
+	autoclose int err_fd = -1;
 	int out[2];
 
-	if (d->o->quiet) {
-		d->log_fd = memfd_create("mmdebstrap", MFD_CLOEXEC);
-		if (d->log_fd < 0)
-			return err_sys(e, "make a memory file");
-	}
+	if (start_listener(d, &err_fd, e) < 0)
+		return -1;
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	d->pid = fork();
 	if (!d->pid)
-		become_program(d, out[1]);
+		become_program(d, out[1], err_fd);
 	close(out[1]);
 	if (d->pid < 0) {
 		close(out[0]);
@@ -180,28 +296,10 @@ static int start(struct debootstrap *d, int *ret_fd, struct err *e)
 	return 0;
 }
 
-/* The last error line of its output, for our message. */
-static void last_words(const struct debootstrap *d, char ret[LINE_MAX_BYTES])
-{
-	char tail[4096], *line, *save = NULL;
-	off_t size = d->log_fd >= 0 ? lseek(d->log_fd, 0, SEEK_END) : 0;
-	ssize_t n;
-
-	ret[0] = '\0';
-	if (size <= 0)
-		return;
-	n = pread(d->log_fd, tail, sizeof(tail) - 1, size > (off_t)sizeof(tail) - 1 ? size - (off_t)sizeof(tail) + 1 : 0);
-	tail[n > 0 ? n : 0] = '\0';
-	for (line = strtok_r(tail, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		if (!strncmp(line, "E: ", 3) && (!ret[0] || (!strstr(line, " failed") && !strstr(line, "apt-get -o"))))
-			snprintf(ret, LINE_MAX_BYTES, "%.150s", line + 3);
-}
-
 /* It has to be over, and well, before anything it made gets a name. */
 static int finish(void *ctx, struct err *e)
 {
 	struct debootstrap *d = ctx;
-	char words[LINE_MAX_BYTES];
 
 	if (d->pid > 0) {
 		while (waitpid(d->pid, &d->status, 0) < 0 && errno == EINTR)
@@ -210,9 +308,7 @@ static int finish(void *ctx, struct err *e)
 	}
 	if (WIFEXITED(d->status) && !WEXITSTATUS(d->status))
 		return 0;
-	last_words(d, words);
-	err_set(e, ERR_UNSUPPORTED, "mmdebstrap failed%s%s", words[0] ? ": " : "", words);
-	return err_hint(e, "are the suite and the packages known to the mirror, and can it be reached?");
+	return set_reason(d, e);
 }
 
 /* ---- the layer ---- */
@@ -294,7 +390,7 @@ static json_t *run(int store_fd, struct debootstrap *d, struct err *e)
 
 json_t *bootstrap_run(int store_fd, const struct bootstrap_options *o, struct err *e)
 {
-	struct debootstrap d = { .o = o, .log_fd = -1 };
+	struct debootstrap d = { .o = o, .said_fd = -1 };
 	json_t *ret;
 
 	d.suite = o->suite ? o->suite : BOOTSTRAP_SUITE;
@@ -307,6 +403,7 @@ json_t *bootstrap_run(int store_fd, const struct bootstrap_options *o, struct er
 		while (waitpid(d.pid, &d.status, 0) < 0 && errno == EINTR)
 			;
 	}
-	fd_close(&d.log_fd);
+	end_listener(&d);
+	fd_close(&d.said_fd);
 	return ret;
 }

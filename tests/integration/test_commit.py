@@ -471,6 +471,39 @@ def test_bootstrap_makes_an_image_of_packages():
     assert newest <= 1750000000, newest
 
 
+def test_a_bootstrap_that_is_killed_names_the_package():
+    if not os.path.exists("/usr/bin/mmdebstrap"):
+        raise b.skip("needs a file in whose place the program is put")
+    def bootstrap(*lines, options=()):
+        fake = b.write(b.tmp("mmdebstrap"), "#!/bin/sh\nexec >&2\n" + "\n".join(lines) + "\n", 0o755)
+        proc.bind(fake, "/usr/bin/mmdebstrap")
+        try:
+            return b.berth("image", "bootstrap", *options, "x")
+        finally:
+            subprocess.run(["umount", "/usr/bin/mmdebstrap"], check=True)
+    before = ("echo 'I: installing essential packages...'", "echo 'Setting up base-files (12.4) ...'",
+              "echo 'I: installing remaining packages inside the chroot...'")
+    for options in ((), ("--json",)):
+        r = bootstrap(*before, "echo 'Unpacking libpython3-stdlib:amd64 (3.11) ...'", "echo 'Setting up python3-minimal (3.11.2-1+b1) ...'",
+                      "kill -9 $$", options=options)
+        b.expect(r.code == 125 and "killed by signal 9 while it installed package python3-minimal; hint:" in r.err or
+                 "killed by signal 9 while it installed package python3-minimal\"" in r.err, r, "the package is not named")
+        # its workers were killed, and it ends by itself
+        r = bootstrap(*before, "echo 'Selecting previously unselected package git.'", "echo 'E: setup failed: E: progress parsing failed'", "exit 1",
+                      options=options)
+        b.expect(r.code == 125 and "mmdebstrap failed while it installed package git: setup failed" in r.err, r, "the package is not named")
+        r = bootstrap(*before, "echo 'dpkg: error processing package man-db (--configure):'",
+                      "echo ' installed man-db package post-installation script subprocess was killed by signal (Killed)'",
+                      "echo 'Setting up less (1) ...'", "echo 'E: Sub-process dpkg returned an error code (1)'", "exit 1", options=options)
+        b.expect(r.code == 125 and "mmdebstrap failed at package man-db: Sub-process dpkg" in r.err, r, "the package is not named")
+        # before any: none is named
+        r = bootstrap(*before, "kill -9 $$", options=options)
+        b.expect(r.code == 125 and "killed by signal 9 before it installed a package" in r.err, r, "a package is named")
+        r = bootstrap(*before, "echo 'E: Unable to locate package nosuch'", "exit 1", options=options)
+        b.expect(r.code == 125 and "mmdebstrap failed: Unable to locate package nosuch" in r.err, r, "what is wrong is not told")
+    assert b.berth("image", "ls", "-q", ok=True).out == ""
+
+
 def test_bootstrap_says_what_is_wrong():
     for words, code, text in ((["x", "--variant", "foo"], 2, "minbase"), (["x", "--packages", "-o,foo"], 2, "python3,git"),
                               (["x", "--packages", "a b"], 2, "malformed"), (["x", "--suite", "../x"], 2, "bookworm"),
