@@ -79,7 +79,7 @@ static const struct opt options[] = {
 	{ "new", 0, OPT_FLAG, NULL,
 	  "in a new interpreter, where the one of berth create --zygote waits", OPT_NEW },
 	{ "zygote", 0, OPT_VALUE, "ZYGOTE",
-	  "in a fork of it in a sandbox of its own, which is removed then", OPT_ZYGOTE },
+	  "in a fork of it in a sandbox of its own, which is removed then", OPT_ZYGOTE, COMPLETE_ZYGOTE },
 	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor",
 	  OPT_STATUS_FD },
 	{ "json", 0, OPT_FLAG, NULL, "print verdict, output and files as one JSON object", OPT_JSON },

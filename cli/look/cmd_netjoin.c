@@ -102,6 +102,7 @@ const struct command cmd_network_connect = {
 	.summary = "put a sandbox on one more network",
 	.opts = connect_options,
 	.opt_count = ARRAY_LEN(connect_options),
+	.complete = COMPLETE_NETWORK,
 	.run = connect_main,
 };
 
@@ -111,5 +112,6 @@ const struct command cmd_network_disconnect = {
 	.summary = "take a sandbox off a network that it joined",
 	.opts = disconnect_options,
 	.opt_count = ARRAY_LEN(disconnect_options),
+	.complete = COMPLETE_NETWORK,
 	.run = disconnect_main,
 };

@@ -84,5 +84,6 @@ const struct command cmd_network_update = {
 	.summary = "change the rules and budgets that the members of a network share",
 	.opts = update_options,
 	.opt_count = ARRAY_LEN(update_options),
+	.complete = COMPLETE_NETWORK,
 	.run = update_main,
 };

@@ -22,7 +22,7 @@
 #define LOG_MAX (4u << 20)
 #define FOLLOW_MS 200
 
-enum { OPT_JSON = 1, OPT_FOLLOW, OPT_DENIED, OPT_NAMED, OPT_TENANT };
+enum { OPT_JSON = 1, OPT_FOLLOW, OPT_DENIED, OPT_NAMED, OPT_TENANT, OPT_QUIET };
 
 static const struct opt inspect_options[] = {
 	NETWORKS_TENANT(OPT_TENANT),
@@ -33,6 +33,7 @@ static const struct opt ls_options[] = {
 	{ "named", 0, OPT_FLAG, NULL, "the networks that berth network create made", OPT_NAMED },
 	{ "tenant", 0, OPT_VALUE, "NAME", "with --named: those of this tenant of berthd",
 	  OPT_TENANT },
+	{ "quiet", 'q', OPT_FLAG, NULL, "only the ids of the sandboxes; with --named the names of the networks", OPT_QUIET },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -44,7 +45,7 @@ static const struct opt log_options[] = {
 
 struct network {
 	struct sandbox_ref s;
-	int json, follow, denied, named;
+	int json, follow, denied, named, quiet;
 	const char *tenant;	/* NULL: the operator */
 	json_t *list;
 };
@@ -56,7 +57,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id == OPT_TENANT)
 		return networks_set_tenant(&n->tenant, value, e);
 	*(id == OPT_JSON ? &n->json : id == OPT_FOLLOW ? &n->follow : id == OPT_NAMED ? &n->named :
-	  &n->denied) = 1;
+	  id == OPT_QUIET ? &n->quiet : &n->denied) = 1;
 	return 0;
 }
 
@@ -132,6 +133,16 @@ static void print_table(const json_t *list)
 		print_row(row);
 }
 
+static int print_each(const json_t *list, const char *key, struct err *e)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(list, i, row)
+		puts(text_of(row, key));
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
 static int list(struct network *n, struct err *e)
 {
 	if (n->tenant && !n->named)
@@ -142,6 +153,8 @@ static int list(struct network *n, struct err *e)
 			     json_array();
 	if (!n->list)
 		return -1;
+	if (n->named && n->quiet && !n->json)
+		return print_each(n->list, "name", e);
 	if (n->named && !n->json) {
 		networks_print(n->list);
 		return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
@@ -150,6 +163,8 @@ static int list(struct network *n, struct err *e)
 		return -1;
 	if (n->json)
 		return command_print_json(n->list, JSON_COMPACT, e);
+	if (n->quiet)
+		return print_each(n->list, "id", e);
 	print_table(n->list);
 	return 0;
 }

@@ -412,6 +412,7 @@ const struct command cmd_network_rm = {
 	.summary = "remove networks that have no members",
 	.opts = rm_options,
 	.opt_count = ARRAY_LEN(rm_options),
+	.complete = COMPLETE_NETWORK,
 	.run = rm_main,
 };
 

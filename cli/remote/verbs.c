@@ -387,10 +387,17 @@ static int events(struct remote *r, struct err *e)
 static int network_ls(struct remote *r, struct err *e)
 {
 	autojson json_t *answer = NULL;
+	json_t *one;
+	size_t i;
 
 	if (remote_flag(r, "named"))
 		return remote_object_ls(r, e);
 	answer = remote_call(r, "GET", "/v1/networks", NULL, e);
+	if (answer && !r->json && remote_flag(r, "quiet")) {
+		json_array_foreach(json_object_get(answer, "networks"), i, one)
+			puts(json_string_value(json_object_get(one, "id")));
+		return 0;
+	}
 	return answer ? remote_tell(r, json_incref(json_object_get(answer, "networks")), e) : -1;
 }
 
@@ -464,7 +471,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "load", 0, 3, "", remote_load },
 	{ "run", 0, ANY, "*", remote_run },
 	{ "zygote create", 1, ANY, "*", remote_zygote_create },
-	{ "zygote ls", 0, 0, "", remote_zygote_ls },
+	{ "zygote ls", 0, 0, " quiet ", remote_zygote_ls },
 	{ "zygote inspect", 1, 1, "", remote_zygote_inspect },
 	{ "zygote rm", 1, 1, "", remote_zygote_rm },
 	{ "diff", 1, 1, " from to patch ", diff },
@@ -472,7 +479,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "commit", 2, 2, "*", remote_commit },
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
 	{ "port", 1, 2, "", remote_port },
-	{ "network ls", 0, 0, " named ", network_ls },
+	{ "network ls", 0, 0, " named quiet ", network_ls },
 	{ "network create", 1, 1, " internal subnet label dns network-rate" NETWORK_RULES,
 	  remote_object_create },
 	{ "network update", 1, 1, NETWORK_RULES, remote_network_update },

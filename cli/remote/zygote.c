@@ -51,6 +51,14 @@ int remote_zygote_ls(struct remote *r, struct err *e)
 		return -1;
 	if (r->json)
 		return remote_print(json_incref(list), e);
+	json_array_foreach (list, i, one) {
+		const char *name = json_string_value(json_object_get(one, "name"));
+
+		if (remote_flag(r, "quiet"))
+			puts(name && *name ? name : json_string_value(json_object_get(one, "id")));
+	}
+	if (remote_flag(r, "quiet"))
+		return 0;
 	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE",
 	       "POOL", "FORKS", "ALIVE");
 	json_array_foreach (list, i, one)

@@ -53,7 +53,7 @@ static const struct opt options[] = {
 	{ "timing", 0, OPT_FLAG, NULL, "print how long each phase took on stderr, or in the verdict",
 	  OPT_TIMING },
 	{ "zygote", 0, OPT_VALUE, "ZYGOTE", "run CODE in a fork of it; see berth zygote create",
-	  OPT_ZYGOTE, COMPLETE_SANDBOX },
+	  OPT_ZYGOTE, COMPLETE_ZYGOTE },
 	{ "file", 'f', OPT_VALUE, "FILE", "with --zygote: the code is in this file; - is stdin",
 	  OPT_FILE, COMPLETE_FILE },
 };

@@ -29,7 +29,7 @@ enum {
 };
 
 static const struct opt options[] = {
-	{"zygote", 0, OPT_VALUE, "ZYGOTE", "the zygote, by name or id", OPT_ZYGOTE},
+	{"zygote", 0, OPT_VALUE, "ZYGOTE", "the zygote, by name or id", OPT_ZYGOTE, COMPLETE_ZYGOTE},
 	{"file", 'f', OPT_VALUE, "FILE", "the code is in this file of the host; - is stdin",
 	 OPT_FILE, COMPLETE_FILE},
 	{"env", 'e', OPT_LIST, "NAME[=VALUE]",

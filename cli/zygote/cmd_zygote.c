@@ -22,7 +22,7 @@
 #include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"
 
-enum { OPT_TENANT = PARAM_END, OPT_JSON };
+enum { OPT_TENANT = PARAM_END, OPT_JSON, OPT_QUIET };
 
 static const struct opt create_options[] = {
 	{"tenant", 0, OPT_VALUE, "NAME",
@@ -32,6 +32,11 @@ static const struct opt create_options[] = {
 };
 
 static const struct opt json_option[] = {
+	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
+};
+
+static const struct opt ls_options[] = {
+	{"quiet", 'q', OPT_FLAG, NULL, "only the names, or ids of those without", OPT_QUIET},
 	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
 };
 
@@ -251,16 +256,17 @@ static int create_main(const struct command *self, int argc, char **argv)
 struct look {
 	struct config config;
 	struct registry registry;
-	int json;
+	int json, quiet;
 	json_t *list;
 };
 
 static int look_option(void *ctx, int id, const char *value, struct err *e)
 {
-	(void)id;
+	struct look *l = ctx;
+
 	(void)value;
 	(void)e;
-	((struct look *)ctx)->json = 1;
+	*(id == OPT_QUIET ? &l->quiet : &l->json) = 1;
 	return 0;
 }
 
@@ -277,6 +283,14 @@ static int ls(struct look *l, int argc, char **argv, struct err *e)
 		return -1;
 	if (l->json)
 		return command_print_json(l->list, JSON_COMPACT, e);
+	json_array_foreach (l->list, i, j) {
+		const char *name = json_string_value(json_object_get(j, "name"));
+
+		if (l->quiet)
+			puts(name && *name ? name : json_string_value(json_object_get(j, "id")));
+	}
+	if (l->quiet)
+		return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE",
 	       "POOL", "FORKS", "ALIVE");
 	json_array_foreach (l->list, i, j)
@@ -371,8 +385,8 @@ const struct command cmd_zygote_ls = {
 	.name = "zygote ls",
 	.args = "",
 	.summary = "list zygotes",
-	.opts = json_option,
-	.opt_count = ARRAY_LEN(json_option),
+	.opts = ls_options,
+	.opt_count = ARRAY_LEN(ls_options),
 	.run = ls_main,
 };
 
@@ -382,7 +396,7 @@ const struct command cmd_zygote_inspect = {
 	.summary = "show a zygote and its forks",
 	.opts = json_option,
 	.opt_count = ARRAY_LEN(json_option),
-	.complete = COMPLETE_SANDBOX,
+	.complete = COMPLETE_ZYGOTE,
 	.run = inspect_main,
 };
 
@@ -392,6 +406,6 @@ const struct command cmd_zygote_rm = {
 	.summary = "end a zygote and its forks",
 	.opts = json_option,
 	.opt_count = ARRAY_LEN(json_option),
-	.complete = COMPLETE_SANDBOX,
+	.complete = COMPLETE_ZYGOTE,
 	.run = rm_main,
 };

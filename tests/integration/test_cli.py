@@ -331,6 +331,25 @@ def test_completion_of_values_and_operands():
     assert complete("completion", "") == ["bash", "zsh", "fish"]
 
 
+def test_completion_knows_the_names_of_networks_and_zygotes():
+    b.berth("network", "create", "--internal", "nearby", ok=True)
+    assert complete("run", "--network", "nea") == ["nearby"]
+    assert complete("network", "rm", "n") == ["nearby"]
+    assert b.berth("network", "ls", "--named", "-q", ok=True).out == "nearby\n"
+    box = b.berth("create", "--network", "nearby", "--name", "work", "host", ok=True).out
+    assert b.berth("network", "ls", "--quiet", ok=True).out == box
+    # a name before the id, which is offered to those who type one
+    assert complete("exec", "w") == ["work"] and complete("exec", "") == ["work"] and complete("exec", box[:3]) == [box.strip()]
+    b.berth("rm", "-f", "work", ok=True)
+    b.berth("network", "rm", "nearby", ok=True)
+    b.berth("zygote", "create", "--name", "warm", "host", "/usr/bin/python3", "-c", "import json", ok=True)
+    unnamed = b.berth("zygote", "create", "host", "/usr/bin/python3", "-c", "import json", ok=True).out.strip()
+    assert sorted(b.berth("zygote", "ls", "-q", ok=True).out.split()) == sorted(["warm", unnamed])
+    assert complete("run", "--zygote", "wa") == ["warm"] and complete("zygote", "rm", "w") == ["warm"]
+    b.berth("zygote", "rm", "warm", ok=True)
+    b.berth("zygote", "rm", unnamed, ok=True)
+
+
 def test_completion_of_image_words_is_what_the_program_has():
     out = b.berth("image", "--help", ok=True).out
     there = re.findall(r"^  ([a-z]+)  ", out.split("Commands:\n")[1].split("\n\n")[0], re.M)
