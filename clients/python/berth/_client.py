@@ -318,7 +318,10 @@ class Sandbox:
 
     def code(self, code: Bytes, *, lang: Optional[str] = None, env: Optional[Pairs] = None, user: Optional[str] = None,
              timeout_ms: Optional[int] = None, max_silent_ms: Optional[int] = None, keep: Optional[bool] = None) -> CodeResult:
-        """Runs a snippet (Python unless lang says other) and lists the files that it made."""
+        """
+        Runs a snippet (Python unless lang says other) and lists the files that it made.  In a sandbox of create(zygote=...)
+        the interpreter stays, with what earlier code made.  keep leaves the file that the snippet is run from.
+        """
         got = self._call("code", code=bytes_of(code), lang=lang, env=pairs_of(env), user=user, timeout_ms=timeout_ms,
                          max_silent_ms=max_silent_ms, keep=keep)
         return CodeResult(take_bytes(got, "stdout"), take_bytes(got, "stderr"), got["verdict"], str(got.get("language", "")),
