@@ -223,6 +223,8 @@ int user_lookup_in(const char *wanted, const char *passwd, const char *group, st
 	struct user u = { 0 };
 	uint32_t id;
 
+	if (*s == '|')
+		return err_set(e, ERR_INVALID, "user '%.80s' is malformed; hint: a name before the bar", wanted);
 	if (!whole) {
 		id = 0;
 		find_passwd(passwd, NULL, 0, &id, &u);
