@@ -365,17 +365,21 @@ static void end(struct keeper *k)
 {
 	struct err ignored;
 	char id[65];
-	int i;
+	int i, locked;
 
 	memcpy(id, k->claim.id, sizeof(id));
 	keeper_checkpoint_end(k);
 	tell_ends(k);
 	keeper_code_end(k, k->stop_reason != init_ended);
+	/* a rename changes the record at the same time, too (registry_rename()), and must not be undone */
+	locked = registry_lock(k->registry, &ignored) == 0;
 	if (k->stop_reason)
 		keeper_record_stop(k);
 	keeper_main_record(k);
 	keeper_life_mark(k);
 	keeper_budget_save(k);
+	if (locked)
+		registry_unlock(k->registry);
 	keeper_network_last(k);
 	if (k->announced)
 		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));

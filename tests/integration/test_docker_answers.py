@@ -338,3 +338,17 @@ def test_the_volumes_of_another_container_are_there_and_shown():
             d.good("DELETE", f"/containers/{name}?v=1")
         for name in ("vol", "other"):
             d.good("DELETE", f"/volumes/{name}")
+
+
+@b.deadline(120)
+def test_a_rename_while_a_container_ends_is_not_lost():
+    with Engine() as d:
+        lost = 0
+        for i in range(30):
+            cid = d.create("true", name=f"before{i}")
+            d.good("POST", f"/containers/{cid}/start")
+            d.good("POST", f"/containers/{cid}/rename?name=after{i}")
+            d.good("POST", f"/containers/{cid}/wait")
+            lost += d.good("GET", f"/containers/{cid}/json")["Name"] != f"/after{i}"
+            d.good("DELETE", f"/containers/{cid}?force=1")
+        assert not lost, lost
