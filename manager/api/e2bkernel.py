@@ -2,8 +2,8 @@
 # The resident Python behind E2B's POST /execute: a line of JSON in for each cell ("id", "code", "env"), lines of JSON out,
 # each with the cell's id: what it writes as it comes, its results, its error, its end.  A line {"interrupt": ID} ends that
 # cell.  Runs in the sandbox.  Cells are Python, by IPython where the image has it, or the language of the first argument.
-import ast, asyncio, base64, codecs, datetime, importlib.abc, importlib.util, json, os, queue, re, shutil, signal, subprocess
-import sys, tempfile, textwrap, threading, traceback
+import ast, asyncio, base64, codecs, datetime, importlib.abc, importlib.util, json, os, queue, re, select, shutil, signal
+import subprocess, sys, tempfile, textwrap, threading, traceback
 
 language = sys.argv[1] if len(sys.argv) > 1 else "python"
 requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w")
@@ -38,6 +38,9 @@ class Stream:
         held, decoder = b"", codecs.getincrementaldecoder("utf-8")("replace")
         while True:
             held += os.read(source, 65536)
+            # a line that is written in pieces is told as one
+            while len(held) < 65536 and not held.endswith((b"\n", b"\0")) and select.select([source], [], [], 0.02)[0]:
+                held += os.read(source, 65536)
             before, mark, after = held.partition(self.mark)
             if mark:
                 held = after
@@ -530,7 +533,6 @@ class Other:
         self.orders, self.told = (os.open(path, os.O_RDWR) for path in pipes)
 
     def wait(self):
-        import select
         while not select.select([self.told], [], [], 0.2)[0]:
             if self.child.poll() is not None:
                 os._exit(self.child.returncode & 0x7f or 1)     # as the interpreter's own end
