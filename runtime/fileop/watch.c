@@ -298,8 +298,11 @@ static int take_filled(struct watch *w, const struct inotify_event *ev)
 	if (!cookie || !(ev->mask & IN_MOVED_TO) || ev->cookie != cookie ||
 	    join(rel, one->rel, ev->name) < 0)
 		return 0;
-	if (!w->replaces)
+	/* a new one has got its owner and mode, too: E2B's clients count on these three */
+	if (!w->replaces) {
 		tell(w, WATCH_CREATE, rel);
+		tell(w, WATCH_CHMOD, rel);
+	}
 	tell(w, WATCH_WRITE, rel);
 	return 1;
 }
