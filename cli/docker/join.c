@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a container and being there: docker start, attach, wait. */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@
 int door_exec_failed(const char *head, const struct err *why)
 {
 	if (why->code == ERR_EXEC)
-		return door_say(126, "%s: exec: %s: permission denied: unknown", head, why->msg);
+		return door_say(126, "%s: exec: %s%s: unknown", head, why->msg,
+				strstr(why->msg, strerror(E2BIG)) ? "" : ": permission denied");
 	return door_say(127, "%s: exec: %s: executable file not found in $PATH: unknown", head,
 			why->msg);
 }
