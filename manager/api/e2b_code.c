@@ -172,23 +172,30 @@ static int start_context(struct box *b, const struct language *l, const char *id
 	return answer ? 0 : -1;
 }
 
-static int end_context(struct box *b, const json_t *command, struct err *e)
+/* Kills its process, and waits until that has ended. */
+static int kill_context(struct box *b, const char *id, struct err *e)
 {
-	autojson json_t *kill = protocol_request(OP_signal), *forget = protocol_request(OP_forget);
-	autojson json_t *wait = protocol_request(OP_wait), *killed = NULL, *waited = NULL;
-	const char *id = json_string_value(json_object_get(command, "command"));
-	autojson json_t *forgotten = NULL;
+	autojson json_t *kill = protocol_request(OP_signal), *killed = NULL;
+	autojson json_t *wait = protocol_request(OP_wait), *waited = NULL;
 	struct err ignored;
 
 	request_set_command(kill, id);
 	request_set_signal(kill, 9);
 	request_set_all(kill, 1);
 	request_set_command(wait, id);
-	request_set_command(forget, id);
 	killed = box_call(b, kill, NULL, 0, NULL, &ignored);
 	waited = box_call(b, wait, NULL, 0, NULL, e);
-	if (!waited)
+	return waited ? 0 : -1;
+}
+
+static int end_context(struct box *b, const json_t *command, struct err *e)
+{
+	autojson json_t *forget = protocol_request(OP_forget), *forgotten = NULL;
+	const char *id = json_string_value(json_object_get(command, "command"));
+
+	if (kill_context(b, id, e) < 0)
 		return -1;
+	request_set_command(forget, id);
 	forgotten = box_call(b, forget, NULL, 0, NULL, e);
 	return forgotten ? 0 : -1;
 }
@@ -542,8 +549,7 @@ static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 	return find_context(b, l->preset_id, e);
 }
 
-/* Gives the cell to its context. */
-static int hand_over(struct cell *c, const json_t *body, struct err *e)
+static int hand_over_once(struct cell *c, const json_t *body, struct err *e)
 {
 	autojson json_t *command = context_of(&c->box, body, e);
 
@@ -552,10 +558,20 @@ static int hand_over(struct cell *c, const json_t *body, struct err *e)
 	snprintf(c->command, sizeof(c->command), "%s",
 		 json_string_value(json_object_get(command, "command")));
 	c->from = (uint64_t)json_integer_value(json_object_get(command, "stdout_bytes"));
-	if (random_id(c->id, e) < 0 || send_cell(c, body, e) < 0)
-		return -1;
-	c->begun = 1;
-	return 0;
+	return random_id(c->id, e) < 0 ? -1 : send_cell(c, body, e);
+}
+
+/* Gives the cell to its context; one whose process is about to end, as it reads no more, is begun anew. */
+static int hand_over(struct cell *c, const json_t *body, struct err *e)
+{
+	struct err ignored;
+	int r = hand_over_once(c, body, e);
+
+	if (r < 0 && e->code == ERR_NOT_FOUND && c->command[0] && !c->box.ended &&
+	    kill_context(&c->box, c->command, &ignored) == 0)
+		r = hand_over_once(c, body, e);
+	c->begun = r == 0;
+	return r;
 }
 
 static int begin(struct cell *c, struct http_request *rq, struct err *e)

@@ -315,7 +315,7 @@ static int post_start(struct http_request *rq, struct err *e)
 /* ---- look -------------------------------------------------------------------------------- */
 
 /* If nobody saw the stream to its end, its keeper knows the result. */
-static void ask_keeper(struct http_request *rq, struct exec *x, int *ret_pid)
+static void ask_keeper(struct http_request *rq, struct exec *x)
 {
 	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
 	struct err ignored;
@@ -331,7 +331,6 @@ static void ask_keeper(struct http_request *rq, struct exec *x, int *ret_pid)
 
 		if (!id || strcmp(id, x->command))
 			continue;
-		*ret_pid = (int)json_integer_value(json_object_get(c, "pid"));
 		verdict = json_object_get(c, "verdict");
 		if (!verdict)
 			return;
@@ -347,7 +346,8 @@ static void ask_keeper(struct http_request *rq, struct exec *x, int *ret_pid)
 	}
 }
 
-static json_t *describe(const struct exec *x, int pid)
+/* Without a Pid: that of the inside would be another process to who uses it on the host, as Docker's is. */
+static json_t *describe(const struct exec *x)
 {
 	const json_t *argv = json_object_get(x->body, "Cmd");
 	const char *user = json_string_value(json_object_get(x->body, "User"));
@@ -366,20 +366,19 @@ static json_t *describe(const struct exec *x, int pid)
 		args, "privileged", 0, "user", user ? user : "", "OpenStdin",
 		is_on(x->body, "AttachStdin"), "OpenStderr", is_on(x->body, "AttachStderr"),
 		"OpenStdout", is_on(x->body, "AttachStdout"), "CanRemove", 0, "ContainerID", box,
-		"DetachKeys", "", "Pid", pid);
+		"DetachKeys", "", "Pid", 0);
 }
 
 static int get_one(struct http_request *rq, struct err *e)
 {
 	struct exec x;
 	json_t *j;
-	int pid = 0;
 
 	if (!execs_get(table_of(rq), http_param(rq, "id"), &x))
 		return no_such_exec(rq, e);
 	if (x.state == EXEC_RUNS)
-		ask_keeper(rq, &x, &pid);
-	j = describe(&x, pid);
+		ask_keeper(rq, &x);
+	j = describe(&x);
 	exec_release(&x);
 	return http_reply_json(rq, 200, j, e);
 }

@@ -109,7 +109,8 @@ json_t *engine_volume_create(const struct engine_berth *b, const json_t *body, s
 	if (cluster)
 		err_set(e, ERR_UNSUPPORTED, "create %.80s: there are no cluster volumes without a swarm", name);
 	else if (driver[0] && strcmp(driver, "local"))
-		err_set(e, ERR_INVALID, "error looking up volume plugin %.60s: plugin not found", driver);
+		err_set(e, ERR_NOT_FOUND, "create %.80s: error looking up volume plugin %.60s: plugin \"%.60s\" not found", name, driver,
+			driver);
 	else if (!name[0] && engine_new_id(fresh) < 0)
 		err_sys(e, "choose a name");
 	if (e->code || make(b, name[0] ? name : fresh, labels, options, !name[0], e) < 0)

@@ -193,7 +193,7 @@ def test_swe_bench_and_openhands_app_server_by_python3_docker():
                 info.size = 34
                 t.addfile(info, io.BytesIO(b"echo begun; sleep 1000; echo never"))
             assert x.put_archive("/testbed", out.getvalue())
-            # exec_run_with_timeout: the output comes as it is made; the Pid that it kills inside is Docker's of the host, and kills nothing
+            # exec_run_with_timeout: the output comes as it is made; the Pid that it kills inside is Docker's of the host, here 0, and kills nothing of it
             ex = c.api.exec_create(x.id, "sh /testbed/eval.sh")["Id"]
             stream = c.api.exec_start(ex, stream=True)
             output = iter(stream)
@@ -201,7 +201,8 @@ def test_swe_bench_and_openhands_app_server_by_python3_docker():
             assert c.api.exec_inspect(ex)["Running"]
             x.exec_run(f"kill -TERM {c.api.exec_inspect(ex)['Pid']}", detach=True)
             assert x.exec_run(["sh", "-c", "kill -TERM $(ps | grep '[s]leep 1000' | head -n 1 | grep -o '[0-9]*' | head -n 1)"]).exit_code == 0
-            assert b"never\n" in b"".join(output)
+            rest = b"".join(output)
+            assert b"never\n" in rest, (rest, c.api.exec_inspect(ex), x.exec_run("ps").output)
             r = x.exec_run("cat /testbed/eval.sh")
             assert (r.exit_code, r.output[:10]) == (0, b"echo begun"), r
             x.stop(timeout=1)
