@@ -70,22 +70,21 @@ static int get_layer(struct diff *d, int sock, int index, int *ret_count, struct
 	return fd < 0 || *ret_count > SPEC_LAYERS_MAX ? err_set(e, ERR_INTERNAL, "the keeper handed out no layer") : fd;
 }
 
-/* {"changes": [{"change", "path"}]}; a path that is not text has "path_hex". */
+/* {"changes": [{"change", "path", "patch"}]}; what is not text has "path_hex", "patch_hex". */
 static void print_changes(const json_t *answer)
 {
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach (json_object_get(answer, "changes"), i, one) {
-		autobuf struct buf path = BUF_INIT(8192);
+		autobuf struct buf path = BUF_INIT(8192), patch = BUF_INIT(64u << 20);
 		const char *change = json_string_value(json_object_get(one, "change"));
-		char clean[4200];
 		struct err ignored;
 
-		if (!change || json_get_bytes(one, "path", &path, "change", &ignored) <= 0 || buf_add(&path, "", 1, &ignored) < 0)
+		if (!change || json_get_bytes(one, "path", &path, "change", &ignored) <= 0 || buf_add(&path, "", 1, &ignored) < 0 ||
+		    json_get_bytes(one, "patch", &patch, "change", &ignored) < 0 ||
+		    difflayers_print((char)toupper((unsigned char)change[0]), path.data, &patch) < 0)
 			continue;
-		log_clean(clean, sizeof(clean), path.data, 0);
-		printf("%c %s\n", toupper((unsigned char)change[0]), clean);
 	}
 }
 

@@ -229,7 +229,7 @@ static int patch_of(struct view *v, const char *path, char was, char is, struct 
 
 /* ---- output -------------------------------------------------------------------------- */
 
-static int print_text(char kind, const char *path, struct buf *patch)
+int difflayers_print(char kind, const char *path, struct buf *patch)
 {
 	char name[4200], *line, *next;
 
@@ -264,7 +264,7 @@ static int tell(struct view *v, const char *path, char was, char is, char kind, 
 	if (v->how->patch && patch_of(v, path, was, is, &patch, e) < 0)
 		return -1;
 	if (!v->how->json)
-		return print_text(kind, path, &patch) < 0 ? err_sys(e, "write to stdout") : 0;
+		return difflayers_print(kind, path, &patch) < 0 ? err_sys(e, "write to stdout") : 0;
 	one = json_pack("{s:s}", "change", word);
 	if (json_array_append_new(v->changes, one) < 0)
 		return err_nomem(e);

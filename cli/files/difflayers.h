@@ -13,6 +13,7 @@
 #ifndef BERTH_CLI_FILES_DIFFLAYERS_H
 #define BERTH_CLI_FILES_DIFFLAYERS_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "runtime/sandbox/spec.h"
 
@@ -32,5 +33,8 @@ struct diffview {
 
 /* Compares and prints.  The descriptors stay the caller's. */
 int difflayers_show(const struct difflayers *l, const struct diffview *v, struct err *e);
+
+/* A change as a line, and its patch (which it cuts up); 0, or -1 when stdout cannot be written. */
+int difflayers_print(char kind, const char *path, struct buf *patch);
 
 #endif

@@ -196,7 +196,7 @@ def test_networks_volumes_and_ports_from_afar():
         shown = json.loads(far(d, "network", "inspect", "app").out)
         assert shown["subnet"] == "10.77.0.0/24" and shown["labels"]["team"] == "x" and shown["members"][0]["id"] == box, shown
         assert json.loads(far(d, "network", "inspect", "web").out)["network"] == "app", "a sandbox's own, as at home"
-        assert {n["name"] for n in json.loads(far(d, "network", "ls", "--named").out)} == {"app", "back", "spare"}
+        assert {n["name"] for n in json.loads(far(d, "network", "ls", "--named", "--json").out)} == {"app", "back", "spare"}
         for words in (("port", "web"), ("port", "web", "8000"), ("port", "web", "53/udp"), ("port", "--json", "web")):
             assert far(d, *words).out == b.berth(*words, ok=True).out != "", words
         b.one_line_error(far(d, "port", "web", "80", ok=None), 125, "publishes no port 80", "hint: berth port web")

@@ -214,7 +214,7 @@ def test_what_export_writes_import_takes_and_what_it_could_not_take_is_refused_b
             b.berth("rm", "-f", one)
         # and the same bound for an image
         b.berth("commit", f"{x.id}@k1", "zeros:1", ok=True)
-        assert b.berth("run", "zeros:1", "/bin/true").code == 127
+        assert b.berth("run", "zeros:1", "/bin/true").code == 0
         b.berth("image", "rm", "zeros:1", ok=True)
         # what a disk of 1 GiB cannot hold, and the import would not take
         for n, size in ((2, 1 << 40), (3, 3 << 30)):

@@ -277,7 +277,9 @@ def test_berth_host_does_the_same():
         forks = far(d, "fork", "--count", "2", "--name", "twin", "--env", "X=1", "--memory", "90m", "far@k3", ok=True).out.split()
         assert d.exec(forks[0], "sh", "-c", "echo $X")["stdout"] == "1\n"
         assert [text_of(d, f) for f in forks] == ["two\n", "two\n"]
-        assert json.loads(far(d, "diff", "--from", "k2", "--to", "k3", "--patch", "far", ok=True).out)["changes"][0]["path"] == "/f"
+        assert json.loads(far(d, "diff", "--json", "--from", "k2", "--to", "k3", "--patch", "far", ok=True).out)["changes"][0]["path"] == "/f"
+        words = ("diff", "--from", "k2", "--to", "k3", "--patch", "far")
+        assert far(d, *words, ok=True).out == b.berth(*words, ok=True).out
         far(d, "commit", "far@k2", "made:1", ok=True)
         file, here = b.tmp("far.tar"), b.tmp("here.tar")
         digest = far(d, "checkpoint", "export", "-o", file, "far@k2", ok=True).out

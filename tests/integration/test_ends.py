@@ -135,13 +135,18 @@ def end_keeper(name, signo=signal.SIGKILL):
 
 def test_a_sandbox_whose_keeper_was_killed_is_a_stopped_one_to_every_verb():
     """Nobody has told of it, nor cleared up: the first who asks does."""
-    for verb in (["stop"], ["exec", "box", "true"], ["sh", "box", "true"], ["pause"], ["stats"], ["top"], ["update", "--memory", "64m"]):
+    for verb in (["exec", "box", "true"], ["sh", "box", "true"], ["pause"], ["stats"], ["top"], ["update", "--memory", "64m"]):
         b.berth("create", "--name", "box", "host", ok=True)
         end_keeper("box")
         r = b.berth(*verb, *([] if "box" in verb else ["box"]))
         b.one_line_error(r, 125, "is not running", "berth start")
         assert json.loads(b.berth("ps", "-a", "--json", ok=True).out)[0]["status"] == "stopped"
         b.berth("rm", "box", ok=True)
+    b.berth("create", "--name", "box", "host", ok=True)
+    end_keeper("box")
+    b.berth("stop", "box", ok=True)     # as of any that is stopped
+    assert json.loads(b.berth("ps", "-a", "--json", ok=True).out)[0]["status"] == "stopped"
+    b.berth("rm", "box", ok=True)
 
 
 def test_one_whose_keeper_was_killed_is_removed_without_force():

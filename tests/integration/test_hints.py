@@ -116,7 +116,6 @@ TERM, KILL, INT, ... or a number | signal work c1 FOO | signal work c1 CONT; sig
 berth wait ID c3 | wait | wait rest
 berth logs ID | logs | logs work
 berth top ID | top | top work
-berth stats ID | stats | stats --no-stream work
 berth network inspect NAME | network inspect | network inspect work
 berth network create NAME | network create | network create n1; network rm n1
 berth network create %.64s | run --network n1 host true | network create n1; network rm n1
