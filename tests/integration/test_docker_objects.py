@@ -48,7 +48,7 @@ def test_volumes_outlive_their_containers():
         for method in ("GET", "DELETE"):
             status, said, _ = d.api(method, "/volumes/data")
             assert status == 404 and said["message"] == "get data: no such volume", said
-        assert d.api("POST", "/volumes/create", {"Name": "x", "Driver": "nfs"})[0] == 400
+        assert d.api("POST", "/volumes/create", {"Name": "x", "Driver": "nfs"})[0] == 404
 
 
 @b.deadline(90)
