@@ -21,8 +21,7 @@ exec unshare --pid --uts --fork --kill-child NAMESPACES sh -ec '
     echo 0 > "$1/cgroup.procs"
     exec unshare --cgroup --mount --propagation private sh -ec "
         mount -t proc proc /proc
-        mount --bind /proc/sys /proc/sys
-        mount -o remount,bind,ro /proc/sys
+        for d in fs kernel vm; do mount --bind /proc/sys/\$d /proc/sys/\$d; mount -o remount,bind,ro /proc/sys/\$d; done
         umount -l /sys/fs/cgroup
         mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
         mount -t tmpfs -o mode=755 tmpfs /run
@@ -35,7 +34,7 @@ exec unshare --pid --uts --fork --kill-child NAMESPACES sh -ec '
 # systemd writes the sysctls of Debian, which are the machine's; what is called beside it may set its containers'
 ENTER = """
 echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2
-exec nsenter -t "$pid" -m -p -n -u -C -- unshare --mount --propagation unchanged sh -ec 'umount /proc/sys; exec "$@"' sh "$@"
+exec nsenter -t "$pid" -m -p -n -u -C -- unshare --mount --propagation unchanged sh -ec 'umount /proc/sys/fs /proc/sys/kernel /proc/sys/vm; exec "$@"' sh "$@"
 """
 
 
