@@ -5,6 +5,7 @@ berth-oci --systemd-cgroup: the scope of a container is systemd's, as podman, do
 The systemd is a real one, pid 1 of namespaces of its own with a cgroup of ours as its whole tree.  That takes pure cgroup v2
 (make check-vm); elsewhere the refusal is tested.
 """
+import contextlib
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import threading
 
 import berthtest as b
+import machine
 from test_oci import HYBRID, SLEEP, Bundle
 
 PROGRAM = "/lib/systemd/systemd"
@@ -21,7 +23,6 @@ exec unshare --pid --uts --fork --kill-child NAMESPACES sh -ec '
     echo 0 > "$1/cgroup.procs"
     exec unshare --cgroup --mount --propagation private sh -ec "
         mount -t proc proc /proc
-        for d in fs kernel vm; do mount --bind /proc/sys/\$d /proc/sys/\$d; mount -o remount,bind,ro /proc/sys/\$d; done
         umount -l /sys/fs/cgroup
         mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
         mount -t tmpfs -o mode=755 tmpfs /run
@@ -31,11 +32,7 @@ exec unshare --pid --uts --fork --kill-child NAMESPACES sh -ec '
         BEFORE
         exec /lib/systemd/systemd --system --unit=berth-test.target --log-target=console --log-level=warning"' sh "$1"
 """
-# systemd writes the sysctls of Debian, which are the machine's; what is called beside it may set its containers'
-ENTER = """
-echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2
-exec nsenter -t "$pid" -m -p -n -u -C -- unshare --mount --propagation unchanged sh -ec 'umount /proc/sys/fs /proc/sys/kernel /proc/sys/vm; exec "$@"' sh "$@"
-"""
+ENTER = 'echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2; exec nsenter -t "$pid" -m -p -n -u -C -- "$@"'
 
 
 class Systemd:
@@ -46,6 +43,8 @@ class Systemd:
         return ""
 
     def __init__(self):
+        # systemd sets those of Debian, which are the machine's
+        self.sysctls = machine.sysctls()
         self.cgroup = "/sys/fs/cgroup/" + b.cgroup_parent_of(b.TEST_PID)
         os.mkdir(self.cgroup)
         self.log = open(b.tmp("systemd.log"), "wb")
@@ -93,6 +92,10 @@ class Systemd:
                     return False
             return True
         b.wait_for(gone, 20, "the end of systemd's cgroups")
+        for name, value in machine.sysctls().items():
+            if name.startswith(("sysctl fs/", "sysctl kernel/", "sysctl vm/")) and self.sysctls.get(name) not in (None, value):
+                with contextlib.suppress(OSError), open("/proc/sys/" + name.split()[1], "w") as f:
+                    f.write(self.sysctls[name])
 
     def __enter__(self):
         return self

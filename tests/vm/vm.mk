@@ -9,7 +9,7 @@
 VM_TESTS ?= $(wildcard tests/integration/test_run*.py tests/integration/test_lifecycle.py tests/integration/test_commands.py \
 	tests/integration/test_quota.py tests/integration/test_volumes.py tests/attack/test_limits.py tests/attack/test_probe.py tests/attack/test_kernel.py tests/attack/test_keeper.py \
 	tests/integration/test_oci_systemd.py tests/attack/test_network_bridge.py tests/attack/test_network_sni.py \
-	tests/attack/test_tenant_workspaces.py tests/integration/test_devices.py tests/attack/test_devices.py tests/integration/test_budget.py \
+	tests/attack/test_tenant_workspaces.py tests/integration/test_devices.py tests/attack/test_devices.py tests/integration/test_application.py tests/integration/test_budget.py \
 	tests/integration/test_layer_pool.py tests/integration/test_zygote.py tests/attack/test_zygote.py)
 VM_TIME_LIMIT ?= 1500
 # emulated: every deadline of the tests is that many times longer
