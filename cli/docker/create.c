@@ -174,8 +174,8 @@ static int make(struct making *m, int starts, struct err *e)
 	if (engine_create_name(m->c, name ? name : "", e) < 0 ||
 	    have_image(m->a, &m->s->config, e) < 0 || engine_create_read(m->c, m->body, e) < 0 ||
 	    engine_host_directories(m->c->directories, e) < 0 ||
-	    engine_volumes_named(&asker, m->c->volumes, e) < 0 ||
-	    engine_volumes_anonymous(&asker, m->c->anonymous, e) < 0)
+	    engine_volumes_make(&asker, m->c->volumes, 0, e) < 0 ||
+	    engine_volumes_make(&asker, m->c->anonymous, 1, e) < 0)
 		return -1;
 	words = words_of(m->c->words);
 	if (!words)

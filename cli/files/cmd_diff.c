@@ -77,14 +77,13 @@ static void print_changes(const json_t *answer)
 	size_t i;
 
 	json_array_foreach (json_object_get(answer, "changes"), i, one) {
-		autobuf struct buf path = BUF_INIT(8192), patch = BUF_INIT(64u << 20);
+		autobuf struct buf path = BUF_INIT(1u << 20), patch = BUF_INIT(64u << 20);
 		const char *change = json_string_value(json_object_get(one, "change"));
 		struct err ignored;
 
-		if (!change || json_get_bytes(one, "path", &path, "change", &ignored) <= 0 || buf_add(&path, "", 1, &ignored) < 0 ||
-		    json_get_bytes(one, "patch", &patch, "change", &ignored) < 0 ||
-		    difflayers_print((char)toupper((unsigned char)change[0]), path.data, &patch) < 0)
-			continue;
+		if (change && json_get_bytes(one, "path", &path, "change", &ignored) > 0 && buf_add(&path, "", 1, &ignored) == 0 &&
+		    json_get_bytes(one, "patch", &patch, "change", &ignored) >= 0)
+			difflayers_print((char)toupper((unsigned char)change[0]), path.data, &patch);
 	}
 }
 

@@ -110,12 +110,13 @@ static void say_remedy(struct err *e)
 	};
 	char *hint = strstr(e->msg, "; hint: "), id[80];
 	size_t i, left;
+	int end = 0;
 
 	if (!hint)
 		return;
 	hint += strlen("; hint: ");
 	left = sizeof(e->msg) - (size_t)(hint - e->msg);
-	if (sscanf(hint, "POST /v1/sandboxes/%79[^/]/start", id) == 1)
+	if (sscanf(hint, "POST /v1/sandboxes/%79[^/]/start%n", id, &end) == 1 && end && !hint[end])
 		snprintf(hint, left, "berth start %s", id);
 	for (i = 0; i < ARRAY_LEN(remedies); i++)
 		if (!strcmp(hint, remedies[i].request))

@@ -105,8 +105,8 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	    engine_host_platform(&b->config, image, http_query(rq, "platform"), e) < 0 ||
 	    engine_host_directories(c->directories, e) < 0)
 		return -1;
-	if (engine_volumes_named(&asker, c->volumes, e) < 0 ||
-	    engine_volumes_anonymous(&asker, c->anonymous, e) < 0)
+	if (engine_volumes_make(&asker, c->volumes, 0, e) < 0 ||
+	    engine_volumes_make(&asker, c->anonymous, 1, e) < 0)
 		return -1;
 	if (spawn_create(rq, c, b, e) < 0)
 		return c->called[0] && e->code == ERR_EXISTS

@@ -118,24 +118,13 @@ json_t *engine_volume_create(const struct engine_berth *b, const json_t *body, s
 	return engine_volume_find(b, name[0] ? name : fresh, e);
 }
 
-int engine_volumes_named(const struct engine_berth *b, const json_t *volumes, struct err *e)
+int engine_volumes_make(const struct engine_berth *b, const json_t *volumes, int unnamed, struct err *e)
 {
-	const char *name;
+	const char *key;
 	json_t *called;
 
-	json_object_foreach ((json_t *)(size_t)volumes, name, called)
-		if (make(b, json_string_value(called), NULL, NULL, 0, e) < 0)
-			return -1;
-	return 0;
-}
-
-int engine_volumes_anonymous(const struct engine_berth *b, const json_t *volumes, struct err *e)
-{
-	const char *target;
-	json_t *name;
-
-	json_object_foreach ((json_t *)(size_t)volumes, target, name)
-		if (make(b, json_string_value(name), NULL, NULL, 1, e) < 0)
+	json_object_foreach ((json_t *)(size_t)volumes, key, called)
+		if (make(b, json_string_value(called), NULL, NULL, unnamed, e) < 0)
 			return -1;
 	return 0;
 }

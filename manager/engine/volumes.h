@@ -20,11 +20,10 @@ json_t *engine_volume_find(const struct engine_berth *b, const char *called, str
  */
 json_t *engine_volume_create(const struct engine_berth *b, const json_t *body, struct err *e);
 /*
- * Volumes of a container that is made: {"berth's name": "the client's"}, and anonymous ones,
+ * Makes the volumes of a container: {"berth's name": "the client's"}, or where nobody named them,
  * {"/PATH": NAME}.  One that exists is what was asked for.
  */
-int engine_volumes_named(const struct engine_berth *b, const json_t *volumes, struct err *e);
-int engine_volumes_anonymous(const struct engine_berth *b, const json_t *volumes, struct err *e);
+int engine_volumes_make(const struct engine_berth *b, const json_t *volumes, int unnamed, struct err *e);
 /* One that is not there is no failure with force. */
 int engine_volume_remove(const struct engine_berth *b, const char *called, int force, struct err *e);
 /* Each of berth's names, an array or the values of an object, but those in use. */

@@ -428,7 +428,7 @@ static int lock_again(struct registry *r, uint32_t slot, struct err *e)
 	const struct hostids_place *place;
 	autoclose int lock = -1;
 	struct hostids h;
-	int failed;
+	int failed = 0;
 
 	if (hostids_open(&h, r, e) == 0) {
 		lock = lock_slot(r, &h, slot, e);

@@ -129,7 +129,7 @@ static void serve_deadlines(struct keeper *k)
 	uint64_t now = clock_ms();
 	int i;
 
-	keeper_parts[0]->check(k, now);	/* the health check: a frozen sandbox has no deadline of it */
+	keeper_part_health.check(k, now);	/* first: a frozen sandbox has no deadline of it */
 	if (k->oom_until_ms) {
 		keeper_command_check_oom(k);
 		if (now >= k->oom_until_ms)
@@ -141,8 +141,9 @@ static void serve_deadlines(struct keeper *k)
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
-	for (i = 1; keeper_parts[i]; i++)
-		keeper_parts[i]->check(k, now);
+	for (i = 0; keeper_parts[i]; i++)
+		if (keeper_parts[i] != &keeper_part_health)
+			keeper_parts[i]->check(k, now);
 }
 
 static const char init_ended[] = "its init ended";

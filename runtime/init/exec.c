@@ -107,6 +107,9 @@ static int expand_cwd(struct command *c, struct err *e)
 
 	if (c->cwd[0] != '~')
 		return 0;
+	if (c->cwd[1] && c->cwd[1] != '/')
+		return err_set(e, ERR_INVALID, "the working directory '%.100s' is of another user's home; hint: ~ is that of the user who runs "
+			       "the command", c->cwd);
 	if (!c->cwd[1] && access(home, F_OK) < 0)
 		home = "/";
 	if (snprintf(cwd, sizeof(cwd), "%s%s", home, c->cwd + 1) >= (int)sizeof(cwd))

@@ -929,3 +929,12 @@ def test_an_audit_line_for_every_change_and_none_for_secrets():
             r"uid:0 pid:[1-9]\d*", audited()[4]["peer"]), audited()[4]
         text = d.log().replace("canary-of-none", "")
         assert "canary" not in text and daemon.TOKEN not in text and "wrongwrong" not in text
+
+
+def test_a_working_directory_is_absolute_or_in_the_home_of_the_command():
+    with Daemon() as d:
+        box = d.create("host")
+        for workdir, status, place in (("~", 200, "/root\n"), ("/tmp", 200, "/tmp\n"), ("~bob", 400, None), ("~bob/x", 400, None), ("tmp", 400, None)):
+            r = d.post(box_url(box, "/exec"), {"argv": ["pwd"], "workdir": workdir})
+            assert r.status == status and (not place or r.json["stdout"] == place), (workdir, r)
+        b.berth("rm", "-f", box, ok=True)

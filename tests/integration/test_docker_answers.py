@@ -1,27 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of the Engine API that Docker's clients decide by, as dockerd gives them."""
 import collections
-import io
 import json
 import os
-import tarfile
 import urllib.parse
 
 import berthtest as b
 from dockerdoor import door
-from dockerlab import Engine, frames, read_all
+from dockerlab import Engine, frames, read_all, tar_of
 from netlab import Lab
 
 COST = 20
-
-
-def tar_of(name, data):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as t:
-        info = tarfile.TarInfo(name)
-        info.size = len(data)
-        t.addfile(info, io.BytesIO(data))
-    return out.getvalue()
 
 
 @b.deadline(60)

@@ -5,19 +5,9 @@ import io
 import tarfile
 
 import berthtest as b
-from dockerlab import Cli, Engine, python_docker
+from dockerlab import Cli, Engine, python_docker, tar_of
 
 COST = 60
-
-
-def tar_of(name, data):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as t:
-        info = tarfile.TarInfo(name)
-        info.size = len(data)
-        t.addfile(info, io.BytesIO(data))
-    out.seek(0)
-    return out
 
 
 def read_until(sock, mark):
@@ -63,7 +53,7 @@ def test_openmanus_sandbox_and_terminal():
             sock.close()
             assert api.exec_inspect(ex["Id"])["Running"] is False
             # DockerSandbox.write_file, read_file
-            assert api.put_archive(made["Id"], "/workspace", tar_of("f.txt", b"content").read())
+            assert api.put_archive(made["Id"], "/workspace", tar_of("f.txt", b"content"))
             with open(host_dir + "/f.txt") as f:
                 assert f.read() == "content"
             stream, _ = api.get_archive(made["Id"], "/workspace/f.txt")

@@ -2,6 +2,7 @@
 """berthd with its Engine API, and the clients of Docker that are here: python3-docker and docker's own command line."""
 import contextlib
 import http.client
+import io
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import urllib.parse
 
 import berthtest as b
@@ -120,6 +122,16 @@ class Engine(Daemon):
                 break
             head += piece
         return s, head.decode()
+
+
+def tar_of(name, data):
+    """An archive of one file."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
 
 
 def read_all(s):
