@@ -150,7 +150,7 @@ static void take_down(struct build *b)
 		volume_remove(&b->ref.registry, b->volume_name, &ignored);
 	fd_close(&b->ref.sock);
 	if (b->ref.id[0])
-		resident_stop(&b->ref.registry, b->ref.id, &(struct resident_end){0}, &ignored);
+		resident_stop(&b->ref.registry, b->ref.id, &(struct stop_request){0}, &ignored);
 }
 
 /* ---- buildah -----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@
 #define STOP_TRIES 5
 #define DYING_MS 5000	/* for processes of a sandbox whose keeper is dead */
 
-enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT, OPT_ACCEPT_SOURCES };
+enum { OPT_JSON = 1, OPT_GRACE, OPT_STOP_SIGNAL, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT, OPT_ACCEPT_SOURCES };
 
 static const struct opt options[] = {
 	SELECT_OPTION(OPT_FILTER),
@@ -42,6 +42,8 @@ static const struct opt stop_options[] = {
 	{ "grace", 0, OPT_VALUE, "TIME",
 	  "until SIGKILL; 0 is at once (default: --stop-timeout, or the sandbox's grace)",
 	  OPT_GRACE },
+	{ "signal", 's', OPT_VALUE, "SIGNAL",
+	  "what the main command gets first (default: --stop-signal of the sandbox)", OPT_STOP_SIGNAL },
 	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -58,7 +60,7 @@ struct lifecycle {
 	uint64_t signo;		/* of kill; 0: it ends everything */
 	int boot;
 	struct resident_again how;	/* of start */
-	struct resident_end end;	/* of stop and restart */
+	struct stop_request end;	/* of stop and restart */
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -80,6 +82,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return l->how.accept_sources = 1, 0;
 	if (id == OPT_SIGNAL)
 		return signal_number(value, &l->signo, e);
+	if (id == OPT_STOP_SIGNAL)
+		return signal_number(value, &l->end.signo, e);
 	if (id == OPT_GRACE) {
 		l->end.own_grace = 0;
 		return num_duration_ms(value, "grace", 86400000, &l->end.grace_ms, e);
@@ -117,7 +121,7 @@ int lifecycle_start(struct sandbox_ref *s, const char *ref, const struct residen
 	return e->code == ERR_EXISTS ? 0 : -1;
 }
 
-int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
+int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct stop_request *how,
 		   struct err *e)
 {
 	char id[65];
@@ -145,7 +149,7 @@ int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident
 
 int lifecycle_kill(struct sandbox_ref *s, const char *ref, uint64_t signo, struct err *e)
 {
-	static const struct resident_end at_once;
+	static const struct stop_request at_once;
 	autojson json_t *rq = protocol_request(OP_signal), *answer = NULL;
 
 	if (!signo || signo == SIGKILL)
@@ -159,10 +163,10 @@ int lifecycle_kill(struct sandbox_ref *s, const char *ref, uint64_t signo, struc
 }
 
 /* A sandbox that could not be started again is not stopped. */
-int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
+int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct stop_request *how,
 		      struct err *e)
 {
-	struct resident_end again = *how;
+	struct stop_request again = *how;
 	autoclose int box = -1;
 
 	again.stays = 1;

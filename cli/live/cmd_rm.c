@@ -44,7 +44,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int stop_first(struct registry *r, const char *id, struct err *e)
 {
 	static struct conf conf;
-	struct resident_end how = { 0 };
+	struct stop_request how = { 0 };
 
 	if (conf_load(&conf, r->config, e) < 0)
 		return -1;

@@ -19,10 +19,10 @@ int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, 
 		     struct err *e);
 /* One that runs is what was asked for: 0.  awaited: clients that a service's end waits for. */
 int lifecycle_start(struct sandbox_ref *s, const char *ref, const struct resident_again *how, struct err *e);
-int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
+int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct stop_request *how,
 		   struct err *e);
 /* how->stays counts as set. */
-int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
+int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct stop_request *how,
 		      struct err *e);
 /*
  * To the main command.  SIGKILL, or 0, is more than that: it leaves nothing to run, and is

@@ -54,16 +54,10 @@ int resident_start_again(struct registry *r, const char *id, const struct reside
  */
 int resident_start_files(struct registry *r, const char *id, struct err *e);
 /*
- * Asks the keeper to stop and waits until nothing of it runs: SIGTERM, and what
- * lives after the grace dies with its cgroup.  With a grace of 0 it dies at once, and a
- * keeper that does not answer is ended, too.  First it waits, at most drain_ms, for the
- * operations of others that asked for it (those of berthd).  ERR_NOT_FOUND when it does not run.
+ * Asks the keeper to stop and waits until nothing of it runs: the stop signal, and what lives after
+ * the grace dies with its cgroup.  With a grace of 0 it dies at once, and a keeper that does not
+ * answer is ended, too.  ERR_NOT_FOUND when it does not run.
  */
-struct resident_end {
-	int own_grace;		/* that of the sandbox, in place of grace_ms */
-	uint64_t grace_ms, drain_ms;
-	int stays;		/* it is started again at once, so --auto-remove does not count */
-};
-int resident_stop(struct registry *r, const char *id, const struct resident_end *how, struct err *e);
+int resident_stop(struct registry *r, const char *id, const struct stop_request *how, struct err *e);
 
 #endif

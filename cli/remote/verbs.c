@@ -129,12 +129,13 @@ static int change(struct remote *r, struct err *e)
 		autobuf struct buf path = PATH_BUF, rest = BUF_INIT(128);
 		autojson json_t *answer = NULL;
 		const json_t *grace = json_object_get(query, "grace_ms");
-		const char *id;
+		const char *signal = remote_value(r, "signal"), *id;
 		char number[32];
 
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(grace));
 		if (buf_addf(&rest, e, "/%s", verb) < 0 || remote_path(&path, r->words[i], rest.data, e) < 0 ||
-		    (grace && remote_query(&path, "grace_ms", number, e) < 0))
+		    (grace && remote_query(&path, "grace_ms", number, e) < 0) ||
+		    (signal && remote_query(&path, "signal", signal, e) < 0))
 			return -1;
 		answer = remote_call(r, "POST", path.data, NULL, e);
 		if (!answer)
@@ -430,8 +431,8 @@ const struct remote_verb remote_verbs[] = {
 	{ "ps", 0, 0, " all quiet filter ", ps },
 	{ "create", 0, ANY, "*", remote_create },
 	{ "start", 1, ANY, "", change },
-	{ "stop", 1, ANY, " grace ", change },
-	{ "restart", 1, ANY, " grace ", change },
+	{ "stop", 1, ANY, " grace signal ", change },
+	{ "restart", 1, ANY, " grace signal ", change },
 	{ "pause", 1, ANY, "", change },
 	{ "resume", 1, ANY, "", change },
 	{ "kill", 1, ANY, "", change },

@@ -223,7 +223,7 @@ static int decide(struct undo *u, struct err *e)
 
 static int undo(struct undo *u, const char *ref, struct err *e)
 {
-	static const struct resident_end at_once = { .stays = 1 };
+	static const struct stop_request at_once = { .stays = 1 };
 	struct registry *r = &u->b.s.registry;
 
 	if (layerbox_find(&u->b, ref, e) < 0)

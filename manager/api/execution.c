@@ -38,18 +38,14 @@ struct execution *execution_new(struct http_request *rq, struct err *e)
 /* The request may be gone; if the removal fails now, the sandbox stays visible for berth rm. */
 void execution_remove_box(struct box *b, int keep)
 {
-	autojson json_t *stop = protocol_request(OP_stop);
-	json_t *answer = NULL;
+	static const struct stop_request at_once;
 	struct err ignored;
-	size_t n;
 
-	request_set_grace_ms(stop, 0);
 	/* another connection: the first one's end also ends its command */
 	fd_close(&b->sock);
 	b->sock = keeper_connect(&b->registry, b->id, &ignored);
-	if (b->sock >= 0 && wire_request(b->sock, stop, NULL, 0, &ignored) == 0)
-		while (wire_recv(b->sock, END_MS, &answer, NULL, 0, &n, &ignored) > 0)
-			json_decref(answer);
+	if (b->sock >= 0)
+		keeper_ask_to_stop(b->sock, &at_once, &ignored);
 	if (!keep)
 		forget_alone(&b->registry, b->id, &ignored);
 }

@@ -21,11 +21,10 @@
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/params.h"
+#include "manager/ops/signals.h"
 #include "manager/service/service.h"
 #include "manager/ops/tenantopts.h"
 
-#define GRACE_MAX 86400000
-#define STUCK_MS 3000	/* the time a working keeper needs at most to end at once */
 
 /* ---- looking ---------------------------------------------------------------------- */
 
@@ -169,38 +168,34 @@ static int spawn_on(struct http_request *rq, json_t *call, struct err *e)
 	return j ? 0 : -1;
 }
 
-/* TERM, then after the grace the end by force. */
-struct ending {
-	int own_grace;		/* that of the sandbox, in place of grace_ms */
-	uint64_t grace_ms, drain_ms;
-	int with_record;	/* the sandbox stays, and its record says that it does not run */
-};
-
-static int stop(struct box *b, const struct ending *how, struct err *e)
+/* The stop signal, then after the grace the end by force. */
+static int stop(struct box *b, const struct stop_request *how, struct err *e)
 {
 	const int at_once = !how->own_grace && !how->grace_ms;
-	const int grace_ms = at_once ? STUCK_MS : (int)how->grace_ms + 30000;
-	const int wait_ms = how->own_grace ? GRACE_MAX : grace_ms + (int)how->drain_ms;
-	autojson json_t *rq = protocol_request(OP_stop), *record = NULL;
-	struct err ignored;
+	autojson json_t *rq = keeper_stop_request(how);
 	int r;
 
 	b->sock = keeper_connect(&b->registry, b->id, e);
 	if (b->sock < 0)
 		return -1;
-	if (!how->own_grace)
-		request_set_grace_ms(rq, how->grace_ms);
-	if (how->drain_ms)
-		request_set_drain_ms(rq, how->drain_ms);
 	r = wire_request(b->sock, rq, NULL, 0, e);
 	if (r == 0)
-		r = wait_for_end(b, wait_ms, e);
+		r = wait_for_end(b, keeper_stop_wait_ms(how), e);
 	/* a keeper that does not answer is ended by the program */
 	if (r < 0 && e->code == ERR_TIMEOUT && at_once)
 		r = spawn_on(b->rq, call_of("kill", b->id, NULL), e);
-	if (r < 0)
+	return r;
+}
+
+/* The sandbox stays, and its record says that it does not run. */
+static int stop_noted(struct box *b, const struct stop_request *how, struct err *e)
+{
+	autojson json_t *record = NULL;
+	struct err ignored;
+
+	if (stop(b, how, e) < 0)
 		return -1;
-	record = how->with_record ? record_load_kept(&b->registry, b->id, &ignored) : NULL;
+	record = record_load_kept(&b->registry, b->id, &ignored);
 	if (!record)
 		return 0;
 	record_set_status(record, RECORD_STOPPED);
@@ -212,15 +207,15 @@ static int reply_id(struct http_request *rq, const struct box *b, const char *ke
 	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "id", b->id, key, value), e);
 }
 
-static struct ending ending_of(const struct http_request *rq)
+static int ending_of(const struct http_request *rq, struct stop_request *ret, struct err *e)
 {
-	const uint64_t ms = http_query_u64(rq, "grace_ms", 0);
+	const char *word = http_query(rq, "signal");
 
-	return (struct ending){ .own_grace = !http_query(rq, "grace_ms"), .with_record = 1,
-				.grace_ms = ms < GRACE_MAX ? ms : GRACE_MAX };
+	*ret = (struct stop_request){ .own_grace = !http_query(rq, "grace_ms"), .grace_ms = http_query_u64(rq, "grace_ms", 0) };
+	return word ? signal_number(word, &ret->signo, e) : 0;
 }
 
-static int end(struct http_request *rq, struct ending how, struct err *e)
+static int end(struct http_request *rq, const struct stop_request *how, struct err *e)
 {
 	struct box b;
 	int r = box_find(&b, rq, e);
@@ -228,19 +223,23 @@ static int end(struct http_request *rq, struct ending how, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && !b.kept)
-		r = stop(&b, &how, e);
+		r = stop_noted(&b, how, e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
 }
 
 static int post_stop(struct http_request *rq, struct err *e)
 {
-	return end(rq, ending_of(rq), e);
+	struct stop_request how;
+
+	return ending_of(rq, &how, e) < 0 ? -1 : end(rq, &how, e);
 }
 
 static int post_kill(struct http_request *rq, struct err *e)
 {
-	return end(rq, (struct ending){ .with_record = 1 }, e);
+	static const struct stop_request at_once;
+
+	return end(rq, &at_once, e);
 }
 
 static int start(struct http_request *rq, int stop_first, struct err *e)
@@ -251,9 +250,9 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && stop_first && !b.kept) {
-		const struct ending how = ending_of(rq);
+		struct stop_request how;
 
-		r = stop(&b, &how, e);
+		r = ending_of(rq, &how, e) < 0 ? -1 : stop_noted(&b, &how, e);
 		b.kept = 1;
 	}
 	if (r == 0 && b.kept)
@@ -282,7 +281,7 @@ static uint64_t drain_of(struct http_request *rq)
 
 static int delete_sandbox(struct http_request *rq, struct err *e)
 {
-	const struct ending how = { .drain_ms = drain_of(rq) };
+	const struct stop_request how = { .drain_ms = drain_of(rq) };
 	struct box b;
 	int r = box_find(&b, rq, e);
 
@@ -416,9 +415,9 @@ const struct http_route sandbox_routes[] = {
 	{ "DELETE", "/v1/sandboxes/{id}", delete_sandbox, "remove it and its files", .query = "force:boolean", .response = "Removed" },
 	{ "POST", "/v1/sandboxes/{id}/start", post_start, "start it, with the files it had", .response = "State" },
 	{ "POST", "/v1/sandboxes/{id}/stop", post_stop, "end every process, with TERM first; the files stay",
-	  .query = "grace_ms:integer", .response = "State" },
+	  .query = "grace_ms:integer signal:string", .response = "State" },
 	{ "POST", "/v1/sandboxes/{id}/kill", post_kill, "end every process at once; the files stay", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/restart", post_restart, "stop and start it", .query = "grace_ms:integer", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/restart", post_restart, "stop and start it", .query = "grace_ms:integer signal:string", .response = "State" },
 	{ "POST", "/v1/sandboxes/{id}/pause", post_pause, "freeze every process", .response = "Paused" },
 	{ "POST", "/v1/sandboxes/{id}/resume", post_resume, "let it go on", .response = "Paused" },
 	{ "POST", "/v1/sandboxes/{id}/rename", post_rename, "give it another name", HTTP_JSON, .request = "Rename",

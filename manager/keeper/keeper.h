@@ -104,6 +104,26 @@ int keeper_is_run(struct registry *r, const char *id);
  * what it left. For a berth run it kills everything in the sandbox, and the run reports that.
  */
 int keeper_kill(struct registry *r, const char *id, struct err *e);
+/* How a sandbox is stopped; zero is at once. */
+struct stop_request {
+	int own_grace; /* the sandbox's own, in place of grace_ms */
+	uint64_t grace_ms;
+	uint64_t drain_ms; /* first it waits, at most so long, for the operations of others that asked for it (those of berthd) */
+	uint64_t signo;	   /* in place of its stop signal; 0: that one */
+	int stays;	   /* it is started again at once, so --auto-remove does not count */
+};
+#define KEEPER_GRACE_MAX_MS 86400000
+#define KEEPER_STUCK_MS 5000 /* a keeper that kills does not take longer to say so */
+
+/* The request that asks a keeper to stop: a new reference; and how long its answer may take. */
+json_t *keeper_stop_request(const struct stop_request *how);
+int keeper_stop_wait_ms(const struct stop_request *how);
+/*
+ * Asks the keeper of sock to stop, and waits until it has closed the connection, which it does last
+ * of all: then nothing of the sandbox runs.
+ */
+int keeper_ask_to_stop(int sock, const struct stop_request *how, struct err *e);
+
 /*
  * One request, one answer, which is checked for an error: a new reference or NULL. fds are sent
  * along; ret_fd, unless NULL, receives one descriptor of the answer (-1: none).

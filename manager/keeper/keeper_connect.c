@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define CLEAR_MS 5000 /* longest wait for the processes of a sandbox whose keeper was killed */
@@ -143,4 +144,52 @@ json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int
 		*ret_fd = -1;
 	return wire_request(sock, request, fds, count, e) < 0 ? NULL :
 								keeper_take_answer(sock, ret_fd, e);
+}
+
+/* ---- its end --------------------------------------------------------------------------------- */
+
+static uint64_t stop_grace_ms(const struct stop_request *how)
+{
+	return how->own_grace || how->grace_ms > KEEPER_GRACE_MAX_MS ? KEEPER_GRACE_MAX_MS : how->grace_ms;
+}
+
+json_t *keeper_stop_request(const struct stop_request *how)
+{
+	json_t *rq = protocol_request(OP_stop);
+
+	if (!how->own_grace)
+		request_set_grace_ms(rq, stop_grace_ms(how));
+	if (how->drain_ms)
+		request_set_drain_ms(rq, how->drain_ms);
+	if (how->signo)
+		request_set_signal(rq, how->signo);
+	if (how->stays)
+		request_set_stays(rq, 1);
+	return rq;
+}
+
+int keeper_stop_wait_ms(const struct stop_request *how)
+{
+	const uint64_t grace_ms = stop_grace_ms(how);
+
+	return (int)how->drain_ms + (grace_ms ? 30000 + (int)grace_ms : KEEPER_STUCK_MS);
+}
+
+int keeper_ask_to_stop(int sock, const struct stop_request *how, struct err *e)
+{
+	autojson json_t *rq = keeper_stop_request(how);
+	json_t *answer = NULL;
+	size_t n;
+	int got;
+
+	if (wire_request(sock, rq, NULL, 0, e) < 0)
+		return -1;
+	while ((got = wire_recv(sock, keeper_stop_wait_ms(how), &answer, NULL, 0, &n, e)) > 0) {
+		const int refused = wire_check(answer, e);
+
+		json_decref(answer);
+		if (refused < 0)
+			return -1;
+	}
+	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
 }

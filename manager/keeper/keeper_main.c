@@ -287,7 +287,7 @@ static void main_check(struct keeper *k, uint64_t now)
 		k->stopping = 1;
 }
 
-/* 1: it has one, which gets its own signal. */
+/* 1: it has one, which gets the signal of the stop, or its own. */
 int keeper_main_ask_to_end(struct keeper *k)
 {
 	const struct keeper_command *c = keeper_main_command(k);
@@ -295,7 +295,7 @@ int keeper_main_ask_to_end(struct keeper *k)
 
 	if (!c || c->ended)
 		return 0;
-	if (keeper_command_signal(k, c, k->main.service->stop_signal, &ignored) < 0)
+	if (keeper_command_signal(k, c, k->end_signal ? k->end_signal : k->main.service->stop_signal, &ignored) < 0)
 		k->stopping = 1;
 	return 1;
 }

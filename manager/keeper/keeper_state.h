@@ -196,6 +196,7 @@ struct keeper {
 	struct keeper_code code;
 	struct keeper_checkpoint checkpoint;
 	int stays;		/* it is started again at once: its stop removes nothing */
+	int end_signal;		/* of a stop that names one; 0: the main command's own, or SIGTERM */
 	int for_files;		/* it does not appear to run (keeper_files.c) */
 	uint64_t files_until_ms;	/* then it ends, if no client has come; 0: one has */
 	json_t *record;		/* that of this run */

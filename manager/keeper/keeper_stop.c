@@ -26,9 +26,9 @@
 /* How long init, which may get no processor, has to report the end of the last process. */
 #define REPORT_MS 10000
 
-static void ask_to_end(const struct keeper_command *c)
+static void ask_to_end(const struct keeper_command *c, int signo)
 {
-	keeper_rest_signal(c, SIGTERM);
+	keeper_rest_signal(c, signo);
 	/* an interactive shell takes no notice of the other */
 	if (c->tty)
 		keeper_rest_signal(c, SIGHUP);
@@ -88,7 +88,7 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 		return;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i])
-			ask_to_end(k->commands[i]);
+			ask_to_end(k->commands[i], k->end_signal ? k->end_signal : SIGTERM);
 }
 
 static int is_guarded(const struct keeper *k)

@@ -152,7 +152,11 @@ int keeper_op_resume(struct keeper *k, const struct keeper_request *rq, struct e
 /* The connection's end is the answer: then nothing of the sandbox is left. */
 int keeper_op_stop(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	(void)e;
+	const uint64_t signo = request_signal(rq->json, 0);
+
+	if (signo > 64)
+		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
+	k->end_signal = (int)signo;
 	k->main.by_hand = 1;
 	k->stays = request_stays(rq->json);
 	keeper_stop_drain(k, request_grace_ms(rq->json, keeper_main_grace_ms(k)),

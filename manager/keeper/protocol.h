@@ -130,7 +130,7 @@ enum protocol_flags {
 	  HAS(signal) HAS(all)) \
 	X(silent, "silent", 2, 0, 0, ) \
 	X(stats, "stats", 1, 0, 0, ) \
-	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays)) \
+	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays) SINCE(2, signal)) \
 	X(update, "update", 1, 0, 0, HAS(memory_bytes) HAS(cpu_milli) HAS(pids) HAS(ttl_ms) \
 	  HAS(idle_timeout_ms) HAS(allow_host) HAS(deny_host) HAS(allow_net) HAS(deny_net) \
 	  HAS(max_bytes) HAS(max_connections) SINCE(2, max_rate) \

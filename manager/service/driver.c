@@ -25,7 +25,6 @@
 #include "manager/service/state.h"
 
 #define ANSWER_MAX 65536
-#define STOP_MS 30000
 
 /* ---- the berth program ---- */
 
@@ -151,19 +150,9 @@ int driver_guard(int sock, struct err *e)
 
 static int stop_keeper(struct service *s, int sock, struct err *e)
 {
-	uint64_t drain = service_drain_ms(s);
-	autojson json_t *rq = protocol_request(OP_stop);
-	json_t *answer = NULL;
-	size_t n;
-	int r;
+	const struct stop_request how = { .own_grace = 1, .drain_ms = service_drain_ms(s) };
 
-	request_set_drain_ms(rq, drain);
-	if (wire_request(sock, rq, NULL, 0, e) < 0)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	/* the keeper closes the connection last of all */
-	while ((r = wire_recv(sock, STOP_MS + (int)drain, &answer, NULL, 0, &n, e)) > 0)
-		json_decref(answer);
-	return r < 0 ? -1 : 0;
+	return keeper_ask_to_stop(sock, &how, e) < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
 }
 
 int driver_stop(struct service *s, const struct record *r, struct err *e)

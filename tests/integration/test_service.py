@@ -122,6 +122,23 @@ def test_stop_sends_the_stop_signal_and_kills_after_the_stop_timeout():
     remove()
 
 
+def test_a_stop_may_name_another_signal_than_the_services_own():
+    text = "trap 'echo usr1; exit 3' USR1; trap 'echo hang; exit 4' HUP; echo up; while :; do sleep 0.01; done"
+    service("sh", "-c", text, options=("--stop-signal", "USR1"))
+    wait_log("up")
+    b.berth("stop", "--signal", "HUP", NAME, ok=True)
+    assert logs().out == "up\nhang\n", logs()
+    assert inspect()["verdict"]["exit_status"] == 4, inspect()
+    b.berth("start", NAME, ok=True)
+    b.wait_for(lambda: logs().out.count("up\n") == 2, what="the second start in the log")
+    # the signal was that of one stop
+    b.berth("stop", NAME, ok=True)
+    assert logs().out == "up\nhang\nup\nusr1\n", logs()
+    r = b.berth("stop", "--signal", "NOSUCH", NAME)
+    assert r.code == 2 and "NOSUCH" in r.err, r
+    remove()
+
+
 def test_a_stop_waits_for_the_report_of_the_end_that_it_asked_for():
     """The last process has ended, and init, which gets no processor at this moment, has not said how."""
     text = "trap 'echo got; until [ -e /tmp/go ]; do sleep 0.05; done; exit 5' TERM; echo up; while :; do sleep 0.05; done"

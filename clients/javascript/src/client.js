@@ -316,13 +316,13 @@ export class Sandbox {
   }
 
   async stop(given = {}) {
-    const { graceMs, signal } = options(given, "graceMs");
-    await this.#call("stop", { grace_ms: graceMs }, signal);
+    const { graceMs, stopSignal, signal } = options(given, "graceMs", "stopSignal");
+    await this.#call("stop", { grace_ms: graceMs, signal: stopSignal }, signal);
   }
 
   async restart(given = {}) {
-    const { graceMs, signal } = options(given, "graceMs");
-    await this.#call("restart", { grace_ms: graceMs }, signal);
+    const { graceMs, stopSignal, signal } = options(given, "graceMs", "stopSignal");
+    await this.#call("restart", { grace_ms: graceMs, signal: stopSignal }, signal);
   }
 
   async kill({ signal } = {}) {

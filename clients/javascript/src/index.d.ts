@@ -414,8 +414,8 @@ export class Sandbox {
   /** Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an error. */
   fork(options?: ForkOptions & { checkpoint?: string; count?: number; name?: string }): Promise<Sandbox[]>;
   start(options?: Abortable): Promise<void>;
-  stop(options?: Abortable & { graceMs?: number }): Promise<void>;
-  restart(options?: Abortable & { graceMs?: number }): Promise<void>;
+  stop(options?: Abortable & { graceMs?: number; stopSignal?: string }): Promise<void>;
+  restart(options?: Abortable & { graceMs?: number; stopSignal?: string }): Promise<void>;
   kill(options?: Abortable): Promise<void>;
   pause(options?: Abortable): Promise<void>;
   resume(options?: Abortable): Promise<void>;

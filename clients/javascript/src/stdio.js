@@ -62,7 +62,7 @@ function translate(op, members) {
     return ["berth", { args: commandWords(op, members) }];
   const { sandbox, ...rest } = given(members, () => ["", ""]);
   if (LIFE.has(op))
-    return [op, { sandbox, options: rest.grace_ms === undefined ? {} : { grace: `${rest.grace_ms}ms` } }];
+    return [op, { sandbox, options: given({ grace: rest.grace_ms === undefined ? undefined : `${rest.grace_ms}ms`, signal: rest.signal }) }];
   if (op === "ready")
     return [op, { sandbox, options: rest }];
   if (op === "checkpoint-rm")

@@ -217,8 +217,8 @@ def translate(op: str, members: Answer) -> Tuple[str, Answer]:
         return "berth", {"args": command_words(op, members)}
     rest = {k: v for k, v in members.items() if k != "sandbox" and v is not None}
     if op in LIFE:
-        grace = rest.get("grace_ms")
-        return op, {"sandbox": members["sandbox"], "options": {} if grace is None else {"grace": f"{grace}ms"}}
+        grace = rest.pop("grace_ms", None)
+        return op, {"sandbox": members["sandbox"], "options": rest if grace is None else {**rest, "grace": f"{grace}ms"}}
     if op == "ready":
         return op, {"sandbox": members["sandbox"], "options": rest}
     if op == "checkpoint-rm":
