@@ -13,8 +13,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/engine/berth.h"
-#include "manager/engine/load.h"
+#include "manager/engine/containers.h"
 
 #define DOOR_USAGE 125 /* the exit status of a wrong flag, and of a run that failed */
 
@@ -90,18 +89,13 @@ int door_pass(const char *const *argv);
 
 /* s->id and s->kept of what name calls a container: ERR_NOT_FOUND in docker's words. */
 int door_find(struct sandbox_ref *s, const char *name, struct err *e);
-/* And connects to its keeper, or door_not_running(). */
+/* And connects to its keeper: ERR_BUSY when it does not run. */
 int door_connect(struct sandbox_ref *s, const char *name, struct err *e);
-/* ERR_BUSY "Container X is not running", -1. */
-int door_not_running(const struct sandbox_ref *s, struct err *e);
-/*
- * After a failure with the container that name called: that another client removed or ended it
- * meanwhile is told as such, and not as the file or connection that went with it.
- */
-void door_explain(struct sandbox_ref *s, const char *name, struct err *e);
+/* door_find(), for the operations of manager/engine/containers.h; ret borrows s and name. */
+int door_container(struct engine_container *ret, struct sandbox_ref *s, const char *name, struct err *e);
 int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct err *e);
 /* Calls fn for each word; what went well is printed by its name. */
-typedef int door_fn(void *ctx, struct sandbox_ref *s, const char *name, struct err *e);
+typedef int door_fn(void *ctx, const struct engine_container *c, struct err *e);
 int door_each(const struct door_args *a, door_fn *fn, void *ctx);
 
 /* ---- lists (rows.c) ---- */

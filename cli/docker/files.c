@@ -56,12 +56,12 @@ static int cp_failed(const struct command *self, const struct err *why)
 	struct err e = *why;
 
 	if (name)
-		door_explain(&c->s, name, &e);
+		engine_container_explain(&c->s.registry, c->s.id, name, &e);
 	if (why->code != ERR_NOT_FOUND || strcmp(e.msg, why->msg))
 		return door_error(&e);
-	/* started again since: door_explain() has found nothing wrong with it */
+	/* started again since: engine_container_explain() has found nothing wrong with it */
 	if (why->os_errno == ESRCH)
-		door_not_running(&c->s, &e);
+		engine_not_running(c->s.id, &e);
 	else if (name && c->reads)
 		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.200s in container %.200s",
 			colon + 1, name);

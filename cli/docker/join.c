@@ -180,12 +180,10 @@ int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status,
 
 /* ---- docker start ---------------------------------------------------------------------------- */
 
-static int start_one(void *ctx, struct sandbox_ref *s, const char *name, struct err *e)
+static int start_one(void *ctx, const struct engine_container *c, struct err *e)
 {
 	(void)ctx;
-	if (door_find(s, name, e) < 0)
-		return -1;
-	return s->kept ? door_start_it(s, 0, e) : 0;
+	return engine_container_start(c, 0, e);
 }
 
 static int start_joined(const struct door_args *a)
@@ -196,24 +194,23 @@ static int start_joined(const struct door_args *a)
 				     .keys = door_value(a, "detach-keys"),
 				     .ends = 1,
 				     .all = 1 };
+	struct engine_container c;
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int status = 0, r;
 
 	sandbox_ref_init(&s);
-	r = door_find(&s, a->words[0], &e);
-	if (r == 0 && s.kept)
-		r = door_start_it(&s, 1, &e);
+	r = door_container(&c, &s, a->words[0], &e);
+	if (r == 0)
+		r = engine_container_start(&c, 1, &e) < 0 ? -1 : 0;
 	if (r == 0)
 		r = door_join(&s, &j, &status, &e);
 	if (r == 0 && status >= 0)
 		door_await_end(&s);
-	if (r < 0 && (e.code == ERR_EXEC || e.code == ERR_EXEC_NOT_FOUND))
-		status = door_exec_failed("Error response from daemon: failed to create task for "
-					  "container",
-					  &e);
-	else if (r < 0)
-		status = door_error(&e);
+	if (r < 0) {
+		door_error(&e);
+		status = e.code == ERR_EXEC ? 126 : e.code == ERR_EXEC_NOT_FOUND ? 127 : 1;
+	}
 	sandbox_ref_close(&s);
 	return status < 0 ? 0 : status;
 }

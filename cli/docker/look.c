@@ -11,9 +11,6 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/host.h"
 #include "manager/engine/stats.h"
-#include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
-#include "manager/ops/call.h"
 
 #define EVERY_MS 1000
 
@@ -29,32 +26,22 @@ static double number_at(const json_t *doc, const char *a, const char *b, const c
 
 struct watched {
 	struct sandbox_ref s;
-	char name[80];
-	json_t *before;
-	struct engine_sample last;
+	struct engine_container container;
+	struct engine_watch watch;
 };
 
 /* Docker's document of the time since the look before; NULL: this is the first. */
-static json_t *look(struct watched *w)
+static json_t *look_again(struct watched *w)
 {
-	autojson json_t *ask = protocol_request(OP_stats);
-	struct engine_sample now = { .cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) };
-	json_t *said = NULL, *doc = NULL;
+	const int first = !w->watch.last.cpus;
+	json_t *doc;
 	struct err ignored;
 
-	if (!w->s.kept && w->s.sock < 0)
-		w->s.sock = keeper_connect(&w->s.registry, w->s.id, &ignored);
-	if (w->s.sock >= 0)
-		said = keeper_call(w->s.sock, ask, NULL, 0, NULL, &ignored);
-	now.said = said;
-	now.host_cpu_ns = engine_host_cpu();
-	clock_gettime(CLOCK_REALTIME, &now.at);
-	if (w->last.cpus)
-		doc = engine_stats(w->s.id, w->name, &w->last, &now);
-	json_decref(w->before);
-	w->before = said;
-	w->last = now;
-	return doc;
+	engine_watch_look(&w->watch, &w->container, &doc, &ignored);
+	if (!first)
+		return doc;
+	json_decref(doc);
+	return NULL;
 }
 
 static json_t *pair(double a, double b, int of_1000)
@@ -111,13 +98,13 @@ static int show(const struct door_args *a, struct watched *w, size_t n, struct e
 	int r = 0;
 
 	for (i = 0; i < n; i++)
-		look(&w[i]);
+		look_again(&w[i]);
 	do {
 		autojson json_t *rows = json_array();
 
 		poll(NULL, 0, EVERY_MS);
 		for (i = 0; i < n; i++) {
-			autojson json_t *doc = look(&w[i]);
+			autojson json_t *doc = look_again(&w[i]);
 
 			json_array_append_new(rows, row_of(doc, w[i].s.id));
 		}
@@ -158,9 +145,9 @@ static int open_one(struct watched *w, const char *name, struct err *e)
 {
 	struct engine_loaded l;
 
-	if (door_find(&w->s, name, e) < 0 || door_load(&l, &w->s, 0, e) < 0)
+	if (door_container(&w->container, &w->s, name, e) < 0 || door_load(&l, &w->s, 0, e) < 0)
 		return -1;
-	snprintf(w->name, sizeof(w->name), "%s", engine_name(&l.v));
+	snprintf(w->watch.name, sizeof(w->watch.name), "%s", engine_name(&l.v));
 	engine_loaded_release(&l);
 	return 0;
 }
@@ -180,7 +167,7 @@ static int stats(const struct door_args *a, struct err *e)
 	if (r == 0)
 		r = show(a, w, n, e);
 	while (i-- > 0) {
-		json_decref(w[i].before);
+		engine_watch_release(&w[i].watch);
 		sandbox_ref_close(&w[i].s);
 	}
 	return r;
@@ -190,24 +177,24 @@ static int stats(const struct door_args *a, struct err *e)
 
 static int top(const struct door_args *a, struct err *e)
 {
-	autojson json_t *said = NULL, *doc = NULL, *args = json_string("");
+	autojson json_t *doc = NULL, *args = json_string("");
 	struct door_column heads[24] = { { NULL, NULL } };
 	autojson json_t *rows = json_array();
+	struct engine_container c;
 	struct sandbox_ref s;
 	const json_t *titles, *process, *cell;
 	size_t i, k, n;
 
-	sandbox_ref_init(&s);
-	if (door_connect(&s, a->words[0], e) == 0)
-		said = door_ask(call_of("top", s.id, NULL), e);
-	sandbox_ref_close(&s);
 	for (i = 1; i < (size_t)a->count; i++) {
 		json_t *longer = json_sprintf("%s%s%s", json_string_value(args), i > 1 ? " " : "", a->words[i]);
 
 		json_decref(args);
 		args = longer;
 	}
-	doc = said ? engine_top(said, json_string_value(args), e) : NULL;
+	sandbox_ref_init(&s);
+	if (door_container(&c, &s, a->words[0], e) == 0)
+		doc = engine_container_top(&c, json_string_value(args), e);
+	sandbox_ref_close(&s);
 	if (!doc)
 		return -1;
 	titles = json_object_get(doc, "Titles");
@@ -274,16 +261,16 @@ static int port(const struct door_args *a, struct err *e)
 
 static int diff(const struct door_args *a, struct err *e)
 {
-	autojson json_t *said = NULL, *changes = NULL;
+	autojson json_t *changes = NULL;
+	struct engine_container c;
 	struct sandbox_ref s;
 	const json_t *one;
 	size_t i;
 
 	sandbox_ref_init(&s);
-	if (door_find(&s, a->words[0], e) == 0)
-		said = door_ask(call_of("diff", s.id, NULL), e);
+	if (door_container(&c, &s, a->words[0], e) == 0)
+		changes = engine_container_changes(&c, e);
 	sandbox_ref_close(&s);
-	changes = said ? engine_changes(said) : NULL;
 	json_array_foreach (changes, i, one) {
 		const json_int_t kind = json_integer_value(json_object_get(one, "Kind"));
 
@@ -294,52 +281,21 @@ static int diff(const struct door_args *a, struct err *e)
 
 /* ---- update ---------------------------------------------------------------------------------- */
 
-static int apply(const struct engine_create *c, const char *id, struct err *e)
-{
-	autojson json_t *said = NULL, *live = json_array();
-	const json_t *word;
-	json_t *call;
-	size_t i;
-
-	json_array_foreach (c->words, i, word) {
-		const char *text = json_string_value(word);
-
-		if (engine_is_live(text))
-			json_array_append(live, (json_t *)(size_t)word);
-		else
-			door_say(0, "WARNING: %.60s cannot be changed any more and was ignored",
-				 text);
-	}
-	if (!json_array_size(live))
-		return 0;
-	call = call_of("update", id, NULL);
-	call_words(call, live);
-	said = door_ask(call, e);
-	return said ? 0 : -1;
-}
-
-static int update_one(void *ctx, struct sandbox_ref *s, const char *name, struct err *e)
+static int update_one(void *ctx, const struct engine_container *c, struct err *e)
 {
 	const struct door_args *a = ctx;
-	autojson json_t *host = door_update_body(a, e);
-	struct engine_create c = { 0 };
+	autojson json_t *host = door_update_body(a, e), *warnings = NULL;
 	struct engine_rules rules;
-	int r = host && door_find(s, name, e) == 0 ? 0 : -1;
+	const json_t *one;
+	size_t i;
 
-	if (r < 0)
+	if (!host)
 		return -1;
-	engine_host_rules(&s->config, 0, NULL, &rules);
-	r = engine_create_init(&c, &rules, e);
-	if (r == 0)
-		r = engine_create_limits(&c, host, e);
-	if (r == 0)
-		r = engine_create_restart(&c, host, e);
-	if (r == 0)
-		r = apply(&c, s->id, e);
-	if (r == 0)
-		r = engine_host_save_update(&s->registry, s->id, host, e);
-	engine_create_release(&c);
-	return r;
+	engine_host_rules(c->registry->config, 0, NULL, &rules);
+	warnings = engine_container_update(c, &rules, host, e);
+	json_array_foreach (warnings, i, one)
+		door_say(0, "WARNING: %s", json_string_value(one));
+	return warnings ? 0 : -1;
 }
 
 static int update_main(const struct command *self, int argc, char **argv)

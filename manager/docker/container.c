@@ -6,11 +6,7 @@
 
 #include "base/clock.h"
 #include "manager/docker/docker.h"
-#include "manager/engine/host.h"
-#include "manager/engine/id.h"
-#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/pings.h"
 
 #define FILES_WAIT_MS 10000 /* for others that use, start or stop the container */
 #define FILES_LOOK_MS 20
@@ -31,31 +27,20 @@ void box_clear(struct box *b)
 
 int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e)
 {
-	struct err ignored;
 
 	if (box_open(b, rq, e) < 0)
 		return -1;
 	if (!name || !name[0])
 		return docker_fail(rq, 400, e, "no container is named");
-	if (engine_host_find(&b->registry, name, b->id, &b->kept, e) < 0)
-		return e->code == ERR_INVALID
-			       ? docker_fail(rq, 400, e,
-					     "Multiple IDs found with provided prefix: %.100s",
-					     name)
-			       : docker_fail(rq, 404, e, "No such container: %.200s",
-					     name + (*name == '/'));
+	if (engine_container_find(&b->registry, name, b->id, &b->kept, e) < 0)
+		return -1;
 	http_audit(rq, "id", b->id);
-	/* a sandbox whose keeper was killed does not run, and its record is on the disk */
-	if (!b->kept && registry_clear_dead(&b->registry, b->id, PINGS_MS, 0, &ignored) == 1)
-		b->kept = 1;
 	return 0;
 }
 
 int docker_explain(struct box *b, struct http_request *rq, struct err *e)
 {
-	return b->id[0] && record_is_gone(&b->registry, b->id) ?
-		       docker_fail(rq, 404, e, "No such container: %.200s", docker_called(rq)) :
-		       -1;
+	return engine_container_explain(&b->registry, b->id, docker_called(rq), e);
 }
 
 int docker_find(struct box *b, struct http_request *rq, struct err *e)
@@ -63,26 +48,18 @@ int docker_find(struct box *b, struct http_request *rq, struct err *e)
 	return docker_find_named(b, rq, http_param(rq, "id"), e);
 }
 
-int docker_not_running(struct box *b, struct err *e)
-{
-	char id[ENGINE_ID];
-
-	engine_id(b->id, id);
-	return docker_fail(b->rq, 409, e, "Container %s is not running", id);
-}
-
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e)
 {
 	if (docker_find(b, rq, e) < 0)
 		return -1;
-	return b->kept ? docker_not_running(b, e) : 0;
+	return b->kept ? engine_not_running(b->id, e) : 0;
 }
 
 int docker_connect(struct box *b, struct err *e)
 {
 	b->sock = keeper_connect(&b->registry, b->id, e);
 	if (b->sock < 0 && e->code == ERR_NOT_FOUND)
-		return docker_not_running(b, e);
+		return engine_not_running(b->id, e);
 	return b->sock < 0 ? -1 : 0;
 }
 
@@ -118,30 +95,33 @@ int docker_open_files(struct box *b, struct http_request *rq, struct err *e)
 			   docker_called(rq));
 }
 
-static json_t *ask(void *ctx, json_t *rq, struct err *e)
+static json_t *ask_keeper(void *ctx, json_t *rq, struct err *e)
 {
 	struct box *b = ctx;
 
-	if (b->sock < 0)
-		b->sock = keeper_connect(&b->registry, b->id, e);
-	return b->sock < 0 ? NULL : box_call(b, rq, NULL, 0, NULL, e);
+	if (b->sock < 0 && docker_connect(b, e) < 0)
+		return NULL;
+	return box_call(b, rq, NULL, 0, NULL, e);
+}
+
+int docker_container(struct engine_container *ret, struct box *b, struct http_request *rq, struct err *e)
+{
+	if (docker_find(b, rq, e) < 0)
+		return -1;
+	*ret = (struct engine_container){ .berth = docker_berth(rq, NULL),
+					  .keeper = { ask_keeper, b },
+					  .registry = &b->registry,
+					  .id = b->id,
+					  .kept = b->kept,
+					  .called = docker_called(rq) };
+	return 0;
 }
 
 int docker_load(struct engine_loaded *l, struct box *b, int live, struct err *e)
 {
-	const struct engine_asker asker = { ask, b };
+	const struct engine_asker asker = { ask_keeper, b };
 
 	if (engine_load(l, &b->registry, b->id, b->kept, live ? &asker : NULL, e) == 0)
 		return 0;
 	return docker_fail(b->rq, 404, e, "No such container: %.200s", docker_called(b->rq));
-}
-
-int docker_verb(struct http_request *rq, const char *verb, const char *option, json_t *value, const char *id,
-		struct err *e)
-{
-	json_t *call = call_of(verb, id, NULL);
-
-	if (option)
-		call_set(call, option, value);
-	return spawn_berth(rq, call, 1, -1, NULL, e);
 }

@@ -12,8 +12,7 @@
 
 #include "base/detachkeys.h"
 #include "manager/api/api.h"
-#include "manager/engine/berth.h"
-#include "manager/engine/load.h"
+#include "manager/engine/containers.h"
 #include "manager/engine/system.h"
 #include "manager/host/conf.h"
 
@@ -78,8 +77,6 @@ int docker_find(struct box *b, struct http_request *rq, struct err *e);
 int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e);
 /* And it runs: 409 "Container X is not running". */
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
-/* 409 "Container ID is not running": -1. */
-int docker_not_running(struct box *b, struct err *e);
 /* Turns an error of its keeper into this meaning: the container stopped meanwhile. */
 int docker_connect(struct box *b, struct err *e);
 
@@ -89,6 +86,9 @@ int docker_connect(struct box *b, struct err *e);
  */
 int docker_open_files(struct box *b, struct http_request *rq, struct err *e);
 
+/* docker_find(), for the operations of manager/engine/containers.h; ret borrows b. */
+int docker_container(struct engine_container *ret, struct box *b, struct http_request *rq, struct err *e);
+
 /* An empty box, which box_close() accepts. */
 void box_clear(struct box *b);
 
@@ -96,9 +96,6 @@ void box_clear(struct box *b);
 int docker_load(struct engine_loaded *l, struct box *b, int live, struct err *e);
 /* The name it is called by in messages: the reference of the request. */
 const char *docker_called(const struct http_request *rq);
-/* The command on the sandbox, with an option (NULL: none) whose value it consumes; 0, or -1 with its error. */
-int docker_verb(struct http_request *rq, const char *verb, const char *option, json_t *value, const char *id,
-		struct err *e);
 
 /*
  * After a failure: 404 in Docker's words when another client removed the container meanwhile, and

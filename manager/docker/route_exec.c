@@ -119,7 +119,7 @@ static int open_box(struct box *b, struct http_request *rq, const struct exec *x
 	snprintf(b->id, sizeof(b->id), "%s", x->box);
 	b->sock = keeper_connect(&b->registry, b->id, e);
 	if (b->sock < 0 && e->code == ERR_NOT_FOUND)
-		return docker_not_running(b, e);
+		return engine_not_running(b->id, e);
 	return b->sock < 0 ? -1 : 0;
 }
 

@@ -1,233 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routes that change the life of a container: start, stop, kill, restart, pause, rename, remove. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/engine/create.h"
-#include "manager/engine/host.h"
-#include "manager/engine/id.h"
-#include "manager/engine/volumes.h"
-#include "manager/host/rename.h"
-#include "manager/host/volume_own.h"
-#include "manager/host/restart.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 
-#define GRACE_MAX 86400
-
-static int is_restarting(struct box *b)
+/* 204 without a body, or 304 when there was nothing to do (r 1). */
+static int reply_change(struct http_request *rq, struct box *b, int r, struct err *e)
 {
-	return b->kept && restart_pending(&b->registry, b->id) > 0;
+	box_close(b);
+	return r < 0 ? -1 : http_reply_empty(rq, r ? 304 : 204, e);
 }
 
-/* ---- start ----------------------------------------------------------------------------- */
+/* ---- start, stop, restart, kill ---------------------------------------------------------- */
 
-/* Docker's client makes exit statuses of these words: 127 and 126. */
-static int start_failed(struct http_request *rq, struct err *e)
+/* Clients that wait for the start are told how it went; Docker's status for a command that cannot be executed is 400. */
+static int tell_start(struct http_request *rq, struct box *b, int r, const struct err *e)
 {
-	struct err why = *e;
-
-	if (why.code == ERR_EXEC_NOT_FOUND)
-		return docker_fail(rq, 400, e,
-				   "failed to create task for container: exec: %.300s: executable "
-				   "file not found in $PATH: "
-				   "unknown",
-				   why.msg);
-	if (why.code == ERR_EXEC)
-		return docker_fail(rq, 400, e,
-				   "failed to create task for container: exec: %.300s: permission "
-				   "denied: unknown",
-				   why.msg);
-	return -1;
-}
-
-/* A container with AutoRemove is removed when its start fails, as it would be at its end. */
-static void remove_failed(struct http_request *rq, struct box *b)
-{
-	autojson json_t *asked = NULL;
-	struct err ignored;
-
-	asked = registry_load(&b->registry, b->id, ENGINE_FILE_NAME, &ignored);
-	if (json_is_true(json_object_get(
-		    json_object_get(json_object_get(asked, "body"), "HostConfig"), "AutoRemove")))
-		docker_verb(rq, "rm", "force", json_true(), b->id, &ignored);
-}
-
-static int start(struct http_request *rq, struct box *b, struct err *e)
-{
-	struct arrivals *l = docker_of(rq)->arrivals;
-
-	if (docker_verb(rq, "start", "await", json_integer(arrivals_count(l, b->id)), b->id, e) < 0) {
-		start_failed(rq, e);
-		remove_failed(rq, b);
-		arrivals_tell(l, b->id, ARRIVAL_FAILED);
-		return -1;
-	}
-	arrivals_tell(l, b->id, ARRIVAL_STARTED);
-	return 0;
-}
-
-static int is_paused(struct box *b)
-{
-	autojson json_t *ping = protocol_request(OP_ping), *now = NULL;
-	struct err ignored;
-	const char *state;
-
-	if (docker_connect(b, &ignored) < 0)
-		return 0;
-	now = box_call(b, ping, NULL, 0, NULL, &ignored);
-	state = json_string_value(json_object_get(now, "state"));
-	return state && !strcmp(state, "paused");
+	if (r < 0 && (e->code == ERR_EXEC || e->code == ERR_EXEC_NOT_FOUND))
+		http_error_status(rq, 400);
+	if (r != 1)
+		arrivals_tell(docker_of(rq)->arrivals, b->id, r < 0 ? ARRIVAL_FAILED : ARRIVAL_STARTED);
+	return r;
 }
 
 static int post_start(struct http_request *rq, struct err *e)
 {
+	struct engine_container c;
 	struct box b;
-	int r = docker_find(&b, rq, e), there = 0;
+	int r = docker_container(&c, &b, rq, e);
 
 	if (r == 0)
 		r = box_lock(&b, e);
-	there = r == 0 && !b.kept;
-	if (there && is_paused(&b))
-		r = docker_fail(rq, 409, e, "cannot start a paused container, try unpause instead");
-	if (r == 0 && b.kept)
-		r = start(rq, &b, e);
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, there ? 304 : 204, e);
+	c.kept = b.kept;
+	if (r == 0)
+		r = tell_start(rq, &b, engine_container_start(&c, arrivals_count(docker_of(rq)->arrivals, b.id), e), e);
+	return reply_change(rq, &b, r, e);
 }
 
-/* ---- stop ------------------------------------------------------------------------------ */
-
-/* "t", in seconds: *ret is NULL for the container's own time. */
-static int grace_option(struct http_request *rq, json_t **ret, struct err *e)
+/* "signal" and "t", which is in seconds. */
+static int read_ending(struct http_request *rq, struct engine_ending *ret, struct err *e)
 {
-	long t;
+	const char *t = http_query(rq, "t");
 
-	if (docker_query_int(rq, "t", -2, &t, e) < 0)
-		return -1;
-	/* -1 is for ever */
-	*ret = t == -2 ? NULL : json_integer(t < 0 || t > GRACE_MAX ? GRACE_MAX : t);
-	return 0;
+	*ret = (struct engine_ending){ .signal = http_query(rq, "signal"), .has_grace = t && t[0] };
+	return docker_query_int(rq, "t", 0, &ret->grace_s, e);
 }
 
 static int post_stop(struct http_request *rq, struct err *e)
 {
-	json_t *grace = NULL;
+	struct engine_container c;
+	struct engine_ending how;
 	struct box b;
-	int r = docker_find(&b, rq, e), idle = 0;
+	int r = docker_container(&c, &b, rq, e);
 
 	if (r == 0)
-		r = grace_option(rq, &grace, e);
-	idle = r == 0 && b.kept && !is_restarting(&b);
-	if (r == 0 && !idle)
-		r = docker_verb(rq, "stop", "grace", json_incref(grace), b.id, e);
-	json_decref(grace);
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, idle ? 304 : 204, e);
+		r = read_ending(rq, &how, e);
+	if (r == 0)
+		r = engine_container_stop(&c, &how, e);
+	return reply_change(rq, &b, r, e);
 }
 
 static int post_restart(struct http_request *rq, struct err *e)
 {
-	json_t *grace = NULL;
+	struct engine_container c;
+	struct engine_ending how;
 	struct box b;
-	int r = docker_find(&b, rq, e);
+	int r = docker_container(&c, &b, rq, e);
 
 	if (r == 0)
-		r = grace_option(rq, &grace, e);
-	/* not stop and start: one with AutoRemove would go with its stop */
-	if (r == 0 && !b.kept)
-		r = docker_verb(rq, "restart", "grace", json_incref(grace), b.id, e);
-	else if (r == 0)
-		r = start(rq, &b, e);
-	json_decref(grace);
+		r = read_ending(rq, &how, e);
 	if (r == 0)
-		arrivals_tell(docker_of(rq)->arrivals, b.id, ARRIVAL_STARTED);
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+		r = tell_start(rq, &b, engine_container_restart(&c, &how, e), e);
+	return reply_change(rq, &b, r, e);
 }
 
 static int post_kill(struct http_request *rq, struct err *e)
 {
-	const char *word = http_query(rq, "signal");
-	char whole[ENGINE_ID];
+	struct engine_container c;
 	struct box b;
-	int r = docker_find(&b, rq, e);
+	int r = docker_container(&c, &b, rq, e);
 
-	engine_id(b.id, whole);
-	if (r == 0 && b.kept && !is_restarting(&b))
-		r = docker_fail(rq, 409, e,
-				"cannot kill container: %.200s: container %s is not running",
-				docker_called(rq), whole);
 	if (r == 0)
-		r = docker_verb(rq, "kill", "signal", json_string(word && word[0] ? word : "KILL"), b.id, e);
-	if (r < 0 && (e->code == ERR_USAGE || e->code == ERR_INVALID))
-		r = docker_fail(rq, 400, e, "Invalid signal: %.40s", word ? word : "");
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+		r = engine_container_kill(&c, http_query(rq, "signal"), e);
+	return reply_change(rq, &b, r, e);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-static int freeze(struct http_request *rq, int on, struct err *e)
+static int reply_pause(struct http_request *rq, int on, struct err *e)
 {
-	autojson json_t *ping = protocol_request(OP_ping),
-			*ask = protocol_request(on ? OP_pause : OP_resume);
-	autojson json_t *now = NULL, *answer = NULL;
-	char whole[ENGINE_ID];
-	const char *state;
+	struct engine_container c;
 	struct box b;
-	int r = docker_find_running(&b, rq, e);
+	int r = docker_container(&c, &b, rq, e);
 
 	if (r == 0)
-		r = docker_connect(&b, e);
-	if (r == 0 && !(now = box_call(&b, ping, NULL, 0, NULL, e)))
-		r = -1;
-	state = json_string_value(json_object_get(now, "state"));
-	engine_id(b.id, whole);
-	if (r == 0 && state && on == !strcmp(state, "paused"))
-		r = docker_fail(rq, 409, e, "Container %s is %s", whole,
-				on ? "already paused" : "not paused");
-	if (r == 0 && !(answer = box_call(&b, ask, NULL, 0, NULL, e)))
-		r = -1;
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+		r = engine_container_pause(&c, on, e);
+	return reply_change(rq, &b, r, e);
 }
 
 static int post_pause(struct http_request *rq, struct err *e)
 {
-	return freeze(rq, 1, e);
+	return reply_pause(rq, 1, e);
 }
 
 static int post_unpause(struct http_request *rq, struct err *e)
 {
-	return freeze(rq, 0, e);
+	return reply_pause(rq, 0, e);
 }
 
 static int post_rename(struct http_request *rq, struct err *e)
 {
 	const char *name = http_query(rq, "name");
+	struct engine_container c;
 	struct box b;
-	int r = docker_find(&b, rq, e);
+	int r = docker_container(&c, &b, rq, e);
 
-	name = name ? name + (name[0] == '/') : "";
-	if (r == 0 && !name[0])
-		r = docker_fail(rq, 400, e, "Neither old nor new names may be empty");
-	if (r == 0)
-		r = engine_check_name(name, e);
 	if (r == 0)
 		r = box_lock(&b, e);
-	if (r == 0 && engine_host_rename(&b.registry, b.id, name, e) < 0)
-		r = e->code == ERR_EXISTS ? docker_fail(rq, 409, e,
-							"Error when allocating new name: Conflict. "
-							"The container name "
-							"\"/%.255s\" is already in use",
-							name)
-					  : docker_explain(&b, rq, e);
-	box_close(&b);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+	if (r == 0)
+		r = engine_container_rename(&c, name ? name : "", e);
+	return reply_change(rq, &b, r, e);
 }
 
 static int post_resize(struct http_request *rq, struct err *e)
@@ -254,37 +150,15 @@ static int post_resize(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
 }
 
-static int remove_it(struct http_request *rq, struct box *b, struct err *e)
-{
-	if (!b->kept && !docker_query_flag(rq, "force"))
-		return docker_fail(rq, 409, e,
-				   "cannot remove container \"%.200s\": container is running: stop "
-				   "the container before "
-				   "removing or force remove",
-				   docker_called(rq));
-	if (b->kept && !docker_query_flag(rq, "force") && restart_is_coming(&b->registry, b->id))
-		return docker_fail(rq, 409, e,
-				   "cannot remove container \"%.200s\": container is restarting: stop the container before "
-				   "removing or force remove",
-				   docker_called(rq));
-	return docker_verb(rq, "rm", "force", json_true(), b->id, e);
-}
-
 static int delete_one(struct http_request *rq, struct err *e)
 {
-	const struct engine_berth asker = docker_berth(rq, NULL);
-	autojson json_t *own = NULL;
+	struct engine_container c;
 	struct box b;
-	int r = docker_find(&b, rq, e);
+	int r = docker_container(&c, &b, rq, e);
 
-	if (r == 0 && docker_query_flag(rq, "v"))
-		own = volume_own_load(&b.registry, b.id);
 	if (r == 0)
-		r = remove_it(rq, &b, e);
-	box_close(&b);
-	if (r == 0)
-		engine_volumes_drop(&asker, own);
-	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+		r = engine_container_remove(&c, docker_query_flag(rq, "force"), docker_query_flag(rq, "v"), e);
+	return reply_change(rq, &b, r, e);
 }
 
 #define CHANGES(verb, run, text)                                                                   \
