@@ -19,6 +19,7 @@
 
 #define STOP_TRIES 5
 #define DYING_MS 5000	/* for processes of a sandbox whose keeper is dead */
+#define ENDING_MS 60000	/* for a stop that is under way */
 
 enum { OPT_JSON = 1, OPT_GRACE, OPT_STOP_SIGNAL, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT, OPT_ACCEPT_SOURCES };
 
@@ -107,13 +108,15 @@ static int ask(struct sandbox_ref *s, const char *ref, enum protocol_op op, stru
 
 int lifecycle_start(struct sandbox_ref *s, const char *ref, const struct resident_again *how, struct err *e)
 {
-	int cleared;
+	int ended = 1;
 
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	/* a running sandbox is the wanted result; one whose keeper was killed does not run */
-	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
-		return cleared;
+	/* a running sandbox is the wanted result, but not one that is stopping or whose keeper was killed */
+	if (!s->kept && (ended = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) == 0)
+		ended = keeper_await_stop(&s->registry, s->id, ENDING_MS, e);
+	if (ended <= 0)
+		return ended;
 	restart_cancel(&s->registry, s->id);
 	if (resident_start_again(&s->registry, s->id, how, e) == 0)
 		return 0;

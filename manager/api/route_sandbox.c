@@ -255,7 +255,7 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 		r = ending_of(rq, &how, e) < 0 ? -1 : stop_noted(&b, &how, e);
 		b.kept = 1;
 	}
-	if (r == 0 && b.kept)
+	if (r == 0 && (b.kept || keeper_is_stopping(&b.registry, b.id)))
 		r = gone(&b, spawn_on(rq, call_of("start", b.id, NULL), e), e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "running", e);

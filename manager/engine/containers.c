@@ -16,6 +16,7 @@
 #include "manager/host/rename.h"
 #include "manager/host/restart.h"
 #include "manager/host/volume_own.h"
+#include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
 #include "manager/ops/call.h"
@@ -130,7 +131,7 @@ int engine_container_start(const struct engine_container *c, unsigned awaited, s
 		return start_kept(c, awaited, e);
 	if (container_state(c, state, sizeof(state), &ignored) == 0 && !strcmp(state, "paused"))
 		return err_set(e, ERR_BUSY, "cannot start a paused container, try unpause instead");
-	return 1;
+	return keeper_is_stopping(c->registry, c->id) ? start_kept(c, awaited, e) : 1;
 }
 
 /* ---- stop, restart, kill --------------------------------------------------------------------- */

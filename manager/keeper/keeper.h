@@ -124,6 +124,14 @@ int keeper_stop_wait_ms(const struct stop_request *how);
  */
 int keeper_ask_to_stop(int sock, const struct stop_request *how, struct err *e);
 
+/* Whether a stop of the sandbox is under way, or it has ended, though its keeper is still there. */
+int keeper_is_stopping(struct registry *r, const char *id);
+/*
+ * For a start: 0 when the sandbox runs and no stop is under way; 1 when it has ended, after at most
+ * ms; ERR_BUSY when a stop takes longer.
+ */
+int keeper_await_stop(struct registry *r, const char *id, int ms, struct err *e);
+
 /*
  * One request, one answer, which is checked for an error: a new reference or NULL. fds are sent
  * along; ret_fd, unless NULL, receives one descriptor of the answer (-1: none).

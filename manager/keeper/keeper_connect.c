@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/keeper/keeper.h"
@@ -192,4 +193,46 @@ int keeper_ask_to_stop(int sock, const struct stop_request *how, struct err *e)
 			return -1;
 	}
 	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
+}
+
+/* 1: a stop is under way, or nothing answers any more. */
+static int tells_stop(int sock)
+{
+	autojson json_t *ping = protocol_request(OP_ping), *now = NULL;
+	struct err why;
+
+	now = keeper_call(sock, ping, NULL, 0, NULL, &why);
+	return now ? json_is_true(json_object_get(now, "stopping")) : 1;
+}
+
+int keeper_is_stopping(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autoclose int sock = keeper_connect(r, id, &ignored);
+
+	return sock < 0 || tells_stop(sock);
+}
+
+int keeper_await_stop(struct registry *r, const char *id, int ms, struct err *e)
+{
+	const uint64_t until = clock_ms() + (uint64_t)ms;
+	autoclose int sock = keeper_connect(r, id, e);
+	json_t *more = NULL;
+	size_t n;
+	int got;
+
+	if (sock < 0)
+		return e->code == ERR_NOT_FOUND ? 1 : -1;
+	if (!tells_stop(sock))
+		return 0;
+	do {
+		const uint64_t now = clock_ms();
+
+		got = wire_recv(sock, now < until ? (int)(until - now) : 0, &more, NULL, 0, &n, e);
+		if (got > 0)
+			json_decref(more);
+	} while (got > 0);
+	if (got < 0 && e->code == ERR_TIMEOUT)
+		return err_set(e, ERR_BUSY, "sandbox %s is stopping; hint: try again, or berth kill %s", id, id);
+	return 1;
 }

@@ -139,6 +139,19 @@ def test_a_stop_may_name_another_signal_than_the_services_own():
     remove()
 
 
+def test_a_start_beside_a_stop_waits_for_it_and_then_starts():
+    """It returned 0 for the run that was ending, and then the sandbox was stopped."""
+    service("sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done", options=("--stop-timeout", "3s"))
+    wait_log("up")
+    stop = b.start("stop", NAME)
+    wait_log("asked")
+    b.berth("start", NAME, ok=True)
+    assert stop.wait() == 0
+    assert inspect()["status"] == "running", inspect()
+    b.wait_for(lambda: logs().out.count("up\n") == 2, what="the second start in the log")
+    remove()
+
+
 def test_a_stop_waits_for_the_report_of_the_end_that_it_asked_for():
     """The last process has ended, and init, which gets no processor at this moment, has not said how."""
     text = "trap 'echo got; until [ -e /tmp/go ]; do sleep 0.05; done; exit 5' TERM; echo up; while :; do sleep 0.05; done"
