@@ -491,3 +491,58 @@ int path_make_dir(int dirfd, const char *name, struct err *e)
 	}
 	return fd < 0 ? err_sys(e, "open directory %s", name) : fd;
 }
+
+/* ---- a file that appears whole --------------------------------------------------------------- */
+
+/* False when the name would be too long. */
+static int name_meanwhile(const struct path_file *f, char ret[NAME_MAX + 1])
+{
+	return snprintf(ret, NAME_MAX + 1, "%s.berth-%d", f->name, (int)getpid()) <= NAME_MAX;
+}
+
+int path_file_make(struct path_file *f, int dirfd, const char *name, mode_t mode)
+{
+	char tmp[NAME_MAX + 1];
+
+	*f = (struct path_file){ .fd = openat(dirfd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, mode), .dirfd = dirfd, .name = name };
+	if (f->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT) && name_meanwhile(f, tmp)) {
+		f->fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		f->has_name = f->fd >= 0;
+	}
+	return f->fd < 0 ? -1 : 0;
+}
+
+int path_file_publish(struct path_file *f)
+{
+	char own[32], tmp[NAME_MAX + 1];
+	int r;
+
+	if (fsync(f->fd) < 0)
+		return -1;
+	path_of_fd(f->fd, own);
+	if (!f->has_name && linkat(AT_FDCWD, own, f->dirfd, f->name, AT_SYMLINK_FOLLOW) == 0)
+		return 0;
+	if (!f->has_name && errno != EEXIST)
+		return -1;
+	/* a link replaces nothing, but a rename does */
+	if (!name_meanwhile(f, tmp)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if (!f->has_name && linkat(AT_FDCWD, own, f->dirfd, tmp, AT_SYMLINK_FOLLOW) < 0)
+		return -1;
+	f->has_name = 1;
+	r = renameat(f->dirfd, tmp, f->dirfd, f->name);
+	f->has_name = r < 0;
+	return r;
+}
+
+void path_file_close(struct path_file *f)
+{
+	char tmp[NAME_MAX + 1];
+
+	if (f->has_name && name_meanwhile(f, tmp))
+		unlinkat(f->dirfd, tmp, 0);
+	f->has_name = 0;
+	fd_close(&f->fd);
+}

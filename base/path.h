@@ -46,6 +46,22 @@ int path_has(int dirfd, const char *name);
  */
 int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *e);
 /*
+ * A file that appears whole or not at all.  It has no name until path_file_publish(), so a process
+ * that is killed before leaves nothing of it (open(2), O_TMPFILE).  Where the file system has no
+ * files without a name, it is called NAME.berth-PID meanwhile.
+ */
+struct path_file {
+	int fd, dirfd; /* dirfd is borrowed */
+	const char *name; /* borrowed */
+	int has_name;
+};
+/* Makes it for writing; -1 with errno. */
+int path_file_make(struct path_file *f, int dirfd, const char *name, mode_t mode);
+/* Writes it out and gives it its name, in place of a file that has it; -1 with errno. */
+int path_file_publish(struct path_file *f);
+/* Closes it; without path_file_publish() nothing is left. */
+void path_file_close(struct path_file *f);
+/*
  * Removes name below dirfd with all its content, follows no link and crosses no mount; a missing
  * name is success. Depth and width are unbounded and cost neither descriptors nor stack.
  * ERR_BUSY: a mount point is in it; ERR_SYS with ENOTEMPTY: somebody fills it faster than we

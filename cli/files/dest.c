@@ -9,11 +9,30 @@
 
 #include "base/mem.h"
 
+static int open_whole(struct dest *d, struct err *e)
+{
+	const char *slash = strrchr(d->path, '/'), *name = slash ? slash + 1 : d->path;
+	char dir[4096];
+
+	if (snprintf(dir, sizeof(dir), "%.*s", (int)(name - d->path), d->path) >= (int)sizeof(dir))
+		return err_set(e, ERR_INVALID, "the path is too long");
+	if (!name[0])
+		return err_set(e, ERR_INVALID, "%.300s names no file; hint: FILE without / at its end", d->path);
+	d->file.dirfd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->file.dirfd < 0 || path_file_make(&d->file, d->file.dirfd, name, 0600) < 0) {
+		err_sys(e, "make %.300s", d->path);
+		fd_close(&d->file.dirfd);
+		return -1;
+	}
+	d->fd = d->file.fd;
+	return 0;
+}
+
 int dest_open(struct dest *d, const char *path, const char *hint, struct err *e)
 {
 	struct stat st;
 
-	*d = (struct dest){ .fd = -1, .path = path };
+	*d = (struct dest){ .fd = -1, .path = path, .file = { .fd = -1, .dirfd = -1 } };
 	if (!strcmp(path, "-")) {
 		if (isatty(STDOUT_FILENO))
 			return err_set(e, ERR_USAGE, "stdout is a terminal; hint: %s", hint);
@@ -26,25 +45,18 @@ int dest_open(struct dest *d, const char *path, const char *hint, struct err *e)
 		d->fd = open(path, O_WRONLY | O_CLOEXEC);
 		return d->fd < 0 ? err_sys(e, "open %.300s", path) : 0;
 	}
-	if (snprintf(d->tmp, sizeof(d->tmp), "%s.berth-%d", path, (int)getpid()) >= (int)sizeof(d->tmp))
-		return err_set(e, ERR_INVALID, "the path is too long");
-	d->fd = open(d->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (d->fd < 0) {
-		err_sys(e, "make %.300s", path);
-		d->tmp[0] = '\0';
-		return -1;
-	}
-	return 0;
+	return open_whole(d, e);
 }
 
 int dest_close(struct dest *d, int rc, struct err *e)
 {
-	if (!rc && d->tmp[0] && fsync(d->fd) < 0)
-		rc = err_sys(e, "write %.300s to disk", d->path);
-	if (!rc && d->tmp[0] && rename(d->tmp, d->path) < 0)
+	if (d->file.fd < 0) {
+		fd_close(&d->fd);
+		return rc;
+	}
+	if (!rc && path_file_publish(&d->file) < 0)
 		rc = err_sys(e, "put %.300s in its place", d->path);
-	if (rc < 0 && d->tmp[0])
-		unlink(d->tmp);
-	fd_close(&d->fd);
+	path_file_close(&d->file);
+	fd_close(&d->file.dirfd);
 	return rc;
 }

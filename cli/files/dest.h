@@ -4,10 +4,11 @@
 #define BERTH_CLI_FILES_DEST_H
 
 #include "base/err.h"
+#include "base/path.h"
 
 struct dest {
 	int fd;
-	char tmp[4096];		/* renamed to path at the end; "" when written directly */
+	struct path_file file;	/* its fd is -1 when path is written directly */
 	const char *path;	/* borrowed */
 };
 

@@ -301,13 +301,13 @@ static int open_blob_dir(struct export *x, const char *digest, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s of the layout", path) : fd;
 }
 
-/* Into a layout: a temporary name until it is whole and on disk. */
+/* Into a layout. */
 static int blob_to_dir(struct export *x, const char *digest, uint64_t size, struct err *e)
 {
-	autoclose int dir = open_blob_dir(x, digest, e), fd = -1;
+	autoclose int dir = open_blob_dir(x, digest, e);
 	const char *name = digest_hex(digest);
+	struct path_file f;
 	struct stat st;
-	char tmp[40];
 	int r;
 
 	if (dir < 0)
@@ -316,18 +316,15 @@ static int blob_to_dir(struct export *x, const char *digest, uint64_t size, stru
 		x->done += size;
 		return 0;
 	}
-	snprintf(tmp, sizeof(tmp), ".berth-%d", (int)getpid());
-	unlinkat(dir, tmp, 0);
-	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0 || fchmod(fd, 0644) < 0)
-		return err_sys(e, "make a blob of the layout");
-	r = copy_blob(x, digest, size, fd, e);
-	if (!r && fsync(fd) < 0)
+	if (path_file_make(&f, dir, name, 0644) < 0 || fchmod(f.fd, 0644) < 0) {
+		err_sys(e, "make a blob of the layout");
+		path_file_close(&f);
+		return -1;
+	}
+	r = copy_blob(x, digest, size, f.fd, e);
+	if (!r && path_file_publish(&f) < 0)
 		r = err_sys(e, "write a blob to disk");
-	if (!r && renameat(dir, tmp, dir, name) < 0)
-		r = err_sys(e, "put a blob into the layout");
-	if (r < 0)
-		unlinkat(dir, tmp, 0);
+	path_file_close(&f);
 	return r;
 }
 

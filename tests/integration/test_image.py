@@ -796,6 +796,23 @@ def test_export_save_and_load_keep_every_digest():
 test_export_save_and_load_keep_every_digest.deadline = 120
 
 
+def test_a_save_that_is_killed_leaves_nothing():
+    need("strace")
+    with oci.Place() as p:
+        simple(p / "oci")
+        p.ok("import", p / "oci", "a:1")
+        os.mkdir(p / "out")
+        # all of it is written, and the last that is missing is the file's place
+        q = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:signal=SIGKILL", oci.BERTH_IMAGE, "--store",
+                            p.store, "save", "-o", p / "out/saved.tar", "a:1"], capture_output=True)
+        assert q.returncode == -signal.SIGKILL, q
+        assert os.listdir(p / "out") == []
+        # and one that ends well replaces what was there
+        for _ in range(2):
+            p.ok("save", "-o", p / "out/saved.tar", "a:1")
+            assert os.listdir(p / "out") == ["saved.tar"] and os.stat(p / "out/saved.tar").st_mode & 0o777 == 0o600
+
+
 def test_disk_use_is_what_du_says():
     with oci.Place() as p:
         p.store = p.path + "/state/store"
