@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/live/sandbox_open.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 
 /* One that joins the network of another starts after those that do not. */
@@ -27,7 +28,7 @@ static int start_one(struct registry *r, const char *id, struct err *e)
 {
 	if (restart_pending(r, id))
 		return 0;
-	return resident_start(r, id, e) == 0 || e->code == ERR_EXISTS ? 0 : -1;
+	return resident_start(r, id, e) == 0 || (e->code == ERR_EXISTS && record_is_there(r->sandboxes_fd, id)) ? 0 : -1;
 }
 
 int boot_start_all(const struct command *self, int as_json)

@@ -120,8 +120,8 @@ int lifecycle_start(struct sandbox_ref *s, const char *ref, const struct residen
 	restart_cancel(&s->registry, s->id);
 	if (resident_start_again(&s->registry, s->id, how, e) == 0)
 		return 0;
-	/* another client started it meanwhile */
-	return e->code == ERR_EXISTS ? 0 : -1;
+	/* another client started it meanwhile; what else is there already, such as an address, is no success */
+	return e->code == ERR_EXISTS && record_is_there(s->registry.sandboxes_fd, s->id) ? 0 : -1;
 }
 
 int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct stop_request *how,
