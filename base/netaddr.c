@@ -173,3 +173,20 @@ int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret)
 		ret->b[i] |= (uint8_t)n;
 	return 0;
 }
+
+int netcidr_number(const struct netcidr *c, const struct netaddr *a, uint64_t *ret)
+{
+	const unsigned bytes = c->net.family == 4 ? 4 : 16;
+	uint64_t n = 0;
+	unsigned i;
+
+	if (!netcidr_holds(c, a))
+		return -1;
+	for (i = 0; i < bytes; i++) {
+		if (n >> 55)
+			return -1;
+		n = n << 8 | (uint8_t)(a->b[i] ^ c->net.b[i]);
+	}
+	*ret = n;
+	return 0;
+}

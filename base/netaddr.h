@@ -46,5 +46,7 @@ int netcidr_parse(const char *s, struct netcidr *ret, struct err *e);
 int netcidr_holds(const struct netcidr *c, const struct netaddr *a);
 /* Address number n of c (0 is the network's own); -1 if c has fewer. */
 int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret);
+/* The n of netcidr_nth() for a; -1 if a is outside of c or n has more than 63 bits. */
+int netcidr_number(const struct netcidr *c, const struct netaddr *a, uint64_t *ret);
 
 #endif

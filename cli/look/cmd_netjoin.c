@@ -10,11 +10,13 @@
 #include "manager/host/nets.h"
 #include "manager/keeper/netconnect.h"
 #include "manager/keeper/netguest.h"
+#include "manager/ops/netopts.h"
 
-enum { OPT_JSON = 1, OPT_ALIAS, OPT_TENANT };
+enum { OPT_JSON = 1, OPT_ALIAS, OPT_IP, OPT_TENANT };
 
 static const struct opt connect_options[] = {
 	{ "alias", 0, OPT_LIST, "NAME", "another name of the sandbox on this network", OPT_ALIAS },
+	{ "ip", 0, OPT_LIST, "ADDRESS", "the address of the sandbox on this network, of IPv4, IPv6 or one of each", OPT_IP },
 	NETWORKS_TENANT(OPT_TENANT),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -26,6 +28,7 @@ static const struct opt disconnect_options[] = {
 
 struct netjoin {
 	json_t *aliases;
+	struct netopts addresses;	/* those alone */
 	int json;
 	const char *tenant;	/* "": the operator */
 };
@@ -37,6 +40,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id == OPT_ALIAS)
 		return json_array_append_new(n->aliases, json_string(value)) < 0 ?
 		       err_set(e, ERR_INVALID, "the alias is not valid UTF-8") : 0;
+	if (id == OPT_IP)
+		return netopts_ip(&n->addresses, value, e);
 	if (id == OPT_TENANT)
 		return networks_set_tenant(&n->tenant, value, e);
 	n->json = 1;
@@ -49,6 +54,8 @@ static int find(const struct netjoin *n, int joins, struct sandbox_ref *s, const
 {
 	char id[65];
 
+	if (joins && n->tenant[0] && n->addresses.policy)
+		return err_set(e, ERR_INVALID, "berth chooses the addresses on a tenant's network; hint: without --ip");
 	/* the bridge without a name is nobody's */
 	if (!joins && !strcmp(network, NETJOIN_BRIDGE))
 		memcpy(key, NETJOIN_BRIDGE, sizeof(NETJOIN_BRIDGE));
@@ -77,11 +84,12 @@ static int run(const struct command *self, int argc, char **argv, int joins)
 	if (r == 0 && !help)
 		r = find(&n, joins, &s, argv[rest], argv[rest + 1], key, &e);
 	if (r == 0 && !help)
-		r = joins ? netconnect(&s.registry, s.id, s.kept, key, n.aliases, &e) :
+		r = joins ? netconnect(&s.registry, s.id, s.kept, key, n.aliases, netopts_addresses(&n.addresses), &e) :
 			    netdisconnect(&s.registry, s.id, s.kept, key, &e);
 	if (r == 0 && !help && n.json)
 		printf("{\"id\":\"%s\",\"network\":\"%s\"}\n", s.id, argv[rest]);
 	json_decref(n.aliases);
+	netopts_release(&n.addresses);
 	sandbox_ref_close(&s);
 	return r < 0 ? command_fail(self, &e, n.json) : 0;
 }

@@ -19,7 +19,7 @@
 
 enum {
 	OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER, OPT_DRY_RUN, OPT_FORCE,
-	OPT_TENANT, OPT_RATE,
+	OPT_TENANT, OPT_RATE, OPT_GATEWAY, OPT_RANGE, OPT_AUX, OPT_NO_IPV6,
 	OPT_FIRST_RULE,	/* of netrules.h */
 };
 
@@ -34,6 +34,10 @@ static const struct opt create_options[] = {
 	{ "subnet", 0, OPT_LIST, "CIDR", "addresses of its members, IPv4, IPv6 or one of each "
 					 "(default: free ones)",
 	  OPT_SUBNET },
+	{ "gateway", 0, OPT_LIST, "ADDRESS", "the bridge's own address in a subnet (default: the first)", OPT_GATEWAY },
+	{ "ip-range", 0, OPT_LIST, "CIDR", "the part of a subnet whose addresses members get by themselves", OPT_RANGE },
+	{ "aux-address", 0, OPT_LIST, "NAME=ADDRESS", "an address that no member gets", OPT_AUX },
+	{ "no-ipv6", 0, OPT_FLAG, NULL, "its members have addresses of IPv4 only", OPT_NO_IPV6 },
 	{ "label", 0, OPT_LIST, "KEY=VALUE", "a label of the network", OPT_LABEL },
 	NETWORKS_TENANT(OPT_TENANT),
 	{ "network-rate", 0, OPT_VALUE, "RATE",
@@ -66,13 +70,33 @@ static const struct filter_key networks_filter_keys[] = {
 struct networks {
 	struct sandbox_ref s;
 	struct nets_wanted wanted;
-	size_t subnets;
-	json_t *labels;
+	size_t subnets, gateways, ranges;
+	json_t *labels, *aux;
 	struct netopts rules;
 	const char *tenant;	/* "": the operator */
 	struct filter filter;
 	int json, dry_run;
 };
+
+/* One of IPv4, and one of IPv6. */
+static int add_of_family(const char *list[NETS_SUBNETS], size_t *count, const char *option, const char *value, struct err *e)
+{
+	if (*count == NETS_SUBNETS || (*count && !strchr(list[0], ':') == !strchr(value, ':')))
+		return err_set(e, ERR_LIMIT, "--%s: one of IPv4 and one of IPv6 is taken", option);
+	list[(*count)++] = value;
+	return 0;
+}
+
+static int add_aux(struct networks *n, const char *value, struct err *e)
+{
+	const char *eq = strchr(value, '=');
+
+	if (!eq || eq == value || !eq[1])
+		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=ADDRESS; hint: --aux-address router=10.1.2.5", value);
+	if (!n->aux)
+		n->aux = json_object();
+	return json_object_setn_new_nocheck(n->aux, value, (size_t)(eq - value), json_string(eq + 1)) < 0 ? err_nomem(e) : 0;
+}
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
@@ -87,6 +111,15 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 			return err_set(e, ERR_LIMIT, "a network has one subnet of IPv4 and one of "
 						     "IPv6");
 		n->wanted.subnets[n->subnets++] = value;
+		return 0;
+	case OPT_GATEWAY:
+		return add_of_family(n->wanted.gateways, &n->gateways, "gateway", value, e);
+	case OPT_RANGE:
+		return add_of_family(n->wanted.ranges, &n->ranges, "ip-range", value, e);
+	case OPT_AUX:
+		return add_aux(n, value, e);
+	case OPT_NO_IPV6:
+		n->wanted.no_ipv6 = 1;
 		return 0;
 	case OPT_LABEL:
 		return labels_add(&n->labels, value, e);
@@ -122,6 +155,7 @@ static int run(const struct command *self, int argc, char **argv, action *act)
 	if (r == 0 && !help && (r = sandbox_ref_registry(&n.s, &e)) == 0)
 		r = act(&n, argc - rest, argv + rest, &e);
 	json_decref(n.labels);
+	json_decref(n.aux);
 	netopts_release(&n.rules);
 	sandbox_ref_close(&n.s);
 	return r < 0 ? command_fail(self, &e, n.json) : 0;
@@ -148,7 +182,7 @@ static int of_tenant(struct networks *n, struct err *e)
 {
 	struct tenant t;
 
-	if (n->rules.policy || n->subnets)
+	if (n->rules.policy || n->subnets || n->gateways || n->ranges || n->aux)
 		return err_set(e, ERR_INVALID, "the operator chooses the rules of a tenant's "
 			       "network, and berth its subnet; hint: without --subnet and rules");
 	if (tenant_load(&t, n->s.registry.config, n->tenant, e) < 0)
@@ -183,6 +217,7 @@ static int create(struct networks *n, int argc, char **argv, struct err *e)
 		return -1;
 	n->wanted.name = key;
 	n->wanted.labels = n->labels;
+	n->wanted.aux = n->aux;
 	/* their way out is a proxy, and no other */
 	if ((n->wanted.egress = n->rules.policy))
 		n->wanted.internal = 1;

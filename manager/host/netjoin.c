@@ -13,7 +13,7 @@
 #define ALIASES_MAX 16
 #define ALIAS_MAX 63
 
-json_t *netjoin_policy(const struct config *c, const char *network, const json_t *aliases,
+json_t *netjoin_policy(const struct config *c, const char *network, const json_t *end,
 		       struct err *e)
 {
 	json_t *place = nets_place(c, network, e), *j;
@@ -21,8 +21,8 @@ json_t *netjoin_policy(const struct config *c, const char *network, const json_t
 	if (!place)
 		return NULL;
 	/* two halves, as a range of all addresses has no end that a set could hold */
-	j = json_pack("{s:o,s:O?,s:[s,s,s,s]}", "bridge", place, "aliases", aliases, "deny_net",
-		      "0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1");
+	j = json_pack("{s:o,s:O*,s:O*,s:[s,s,s,s]}", "bridge", place, "aliases", json_object_get(end, "aliases"),
+		      "addresses", json_object_get(end, "addresses"), "deny_net", "0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1");
 	if (!j)
 		err_nomem(e);
 	return j;
@@ -67,7 +67,7 @@ static int check_aliases(const json_t *aliases, struct err *e)
 	return 0;
 }
 
-int netjoin_check(const json_t *record, const char *network, const json_t *aliases, struct err *e)
+int netjoin_check(const json_t *record, const char *network, const json_t *end, struct err *e)
 {
 	const json_t *its = record_network(record);
 	const char *mode = json_string_value(json_object_get(its, "mode"));
@@ -84,15 +84,15 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 	if (json_array_size(record_networks(record)) >= NETJOIN_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox is on %d networks at most; hint: berth "
 					     "network disconnect", NETJOIN_MAX + 1);
-	return check_aliases(aliases, e);
+	return check_aliases(json_object_get(end, "aliases"), e);
 }
 
-int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e)
+int netjoin_edit(json_t *record, const char *network, const json_t *end, struct err *e)
 {
 	json_t *list = record_networks(record);
 	size_t i;
 
-	if (!aliases) {
+	if (!end) {
 		if (find(record, network, &i))
 			return json_array_remove(list, i);
 		return err_set(e, ERR_NOT_FOUND, "the sandbox did not join network %.64s; hint: "
@@ -100,14 +100,15 @@ int netjoin_edit(json_t *record, const char *network, const json_t *aliases, str
 						 "stays on the one it was made with",
 			       network, network);
 	}
-	if (netjoin_check(record, network, aliases, e) < 0)
+	if (netjoin_check(record, network, end, e) < 0)
 		return -1;
 	if (!list) {
 		list = json_array();
 		record_set_networks(record, list);
 	}
-	return json_array_append_new(list, json_pack("{s:s,s:O}", "network", network, "aliases",
-						     aliases)) < 0 ? err_nomem(e) : 0;
+	return json_array_append_new(list, json_pack("{s:s,s:O?,s:O*}", "network", network, "aliases",
+						     json_object_get(end, "aliases"), "addresses",
+						     json_object_get(end, "addresses"))) < 0 ? err_nomem(e) : 0;
 }
 
 /* The pair of an option that it was made with, of several the last; NULL without it. */
@@ -126,7 +127,7 @@ static json_t *option_of(const json_t *options, const char *name)
 }
 
 /* Its options, from which the next start makes the record, name the network. */
-static int change_options(json_t *options, const char *network, const json_t *aliases,
+static int change_options(json_t *options, const char *network, const json_t *end,
 			  const json_t *known, struct err *e)
 {
 	json_t *pair = option_of(options, "network"), *v;
@@ -140,8 +141,10 @@ static int change_options(json_t *options, const char *network, const json_t *al
 		return err_set(e, ERR_INVALID, "the sandbox publishes ports, and network %s is "
 			       "internal; hint: berth network create without --internal", network);
 	json_array_set_new(pair, 1, json_string(network));
-	json_array_foreach((json_t *)(size_t)aliases, i, v)
+	json_array_foreach(json_object_get(end, "aliases"), i, v)
 		json_array_append_new(options, json_pack("[s,O]", "alias", v));
+	json_array_foreach(json_object_get(end, "addresses"), i, v)
+		json_array_append_new(options, json_pack("[s,O]", "ip", v));
 	return 0;
 }
 
@@ -160,8 +163,7 @@ int netjoin_leave_bridge(struct registry *r, const char *id, struct err *e)
 					       "without a name; hint: berth network connect");
 	if (!(known = nets_load(r->config, network, e)) ||
 	    !(spec = registry_load(r, id, SPEC_FILE, e)) ||
-	    change_options(json_object_get(spec, "options"), network,
-			   json_object_get(row, "aliases"), known, e) < 0 ||
+	    change_options(json_object_get(spec, "options"), network, row, known, e) < 0 ||
 	    registry_save(r, id, SPEC_FILE, spec, e) < 0)
 		return -1;
 	json_array_remove(record_networks(record), 0);
@@ -169,7 +171,7 @@ int netjoin_leave_bridge(struct registry *r, const char *id, struct err *e)
 	return record_save_kept(r, id, record, e);
 }
 
-int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
+int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *end,
 		   struct err *e)
 {
 	autoclose int dir = nets_open(r->config, e), lock = -1;
@@ -177,9 +179,9 @@ int netjoin_record(struct registry *r, const char *id, const char *network, cons
 
 	/* under the lock of networks: the removal of a network counts its members under it */
 	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 ||
-	    (aliases && !(known = nets_load(r->config, network, e))) ||
+	    (end && !(known = nets_load(r->config, network, e))) ||
 	    !(record = record_load_kept(r, id, e)))
 		return -1;
-	return netjoin_edit(record, network, aliases, e) < 0 ? -1 :
+	return netjoin_edit(record, network, end, e) < 0 ? -1 :
 								record_save_kept(r, id, record, e);
 }

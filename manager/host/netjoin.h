@@ -2,7 +2,7 @@
 /*
  * netjoin - the networks that a sandbox is on besides the one it was made with.
  *
- * Its record holds them as "networks": [{"network", "aliases"}], so that a start joins them again
+ * Its record holds them as "networks": [{"network", "aliases", "addresses"}], so that a start joins them again
  * and a network that a stopped sandbox is on is not removed.  The sandbox reaches the members of
  * such a network, and nobody else by it: its way out stays that of the network it was made with.
  */
@@ -17,17 +17,17 @@
 #define NETJOIN_BRIDGE "bridge"	/* the one without a name */
 
 /* What berth-net is to know of the network: a new reference.  aliases: an array or NULL. */
-json_t *netjoin_policy(const struct config *c, const char *network, const json_t *aliases,
+json_t *netjoin_policy(const struct config *c, const char *network, const json_t *end,
 		       struct err *e);
 /* ERR_INVALID when the sandbox of the record cannot be on it, ERR_EXISTS when it is. */
-int netjoin_check(const json_t *record, const char *network, const json_t *aliases, struct err *e);
+int netjoin_check(const json_t *record, const char *network, const json_t *end, struct err *e);
 /* The record with the network, or without it where aliases is NULL. */
-int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e);
+int netjoin_edit(json_t *record, const char *network, const json_t *end, struct err *e);
 /*
  * The same for the record that the next start reads.  ERR_NOT_FOUND if there is no such network, or
  * the sandbox is not on it.
  */
-int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
+int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *end,
 		   struct err *e);
 /*
  * A stopped sandbox on the bridge without a name is from its next start as if it had been made

@@ -146,9 +146,11 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e)
 	autojson json_t *j = nets_load(c, name, e);
 	char dir[sizeof(c->state_dir) + 100], home[sizeof(c->state_dir) + 16];
 	char base[sizeof(c->state_dir) + 90];
+	static const char *const copied[] = { "max_rate", "gateway", "gateway6", "ranges", "aux", "ipv6" };
 	const char *bridge = "", *pool = "", *pool6 = "";
 	int internal = 0;
 	json_t *place;
+	size_t i;
 
 	if (!j || json_get_str(j, "bridge", &bridge, "record", e) < 1 ||
 	    json_get_str(j, "subnet", &pool, "record", e) < 1 ||
@@ -167,10 +169,11 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e)
 				  "network",
 			  name, "internal", internal, "limit", (json_int_t)c->network_max_members,
 			  "base", base, NETS_EGRESS, json_object_get(j, NETS_EGRESS));
-	if (place && json_object_get(j, "max_rate"))
-		json_object_set(place, "max_rate", json_object_get(j, "max_rate"));
 	if (!place)
 		err_nomem(e);
+	for (i = 0; place && i < ARRAY_LEN(copied); i++)
+		if (json_object_get(j, copied[i]))
+			json_object_set(place, copied[i], json_object_get(j, copied[i]));
 	return place;
 }
 
@@ -321,6 +324,79 @@ static int take_wanted(struct making *m, const char *text)
 	return subnets_add(&m->taken, &c, m->e);
 }
 
+static struct netcidr *subnet_of(struct making *m, const struct netaddr *a)
+{
+	return &m->net[a->family == 6];
+}
+
+static int check_gateway(struct making *m, const char *text)
+{
+	struct netaddr a;
+	uint64_t n;
+
+	if (netaddr_parse(text, &a) < 0)
+		return err_set(m->e, ERR_INVALID, "the gateway %.60s is not an address; hint: one of the subnet", text);
+	if (netcidr_number(subnet_of(m, &a), &a, &n) < 0 || !n ||
+	    (a.family == 4 && n + 1 == 1ull << (32 - m->net[0].bits)))
+		return err_set(m->e, ERR_INVALID, "no matching subnet for gateway %.60s; hint: an address of --subnet", text);
+	return 0;
+}
+
+static int check_range(struct making *m, const char *text)
+{
+	struct netcidr c;
+	uint64_t n;
+
+	if (netcidr_parse(text, &c, m->e) < 0)
+		return -1;
+	if (netcidr_number(subnet_of(m, &c.net), &c.net, &n) < 0 || c.bits < subnet_of(m, &c.net)->bits)
+		return err_set(m->e, ERR_INVALID, "no matching subnet for range %.60s; hint: a part of --subnet", text);
+	return 0;
+}
+
+/* Gateways, ranges and addresses set aside lie in the subnets, which are known by now. */
+static int check_addresses(struct making *m)
+{
+	struct netaddr a;
+	const char *name;
+	json_t *text;
+	uint64_t n;
+	size_t i;
+
+	for (i = 0; i < NETS_SUBNETS && m->w->gateways[i]; i++)
+		if (check_gateway(m, m->w->gateways[i]) < 0)
+			return -1;
+	for (i = 0; i < NETS_SUBNETS && m->w->ranges[i]; i++)
+		if (check_range(m, m->w->ranges[i]) < 0)
+			return -1;
+	if (json_object_size(m->w->aux) > NETS_AUX_MAX)
+		return err_set(m->e, ERR_LIMIT, "more than %d addresses set aside; hint: --ip-range gives out a part of a subnet",
+			       NETS_AUX_MAX);
+	json_object_foreach ((json_t *)(size_t)m->w->aux, name, text)
+		if (netaddr_parse(json_string_value(text), &a) < 0 || netcidr_number(subnet_of(m, &a), &a, &n) < 0)
+			return err_set(m->e, ERR_INVALID, "no matching subnet for the address %.60s; hint: --aux-address takes "
+				       "one of --subnet", json_string_value(text));
+	return 0;
+}
+
+static void add_addresses(json_t *record, const struct nets_wanted *w)
+{
+	json_t *ranges = json_array();
+	size_t i;
+
+	for (i = 0; i < NETS_SUBNETS && w->gateways[i]; i++)
+		json_object_set_new(record, strchr(w->gateways[i], ':') ? "gateway6" : "gateway", json_string(w->gateways[i]));
+	for (i = 0; i < NETS_SUBNETS && w->ranges[i]; i++)
+		json_array_append_new(ranges, json_string(w->ranges[i]));
+	if (json_array_size(ranges))
+		json_object_set(record, "ranges", ranges);
+	json_decref(ranges);
+	if (json_object_size(w->aux))
+		json_object_set_new(record, "aux", json_deep_copy(w->aux));
+	if (w->no_ipv6)
+		json_object_set_new(record, "ipv6", json_false());
+}
+
 static int choose(struct making *m)
 {
 	struct netcidr base, *six = &m->net[1];
@@ -386,6 +462,8 @@ static json_t *make_record(const struct making *m, struct err *e)
 		err_nomem(e);
 	else if (m->w->max_rate)
 		json_object_set_new(j, "max_rate", json_integer((json_int_t)m->w->max_rate));
+	if (j)
+		add_addresses(j, m->w);
 	return j;
 }
 
@@ -444,7 +522,7 @@ int nets_create(const struct config *c, const struct nets_wanted *w, json_t **re
 	for (i = 0; i < NETS_SUBNETS && w->subnets[i]; i++)
 		if (take_wanted(m, w->subnets[i]) < 0)
 			return -1;
-	if (choose(m) < 0 || !(record = make_record(m, e)) || write_down(dir, w->name, record,
+	if (choose(m) < 0 || check_addresses(m) < 0 || !(record = make_record(m, e)) || write_down(dir, w->name, record,
 									 e) < 0)
 		return -1;
 	*ret = json_incref(record);

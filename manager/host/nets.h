@@ -4,7 +4,7 @@
  *
  * On disk, below state_dir/networks/ (0700):
  *   NAME/network.json    what it is: "name", "bridge", "subnet", "subnet6", "internal", "created", "labels"
- *                        and, where it has one, "max_rate"
+ *                        and, where it has them, "max_rate", "gateway", "gateway6", "ranges", "aux", "ipv6": false
  *   NAME/members/    who has which address (runtime/net/pool.h); made by the first member
  *   .NAME            one that is being made or removed: gc takes it away
  * The directory is flock'ed while a network is made or removed.  The kernel has nothing of a network without members.  A network goes in this order: its
@@ -21,6 +21,7 @@
 #define NETS_RECORD "network.json"
 #define NETS_FORMAT 1	/* "version" of a record */
 #define NETS_SUBNETS 2
+#define NETS_AUX_MAX 32
 #define NETS_EGRESS "egress"	/* of a record: the policy that its members share, or absent */
 
 struct nets_wanted {
@@ -28,6 +29,10 @@ struct nets_wanted {
 	const char *tenant;			/* whose it is, or NULL */
 	uint64_t tenant_max;			/* how many the tenant may have */
 	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one of a family; NULL: chosen */
+	const char *gateways[NETS_SUBNETS];	/* the bridge's own addresses in subnets; NULL: the first ones */
+	const char *ranges[NETS_SUBNETS];	/* the parts of subnets that are given out; NULL: all */
+	const json_t *aux;			/* {NAME: ADDRESS}, addresses that no member gets, or NULL */
+	int no_ipv6;				/* its members have addresses of IPv4 only */
 	int internal;
 	uint64_t max_rate;			/* bytes a second of all members; 0: no bound */
 	const json_t *labels;			/* an object, or NULL */

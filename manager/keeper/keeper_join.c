@@ -43,9 +43,9 @@ static unsigned free_interface(const struct keeper *k)
 	return n;
 }
 
-static int join(struct keeper *k, const char *network, const json_t *aliases, struct err *e)
+static int join(struct keeper *k, const char *network, const json_t *end, struct err *e)
 {
-	autojson json_t *policy = netjoin_policy(k->registry->config, network, aliases, e);
+	autojson json_t *policy = netjoin_policy(k->registry->config, network, end, e);
 	autojson json_t *told = NULL, *record = NULL;
 	const char *name = NULL;
 	const unsigned interface = free_interface(k);
@@ -91,8 +91,7 @@ int keeper_join_begin(struct keeper *k, struct err *e)
 	size_t i;
 
 	json_array_foreach(record_networks(k->record), i, row)
-		if (join(k, json_string_value(json_object_get(row, "network")),
-			 json_object_get(row, "aliases"), e) < 0)
+		if (join(k, json_string_value(json_object_get(row, "network")), row, e) < 0)
 			return -1;
 	return 0;
 }
@@ -119,6 +118,7 @@ void keeper_join_describe(const struct keeper *k, json_t *network)
 
 		json_object_set(one, "interface", json_object_get(row, "interface"));
 		json_object_set(one, "pool", json_object_get(json_object_get(json_object_get(row, "policy"), "bridge"), "pool"));
+		json_object_set(one, "gateway", json_object_get(json_object_get(json_object_get(row, "policy"), "bridge"), "gateway"));
 		json_array_append_new(list, one);
 	}
 	if (json_array_size(list))
@@ -126,11 +126,11 @@ void keeper_join_describe(const struct keeper *k, json_t *network)
 	json_decref(list);
 }
 
-/* In both records; aliases NULL: the network is left. */
-static int record(struct keeper *k, const char *network, const json_t *aliases, struct err *e)
+/* In both records; end NULL: the network is left. */
+static int record(struct keeper *k, const char *network, const json_t *end, struct err *e)
 {
-	if (netjoin_record(k->registry, k->claim.id, network, aliases, e) < 0 ||
-	    netjoin_edit(k->record, network, aliases, e) < 0)
+	if (netjoin_record(k->registry, k->claim.id, network, end, e) < 0 ||
+	    netjoin_edit(k->record, network, end, e) < 0)
 		return -1;
 	return record_save_run(&k->claim, k->record, e);
 }
@@ -138,15 +138,15 @@ static int record(struct keeper *k, const char *network, const json_t *aliases, 
 int keeper_op_network_join(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	const char *network = request_name(rq->json, "");
-	autojson json_t *none = json_array();
-	const json_t *aliases = json_object_get(rq->json, "aliases");
+	autojson json_t *end = json_pack("{s:O*,s:O*}", "aliases", json_object_get(rq->json, "aliases"), "addresses",
+					 json_object_get(rq->json, "addresses"));
 	struct err ignored;
 
-	if (!aliases)
-		aliases = none;
-	if (netjoin_check(k->record, network, aliases, e) < 0 || join(k, network, aliases, e) < 0)
+	if (!end)
+		return err_nomem(e);
+	if (netjoin_check(k->record, network, end, e) < 0 || join(k, network, end, e) < 0)
 		return -1;
-	if (record(k, network, aliases, e) < 0) {
+	if (record(k, network, end, e) < 0) {
 		part(k, network, &ignored);
 		return -1;
 	}

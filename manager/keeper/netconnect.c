@@ -21,7 +21,7 @@ static int ask(struct registry *r, const char *id, json_t *rq, struct err *e)
 	return answer ? 0 : -1;
 }
 
-static int record(struct registry *r, const char *id, const char *network, const json_t *aliases,
+static int record(struct registry *r, const char *id, const char *network, const json_t *end,
 		  struct err *e)
 {
 	/* nobody starts it meanwhile */
@@ -31,9 +31,9 @@ static int record(struct registry *r, const char *id, const char *network, const
 
 	if (forget_claim(r, id, &c, e) < 0)
 		return -1;
-	result = !aliases && !strcmp(network, NETJOIN_BRIDGE) ?
+	result = !end && !strcmp(network, NETJOIN_BRIDGE) ?
 			 netjoin_leave_bridge(r, id, e) :
-			 netjoin_record(r, id, network, aliases, e);
+			 netjoin_record(r, id, network, end, e);
 	registry_release(r, &c, &ignored);
 	fd_close(&c.dir_fd);
 	fd_close(&c.slot_fd);
@@ -41,19 +41,22 @@ static int record(struct registry *r, const char *id, const char *network, const
 }
 
 int netconnect(struct registry *r, const char *id, int kept, const char *network,
-	       const json_t *aliases, struct err *e)
+	       const json_t *aliases, const json_t *addresses, struct err *e)
 {
 	autojson json_t *names = aliases ? json_deep_copy(aliases) : json_array();
-	autojson json_t *known = names ? nets_load(r->config, network, e) : NULL;
+	autojson json_t *end = json_pack("{s:O,s:O*}", "aliases", names, "addresses", addresses);
+	autojson json_t *known = end ? nets_load(r->config, network, e) : NULL;
 	json_t *rq;
 
 	if (!known)
-		return names ? -1 : err_nomem(e);
+		return end ? -1 : err_nomem(e);
 	if (kept)
-		return record(r, id, network, names, e);
+		return record(r, id, network, end, e);
 	rq = protocol_request(OP_network_join);
 	request_set_name(rq, network);
 	request_set_aliases(rq, json_incref(names));
+	if (json_array_size(addresses))
+		request_set_addresses(rq, json_incref((json_t *)(size_t)addresses));
 	return ask(r, id, rq, e);
 }
 

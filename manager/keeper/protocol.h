@@ -24,11 +24,11 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION 3
 
 /* Every member of a request: its name, which is its key, and its type.  Only a health check merges. */
 #define PROTOCOL_MEMBERS(X) \
-	X(aliases, STRINGS) X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) \
+	X(addresses, STRINGS) X(aliases, STRINGS) X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) \
 	X(argv, STRINGS) \
 	X(checkpoint, FLAG) \
 	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(cpu_ms, NUMBER) X(data, FLAG) \
@@ -107,7 +107,7 @@ enum protocol_flags {
 	X(layers, "layers", 1, 0, 0, HAS(index)) \
 	X(leave, "leave", 1, 2, PROTOCOL_COMMAND, HAS(command) HAS(streams)) \
 	X(network, "network", 1, 0, 0, ) \
-	X(network_join, "network-join", 2, 0, PROTOCOL_RUNNING, SINCE(2, name) SINCE(2, aliases)) \
+	X(network_join, "network-join", 2, 0, PROTOCOL_RUNNING, SINCE(2, name) SINCE(2, aliases) SINCE(3, addresses)) \
 	X(network_leave, "network-leave", 2, 0, PROTOCOL_RUNNING, SINCE(2, name)) \
 	X(network_rules, "network-rules", 2, 0, 0, ) \
 	X(network_share, "network-share", 2, 0, 0, ) \

@@ -20,6 +20,7 @@
 #define GATEWAY "host-gateway"
 #define HOSTS_MAX 64
 #define ALIASES "aliases"	/* in the policy */
+#define ADDRESSES "addresses"	/* the same */
 #define ALIASES_MAX 16
 #define ALIAS_MAX 63		/* a label of the DNS (RFC 1035) */
 
@@ -219,6 +220,28 @@ int netopts_alias(struct netopts *o, const char *value, struct err *e)
 	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
 }
 
+int netopts_ip(struct netopts *o, const char *value, struct err *e)
+{
+	json_t *list = json_object_get(policy(o), ADDRESSES);
+	const char *first = json_string_value(json_array_get(list, 0));
+	struct netaddr a;
+
+	if (netaddr_parse(value, &a) < 0)
+		return err_set(e, ERR_INVALID, "'%.80s' is not an address; hint: --ip 10.1.2.3, of the network's subnet", value);
+	if (json_array_size(list) > 1 || (first && !strchr(first, ':') == (a.family == 4)))
+		return err_set(e, ERR_LIMIT, "a sandbox has one address of IPv4 and one of IPv6 on a network");
+	if (!list) {
+		list = json_array();
+		json_object_set_new(o->policy, ADDRESSES, list);
+	}
+	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
+}
+
+const json_t *netopts_addresses(const struct netopts *o)
+{
+	return json_object_get(o->policy, ADDRESSES);
+}
+
 static int is_host_name(const char *s, size_t n)
 {
 	size_t i;
@@ -351,6 +374,28 @@ static int split_own(struct netopts *o, json_t *place, struct spec *s, struct er
 	return 0;
 }
 
+/* It is said when the sandbox is made, not when it starts. */
+static int check_ip(const struct netopts *o, const json_t *place, struct err *e)
+{
+	const json_t *text;
+	struct netcidr net;
+	struct netaddr a;
+	size_t i;
+
+	json_array_foreach (json_object_get(o->policy, ADDRESSES), i, text) {
+		const char *s = json_string_value(text), *key = strchr(s, ':') ? "pool6" : "pool";
+
+		if (netcidr_parse(json_string_value(json_object_get(place, key)), &net, e) < 0)
+			return -1;
+		if (netaddr_parse(s, &a) < 0 || !netcidr_holds(&net, &a))
+			return err_set(e, ERR_INVALID, "invalid address %s: it does not belong to any of this network's subnets", s);
+		if (a.family == 6 && json_is_false(json_object_get(place, "ipv6")))
+			return err_set(e, ERR_INVALID, "invalid address %s: network %s has IPv4 only; hint: a network made without "
+				       "--no-ipv6", s, o->name);
+	}
+	return 0;
+}
+
 /* The addresses of the configured network, and the rules for every sandbox on it. */
 static int add_bridge(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
@@ -363,7 +408,7 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
 	if (check_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
-	    (o->name[0] && check_internal(o, place, e) < 0) || split_own(o, place, s, e) < 0)
+	    (o->name[0] && (check_internal(o, place, e) < 0 || check_ip(o, place, e) < 0)) || split_own(o, place, s, e) < 0)
 		return -1;
 	memcpy(text, c->network_allow, sizeof(text));
 	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
@@ -395,7 +440,7 @@ static int settle_joined(const struct netopts *o, const struct config *c, struct
 	for (i = 0; i < NETOPTS_BUDGETS; i++)
 		if (json_object_get(o->policy, budgets[i].key))
 			option = budgets[i].option;
-	option = json_object_get(o->policy, ALIASES) ? "alias" : o->hosts ? "add-host" : option;
+	option = json_object_get(o->policy, ALIASES) ? "alias" : json_object_get(o->policy, ADDRESSES) ? "ip" : o->hosts ? "add-host" : option;
 	if (s->hostname != c->hostname)
 		option = "hostname";
 	if (option)
@@ -421,6 +466,9 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 		return err_set(e, ERR_INVALID, "--alias has no meaning without a network that has a "
 					       "name; hint: --network NAME, made by berth network "
 					       "create");
+	if (json_object_get(o->policy, ADDRESSES) && !o->name[0])
+		return err_set(e, ERR_INVALID, "--ip has no meaning without a network that has a name; hint: --network NAME, made by "
+			       "berth network create");
 	if (settle_hosts(o, s, e) < 0)
 		return -1;
 	if (!spec_needs_nethelper(s))

@@ -45,6 +45,10 @@ int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, stru
 int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e);
 /* Another name by which the members of its network find it. */
 int netopts_alias(struct netopts *o, const char *value, struct err *e);
+/* The address that it has on its network. */
+int netopts_ip(struct netopts *o, const char *value, struct err *e);
+/* What netopts_ip() took: an array, or NULL. */
+const json_t *netopts_addresses(const struct netopts *o);
 /* "NAME:ADDRESS" for /etc/hosts; host-gateway is the host. */
 int netopts_host(struct netopts *o, const char *value, struct err *e);
 /* Sets s->hosts, and s->net_policy where the mode of s has one. */

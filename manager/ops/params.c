@@ -158,6 +158,12 @@ static int read_alias(struct runopts *o, const struct param *p, const char *v, s
 	return netopts_alias(&o->net, v, e);
 }
 
+static int read_ip(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	(void)p;
+	return netopts_ip(&o->net, v, e);
+}
+
 /* The row's min is its enum netopts_list. */
 static int read_network_list(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {

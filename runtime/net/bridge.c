@@ -55,10 +55,84 @@ static int parse_pools(struct bridge *b, const json_t *place, struct err *e)
 		return -1;
 	if (l->pool.net.family != 4 || l->pool.bits > 29 || l->pool6.net.family != 6 || l->pool6.bits > 112)
 		return err_set(e, ERR_CONFIG, "[network] pool must be IPv4 with a prefix of at most 29, pool6 IPv6 with one of at most 112");
-	netcidr_nth(&l->pool, 1, &l->gateway);
-	netcidr_nth(&l->pool6, 1, &l->gateway6);
 	l->bridge = b->name;
 	return 0;
+}
+
+/* The number of an address of the network, of whichever family. */
+static int number_of(const struct bridge *b, const char *text, uint64_t *ret, struct err *e)
+{
+	struct netaddr a;
+
+	if (netaddr_parse(text, &a) < 0 ||
+	    netcidr_number(a.family == 4 ? &b->link.pool : &b->link.pool6, &a, ret) < 0)
+		return err_set(e, ERR_INVALID, "the address %.60s does not belong to any of this network's subnets", text);
+	return 0;
+}
+
+/* A member has the same number in both families, so one list serves both. */
+static int keep_numbers(struct bridge *b, const json_t *texts, struct err *e)
+{
+	const json_t *text;
+	const char *key;
+
+	json_object_foreach ((json_t *)(size_t)texts, key, text) {
+		if (b->plan.kept_count == POOL_KEPT || !json_is_string(text))
+			return err_set(e, ERR_INTERNAL, "berth-net: malformed addresses set aside");
+		if (number_of(b, json_string_value(text), &b->plan.kept[b->plan.kept_count++], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Both ends of what is given are those of the range, if the network has one. */
+static int set_range(struct bridge *b, const json_t *ranges, struct err *e)
+{
+	const json_t *text;
+	struct netcidr c;
+	uint64_t n, size;
+	size_t i;
+
+	b->plan.from = POOL_FIRST, b->plan.to = UINT64_MAX / 2;
+	json_array_foreach (ranges, i, text) {
+		if (!json_is_string(text) || netcidr_parse(json_string_value(text), &c, e) < 0 ||
+		    netcidr_number(c.net.family == 4 ? &b->link.pool : &b->link.pool6, &c.net, &n) < 0)
+			return err_set(e, ERR_INTERNAL, "berth-net: a malformed range");
+		size = (c.net.family == 4 ? 32 : 128) - c.bits;
+		size = size < 62 ? 1ull << size : 1ull << 62;
+		if (n > b->plan.from || i == 0)
+			b->plan.from = n ? n : 1;
+		if (n + size - 1 < b->plan.to)
+			b->plan.to = n + size - 1;
+	}
+	return 0;
+}
+
+static int parse_plan(struct bridge *b, const json_t *place, struct err *e)
+{
+	json_t *ranges = NULL, *aux = NULL, *asked = NULL, *text;
+	const char *gateway = NULL, *gateway6 = NULL;
+	uint64_t four = 1, six = 1, n;
+	size_t i;
+
+	b->plan.net = b->link.pool, b->plan.net6 = b->link.pool6;
+	if (json_get_str(place, "gateway", &gateway, "job", e) < 0 || json_get_str(place, "gateway6", &gateway6, "job", e) < 0 ||
+	    json_get_arr(place, "ranges", &ranges, "job", e) < 0 || json_get_obj(place, "aux", &aux, "job", e) < 0 ||
+	    json_get_arr(b->policy_json, "addresses", &asked, "job", e) < 0 ||
+	    (gateway && number_of(b, gateway, &four, e) < 0) || (gateway6 && number_of(b, gateway6, &six, e) < 0))
+		return -1;
+	netcidr_nth(&b->link.pool, four, &b->link.gateway);
+	netcidr_nth(&b->link.pool6, six, &b->link.gateway6);
+	b->plan.kept[0] = four, b->plan.kept[1] = six, b->plan.kept_count = 2;
+	json_array_foreach (asked, i, text) {
+		if (!json_is_string(text) || number_of(b, json_string_value(text), &n, e) < 0)
+			return -1;
+		if (i && n != b->plan.wanted)
+			return err_set(e, ERR_UNSUPPORTED, "the two addresses of --ip have different numbers in their subnets; hint: "
+				       "give one of them, and the other follows");
+		b->plan.wanted = n;
+	}
+	return set_range(b, ranges, e) < 0 ? -1 : keep_numbers(b, aux, e);
 }
 
 /*
@@ -99,10 +173,10 @@ int bridge_load(struct bridge *b, const json_t *job, struct err *e)
 	    json_get_obj(b->policy_json, "bridge", &place, "job", e) < 1 || json_get_str(place, "name", &b->name, "job", e) < 1 ||
 	    json_get_str(place, "dir", &b->dir, "job", e) < 1 || json_get_bool(place, "forwarding", &b->forwarding, "job", e) < 0)
 		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
-	if (parse_pools(b, place, e) < 0 || netpolicy_load(&b->policy, b->policy_json, e) < 0)
+	if (parse_pools(b, place, e) < 0 || parse_plan(b, place, e) < 0 || netpolicy_load(&b->policy, b->policy_json, e) < 0)
 		return -1;
 	b->link.interface = (unsigned)interface;
-	b->link.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
+	b->link.with6 = !json_is_false(json_object_get(place, "ipv6")) && access("/proc/sys/net/ipv6", F_OK) == 0;
 	return load_network(b, place, e);
 }
 
@@ -234,7 +308,7 @@ static int take_address(struct bridge *b, struct err *e)
 	if (r == 0)
 		r = need_forwarding(b, e);
 	if (r == 0)
-		r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &b->number, e);
+		r = pool_take(&b->pool, b->id, &b->plan, &b->number, e);
 	if (r == 0) {
 		name_port(b);
 		netcidr_nth(&b->link.pool, b->number, &b->link.address);

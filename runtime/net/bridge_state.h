@@ -26,6 +26,7 @@ struct bridge {
 	struct link_plan link;
 	struct pool pool;
 	struct pool home;		/* where berth's switches of forwarding are recorded */
+	struct pool_plan plan;		/* the addresses that members may have */
 	uint64_t number;		/* of its address */
 	uint64_t used_before;		/* of the byte budget, by earlier runs */
 };

@@ -63,12 +63,22 @@ static uint64_t next_number(const struct pool *p)
 	return v;
 }
 
-static int is_usable(const struct netcidr *net, const struct netcidr *net6, uint64_t n)
+static int is_usable(const struct pool_plan *plan, uint64_t n)
 {
 	struct netaddr a, b;
 
 	/* the last one of IPv4 is for broadcasts */
-	return netcidr_nth(net, n + 1, &a) == 0 && netcidr_nth(net6, n, &b) == 0;
+	return netcidr_nth(&plan->net, n + 1, &a) == 0 && netcidr_nth(&plan->net6, n, &b) == 0;
+}
+
+static int is_kept(const struct pool_plan *plan, uint64_t n)
+{
+	size_t i;
+
+	for (i = 0; i < plan->kept_count; i++)
+		if (plan->kept[i] == n)
+			return 1;
+	return 0;
 }
 
 static int try_number(struct pool *p, const char *id, uint64_t n)
@@ -81,27 +91,51 @@ static int try_number(struct pool *p, const char *id, uint64_t n)
 	return fd < 0 ? -1 : io_write_all(fd, id, strlen(id));
 }
 
-int pool_take(struct pool *p, const char *id, const struct netcidr *net, const struct netcidr *net6, uint64_t *ret_number, struct err *e)
+static int take_wanted_number(struct pool *p, const char *id, const struct pool_plan *plan, struct err *e)
 {
-	uint64_t first = next_number(p), n = first;
+	char text[NETADDR_TEXT] = "?";
+	struct netaddr a;
+
+	if (netcidr_nth(&plan->net, plan->wanted, &a) == 0)
+		netaddr_text(&a, text);
+	if (!is_usable(plan, plan->wanted))
+		return err_set(e, ERR_INVALID, "%s is no address for a member of the network; hint: --ip takes one between its "
+			       "first and its last", text);
+	if (!is_kept(plan, plan->wanted) && try_number(p, id, plan->wanted) == 0)
+		return 0;
+	if (!is_kept(plan, plan->wanted) && errno != EEXIST)
+		return err_sys(e, "take an address");
+	return err_set(e, ERR_EXISTS, "the address %s is in use already; hint: another --ip, or none", text);
+}
+
+int pool_take(struct pool *p, const char *id, const struct pool_plan *plan, uint64_t *ret_number, struct err *e)
+{
+	uint64_t first = next_number(p), n;
 	char text[24];
 	int len;
 
-	if (!is_usable(net, net6, n))
-		first = n = POOL_FIRST;
+	if (plan->wanted) {
+		*ret_number = plan->wanted;
+		return take_wanted_number(p, id, plan, e);
+	}
+	if (first < plan->from || first > plan->to || !is_usable(plan, first))
+		first = plan->from;
+	n = first;
 	do {
-		if (try_number(p, id, n) == 0) {
-			len = snprintf(text, sizeof(text), "%llu", (unsigned long long)n + 1);
-			if (ftruncate(p->lock_fd, 0) < 0 || pwrite(p->lock_fd, text, (size_t)len, 0) != len) {
-				pool_free(p, n);
-				return err_sys(e, "record the address");
+		if (!is_kept(plan, n)) {
+			if (try_number(p, id, n) == 0) {
+				len = snprintf(text, sizeof(text), "%llu", (unsigned long long)n + 1);
+				if (ftruncate(p->lock_fd, 0) < 0 || pwrite(p->lock_fd, text, (size_t)len, 0) != len) {
+					pool_free(p, n);
+					return err_sys(e, "record the address");
+				}
+				*ret_number = n;
+				return 0;
 			}
-			*ret_number = n;
-			return 0;
+			if (errno != EEXIST)
+				return err_sys(e, "take an address");
 		}
-		if (errno != EEXIST)
-			return err_sys(e, "take an address");
-		n = is_usable(net, net6, n + 1) ? n + 1 : POOL_FIRST;
+		n = n < plan->to && is_usable(plan, n + 1) ? n + 1 : plan->from;
 	} while (n != first);
 	return err_set(e, ERR_LIMIT, "every address of the pool is taken; hint: remove sandboxes, run berth gc, or set [network] pool to a "
 		       "larger one");

@@ -22,13 +22,26 @@ struct pool {
 };
 
 #define POOL_FIRST 2	/* 0 is the network, 1 the bridge */
+#define POOL_KEPT 34	/* two gateways, and NETS_AUX_MAX of a network's own */
+
+/* Which numbers a network gives to its members. */
+struct pool_plan {
+	struct netcidr net, net6;
+	uint64_t from, to;		/* what is given by itself lies between them, both included */
+	uint64_t kept[POOL_KEPT];	/* never given: the bridge's own, and those set aside */
+	size_t kept_count;
+	uint64_t wanted;		/* the number that the member asks for; 0: any */
+};
 
 int pool_open(struct pool *p, const char *dir, struct err *e);
 void pool_close(struct pool *p);
 int pool_lock(struct pool *p, struct err *e);
 void pool_unlock(struct pool *p);
-/* Takes a number for id: locked by the caller.  ERR_LIMIT when none is free. */
-int pool_take(struct pool *p, const char *id, const struct netcidr *net, const struct netcidr *net6, uint64_t *ret_number, struct err *e);
+/*
+ * Takes a number for id: locked by the caller.  ERR_LIMIT when none is free; ERR_EXISTS when the
+ * wanted one is another's.
+ */
+int pool_take(struct pool *p, const char *id, const struct pool_plan *plan, uint64_t *ret_number, struct err *e);
 void pool_free(struct pool *p, uint64_t number);
 int pool_record(struct pool *p, const char *id, const json_t *record, struct err *e);
 /* A new reference; NULL with ERR_NOT_FOUND. */

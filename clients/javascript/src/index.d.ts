@@ -61,6 +61,7 @@ export interface CreateOptions extends Abortable {
   network?: string;
   addHost?: string | readonly string[];
   alias?: string | readonly string[];
+  ip?: string | readonly string[];
   allowHost?: string | readonly string[];
   denyHost?: string | readonly string[];
   allowNet?: string | readonly string[];

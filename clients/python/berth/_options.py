@@ -43,6 +43,7 @@ class CreateOptions(TypedDict, total=False):
     network: str
     add_host: Strings
     alias: Strings
+    ip: Strings
     allow_host: Strings
     deny_host: Strings
     allow_net: Strings
