@@ -323,7 +323,13 @@ static int add_network(const struct door_args *a, json_t *body, json_t *host, st
 		json_decref(ends);
 		return -1;
 	}
-	if (aliases || json_object_size(ends) > 1)
+	if (door_value(a, "ip") || door_value(a, "ip6")) {
+		if (!nets)
+			json_object_set_new(ends, "bridge", json_object());
+		json_object_set_new(json_object_get(ends, nets ? json_string_value(json_array_get(nets, 0)) : "bridge"), "IPAMConfig",
+				    json_pack("{s:s*,s:s*}", "IPv4Address", door_value(a, "ip"), "IPv6Address", door_value(a, "ip6")));
+	}
+	if (aliases || json_object_size(ends) > 1 || door_value(a, "ip") || door_value(a, "ip6"))
 		json_object_set_new(body, "NetworkingConfig",
 				    json_pack("{s:O}", "EndpointsConfig", ends));
 	json_decref(ends);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/netaddr.h"
 #include "cli/docker/verbs.h"
 #include "manager/engine/accept.h"
 #include "manager/engine/networks.h"
@@ -69,28 +70,92 @@ static int list_networks(const struct door_args *a, struct err *e)
 	return door_on(a, "quiet") ? 0 : door_rows(door_value(a, "format"), rows, heads, 4, e);
 }
 
-/* --subnet, as items of IPAM.Config. */
-static json_t *pools_of(const struct door_args *a)
+/* The pool whose subnet has the address or range text, of which other options tell; e when none has. */
+static json_t *pool_having(json_t *pools, const char *option, const char *text, struct err *e)
 {
-	json_t *pools = json_array();
+	const size_t n = strcspn(text, "/");
+	char first[NETADDR_TEXT];
+	struct netcidr net;
+	struct netaddr a;
+	json_t *one;
+	size_t i;
+
+	snprintf(first, sizeof(first), "%.*s", n < sizeof(first) ? (int)n : 0, text);
+	json_array_foreach (pools, i, one)
+		if (netaddr_parse(first, &a) == 0 &&
+		    netcidr_parse(json_string_value(json_object_get(one, "Subnet")), &net, e) == 0 && netcidr_holds(&net, &a))
+			return one;
+	err_set(e, ERR_INVALID, "no matching subnet for %s %.80s", option, text);
+	return NULL;
+}
+
+/* Each of an option's values, in the pool that it belongs to. */
+static int add_to_pools(json_t *pools, const json_t *values, const char *option, const char *key, struct err *e)
+{
+	const json_t *value;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)values, i, value) {
+		json_t *pool = pool_having(pools, option, json_string_value(value), e);
+
+		if (!pool)
+			return -1;
+		if (json_object_get(pool, key))
+			return err_set(e, ERR_INVALID, "cannot configure multiple %ss (%.80s) on the same subnet", option,
+				       json_string_value(value));
+		json_object_set(pool, key, (json_t *)(size_t)value);
+	}
+	return 0;
+}
+
+static int add_aux_addresses(json_t *pools, const json_t *values, struct err *e)
+{
+	const json_t *value;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)values, i, value) {
+		const char *text = json_string_value(value), *eq = strchr(text, '=');
+		json_t *pool = eq ? pool_having(pools, "aux-address", eq + 1, e) : NULL, *aux;
+
+		if (!eq)
+			return err_set(e, ERR_INVALID, "invalid argument \"%.80s\" for \"--aux-address\" flag: NAME=ADDRESS is wanted",
+				       text);
+		if (!pool)
+			return -1;
+		if (!(aux = json_object_get(pool, "AuxiliaryAddresses")))
+			json_object_set_new(pool, "AuxiliaryAddresses", aux = json_object());
+		json_object_setn_new_nocheck(aux, text, (size_t)(eq - text), json_string(eq + 1));
+	}
+	return 0;
+}
+
+/* --subnet, --gateway, --ip-range and --aux-address, as items of IPAM.Config. */
+static json_t *pools_of(const struct door_args *a, struct err *e)
+{
+	autojson json_t *pools = json_array();
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach ((json_t *)(size_t)door_list(a, "subnet"), i, one)
 		json_array_append_new(pools, json_pack("{s:O}", "Subnet", one));
-	return pools;
+	if (add_to_pools(pools, door_list(a, "gateway"), "gateway", "Gateway", e) < 0 ||
+	    add_to_pools(pools, door_list(a, "ip-range"), "ip-range", "IPRange", e) < 0 ||
+	    add_aux_addresses(pools, door_list(a, "aux-address"), e) < 0)
+		return NULL;
+	return json_incref(pools);
 }
 
 static int make_network(const struct door_args *a, struct err *e)
 {
-	autojson json_t *body = json_pack("{s:s,s:s*,s:b,s:o,s:{s:s*,s:o}}", "Name", a->words[0], "Driver",
-					  door_value(a, "driver"), "Internal", door_on(a, "internal"), "Labels",
-					  door_map(door_list(a, "label")), "IPAM", "Driver",
-					  door_value(a, "ipam-driver"), "Config", pools_of(a));
+	autojson json_t *pools = pools_of(a, e);
+	autojson json_t *body = json_pack("{s:s,s:s*,s:b,s:b,s:o,s:{s:s*,s:O*}}", "Name", a->words[0], "Driver",
+					  door_value(a, "driver"), "Internal", door_on(a, "internal"), "EnableIPv6",
+					  door_on(a, "ipv6"), "Labels", door_map(door_list(a, "label")), "IPAM", "Driver",
+					  door_value(a, "ipam-driver"), "Config", pools);
 	struct engine_berth b;
 	struct sandbox_ref s;
 	char id[ENGINE_ID];
-	int r = body ? 0 : err_nomem(e);
+	int r = !pools ? -1 : body ? 0 : err_nomem(e);
 
 	sandbox_ref_init(&s);
 	if (r == 0)
@@ -119,7 +184,8 @@ int door_prune_networks(json_t *filters, double *freed, struct err *e)
 static int move(const struct door_args *a, int connects, struct err *e)
 {
 	const json_t *aliases = door_list(a, "alias");
-	autojson json_t *endpoint = json_pack("{s:O*}", "Aliases", aliases);
+	autojson json_t *endpoint = json_pack("{s:O*,s:{s:s*,s:s*}}", "Aliases", aliases, "IPAMConfig", "IPv4Address",
+					      door_value(a, "ip"), "IPv6Address", door_value(a, "ip6"));
 	char name[ENGINE_NAME], alias[ENGINE_NAME] = "";
 	struct engine_berth b;
 	struct sandbox_ref s;
@@ -198,29 +264,26 @@ static const struct opt ls_options[] = {
 static const struct opt rm_options[] = {
 	{ "force", 'f', OPT_FLAG, NULL, "One that does not exist is no error", DOOR_TAKEN },
 };
-#define CHOOSES "berth chooses the addresses in a subnet"
+#define CHOOSES "berth chooses the link-local addresses"
 static const struct opt network_options[] = {
 	{ "attachable", 0, OPT_FLAG, NULL, "Enable manual container attachment", DOOR_IGNORED },
-	{ "aux-address", 0, OPT_LIST, "map", "Auxiliary IPv4 or IPv6 addresses", DOOR_REFUSED,
-	  COMPLETE_NONE, CHOOSES },
+	{ "aux-address", 0, OPT_LIST, "map", "Auxiliary IPv4 or IPv6 addresses", DOOR_TAKEN },
 	{ "config-from", 0, OPT_VALUE, "string", "The network from which to copy the configuration",
 	  DOOR_REFUSED, COMPLETE_NONE, "networks have no configuration apart from themselves" },
 	{ "config-only", 0, OPT_FLAG, NULL, "Create a configuration only network", DOOR_REFUSED,
 	  COMPLETE_NONE, "networks have no configuration apart from themselves" },
 	{ "driver", 'd', OPT_VALUE, "string", "Driver to manage the Network: bridge", DOOR_TAKEN },
 	{ "gateway", 0, OPT_LIST, "strings", "IPv4 or IPv6 Gateway for the master subnet",
-	  DOOR_REFUSED, COMPLETE_NONE, CHOOSES },
+	  DOOR_TAKEN },
 	{ "ingress", 0, OPT_FLAG, NULL, "Create swarm routing-mesh network", DOOR_REFUSED,
 	  COMPLETE_NONE, "there is no swarm" },
 	{ "internal", 0, OPT_FLAG, NULL, "Restrict external access to the network", DOOR_TAKEN },
-	{ "ip-range", 0, OPT_LIST, "strings", "Allocate container ip from a sub-range",
-	  DOOR_REFUSED, COMPLETE_NONE, CHOOSES },
+	{ "ip-range", 0, OPT_LIST, "strings", "Allocate container ip from a sub-range", DOOR_TAKEN },
 	{ "ipam-driver", 0, OPT_VALUE, "string", "IP Address Management Driver: default",
 	  DOOR_TAKEN },
 	{ "ipam-opt", 0, OPT_LIST, "map", "Set IPAM driver specific options", DOOR_IGNORED },
 	{ "ipv4", 0, OPT_FLAG, NULL, "Enable IPv4 networking: it always is", DOOR_IGNORED },
-	{ "ipv6", 0, OPT_FLAG, NULL, "Enable IPv6 networking: a --subnet of IPv6 does",
-	  DOOR_IGNORED },
+	{ "ipv6", 0, OPT_FLAG, NULL, "Enable IPv6 networking, as a --subnet of IPv6 does", DOOR_TAKEN },
 	{ "label", 0, OPT_LIST, "list", "Set metadata on a network", DOOR_TAKEN },
 	{ "opt", 'o', OPT_LIST, "map", "Set driver specific options", DOOR_IGNORED },
 	{ "scope", 0, OPT_VALUE, "string", "Control the network's scope: local", DOOR_IGNORED },
@@ -232,8 +295,8 @@ static const struct opt connect_options[] = {
 	{ "driver-opt", 0, OPT_LIST, "strings", "Driver options for the network", DOOR_IGNORED },
 	{ "gw-priority", 0, OPT_VALUE, "int", "The highest one is the default gateway",
 	  DOOR_IGNORED },
-	{ "ip", 0, OPT_VALUE, "string", "IPv4 address", DOOR_REFUSED, COMPLETE_NONE, CHOOSES },
-	{ "ip6", 0, OPT_VALUE, "string", "IPv6 address", DOOR_REFUSED, COMPLETE_NONE, CHOOSES },
+	{ "ip", 0, OPT_VALUE, "string", "IPv4 address", DOOR_TAKEN },
+	{ "ip6", 0, OPT_VALUE, "string", "IPv6 address", DOOR_TAKEN },
 	{ "link", 0, OPT_LIST, "list", "Add link to another container", DOOR_REFUSED, COMPLETE_NONE,
 	  "containers of one network find each other by name" },
 	{ "link-local-ip", 0, OPT_LIST, "strings", "Link-local address for the container",

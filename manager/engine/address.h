@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address - addresses that a client chooses, where berth chooses them itself.  Pure. */
+/* address - addresses that a client chooses, as options of berth.  Pure. */
 #ifndef BERTH_MANAGER_ENGINE_ADDRESS_H
 #define BERTH_MANAGER_ENGINE_ADDRESS_H
 
 #include "base/err.h"
 #include "base/json.h"
 
-/* An EndpointConfig that asks for an address of its own: ERR_UNSUPPORTED. */
-int engine_address_endpoint(const json_t *end, struct err *e);
 /*
- * An item of IPAM.Config of a new network: ERR_UNSUPPORTED for a range, for further addresses, and
- * for a gateway other than the first address of the subnet, which is berth's.
+ * The addresses that an EndpointConfig asks for are added to ret_list, which may be NULL: 1 if there are any, else 0.
+ * ERR_UNSUPPORTED for link-local ones.
  */
-int engine_address_pool(const json_t *pool, struct err *e);
+int engine_address_endpoint(const json_t *end, json_t *ret_list, struct err *e);
+/* An item of IPAM.Config of a new network, as options of the call that makes it. */
+int engine_address_pool(const json_t *pool, json_t *call, struct err *e);
 
 #endif

@@ -31,7 +31,7 @@ static int name_network(const struct engine_create *c, const char *mode, char re
 	if (n >= ID_MIN && !mode[strspn(mode, "0123456789abcdef")] && c->rules->network &&
 	    c->rules->network(c->rules->ctx, mode, ret))
 		return 0;
-	return engine_name_map(mode, ret) < 0 ?
+	return engine_name_network(mode, ret) < 0 ?
 		       err_set(e, ERR_NOT_FOUND, "network %.100s not found", mode) :
 		       0;
 }
@@ -227,19 +227,40 @@ static int add_aliases(struct engine_create *c, const json_t *body, const char *
 	return strcmp(c->called, c->name) ? add_alias(c, c->called, e) : 0;
 }
 
+/* Those of its endpoint; the bridge without a name gives its own. */
+static int add_addresses(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+{
+	const json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
+	const json_t *text;
+	autojson json_t *list = json_array();
+	const int asks = engine_address_endpoint(json_object_get(ends, mode), list, e);
+	size_t i;
+
+	if (asks > 0 && !strcmp(mode, "bridge"))
+		return err_set(e, ERR_INVALID, "user specified IP address is supported on user defined networks only");
+	json_array_foreach (list, i, text)
+		if (engine_word(c, e, "--ip=%s", json_string_value(text)) < 0)
+			return -1;
+	return asks < 0 ? -1 : 0;
+}
+
 #define NETWORKS_MAX 16
 #define ALIASES_MAX 16
 
 /* On one network more, under these names. */
 static int add_join(struct engine_create *c, const char *network, const json_t *end, struct err *e)
 {
-	autojson json_t *call = call_of("network connect", NULL);
+	autojson json_t *call = call_of("network connect", NULL), *addresses = json_array();
+	const int asks = engine_address_endpoint(end, addresses, e);
 	char name[ENGINE_NAME], alias[ENGINE_NAME];
 	json_t *list;
 	size_t i;
 
 	if (!call)
 		return err_nomem(e);
+	if (asks < 0)
+		return -1;
+	call_set(call, "ip", asks ? json_incref(addresses) : NULL);
 	if (!strcmp(network, "host") || !strcmp(network, "none"))
 		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
 			       network);
@@ -318,7 +339,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	    engine_obj(config, "EndpointsConfig", &ends, e) < 0)
 		return -1;
 	json_object_foreach(ends, network, end)
-		if (engine_address_endpoint(end, e) < 0 || engine_note_unknown(c, end, of_endpoint, "EndpointsConfig.", e) < 0)
+		if (engine_address_endpoint(end, NULL, e) < 0 || engine_note_unknown(c, end, of_endpoint, "EndpointsConfig.", e) < 0)
 			return -1;
 	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
 		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);
@@ -332,7 +353,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 		return add_joins(c, body, mode, said, e);
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||
-			       add_aliases(c, body, mode, e) < 0 ||
+			       add_aliases(c, body, mode, e) < 0 || add_addresses(c, body, mode, e) < 0 ||
 			       add_joins(c, body, mode, said, e) < 0
 		       ? -1
 		       : 0;

@@ -56,13 +56,15 @@ static json_t *mac_of(const char *address)
 }
 
 /* The first address of the subnet and the length of its prefix, where it is known. */
-static json_t *gateway_of(const char *subnet, int *ret_bits)
+static json_t *gateway_of(const char *subnet, const json_t *own, int *ret_bits)
 {
 	const char *slash = strchr(subnet, '/');
 	char text[INET_ADDRSTRLEN + 1];
 	struct in_addr a;
 
 	*ret_bits = slash ? atoi(slash + 1) : 0;
+	if (own)
+		return json_incref((json_t *)(size_t)own);
 	snprintf(text, sizeof(text), "%.*s", slash ? (int)(slash - subnet) : 0, subnet);
 	if (inet_pton(AF_INET, text, &a) != 1)
 		return json_string("");
@@ -70,19 +72,41 @@ static json_t *gateway_of(const char *subnet, int *ret_bits)
 	return json_string(inet_ntop(AF_INET, &a, text, sizeof(text)) ? text : "");
 }
 
-/* asked: of EndpointsConfig, or NULL; subnet: "" where it is not known. */
-static json_t *endpoint(const struct engine_view *v, const char *network, const json_t *said, const json_t *asked,
-			const json_t *address, const char *subnet)
+/* As the client asked for them: when the container was made, or when it joined (row). */
+static json_t *ipam_config(const json_t *asked, const json_t *row)
 {
-	const char *own = json_is_string(address) ? json_string_value(address) : "";
+	const json_t *said = json_object_get(asked, "IPAMConfig"), *text;
+	json_t *ipam;
+	size_t i;
+
+	if (!json_array_size(json_object_get(row, "addresses")))
+		return json_is_object(said) ? json_deep_copy(said) : json_null();
+	ipam = json_object();
+	json_array_foreach (json_object_get(row, "addresses"), i, text)
+		json_object_set(ipam, strchr(json_string_value(text), ':') ? "IPv6Address" : "IPv4Address", (json_t *)(size_t)text);
+	return ipam;
+}
+
+/* What an endpoint is made of; each may be NULL. */
+struct endpoint_of {
+	const json_t *asked;	/* of EndpointsConfig */
+	const json_t *row;	/* of the record, where it joined */
+	const json_t *address, *pool, *gateway;
+};
+
+static json_t *endpoint(const struct engine_view *v, const char *network, const struct endpoint_of *of)
+{
+	const json_t *asked = of->asked, *said = json_object_get(of->row ? of->row : asked, of->row ? "aliases" : "Aliases");
+	const char *own = json_is_string(of->address) ? json_string_value(of->address) : "";
+	const char *subnet = json_is_string(of->pool) ? json_string_value(of->pool) : "";
 	char id[ENGINE_ID], end[ENGINE_ID], seed[200];
 	int bits = 0;
-	json_t *gateway = own[0] ? gateway_of(subnet, &bits) : json_string("");
+	json_t *gateway = own[0] ? gateway_of(subnet, of->gateway, &bits) : json_string("");
 
 	engine_network_id(network, id);
 	snprintf(seed, sizeof(seed), "endpoint %.64s %.100s", v->id, network);
 	engine_digits(seed, end);
-	return json_pack("{s:n,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig", "Links",
+	return json_pack("{s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig", ipam_config(asked, of->row), "Links",
 			 copy_or_null(json_object_get(asked, "Links")), "DriverOpts",
 			 copy_or_null(json_object_get(asked, "DriverOpts")), "Aliases", aliases_of(v, network, said),
 			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress", mac_of(own),
@@ -107,30 +131,29 @@ static const json_t *said_on(const struct engine_view *v, const char *network, c
 
 json_t *engine_networks(const struct engine_view *v)
 {
-	const json_t *config = engine_asked(v, "NetworkingConfig"), *row;
-	const json_t *ends = json_object_get(config, "EndpointsConfig"), *asked;
-	const char *subnet, *mode = engine_network_mode(v), *called = engine_network_called(v, mode);
+	const json_t *config = engine_asked(v, "NetworkingConfig"), *row, *place;
+	const json_t *ends = json_object_get(config, "EndpointsConfig");
+	const char *mode = engine_network_mode(v), *called = engine_network_called(v, mode);
+	struct endpoint_of of = { .asked = json_object_get(ends, called) };
 	json_t *all = json_object();
 	size_t i;
 
 	/* a container in another's network has no endpoint of its own */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		return all;
-	asked = json_object_get(ends, called);
-	subnet = json_string_value(
-		json_object_get(json_object_get(json_object_get(v->network, "policy"), "bridge"), "pool"));
-	json_object_set_new(all, called,
-			    endpoint(v, mode, json_object_get(asked, "Aliases"), asked,
-				     json_object_get(v->network, "address"), subnet ? subnet : ""));
+	place = json_object_get(json_object_get(v->network, "policy"), "bridge");
+	of.address = json_object_get(v->network, "address");
+	of.pool = json_object_get(place, "pool"), of.gateway = json_object_get(place, "gateway");
+	json_object_set_new(all, called, endpoint(v, mode, &of));
 	json_array_foreach(json_object_get(v->record, "networks"), i, row) {
-		const char *name = json_string_value(json_object_get(row, "network")), *pool;
+		const char *name = json_string_value(json_object_get(row, "network"));
 
-		pool = name ? json_string_value(said_on(v, name, "pool")) : NULL;
-		if (name)
-			json_object_set_new(all, engine_network_called(v, name),
-					    endpoint(v, name, json_object_get(row, "aliases"),
-						     json_object_get(ends, engine_network_called(v, name)),
-						     said_on(v, name, "address"), pool ? pool : ""));
+		if (!name)
+			continue;
+		called = engine_network_called(v, name);
+		of = (struct endpoint_of){ json_object_get(ends, called), row, said_on(v, name, "address"), said_on(v, name, "pool"),
+					   said_on(v, name, "gateway") };
+		json_object_set_new(all, called, endpoint(v, name, &of));
 	}
 	return all;
 }

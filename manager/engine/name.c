@@ -59,6 +59,27 @@ int engine_name_map(const char *name, char ret[ENGINE_NAME])
 	return 0;
 }
 
+int engine_name_network(const char *name, char ret[ENGINE_NAME])
+{
+	const size_t n = strlen(name);
+	char *c;
+	size_t i;
+
+	if (is_docker(name))
+		return engine_name_map(name, ret);
+	for (i = 0; i < n && (unsigned char)name[i] >= ' ' && name[i] != 0x7f && name[i] != '/' && name[i] != '@'; i++)
+		;
+	if (i < n || !name[strspn(name, " ")] || n > ENGINE_NAME_MAX || name[0] == ' ' || name[n - 1] == ' ')
+		return -1;
+	derive(name, ret);
+	for (c = ret; *c; c++)
+		if (!strchr(LETTERS "_.-", *c))
+			*c = '_';
+	if (!strchr(LETTERS, ret[0]))
+		ret[0] = 'n';
+	return 1;
+}
+
 int engine_name_box(const char *name, char ret[ENGINE_NAME])
 {
 	size_t n = strlen(name);
@@ -72,8 +93,9 @@ const char *engine_name_shown(const char *docker, const char *name)
 {
 	char mapped[ENGINE_NAME];
 
-	return docker && engine_name_box(docker, mapped) > 0 && !strcmp(mapped, name) ? docker :
-											name;
+	if (docker && engine_name_box(docker, mapped) > 0 && !strcmp(mapped, name))
+		return docker;
+	return docker && engine_name_network(docker, mapped) > 0 && !strcmp(mapped, name) ? docker : name;
 }
 
 int engine_name_alias(const char *name, char ret[ENGINE_NAME])

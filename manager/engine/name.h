@@ -20,6 +20,8 @@
  * when Docker does not take it either.
  */
 int engine_name_map(const char *name, char ret[ENGINE_NAME]);
+/* The same for a network, whose name may have blanks in it, and other letters than a container's. */
+int engine_name_network(const char *name, char ret[ENGINE_NAME]);
 /* The same for a container, which has another name, too, where it could be the start of an id. */
 int engine_name_box(const char *name, char ret[ENGINE_NAME]);
 /* docker where berth knows it as name, else name. */

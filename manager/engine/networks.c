@@ -55,7 +55,7 @@ static int take_wanted(void *ctx, const char *name)
 int engine_network_find(const struct engine_berth *b, const char *want, char ret[ENGINE_NAME], struct err *e)
 {
 	char mapped[ENGINE_NAME];
-	struct naming n = { .want = engine_name_map(want, mapped) < 0 ? want : mapped };
+	struct naming n = { .want = engine_name_network(want, mapped) < 0 ? want : mapped };
 	int always;
 	size_t i;
 
@@ -128,27 +128,27 @@ json_t *engine_network_list(const struct engine_berth *b, const json_t *filters,
 
 static int add_subnets(json_t *call, const json_t *body, struct err *e)
 {
-	autojson json_t *subnets = json_array();
 	const char *driver = "";
 	json_t *ipam, *list, *one;
+	int ipv6 = 0;
 	size_t i;
 
 	if (engine_obj(body, "IPAM", &ipam, e) < 0 || engine_arr(ipam, "Config", &list, e) < 0 ||
-	    engine_str(ipam, "Driver", &driver, e) < 0)
+	    engine_str(ipam, "Driver", &driver, e) < 0 || engine_flag(body, "EnableIPv6", &ipv6, e) < 0)
 		return -1;
 	if (driver[0] && strcmp(driver, "default") != 0)
 		return err_set(e, ERR_INVALID, "invalid ipam driver: %.60s", driver);
 	json_array_foreach (list, i, one) {
 		const char *subnet = "";
 
-		if (engine_str(one, "Subnet", &subnet, e) < 0 || engine_address_pool(one, e) < 0)
+		if (engine_str(one, "Subnet", &subnet, e) < 0 || engine_address_pool(one, call, e) < 0)
 			return -1;
-		if (subnet[0] && json_array_size(subnets) == SUBNETS_MAX)
+		if (i == SUBNETS_MAX)
 			return err_set(e, ERR_UNSUPPORTED, "a network has one subnet of IPv4 and one of IPv6");
-		if (subnet[0])
-			json_array_append_new(subnets, json_string(subnet));
+		ipv6 |= strchr(subnet, ':') != NULL;
 	}
-	call_set(call, "subnet", json_array_size(subnets) ? json_incref(subnets) : NULL);
+	if (!ipv6)
+		call_flag(call, "no-ipv6");
 	return 0;
 }
 
@@ -200,7 +200,7 @@ int engine_network_create(const struct engine_berth *b, const json_t *body, char
 	if (driver[0] && strcmp(driver, "bridge") != 0)
 		return err_set(e, ERR_NOT_FOUND, "could not find plugin %.60s in v1 plugin registry: plugin not found",
 			       driver);
-	if (engine_name_map(called, name) < 0)
+	if (engine_name_network(called, name) < 0)
 		return err_set(e, ERR_INVALID, "invalid network name: %.80s", called);
 	for (i = 0; i < ARRAY_LEN(builtin); i++)
 		if (!strcmp(name, builtin[i]))
@@ -264,7 +264,7 @@ json_t *engine_network_prune(const struct engine_berth *b, const json_t *filters
 int engine_network_open(const struct engine_berth *b, const char *want, int connects, const json_t *endpoint,
 			char ret[ENGINE_NAME], struct err *e)
 {
-	const int always = connects && engine_address_endpoint(endpoint, e) < 0 ? -1 : engine_network_find(b, want, ret, e);
+	const int always = connects && engine_address_endpoint(endpoint, NULL, e) < 0 ? -1 : engine_network_find(b, want, ret, e);
 
 	return always > 0 ? engine_network_moves(connects ? "connect" : "disconnect", ret, e) : always;
 }
@@ -295,10 +295,14 @@ int engine_network_move(const struct engine_berth *b, const char *name, int conn
 	json_t *call = call_of(connects ? "network connect" : "network disconnect", name, NULL);
 	autojson json_t *said = NULL;
 
-	if (connects && add_aliases(call, m->endpoint, e) < 0) {
+	autojson json_t *addresses = json_array();
+	const int asks = connects ? engine_address_endpoint(m->endpoint, addresses, e) : 0;
+
+	if (asks < 0 || (connects && add_aliases(call, m->endpoint, e) < 0)) {
 		json_decref(call);
 		return -1;
 	}
+	call_set(call, "ip", asks ? json_incref(addresses) : NULL);
 	if (connects && m->alias[0])
 		call_text(call, "alias", m->alias);
 	call_operand(call, m->id);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/netaddr.h"
 #include "manager/engine/accept.h"
 #include "manager/engine/name.h"
 #include "manager/engine/view.h"
@@ -43,15 +44,60 @@ void engine_network_id(const char *name, char ret[ENGINE_ID])
 	ret[ENGINE_ID - 1] = '\0';
 }
 
+/* Of the addresses set aside, those of one family. */
+static json_t *aux_of(const json_t *record, int six)
+{
+	json_t *all = json_object(), *address;
+	const char *name;
+
+	json_object_foreach (json_object_get(record, "aux"), name, address)
+		if (!strchr(json_string_value(address), ':') == !six)
+			json_object_set(all, name, address);
+	return all;
+}
+
+/* The bridge has the first address where the network names no other. */
+static json_t *gateway_of_subnet(const json_t *record, const char *subnet, int six)
+{
+	const char *own = text_of(record, six ? "gateway6" : "gateway");
+	char shown[NETADDR_TEXT] = "";
+	struct netcidr c;
+	struct netaddr a;
+	struct err ignored;
+
+	if (!own[0] && netcidr_parse(subnet, &c, &ignored) == 0 && netcidr_nth(&c, 1, &a) == 0)
+		own = netaddr_text(&a, shown);
+	return json_string(own);
+}
+
+static void add_config(json_t *all, const json_t *record, const char *subnet, int six)
+{
+	autojson json_t *aux = aux_of(record, six);
+	json_t *one = json_pack("{s:s,s:o}", "Subnet", subnet, "Gateway", gateway_of_subnet(record, subnet, six)), *range;
+	size_t i;
+
+	json_array_foreach (json_object_get(record, "ranges"), i, range)
+		if (!strchr(json_string_value(range), ':') == !six)
+			json_object_set(one, "IPRange", range);
+	if (json_object_size(aux))
+		json_object_set(one, "AuxiliaryAddresses", aux);
+	json_array_append_new(all, one);
+}
+
+static int has_ipv6(const json_t *record)
+{
+	return !json_is_false(json_object_get(record, "ipv6"));
+}
+
 static json_t *config_of(const json_t *record)
 {
 	const char *four = text_of(record, "subnet"), *six = text_of(record, "subnet6");
 	json_t *all = json_array();
 
 	if (four[0])
-		json_array_append_new(all, json_pack("{s:s}", "Subnet", four));
-	if (six[0])
-		json_array_append_new(all, json_pack("{s:s}", "Subnet", six));
+		add_config(all, record, four, 0);
+	if (six[0] && has_ipv6(record))
+		add_config(all, record, six, 1);
 	return all;
 }
 
@@ -75,7 +121,7 @@ static json_t *members_of(const json_t *record)
 }
 
 static json_t *make(const char *name, const char *called, const char *driver, const char *created,
-		    int internal, json_t *config, json_t *members, json_t *labels)
+		    int internal, int ipv6, json_t *config, json_t *members, json_t *labels)
 {
 	char id[ENGINE_ID];
 
@@ -83,7 +129,7 @@ static json_t *make(const char *name, const char *called, const char *driver, co
 	return json_pack(
 		"{s:s,s:s,s:s,s:s,s:s,s:b,s:{s:s,s:n,s:o},s:b,s:b,s:b,s:{s:s},s:b,s:o,s:{},s:o}",
 		"Name", called, "Id", id, "Created", created, "Scope", "local", "Driver", driver,
-		"EnableIPv6", 0, "IPAM", "Driver", "default", "Options", "Config", config,
+		"EnableIPv6", ipv6, "IPAM", "Driver", "default", "Options", "Config", config,
 		"Internal", internal, "Attachable", 0, "Ingress", 0, "ConfigFrom", "Network", "",
 		"ConfigOnly", 0, "Containers", members, "Options", "Labels", labels);
 }
@@ -91,7 +137,7 @@ static json_t *make(const char *name, const char *called, const char *driver, co
 json_t *engine_network(const json_t *record)
 {
 	return make(text_of(record, "name"), engine_called(record, NULL), "bridge",
-		    text_of(record, "created"), json_is_true(json_object_get(record, "internal")),
+		    text_of(record, "created"), json_is_true(json_object_get(record, "internal")), has_ipv6(record),
 		    config_of(record), members_of(record), engine_labels(record));
 }
 
@@ -133,7 +179,7 @@ void engine_network_missing(struct err *e)
 
 json_t *engine_network_builtin(const char *name)
 {
-	return make(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0,
+	return make(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0, 0,
 		    json_array(), json_object(), json_object());
 }
 

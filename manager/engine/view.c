@@ -200,7 +200,7 @@ static int is_called(const char *called, const char *name)
 {
 	char mapped[ENGINE_NAME];
 
-	return engine_name_map(called, mapped) > 0 && !strcmp(mapped, name);
+	return engine_name_network(called, mapped) > 0 && !strcmp(mapped, name);
 }
 
 const char *engine_network_called(const struct engine_view *v, const char *name)

@@ -52,6 +52,65 @@ def test_volumes_outlive_their_containers():
 
 
 @b.deadline(90)
+def test_a_network_keeps_the_addresses_that_a_client_chose():
+    with Engine() as d:
+        pool = {"Subnet": "10.77.0.0/24", "Gateway": "10.77.0.254", "IPRange": "10.77.0.128/25", "AuxiliaryAddresses": {"a": "10.77.0.129"}}
+        try:
+            d.good("POST", "/networks/create", {"Name": "net1", "IPAM": {"Config": [pool]}})
+            doc = d.good("GET", "/networks/net1")
+            assert doc["IPAM"]["Config"] == [pool] and doc["EnableIPv6"] is False, doc
+            d.good("POST", "/networks/create", {"Name": "six", "EnableIPv6": True})
+            doc = d.good("GET", "/networks/six")
+            assert doc["EnableIPv6"] is True and len(doc["IPAM"]["Config"]) == 2, doc
+            d.good("POST", "/networks/create", {"Name": "two words"})
+            assert d.good("GET", "/networks/two%20words")["Name"] == "two words"
+            assert d.api("DELETE", "/networks/two%20words")[0] == 204 and d.api("GET", "/networks/two%20words")[0] == 404
+            for bad, word in (({"Gateway": "10.78.0.1"}, "gateway"), ({"IPRange": "10.78.0.0/25"}, "range"), ({"AuxiliaryAddresses": {"a": "10.78.0.1"}}, "10.78.0.1")):
+                status, said, _ = d.api("POST", "/networks/create", {"Name": "bad", "IPAM": {"Config": [{"Subnet": "10.79.0.0/24", **bad}]}})
+                assert status == 400 and "no matching subnet" in said["message"] and word in said["message"], (bad, said)
+            for name, at, code in (("net1", "10.9.8.7", 400), ("bridge", "10.77.0.7", 400)):
+                body = {"Image": "host", "HostConfig": {"NetworkMode": name}, "NetworkingConfig": {"EndpointsConfig": {name: {"IPAMConfig": {"IPv4Address": at}}}}}
+                status, said, _ = d.api("POST", "/containers/create", body)
+                assert status == code and "address" in said["message"], said
+            r = door("network", "create", "--subnet", "10.80.0.0/24", "--gateway", "10.81.0.1", "bad", ok=1)
+            assert "no matching subnet for gateway 10.81.0.1" in r.stderr, r
+            door("network", "create", "--subnet", "10.80.0.0/24", "--gateway", "10.80.0.9", "--aux-address", "x=10.80.0.3", "net2", ok=True)
+            assert d.good("GET", "/networks/net2")["IPAM"]["Config"] == [{"Subnet": "10.80.0.0/24", "Gateway": "10.80.0.9", "AuxiliaryAddresses": {"x": "10.80.0.3"}}]
+        finally:
+            b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(120)
+def test_a_container_has_the_address_that_it_asked_for():
+    need_bridge()
+    with Lab(forwarding=True), Engine() as d:
+        pool = {"Subnet": "10.77.0.0/24", "Gateway": "10.77.0.254", "IPRange": "10.77.0.128/25", "AuxiliaryAddresses": {"a": "10.77.0.128"}}
+        d.good("POST", "/networks/create", {"Name": "net1", "IPAM": {"Config": [pool]}})
+        d.good("POST", "/networks/create", {"Name": "net2", "IPAM": {"Config": [{"Subnet": "10.78.0.0/24"}]}})
+
+        def ends(name, at):
+            return {"EndpointsConfig": {name: {"IPAMConfig": {"IPv4Address": at}}}}
+        start(d, "sleep", "1000", name="any", HostConfig={"NetworkMode": "net1"})
+        start(d, "sleep", "1000", name="own", HostConfig={"NetworkMode": "net1"}, NetworkingConfig=ends("net1", "10.77.0.7"))
+        seen = d.good("GET", "/containers/any/json")["NetworkSettings"]["Networks"]["net1"]
+        assert (seen["IPAddress"], seen["Gateway"], seen["IPPrefixLen"]) == ("10.77.0.129", "10.77.0.254", 24), seen
+        seen = d.good("GET", "/containers/own/json")["NetworkSettings"]["Networks"]["net1"]
+        assert (seen["IPAddress"], seen["IPAMConfig"]) == ("10.77.0.7", {"IPv4Address": "10.77.0.7"}), seen
+        out = door("exec", "own", "sh", "-c", "ip addr; ip route", ok=True).stdout
+        assert "10.77.0.7/" in out and "default via 10.77.0.254" in out and "scope global" in out, out
+        d.create("true", name="same", HostConfig={"NetworkMode": "net1"}, NetworkingConfig=ends("net1", "10.77.0.7"))
+        status, said, _ = d.api("POST", "/containers/same/start")
+        assert status >= 400 and "in use" in said["message"], (status, said)
+        assert d.api("POST", "/networks/net2/connect", {"Container": "own", "EndpointConfig": {"IPAMConfig": {"IPv4Address": "10.78.0.50"}}})[0] == 200
+        seen = d.good("GET", "/containers/own/json")["NetworkSettings"]["Networks"]["net2"]
+        assert (seen["IPAddress"], seen["IPAMConfig"], seen["Gateway"]) == ("10.78.0.50", {"IPv4Address": "10.78.0.50"}, "10.78.0.1"), seen
+        for name in ("any", "own", "same"):
+            assert d.api("DELETE", f"/containers/{name}?force=1")[0] == 204
+        for name in ("net1", "net2"):
+            assert d.api("DELETE", f"/networks/{name}")[0] == 204
+
+
+@b.deadline(90)
 def test_networks_are_made_listed_and_removed():
     with Engine() as d:
         names = {n["Name"] for n in d.good("GET", "/networks")}
