@@ -27,8 +27,12 @@ static json_t *record_of(const struct engine_berth *b, const char *name, struct 
 
 /* ---- looking them up ------------------------------------------------------------------------- */
 
+enum naming_rank { NAMED_NOT, NAMED_BY_START, NAMED_BY_NAME, NAMED_BY_ID };
+
 struct naming {
-	const char *want;
+	const char *want;		/* an id, a name, or the start of an id, the first of them first */
+	const char *mapped;		/* the name in berth of what want names */
+	enum naming_rank rank;		/* how name was found */
 	char name[ENGINE_NAME];
 };
 
@@ -40,22 +44,29 @@ static int is_tenants(const char *name)
 static int take_wanted(void *ctx, const char *name)
 {
 	struct naming *n = ctx;
+	enum naming_rank rank = NAMED_NOT;
 	char id[ENGINE_ID];
 
 	if (is_tenants(name))
 		return 0;
 	engine_network_id(name, id);
-	if (strcmp(name, n->want) != 0 &&
-	    (strlen(n->want) < ID_START || strncmp(id, n->want, strlen(n->want)) != 0))
-		return 0;
-	snprintf(n->name, sizeof(n->name), "%s", name);
-	return 1;
+	if (!strcmp(id, n->want))
+		rank = NAMED_BY_ID;
+	else if (!strcmp(name, n->mapped))
+		rank = NAMED_BY_NAME;
+	else if (strlen(n->want) >= ID_START && !strncmp(id, n->want, strlen(n->want)))
+		rank = NAMED_BY_START;
+	if (rank > n->rank) {
+		n->rank = rank;
+		snprintf(n->name, sizeof(n->name), "%s", name);
+	}
+	return n->rank == NAMED_BY_ID;
 }
 
 int engine_network_find(const struct engine_berth *b, const char *want, char ret[ENGINE_NAME], struct err *e)
 {
 	char mapped[ENGINE_NAME];
-	struct naming n = { .want = engine_name_network(want, mapped) < 0 ? want : mapped };
+	struct naming n = { .want = want, .mapped = engine_name_network(want, mapped) < 0 ? want : mapped };
 	int always;
 	size_t i;
 
