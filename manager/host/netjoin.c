@@ -93,8 +93,13 @@ int netjoin_edit(json_t *record, const char *network, const json_t *end, struct 
 	size_t i;
 
 	if (!end) {
+		const char *first = json_string_value(json_object_get(record_network(record), "network"));
+
 		if (find(record, network, &i))
 			return json_array_remove(list, i);
+		if (first && !strcmp(first, network))
+			return err_set(e, ERR_UNSUPPORTED, "the sandbox was made on network %.64s, which is its way out, and does not "
+				       "leave it; hint: berth create --network NAME makes one on another", network);
 		return err_set(e, ERR_NOT_FOUND, "the sandbox did not join network %.64s; hint: "
 						 "berth network inspect %.64s lists who did; it "
 						 "stays on the one it was made with",
