@@ -98,6 +98,8 @@ static int note_target(struct engine_create *c, const char *target, struct err *
 
 	while (n > 1 && target[n - 1] == '/')
 		n--;
+	if (n == 1 && target[0] == '/')
+		return err_set(e, ERR_INVALID, "invalid specification: destination can't be '/'");
 	if (json_object_getn(c->targets, target, n))
 		return err_set(e, ERR_INVALID, "Duplicate mount point: %.200s", target);
 	return json_object_setn_new(c->targets, target, n, json_true()) < 0 ?
@@ -154,6 +156,8 @@ static int add_text(struct engine_create *c, const char *text, int as_owner, str
 	return add_one(c, &m, e);
 }
 
+#define PAGE_BYTES 4096
+
 /* What a tmpfs of berth is anyway. */
 static int is_usual(const char *option, size_t n)
 {
@@ -188,6 +192,10 @@ static int add_tmpfs(struct engine_create *c, const char *target, const char *op
 		return -1;
 	if (!size)
 		return engine_word(c, e, "--tmpfs=%s", target);
+	/* the kernel rounds up to a page */
+	part = strspn(size, "0123456789");
+	if (part && part < 5 && (!size[part] || size[part] == ',') && atoi(size) > 0 && atoi(size) < PAGE_BYTES)
+		return engine_word(c, e, "--tmpfs=%s:size=%d", target, PAGE_BYTES);
 	return engine_word(c, e, "--tmpfs=%s:size=%.*s", target, (int)strcspn(size, ","), size);
 }
 
