@@ -226,6 +226,14 @@ static int add_java(struct runopts *o, int is_member, struct err *e)
 	return runopts_own(o, all, e) < 0 ? -1 : set_env(&o->full_env, all, e);
 }
 
+/* Docker adds nothing of the kind to a container. */
+static int is_container(const struct runopts *o)
+{
+	const char *face = json_string_value(json_object_get(o->marks, LABEL_FACE));
+
+	return face && !strcmp(face, "docker");
+}
+
 /* Order: berth's own, the image's, those of the proxy, of devices, the caller's. */
 static int build_env(struct runopts *o, const struct image *im, struct err *e)
 {
@@ -235,7 +243,8 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 	char *host;
 	size_t i;
 
-	if (set_env(&o->full_env, DEFAULT_PATH, e) < 0 || set_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0 ||
+	if (set_env(&o->full_env, DEFAULT_PATH, e) < 0 ||
+	    (!is_container(o) && set_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0) ||
 	    (o->spec.tty && set_env(&o->full_env, "TERM=xterm-256color", e) < 0))
 		return -1;
 	if (asprintf(&host, "HOSTNAME=%s", o->spec.hostname) < 0)

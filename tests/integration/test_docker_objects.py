@@ -80,6 +80,32 @@ def test_a_network_keeps_the_addresses_that_a_client_chose():
             b.berth("network", "prune", timeout=30)
 
 
+@b.deadline(60)
+def test_a_network_is_found_by_its_id_first_and_then_by_its_name():
+    with Engine() as d:
+        nid = d.good("POST", "/networks/create", {"Name": "orig"})["Id"]
+        for name in (nid, nid[:12]):
+            d.good("POST", "/networks/create", {"Name": name})
+        try:
+            assert [d.good("GET", f"/networks/{ref}")["Name"] for ref in (nid, nid[:12], nid[:20])] == ["orig", nid[:12], "orig"]
+            assert d.api("DELETE", f"/networks/{nid[:12]}")[0] == 204 and d.api("DELETE", f"/networks/{nid}")[0] == 204
+            assert [n["Name"] for n in d.good("GET", "/networks") if n["Name"] not in ("bridge", "host", "none")] == [nid]
+        finally:
+            b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(60)
+def test_mounts_and_the_environment_of_a_container_are_docker_s():
+    with Engine() as d:
+        status, said, _ = d.api("POST", "/containers/create", {"Image": "host", "HostConfig": {"NetworkMode": "none", "Tmpfs": {"//": ""}}})
+        assert status == 400 and "destination can't be '/'" in said["message"], said
+        start(d, "sh", "-c", "env; mount | grep ' /bar '", HostConfig={"NetworkMode": "none", "Tmpfs": {"/bar": "size=999"}})
+        assert d.good("POST", "/containers/box/wait")["StatusCode"] == 0
+        out = door("logs", "box", ok=True).stdout
+        assert "PATH=" in out and "PYTHON" not in out and "size=4k" in out, out
+        assert d.api("DELETE", "/containers/box")[0] == 204
+
+
 @b.deadline(120)
 def test_a_container_has_the_address_that_it_asked_for():
     need_bridge()
@@ -104,6 +130,8 @@ def test_a_container_has_the_address_that_it_asked_for():
         assert d.api("POST", "/networks/net2/connect", {"Container": "own", "EndpointConfig": {"IPAMConfig": {"IPv4Address": "10.78.0.50"}}})[0] == 200
         seen = d.good("GET", "/containers/own/json")["NetworkSettings"]["Networks"]["net2"]
         assert (seen["IPAddress"], seen["IPAMConfig"], seen["Gateway"]) == ("10.78.0.50", {"IPv4Address": "10.78.0.50"}, "10.78.0.1"), seen
+        status, said, _ = d.api("POST", "/networks/net1/disconnect", {"Container": "own"})
+        assert status == 501 and "was made on network net1" in said["message"], (status, said)
         for name in ("any", "own", "same"):
             assert d.api("DELETE", f"/containers/{name}?force=1")[0] == 204
         for name in ("net1", "net2"):
