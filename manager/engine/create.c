@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "manager/engine/name.h"
 #include "manager/host/labels.h"
+#include "manager/keeper/health.h"
 
 int engine_create_init(struct engine_create *c, const struct engine_rules *rules, struct err *e)
 {
@@ -135,6 +136,20 @@ static int add_duration(struct engine_create *c, const json_t *health, const cha
 	return ns ? engine_word(c, e, "--%s=%" JSON_INTEGER_FORMAT "ms", option, ns / 1000000) : 0;
 }
 
+/* How often a check may come has a floor in berth: no limit of the sandbox covers what a check costs the host. */
+static int add_interval(struct engine_create *c, const json_t *health, const char *key, const char *option, struct err *e)
+{
+	json_int_t ns = 0;
+
+	if (engine_int(health, key, &ns, e) < 0)
+		return -1;
+	if (!ns || ns / 1000000 >= HEALTH_EVERY_MIN_MS)
+		return add_duration(c, health, key, option, e);
+	if (engine_warn(c, e, "Healthcheck.%s is %d ms: berth looks no more often", key, HEALTH_EVERY_MIN_MS) < 0)
+		return -1;
+	return engine_word(c, e, "--%s=%dms", option, HEALTH_EVERY_MIN_MS);
+}
+
 static int check_health(const json_t *health, struct err *e)
 {
 	static const char *const keys[] = { "Interval", "Timeout", "StartPeriod", "StartInterval" };
@@ -204,10 +219,10 @@ static int add_health(struct engine_create *c, const json_t *config, struct err 
 		return -1;
 	if (!strcmp(json_string_value(json_array_get(test, 0)), "NONE"))
 		return 0;
-	if (add_duration(c, health, "Interval", "health-interval", e) < 0 ||
+	if (add_interval(c, health, "Interval", "health-interval", e) < 0 ||
 	    add_duration(c, health, "Timeout", "health-timeout", e) < 0 ||
 	    add_duration(c, health, "StartPeriod", "health-start-period", e) < 0 ||
-	    add_duration(c, health, "StartInterval", "health-start-interval", e) < 0 ||
+	    add_interval(c, health, "StartInterval", "health-start-interval", e) < 0 ||
 	    engine_int(health, "Retries", &retries, e) < 0)
 		return -1;
 	return retries > 0 ? engine_word(c, e, "--health-retries=%" JSON_INTEGER_FORMAT, retries)
