@@ -129,6 +129,19 @@ int execs_get(struct execs *x, const char *id, struct exec *ret)
 	return n != NULL;
 }
 
+int execs_of_command(struct execs *x, const char *box, const char *command, char ret_id[EXEC_ID])
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	for (n = x->first; n && (strcmp(n->e.box, box) || strcmp(n->e.command, command)); n = n->next)
+		;
+	if (n)
+		memcpy(ret_id, n->e.id, EXEC_ID);
+	pthread_mutex_unlock(&x->lock);
+	return n != NULL;
+}
+
 void exec_release(struct exec *e)
 {
 	json_decref(e->body);

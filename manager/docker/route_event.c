@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/docker/docker.h"
+#include "manager/docker/execs.h"
 #include "manager/docker/logs.h"
 #include "manager/engine/stats.h"
 #include "manager/host/events.h"
@@ -119,12 +120,21 @@ static int set_times(struct stream *s, struct http_request *rq, struct err *e)
 	return 0;
 }
 
+_Static_assert(EXEC_ID == ENGINE_ID, "an exec has an id of Docker's length");
+
+static int exec_of_command(void *execs, const char *box, const char *command, char ret_id[ENGINE_ID])
+{
+	return execs_of_command(execs, box, command, ret_id);
+}
+
 static int begin(struct stream *s, struct http_request *rq, struct err *e)
 {
 	s->filters = engine_filters(http_query(rq, "filters"), e);
 	if (!s->filters || engine_events_init(&s->events, s->filters, e) < 0 ||
 	    set_times(s, rq, e) < 0 || http_endless(rq, e) < 0 || box_open(&s->box, rq, e) < 0)
 		return -1;
+	s->events.exec_of = exec_of_command;
+	s->events.ctx = docker_of(rq)->execs;
 	/* before the first look, so that nothing falls between it and the watch */
 	s->watch = journal_watch(s->box.registry.state_fd, e);
 	if (s->watch < 0 ||

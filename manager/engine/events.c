@@ -18,7 +18,7 @@
 
 int engine_events_init(struct engine_events *x, const json_t *filters, struct err *e)
 {
-	*x = (struct engine_events){ json_object(), filters };
+	*x = (struct engine_events){ .known = json_object(), .filters = filters };
 	return x->known ? 0 : err_nomem(e);
 }
 
@@ -116,6 +116,26 @@ static int is_wanted(const json_t *f, const char *id, const char *action, const 
 	       engine_filters_labels(f, "label", json_object_get(known, "labels"));
 }
 
+/* An exec's end, which is no end of the container's. */
+static int is_exec_end(const json_t *entry)
+{
+	return !strcmp(text_of(entry, "event"), "exit") && text_of(entry, "command")[0] && strcmp(text_of(entry, "command"), "c1") != 0;
+}
+
+/* Of an exec that no client of Docker's socket made: berth's own id of it, as Docker's are spelled. */
+static void add_exec(const struct engine_events *x, const json_t *entry, const char *box, json_t *attributes)
+{
+	char id[ENGINE_ID], seed[200];
+
+	if (!x->exec_of || !x->exec_of(x->ctx, box, text_of(entry, "command"), id)) {
+		snprintf(seed, sizeof(seed), "exec %.64s %.64s", box, text_of(entry, "command"));
+		engine_digits(seed, id);
+	}
+	json_object_set_new(attributes, "execID", json_string(id));
+	json_object_set_new(attributes, "exitCode",
+			    json_sprintf("%d", (int)json_integer_value(json_object_get(entry, "exit_status"))));
+}
+
 /* One without a name is called by its id, as in the list. */
 static json_t *attributes(const json_t *known, const char *box, const char *action)
 {
@@ -142,7 +162,7 @@ json_t *engine_events_take(struct engine_events *x, const json_t *entry)
 	if (!box[0])
 		return NULL;
 	known = remember(x, box, entry);
-	action = action_of(entry, known, room, sizeof(room));
+	action = is_exec_end(entry) ? "exec_die" : action_of(entry, known, room, sizeof(room));
 	engine_id(box, id);
 	if (action[0] && is_wanted(x->filters, id, action, known))
 		event = json_pack("{s:s,s:s,s:s,s:s,s:s,s:{s:s,s:o},s:s,s:I,s:I}", "status", action,
@@ -152,6 +172,8 @@ json_t *engine_events_take(struct engine_events *x, const json_t *entry)
 				  (json_int_t)seconds, "timeNano",
 				  (json_int_t)(seconds * 1000000000 +
 					       (dot ? strtol(dot + 1, NULL, 10) * 1000000 : 0)));
+	if (event && is_exec_end(entry))
+		add_exec(x, entry, box, json_object_get(json_object_get(event, "Actor"), "Attributes"));
 	if (!strcmp(text_of(entry, "event"), "rm"))
 		json_object_del(x->known, box);
 	return event;

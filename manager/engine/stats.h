@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/engine/id.h"
 
 /* One look: the keeper's answer to "stats", and the host's CPU time, in ns, at that moment. */
 struct engine_sample {
@@ -31,6 +32,9 @@ json_t *engine_changes(const json_t *diff);
 struct engine_events {
 	json_t *known;	       /* of each sandbox: its name, image, labels, last exit status */
 	const json_t *filters; /* of engine_filters(), borrowed */
+	/* The id of the exec whose command it is: 1, or 0 for one that a client of Docker did not make.  May be NULL. */
+	int (*exec_of)(void *ctx, const char *box, const char *command, char ret_id[ENGINE_ID]);
+	void *ctx;
 };
 
 int engine_events_init(struct engine_events *x, const json_t *filters, struct err *e);

@@ -173,6 +173,19 @@ def test_events_tell_the_life_of_a_container():
         assert (die["Type"], die["status"], die["id"]) == ("container", "die", cid) and die["timeNano"] // 10**9 == die["time"]
 
 
+@b.deadline(60)
+def test_events_tell_the_end_of_an_exec():
+    with Engine() as d:
+        cid = start(d, "sleep", "1000", HostConfig={"NetworkMode": "none"})
+        eid = d.good("POST", f"/containers/{cid}/exec", {"Cmd": ["sh", "-c", "exit 4"]})["Id"]
+        with d.stream("/events?" + where(container=[cid], event=["exec_die"])) as r:
+            d.api("POST", f"/exec/{eid}/start", {"Detach": True})
+            event = json.loads(r.readline())
+        seen = event["Actor"]["Attributes"]
+        assert (event["Action"], event["id"], seen["execID"], seen["exitCode"]) == ("exec_die", cid, eid, "4"), event
+        assert d.api("DELETE", f"/containers/{cid}?force=1")[0] == 204
+
+
 @b.deadline(90)
 def test_what_a_container_uses_and_may_use():
     with Engine() as d:
