@@ -233,23 +233,42 @@ static int check_runtime(const json_t *host, struct err *e)
 	       err_set(e, ERR_INVALID, "unknown or invalid runtime name: %.80s", name);
 }
 
-/* The namespaces that may be the host's with Docker; here each container has its own. */
-static int check_namespaces(const json_t *host, struct err *e)
+/* The namespaces that may be the host's or another's with Docker; here each container has its own. */
+static const struct {
+	const char *key, *what;
+	const char *const *words;	/* those of Docker besides "host" and "container:ID" */
+	int of_container;		/* Docker knows "container:ID" */
+} namespaces[] = {
+	{ "PidMode", "PID", (const char *const[]){ NULL }, 1 },
+	{ "IpcMode", "IPC", (const char *const[]){ "private", "none", "shareable", NULL }, 1 },
+	{ "UTSMode", "UTS", (const char *const[]){ NULL }, 0 },
+	{ "UsernsMode", "user", (const char *const[]){ "private", NULL }, 0 },
+	{ "CgroupnsMode", "cgroup namespace", (const char *const[]){ "private", NULL }, 0 },
+};
+
+static int check_namespace(struct engine_create *c, const json_t *host, size_t i, struct err *e)
 {
-	static const char *const keys[] = { "PidMode", "IpcMode", "UTSMode", "UsernsMode",
-					    "CgroupnsMode" };
+	const char *mode = "", *const *word = namespaces[i].words;
+
+	if (engine_str(host, namespaces[i].key, &mode, e) < 0)
+		return -1;
+	if (!strcmp(mode, "host") || (namespaces[i].of_container && !strncmp(mode, "container:", 10) && mode[10]))
+		return err_set(e, ERR_DENIED, "%s %.80s is refused: a sandbox has namespaces of its own", namespaces[i].key, mode);
+	while (mode[0] && *word && strcmp(*word, mode))
+		word++;
+	if (mode[0] && !*word)
+		return err_set(e, ERR_INVALID, "invalid %s mode: %.80s", namespaces[i].what, mode);
+	return !mode[0] || !strcmp(mode, "private") ? 0 :
+	       engine_warn(c, e, "%s %s was ignored: a sandbox has namespaces of its own, which no other joins", namespaces[i].key, mode);
+}
+
+static int check_namespaces(struct engine_create *c, const json_t *host, struct err *e)
+{
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(keys); i++) {
-		const char *mode = "";
-
-		if (engine_str(host, keys[i], &mode, e) < 0)
+	for (i = 0; i < ARRAY_LEN(namespaces); i++)
+		if (check_namespace(c, host, i, e) < 0)
 			return -1;
-		if (!strcmp(mode, "host") || !strncmp(mode, "container:", 10))
-			return err_set(e, ERR_DENIED,
-				       "%s %.80s is refused: a sandbox has namespaces of its own",
-				       keys[i], mode);
-	}
 	return 0;
 }
 
@@ -364,7 +383,7 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	if (engine_note_unknown(c, host, known, "HostConfig.", e) < 0 ||
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
-	    engine_create_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
+	    engine_create_restart(c, host, e) < 0 || check_namespaces(c, host, e) < 0 ||
 	    add_devices(c, host, e) < 0 || add_log(c, host, e) < 0 || check_runtime(host, e) < 0 || tell_unused(c, host, e) < 0 ||
 	    add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)

@@ -271,6 +271,10 @@ def test_what_a_create_asks_wrongly_is_told_in_dockerds_words():
                              ({"Timeout": -ms}, "Timeout in Healthcheck cannot be less than 1ms"), ({"Retries": -1}, "Retries in Healthcheck cannot be negative"),
                              ({"StartPeriod": 100}, "StartPeriod in Healthcheck cannot be less than 1ms")):
             assert said({"Healthcheck": health}) == (400, text), health
+        for host, text in (({"PidMode": "container"}, "invalid PID mode: container"), ({"IpcMode": "x"}, "invalid IPC mode: x"), ({"UTSMode": "private"}, "invalid UTS mode: private"),
+                           ({"CgroupnsMode": "x"}, "invalid cgroup namespace mode: x")):
+            assert said({"HostConfig": {"NetworkMode": "none", **host}}) == (400, text), host
+        assert "IpcMode shareable was ignored" in said({"HostConfig": {"NetworkMode": "none", "IpcMode": "shareable"}})[1]["Warnings"][0]
         assert "Healthcheck.Interval is 100 ms" in said({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50 * ms}})[1]["Warnings"][0]
         assert "Healthcheck.Interval was ignored" in said({"Healthcheck": {"Interval": 1000 * ms}})[1]["Warnings"][0]
         assert said({}, "?platform=linux/foobar") == (404, "image with reference box:1 was found but does not match the specified platform: wanted linux/foobar, actual: linux/amd64")
