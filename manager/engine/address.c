@@ -27,7 +27,7 @@ int engine_address_endpoint(const json_t *end, json_t *ret_list, struct err *e)
 }
 
 /* One more value of an option that is a list. */
-static void add_value(json_t *call, const char *option, json_t *value)
+static void add_pool_value(json_t *call, const char *option, json_t *value)
 {
 	json_t *options = json_object_get(call, "options"), *list = json_object_get(options, option);
 
@@ -49,14 +49,14 @@ int engine_address_pool(const json_t *pool, json_t *call, struct err *e)
 		if (engine_str(pool, rows[i][0], &text, e) < 0)
 			return -1;
 		if (text[0])
-			add_value(call, rows[i][1], json_string(text));
+			add_pool_value(call, rows[i][1], json_string(text));
 	}
 	if (engine_obj(pool, "AuxiliaryAddresses", &further, e) < 0)
 		return -1;
 	json_object_foreach (further, name, address) {
 		if (!json_is_string(address))
 			return err_set(e, ERR_INVALID, "invalid JSON: AuxiliaryAddresses.%.60s is not a string", name);
-		add_value(call, "aux-address", json_sprintf("%s=%s", name, json_string_value(address)));
+		add_pool_value(call, "aux-address", json_sprintf("%s=%s", name, json_string_value(address)));
 	}
 	return 0;
 }

@@ -262,7 +262,7 @@ static int check_namespace(struct engine_create *c, const json_t *host, size_t i
 	       engine_warn(c, e, "%s %s was ignored: a sandbox has namespaces of its own, which no other joins", namespaces[i].key, mode);
 }
 
-static int check_namespaces(struct engine_create *c, const json_t *host, struct err *e)
+static int check_namespace_modes(struct engine_create *c, const json_t *host, struct err *e)
 {
 	size_t i;
 
@@ -383,7 +383,7 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	if (engine_note_unknown(c, host, known, "HostConfig.", e) < 0 ||
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
-	    engine_create_restart(c, host, e) < 0 || check_namespaces(c, host, e) < 0 ||
+	    engine_create_restart(c, host, e) < 0 || check_namespace_modes(c, host, e) < 0 ||
 	    add_devices(c, host, e) < 0 || add_log(c, host, e) < 0 || check_runtime(host, e) < 0 || tell_unused(c, host, e) < 0 ||
 	    add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)

@@ -228,7 +228,7 @@ static int add_aliases(struct engine_create *c, const json_t *body, const char *
 }
 
 /* Those of its endpoint; the bridge without a name gives its own. */
-static int add_addresses(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+static int add_endpoint_addresses(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
 {
 	const json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
 	const json_t *text;
@@ -353,7 +353,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 		return add_joins(c, body, mode, said, e);
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||
-			       add_aliases(c, body, mode, e) < 0 || add_addresses(c, body, mode, e) < 0 ||
+			       add_aliases(c, body, mode, e) < 0 || add_endpoint_addresses(c, body, mode, e) < 0 ||
 			       add_joins(c, body, mode, said, e) < 0
 		       ? -1
 		       : 0;

@@ -379,7 +379,7 @@ static int check_addresses(struct making *m)
 	return 0;
 }
 
-static void add_addresses(json_t *record, const struct nets_wanted *w)
+static void add_chosen_addresses(json_t *record, const struct nets_wanted *w)
 {
 	json_t *ranges = json_array();
 	size_t i;
@@ -463,7 +463,7 @@ static json_t *make_record(const struct making *m, struct err *e)
 	else if (m->w->max_rate)
 		json_object_set_new(j, "max_rate", json_integer((json_int_t)m->w->max_rate));
 	if (j)
-		add_addresses(j, m->w);
+		add_chosen_addresses(j, m->w);
 	return j;
 }
 

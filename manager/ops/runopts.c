@@ -227,7 +227,7 @@ static int add_java(struct runopts *o, int is_member, struct err *e)
 }
 
 /* Docker adds nothing of the kind to a container. */
-static int is_container(const struct runopts *o)
+static int is_docker_container(const struct runopts *o)
 {
 	const char *face = json_string_value(json_object_get(o->marks, LABEL_FACE));
 
@@ -244,7 +244,7 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 	size_t i;
 
 	if (set_env(&o->full_env, DEFAULT_PATH, e) < 0 ||
-	    (!is_container(o) && set_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0) ||
+	    (!is_docker_container(o) && set_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0) ||
 	    (o->spec.tty && set_env(&o->full_env, "TERM=xterm-256color", e) < 0))
 		return -1;
 	if (asprintf(&host, "HOSTNAME=%s", o->spec.hostname) < 0)

@@ -60,7 +60,7 @@ static int parse_pools(struct bridge *b, const json_t *place, struct err *e)
 }
 
 /* The number of an address of the network, of whichever family. */
-static int number_of(const struct bridge *b, const char *text, uint64_t *ret, struct err *e)
+static int number_of_address(const struct bridge *b, const char *text, uint64_t *ret, struct err *e)
 {
 	struct netaddr a;
 
@@ -79,7 +79,7 @@ static int keep_numbers(struct bridge *b, const json_t *texts, struct err *e)
 	json_object_foreach ((json_t *)(size_t)texts, key, text) {
 		if (b->plan.kept_count == POOL_KEPT || !json_is_string(text))
 			return err_set(e, ERR_INTERNAL, "berth-net: malformed addresses set aside");
-		if (number_of(b, json_string_value(text), &b->plan.kept[b->plan.kept_count++], e) < 0)
+		if (number_of_address(b, json_string_value(text), &b->plan.kept[b->plan.kept_count++], e) < 0)
 			return -1;
 	}
 	return 0;
@@ -119,13 +119,13 @@ static int parse_plan(struct bridge *b, const json_t *place, struct err *e)
 	if (json_get_str(place, "gateway", &gateway, "job", e) < 0 || json_get_str(place, "gateway6", &gateway6, "job", e) < 0 ||
 	    json_get_arr(place, "ranges", &ranges, "job", e) < 0 || json_get_obj(place, "aux", &aux, "job", e) < 0 ||
 	    json_get_arr(b->policy_json, "addresses", &asked, "job", e) < 0 ||
-	    (gateway && number_of(b, gateway, &four, e) < 0) || (gateway6 && number_of(b, gateway6, &six, e) < 0))
+	    (gateway && number_of_address(b, gateway, &four, e) < 0) || (gateway6 && number_of_address(b, gateway6, &six, e) < 0))
 		return -1;
 	netcidr_nth(&b->link.pool, four, &b->link.gateway);
 	netcidr_nth(&b->link.pool6, six, &b->link.gateway6);
 	b->plan.kept[0] = four, b->plan.kept[1] = six, b->plan.kept_count = 2;
 	json_array_foreach (asked, i, text) {
-		if (!json_is_string(text) || number_of(b, json_string_value(text), &n, e) < 0)
+		if (!json_is_string(text) || number_of_address(b, json_string_value(text), &n, e) < 0)
 			return -1;
 		if (i && n != b->plan.wanted)
 			return err_set(e, ERR_UNSUPPORTED, "the two addresses of --ip have different numbers in their subnets; hint: "

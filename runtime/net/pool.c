@@ -71,7 +71,7 @@ static int is_usable(const struct pool_plan *plan, uint64_t n)
 	return netcidr_nth(&plan->net, n + 1, &a) == 0 && netcidr_nth(&plan->net6, n, &b) == 0;
 }
 
-static int is_kept(const struct pool_plan *plan, uint64_t n)
+static int is_kept_number(const struct pool_plan *plan, uint64_t n)
 {
 	size_t i;
 
@@ -101,9 +101,9 @@ static int take_wanted_number(struct pool *p, const char *id, const struct pool_
 	if (!is_usable(plan, plan->wanted))
 		return err_set(e, ERR_INVALID, "%s is no address for a member of the network; hint: --ip takes one between its "
 			       "first and its last", text);
-	if (!is_kept(plan, plan->wanted) && try_number(p, id, plan->wanted) == 0)
+	if (!is_kept_number(plan, plan->wanted) && try_number(p, id, plan->wanted) == 0)
 		return 0;
-	if (!is_kept(plan, plan->wanted) && errno != EEXIST)
+	if (!is_kept_number(plan, plan->wanted) && errno != EEXIST)
 		return err_sys(e, "take an address");
 	return err_set(e, ERR_EXISTS, "the address %s is in use already; hint: another --ip, or none", text);
 }
@@ -122,7 +122,7 @@ int pool_take(struct pool *p, const char *id, const struct pool_plan *plan, uint
 		first = plan->from;
 	n = first;
 	do {
-		if (!is_kept(plan, n)) {
+		if (!is_kept_number(plan, n)) {
 			if (try_number(p, id, n) == 0) {
 				len = snprintf(text, sizeof(text), "%llu", (unsigned long long)n + 1);
 				if (ftruncate(p->lock_fd, 0) < 0 || pwrite(p->lock_fd, text, (size_t)len, 0) != len) {
