@@ -52,7 +52,7 @@ def test_a_running_sandbox_joins_and_leaves_networks():
         b.one_line_error(connect("back", "web"), 125, "already")
         b.one_line_error(connect("front", "web"), 125, "already")
         b.one_line_error(connect("nowhere", "web"), 125, "no network named nowhere", "hint")
-        b.one_line_error(disconnect("front", "web"), 125, "did not join", "hint")
+        b.one_line_error(disconnect("front", "web"), 125, "was made on network front", "hint")
         b.one_line_error(b.berth("network", "rm", "deep"), 125, "members")
         disconnect("back", "web", ok=True)
         assert ask(web, ("db", A)) == [(NXDOMAIN, [])] and shut(web, at["db"]) and ask(db, ("web", A)) == [(NXDOMAIN, [])]
