@@ -19,7 +19,7 @@ _Static_assert(sizeof(codes) / sizeof(codes[0]) == ERR_CODE_COUNT, "one row per 
 
 /* Appends at *len, never past the end; the message stays terminated. */
 __attribute__((format(printf, 3, 0)))
-static void append(struct err *e, size_t *len, const char *fmt, va_list ap)
+static void append_err_text(struct err *e, size_t *len, const char *fmt, va_list ap)
 {
 	int n;
 
@@ -38,7 +38,7 @@ static void appendf(struct err *e, size_t *len, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	append(e, len, fmt, ap);
+	append_err_text(e, len, fmt, ap);
 	va_end(ap);
 }
 
@@ -52,7 +52,7 @@ static int set_os(struct err *e, int code, int os_errno, const char *fmt, va_lis
 	e->code = code;
 	e->os_errno = os_errno;
 	e->msg[0] = '\0';
-	append(e, &len, fmt, ap);
+	append_err_text(e, &len, fmt, ap);
 	if (os_errno)
 		appendf(e, &len, ": %s", strerror(os_errno));
 	if (os_errno == ENOSYS)
@@ -125,7 +125,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
 		return -1;
 	memcpy(old, e->msg, sizeof(old));
 	va_start(ap, fmt);
-	append(e, &len, fmt, ap);
+	append_err_text(e, &len, fmt, ap);
 	va_end(ap);
 	appendf(e, &len, ": %s", old);
 	return -1;
@@ -141,7 +141,7 @@ int err_hint(struct err *e, const char *fmt, ...)
 	len = strnlen(e->msg, sizeof(e->msg) - 1);
 	appendf(e, &len, "; hint: ");
 	va_start(ap, fmt);
-	append(e, &len, fmt, ap);
+	append_err_text(e, &len, fmt, ap);
 	va_end(ap);
 	return -1;
 }

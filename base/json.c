@@ -6,8 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/base64.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 
 #define ERROR_LINE_MAX 65536
@@ -19,7 +18,7 @@
 #define VALUE_BYTES 40
 
 /* Nesting and memory are counted before jansson recurses and allocates. */
-static size_t measure(const char *s, size_t n, int *ret_too_deep)
+static size_t measure_json_text(const char *s, size_t n, int *ret_too_deep)
 {
 	size_t bytes = n, i;
 	int depth = 0, quoted = 0;
@@ -61,7 +60,7 @@ size_t json_memory(const char *text, size_t n)
 {
 	int ignored;
 
-	return measure(text, n, &ignored);
+	return measure_json_text(text, n, &ignored);
 }
 
 json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *what, struct err *e)
@@ -80,7 +79,7 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 		err_set(e, ERR_CORRUPT, "%s: JSON holds a NUL byte", what);
 		return NULL;
 	}
-	bytes = measure(text, n, &too_deep);
+	bytes = measure_json_text(text, n, &too_deep);
 	if (too_deep) {
 		err_set(e, ERR_CORRUPT, "%s: JSON nested deeper than %d", what, JSON_DEPTH_MAX);
 		return NULL;
@@ -109,75 +108,75 @@ const char *json_text(const json_t *j, char *room, size_t n, char **ret_own, siz
 	return *ret_own;
 }
 
-static json_t *find(const json_t *obj, const char *key)
+static json_t *json_non_null_member(const json_t *obj, const char *key)
 {
 	json_t *v = json_object_get(obj, key);
 
 	return json_is_null(v) ? NULL : v;
 }
 
-static int wrong(const char *what, const char *key, const char *want, struct err *e)
+static int json_member_wrong(const char *what, const char *key, const char *want, struct err *e)
 {
 	return err_set(e, ERR_CORRUPT, "%s: \"%s\" is not %s", what, key, want);
 }
 
 int json_get_str(const json_t *obj, const char *key, const char **ret_s, const char *what, struct err *e)
 {
-	json_t *v = find(obj, key);
+	json_t *v = json_non_null_member(obj, key);
 
 	if (!v)
 		return 0;
 	/* a string with a NUL inside would be one thing here and another to the kernel */
 	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-		return wrong(what, key, "a string", e);
+		return json_member_wrong(what, key, "a string", e);
 	*ret_s = json_string_value(v);
 	return 1;
 }
 
 int json_get_u64(const json_t *obj, const char *key, uint64_t *ret_v, const char *what, struct err *e)
 {
-	json_t *v = find(obj, key);
+	json_t *v = json_non_null_member(obj, key);
 
 	if (!v)
 		return 0;
 	if (!json_is_integer(v) || json_integer_value(v) < 0)
-		return wrong(what, key, "a whole number", e);
+		return json_member_wrong(what, key, "a whole number", e);
 	*ret_v = (uint64_t)json_integer_value(v);
 	return 1;
 }
 
 int json_get_bool(const json_t *obj, const char *key, int *ret_v, const char *what, struct err *e)
 {
-	json_t *v = find(obj, key);
+	json_t *v = json_non_null_member(obj, key);
 
 	if (!v)
 		return 0;
 	if (!json_is_boolean(v))
-		return wrong(what, key, "true or false", e);
+		return json_member_wrong(what, key, "true or false", e);
 	*ret_v = json_is_true(v);
 	return 1;
 }
 
 int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const char *what, struct err *e)
 {
-	json_t *v = find(obj, key);
+	json_t *v = json_non_null_member(obj, key);
 
 	if (!v)
 		return 0;
 	if (!json_is_object(v))
-		return wrong(what, key, "an object", e);
+		return json_member_wrong(what, key, "an object", e);
 	*ret_obj = v;
 	return 1;
 }
 
 int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e)
 {
-	json_t *v = find(obj, key);
+	json_t *v = json_non_null_member(obj, key);
 
 	if (!v)
 		return 0;
 	if (!json_is_array(v))
-		return wrong(what, key, "an array", e);
+		return json_member_wrong(what, key, "an array", e);
 	*ret_arr = v;
 	return 1;
 }
@@ -210,7 +209,7 @@ int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct
 	return json_object_set_new(obj, name, json_stringn(hex, n * 2)) < 0 ? err_nomem(e) : 0;
 }
 
-static int add_plain(struct buf *b, const char *text, size_t n, struct err *e)
+static int add_json_text(struct buf *b, const char *text, size_t n, struct err *e)
 {
 	return buf_add(b, text, n, e);
 }
@@ -252,7 +251,7 @@ int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char
 		const char *suffix, *is;
 		/* returns 1 for text in another form */
 		int (*add)(struct buf *b, const char *text, size_t n, struct err *e);
-	} forms[] = { { "", NULL, add_plain }, { "_hex", "hexadecimal", add_hex }, { "_base64", "base64", add_base64 } };
+	} forms[] = { { "", NULL, add_json_text }, { "_hex", "hexadecimal", add_hex }, { "_base64", "base64", add_base64 } };
 	size_t i, form = 0;
 	const json_t *found = NULL, *v;
 	char name[48], first[48];

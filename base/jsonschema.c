@@ -49,7 +49,7 @@ int jsonschema_known(const struct jsonschema_set *set, const json_t *s, const ch
 
 /* ---- checking --------------------------------------------------------------------- */
 
-static int is_type(const char *type, const json_t *v)
+static int has_json_type(const char *type, const json_t *v)
 {
 	return !strcmp(type, "object")  ? json_is_object(v) :
 	       !strcmp(type, "array")   ? json_is_array(v) :
@@ -61,7 +61,7 @@ static int is_type(const char *type, const json_t *v)
 					  0;
 }
 
-static int check_type(const json_t *type, const json_t *v, const char *what, struct err *e)
+static int check_value_type(const json_t *type, const json_t *v, const char *what, struct err *e)
 {
 	autojson json_t *types = json_is_array(type) ? json_incref((json_t *)(size_t)type) : json_pack("[O]", type);
 	char names[160] = "";
@@ -69,7 +69,7 @@ static int check_type(const json_t *type, const json_t *v, const char *what, str
 	size_t i, n = 0;
 
 	json_array_foreach(types, i, one)
-		if (is_type(json_string_value(one), v))
+		if (has_json_type(json_string_value(one), v))
 			return 0;
 	json_array_foreach(types, i, one)
 		if (n < sizeof(names))
@@ -77,8 +77,8 @@ static int check_type(const json_t *type, const json_t *v, const char *what, str
 	return err_set(e, ERR_INVALID, "%.200s has the wrong type; hint: %s", what, names);
 }
 
-static int check(const struct jsonschema_set *set, const json_t *s, const json_t *v,
-		 const char *what, int depth, struct err *e);
+static int check_value_shape(const struct jsonschema_set *set, const json_t *s, const json_t *v,
+			     const char *what, int depth, struct err *e);
 
 /* The message repeats the key only when it is a plain name: no other bytes go into a log. */
 static int unknown_member(const struct jsonschema_set *set, const char *key, const char *what,
@@ -97,8 +97,8 @@ static int unknown_member(const struct jsonschema_set *set, const char *key, con
 		       set->listed_in);
 }
 
-static int check_object(const struct jsonschema_set *set, const json_t *s, const json_t *v,
-			const char *what, int depth, struct err *e)
+static int check_object_shape(const struct jsonschema_set *set, const json_t *s, const json_t *v,
+			      const char *what, int depth, struct err *e)
 {
 	const json_t *properties = json_object_get(s, "properties"),
 		     *more = json_object_get(s, "additionalProperties");
@@ -120,7 +120,7 @@ static int check_object(const struct jsonschema_set *set, const json_t *s, const
 			sub = json_is_object(more) ? more : NULL;
 		snprintf(where, sizeof(where), "%.200s.%.60s", what,
 			 json_object_get(properties, key) ? key : "*");
-		if (sub && check(set, sub, member, where, depth + 1, e) < 0)
+		if (sub && check_value_shape(set, sub, member, where, depth + 1, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -166,8 +166,8 @@ static int check_enum(json_t *list, const json_t *v, const char *what, struct er
 	return err_set(e, ERR_INVALID, "%.200s is not one of %.200s", what, words ? words : "?");
 }
 
-static int check(const struct jsonschema_set *set, const json_t *s, const json_t *v,
-		 const char *what, int depth, struct err *e)
+static int check_value_shape(const struct jsonschema_set *set, const json_t *s, const json_t *v,
+			     const char *what, int depth, struct err *e)
 {
 	const char *ref = json_string_value(json_object_get(s, "$ref"));
 	const json_t *type = json_object_get(s, "type"), *items = json_object_get(s, "items");
@@ -178,20 +178,20 @@ static int check(const struct jsonschema_set *set, const json_t *s, const json_t
 	if (depth > 32)
 		return err_set(e, ERR_INVALID, "%.200s is nested too deep", what);
 	if (ref)
-		return check(set, json_object_get(set->named, ref + sizeof(REF) - 1), v, what,
-			     depth + 1, e);
-	if ((type && check_type(type, v, what, e) < 0) ||
+		return check_value_shape(set, json_object_get(set->named, ref + sizeof(REF) - 1), v, what,
+					 depth + 1, e);
+	if ((type && check_value_type(type, v, what, e) < 0) ||
 	    (words && check_enum(words, v, what, e) < 0) || check_bounds(s, v, what, e) < 0)
 		return -1;
 	/* JSON allows NUL in a string; a path or an argument does not */
 	if (json_is_string(v) && strlen(json_string_value(v)) != json_string_length(v))
 		return err_set(e, ERR_INVALID, "%.200s has a NUL character", what);
-	if (json_is_object(v) && check_object(set, s, v, what, depth, e) < 0)
+	if (json_is_object(v) && check_object_shape(set, s, v, what, depth, e) < 0)
 		return -1;
 	if (json_is_array(v) && items) {
 		json_array_foreach((json_t *)(size_t)v, i, one) {
 			snprintf(where, sizeof(where), "%.200s[%zu]", what, i);
-			if (check(set, items, one, where, depth + 1, e) < 0)
+			if (check_value_shape(set, items, one, where, depth + 1, e) < 0)
 				return -1;
 		}
 	}
@@ -201,5 +201,5 @@ static int check(const struct jsonschema_set *set, const json_t *s, const json_t
 int jsonschema_fit(const struct jsonschema_set *set, const json_t *s, const json_t *v,
 		   const char *what, struct err *e)
 {
-	return check(set, s, v, what, 0, e);
+	return check_value_shape(set, s, v, what, 0, e);
 }

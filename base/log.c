@@ -18,7 +18,7 @@ static int rearranges(const unsigned char *s)
  * Length of the valid UTF-8 sequence at s, or 0 if it is a C1 control or changes the order of
  * characters.
  */
-static size_t utf8_len(const unsigned char *s)
+static size_t printable_utf8_len(const unsigned char *s)
 {
 	size_t n, i;
 
@@ -47,7 +47,7 @@ size_t log_clean(char *out, size_t n, const char *s, int keep_newlines)
 	size_t len = 0;
 
 	while (*p && len + 5 < n) {
-		size_t u = *p >= 0x80 ? utf8_len(p) : 0;
+		size_t u = *p >= 0x80 ? printable_utf8_len(p) : 0;
 
 		if ((*p >= 0x20 && *p < 0x7f) || *p == '\t' || (*p == '\n' && keep_newlines)) {
 			out[len++] = (char)*p++;
@@ -63,7 +63,7 @@ size_t log_clean(char *out, size_t n, const char *s, int keep_newlines)
 	return len;
 }
 
-static void print(const char *prog, const char *msg)
+static void print_clean_message(const char *prog, const char *msg)
 {
 	char clean[1024], line[1100];
 	int n;
@@ -76,7 +76,7 @@ static void print(const char *prog, const char *msg)
 
 void log_error(const char *prog, const struct err *e)
 {
-	print(prog, e->msg);
+	print_clean_message(prog, e->msg);
 }
 
 void log_note(const char *prog, const char *fmt, ...)
@@ -87,5 +87,5 @@ void log_note(const char *prog, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
-	print(prog, msg);
+	print_clean_message(prog, msg);
 }

@@ -96,7 +96,7 @@ static const char *in_units(uint64_t v, const struct unit *u, char out[24])
 	return out;
 }
 
-static const char *size_text(uint64_t v, char out[24])
+static const char *size_in_units(uint64_t v, char out[24])
 {
 	static const struct unit units[] = {
 		{ 1ULL << 40, "t" }, { 1ULL << 30, "g" }, { 1ULL << 20, "m" },
@@ -106,7 +106,7 @@ static const char *size_text(uint64_t v, char out[24])
 	return in_units(v, units, out);
 }
 
-static const char *time_text(uint64_t v, char out[24])
+static const char *time_in_units(uint64_t v, char out[24])
 {
 	static const struct unit units[] = {
 		{ 86400000, "d" }, { 3600000, "h" }, { 60000, "m" }, { 1000, "s" }, { 0, "ms" },
@@ -131,7 +131,7 @@ int num_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64
 	v = (v << shift) / 1000;
 	if (v < min || v > max)
 		return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: %s to %s",
-			       what, s, size_text(min, low), size_text(max, high));
+			       what, s, size_in_units(min, low), size_in_units(max, high));
 	*ret_bytes = (uint64_t)v;
 	return 0;
 }
@@ -178,7 +178,7 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 		part = v * ms / 1000;
 		if (part + total > max_ms)
 			return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: at most %s",
-				       what, s, time_text(max_ms, most));
+				       what, s, time_in_units(max_ms, most));
 		total += (uint64_t)part;
 		p = end;
 	}

@@ -249,7 +249,7 @@ static void skip_name(struct level *l)
  * Goes down into the next name. Returns the descriptor, or NOT_THERE if it is not a directory
  * any more.
  */
-static int go_down(struct removal *r, int fd, struct err *e)
+static int removal_go_down(struct removal *r, int fd, struct err *e)
 {
 	const char *name = r->levels[r->depth].names + r->levels[r->depth].at;
 	autoclose int next = path_open_subdir(fd, name, 0);
@@ -274,7 +274,7 @@ static int go_down(struct removal *r, int fd, struct err *e)
 }
 
 /* Goes back up from an empty directory, and removes it. */
-static int go_up(struct removal *r, int fd, struct err *e)
+static int removal_go_up(struct removal *r, int fd, struct err *e)
 {
 	struct level *l = &r->levels[--r->depth];
 	autoclose int next = path_open_above(fd, 0, l->dev, l->ino);
@@ -306,7 +306,7 @@ static int remove_levels(int fd, struct removal *r, struct err *e)
 			close(fd);
 			return 0;
 		}
-		next = l->len ? go_down(r, fd, e) : go_up(r, fd, e);
+		next = l->len ? removal_go_down(r, fd, e) : removal_go_up(r, fd, e);
 		if (next == NOT_THERE) {
 			skip_name(l);
 			continue;

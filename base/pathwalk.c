@@ -17,7 +17,7 @@ enum {
 	STEPS_MAX = 16384,	/* components opened: links full of ".." may ask for many */
 };
 
-struct walk {
+struct pathwalk {
 	int root, fd;		/* fd: the directory named by done; -1: the root */
 	uint64_t resolve;
 	unsigned links, steps;
@@ -25,25 +25,25 @@ struct walk {
 	char done[PATH_MAX], todo[PATH_MAX];
 };
 
-static int refuse(int os_errno)
+static int refuse_path(int os_errno)
 {
 	errno = os_errno;
 	return -1;
 }
 
 /* Puts text in todo, before rest: the part of todo that is empty or begins with a slash. */
-static int set_todo(struct walk *w, const char *text, size_t n, const char *rest)
+static int set_todo(struct pathwalk *w, const char *text, size_t n, const char *rest)
 {
 	size_t more = strlen(rest);
 
 	if (n + more >= sizeof(w->todo))
-		return refuse(ENAMETOOLONG);
+		return refuse_path(ENAMETOOLONG);
 	memmove(w->todo + n, rest, more + 1);
 	memcpy(w->todo, text, n);
 	return 0;
 }
 
-static void to_root(struct walk *w)
+static void to_root(struct pathwalk *w)
 {
 	fd_close(&w->fd);
 	w->len = 0;
@@ -51,13 +51,13 @@ static void to_root(struct walk *w)
 }
 
 /* One component back: walks the rest of done again, from the top. */
-static int step_up(struct walk *w, const char *rest)
+static int step_up(struct pathwalk *w, const char *rest)
 {
 	char back[PATH_MAX];
 	size_t n = w->len;
 
 	if (!n)
-		return w->resolve & RESOLVE_BENEATH ? refuse(EXDEV) : set_todo(w, "", 0, rest);
+		return w->resolve & RESOLVE_BENEATH ? refuse_path(EXDEV) : set_todo(w, "", 0, rest);
 	while (n && w->done[n - 1] != '/')
 		n--;
 	n -= n > 0;
@@ -66,28 +66,28 @@ static int step_up(struct walk *w, const char *rest)
 	return set_todo(w, back, n, rest);
 }
 
-static int follow(struct walk *w, int link, const char *rest)
+static int follow_walk_link(struct pathwalk *w, int link, const char *rest)
 {
 	char text[PATH_MAX];
 	ssize_t n;
 
 	if (w->resolve & RESOLVE_NO_SYMLINKS || ++w->links > LINKS_MAX)
-		return refuse(ELOOP);
+		return refuse_path(ELOOP);
 	n = readlinkat(link, "", text, sizeof(text));
 	if (n <= 0 || n == (ssize_t)sizeof(text))
-		return n < 0 ? -1 : refuse(n ? ENAMETOOLONG : ENOENT);
+		return n < 0 ? -1 : refuse_path(n ? ENAMETOOLONG : ENOENT);
 	if (text[0] == '/') {
 		if (w->resolve & RESOLVE_BENEATH)
-			return refuse(EXDEV);
+			return refuse_path(EXDEV);
 		to_root(w);
 	}
 	return set_todo(w, text, (size_t)n, rest);
 }
 
-static int step_down(struct walk *w, const char *name, size_t n, int *fd)
+static int step_down(struct pathwalk *w, const char *name, size_t n, int *fd)
 {
 	if (w->len + 1 + n >= sizeof(w->done))
-		return refuse(ENAMETOOLONG);
+		return refuse_path(ENAMETOOLONG);
 	if (w->len)
 		w->done[w->len++] = '/';
 	memcpy(w->done + w->len, name, n + 1);
@@ -97,7 +97,7 @@ static int step_down(struct walk *w, const char *name, size_t n, int *fd)
 	return 0;
 }
 
-static int at(const struct walk *w)
+static int at(const struct pathwalk *w)
 {
 	return w->fd >= 0 ? w->fd : w->root;
 }
@@ -106,7 +106,7 @@ static int at(const struct walk *w)
  * Handles the component name, followed by rest. Returns 1 with the requested descriptor, 0 to go
  * on.
  */
-static int step(struct walk *w, const char *name, const char *rest, int flags, int *ret_fd)
+static int step_to(struct pathwalk *w, const char *name, const char *rest, int flags, int *ret_fd)
 {
 	int last = !rest[strspn(rest, "/")];
 	struct stat st;
@@ -115,7 +115,7 @@ static int step(struct walk *w, const char *name, const char *rest, int flags, i
 	if (!strcmp(name, ".."))
 		return step_up(w, rest);
 	if (++w->steps > STEPS_MAX)
-		return refuse(ELOOP);
+		return refuse_path(ELOOP);
 	if (last && flags & O_NOFOLLOW && !rest[0]) {
 		*ret_fd = openat(at(w), name, flags);
 		return *ret_fd < 0 ? -1 : 1;
@@ -124,17 +124,17 @@ static int step(struct walk *w, const char *name, const char *rest, int flags, i
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	if (S_ISLNK(st.st_mode))
-		return follow(w, fd, rest);
+		return follow_walk_link(w, fd, rest);
 	if (S_ISDIR(st.st_mode))
 		return step_down(w, name, strlen(name), &fd) < 0 || set_todo(w, "", 0, rest) < 0 ? -1 : 0;
 	if (!last || rest[0])
-		return refuse(ENOTDIR);
+		return refuse_path(ENOTDIR);
 	/* again by its name; a link that took its place meanwhile is not followed */
 	*ret_fd = openat(at(w), name, flags | O_NOFOLLOW);
 	return *ret_fd < 0 ? -1 : 1;
 }
 
-static int walk(struct walk *w, int flags)
+static int walk_components(struct pathwalk *w, int flags)
 {
 	char name[NAME_MAX + 1];
 	const char *p;
@@ -145,12 +145,12 @@ static int walk(struct walk *w, int flags)
 		p = w->todo + strspn(w->todo, "/");
 		n = strcspn(p, "/");
 		if (n > NAME_MAX)
-			return refuse(ENAMETOOLONG);
+			return refuse_path(ENAMETOOLONG);
 		if (!n)
 			return openat(at(w), ".", flags);	/* a directory: opened by itself, whatever its name is now */
 		memcpy(name, p, n);
 		name[n] = '\0';
-		r = n == 1 && name[0] == '.' ? set_todo(w, "", 0, p + n) : step(w, name, p + n, flags, &fd);
+		r = n == 1 && name[0] == '.' ? set_todo(w, "", 0, p + n) : step_to(w, name, p + n, flags, &fd);
 		if (r != 0)
 			return r < 0 ? -1 : fd;
 	}
@@ -158,20 +158,20 @@ static int walk(struct walk *w, int flags)
 
 int pathwalk_steps(int dirfd, const char *path, int flags, uint64_t resolve)
 {
-	struct walk w = { .root = dirfd, .fd = -1, .resolve = resolve };
+	struct pathwalk w = { .root = dirfd, .fd = -1, .resolve = resolve };
 	int fd;
 
 	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) || !(resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) ||
 	    resolve & ~(uint64_t)(RESOLVE_BENEATH | RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS))
-		return refuse(EINVAL);
+		return refuse_path(EINVAL);
 	if (!path[0])
-		return refuse(ENOENT);
+		return refuse_path(ENOENT);
 	if (path[0] == '/' && resolve & RESOLVE_BENEATH)
-		return refuse(EXDEV);
+		return refuse_path(EXDEV);
 	if (strlen(path) >= sizeof(w.todo))
-		return refuse(ENAMETOOLONG);
+		return refuse_path(ENAMETOOLONG);
 	strcpy(w.todo, path);
-	fd = walk(&w, flags | O_CLOEXEC);
+	fd = walk_components(&w, flags | O_CLOEXEC);
 	fd_close(&w.fd);
 	return fd;
 }

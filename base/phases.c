@@ -17,7 +17,7 @@ static const char *const names[] = {
 };
 _Static_assert(sizeof(names) / sizeof(names[0]) == PHASE_COUNT, "a name for each phase");
 
-static uint64_t now_us(void)
+static uint64_t phase_now_us(void)
 {
 	struct timespec t = clock_now(CLOCK_MONOTONIC);
 
@@ -45,7 +45,7 @@ void phases_end(void)
 	phases_on = NULL;
 }
 
-static void stop(struct phases *p, uint64_t now)
+static void stop_phase(struct phases *p, uint64_t now)
 {
 	if (p->begun)
 		p->us[p->now] += now - p->since_us;
@@ -55,7 +55,7 @@ static void stop(struct phases *p, uint64_t now)
 
 void phases_switch(enum phase p)
 {
-	stop(phases_on, now_us());
+	stop_phase(phases_on, phase_now_us());
 	phases_on->now = p;
 	phases_on->begun = 1;
 }
@@ -72,7 +72,7 @@ void phases_tell(const char *prog)
 
 	if (!phases_on)
 		return;
-	stop(phases_on, now_us());
+	stop_phase(phases_on, phase_now_us());
 	for (i = 0; i < PHASE_COUNT; i++) {
 		if (phases_on->us[i])
 			log_note(prog, "%-8s %9.3f ms", names[i], (double)phases_on->us[i] / 1000);
@@ -90,7 +90,7 @@ json_t *phases_json(void)
 
 	if (!phases_on || !j)
 		return j;
-	stop(phases_on, now_us());
+	stop_phase(phases_on, phase_now_us());
 	for (i = 0; i < PHASE_COUNT; i++) {
 		snprintf(key, sizeof(key), "%s_ms", names[i]);
 		if (phases_on->us[i])

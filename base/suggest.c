@@ -6,7 +6,7 @@
 
 #define WORD_MAX 63
 
-static size_t least(size_t a, size_t b)
+static size_t lesser_distance(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -28,9 +28,9 @@ size_t suggest_distance(const char *a, const char *b)
 		for (j = 1; j <= lb; j++) {
 			size_t d = before[j - 1] + (a[i - 1] != b[j - 1]);
 
-			d = least(d, least(before[j], now[j - 1]) + 1U);
+			d = lesser_distance(d, lesser_distance(before[j], now[j - 1]) + 1U);
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				d = least(d, earlier[j - 2] + 1U);
+				d = lesser_distance(d, earlier[j - 2] + 1U);
 			now[j] = (uint8_t)d;
 		}
 	}
@@ -44,7 +44,7 @@ void suggest_offer(struct suggest *s, const char *candidate)
 
 	/* the beginning of a longer word counts as near: --mem is --memory */
 	if (len >= 2 && !strncmp(s->word, candidate, len))
-		d = least(d, 1);
+		d = lesser_distance(d, 1);
 	else if (d >= len)	/* nothing of the typed word is left */
 		return;
 	if (d > limit || (s->best && d >= s->distance))

@@ -34,12 +34,12 @@ static const char *template_functions(void)
 #undef X
 }
 
-static int bad(struct parser *p, const char *what)
+static int template_syntax_error(struct parser *p, const char *what)
 {
 	return err_set(p->e, ERR_INVALID, "template: byte %zu: %s", (size_t)(p->p - p->t->text), what);
 }
 
-static void *make(struct parser *p, size_t n)
+static void *new_template_part(struct parser *p, size_t n)
 {
 	void *block;
 
@@ -66,7 +66,7 @@ static void skip_space(struct parser *p)
 		p->p++;
 }
 
-static int is_word(char c)
+static int is_identifier_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '_';
 }
@@ -77,19 +77,19 @@ static int at_end(const struct parser *p)
 	return !strncmp(p->p, "}}", 2) || (!strncmp(p->p, "-}}", 3) && isspace((unsigned char)p->p[-1]));
 }
 
-static char *word(struct parser *p, size_t *ret_len)
+static char *read_identifier(struct parser *p, size_t *ret_len)
 {
 	char *start = p->p;
 
-	while (is_word(*p->p))
+	while (is_identifier_char(*p->p))
 		p->p++;
 	*ret_len = (size_t)(p->p - start);
 	return start;
 }
 
-static const char *keep(struct parser *p, const char *s, size_t n)
+static const char *keep_template_text(struct parser *p, const char *s, size_t n)
 {
-	char *copy = make(p, n + 1);
+	char *copy = new_template_part(p, n + 1);
 
 	if (copy)
 		memcpy(copy, s, n);
@@ -109,11 +109,11 @@ static int parse_fields(struct parser *p, struct template_operand *o)
 
 	while (*p->p == '.') {
 		p->p++;
-		s = word(p, &n);
+		s = read_identifier(p, &n);
 		if (!n)
-			return bad(p, "a field has no name; hint: index . \"NAME\" takes one of other letters");
-		*at = make(p, sizeof(**at));
-		if (!*at || !((*at)->text = keep(p, s, n)))
+			return template_syntax_error(p, "a field has no name; hint: index . \"NAME\" takes one of other letters");
+		*at = new_template_part(p, sizeof(**at));
+		if (!*at || !((*at)->text = keep_template_text(p, s, n)))
 			return -1;
 		at = &(*at)->next;
 	}
@@ -124,16 +124,16 @@ static int take_literal(struct parser *p, struct template_operand *o, json_t *j)
 {
 	o->kind = OPERAND_LITERAL;
 	o->literal = j;
-	return j && json_array_append_new(p->t->literals, j) == 0 ? 0 : bad(p, "a string is not UTF-8");
+	return j && json_array_append_new(p->t->literals, j) == 0 ? 0 : template_syntax_error(p, "a string is not UTF-8");
 }
 
-static int escape(struct parser *p, char *out)
+static int read_template_escape(struct parser *p, char *out)
 {
 	static const char known[] = "\"\\ntr", meant[] = "\"\\\n\t\r";
 	const char *at = p->p[1] ? strchr(known, p->p[1]) : NULL;
 
 	if (!at)
-		return bad(p, "unknown escape in a string; hint: \\\\ \\\" \\n \\t and \\r");
+		return template_syntax_error(p, "unknown escape in a string; hint: \\\\ \\\" \\n \\t and \\r");
 	*out = meant[at - known];
 	p->p += 2;
 	return 0;
@@ -144,14 +144,14 @@ static int parse_string(struct parser *p, struct template_operand *o)
 	const char quote = *p->p++;
 	char *out, *start;
 
-	start = out = make(p, strcspn(p->p, quote == '`' ? "`" : "\n") + 1);
+	start = out = new_template_part(p, strcspn(p->p, quote == '`' ? "`" : "\n") + 1);
 	if (!start)
 		return -1;
 	while (*p->p != quote) {
 		if (!*p->p || (quote == '"' && *p->p == '\n'))
-			return bad(p, "a string does not end");
+			return template_syntax_error(p, "a string does not end");
 		if (quote == '"' && *p->p == '\\') {
-			if (escape(p, out++) < 0)
+			if (read_template_escape(p, out++) < 0)
 				return -1;
 		} else {
 			*out++ = *p->p++;
@@ -173,9 +173,9 @@ static int parse_number(struct parser *p, struct template_operand *o)
 		j = json_real(strtod(p->p, &end));
 	else
 		j = json_integer(strtoll(p->p, &end, 10));
-	if (errno || end != p->p + n || is_word(*end)) {
+	if (errno || end != p->p + n || is_identifier_char(*end)) {
 		json_decref(j);
-		return bad(p, "a number is malformed or too large");
+		return template_syntax_error(p, "a number is malformed or too large");
 	}
 	p->p = end;
 	return take_literal(p, o, j);
@@ -189,7 +189,7 @@ static int parse_group(struct parser *p, struct template_operand *o)
 		return -1;
 	p->depth--;
 	if (*p->p != ')')
-		return bad(p, "a parenthesis is not closed");
+		return template_syntax_error(p, "a parenthesis is not closed");
 	p->p++;
 	return parse_fields(p, o);
 }
@@ -200,9 +200,9 @@ static int parse_variable(struct parser *p, struct template_operand *o)
 	char *s;
 
 	p->p++;
-	s = word(p, &n);
+	s = read_identifier(p, &n);
 	o->kind = OPERAND_VARIABLE;
-	o->variable = keep(p, s, n);
+	o->variable = keep_template_text(p, s, n);
 	return o->variable ? parse_fields(p, o) : -1;
 }
 
@@ -224,9 +224,9 @@ static int parse_operand(struct parser *p, struct template_operand *o)
 	size_t n;
 	char *s;
 
-	if (*p->p == '.' && !is_word(p->p[1])) {
+	if (*p->p == '.' && !is_identifier_char(p->p[1])) {
 		p->p++;
-		return *p->p == '.' ? bad(p, "two dots") : 0;
+		return *p->p == '.' ? template_syntax_error(p, "two dots") : 0;
 	}
 	if (*p->p == '.')
 		return parse_fields(p, o);
@@ -238,8 +238,8 @@ static int parse_operand(struct parser *p, struct template_operand *o)
 		return parse_string(p, o);
 	if (isdigit((unsigned char)*p->p) || (strchr("+-", *p->p) && isdigit((unsigned char)p->p[1])))
 		return parse_number(p, o);
-	s = word(p, &n);
-	return n ? parse_constant(p, o, s, n) : bad(p, "a value is wanted");
+	s = read_identifier(p, &n);
+	return n ? parse_constant(p, o, s, n) : template_syntax_error(p, "a value is wanted");
 }
 
 /* ---- pipelines --------------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static enum template_fn function_at(struct parser *p)
 {
 	size_t n = 0, i;
 
-	while (is_word(p->p[n]))
+	while (is_identifier_char(p->p[n]))
 		n++;
 	for (i = 0; i < ARRAY_LEN(functions); i++)
 		if (strlen(functions[i].name) == n && !memcmp(functions[i].name, p->p, n)) {
@@ -258,12 +258,12 @@ static enum template_fn function_at(struct parser *p)
 	return TEMPLATE_NO_FN;
 }
 
-static int check_count(struct parser *p, struct template_command *c, int piped)
+static int check_argument_count(struct parser *p, struct template_command *c, int piped)
 {
 	int n = (int)c->arg_count + piped;
 
 	if (c->fn == TEMPLATE_NO_FN && (piped || !template_note_label(c)))
-		return n == 1 && !piped ? 0 : bad(p, c->arg_count ? "a value is given an argument" : "a value is wanted");
+		return n == 1 && !piped ? 0 : template_syntax_error(p, c->arg_count ? "a value is given an argument" : "a value is wanted");
 	if (n < functions[c->fn].least || (functions[c->fn].most >= 0 && n > functions[c->fn].most))
 		return err_set(p->e, ERR_INVALID, "template: byte %zu: %s with %d argument%s", (size_t)(p->p - p->t->text),
 			       functions[c->fn].name, n, n == 1 ? "" : "s");
@@ -282,17 +282,17 @@ static int parse_command(struct parser *p, struct template_command *c, int piped
 		if (at_end(p) || *p->p == '|' || *p->p == ')')
 			break;
 		if (!*p->p)
-			return bad(p, "an action is not closed by }}");
+			return template_syntax_error(p, "an action is not closed by }}");
 		if ((c->arg_count || c->fn != TEMPLATE_NO_FN) && p->p == end && *p->p != '(')
-			return bad(p, "a space is wanted between arguments");
-		*at = make(p, sizeof(**at));
+			return template_syntax_error(p, "a space is wanted between arguments");
+		*at = new_template_part(p, sizeof(**at));
 		if (!*at || parse_operand(p, *at) < 0)
 			return -1;
 		at = &(*at)->next;
 		end = p->p;
 		c->arg_count++;
 	}
-	return check_count(p, c, piped);
+	return check_argument_count(p, c, piped);
 }
 
 static int parse_pipe(struct parser *p, struct template_command **ret)
@@ -300,7 +300,7 @@ static int parse_pipe(struct parser *p, struct template_command **ret)
 	struct template_command **at = ret;
 
 	for (;;) {
-		*at = make(p, sizeof(**at));
+		*at = new_template_part(p, sizeof(**at));
 		if (!*at || parse_command(p, *at, at != ret) < 0)
 			return -1;
 		at = &(*at)->next;
@@ -314,7 +314,7 @@ static int parse_pipe(struct parser *p, struct template_command **ret)
 
 static int starts_assignment(const char *s)
 {
-	for (s++; is_word(*s); s++)
+	for (s++; is_identifier_char(*s); s++)
 		;
 	while (isspace((unsigned char)*s))
 		s++;
@@ -335,12 +335,12 @@ static int parse_assignment(struct parser *p, struct template_node *node, int mo
 			p->p++;
 		skip_space(p);
 		if (*p->p != '$' || n == most)
-			return bad(p, n == most ? "too many variables" : "a variable is wanted");
+			return template_syntax_error(p, n == most ? "too many variables" : "a variable is wanted");
 		p->p++;
-		s = word(p, &len);
+		s = read_identifier(p, &len);
 		if (!len)
-			return bad(p, "$ cannot be set");
-		node->variables[n] = keep(p, s, len);
+			return template_syntax_error(p, "$ cannot be set");
+		node->variables[n] = keep_template_text(p, s, len);
 		if (!node->variables[n++])
 			return -1;
 		skip_space(p);
@@ -348,7 +348,7 @@ static int parse_assignment(struct parser *p, struct template_node *node, int mo
 	node->declares = *p->p == ':';
 	p->p += node->declares;
 	if (*p->p != '=')
-		return bad(p, ":= or = is wanted");
+		return template_syntax_error(p, ":= or = is wanted");
 	p->p++;
 	return 0;
 }
@@ -357,7 +357,7 @@ static int close_action(struct parser *p)
 {
 	skip_space(p);
 	if (!at_end(p))
-		return bad(p, *p->p ? "this is not understood" : "an action is not closed by }}");
+		return template_syntax_error(p, *p->p ? "this is not understood" : "an action is not closed by }}");
 	p->trim = *p->p == '-';
 	p->p += p->trim ? 3 : 2;
 	return 0;
@@ -377,9 +377,9 @@ static int parse_block(struct parser *p, struct template_node *node)
 		int again = 0;
 
 		skip_space(p);
-		if (!strncmp(p->p, "if", 2) && !is_word(p->p[2])) {
+		if (!strncmp(p->p, "if", 2) && !is_identifier_char(p->p[2])) {
 			p->p += 2;
-			node->otherwise = make(p, sizeof(*node));
+			node->otherwise = new_template_part(p, sizeof(*node));
 			if (!node->otherwise)
 				return -1;
 			node->otherwise->kind = NODE_IF;
@@ -388,7 +388,7 @@ static int parse_block(struct parser *p, struct template_node *node)
 		} else if (close_action(p) < 0 || parse_body(p, &node->otherwise, &again) < 0) {
 			return -1;
 		} else if (again) {
-			return bad(p, "a second else");
+			return template_syntax_error(p, "a second else");
 		}
 	}
 	p->depth--;
@@ -399,7 +399,7 @@ static int is_keyword(struct parser *p, const char *name)
 {
 	size_t n = strlen(name);
 
-	if (strncmp(p->p, name, n) || is_word(p->p[n]))
+	if (strncmp(p->p, name, n) || is_identifier_char(p->p[n]))
 		return 0;
 	p->p += n;
 	return 1;
@@ -415,7 +415,7 @@ static int parse_action(struct parser *p, struct template_node **ret)
 	if (!strncmp(p->p, "/*", 2)) {
 		end = strstr(p->p, "*/");
 		if (!end)
-			return bad(p, "a comment does not end");
+			return template_syntax_error(p, "a comment does not end");
 		p->p = end + 2;
 		return close_action(p);
 	}
@@ -423,7 +423,7 @@ static int parse_action(struct parser *p, struct template_node **ret)
 		return close_action(p) < 0 ? -1 : 1;
 	if (is_keyword(p, "else"))
 		return 2;
-	node = *ret = make(p, sizeof(*node));
+	node = *ret = new_template_part(p, sizeof(*node));
 	if (!node)
 		return -1;
 	node->kind = is_keyword(p, "if") ? NODE_IF : is_keyword(p, "with") ? NODE_WITH : is_keyword(p, "range") ? NODE_RANGE : NODE_PIPE;
@@ -453,7 +453,7 @@ static int parse_text(struct parser *p, struct template_node **ret)
 	}
 	if (end == start)
 		return 0;
-	*ret = make(p, sizeof(**ret));
+	*ret = new_template_part(p, sizeof(**ret));
 	if (!*ret)
 		return -1;
 	**ret = (struct template_node){ .kind = NODE_TEXT, .text = start, .len = (size_t)(end - start) };
@@ -475,13 +475,13 @@ static int parse_body(struct parser *p, struct template_node **at, int *ret_else
 			at = &(*at)->next;
 		if (!opened) {
 			p->p = before;
-			return ret_else ? bad(p, "if, with or range without end") : 0;
+			return ret_else ? template_syntax_error(p, "if, with or range without end") : 0;
 		}
 		r = parse_action(p, at);
 		if (r < 0)
 			return -1;
 		if (r > 0 && !ret_else)
-			return bad(p, r == 1 ? "end without if, with or range" : "else without if, with or range");
+			return template_syntax_error(p, r == 1 ? "end without if, with or range" : "else without if, with or range");
 		if (r > 0) {
 			*ret_else = r == 2;
 			return 0;

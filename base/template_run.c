@@ -93,7 +93,7 @@ static int print_value(struct run *r, struct buf *b, const json_t *j)
 
 /* ---- functions: each gives a new reference, or NULL --------------------------------- */
 
-static json_t *of_buf(struct run *r, const struct buf *b)
+static json_t *template_string(struct run *r, const struct buf *b)
 {
 	json_t *j = json_stringn(b->data ? b->data : "", b->len);
 
@@ -114,7 +114,7 @@ static json_t *to_json(struct run *r, const json_t *j)
 }
 
 /* print puts a space between two operands that are not strings, println between all, as Go does. */
-static json_t *print(struct run *r, json_t **args, size_t n, int line)
+static json_t *print_spaced(struct run *r, json_t **args, size_t n, int line)
 {
 	autobuf struct buf b = BUF_INIT(r->out->max);
 	size_t i;
@@ -125,7 +125,7 @@ static json_t *print(struct run *r, json_t **args, size_t n, int line)
 		if (print_value(r, &b, args[i]) < 0)
 			return NULL;
 	}
-	return line && buf_adds(&b, "\n", r->e) < 0 ? NULL : of_buf(r, &b);
+	return line && buf_adds(&b, "\n", r->e) < 0 ? NULL : template_string(r, &b);
 }
 
 static int print_for(void *ctx, struct buf *b, const json_t *j)
@@ -133,7 +133,7 @@ static int print_for(void *ctx, struct buf *b, const json_t *j)
 	return print_value(ctx, b, j);
 }
 
-static json_t *text(struct run *r, enum template_fn fn, json_t **args, size_t n)
+static json_t *call_text_fn(struct run *r, enum template_fn fn, json_t **args, size_t n)
 {
 	const struct template_printer p = { print_for, template_kind, r, r->out->max };
 	json_t *j = template_text(fn, args, n, &p, r->e);
@@ -144,7 +144,7 @@ static json_t *text(struct run *r, enum template_fn fn, json_t **args, size_t n)
 	return NULL;
 }
 
-static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
+static json_t *call_template_fn(struct run *r, enum template_fn fn, json_t **args, size_t n)
 {
 	json_t *same;
 
@@ -173,12 +173,12 @@ static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
 		return template_len(r->e, args[0]);
 	case TEMPLATE_PRINT:
 	case TEMPLATE_PRINTLN:
-		return print(r, args, n, fn == TEMPLATE_PRINTLN);
+		return print_spaced(r, args, n, fn == TEMPLATE_PRINTLN);
 	case TEMPLATE_FN_COUNT:
 	case TEMPLATE_NO_FN:
 		return json_incref(args[0]);
 	default:
-		return text(r, fn, args, n);
+		return call_text_fn(r, fn, args, n);
 	}
 }
 
@@ -270,7 +270,7 @@ static json_t *run_command(struct run *r, const struct template_command *c, json
 	if (!o && piped)
 		args[n++] = json_incref(piped);
 	if (!o)
-		result = call(r, c->fn, args, n);
+		result = call_template_fn(r, c->fn, args, n);
 	while (n)
 		json_decref(args[--n]);
 	return result;
@@ -316,31 +316,31 @@ static int assign(struct run *r, const char *name, json_t *value)
 	return err_set(r->e, ERR_INVALID, "template: the variable $%.40s is not set; hint: $%.40s := ...", name, name);
 }
 
-static int set(struct run *r, const struct template_node *n, int which, json_t *value)
+static int set_template_variable(struct run *r, const struct template_node *n, int which, json_t *value)
 {
 	return n->declares ? declare(r, n->variables[which], value) : assign(r, n->variables[which], value);
 }
 
-static void forget(struct run *r, size_t count)
+static void drop_variables(struct run *r, size_t count)
 {
 	while (r->variable_count > count)
 		json_decref(r->variables[--r->variable_count].value);
 }
 
 /* One turn of a range; takes over the reference to index. */
-static int turn(struct run *r, const struct template_node *n, json_t *index, json_t *value)
+static int run_range_turn(struct run *r, const struct template_node *n, json_t *index, json_t *value)
 {
 	autojson json_t *owned = index;
 	const size_t before = r->variable_count;
 	int result = owned ? charge(r, 0) : err_nomem(r->e);
 
 	if (result == 0 && n->variables[1])
-		result = set(r, n, 0, owned) < 0 || set(r, n, 1, value) < 0 ? -1 : 0;
+		result = set_template_variable(r, n, 0, owned) < 0 || set_template_variable(r, n, 1, value) < 0 ? -1 : 0;
 	else if (result == 0 && n->variables[0])
-		result = set(r, n, 0, value);
+		result = set_template_variable(r, n, 0, value);
 	if (result == 0)
 		result = run_nodes(r, n->body, value);
-	forget(r, before);
+	drop_variables(r, before);
 	return result;
 }
 
@@ -354,7 +354,7 @@ static int run_range(struct run *r, const struct template_node *n, json_t *over,
 		return run_nodes(r, n->otherwise, dot);
 	if (json_is_array(over)) {
 		json_array_foreach(over, i, v)
-			if (turn(r, n, json_integer((json_int_t)i), v) < 0)
+			if (run_range_turn(r, n, json_integer((json_int_t)i), v) < 0)
 				return -1;
 		return 0;
 	}
@@ -364,7 +364,7 @@ static int run_range(struct run *r, const struct template_node *n, json_t *over,
 	if (!keys || charge(r, json_object_size(over) * json_object_size(over)) < 0)
 		return -1;
 	for (i = 0; keys[i]; i++)
-		if (turn(r, n, json_string(keys[i]), json_object_get(over, keys[i])) < 0)
+		if (run_range_turn(r, n, json_string(keys[i]), json_object_get(over, keys[i])) < 0)
 			return -1;
 	return 0;
 }
@@ -379,10 +379,10 @@ static int run_block(struct run *r, const struct template_node *n, json_t *dot)
 		return -1;
 	if (n->kind == NODE_RANGE) {
 		result = run_range(r, n, value, dot);
-	} else if (!n->variables[0] || set(r, n, 0, value) == 0) {
+	} else if (!n->variables[0] || set_template_variable(r, n, 0, value) == 0) {
 		result = template_true(value) ? run_nodes(r, n->body, n->kind == NODE_WITH ? value : dot) : run_nodes(r, n->otherwise, dot);
 	}
-	forget(r, before);
+	drop_variables(r, before);
 	return result;
 }
 
@@ -399,7 +399,7 @@ static int run_node(struct run *r, const struct template_node *n, json_t *dot)
 	value = run_pipe(r, n->pipe, dot);
 	if (!value)
 		return -1;
-	return n->variables[0] ? set(r, n, 0, value) : print_value(r, r->out, value);
+	return n->variables[0] ? set_template_variable(r, n, 0, value) : print_value(r, r->out, value);
 }
 
 static int run_nodes(struct run *r, const struct template_node *n, json_t *dot)
@@ -409,7 +409,7 @@ static int run_nodes(struct run *r, const struct template_node *n, json_t *dot)
 
 	for (; n && result == 0; n = n->next)
 		result = run_node(r, n, dot);
-	forget(r, before);
+	drop_variables(r, before);
 	return result;
 }
 
@@ -423,6 +423,6 @@ int template_run(const struct template *t, const json_t *dot, struct buf *out, s
 	struct run r = { .out = out, .e = e, .root = (json_t *)dot, .maps = t->maps, .work = TEMPLATE_WORK };
 	int result = run_nodes(&r, t->first, (json_t *)dot);
 
-	forget(&r, 0);
+	drop_variables(&r, 0);
 	return result;
 }

@@ -97,7 +97,7 @@ struct template_printer {
 int template_note_label(struct template_command *c);
 /* Of an object, or null; of one of strings, as labels are, "": Go's zero value.  A new reference. */
 json_t *template_member(const json_t *object, const char *key);
-/* ---- template_value.c ---- */
+/* ---- template_fn.c: values ---- */
 
 /* "an object". */
 const char *template_kind(const json_t *j);
@@ -119,7 +119,7 @@ json_t *template_index(struct err *e, json_t **args, size_t n);
 /* len: a new reference, or NULL with ERR_INVALID. */
 json_t *template_len(struct err *e, const json_t *j);
 
-/* ---- template_text.c ---- */
+/* ---- template_fn.c: texts ---- */
 
 /* The functions that make texts: a new reference, or NULL with e. */
 json_t *template_text(enum template_fn fn, json_t **args, size_t n,

@@ -3,14 +3,168 @@
 
 #include <errno.h>
 #include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "seccomp/policy.h"
 #include "seccomp/sysno.h"
+
+/* ---- an assembler of classic BPF ---- */
+
+/*
+ * A small assembler of classic BPF for seccomp: forward labels, shared
+ * return instructions.
+ *
+ * Emitting never fails; an overflow is remembered and bpf_finish() reports it.
+ */
+
+#define BPF_LABEL_MAX 512
+#define BPF_RET_MAX 8
+
+/* A position in the program; BPF_NEXT is the instruction that follows. */
+typedef uint16_t bpf_label;
+#define BPF_NEXT ((bpf_label)0)
+
+struct bpf_asm {
+	struct bpf_program prog;
+	struct {
+		bpf_label yes, no;
+	} target[BPF_INSN_MAX];
+	uint16_t position[BPF_LABEL_MAX];	/* BPF_INSN_MAX: not placed yet */
+	unsigned labels;
+	struct {
+		uint32_t value;
+		bpf_label label;
+	} ret[BPF_RET_MAX];
+	unsigned rets;
+	int overflow;
+};
+
+static void bpf_init(struct bpf_asm *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->labels = 1;	/* 0 is BPF_NEXT */
+}
+
+static bpf_label bpf_new_label(struct bpf_asm *a)
+{
+	if (a->labels == BPF_LABEL_MAX) {
+		a->overflow = 1;
+		return BPF_NEXT;
+	}
+	a->position[a->labels] = BPF_INSN_MAX;
+	return (bpf_label)a->labels++;
+}
+
+/* The label stands for the next instruction emitted. */
+static void bpf_place(struct bpf_asm *a, bpf_label l)
+{
+	a->position[l] = a->prog.len;
+}
+
+/* The label of a "return value", made once and placed by bpf_finish(). */
+static bpf_label bpf_ret_label(struct bpf_asm *a, uint32_t value)
+{
+	unsigned i;
+
+	for (i = 0; i < a->rets; i++)
+		if (a->ret[i].value == value)
+			return a->ret[i].label;
+	if (a->rets == BPF_RET_MAX) {
+		a->overflow = 1;
+		return BPF_NEXT;
+	}
+	a->ret[i].value = value;
+	a->ret[i].label = bpf_new_label(a);
+	a->rets++;
+	return a->ret[i].label;
+}
+
+static void emit_instruction(struct bpf_asm *a, uint16_t code, uint32_t k, bpf_label yes, bpf_label no)
+{
+	if (a->prog.len == BPF_INSN_MAX) {
+		a->overflow = 1;
+		return;
+	}
+	a->prog.insn[a->prog.len] = (struct sock_filter){ .code = code, .k = k };
+	a->target[a->prog.len].yes = yes;
+	a->target[a->prog.len].no = no;
+	a->prog.len++;
+}
+
+/* offset is into struct seccomp_data */
+static void bpf_load(struct bpf_asm *a, uint32_t offset)
+{
+	emit_instruction(a, BPF_LD | BPF_W | BPF_ABS, offset, BPF_NEXT, BPF_NEXT);
+}
+
+static void bpf_and(struct bpf_asm *a, uint32_t k)
+{
+	emit_instruction(a, BPF_ALU | BPF_AND | BPF_K, k, BPF_NEXT, BPF_NEXT);
+}
+
+/* op is BPF_JEQ, BPF_JGE, BPF_JGT or BPF_JSET */
+static void bpf_jump_if(struct bpf_asm *a, uint16_t op, uint32_t k, bpf_label yes, bpf_label no)
+{
+	emit_instruction(a, (uint16_t)(BPF_JMP | BPF_K | op), k, yes, no);
+}
+
+static void bpf_jump(struct bpf_asm *a, bpf_label to)
+{
+	emit_instruction(a, BPF_JMP | BPF_JA, 0, to, BPF_NEXT);
+}
+
+/* Instructions between i and the label, or -1 when it is behind or was never placed. */
+static int distance(const struct bpf_asm *a, unsigned i, bpf_label l)
+{
+	if (l == BPF_NEXT)
+		return 0;
+	if (a->position[l] >= a->prog.len || a->position[l] <= i)
+		return -1;
+	return (int)(a->position[l] - i - 1);
+}
+
+/* Places the returns and resolves the jumps; ERR_INTERNAL when the program is too long for them. */
+static int bpf_finish(struct bpf_asm *a, struct err *e)
+{
+	unsigned i;
+	int yes, no;
+
+	for (i = 0; i < a->rets; i++) {
+		bpf_place(a, a->ret[i].label);
+		emit_instruction(a, BPF_RET | BPF_K, a->ret[i].value, BPF_NEXT, BPF_NEXT);
+	}
+	if (a->overflow)
+		return err_set(e, ERR_INTERNAL, "seccomp filter: more than %d instructions or %d labels",
+			       BPF_INSN_MAX, BPF_LABEL_MAX);
+	for (i = 0; i < a->prog.len; i++) {
+		struct sock_filter *f = &a->prog.insn[i];
+
+		if (BPF_CLASS(f->code) != BPF_JMP)
+			continue;
+		yes = distance(a, i, a->target[i].yes);
+		no = distance(a, i, a->target[i].no);
+		if (yes < 0 || no < 0)
+			return err_set(e, ERR_INTERNAL, "seccomp filter: jump at %u goes back", i);
+		if (BPF_OP(f->code) == BPF_JA) {
+			f->k = (uint32_t)yes;
+			continue;
+		}
+		if (yes > UINT8_MAX || no > UINT8_MAX)
+			return err_set(e, ERR_INTERNAL, "seccomp filter: jump at %u is too far", i);
+		f->jt = (uint8_t)yes;
+		f->jf = (uint8_t)no;
+	}
+	return 0;
+}
+
+/* ---- the policy to two filters ---- */
 
 #define X32_BIT 0x40000000U
 #define SEGMENT_MAX 192
@@ -62,7 +216,7 @@ static int rule_names(const struct policy_rule *r, uint32_t arch, int nr)
  * The answer for each number: filter b allows a call if any row of it does, and filter a decides
  * which row applies.
  */
-static int collect(struct compiler *c, struct err *e)
+static int collect_verdicts(struct compiler *c, struct err *e)
 {
 	uint8_t decided[SYSNO_MAX] = { 0 };
 	size_t i, j;
@@ -241,7 +395,7 @@ int compile_policy(enum compile_which which, unsigned profile, uint32_t arch,
 	c->profile = profile;
 	c->arch = arch;
 	bpf_init(&c->bpf);
-	if (collect(c, e) < 0 || make_segments(c, which, e) < 0)
+	if (collect_verdicts(c, e) < 0 || make_segments(c, which, e) < 0)
 		return -1;
 	plan_tree(c);
 	bpf_load(&c->bpf, offsetof(struct seccomp_data, arch));

@@ -12,10 +12,17 @@
 #ifndef BERTH_SECCOMP_COMPILE_H
 #define BERTH_SECCOMP_COMPILE_H
 
+#include <linux/filter.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "seccomp/bpf.h"
+
+#define BPF_INSN_MAX 1024
+
+struct bpf_program {
+	struct sock_filter insn[BPF_INSN_MAX];
+	unsigned short len;
+};
 
 enum compile_which {
 	COMPILE_A,	/* deny by argument, pass the rest */

@@ -90,8 +90,8 @@ static int print_offset(struct buf *strings, const char *s, struct err *e)
 	return 0;
 }
 
-static int print_row(struct buf *strings, const char *syscall, const char *condition, unsigned profiles,
-		     uint32_t action, const char *reason, struct err *e)
+static int print_rule_row(struct buf *strings, const char *syscall, const char *condition, unsigned profiles,
+			  uint32_t action, const char *reason, struct err *e)
 {
 	printf("\t{ ");
 	if (print_offset(strings, syscall, e) < 0 || print_offset(strings, condition, e) < 0 ||
@@ -114,15 +114,15 @@ static int print_rows(struct buf *strings, uint32_t arch, struct err *e)
 			return -1;
 		for (j = 0; r->names[j]; j++)
 			if (sysno_resolve(arch, r->names[j]) >= 0 &&
-			    print_row(strings, r->names[j], condition.data ? condition.data : "", r->profiles,
-				      r->action, r->reason, e) < 0)
+			    print_rule_row(strings, r->names[j], condition.data ? condition.data : "", r->profiles,
+					   r->action, r->reason, e) < 0)
 				return -1;
 	}
-	if (print_row(strings, "*", "a number no other row names", POLICY_ALL, POLICY_UNKNOWN,
-		      "newer than this table: libc falls back on ENOSYS", e) < 0)
+	if (print_rule_row(strings, "*", "a number no other row names", POLICY_ALL, POLICY_UNKNOWN,
+			   "newer than this table: libc falls back on ENOSYS", e) < 0)
 		return -1;
-	return print_row(strings, "*", "another architecture's call", POLICY_ALL, POLICY_BAD_ARCH,
-			 "K10 i386 and x32: a second system call table past the filter", e);
+	return print_rule_row(strings, "*", "another architecture's call", POLICY_ALL, POLICY_BAD_ARCH,
+			      "K10 i386 and x32: a second system call table past the filter", e);
 }
 
 static int print_rules(uint32_t arch, struct err *e)
@@ -140,7 +140,7 @@ static int print_rules(uint32_t arch, struct err *e)
 	return 0;
 }
 
-static void print_head(void)
+static void print_source_head(void)
 {
 	printf("/* Made by seccomp/gen.c from seccomp/policy.c; not to be edited. */\n"
 	       "#include <string.h>\n\n"
@@ -191,7 +191,7 @@ int main(void)
 	struct err e = { 0 };
 	size_t i;
 
-	print_head();
+	print_source_head();
 	for (i = 0; i < ARRAY_LEN(arches); i++) {
 		printf("#%s defined(%s)\n", i ? "elif" : "if", arches[i].macro);
 		if (print_filters(arches[i].audit, &e) < 0 || print_rules(arches[i].audit, &e) < 0) {

@@ -77,7 +77,7 @@ static int jump(const struct machine *m, const struct sock_filter *f, uint32_t *
 	return 0;
 }
 
-static int load(struct machine *m, const struct sock_filter *f, const struct seccomp_data *d)
+static int simulate_load(struct machine *m, const struct sock_filter *f, const struct seccomp_data *d)
 {
 	uint32_t *to = BPF_CLASS(f->code) == BPF_LD ? &m->a : &m->x;
 
@@ -104,7 +104,7 @@ static int load(struct machine *m, const struct sock_filter *f, const struct sec
 	return -1;
 }
 
-static int store(struct machine *m, const struct sock_filter *f)
+static int simulate_store(struct machine *m, const struct sock_filter *f)
 {
 	if (f->k >= BPF_MEMWORDS)
 		return -1;
@@ -113,7 +113,7 @@ static int store(struct machine *m, const struct sock_filter *f)
 }
 
 /* One filter.  Jumps only go forward, so it ends. */
-static uint32_t run(const struct seccomp_filter *filter, const struct seccomp_data *d)
+static uint32_t simulate_filter(const struct seccomp_filter *filter, const struct seccomp_data *d)
 {
 	struct machine m = { 0 };
 	uint32_t pc = 0, skip;
@@ -128,11 +128,11 @@ static uint32_t run(const struct seccomp_filter *filter, const struct seccomp_da
 		switch (BPF_CLASS(f->code)) {
 		case BPF_LD:
 		case BPF_LDX:
-			bad = load(&m, f, d);
+			bad = simulate_load(&m, f, d);
 			break;
 		case BPF_ST:
 		case BPF_STX:
-			bad = store(&m, f);
+			bad = simulate_store(&m, f);
 			break;
 		case BPF_ALU:
 			bad = alu(&m, f);
@@ -156,7 +156,7 @@ static uint32_t run(const struct seccomp_filter *filter, const struct seccomp_da
 }
 
 /* The kernel's order: kill process, kill thread, trap, errno, notify, trace, log, allow. */
-static int32_t rank(uint32_t answer)
+static int32_t simulated_answer_rank(uint32_t answer)
 {
 	return (int32_t)(answer & SECCOMP_RET_ACTION_FULL);
 }
@@ -168,8 +168,8 @@ uint32_t seccomp_simulate(const struct seccomp_profile *p, uint32_t arch, int nr
 	uint32_t a, b;
 
 	memcpy(d.args, args, sizeof(d.args));
-	a = run(&p->a, &d);
-	b = run(&p->b, &d);
+	a = simulate_filter(&p->a, &d);
+	b = simulate_filter(&p->b, &d);
 	/* of two equally strict answers the later filter's data stands */
-	return rank(a) < rank(b) ? a : b;
+	return simulated_answer_rank(a) < simulated_answer_rank(b) ? a : b;
 }

@@ -14,8 +14,8 @@ import subprocess
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # what reads bytes of others: looked at file by file
-PARSERS = ("json.c", "toml.c", "num.c", "ref.c", "oci.c", "ociconfig.c", "importdocker.c", "importlayout.c", "layer.c", "unpack.c",
-           "mountspec.c", "wire.c", "tar.c", "extract.c", "stream.c", "decompress.c", "spec.c", "profile.c")
+PARSERS = ("json.c", "toml.c", "num.c", "ref.c", "oci.c", "import.c", "layer.c", "unpack.c",
+           "mountspec.c", "wire.c", "tar.c", "extract.c", "stream.c", "compression.c", "spec.c", "profile.c")
 
 
 def main():

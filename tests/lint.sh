@@ -147,7 +147,7 @@ check_units() {
 # jansson's loops in short (a definition here cannot hold a ';').  Suppressed, each for a reason:
 #   missingIncludeSystem  the compilers know the system's headers
 #   memleak, resourceLeak cleanup attributes (autofree, autoclose) are unknown to cppcheck; SAN=1 looks for leaks
-#   autoVariables         importlayout.c: layout.manifest is set anew before each use
+#   autoVariables         import.c: layout.manifest is set anew before each use
 #   comparePointers       program.c, schema.c, tools.c: two symbols around one blob of initblob.S, schemas.S, toolsblob.S
 #   unknownEvaluationOrder  resident.c: it takes the members of a nested initialiser for assignments
 #   CastIntegerToAddressAtReturn  rows.c: it takes a struct called template for C++'s
@@ -158,7 +158,7 @@ check_cppcheck() {
 		-D'json_array_foreach(a,i,v)=while((i=json_array_size(a))&&(v=json_array_get(a,i)))' \
 		-D'json_object_foreach(o,k,v)=while((k=json_object_iter_key(o))&&(v=json_object_get(o,k)))' \
 		--enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
-		--suppress=memleak --suppress=resourceLeak --suppress=autoVariables:rootfs/transfer/importlayout.c \
+		--suppress=memleak --suppress=resourceLeak --suppress=autoVariables:rootfs/transfer/import.c \
 		--suppress=comparePointers:runtime/sandbox/program.c --suppress=comparePointers:manager/api/schema.c --suppress=comparePointers:cli/mcp/tools.c \
 		--suppress=unknownEvaluationOrder:cli/live/resident.c --suppress=CastIntegerToAddressAtReturn:cli/docker/rows.c \
 		--suppress=returnDanglingLifetime:manager/engine/load.c --suppress=ctuuninitvar:runtime/kernel/fdpass.c --suppress=ctuuninitvar:manager/host/claim.c \

@@ -43,7 +43,7 @@ static void copy_short(char *d, const char *s, size_t n)
 }
 
 /* d is before s, or they do not overlap */
-static void copy_up(char *d, const char *s, size_t n)
+static void copy_forwards(char *d, const char *s, size_t n)
 {
 	const vec last = *(const vec *)(s + n - 16);
 	size_t i;
@@ -63,7 +63,7 @@ static void copy_down(char *d, const char *s, size_t n)
 	*(vec *)d = first;
 }
 
-static void copy_apart(void *d, const void *s, size_t n)
+static void copy_disjoint(void *d, const void *s, size_t n)
 {
 #ifdef __x86_64__
 	if (n >= LARGE) {
@@ -71,7 +71,7 @@ static void copy_apart(void *d, const void *s, size_t n)
 		return;
 	}
 #endif
-	copy_up(d, s, n);
+	copy_forwards(d, s, n);
 }
 
 void *musl_memcpy(void *to, const void *from, size_t n)
@@ -79,7 +79,7 @@ void *musl_memcpy(void *to, const void *from, size_t n)
 	if (n < 32)
 		copy_short(to, from, n);
 	else
-		copy_apart(to, from, n);
+		copy_disjoint(to, from, n);
 	return to;
 }
 
@@ -92,8 +92,8 @@ void *musl_memmove(void *to, const void *from, size_t n)
 	else if (after < n)
 		copy_down(to, from, n);
 	else if ((size_t)0 - after < n)
-		copy_up(to, from, n);
+		copy_forwards(to, from, n);
 	else
-		copy_apart(to, from, n);
+		copy_disjoint(to, from, n);
 	return to;
 }

@@ -66,7 +66,7 @@ static void show_types(void)
 	SHOW(ECANCELED);
 }
 
-static void show_json(json_t *j, const json_error_t *e)
+static void show_parsed(json_t *j, const json_error_t *e)
 {
 	char *text = j ? json_dumps(j, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_ENSURE_ASCII) : NULL;
 
@@ -78,18 +78,18 @@ static void show_json(json_t *j, const json_error_t *e)
 	free(text);
 }
 
-static void parse(const char *text)
+static void try_parse(const char *text)
 {
 	json_error_t e;
 	json_t *j =
 		json_loadb(text, strlen(text),
 			   JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &e);
 
-	show_json(j, &e);
+	show_parsed(j, &e);
 	json_decref(j);
 }
 
-static int to_stdout(const char *data, size_t n, void *ctx)
+static int dump_to_stdout(const char *data, size_t n, void *ctx)
 {
 	(void)ctx;
 	return fwrite(data, 1, n, stdout) == n ? 0 : -1;
@@ -122,8 +122,8 @@ static void show_parser(void)
 	size_t t;
 
 	for (t = 0; t < sizeof(texts) / sizeof(texts[0]); t++)
-		parse(texts[t]);
-	show_json(json_load_file("/nonexistent/file", 0, &e), &e);
+		try_parse(texts[t]);
+	show_parsed(json_load_file("/nonexistent/file", 0, &e), &e);
 }
 
 static void show_jansson(void)
@@ -139,7 +139,7 @@ static void show_jansson(void)
 		      "long", (json_int_t)LLONG_MIN, "real", 1.0 / 3, "flag", 1, "none", "list",
 		      "one", "t", "wo", (size_t)2, "left", NULL);
 	printf("pack %d\n", !!j);
-	show_json(j, &e);
+	show_parsed(j, &e);
 	printf("unpack %d", json_unpack_ex(j, &e, 0, "{s:s, s:i, s:f, s:b, s:{}}", "text", &s,
 					   "int", &i, "real", &real, "flag", &flag, "none"));
 	printf(" %s %d %.17g %d: %s\n", s, i, real, flag, e.text);
@@ -158,7 +158,7 @@ static void show_jansson(void)
 	printf("keys %zu\n", json_object_size(k));
 	fflush(stdout);
 	json_dumpf(k, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(4) | JSON_SORT_KEYS);
-	json_dump_callback(j, to_stdout, NULL, JSON_COMPACT | JSON_SORT_KEYS);
+	json_dump_callback(j, dump_to_stdout, NULL, JSON_COMPACT | JSON_SORT_KEYS);
 	fflush(stdout);
 	json_dumpfd(j, STDOUT_FILENO, JSON_SORT_KEYS);
 	json_decref(k);

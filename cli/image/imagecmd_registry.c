@@ -15,7 +15,7 @@
 #include "cli/image/imagecmd.h"
 #include "cli/image/pullview.h"
 #include "manager/host/config.h"
-#include "rootfs/registry/authfile.h"
+#include "rootfs/registry/credential.h"
 #include "rootfs/registry/push.h"
 
 #define ERROR_FD 3	/* where `ensure` says why not, as a struct err */

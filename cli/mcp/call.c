@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/encoding.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 #define PROGRESS_MS 250   /* at most so often, and only while there is output */
 #define HEARTBEAT_MS 5000 /* and so often without: a client may take silence for a failure */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/encoding.h"
 
 void collect_init(struct collect *c, size_t max_bytes)
 {

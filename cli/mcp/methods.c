@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/encoding.h"
 #include "base/mcprev.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 #define LIST_TTL_MS 300000 /* how long a client may keep a list: it never changes */
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/encoding.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 void toolparts_copy(json_t *rq, json_t *arguments, const char *a, const char *b, const char *c)
 {

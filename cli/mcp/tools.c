@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/encoding.h"
 #include "base/jsonschema.h"
 #include "base/mem.h"
 #include "cli/mcp/toolparts.h"

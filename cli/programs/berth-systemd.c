@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/helper.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/program.h"
 #include "runtime/oci/systemd.h"
 
 #define MOUNT "/sys/fs/cgroup"

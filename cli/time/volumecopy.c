@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/host/tenant.h"
 #include "manager/host/volume.h"

@@ -7,17 +7,17 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
+#include "cli/zygote/zygote.h"
 #include "manager/host/labels.h"
+#include "manager/ops/envopts.h"
 #include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
-#include "manager/ops/envopts.h"
-#include "cli/zygote/zygote.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"

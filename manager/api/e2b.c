@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/base64.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/estream.h"
 #include "manager/keeper/request.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"

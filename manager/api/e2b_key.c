@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/connectrpc.h"
 #include "manager/api/e2b.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/api/http_state.h"

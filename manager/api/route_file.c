@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/listing.h"

@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/encoding.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "manager/api/api.h"
 #include "manager/api/execution.h"
 #include "manager/api/http_hold.h"

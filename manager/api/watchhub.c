@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 
 struct watchhub_place {
 	struct watchhub_place *next;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/base64.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/fileflow.h"
 #include "manager/docker/docker.h"

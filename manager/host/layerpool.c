@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/process.h"
+#include "base/program.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"

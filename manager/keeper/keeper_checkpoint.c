@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/utf8.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/procid.h"
 #include "manager/keeper/keeper_session.h"

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_look.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 
 int seal_key(char ret[SEAL_KEY_SIZE], struct err *e)
 {

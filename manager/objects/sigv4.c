@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 
 #define PAIRS_MAX 32

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/objects/storage_folder.h"
 

@@ -9,11 +9,11 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/treelist.h"
+#include "base/treewalk.h"
 #include "manager/objects/storage_folder.h"
 
 static int bad(const char *path, const char *what, struct err *e)

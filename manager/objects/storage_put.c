@@ -9,7 +9,7 @@
 #include <zstd.h>
 
 #include "base/mem.h"
-#include "base/treelist.h"
+#include "base/treewalk.h"
 #include "manager/objects/storage_folder.h"
 
 #define OBJECT_BYTES 4096u	/* an object counts for whole ones of these */

@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"

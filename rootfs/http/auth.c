@@ -246,7 +246,7 @@ static void token_done(struct exchange *t)
 	exchange_start(x);
 }
 
-static int add_parameter(struct buf *b, CURL *c, const char *name, const char *value, int *first, struct err *e)
+static int add_url_parameter(struct buf *b, CURL *c, const char *name, const char *value, int *first, struct err *e)
 {
 	char *escaped = curl_easy_escape(c, value, 0);
 	int rc;
@@ -268,9 +268,9 @@ static int add_scopes(struct buf *b, CURL *c, const char *scopes, int is_form, i
 	if (!copy)
 		return err_nomem(e);
 	if (is_form)
-		return *copy ? add_parameter(b, c, "scope", copy, first, e) : 0;
+		return *copy ? add_url_parameter(b, c, "scope", copy, first, e) : 0;
 	for (one = strtok_r(copy, " ", &save); one; one = strtok_r(NULL, " ", &save))
-		if (add_parameter(b, c, "scope", one, first, e) < 0)
+		if (add_url_parameter(b, c, "scope", one, first, e) < 0)
 			return -1;
 	return 0;
 }
@@ -290,17 +290,17 @@ static int fill_token_request(struct exchange *t, struct exchange *x, int with_c
 			rc = buf_adds(&b, strchr(x->challenge.realm, '?') ? "&" : "?", e);
 	}
 	if (rc == 0 && x->challenge.service[0])
-		rc = add_parameter(&b, c, "service", x->challenge.service, &first, e);
+		rc = add_url_parameter(&b, c, "service", x->challenge.service, &first, e);
 	if (rc == 0)
 		rc = add_scopes(&b, c, x->scope, is_form, &first, e);
 	if (rc == 0 && is_form) {
-		rc = add_parameter(&b, c, "grant_type", "refresh_token", &first, e);
+		rc = add_url_parameter(&b, c, "grant_type", "refresh_token", &first, e);
 		if (rc == 0)
-			rc = add_parameter(&b, c, "client_id", "berth", &first, e);
+			rc = add_url_parameter(&b, c, "client_id", "berth", &first, e);
 		if (rc == 0)
-			rc = add_parameter(&b, c, "refresh_token", site->identity_token, &first, e);
+			rc = add_url_parameter(&b, c, "refresh_token", site->identity_token, &first, e);
 	} else if (rc == 0 && with_credentials && site->password) {
-		rc = add_parameter(&b, c, "account", site->user, &first, e);
+		rc = add_url_parameter(&b, c, "account", site->user, &first, e);
 	}
 	curl_easy_cleanup(c);
 	if (rc < 0)

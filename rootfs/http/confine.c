@@ -91,7 +91,7 @@ int http_confine_begin(int keep_fd, struct err *e)
 	return 0;
 }
 
-static int allow(int rules, const char *path, int is_dir, struct err *e)
+static int allow_reading(int rules, const char *path, int is_dir, struct err *e)
 {
 	struct landlock_path_beneath_attr rule = { .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE };
 	autoclose int fd = open(path, O_PATH | O_CLOEXEC);
@@ -106,7 +106,7 @@ static int allow(int rules, const char *path, int is_dir, struct err *e)
 	return 0;
 }
 
-static int landlock(struct err *e)
+static int landlock_http(struct err *e)
 {
 	static const char *const dirs[] = { "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf",
 					    "/run/NetworkManager" };
@@ -135,10 +135,10 @@ static int landlock(struct err *e)
 	if (rules < 0)
 		return err_sys(e, "make a Landlock rule set");
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
-		if (allow(rules, dirs[i], 1, e) < 0)
+		if (allow_reading(rules, dirs[i], 1, e) < 0)
 			return -1;
 	/* may be a link to anywhere */
-	if (allow(rules, "/etc/resolv.conf", 0, e) < 0 || allow(rules, "/etc/hosts", 0, e) < 0)
+	if (allow_reading(rules, "/etc/resolv.conf", 0, e) < 0 || allow_reading(rules, "/etc/hosts", 0, e) < 0)
 		return -1;
 	if (syscall(SYS_landlock_restrict_self, rules, 0) < 0)
 		return err_sys(e, "apply Landlock");
@@ -149,7 +149,7 @@ static int landlock(struct err *e)
 #define RETURN(what) (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what)
 #define UNLESS(value, over) (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, over)
 
-static int filter_calls(struct err *e)
+static int filter_http_calls(struct err *e)
 {
 	struct sock_filter f[16 + 2 * ARRAY_LEN(calls)];
 	struct sock_fprog prog = { .filter = f };
@@ -189,7 +189,7 @@ int http_confine_end(struct err *e)
 	/* the change of user reset both */
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_sys(e, "tie the network process to its parent");
-	if (landlock(e) < 0)
+	if (landlock_http(e) < 0)
 		return -1;
-	return filter_calls(e);
+	return filter_http_calls(e);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S15 of SECURITY.md. */
-#include "rootfs/http/answer.h"
 #include "rootfs/http/exchange.h"
-#include "rootfs/http/outcome.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,375 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
+
+/* ---- why an attempt failed ---- */
+
+/* What an attempt of an exchange that did not succeed means. */
+
+/* {"errors":[{"code":"DENIED","message":"..."}]}, as far as it is that. */
+static void add_told(const struct exchange *x, struct err *e)
+{
+	autojson json_t *j =
+		x->text.len ? json_parse(x->text.data, x->text.len, HTTP_ERROR_TEXT_MAX, "", NULL) :
+			      NULL;
+	const json_t *first = json_array_get(json_object_get(j, "errors"), 0);
+	const char *said = json_string_value(json_object_get(first, "message"));
+
+	if (!said || !*said)
+		said = json_string_value(json_object_get(first, "code"));
+	if (said && *said) {
+		size_t n = strlen(e->msg);
+
+		snprintf(e->msg + n, sizeof(e->msg) - n, ": %.160s", said);
+	}
+}
+
+static void status_error(const struct exchange *x, struct err *e)
+{
+	char at[ORIGIN_TEXT_MAX];
+	struct origin o;
+
+	if (origin_parse(x->url, "URL", &o, NULL, NULL) < 0)
+		o = x->site->origin;
+	origin_format(&o, at);
+	if (x->status == 404)
+		err_set(e, ERR_NOT_FOUND, "%s does not have it", at);
+	else if (x->status == 403)
+		err_set(e, ERR_DENIED, "%s forbids it", at);
+	else if (x->status == 429)
+		err_set(e, ERR_NET, "%s says there were too many requests", at);
+	else
+		err_set(e, ERR_NET, "%s answers with status %ld", at, x->status);
+	add_told(x, e);
+	if (x->status == 429)
+		err_hint(e, "wait, or log in: berth login");
+}
+
+static void transport_error(const struct exchange *x, CURLcode rc, struct err *e)
+{
+	char at[ORIGIN_TEXT_MAX];
+	struct origin o;
+	const char *why = x->curl_error[0] ? x->curl_error : curl_easy_strerror(rc);
+
+	if (origin_parse(x->url, "URL", &o, NULL, NULL) < 0)
+		o = x->site->origin;
+	origin_format(&o, at);
+	if (x->refused[0])
+		err_set(e, ERR_DENIED, "%s", x->refused);
+	else if (rc == CURLE_OPERATION_TIMEDOUT)
+		err_set(e, ERR_NET, "%s is too slow or silent: %.150s", at, why);
+	else
+		err_set(e, ERR_NET, "%s: %.200s", at, why);
+	if (rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CACERT_BADFILE)
+		err_hint(e, "registry.ca_file in berth.toml names a CA of your own");
+	else if (rc == CURLE_SSL_CONNECT_ERROR && strstr(why, "wrong version number"))
+		err_hint(e, "if it speaks plain http, list it in registry.insecure in berth.toml, "
+			    "or use --insecure");
+	else if (rc == CURLE_COULDNT_RESOLVE_HOST)
+		err_hint(e, "is the name right, and does this host reach a name server?");
+}
+
+/* Whether the same request may succeed a moment later. */
+static int outcome_is_passing(const struct exchange *x, CURLcode rc)
+{
+	if (x->refused[0])
+		return 0;
+	switch (rc) {
+	case CURLE_OK:
+		return x->status == 408 || x->status == 429 || x->status == 500 ||
+		       x->status == 502 || x->status == 503 || x->status == 504;
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+	case CURLE_URL_MALFORMAT:
+	case CURLE_OUT_OF_MEMORY:
+	case CURLE_WEIRD_SERVER_REPLY:
+		return 0;
+	default:
+		return 1;
+	}
+}
+
+/* Says in e why the attempt failed: rc of libcurl, or with CURLE_OK the status of the answer. */
+static void outcome_error(const struct exchange *x, CURLcode rc, struct err *e)
+{
+	if (rc == CURLE_OK)
+		status_error(x, e);
+	else
+		transport_error(x, rc, e);
+}
+
+/* ---- the response: callbacks of libcurl ---- */
+
+/*
+ * The response to one attempt of an exchange: libcurl's callbacks.
+ *
+ * Headers are counted, and the few that matter are kept. A body goes into the text, up to its
+ * ceiling, or through a buffer of one chunk to the reader of a blob. An error is left in fatal,
+ * which ends the exchange.
+ */
+
+#define ANSWER_CHUNK (128l << 10)	/* what libcurl hands us at most */
+
+/* 1 for a status of 2xx. */
+static int answer_is_success(const struct exchange *x)
+{
+	return x->status >= 200 && x->status < 300;
+}
+
+/* ---- the answer: headers ---- */
+
+static void keep_header(char *ret, size_t size, const char *s, size_t n)
+{
+	snprintf(ret, size, "%.*s", (int)n, s);
+}
+
+static void begin_answer(struct exchange *x, const char *line, size_t n)
+{
+	const char *space = memchr(line, ' ', n);
+
+	x->status = 0;
+	if (space && line + n - space >= 4)
+		x->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + (space[3] - '0');
+	x->type[0] = x->digest[0] = x->location[0] = x->range[0] = x->encoding[0] = x->upload_range[0] = '\0';
+	x->chunk_min = 0;
+	x->has_length = 0;
+	memset(&x->challenge, 0, sizeof(x->challenge));
+	x->challenge_err.code = 0;
+	x->retry_after_ms = 0;
+}
+
+static int stop_exchange(struct exchange *x, enum err_code code, const char *why)
+{
+	if (!x->fatal.code)
+		err_set(&x->fatal, code, "%s", why);
+	return 0;
+}
+
+static void take_response_header(struct exchange *x, const char *name, size_t name_len, const char *v, size_t n)
+{
+	static const struct { const char *name; size_t offset, size; } texts[] = {
+#define FIELD(f) offsetof(struct exchange, f), sizeof(((struct exchange *)0)->f)
+		{ "content-type", FIELD(type) }, { "docker-content-digest", FIELD(digest) },
+		{ "location", FIELD(location) }, { "content-range", FIELD(range) },
+		{ "content-encoding", FIELD(encoding) }, { "range", FIELD(upload_range) },
+	};
+	char text[32];
+	uint64_t seconds;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(texts); i++) {
+		if (strlen(texts[i].name) != name_len || strncasecmp(texts[i].name, name, name_len))
+			continue;
+		if (n >= texts[i].size)
+			stop_exchange(x, ERR_CORRUPT, "a header of the answer is too long");
+		keep_header((char *)x + texts[i].offset, texts[i].size, v, n);
+		return;
+	}
+	if (name_len == 16 && !strncasecmp(name, "www-authenticate", 16) && !x->challenge_err.code) {
+		challenge_parse(v, n, &x->challenge, &x->challenge_err);
+	} else if (name_len == 11 && !strncasecmp(name, "retry-after", 11) && n < sizeof(text)) {
+		keep_header(text, sizeof(text), v, n);	/* a date is not worth reading */
+		if (!num_u64(text, "Retry-After", 0, 1000000, &seconds, NULL))
+			x->retry_after_ms = seconds * 1000;
+	} else if (name_len == 14 && !strncasecmp(name, "content-length", 14) && n < sizeof(text)) {
+		keep_header(text, sizeof(text), v, n);
+		x->has_length = !num_u64(text, "Content-Length", 0, UINT64_MAX, &x->length, NULL);
+	} else if (name_len == 20 && !strncasecmp(name, "oci-chunk-min-length", 20) && n < sizeof(text)) {
+		keep_header(text, sizeof(text), v, n);
+		num_u64(text, "OCI-Chunk-Min-Length", 0, UINT64_MAX, &x->chunk_min, NULL);
+	}
+}
+
+/* CURLOPT_HEADERFUNCTION, WRITEFUNCTION, READFUNCTION, SEEKFUNCTION; ctx is the exchange. */
+static size_t answer_on_header(char *p, size_t size, size_t count, void *ctx)
+{
+	struct exchange *x = ctx;
+	size_t n = size * count, len = n;
+	const char *colon;
+
+	x->header_bytes += n;
+	if (x->header_bytes > HTTP_HEADERS_MAX) {
+		stop_exchange(x, ERR_LIMIT, "the answer has more than 128 KiB of headers");
+		return 0;
+	}
+	while (len && (p[len - 1] == '\n' || p[len - 1] == '\r' || p[len - 1] == ' ' || p[len - 1] == '\t'))
+		len--;
+	if (len >= 5 && !strncasecmp(p, "HTTP/", 5)) {
+		begin_answer(x, p, len);
+		return n;
+	}
+	colon = memchr(p, ':', len);
+	if (colon) {
+		const char *v = colon + 1, *end = p + len;
+
+		while (v < end && (*v == ' ' || *v == '\t'))
+			v++;
+		take_response_header(x, p, (size_t)(colon - p), v, (size_t)(end - v));
+	}
+	return x->fatal.code ? 0 : n;
+}
+
+/* ---- the answer: body ---- */
+
+/* "bytes 5-9/10": the part that begins where we are, of the whole that we expect. */
+static int range_fits(const struct exchange *x)
+{
+	char *end;
+	unsigned long long from, to, total;
+
+	if (strncasecmp(x->range, "bytes ", 6) || x->range[6] < '0' || x->range[6] > '9')
+		return 0;
+	from = strtoull(x->range + 6, &end, 10);
+	if (*end != '-' || end[1] < '0' || end[1] > '9')
+		return 0;
+	to = strtoull(end + 1, &end, 10);
+	if (*end++ != '/' || from != x->got || to < from || to >= x->want_size)
+		return 0;
+	if (!strcmp(end, "*"))
+		return 1;
+	if (*end < '0' || *end > '9')
+		return 0;
+	total = strtoull(end, &end, 10);
+	return !*end && total == x->want_size;
+}
+
+/* Judges the headers before the first byte of the body, or when there was none.  -1 with fatal set. */
+static int answer_begin_body(struct exchange *x)
+{
+	char text[200];
+
+	x->started = 1;
+	if (x->encoding[0] && strcasecmp(x->encoding, "identity"))
+		return stop_exchange(x, ERR_CORRUPT, "the answer is compressed, which was not asked for"), -1;
+	if (x->out_fd < 0 || !answer_is_success(x))
+		return 0;
+	if (x->status == 206) {
+		if (!range_fits(x))
+			return stop_exchange(x, ERR_CORRUPT, "the registry answers with another part of the blob than was asked for"), -1;
+		return 0;
+	}
+	/* not every server supports ranges: it sends from the start, and we skip what we have */
+	x->skip = x->got;
+	if (x->has_length && x->length != x->want_size) {
+		snprintf(text, sizeof(text), "the registry offers %llu bytes for a blob of %llu",
+			 (unsigned long long)x->length, (unsigned long long)x->want_size);
+		return stop_exchange(x, ERR_CORRUPT, text), -1;
+	}
+	return 0;
+}
+
+/* 1 when all that waited is gone, 0 when the reader is slow, -1 (fatal) when it is away. */
+static int flush_answer_body(struct exchange *x)
+{
+	while (x->pending_at < x->pending_len) {
+		ssize_t r = write(x->out_fd, x->pending + x->pending_at, x->pending_len - x->pending_at);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0 && errno == EAGAIN)
+			return 0;
+		if (r < 0) {
+			err_sys(&x->fatal, "hand the blob on");
+			return -1;
+		}
+		x->pending_at += (size_t)r;
+	}
+	x->pending_at = x->pending_len = 0;
+	return 1;
+}
+
+static size_t stream_body(struct exchange *x, const char *p, size_t n)
+{
+	size_t over = x->skip < n ? (size_t)x->skip : n, all = n;
+	int r = flush_answer_body(x);
+
+	if (r < 0)
+		return 0;
+	if (r == 0) {
+		x->paused = 1;
+		return CURL_WRITEFUNC_PAUSE;
+	}
+	x->skip -= over;
+	p += over;
+	n -= over;
+	if (n > x->want_size - x->got) {
+		stop_exchange(x, ERR_CORRUPT, "the blob is larger than the manifest says");
+		return 0;
+	}
+	if (!x->pending)
+		x->pending = malloc(ANSWER_CHUNK);
+	if (!x->pending || n > ANSWER_CHUNK) {
+		err_nomem(&x->fatal);
+		return 0;
+	}
+	memcpy(x->pending, p, n);
+	x->pending_len = n;
+	x->got += n;
+	return flush_answer_body(x) < 0 ? 0 : all;
+}
+
+static size_t answer_on_body(char *p, size_t size, size_t count, void *ctx)
+{
+	struct exchange *x = ctx;
+	size_t n = size * count, max = answer_is_success(x) ? x->text_max : HTTP_ERROR_TEXT_MAX;
+
+	if (!x->started && answer_begin_body(x) < 0)
+		return 0;
+	if (x->out_fd >= 0 && answer_is_success(x))
+		return stream_body(x, p, n);
+	if (x->text.len + n > max) {
+		if (answer_is_success(x)) {
+			stop_exchange(x, ERR_LIMIT, "the answer is larger than what is read of such a document");
+			return 0;
+		}
+		x->enough = 1;	/* to know why it failed */
+		return 0;
+	}
+	x->text.max = max;
+	return buf_add(&x->text, p, n, &x->fatal) < 0 ? 0 : n;
+}
+
+static size_t answer_on_upload(char *p, size_t size, size_t count, void *ctx)
+{
+	struct exchange *x = ctx;
+	uint64_t left = x->in_size - x->in_at;
+	size_t n = size * count < left ? size * count : (size_t)left;
+	ssize_t r;
+
+	do
+		r = pread(x->in_fd, p, n, (off_t)(x->in_from + x->in_at));
+	while (r < 0 && errno == EINTR);
+	if (r < 0) {
+		err_sys(&x->fatal, "read what is to be sent");
+		return CURL_READFUNC_ABORT;
+	}
+	x->in_at += (uint64_t)r;
+	x->sent = x->in_at;
+	return (size_t)r;
+}
+
+static int answer_on_seek(void *ctx, curl_off_t offset, int whence)
+{
+	struct exchange *x = ctx;
+
+	/*
+	 * libcurl would begin again by itself on another connection, but only the registry knows
+	 * how many bytes it got
+	 */
+	if (x->once)
+		return CURL_SEEKFUNC_FAIL;
+	if (whence != SEEK_SET || offset < 0 || (uint64_t)offset > x->in_size)
+		return CURL_SEEKFUNC_CANTSEEK;
+	x->in_at = (uint64_t)offset;
+	return CURL_SEEKFUNC_OK;
+}
+
+/* ---- starting and ending ---- */
 
 #define RETRIES_AWAY 2
 #define BACKOFF_FIRST_MS 200
@@ -52,7 +419,7 @@ void exchange_init(struct exchange *x, struct http *h, struct http_site *site, c
 	x->text_max = HTTP_ERROR_TEXT_MAX;
 }
 
-static void forget(struct exchange *x)
+static void forget_exchange(struct exchange *x)
 {
 	struct exchange **at = &x->http->active;
 
@@ -78,7 +445,7 @@ void exchange_release(struct exchange *x)
 {
 	if (!x->http)
 		return;
-	forget(x);
+	forget_exchange(x);
 	drop_easy(x);
 	free(x->pending);
 	if (x->authorization)
@@ -90,9 +457,9 @@ void exchange_release(struct exchange *x)
 	x->authorization = x->form = NULL;
 }
 
-static void finish(struct exchange *x)
+static void finish_exchange(struct exchange *x)
 {
-	forget(x);
+	forget_exchange(x);
 	drop_easy(x);
 	x->done(x);
 }
@@ -146,7 +513,7 @@ int exchange_refuses(const struct exchange *x, const struct origin *to, struct e
 
 /* ---- one attempt ---- */
 
-static int add_line(struct exchange *x, const char *name, const char *value)
+static int add_exchange_header(struct exchange *x, const char *name, const char *value)
 {
 	char line[400];
 	struct curl_slist *more;
@@ -173,15 +540,15 @@ static int add_headers(struct exchange *x, struct err *e)
 			return err_nomem(e);
 		x->headers = more;
 	}
-	if ((x->accept && add_line(x, "Accept: ", x->accept) < 0) ||
-	    (x->content_type && add_line(x, "Content-Type: ", x->content_type) < 0) ||
-	    (x->content_range[0] && add_line(x, "Content-Range: ", x->content_range) < 0) || add_line(x, "Expect:", "") < 0)
+	if ((x->accept && add_exchange_header(x, "Accept: ", x->accept) < 0) ||
+	    (x->content_type && add_exchange_header(x, "Content-Type: ", x->content_type) < 0) ||
+	    (x->content_range[0] && add_exchange_header(x, "Content-Range: ", x->content_range) < 0) || add_exchange_header(x, "Expect:", "") < 0)
 		return err_nomem(e);
 	return 0;
 }
 
 /* Upholds S16 of SECURITY.md. */
-static void set_limits(struct exchange *x)
+static void set_easy_limits(struct exchange *x)
 {
 	uint64_t stall = x->http->stall_ms;
 	CURL *c = x->easy;
@@ -215,7 +582,7 @@ static void set_method(struct exchange *x)
 	}
 }
 
-static int set_all(struct exchange *x, struct err *e)
+static int set_easy_options(struct exchange *x, struct err *e)
 {
 	struct http *h = x->http;
 	CURL *c = x->easy;
@@ -251,14 +618,14 @@ static int set_all(struct exchange *x, struct err *e)
 		curl_easy_setopt(c, CURLOPT_RANGE, from);
 	}
 	set_method(x);
-	set_limits(x);
+	set_easy_limits(x);
 	return 0;
 }
 
-static void fail(struct exchange *x, const struct err *e)
+static void fail_exchange(struct exchange *x, const struct err *e)
 {
 	x->err = *e;
-	finish(x);
+	finish_exchange(x);
 }
 
 /* x->url is set: sends the request. */
@@ -266,7 +633,7 @@ static void attempt(struct exchange *x)
 {
 	struct err e = { 0 };
 
-	forget(x);
+	forget_exchange(x);
 	drop_easy(x);
 	x->started = x->enough = x->paused = 0;
 	x->header_bytes = 0;
@@ -280,10 +647,10 @@ static void attempt(struct exchange *x)
 	x->http->active = x;
 	if (!x->easy)
 		err_nomem(&e);
-	else if (!set_all(x, &e) && curl_multi_add_handle(x->http->multi, x->easy) != CURLM_OK)
+	else if (!set_easy_options(x, &e) && curl_multi_add_handle(x->http->multi, x->easy) != CURLM_OK)
 		err_set(&e, ERR_INTERNAL, "start a transfer");
 	if (e.code)
-		fail(x, &e);
+		fail_exchange(x, &e);
 }
 
 void exchange_start(struct exchange *x)
@@ -339,7 +706,7 @@ static int is_redirect(const struct exchange *x)
 	return x->status == 301 || x->status == 302 || x->status == 303 || x->status == 307 || x->status == 308;
 }
 
-static int redirect(struct exchange *x, struct err *e)
+static int follow_http_redirect(struct exchange *x, struct err *e)
 {
 	autofree char *next = malloc(ORIGIN_URL_MAX);
 	struct origin from, to;
@@ -373,13 +740,13 @@ static void blob_ended(struct exchange *x)
 	struct err e;
 
 	if (x->got == x->want_size) {
-		finish(x);
+		finish_exchange(x);
 		return;
 	}
 	err_set(&e, ERR_NET, "the registry ended the blob after %llu of %llu bytes", (unsigned long long)x->got,
 		(unsigned long long)x->want_size);
 	if (retry(x, CURLE_OK, &e) < 0)
-		fail(x, &e);
+		fail_exchange(x, &e);
 }
 
 static void attempt_ended(struct exchange *x, CURLcode rc)
@@ -387,28 +754,28 @@ static void attempt_ended(struct exchange *x, CURLcode rc)
 	struct err e = { 0 };
 
 	if (x->fatal.code) {
-		fail(x, &x->fatal);
+		fail_exchange(x, &x->fatal);
 		return;
 	}
 	if (x->enough)
 		rc = CURLE_OK;
 	if (rc == CURLE_OK && x->status == 401) {
 		if (auth_challenged(x, &e) < 0)
-			fail(x, &e);
+			fail_exchange(x, &e);
 		return;
 	}
 	if (rc == CURLE_OK && is_redirect(x)) {
-		if (redirect(x, &e) < 0)
-			fail(x, &e);
+		if (follow_http_redirect(x, &e) < 0)
+			fail_exchange(x, &e);
 		return;
 	}
 	if (rc == CURLE_OK && answer_is_success(x)) {
 		if (!x->started && answer_begin_body(x) < 0)	/* no byte of body came */
-			fail(x, &x->fatal);
+			fail_exchange(x, &x->fatal);
 		else if (x->out_fd >= 0)
 			blob_ended(x);
 		else
-			finish(x);
+			finish_exchange(x);
 		return;
 	}
 	if (rc == CURLE_OK && x->status == 416 && x->got && !x->no_range) {
@@ -418,13 +785,13 @@ static void attempt_ended(struct exchange *x, CURLcode rc)
 	}
 	outcome_error(x, rc, &e);
 	if (!outcome_is_passing(x, rc) || retry(x, rc, &e) < 0)
-		fail(x, &e);
+		fail_exchange(x, &e);
 }
 
 /* libcurl is done: first the reader gets the bytes that we still hold. */
-static void ended(struct exchange *x, CURLcode rc)
+static void transfer_ended(struct exchange *x, CURLcode rc)
 {
-	if (x->pending_len > x->pending_at && !x->fatal.code && answer_flush(x) == 0) {
+	if (x->pending_len > x->pending_at && !x->fatal.code && flush_answer_body(x) == 0) {
 		x->draining = 1 + (int)rc;
 		drop_easy(x);
 		return;
@@ -434,21 +801,21 @@ static void ended(struct exchange *x, CURLcode rc)
 
 /* ---- the loop ---- */
 
-static void wake(struct http *h)
+static void wake_exchanges(struct http *h)
 {
 	struct exchange *x, *next;
 	uint64_t now = clock_ms();
 
 	for (x = h->active; x; x = next) {
 		next = x->next;
-		if (x->draining && answer_flush(x)) {
+		if (x->draining && flush_answer_body(x)) {
 			CURLcode rc = (CURLcode)(x->draining - 1);
 
 			x->draining = 0;
 			attempt_ended(x, rc);
 			return;	/* the list may be another now */
 		}
-		if (x->paused && x->easy && answer_flush(x)) {
+		if (x->paused && x->easy && flush_answer_body(x)) {
 			x->paused = 0;
 			curl_easy_pause(x->easy, CURLPAUSE_CONT);
 		} else if (x->wake_ms && now >= x->wake_ms) {
@@ -459,7 +826,7 @@ static void wake(struct http *h)
 	}
 }
 
-static void collect(struct http *h)
+static void collect_transfers(struct http *h)
 {
 	CURLMsg *m;
 	int left;
@@ -471,7 +838,7 @@ static void collect(struct http *h)
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
-		ended(x, rc);
+		transfer_ended(x, rc);
 	}
 }
 
@@ -492,7 +859,7 @@ int http_turn(struct http *h, int sock, int timeout_ms, struct err *e)
 	if (curl_multi_poll(h->multi, fds, n, timeout_ms, NULL) != CURLM_OK ||
 	    curl_multi_perform(h->multi, &running) != CURLM_OK)
 		return err_set(e, ERR_INTERNAL, "drive the transfers");
-	collect(h);
-	wake(h);
+	collect_transfers(h);
+	wake_exchanges(h);
 	return 0;
 }

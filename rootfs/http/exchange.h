@@ -14,7 +14,113 @@
 #ifndef BERTH_ROOTFS_HTTP_EXCHANGE_H
 #define BERTH_ROOTFS_HTTP_EXCHANGE_H
 
-#include "rootfs/http/http.h"
+#include <curl/curl.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "rootfs/registry/challenge.h"
+#include "rootfs/registry/origin.h"
+#include "rootfs/store/digest.h"
+
+/* ---- the state of berth-http: its sites, their tokens, and the exchanges under way ---- */
+
+#define HTTP_REDIRECTS_MAX 5
+#define HTTP_HEADERS_MAX (128u << 10)	/* bytes of all headers of one answer */
+#define HTTP_ERROR_TEXT_MAX 8192	/* bytes read of an error response */
+#define HTTP_TOKEN_MAX 16384		/* bytes of a bearer token */
+#define HTTP_TOKEN_ANSWER_MAX 65536
+#define HTTP_SCOPE_MAX 2048
+#define HTTP_PROGRESS_BYTES (1u << 20)	/* so much more since the last failure: the count of tries starts anew */
+
+struct http_token {
+	struct http_token *next;
+	char *scope;
+	char *token;
+	uint64_t expires_ms;	/* on the monotonic clock */
+};
+
+/* A registry, by origin. */
+struct http_site {
+	struct http_site *next;
+	struct origin origin;
+	char *user, *password;		/* NULL if the site has none */
+	char *identity_token;		/* OAuth2 refresh token, instead of both */
+	int basic;			/* it asked for Basic: sent unasked from now on */
+	int has_class;
+	enum address_class class;	/* the most public that was connected */
+	struct http_token *tokens;
+};
+
+struct http {
+	CURLM *multi;
+	struct http_site *sites;
+	char **realms;			/* "HOST=REALMHOST" */
+	size_t realm_count;
+	struct exchange *active;
+	unsigned int retries;
+	uint64_t stall_ms;
+	char agent[80];
+	char *ca;			/* further CA certificates, PEM */
+	size_t ca_len;
+	int has_proxy;
+};
+
+struct exchange {
+	struct http *http;
+	struct exchange *next;
+	struct http_site *site;
+	/* called once; err.code is 0 after a 2xx */
+	void (*done)(struct exchange *x);
+	void (*retrying)(struct exchange *x, uint64_t delay_ms);	/* may be NULL */
+	void *ctx;
+
+	/* the request, set by the caller after exchange_init() */
+	const char *method;		/* GET, HEAD, POST, PUT, PATCH */
+	char first_url[ORIGIN_URL_MAX];
+	char scope[HTTP_SCOPE_MAX];	/* token scopes, by blanks; "" asks for none */
+	const char *accept;
+	const char *content_type;
+	char *form;			/* POST body, or NULL */
+	char *authorization;		/* of a token request: sent as it is */
+	int is_token;
+	int in_fd;			/* PUT or PATCH body, or -1 */
+	uint64_t in_from, in_size;	/* the part of it that is sent */
+	char content_range[48];		/* of a PATCH, or "" */
+	int once;			/* the body is for this attempt only */
+	int out_fd;			/* non-blocking; where a body of want_size goes, or -1: text */
+	uint64_t want_size;
+	size_t text_max;
+
+	/* the answer */
+	struct err err;
+	long status;
+	struct buf text;
+	uint64_t got;			/* bytes handed to out_fd, over all attempts */
+	uint64_t sent;
+	char type[128], digest[DIGEST_SIZE + 8], location[ORIGIN_URL_MAX];
+	char upload_range[48];		/* "Range" of an answer: how far an upload is */
+	uint64_t chunk_min;		/* "OCI-Chunk-Min-Length", or 0 */
+
+	/* inside */
+	CURL *easy;
+	struct curl_slist *headers;
+	char url[ORIGIN_URL_MAX];	/* of this attempt */
+	char curl_error[CURL_ERROR_SIZE];
+	struct challenge challenge;
+	struct err challenge_err;
+	struct err fatal;		/* the error of a callback; ends the exchange */
+	size_t header_bytes;
+	char range[80], encoding[32];
+	uint64_t length, skip, in_at, retry_after_ms, tried_at, wake_ms;
+	unsigned int tries, redirects;
+	int started, enough, bad_header, paused, draining, fresh_token, sent_basic, no_range, has_length;
+	char refused[200];		/* an address we did not connect to */
+	unsigned char *pending;
+	size_t pending_at, pending_len;
+};
+
+/* ---- exchanges ---- */
 
 void exchange_init(struct exchange *x, struct http *h, struct http_site *site, const char *method);
 /* Begins; done() may be called before it returns. */

@@ -36,7 +36,7 @@ struct serve {
 };
 
 /* An event that must arrive; berth-image reads all the time, so a full socket is soon free. */
-static void say(struct serve *s, json_t *j)
+static void send_job_event(struct serve *s, json_t *j)
 {
 	struct pollfd p = { .fd = s->sock, .events = POLLOUT };
 	struct err e = { 0 };
@@ -52,11 +52,11 @@ void job_end(struct job *j, int existed)
 	const struct exchange *x = &j->x;
 
 	/* headers may hold any byte; a header that is not UTF-8 becomes null */
-	say(j->serve, json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "event", "done", "id", j->id,
-				"endpoint", (json_int_t)j->at_now, "bytes",
-				(json_int_t)(j->kind == JOB_BLOB ? x->got : j->kind == JOB_MANIFEST ? x->text.len : j->size),
-				"type", json_string(x->type) ?: json_null(), "digest", json_string(x->digest) ?: json_null(),
-				"existed", existed, "mounted", j->mounted));
+	send_job_event(j->serve, json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "event", "done", "id", j->id,
+					   "endpoint", (json_int_t)j->at_now, "bytes",
+					   (json_int_t)(j->kind == JOB_BLOB ? x->got : j->kind == JOB_MANIFEST ? x->text.len : j->size),
+					   "type", json_string(x->type) ?: json_null(), "digest", json_string(x->digest) ?: json_null(),
+					   "existed", existed, "mounted", j->mounted));
 	j->over = 1;
 }
 
@@ -64,9 +64,9 @@ void job_fail(struct job *j, const struct err *e)
 {
 	json_t *message = json_string(e->msg);
 
-	say(j->serve, json_pack("{s:s, s:I, s:I, s:s, s:o}", "event", "failed", "id", j->id, "endpoint",
-				(json_int_t)j->at_now, "code", err_name(e->code), "message",
-				message ? message : json_string("the registry's words are not UTF-8")));
+	send_job_event(j->serve, json_pack("{s:s, s:I, s:I, s:s, s:o}", "event", "failed", "id", j->id, "endpoint",
+					   (json_int_t)j->at_now, "code", err_name(e->code), "message",
+					   message ? message : json_string("the registry's words are not UTF-8")));
 	j->over = 1;
 }
 
@@ -74,8 +74,8 @@ static void on_retry(struct exchange *x, uint64_t delay_ms)
 {
 	struct job *j = x->ctx;
 
-	say(j->serve, json_pack("{s:s, s:I, s:I, s:o}", "event", "retry", "id", j->id, "delay_ms", (json_int_t)delay_ms,
-				"why", json_string(x->err.msg) ?: json_null()));
+	send_job_event(j->serve, json_pack("{s:s, s:I, s:I, s:o}", "event", "retry", "id", j->id, "delay_ms", (json_int_t)delay_ms,
+					   "why", json_string(x->err.msg) ?: json_null()));
 	if (j->kind == JOB_PUSH_BLOB)
 		upload_retrying(j);
 }
@@ -207,7 +207,7 @@ static void sweep_jobs(struct serve *s)
 
 /* ---- requests ---- */
 
-static int take_text(const json_t *q, const char *key, char *ret, size_t size, struct err *e)
+static int read_job_text(const json_t *q, const char *key, char *ret, size_t size, struct err *e)
 {
 	const char *s = NULL;
 
@@ -220,7 +220,7 @@ static int take_text(const json_t *q, const char *key, char *ret, size_t size, s
 }
 
 /* Nothing that could leave its place in a URL. */
-static int is_plain(const char *s, const char *more)
+static int is_plain_url_text(const char *s, const char *more)
 {
 	for (; *s; s++)
 		if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || strchr(more, *s)))
@@ -239,12 +239,12 @@ static int take_endpoints(struct serve *s, struct job *j, const json_t *q, struc
 		struct endpoint *at = &j->at[i];
 		struct origin o;
 
-		if (take_text(one, "base", at->base, sizeof(at->base), e) < 0 ||
+		if (read_job_text(one, "base", at->base, sizeof(at->base), e) < 0 ||
 		    origin_parse(at->base, "registry", &o, NULL, e) < 0)
 			return -1;
-		if (j->kind != JOB_PING && take_text(one, "repo", at->repo, sizeof(at->repo), e) < 0)
+		if (j->kind != JOB_PING && read_job_text(one, "repo", at->repo, sizeof(at->repo), e) < 0)
 			return -1;
-		if (!is_plain(at->repo, "/._-") || strstr(at->repo, ".."))
+		if (!is_plain_url_text(at->repo, "/._-") || strstr(at->repo, ".."))
 			return err_set(e, ERR_INVALID, "request: repository '%.100s'", at->repo);
 		at->site = http_site(&s->http, &o, e);
 		if (!at->site)
@@ -254,7 +254,7 @@ static int take_endpoints(struct serve *s, struct job *j, const json_t *q, struc
 	return 0;
 }
 
-static int take_request(struct serve *s, struct job *j, const json_t *q, struct err *e)
+static int read_job_request(struct serve *s, struct job *j, const json_t *q, struct err *e)
 {
 	static const struct { const char *op; enum job_kind kind; const char *size; } ops[] = {
 		{ "ping", JOB_PING, NULL }, { "manifest", JOB_MANIFEST, "max" }, { "blob", JOB_BLOB, "size" },
@@ -277,15 +277,15 @@ static int take_request(struct serve *s, struct job *j, const json_t *q, struct 
 	if (ops[i].size && (json_get_u64(q, ops[i].size, &j->size, "request", e) < 1 || j->fd < 0))
 		return err_set(e, ERR_INVALID, "request: no %s or no descriptor", ops[i].size);
 	is_blob = j->kind == JOB_BLOB || j->kind == JOB_PUSH_BLOB || j->kind == JOB_HAVE_BLOB;
-	if (take_text(q, is_blob ? "digest" : "ref", j->ref, sizeof(j->ref), e) < 0)
+	if (read_job_text(q, is_blob ? "digest" : "ref", j->ref, sizeof(j->ref), e) < 0)
 		return -1;
-	if (!is_plain(j->ref, ":._-"))
+	if (!is_plain_url_text(j->ref, ":._-"))
 		return err_set(e, ERR_INVALID, "request: reference '%.100s'", j->ref);
-	if (j->kind == JOB_PUSH_MANIFEST && take_text(q, "type", j->type, sizeof(j->type), e) < 0)
+	if (j->kind == JOB_PUSH_MANIFEST && read_job_text(q, "type", j->type, sizeof(j->type), e) < 0)
 		return -1;
 	if (json_get_str(q, "from", &from, "request", e) < 0)
 		return -1;
-	if (strlen(from) >= sizeof(j->from) || !is_plain(from, "/._-"))
+	if (strlen(from) >= sizeof(j->from) || !is_plain_url_text(from, "/._-"))
 		return err_set(e, ERR_INVALID, "request: repository '%.100s'", from);
 	strcpy(j->from, from);
 	if (j->kind == JOB_BLOB && fcntl(j->fd, F_SETFL, O_NONBLOCK) < 0)
@@ -317,7 +317,7 @@ static int new_job(struct serve *s, const json_t *q, int fd, struct err *e)
 	j->next = s->jobs;
 	s->jobs = j;
 	s->job_count++;
-	if (take_request(s, j, q, e) < 0) {
+	if (read_job_request(s, j, q, e) < 0) {
 		job_fail(j, e);
 		return 0;
 	}
@@ -328,7 +328,7 @@ static int new_job(struct serve *s, const json_t *q, int fd, struct err *e)
 
 /* ---- hello ---- */
 
-static char *copy_text(const json_t *q, const char *key)
+static char *copy_job_text(const json_t *q, const char *key)
 {
 	const char *s = json_string_value(json_object_get(q, key));
 
@@ -346,9 +346,9 @@ static int take_credential(struct serve *s, const json_t *q, struct err *e)
 	site = http_site(&s->http, &o, e);
 	if (!site)
 		return -1;
-	site->user = copy_text(q, "user");
-	site->password = copy_text(q, "password");
-	site->identity_token = copy_text(q, "identity_token");
+	site->user = copy_job_text(q, "user");
+	site->password = copy_job_text(q, "password");
+	site->identity_token = copy_job_text(q, "identity_token");
 	if (!(site->user && site->password) && !site->identity_token)
 		return err_set(e, ERR_INVALID, "hello: a credential without password");
 	return 0;
@@ -414,7 +414,7 @@ static int has_proxy(void)
 
 /* ---- the loop ---- */
 
-static void tick(struct serve *s)
+static void send_job_progress(struct serve *s)
 {
 	uint64_t now = clock_ms();
 	struct job *j;
@@ -436,7 +436,7 @@ static void tick(struct serve *s)
 }
 
 /* 1 when there is (or may be) more, 0 when the other end is gone. */
-static int hear(struct serve *s, struct err *e)
+static int receive_http_jobs(struct serve *s, struct err *e)
 {
 	autojson json_t *q = NULL;
 	int fd = -1, r;
@@ -454,12 +454,12 @@ static int hear(struct serve *s, struct err *e)
 	}
 }
 
-static int loop(struct serve *s, struct err *e)
+static int serve_http_jobs(struct serve *s, struct err *e)
 {
 	int r;
 
 	for (;;) {
-		r = hear(s, e);
+		r = receive_http_jobs(s, e);
 		if (r <= 0)
 			return r;
 		sweep_jobs(s);
@@ -467,7 +467,7 @@ static int loop(struct serve *s, struct err *e)
 			return 0;
 		if (http_turn(&s->http, s->sock, s->job_count ? TICK_MS : 60000, e) < 0)
 			return -1;
-		tick(s);
+		send_job_progress(s);
 		sweep_jobs(s);
 	}
 }
@@ -495,5 +495,5 @@ int http_serve(int sock, int (*before_requests)(struct err *e), struct err *e)
 	if (fcntl(sock, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "make the socket non-blocking");
 	/* the exit that follows frees what is held */
-	return loop(s, e);
+	return serve_http_jobs(s, e);
 }

@@ -26,7 +26,7 @@
 
 #define QUERY_MAX 176	/* "?digest=" and a digest */
 
-static void begin(struct job *j, const char *method, int in_fd)
+static void begin_upload_request(struct job *j, const char *method, int in_fd)
 {
 	struct exchange *x = &j->x;
 
@@ -43,17 +43,17 @@ static void begin(struct job *j, const char *method, int in_fd)
 	job_set_scope(j, "pull,push");
 }
 
-static void look(struct job *j)
+static void look_for_blob(struct job *j)
 {
 	j->upload.step = UPLOAD_LOOK;
 	job_set_url(j, "blobs", j->ref);
-	begin(j, "HEAD", -1);
+	begin_upload_request(j, "HEAD", -1);
 	exchange_start(&j->x);
 }
 
 void upload_start(struct job *j)
 {
-	look(j);
+	look_for_blob(j);
 }
 
 static void open_session(struct job *j)
@@ -67,7 +67,7 @@ static void open_session(struct job *j)
 	if (j->from[0])
 		snprintf(where, sizeof(where), "uploads/?mount=%s&from=%s", j->ref, j->from);
 	job_set_url(j, "blobs", where);
-	begin(j, "POST", -1);
+	begin_upload_request(j, "POST", -1);
 	exchange_start(&j->x);
 }
 
@@ -84,7 +84,7 @@ static void send_part(struct job *j)
 	u->closing = !left || (!u->at && (!u->chunk || left <= u->chunk));
 	u->part = u->closing || left < u->chunk || !u->chunk ? left : u->chunk;
 	u->step = UPLOAD_SEND;
-	begin(j, u->closing ? "PUT" : "PATCH", j->fd);
+	begin_upload_request(j, u->closing ? "PUT" : "PATCH", j->fd);
 	x->in_from = u->at;
 	x->in_size = u->part;
 	if (u->closing)
@@ -138,7 +138,7 @@ static int read_range(const struct exchange *x, uint64_t *ret)
 }
 
 /* The registry has that much: what failed before is forgotten when it is more than ever. */
-static void advance(struct job *j, uint64_t at)
+static void advance_upload(struct job *j, uint64_t at)
 {
 	struct upload *u = &j->upload;
 
@@ -156,12 +156,12 @@ static int count_failure(struct job *j)
 	return j->x.tries++ < j->x.http->retries ? 0 : -1;
 }
 
-static void ask(struct job *j)
+static void ask_upload_state(struct job *j)
 {
 	struct exchange *x = &j->x;
 
 	j->upload.step = UPLOAD_ASK;
-	begin(j, "GET", -1);
+	begin_upload_request(j, "GET", -1);
 	memcpy(x->first_url, j->upload.session, sizeof(x->first_url));
 }
 
@@ -174,7 +174,7 @@ void upload_retrying(struct job *j)
 	u->troubled = 1;
 	if (u->at + j->x.sent > u->reached)
 		u->reached = u->at + j->x.sent;
-	ask(j);		/* begins when it would have been sent again */
+	ask_upload_state(j);		/* begins when it would have been sent again */
 }
 
 uint64_t upload_sent(const struct job *j)
@@ -210,7 +210,7 @@ static void send_ended(struct job *j)
 		job_fail(j, &e);
 		return;
 	}
-	advance(j, has);
+	advance_upload(j, has);
 	send_part(j);
 }
 
@@ -237,7 +237,7 @@ static void send_failed(struct job *j)
 		return;
 	/* not where the session is, or it is gone */
 	if ((j->x.status == 416 || (j->x.status == 404 && j->upload.at)) && !count_failure(j)) {
-		ask(j);
+		ask_upload_state(j);
 		exchange_start(&j->x);
 		return;
 	}
@@ -260,7 +260,7 @@ static void ask_ended(struct job *j)
 			job_fail(j, &e);
 			return;
 		}
-		look(j);
+		look_for_blob(j);
 		return;
 	}
 	if (has > j->size || has > u->reached)
@@ -270,7 +270,7 @@ static void ask_ended(struct job *j)
 		job_fail(j, &e);
 		return;
 	}
-	advance(j, has);
+	advance_upload(j, has);
 	send_part(j);
 }
 

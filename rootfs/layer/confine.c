@@ -117,7 +117,7 @@ static int null_stdio(const int *keep, size_t count, struct err *e)
 	return 0;
 }
 
-static int set_limits(uint64_t memory_bytes, struct err *e)
+static int set_unpack_limits(uint64_t memory_bytes, struct err *e)
 {
 	const struct { int which; rlim_t value; } limits[] = {
 		{ RLIMIT_CORE, 0 },
@@ -168,7 +168,7 @@ static int drop_caps(uint64_t allowed, struct err *e)
 	return 0;
 }
 
-static int landlock(int root_fd, int also_fd, uint64_t rights, struct err *e)
+static int landlock_layer(int root_fd, int also_fd, uint64_t rights, struct err *e)
 {
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset_v6 rs = { .handled_access_fs = (1ull << 13) - 1 };
@@ -208,7 +208,7 @@ static int landlock(int root_fd, int also_fd, uint64_t rights, struct err *e)
 	return 0;
 }
 
-static size_t add_calls(struct sock_filter *f, size_t n, const unsigned int *calls, size_t count)
+static size_t add_layer_calls(struct sock_filter *f, size_t n, const unsigned int *calls, size_t count)
 {
 	size_t i;
 
@@ -219,7 +219,7 @@ static size_t add_calls(struct sock_filter *f, size_t n, const unsigned int *cal
 	return n;
 }
 
-static int filter_calls(enum confine_role role, struct err *e)
+static int filter_layer_calls(enum confine_role role, struct err *e)
 {
 	struct sock_filter f[4 + 2 * (ARRAY_LEN(calls_filter) + ARRAY_LEN(calls_read) +
 				     ARRAY_LEN(calls_write)) + 1];
@@ -230,11 +230,11 @@ static int filter_calls(enum confine_role role, struct err *e)
 	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CONFINE_ARCH, 1, 0);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	n = add_calls(f, n, calls_filter, ARRAY_LEN(calls_filter));
+	n = add_layer_calls(f, n, calls_filter, ARRAY_LEN(calls_filter));
 	if (role != CONFINE_FILTER)
-		n = add_calls(f, n, calls_read, ARRAY_LEN(calls_read));
+		n = add_layer_calls(f, n, calls_read, ARRAY_LEN(calls_read));
 	if (role == CONFINE_WRITE)
-		n = add_calls(f, n, calls_write, ARRAY_LEN(calls_write));
+		n = add_layer_calls(f, n, calls_write, ARRAY_LEN(calls_write));
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 	prog.len = (unsigned short)n;
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0)
@@ -243,7 +243,7 @@ static int filter_calls(enum confine_role role, struct err *e)
 }
 
 /* Its ids have no meaning on the host; its rights count only in this namespace. */
-static int enter_userns(int userns_fd, struct err *e)
+static int enter_unpack_userns(int userns_fd, struct err *e)
 {
 	if (setns(userns_fd, CLONE_NEWUSER) < 0)
 		return err_sys(e, "enter the user namespace for unpacking");
@@ -273,7 +273,7 @@ int confine_child(const struct confine *c, struct err *e)
 	umask(0);
 	if (null_stdio(c->keep, c->keep_count, e) < 0)
 		return -1;
-	if (c->userns_fd >= 0 && enter_userns(c->userns_fd, e) < 0)
+	if (c->userns_fd >= 0 && enter_unpack_userns(c->userns_fd, e) < 0)
 		return -1;
 	if (close_others(c->keep, c->keep_count, e) < 0)
 		return -1;
@@ -288,18 +288,18 @@ int confine_child(const struct confine *c, struct err *e)
 		if (fchdir(c->root_fd) < 0 || chroot(".") < 0)
 			return err_sys(e, "make the tree the root directory");
 	}
-	if (set_limits(c->memory_bytes, e) < 0 || drop_caps(caps[c->role], e) < 0)
+	if (set_unpack_limits(c->memory_bytes, e) < 0 || drop_caps(caps[c->role], e) < 0)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
-	if (landlock(has_root ? c->root_fd : -1, has_root ? c->also_fd : -1, rights[c->role], e) < 0)
+	if (landlock_layer(has_root ? c->root_fd : -1, has_root ? c->also_fd : -1, rights[c->role], e) < 0)
 		return -1;
-	return filter_calls(c->role, e);
+	return filter_layer_calls(c->role, e);
 }
 
 /* ---- the user namespace ---- */
 
-static int map_ids(pid_t pid, struct err *e)
+static int map_unpack_ids(pid_t pid, struct err *e)
 {
 	static const char *const files[] = { "uid_map", "gid_map" };
 	char path[40], map[40];
@@ -336,7 +336,7 @@ int confine_userns(struct err *e)
 		err_sys(e, "fork");
 	} else if (io_read_exact(sync[0], &c, 1) != 1) {
 		err_set(e, ERR_UNSUPPORTED, "cannot make a user namespace for unpacking; hint: berth doctor shows why");
-	} else if (!map_ids(pid, e)) {
+	} else if (!map_unpack_ids(pid, e)) {
 		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)

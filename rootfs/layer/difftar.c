@@ -108,7 +108,7 @@ static int scan_dir(struct scan *s, int fd, struct err *e)
 	return rc;
 }
 
-static int by_path(const void *a, const void *b)
+static int compare_mark_paths(const void *a, const void *b)
 {
 	return strcmp(((const struct difftar_mark *)a)->path, ((const struct difftar_mark *)b)->path);
 }
@@ -129,7 +129,7 @@ int difftar_scan(int upper_fd, struct difftar_marks *ret, struct err *e)
 		return -1;
 	}
 	if (m.count)
-		qsort(m.list, m.count, sizeof(*m.list), by_path);
+		qsort(m.list, m.count, sizeof(*m.list), compare_mark_paths);
 	*ret = m;
 	return 0;
 }
@@ -138,7 +138,7 @@ static const struct difftar_mark *find_mark(const struct difftar_marks *m, const
 {
 	struct difftar_mark key = { .path = (char *)path };
 
-	return m->count ? bsearch(&key, m->list, m->count, sizeof(*m->list), by_path) : NULL;
+	return m->count ? bsearch(&key, m->list, m->count, sizeof(*m->list), compare_mark_paths) : NULL;
 }
 
 /* ---- writing ---- */
@@ -149,7 +149,7 @@ struct diff {
 	struct tarout out;
 };
 
-static int is_whiteout(const struct stat *st)
+static int is_diff_whiteout(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
@@ -184,7 +184,7 @@ static int is_among(const char *path, const char *const *list, size_t n)
 	return 0;
 }
 
-static int is_empty(int fd)
+static int is_empty_seed_dir(int fd)
 {
 	char **names = NULL;
 	struct err ignored;
@@ -216,20 +216,20 @@ static int has_only_seeds(int fd)
  * ret_entry: the directory gets an entry of its own. Returns 1 if it must be left out as a
  * whole.
  */
-static int is_ours(const struct diff *x, const char *path, int fd, const struct stat *st, int *ret_entry)
+static int is_seeded_dir(const struct diff *x, const char *path, int fd, const struct stat *st, int *ret_entry)
 {
 	int in_image = lower_type(x, path, NULL) == S_IFDIR;
 
 	*ret_entry = 1;
 	if (is_among(path, seed_mounts, ARRAY_LEN(seed_mounts)))
-		return is_empty(fd);
+		return is_empty_seed_dir(fd);
 	if (!strcmp(path, "etc")) {
 		/* we make it with 0755 of root; then the image's own values stay */
 		*ret_entry = !in_image || (st->st_mode & 07777) != 0755 || st->st_uid != x->d->id_base ||
 			     st->st_gid != x->d->id_base;
 		return !in_image && has_only_seeds(fd);
 	}
-	return !in_image && x->d->workdir[0] == '/' && !strcmp(path, x->d->workdir + 1) && is_empty(fd);
+	return !in_image && x->d->workdir[0] == '/' && !strcmp(path, x->d->workdir + 1) && is_empty_seed_dir(fd);
 }
 
 static int put_marker(struct diff *x, const char *dir, const char *prefix, const char *name, struct err *e)
@@ -251,7 +251,7 @@ static int put_marker(struct diff *x, const char *dir, const char *prefix, const
  * Finds the image directory that corresponds to this directory; "": it has none. from: that of
  * its parent.
  */
-static void origin_of(const struct diff *x, const char *path, const char *name, const char *from, char ret[TREE_PATH_MAX + 1])
+static void find_upper_origin(const struct diff *x, const char *path, const char *name, const char *from, char ret[TREE_PATH_MAX + 1])
 {
 	const struct difftar_mark *m = find_mark(x->d->marks, path);
 	int n;
@@ -268,34 +268,34 @@ static void origin_of(const struct diff *x, const char *path, const char *name, 
 		ret[0] = '\0';
 }
 
-static int walk(struct diff *x, int fd, const char *from, int depth, struct err *e);
+static int put_upper_content(struct diff *x, int fd, const char *from, int depth, struct err *e);
 
-static int is_opaque(const struct diff *x, const char *path)
+static int is_opaque_diff(const struct diff *x, const char *path)
 {
 	const struct difftar_mark *m = find_mark(x->d->marks, path);
 
 	return m && m->opaque;
 }
 
-static int put_dir(struct diff *x, int fd, const struct stat *st, const char *name, const char *from, int depth, struct err *e)
+static int put_upper_dir(struct diff *x, int fd, const struct stat *st, const char *name, const char *from, int depth, struct err *e)
 {
 	autofree char *origin = malloc(TREE_PATH_MAX + 1), *path = strdup(x->t->path);
 	int entry, hides;
 
 	if (!origin || !path)
 		return err_nomem(e);
-	if (is_ours(x, path, fd, st, &entry))
+	if (is_seeded_dir(x, path, fd, st, &entry))
 		return 0;
-	origin_of(x, path, name, from, origin);
+	find_upper_origin(x, path, name, from, origin);
 	if (entry && tarstream_dir(x->t, fd, NULL, e) < 0)
 		return -1;
 	/* something else lies in its place in the image */
 	hides = x->d->lower_fd < 0 ?
-			is_opaque(x, path) :
+			is_opaque_diff(x, path) :
 			strcmp(origin, path) && lower_type(x, path, NULL) == S_IFDIR;
 	if (hides && put_marker(x, path, ".wh..wh..", "opq", e) < 0)
 		return -1;
-	return walk(x, fd, *origin ? origin : NULL, depth + 1, e);
+	return put_upper_content(x, fd, *origin ? origin : NULL, depth + 1, e);
 }
 
 /* One name of the writable layer; x->t->path is its path.  from: where its directory comes from. */
@@ -306,7 +306,7 @@ static int put_one(struct diff *x, int dir_fd, const char *dir, const char *name
 
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "look at '%.200s'", x->t->path);
-	if (is_whiteout(&st))	/* elsewhere the directory is written in full */
+	if (is_diff_whiteout(&st))	/* elsewhere the directory is written in full */
 		return x->d->lower_fd < 0 ||
 				       (from && !strcmp(from, dir) &&
 					lower_type(x, x->t->path, NULL)) ?
@@ -322,7 +322,7 @@ static int put_one(struct diff *x, int dir_fd, const char *dir, const char *name
 		return 0;
 	}
 	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "open directory '%.200s'", x->t->path) : put_dir(x, fd, &st, name, from, depth, e);
+	return fd < 0 ? err_sys(e, "open directory '%.200s'", x->t->path) : put_upper_dir(x, fd, &st, name, from, depth, e);
 }
 
 /*
@@ -349,7 +349,7 @@ struct names {
 };
 
 /* Writes what is in the directory fd of the writable layer, which comes from `from` in the image (NULL: is new). */
-static int walk(struct diff *x, int fd, const char *from, int depth, struct err *e)
+static int put_upper_content(struct diff *x, int fd, const char *from, int depth, struct err *e)
 {
 	autofree char *dir = strdup(x->t->path);
 	size_t len = strlen(x->t->path), i;
@@ -415,7 +415,7 @@ int difftar_write(const struct difftar *d, int out_fd, struct tarout_stats *ret,
 	t->id_count = d->id_count;
 	t->max_bytes = d->max_bytes;
 	if (!rc)
-		rc = walk(&x, d->upper_fd, "", 0, e);
+		rc = put_upper_content(&x, d->upper_fd, "", 0, e);
 	if (!rc)
 		rc = tarstream_close(t, e);
 	x.out.st.entries = t->entries;

@@ -19,6 +19,66 @@
 #include "rootfs/store/notes.h"
 #include "rootfs/store/tree.h"
 
+#define LAYER_ENTRY_BYTES 4096
+
+/* ---- counting against the limits ---- */
+
+/* Counts a layer against its own limits and those of its maker. */
+
+int layer_budget_take(struct layer_budget *b, uint64_t bytes, struct err *e)
+{
+	uint64_t left;
+
+	if (!b)
+		return 0;
+	left = atomic_load(&b->left);
+	do {
+		if (left < bytes)
+			return err_set(e, ERR_LIMIT, "the image is more than its tenant may have; "
+				       "hint: remove others, or [tenant] own_image_bytes in "
+				       "berth.toml");
+	} while (!atomic_compare_exchange_weak(&b->left, &left, left - bytes));
+	return 0;
+}
+
+/* The part that counts in the budget only. */
+static int layer_charge(const struct layer_limits *limits, struct layer_stats *st, uint64_t bytes,
+			struct err *e)
+{
+	st->charged += bytes;
+	return layer_budget_take(limits->budget, bytes, e);
+}
+
+/*
+ * Before an entry, or bytes of one, are made: ERR_LIMIT when that is more than limits allow, by
+ * their own figures or by their budget, in which each name, with its inode, counts for 4 KiB.
+ * progress may be NULL.
+ */
+static int layer_count_entry(const struct layer_limits *limits, struct layer_progress *progress,
+			     struct layer_stats *st, struct err *e)
+{
+	if (++st->entries > limits->entries)
+		return err_set(e, ERR_LIMIT, "the layer has more than %llu entries",
+			       (unsigned long long)limits->entries);
+	if (progress)
+		atomic_store_explicit(&progress->entries, st->entries, memory_order_relaxed);
+	return layer_charge(limits, st, LAYER_ENTRY_BYTES, e);
+}
+
+static int layer_count_bytes(const struct layer_limits *limits, struct layer_progress *progress,
+			     struct layer_stats *st, uint64_t bytes, struct err *e)
+{
+	st->bytes += bytes;
+	if (st->bytes > limits->bytes)
+		return err_set(e, ERR_LIMIT, "the layer holds more than %llu bytes",
+			       (unsigned long long)limits->bytes);
+	if (progress)
+		atomic_store_explicit(&progress->bytes, st->bytes, memory_order_relaxed);
+	return layer_charge(limits, st, bytes, e);
+}
+
+/* ---- from the archive to the tree ---- */
+
 #define CHUNK (256u << 10)
 #define WHITEOUT ".wh."
 #define OPAQUE ".wh..wh..opq"
@@ -53,7 +113,7 @@ struct item {
 	const char *name;
 };
 
-static int fail(struct layer *l, const char *doing, struct err *e)
+static int archive_failed(struct layer *l, const char *doing, struct err *e)
 {
 	const char *why = archive_error_string(l->a);
 
@@ -82,7 +142,7 @@ static uint32_t clamp_id(struct layer *l, int64_t id)
 	return LAYER_ID_NOBODY;
 }
 
-static int take_item(struct layer *l, struct archive_entry *ae, struct item *it, struct err *e)
+static int read_archive_item(struct layer *l, struct archive_entry *ae, struct item *it, struct err *e)
 {
 	const char *path = archive_entry_pathname(ae);
 	int64_t uid = archive_entry_uid(ae), gid = archive_entry_gid(ae), size = archive_entry_size(ae);
@@ -178,7 +238,7 @@ static int write_blocks(struct layer *l, const struct item *it, int fd, struct e
 
 	while ((r = archive_read_data_block(l->a, &p, &n, &off)) != ARCHIVE_EOF) {
 		if (r < ARCHIVE_WARN || off < 0 || (uint64_t)off > l->limits->bytes)
-			return fail(l, it->path, e);
+			return archive_failed(l, it->path, e);
 		if (!n)
 			continue;
 		if ((uint64_t)off != end && lseek(fd, off, SEEK_SET) < 0)
@@ -476,11 +536,11 @@ static int apply_all(struct layer *l, struct item *it, struct err *e)
 
 	while ((r = archive_read_next_header(l->a, &ae)) != ARCHIVE_EOF) {
 		if (r < ARCHIVE_WARN)
-			return fail(l, "read the archive", e);
+			return archive_failed(l, "read the archive", e);
 		if (layer_count_entry(l->limits, l->progress, &l->st, e) < 0)
 			return -1;
 		it->size = 0;
-		if (take_item(l, ae, it, e) < 0 || apply_entry(l, it, e) < 0)
+		if (read_archive_item(l, ae, it, e) < 0 || apply_entry(l, it, e) < 0)
 			return -1;
 		if (l->forget)
 			tree_forget(&l->tree);
@@ -490,7 +550,7 @@ static int apply_all(struct layer *l, struct item *it, struct err *e)
 }
 
 /* The digest covers the bytes after the end mark, so we must read them all. */
-static int drain(struct layer *l, struct err *e)
+static int drain_layer(struct layer *l, struct err *e)
 {
 	ssize_t r;
 
@@ -507,7 +567,7 @@ static int open_archive(struct layer *l, struct err *e)
 	    archive_read_support_format_empty(l->a) != ARCHIVE_OK)
 		return err_nomem(e);
 	if (archive_read_open2(l->a, l, NULL, read_cb, NULL, NULL) != ARCHIVE_OK)
-		return fail(l, "open the archive", e);
+		return archive_failed(l, "open the archive", e);
 	return 0;
 }
 
@@ -534,7 +594,7 @@ int layer_apply(int in_fd, int root_fd, int notes_fd, int has_lower, const struc
 	/* most archives have an entry for it, which then counts */
 	if (made_parent(&l, ".", e) < 0)
 		goto done;
-	if (open_archive(&l, e) < 0 || apply_all(&l, it, e) < 0 || drain(&l, e) < 0 ||
+	if (open_archive(&l, e) < 0 || apply_all(&l, it, e) < 0 || drain_layer(&l, e) < 0 ||
 	    notes_flush(notes, e) < 0)
 		goto done;
 	tree_forget(&l.tree);

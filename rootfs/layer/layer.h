@@ -55,20 +55,6 @@ struct layer_limits {
 };
 
 /*
- * Before an entry, or bytes of one, are made: ERR_LIMIT when that is more than limits allow, by
- * their own figures or by their budget, in which each name, with its inode, counts for 4 KiB.
- * progress may be NULL.
- */
-int layer_count_entry(const struct layer_limits *limits, struct layer_progress *progress,
-		      struct layer_stats *st, struct err *e);
-int layer_count_bytes(const struct layer_limits *limits, struct layer_progress *progress,
-		      struct layer_stats *st, uint64_t bytes, struct err *e);
-/* The part that counts in the budget only. */
-int layer_charge(const struct layer_limits *limits, struct layer_stats *st, uint64_t bytes,
-		 struct err *e);
-#define LAYER_ENTRY_BYTES 4096
-
-/*
  * Reads in_fd to its end.  root_fd is an empty directory.  notes_fd gets the
  * notes (notes.h); the times of directories are already applied.  has_lower:
  * whiteouts mean something.  progress may be NULL.

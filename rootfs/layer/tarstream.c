@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <search.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,50 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "rootfs/layer/layer.h"
-#include "rootfs/layer/segments.h"
+
+/* ---- the parts of a sparse file ---- */
+
+/* The parts of a sparse file that hold data. */
+
+#define SEGMENTS_MAX 4096 /* a file with more is written whole */
+
+struct segment {
+	uint64_t off, len;
+};
+
+/*
+ * Those of a file of so many bytes, and an empty one at its end, in segs, which has room for
+ * SEGMENTS_MAX + 1: how many, or 0 when the file is better written whole.
+ */
+static size_t segments_find(int fd, uint64_t size, struct segment *segs)
+{
+	uint64_t at = 0;
+	size_t n = 0;
+
+	while (at < size) {
+		off_t data = lseek(fd, (off_t)at, SEEK_DATA), hole;
+
+		if (data < 0)
+			break;	/* ENXIO: a hole up to the end */
+		hole = lseek(fd, data, SEEK_HOLE);
+		if (hole <= data || n == SEGMENTS_MAX)
+			return 0;
+		if ((uint64_t)data >= size)
+			break;
+		segs[n].off = (uint64_t)data;
+		segs[n].len = ((uint64_t)hole > size ? size : (uint64_t)hole) - (uint64_t)data;
+		at = (uint64_t)hole;
+		n++;
+	}
+	if (n && !segs[0].off && segs[0].len == size)
+		return 0;
+	/* the map ends with the file's size */
+	segs[n].off = size;
+	segs[n].len = 0;
+	return n + 1;
+}
+
+/* ---- the writer ---- */
 
 #define CHUNK (256u << 10)
 #define BLOCK 512
@@ -33,7 +78,7 @@ struct link_seen {
 
 /* ---- bytes ---- */
 
-static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
+static int put_tar_bytes(struct tarstream *t, const void *p, size_t n, struct err *e)
 {
 	t->bytes += n;
 	if (t->max_bytes && t->bytes > t->max_bytes) {
@@ -45,7 +90,7 @@ static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
 }
 
 /* No reader of a layer takes a larger file, even if it is all holes. */
-static int check_size(const struct tarstream *t, const struct stat *st, struct err *e)
+static int check_tar_file_size(const struct tarstream *t, const struct stat *st, struct err *e)
 {
 	if (!t->max_bytes || (uint64_t)st->st_size <= t->max_bytes)
 		return 0;
@@ -61,21 +106,21 @@ static int put_zeros(struct tarstream *t, uint64_t n, struct err *e)
 	while (n) {
 		size_t part = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
 
-		if (put(t, zeros, part, e) < 0)
+		if (put_tar_bytes(t, zeros, part, e) < 0)
 			return -1;
 		n -= part;
 	}
 	return 0;
 }
 
-static int put_padding(struct tarstream *t, uint64_t n, struct err *e)
+static int put_tar_padding(struct tarstream *t, uint64_t n, struct err *e)
 {
 	return put_zeros(t, (BLOCK - n % BLOCK) % BLOCK, e);
 }
 
 /* ---- headers ---- */
 
-static void octal(char *field, size_t size, uint64_t v)
+static void put_octal(char *field, size_t size, uint64_t v)
 {
 	size_t i;
 
@@ -85,7 +130,7 @@ static void octal(char *field, size_t size, uint64_t v)
 }
 
 /* The host's ids of a sandbox's files are the image's again. */
-static void map_owner(const struct tarstream *t, struct stat *st)
+static void map_tar_owner(const struct tarstream *t, struct stat *st)
 {
 	if (st->st_uid >= t->id_base && st->st_uid - t->id_base < t->id_count)
 		st->st_uid -= t->id_base;
@@ -93,8 +138,8 @@ static void map_owner(const struct tarstream *t, struct stat *st)
 		st->st_gid -= t->id_base;
 }
 
-static int put_header(struct tarstream *t, const char *name, char type, const struct stat *st,
-		      uint64_t size, const char *link, struct err *e)
+static int put_tar_header(struct tarstream *t, const char *name, char type, const struct stat *st,
+			  uint64_t size, const char *link, struct err *e)
 {
 	struct header h;
 	unsigned int sum = 0;
@@ -102,11 +147,11 @@ static int put_header(struct tarstream *t, const char *name, char type, const st
 
 	memset(&h, 0, sizeof(h));
 	memcpy(h.name, name, strnlen(name, sizeof(h.name)));
-	octal(h.mode, sizeof(h.mode), st->st_mode & 07777);
-	octal(h.uid, sizeof(h.uid), st->st_uid);
-	octal(h.gid, sizeof(h.gid), st->st_gid);
-	octal(h.size, sizeof(h.size), size);
-	octal(h.mtime, sizeof(h.mtime), st->st_mtim.tv_sec < 0 ? 0 : (uint64_t)st->st_mtim.tv_sec);
+	put_octal(h.mode, sizeof(h.mode), st->st_mode & 07777);
+	put_octal(h.uid, sizeof(h.uid), st->st_uid);
+	put_octal(h.gid, sizeof(h.gid), st->st_gid);
+	put_octal(h.size, sizeof(h.size), size);
+	put_octal(h.mtime, sizeof(h.mtime), st->st_mtim.tv_sec < 0 ? 0 : (uint64_t)st->st_mtim.tv_sec);
 	h.type = type;
 	memcpy(h.linkname, link, strnlen(link, sizeof(h.linkname)));
 	memcpy(h.magic, "ustar", 6);
@@ -114,8 +159,8 @@ static int put_header(struct tarstream *t, const char *name, char type, const st
 	memset(h.checksum, ' ', sizeof(h.checksum));
 	for (i = 0; i < sizeof(h); i++)
 		sum += ((unsigned char *)&h)[i];
-	octal(h.checksum, 7, sum);
-	return put(t, &h, sizeof(h), e);
+	put_octal(h.checksum, 7, sum);
+	return put_tar_bytes(t, &h, sizeof(h), e);
 }
 
 /* "LENGTH KEY=VALUE\n", where LENGTH counts itself. */
@@ -178,8 +223,8 @@ static int pax_xattrs(struct tarstream *t, int fd, struct buf *b, struct err *e)
 }
 
 /* Values that ustar cannot hold come first, in a header of their own. */
-static int put_entry(struct tarstream *t, const struct stat *st, char type, uint64_t size, const char *link,
-		     struct buf *pax, const char *alias, struct err *e)
+static int put_tar_entry(struct tarstream *t, const struct stat *st, char type, uint64_t size, const char *link,
+			 struct buf *pax, const char *alias, struct err *e)
 {
 	struct stat plain = *st;
 
@@ -202,11 +247,11 @@ static int put_entry(struct tarstream *t, const struct stat *st, char type, uint
 	if (pax->len) {
 		plain.st_mode = 0644;
 		plain.st_uid = plain.st_gid = 0;
-		if (put_header(t, "PaxHeader", 'x', &plain, pax->len, "", e) < 0 ||
-		    put(t, pax->data, pax->len, e) < 0 || put_padding(t, pax->len, e) < 0)
+		if (put_tar_header(t, "PaxHeader", 'x', &plain, pax->len, "", e) < 0 ||
+		    put_tar_bytes(t, pax->data, pax->len, e) < 0 || put_tar_padding(t, pax->len, e) < 0)
 			return -1;
 	}
-	return put_header(t, alias ? alias : t->path, type, st, size, link, e);
+	return put_tar_header(t, alias ? alias : t->path, type, st, size, link, e);
 }
 
 /* ---- files ---- */
@@ -222,7 +267,7 @@ static int copy_range(struct tarstream *t, int fd, uint64_t off, uint64_t len, s
 			return err_sys(e, "read '%.200s'", t->path);
 		if (!r)		/* the file shrank: the announced size must still be written */
 			return put_zeros(t, len, e);
-		if (put(t, t->chunk, (size_t)r, e) < 0)
+		if (put_tar_bytes(t, t->chunk, (size_t)r, e) < 0)
 			return -1;
 		off += (uint64_t)r;
 		len -= (uint64_t)r;
@@ -250,13 +295,13 @@ static int put_sparse(struct tarstream *t, int fd, const struct stat *st, const 
 	if (pax_addf(pax, "GNU.sparse.major", e, "1") < 0 || pax_addf(pax, "GNU.sparse.minor", e, "0") < 0 ||
 	    pax_add(pax, "GNU.sparse.name", t->path, strlen(t->path), e) < 0 ||
 	    pax_addf(pax, "GNU.sparse.realsize", e, "%llu", (unsigned long long)st->st_size) < 0 ||
-	    put_entry(t, st, '0', head + data, "", pax, "GNUSparseFile", e) < 0 ||
-	    put(t, map.data, map.len, e) < 0 || put_padding(t, map.len, e) < 0)
+	    put_tar_entry(t, st, '0', head + data, "", pax, "GNUSparseFile", e) < 0 ||
+	    put_tar_bytes(t, map.data, map.len, e) < 0 || put_tar_padding(t, map.len, e) < 0)
 		return -1;
 	for (i = 0; i < n; i++)
 		if (copy_range(t, fd, segs[i].off, segs[i].len, e) < 0)
 			return -1;
-	return put_padding(t, data, e);
+	return put_tar_padding(t, data, e);
 }
 
 static int compare_links(const void *a, const void *b)
@@ -269,7 +314,7 @@ static int compare_links(const void *a, const void *b)
 }
 
 /* The path the file had before, NULL when it is new (and remembered now). */
-static int seen_before(struct tarstream *t, const struct stat *st, const char **ret, struct err *e)
+static int find_seen_link(struct tarstream *t, const struct stat *st, const char **ret, struct err *e)
 {
 	struct link_seen *l = malloc(sizeof(*l) + strlen(t->path) + 1);
 	struct link_seen **have;
@@ -303,12 +348,12 @@ int tarstream_file(struct tarstream *t, int dir_fd, const char *name, struct err
 		return errno == ENOENT || errno == ELOOP ? 0 : err_sys(e, "open '%.200s'", t->path);
 	if (!S_ISREG(st.st_mode))
 		return 0;	/* swapped since we looked */
-	map_owner(t, &st);
-	if (st.st_nlink > 1 && seen_before(t, &st, &first, e) < 0)
+	map_tar_owner(t, &st);
+	if (st.st_nlink > 1 && find_seen_link(t, &st, &first, e) < 0)
 		return -1;
 	if (first)
-		return put_entry(t, &st, '1', 0, first, &pax, NULL, e);
-	if (check_size(t, &st, e) < 0 || pax_xattrs(t, fd, &pax, e) < 0)
+		return put_tar_entry(t, &st, '1', 0, first, &pax, NULL, e);
+	if (check_tar_file_size(t, &st, e) < 0 || pax_xattrs(t, fd, &pax, e) < 0)
 		return -1;
 	if (st.st_size > 65536 && (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size) {
 		segs = malloc((SEGMENTS_MAX + 1) * sizeof(*segs));
@@ -318,10 +363,10 @@ int tarstream_file(struct tarstream *t, int dir_fd, const char *name, struct err
 	}
 	if (n)
 		return put_sparse(t, fd, &st, segs, n, &pax, e);
-	if (put_entry(t, &st, '0', (uint64_t)st.st_size, "", &pax, NULL, e) < 0 ||
+	if (put_tar_entry(t, &st, '0', (uint64_t)st.st_size, "", &pax, NULL, e) < 0 ||
 	    copy_range(t, fd, 0, (uint64_t)st.st_size, e) < 0)
 		return -1;
-	return put_padding(t, (uint64_t)st.st_size, e);
+	return put_tar_padding(t, (uint64_t)st.st_size, e);
 }
 
 int tarstream_link(struct tarstream *t, int dir_fd, const char *name, const struct stat *as_found, struct err *e)
@@ -332,16 +377,16 @@ int tarstream_link(struct tarstream *t, int dir_fd, const char *name, const stru
 	const char *first = NULL;
 	ssize_t n;
 
-	map_owner(t, &own);
-	if (st->st_nlink > 1 && seen_before(t, st, &first, e) < 0)
+	map_tar_owner(t, &own);
+	if (st->st_nlink > 1 && find_seen_link(t, st, &first, e) < 0)
 		return -1;
 	if (first)
-		return put_entry(t, st, '1', 0, first, &pax, NULL, e);
+		return put_tar_entry(t, st, '1', 0, first, &pax, NULL, e);
 	n = readlinkat(dir_fd, name, target, TREE_PATH_MAX);
 	if (n < 0)
 		return errno == ENOENT || errno == EINVAL ? 0 : err_sys(e, "read link '%.200s'", t->path);
 	target[n] = '\0';
-	return put_entry(t, st, '2', 0, target, &pax, NULL, e);
+	return put_tar_entry(t, st, '2', 0, target, &pax, NULL, e);
 }
 
 int tarstream_fifo(struct tarstream *t, const struct stat *as_found, struct err *e)
@@ -350,10 +395,10 @@ int tarstream_fifo(struct tarstream *t, const struct stat *as_found, struct err 
 	struct stat st = *as_found;
 	const char *first = NULL;
 
-	if (st.st_nlink > 1 && seen_before(t, &st, &first, e) < 0)
+	if (st.st_nlink > 1 && find_seen_link(t, &st, &first, e) < 0)
 		return -1;
-	map_owner(t, &st);
-	return put_entry(t, &st, first ? '1' : '6', 0, first ? first : "", &pax, NULL, e);
+	map_tar_owner(t, &st);
+	return put_tar_entry(t, &st, first ? '1' : '6', 0, first ? first : "", &pax, NULL, e);
 }
 
 int tarstream_dir(struct tarstream *t, int fd, struct stat *ret_st, struct err *e)
@@ -369,10 +414,10 @@ int tarstream_dir(struct tarstream *t, int fd, struct stat *ret_st, struct err *
 		*ret_st = st;
 	if (pax_xattrs(t, fd, &pax, e) < 0)
 		return -1;
-	map_owner(t, &st);
+	map_tar_owner(t, &st);
 	if (!len)
 		strcpy(t->path, "./");
-	r = put_entry(t, &st, '5', 0, "", &pax, NULL, e);
+	r = put_tar_entry(t, &st, '5', 0, "", &pax, NULL, e);
 	t->path[len] = '\0';
 	return r;
 }
@@ -386,10 +431,10 @@ int tarstream_bytes(struct tarstream *t, const char *name, mode_t mode, const vo
 
 	snprintf(t->path, sizeof(t->path), "%s", name);
 	if (S_ISDIR(mode))
-		return put_entry(t, &st, '5', 0, "", &pax, NULL, e);
-	if (put_entry(t, &st, '0', n, "", &pax, NULL, e) < 0 || put(t, p, n, e) < 0)
+		return put_tar_entry(t, &st, '5', 0, "", &pax, NULL, e);
+	if (put_tar_entry(t, &st, '0', n, "", &pax, NULL, e) < 0 || put_tar_bytes(t, p, n, e) < 0)
 		return -1;
-	return put_padding(t, n, e);
+	return put_tar_padding(t, n, e);
 }
 
 int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, struct err *e)
@@ -400,7 +445,7 @@ int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, s
 	snprintf(t->path, sizeof(t->path), "%s", name);
 	t->left = size;
 	t->padding = size;
-	return put_entry(t, &st, '0', size, "", &pax, NULL, e);
+	return put_tar_entry(t, &st, '0', size, "", &pax, NULL, e);
 }
 
 int tarstream_add(struct tarstream *t, const void *p, size_t n, struct err *e)
@@ -408,9 +453,9 @@ int tarstream_add(struct tarstream *t, const void *p, size_t n, struct err *e)
 	if (n > t->left)
 		return err_set(e, ERR_CORRUPT, "'%.200s' is larger than it was announced", t->path);
 	t->left -= n;
-	if (put(t, p, n, e) < 0)
+	if (put_tar_bytes(t, p, n, e) < 0)
 		return -1;
-	return t->left ? 0 : put_padding(t, t->padding, e);
+	return t->left ? 0 : put_tar_padding(t, t->padding, e);
 }
 
 /* ---- the stream ---- */
@@ -426,7 +471,7 @@ int tarstream_open(struct tarstream *t, int out_fd, enum compression compression
 
 int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e)
 {
-	return put(t, p, n, e);
+	return put_tar_bytes(t, p, n, e);
 }
 
 int tarstream_flush(struct tarstream *t, struct err *e)

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "rootfs/layer/compress.h"
+#include "rootfs/layer/compression.h"
 #include "rootfs/store/tree.h"
 
 struct tarstream {

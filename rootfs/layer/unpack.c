@@ -48,7 +48,7 @@ struct pipeline {
 	struct layer_progress *progress;
 };
 
-static int make_pipe(int fds[2], struct err *e)
+static int make_unpack_pipe(int fds[2], struct err *e)
 {
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
@@ -94,7 +94,7 @@ static int start_filter(struct pipeline *p, int out_fd, struct err *e)
 	int in[2], rep[2];
 	pid_t me = getpid();
 
-	if (make_pipe(in, e) < 0)
+	if (make_unpack_pipe(in, e) < 0)
 		return -1;
 	if (pipe2(rep, O_CLOEXEC) < 0) {
 		close(in[0]);
@@ -123,7 +123,7 @@ static int start_writer(struct pipeline *p, int *ret_fd, struct err *e)
 	p->notes_fd = memfd_create("berth-notes", MFD_CLOEXEC);
 	if (p->notes_fd < 0)
 		return err_sys(e, "make a memory file");
-	if (make_pipe(in, e) < 0)
+	if (make_unpack_pipe(in, e) < 0)
 		return -1;
 	if (pipe2(rep, O_CLOEXEC) < 0) {
 		close(in[0]);
@@ -171,7 +171,7 @@ static int feed_bytes(struct pipeline *p, struct feed *f, const void *buf, size_
 	return 0;
 }
 
-static int feed_all(struct pipeline *p, struct feed *f, struct err *e)
+static int feed_pipeline(struct pipeline *p, struct feed *f, struct err *e)
 {
 	autofree unsigned char *buf = malloc(CHUNK);
 	ssize_t r;
@@ -196,12 +196,12 @@ static int feed_all(struct pipeline *p, struct feed *f, struct err *e)
 	}
 }
 
-static int feed(struct pipeline *p, struct err *e)
+static int feed_blob(struct pipeline *p, struct err *e)
 {
 	struct feed f = { 0 };
 	int rc = -1;
 
-	if (!hash_init(&f.hash, p->u->want_digest, e) && !feed_all(p, &f, e))
+	if (!hash_init(&f.hash, p->u->want_digest, e) && !feed_pipeline(p, &f, e))
 		rc = hash_final(&f.hash, p->u->digest, e);
 	hash_release(&f.hash);
 	return rc;
@@ -209,7 +209,7 @@ static int feed(struct pipeline *p, struct err *e)
 
 /* ---- ending ---- */
 
-static void reap(struct child *c, int kill_it)
+static void reap_stage(struct child *c, int kill_it)
 {
 	int status = 0;
 
@@ -229,7 +229,7 @@ static void reap(struct child *c, int kill_it)
 }
 
 /* The first cause wins: a broken blob, then its decoding, then its content. */
-static int judge(struct pipeline *p, int fed, const struct err *feed_err, struct err *e)
+static int judge_pipeline(struct pipeline *p, int fed, const struct err *feed_err, struct err *e)
 {
 	struct unpack *u = p->u;
 	const struct err *why = NULL;
@@ -342,11 +342,11 @@ int unpack_run(struct unpack *u, struct err *e)
 	fd_close(&tar_fd);
 	fd_close(&p.mapped_fd);
 	fd_close(&p.userns_fd);
-	fed = started < 0 ? -1 : feed(&p, &feed_err);
+	fed = started < 0 ? -1 : feed_blob(&p, &feed_err);
 	fd_close(&p.feed_fd);
-	reap(&p.filter, fed < 0);
-	reap(&p.writer, fed < 0);
-	rc = started < 0 ? -1 : judge(&p, fed, &feed_err, e);
+	reap_stage(&p.filter, fed < 0);
+	reap_stage(&p.writer, fed < 0);
+	rc = started < 0 ? -1 : judge_pipeline(&p, fed, &feed_err, e);
 	if (!rc && u->lower_ready)
 		rc = u->lower_ready(u->lower_ctx, e);
 	if (!rc && p.notes_fd >= 0)

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 #include "rootfs/layer/layer.h"
 
 struct unpack {

@@ -19,7 +19,7 @@ static int is_token_byte(char c)
 	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static void skip_blanks(struct scan *s)
+static void skip_challenge_blanks(struct scan *s)
 {
 	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t'))
 		s->p++;
@@ -29,7 +29,7 @@ static void skip_blanks(struct scan *s)
 static void skip_commas(struct scan *s)
 {
 	do
-		skip_blanks(s);
+		skip_challenge_blanks(s);
 	while (s->p < s->end && *s->p == ',' && s->p++);
 }
 
@@ -43,12 +43,12 @@ static struct token read_token(struct scan *s)
 	return t;
 }
 
-static int same(struct token t, const char *word)
+static int token_is(struct token t, const char *word)
 {
 	return t.n == strlen(word) && !strncasecmp(t.s, word, t.n);
 }
 
-static int bad(const char *why, struct err *e)
+static int bad_challenge(const char *why, struct err *e)
 {
 	return err_set(e, ERR_CORRUPT, "the registry's request to log in is malformed: %s", why);
 }
@@ -62,19 +62,19 @@ static int read_value(struct scan *s, char *ret, size_t size, struct err *e)
 	if (quoted)
 		s->p++;
 	else if (s->p == s->end || !is_token_byte(*s->p))
-		return bad("a parameter has no value", e);
+		return bad_challenge("a parameter has no value", e);
 	for (; s->p < s->end && (quoted ? *s->p != '"' : is_token_byte(*s->p)); s->p++) {
 		if (quoted && *s->p == '\\' && ++s->p == s->end)
 			break;
 		if ((unsigned char)*s->p < 0x20 || *s->p == 0x7f)
-			return bad("a value has control characters", e);
+			return bad_challenge("a value has control characters", e);
 		if (ret && n + 1 >= size)
-			return bad("a value is too long", e);
+			return bad_challenge("a value is too long", e);
 		if (ret)
 			ret[n++] = *s->p;
 	}
 	if (quoted && (s->p == s->end || *s->p++ != '"'))
-		return bad("a quoted value does not end", e);
+		return bad_challenge("a quoted value does not end", e);
 	if (ret)
 		ret[n] = '\0';
 	return 0;
@@ -85,7 +85,7 @@ static int at_parameter(struct scan s)
 {
 	if (!read_token(&s).n)
 		return 0;
-	skip_blanks(&s);
+	skip_challenge_blanks(&s);
 	return s.p < s.end && *s.p == '=';
 }
 
@@ -105,25 +105,25 @@ static int read_parameters(struct scan *s, struct challenge *bearer, struct err 
 			break;
 		*s = next;
 		name = read_token(s);
-		skip_blanks(s);
+		skip_challenge_blanks(s);
 		s->p++;
-		skip_blanks(s);
-		if (bearer && same(name, "realm")) {
+		skip_challenge_blanks(s);
+		if (bearer && token_is(name, "realm")) {
 			to = bearer->realm;
 			size = sizeof(bearer->realm);
 			if (seen_realm++)
-				return bad("two realms", e);
-		} else if (bearer && same(name, "service")) {
+				return bad_challenge("two realms", e);
+		} else if (bearer && token_is(name, "service")) {
 			to = bearer->service;
 			size = sizeof(bearer->service);
 			if (seen_service++)
-				return bad("two services", e);
+				return bad_challenge("two services", e);
 		}
 		if (read_value(s, to, size, e) < 0)
 			return -1;
-		skip_blanks(s);
+		skip_challenge_blanks(s);
 		if (s->p < s->end && *s->p != ',')
-			return bad("parameters are not separated by commas", e);
+			return bad_challenge("parameters are not separated by commas", e);
 	}
 	return 0;
 }
@@ -145,22 +145,22 @@ static int read_challenge(struct scan *s, struct challenge *ret, struct err *e)
 {
 	struct challenge found = { 0 };
 	struct token scheme = read_token(s);
-	int is_bearer = same(scheme, "Bearer");
+	int is_bearer = token_is(scheme, "Bearer");
 
 	if (!scheme.n)
-		return bad("no scheme", e);
+		return bad_challenge("no scheme", e);
 	if (s->p < s->end && *s->p != ' ' && *s->p != '\t' && *s->p != ',')
-		return bad("no scheme", e);
-	skip_blanks(s);
+		return bad_challenge("no scheme", e);
+	skip_challenge_blanks(s);
 	skip_token68(s);
 	if (read_parameters(s, is_bearer ? &found : NULL, e) < 0)
 		return -1;
-	if (same(scheme, "Basic"))
+	if (token_is(scheme, "Basic"))
 		ret->basic = 1;
 	if (!is_bearer || ret->bearer)
 		return 0;
 	if (!found.realm[0])
-		return bad("Bearer has no realm", e);
+		return bad_challenge("Bearer has no realm", e);
 	memcpy(ret->realm, found.realm, sizeof(ret->realm));
 	memcpy(ret->service, found.service, sizeof(ret->service));
 	ret->bearer = 1;
@@ -172,13 +172,13 @@ int challenge_parse(const char *value, size_t n, struct challenge *ret, struct e
 	struct scan s = { value, value + n };
 
 	if (n > CHALLENGE_HEADER_MAX)
-		return bad("it is too long", e);
+		return bad_challenge("it is too long", e);
 	for (skip_commas(&s); s.p < s.end; skip_commas(&s)) {
 		if (read_challenge(&s, ret, e) < 0)
 			return -1;
-		skip_blanks(&s);
+		skip_challenge_blanks(&s);
 		if (s.p < s.end && *s.p != ',')
-			return bad("text after a challenge", e);
+			return bad_challenge("text after a challenge", e);
 	}
 	return 0;
 }

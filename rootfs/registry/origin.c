@@ -8,12 +8,12 @@
 #include <string.h>
 #include <strings.h>
 
-static int is_alnum(char c)
+static int is_host_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-static int bad(const char *what, const char *url, const char *why, struct err *e)
+static int malformed_origin(const char *what, const char *url, const char *why, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "%s '%.200s' %s", what, url, why);
 }
@@ -47,10 +47,10 @@ static int host_ok(const char *host)
 	}
 	if (looks_numeric(host))
 		return inet_pton(AF_INET, host, &four) == 1;
-	if (!is_alnum(host[0]) || !is_alnum(host[n - 1]))
+	if (!is_host_alnum(host[0]) || !is_host_alnum(host[n - 1]))
 		return 0;
 	for (i = 1; i < n; i++)
-		if (!is_alnum(host[i]) && host[i] != '-' && host[i] != '_' &&
+		if (!is_host_alnum(host[i]) && host[i] != '-' && host[i] != '_' &&
 		    (host[i] != '.' || host[i - 1] == '.'))
 			return 0;
 	return 1;
@@ -103,9 +103,9 @@ int origin_parse(const char *url, const char *what, struct origin *ret, const ch
 
 	for (p = url; *p; p++)
 		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || strchr("\\\"<>^`{}|", *p))
-			return bad(what, url, "has a character that a URL cannot have", e);
+			return malformed_origin(what, url, "has a character that a URL cannot have", e);
 	if ((size_t)(p - url) >= ORIGIN_URL_MAX)
-		return bad(what, url, "is too long", e);
+		return malformed_origin(what, url, "is too long", e);
 	if (!strncasecmp(url, "https://", 8)) {
 		o.tls = 1;
 		o.port = 443;
@@ -114,15 +114,15 @@ int origin_parse(const char *url, const char *what, struct origin *ret, const ch
 		o.port = 80;
 		s = url + 7;
 	} else {
-		return bad(what, url, "is neither http:// nor https://", e);
+		return malformed_origin(what, url, "is neither http:// nor https://", e);
 	}
 	if (memchr(s, '@', strcspn(s, "/?#")))
-		return bad(what, url, "has a user name in it", e);
+		return malformed_origin(what, url, "has a user name in it", e);
 	if (parse_authority(s, strcspn(s, "/?#"), &o) < 0)
-		return bad(what, url, "has no host and port that could be trusted", e);
+		return malformed_origin(what, url, "has no host and port that could be trusted", e);
 	s += strcspn(s, "/?#");
 	if (strchr(s, '#'))
-		return bad(what, url, "has a fragment", e);
+		return malformed_origin(what, url, "has a fragment", e);
 	if (ret_path)
 		*ret_path = s;
 	*ret = o;
@@ -134,7 +134,7 @@ int origin_from_host(const char *host, int tls, struct origin *ret, struct err *
 	struct origin o = { .tls = tls, .port = tls ? 443 : 80 };
 
 	if (parse_authority(host, strlen(host), &o) < 0)
-		return bad("registry", host, "is not HOST or HOST:PORT", e);
+		return malformed_origin("registry", host, "is not HOST or HOST:PORT", e);
 	*ret = o;
 	return 0;
 }
@@ -175,7 +175,7 @@ int origin_resolve(const char *base, const char *location, char ret[ORIGIN_URL_M
 		return -1;
 	origin_format(&o, start);
 	if (!n)
-		return bad("redirect", location, "leads nowhere", e);
+		return malformed_origin("redirect", location, "leads nowhere", e);
 	if (has_scheme(location)) {
 		len = snprintf(ret, ORIGIN_URL_MAX, "%.*s", (int)n, location);
 	} else if (location[0] == '/' && location[1] == '/') {
@@ -193,7 +193,7 @@ int origin_resolve(const char *base, const char *location, char ret[ORIGIN_URL_M
 			       dir || location[0] == '?' ? "" : "/", (int)n, location);
 	}
 	if (len < 0 || len >= ORIGIN_URL_MAX)
-		return bad("redirect", location, "is too long", e);
+		return malformed_origin("redirect", location, "is too long", e);
 	return origin_parse(ret, "redirect to", &o, NULL, e);
 }
 

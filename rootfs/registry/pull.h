@@ -61,21 +61,6 @@ json_t *pull_run(int store_fd, const struct pull_options *o, struct err *e);
  */
 json_t *pull_look(const struct pull_options *o, struct err *e);
 
-/* ---- what pull.c and pulllayers.c share ---- */
-
-struct pull {
-	const struct pull_options *o;
-	struct importer im;
-	struct import_options import;
-	struct remote remote;
-	struct remote_target target;
-	uint64_t downloaded;
-};
-
-/* Brings all layers of img into tmp/ of the store, as importer_stage() does. */
-int pull_layers(struct pull *p, struct import_image *img, struct err *e);
-void pull_tell(const struct pull *p, const struct pull_event *ev);
-
 /*
  * Follows ref from an index to the manifest that fits want.  doc is the
  * manifest; *ret_index gets the index's digest, "" when there was none.

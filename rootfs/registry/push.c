@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rootfs/registry/push.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,34 @@
 #include "rootfs/store/image.h"
 #include "rootfs/store/store.h"
 
-void push_retrying(void *ctx, const char *why, uint64_t delay_ms)
+struct push {
+	const struct push_options *o;
+	struct remote remote;
+	struct remote_target to;
+	json_t *seen;			/* digests that are there by now */
+	uint64_t sent, size;
+	uint64_t existed, mounted;
+	size_t told, count;		/* blobs, for the display */
+};
+
+struct push_blob {
+	const struct oci_desc *desc;
+	size_t number;			/* for the display */
+	int job;			/* request under way, or 0 */
+	int is_over;
+	int step, fd;			/* the way's own */
+	/* bytes reported so far; bytes that were sent and did not arrive still count */
+	uint64_t shown;
+};
+
+/* How blobs get there; both return a request's id, or -1, further() 0 when the blob is there. */
+struct push_way {
+	int (*begin)(void *ctx, struct push_blob *b, struct err *e);
+	int (*further)(void *ctx, struct push_blob *b, const struct remote_event *ev, struct err *e);
+	void *ctx;
+};
+
+static void push_retrying(void *ctx, const char *why, uint64_t delay_ms)
 {
 	const struct push *p = ctx;
 
@@ -23,7 +51,7 @@ void push_retrying(void *ctx, const char *why, uint64_t delay_ms)
 		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_RETRY, .text = why, .delay_ms = delay_ms });
 }
 
-static void tell(const struct push *p, struct push_blob *b, enum pull_layer_state state, uint64_t bytes)
+static void tell_pushed_blob(const struct push *p, struct push_blob *b, enum pull_layer_state state, uint64_t bytes)
 {
 	b->shown = bytes > b->shown ? bytes : b->shown;
 	if (p->o->event)
@@ -48,7 +76,7 @@ static int count_blob(struct crew *c, struct push_blob *b, const struct remote_e
 
 	b->is_over = 1;
 	c->left--;
-	tell(p, b, is_here ? PULL_EXISTS : PULL_DONE, b->desc->size);
+	tell_pushed_blob(p, b, is_here ? PULL_EXISTS : PULL_DONE, b->desc->size);
 	p->existed += (uint64_t)ev->existed;
 	p->mounted += (uint64_t)ev->mounted;
 	if (!is_here)
@@ -72,7 +100,7 @@ static int is_under_way(const struct crew *c, const struct push_blob *b)
 	return 0;
 }
 
-static int start_more(struct crew *c, struct err *e)
+static int start_blob_pushes(struct crew *c, struct err *e)
 {
 	struct push_blob *b;
 
@@ -88,12 +116,12 @@ static int start_more(struct crew *c, struct err *e)
 		if (b->job < 0)
 			return in_blob(c, b, e);
 		c->running++;
-		tell(c->p, b, PULL_RUNNING, 0);
+		tell_pushed_blob(c->p, b, PULL_RUNNING, 0);
 	}
 	return 0;
 }
 
-static int take_event(struct crew *c, const struct remote_event *ev, struct err *e)
+static int take_push_event(struct crew *c, const struct remote_event *ev, struct err *e)
 {
 	struct push_blob *b;
 
@@ -102,7 +130,7 @@ static int take_event(struct crew *c, const struct remote_event *ev, struct err 
 	if (b == c->blobs + c->count)
 		return 0;
 	if (ev->kind == REMOTE_PROGRESS) {
-		tell(c->p, b, PULL_RUNNING, ev->bytes);
+		tell_pushed_blob(c->p, b, PULL_RUNNING, ev->bytes);
 		return 0;
 	}
 	if (ev->kind == REMOTE_FAILED) {
@@ -123,16 +151,20 @@ static int run_crew(struct crew *c, struct err *e)
 	struct remote_event ev;
 
 	for (;;) {
-		if (start_more(c, e) < 0)
+		if (start_blob_pushes(c, e) < 0)
 			return -1;
 		if (!c->left)
 			return 0;
-		if (remote_next(&c->p->remote, -1, &ev, e) < 0 || take_event(c, &ev, e) < 0)
+		if (remote_next(&c->p->remote, -1, &ev, e) < 0 || take_push_event(c, &ev, e) < 0)
 			return -1;
 	}
 }
 
-int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e)
+/*
+ * All blobs of a manifest, several at once, as registry.parallel says.  On
+ * failure requests are left under way: remote_close() ends them.
+ */
+static int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e)
 {
 	size_t n = m->layer_count + 1, i;
 	autofree struct push_blob *blobs = calloc(n, sizeof(*blobs));
@@ -153,7 +185,8 @@ int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_w
 	return rc;
 }
 
-int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e)
+/* The name for the manifest: the reference's digest, which must then match, or its tag. */
+static int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e)
 {
 	if (r->digest[0] && strcmp(r->digest, digest))
 		return err_set(e, ERR_INVALID, "the image has digest %s, not the one to push it as; hint: name a tag", digest);
@@ -161,7 +194,7 @@ int push_reference(const struct ref *r, const struct remote_target *t, const cha
 	return 0;
 }
 
-json_t *push_result(const struct push *p, const char *digest, size_t layers, struct err *e)
+static json_t *push_result(const struct push *p, const char *digest, size_t layers, struct err *e)
 {
 	json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", p->o->ref, "digest", digest, "layers",
 			      (json_int_t)layers, "size", (json_int_t)p->size, "sent_bytes", (json_int_t)p->sent, "existed",
@@ -185,7 +218,7 @@ struct local {
 };
 
 /* The document as it was when it came; a store that changed it is found out here. */
-static int read_blob(struct local *l, const char *digest, size_t max, char **ret, size_t *ret_len, struct err *e)
+static int read_pushed_document(struct local *l, const char *digest, size_t max, char **ret, size_t *ret_len, struct err *e)
 {
 	autoclose int fd = store_open_blob(&l->store, digest, e);
 	struct buf b = BUF_INIT(max);
@@ -211,7 +244,7 @@ static int read_manifest(struct local *l, const char *digest, struct err *e)
 	autojson json_t *j = NULL;
 	const char *type = NULL;
 
-	if (read_blob(l, digest, OCI_MANIFEST_MAX, &l->text, &l->len, e) < 0 ||
+	if (read_pushed_document(l, digest, OCI_MANIFEST_MAX, &l->text, &l->len, e) < 0 ||
 	    oci_manifest_parse(l->text, l->len, NULL, &l->manifest, e) < 0)
 		return -1;
 	j = json_parse(l->text, l->len, OCI_MANIFEST_MAX, "image manifest", e);
@@ -256,7 +289,7 @@ static int look_for_mount(void *ctx, const char *filename, const json_t *record,
 	return 0;
 }
 
-static int begin_blob(void *ctx, struct push_blob *b, struct err *e)
+static int begin_local_blob(void *ctx, struct push_blob *b, struct err *e)
 {
 	struct local *l = ctx;
 	const struct oci_desc *d = b->desc;
@@ -282,7 +315,7 @@ static int push_image(struct local *l, const struct ref *r, const char *digest, 
 	if (push_reference(r, &p->to, digest, &as, e) < 0)
 		return -1;
 	p->size = l->len;
-	if (push_blobs(p, &l->manifest, &(struct push_way){ .begin = begin_blob, .ctx = l }, e) < 0)
+	if (push_blobs(p, &l->manifest, &(struct push_way){ .begin = begin_local_blob, .ctx = l }, e) < 0)
 		return -1;
 	return remote_put_manifest(&p->remote, &p->to, as, l->type, l->text, l->len, e);
 }
@@ -313,5 +346,213 @@ json_t *push_run(int store_fd, const struct push_options *o, struct err *e)
 	oci_manifest_release(&l.manifest);
 	free(l.text);
 	store_end(&l.store);
+	return result;
+}
+
+/* ---- from another registry ---- */
+
+/*
+ * Copies between registries, and within the store.  A blob comes into a file of
+ * tmp/, is compared with its digest, and goes out.
+ */
+
+#define CHUNK (256u << 10)
+#define NESTING_MAX 3
+
+struct copy {
+	struct push p;
+	struct remote_target from;
+	struct store store;
+	size_t layers;
+};
+
+static int compare_fetched_blob(int fd, const char *digest, struct err *e)
+{
+	autofree unsigned char *chunk = malloc(CHUNK);
+	autohash struct hash h = { 0 };
+	char have[DIGEST_SIZE];
+	off_t at = 0;
+	ssize_t r;
+
+	if (!chunk)
+		return err_nomem(e);
+	if (hash_init(&h, digest, e) < 0)
+		return -1;
+	while ((r = pread(fd, chunk, CHUNK, at)) > 0 || (r < 0 && errno == EINTR)) {
+		if (r > 0 && hash_add(&h, chunk, (size_t)r, e) < 0)
+			return -1;
+		at += r > 0 ? r : 0;
+	}
+	if (r < 0)
+		return err_sys(e, "read a blob again");
+	if (hash_final(&h, have, e) < 0)
+		return -1;
+	return strcmp(have, digest) ? err_set(e, ERR_CORRUPT, "blob %s has digest %s", digest, have) : 0;
+}
+
+static int is_same_registry(const struct copy *c)
+{
+	return !strcmp(c->from.registry, c->p.to.registry);
+}
+
+/*
+ * A blob that is requested, fetched and sent on. A blob that the target has or can mount is not
+ * fetched. A fetched blob goes through a file of ours, so a broken download does not become half
+ * an upload.
+ */
+enum { COPY_ASK, COPY_GET, COPY_SEND };
+
+static int begin_copied_blob(void *ctx, struct push_blob *b, struct err *e)
+{
+	struct copy *c = ctx;
+
+	return remote_have_blob(&c->p.remote, &c->p.to, b->desc->digest, is_same_registry(c) ? c->from.repo : NULL, e);
+}
+
+static int fetch_copied_blob(struct copy *c, struct push_blob *b, struct err *e)
+{
+	char name[32];
+
+	b->fd = store_tmp_file(&c->store, name, e);
+	if (b->fd < 0)
+		return -1;
+	/* nobody needs its name: the kernel removes the file when we end */
+	store_tmp_remove(&c->store, name);
+	b->step = COPY_GET;
+	return remote_get_blob(&c->p.remote, &c->from, b->desc->digest, b->desc->size, b->fd, e);
+}
+
+static int go_further(void *ctx, struct push_blob *b, const struct remote_event *ev, struct err *e)
+{
+	struct copy *c = ctx;
+
+	switch (b->step) {
+	case COPY_ASK:
+		return ev->existed || ev->mounted ? 0 : fetch_copied_blob(c, b, e);
+	case COPY_GET:
+		if (compare_fetched_blob(b->fd, b->desc->digest, e) < 0)
+			return -1;
+		b->step = COPY_SEND;
+		return remote_push_blob(&c->p.remote, &c->p.to, b->desc->digest, b->desc->size, NULL, b->fd, e);
+	default:
+		fd_close(&b->fd);
+		return 0;
+	}
+}
+
+static int copy_remote_image(struct copy *c, const struct remote_document *doc, const char *as, struct err *e)
+{
+	struct push_way way = { .begin = begin_copied_blob, .further = go_further, .ctx = c };
+	struct oci_manifest m = { 0 };
+	int rc;
+
+	if (oci_manifest_parse(doc->text, doc->len, doc->type, &m, e) < 0)
+		return -1;
+	c->layers += m.layer_count;
+	c->p.size += doc->len;
+	rc = push_blobs(&c->p, &m, &way, e);
+	oci_manifest_release(&m);
+	return rc ? -1 : remote_put_manifest(&c->p.remote, &c->p.to, as, doc->type, doc->text, doc->len, e);
+}
+
+static int is_copied_index(const struct remote_document *d)
+{
+	return !strcmp(d->type, "application/vnd.oci.image.index.v1+json") ||
+	       !strcmp(d->type, "application/vnd.docker.distribution.manifest.list.v2+json");
+}
+
+/* An index with all that it lists, then the index itself. */
+static int copy_remote_tree(struct copy *c, const struct remote_document *doc, const char *as, int depth, struct err *e)
+{
+	struct oci_index x = { 0 };
+	size_t i;
+	int rc = 0;
+
+	if (!is_copied_index(doc))
+		return copy_remote_image(c, doc, as, e);
+	if (depth == NESTING_MAX)
+		return err_set(e, ERR_CORRUPT, "image indexes nested deeper than %d", NESTING_MAX);
+	if (oci_index_parse(doc->text, doc->len, doc->type, &x, e) < 0)
+		return -1;
+	for (i = 0; !rc && i < x.count; i++) {
+		const struct oci_desc *d = &x.entries[i].desc;
+		struct remote_document one = { 0 };
+
+		rc = remote_get_manifest(&c->p.remote, &c->from, d->digest, &one, e);
+		if (!rc && (strcmp(one.type, d->media_type) || one.len != d->size))
+			rc = err_set(e, ERR_CORRUPT, "manifest %s is not what its index says", d->digest);
+		if (!rc)
+			rc = copy_remote_tree(c, &one, d->digest, depth + 1, e);
+		free(one.text);
+	}
+	oci_index_release(&x);
+	return rc ? -1 : remote_put_manifest(&c->p.remote, &c->p.to, as, doc->type, doc->text, doc->len, e);
+}
+
+static int get_source(struct copy *c, struct remote_document *doc, struct err *e)
+{
+	char index[DIGEST_SIZE];
+	struct oci_platform want;
+
+	if (c->p.o->all)
+		return remote_get_manifest(&c->p.remote, &c->from, c->from.ref, doc, e);
+	oci_platform_host(&want);
+	if (c->p.o->platform && oci_platform_parse(c->p.o->platform, &want, e) < 0)
+		return -1;
+	return pull_resolve(&c->p.remote, &c->from, c->from.ref, &want, doc, index, e);
+}
+
+json_t *copy_remote(int store_fd, const struct push_options *o, struct err *e)
+{
+	struct copy c = { .p = { .o = o, .remote = REMOTE_INIT } };
+	const struct remote_target *targets[] = { &c.from, &c.p.to };
+	struct remote_document doc = { 0 };
+	autojson json_t *seen = json_object();
+	json_t *result = NULL;
+	struct ref from, to;
+	const char *as;
+
+	c.p.seen = seen;
+	c.p.remote.retrying = push_retrying;
+	c.p.remote.ctx = &c.p;
+	if (!seen || ref_parse(o->image, &from, e) < 0 || ref_parse(o->ref, &to, e) < 0 ||
+	    remote_target(&from, o->remote, 1, &c.from, e) < 0 || remote_target(&to, o->remote, 0, &c.p.to, e) < 0)
+		return NULL;
+	if (store_begin(&c.store, store_fd, e) < 0)
+		return NULL;
+	if (!remote_open(&c.p.remote, o->remote, targets, 2, NULL, e) && !get_source(&c, &doc, e) &&
+	    !push_reference(&to, &c.p.to, doc.digest, &as, e) && !copy_remote_tree(&c, &doc, as, 0, e))
+		result = push_result(&c.p, doc.digest, c.layers, e);
+	free(doc.text);
+	remote_close(&c.p.remote);
+	store_end(&c.store);
+	return result;
+}
+
+/* ---- within the store ---- */
+
+json_t *copy_local(int store_fd, const char *image, const char *name, struct err *e)
+{
+	char filename[REF_NAME_MAX + 8], full[REF_NAME_MAX + 1];
+	autojson json_t *record = NULL;
+	struct store s;
+	json_t *result = NULL;
+	struct ref r;
+
+	if (ref_parse_owned(name, &r, e) < 0)
+		return NULL;
+	if (r.digest[0] || ref_is_reserved(&r)) {
+		err_set(e, ERR_INVALID, "'%.200s' cannot be the name of an image in the store", name);
+		return NULL;
+	}
+	if (store_begin(&s, store_fd, e) < 0)
+		return NULL;
+	ref_name(&r, full);
+	ref_filename(&r, filename);
+	record = image_record(store_fd, image, e);
+	if (record && json_object_set_new(record, "name", json_string(full)) == 0 &&
+	    !store_write_record(&s, filename, record, e))
+		result = json_pack("{s:s, s:O}", "name", full, "digest", json_object_get(record, "digest"));
+	store_end(&s);
 	return result;
 }

@@ -34,43 +34,4 @@ json_t *copy_remote(int store_fd, const struct push_options *o, struct err *e);
 /* A further name for an image of the store: {"name","digest"}. */
 json_t *copy_local(int store_fd, const char *image, const char *name, struct err *e);
 
-/* ---- what push.c and copy.c share ---- */
-
-struct push {
-	const struct push_options *o;
-	struct remote remote;
-	struct remote_target to;
-	json_t *seen;			/* digests that are there by now */
-	uint64_t sent, size;
-	uint64_t existed, mounted;
-	size_t told, count;		/* blobs, for the display */
-};
-
-struct push_blob {
-	const struct oci_desc *desc;
-	size_t number;			/* for the display */
-	int job;			/* request under way, or 0 */
-	int is_over;
-	int step, fd;			/* the way's own */
-	/* bytes reported so far; bytes that were sent and did not arrive still count */
-	uint64_t shown;
-};
-
-/* How blobs get there; both return a request's id, or -1, further() 0 when the blob is there. */
-struct push_way {
-	int (*begin)(void *ctx, struct push_blob *b, struct err *e);
-	int (*further)(void *ctx, struct push_blob *b, const struct remote_event *ev, struct err *e);
-	void *ctx;
-};
-
-/*
- * All blobs of a manifest, several at once, as registry.parallel says.  On
- * failure requests are left under way: remote_close() ends them.
- */
-int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e);
-void push_retrying(void *ctx, const char *why, uint64_t delay_ms);
-/* The name for the manifest: the reference's digest, which must then match, or its tag. */
-int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e);
-json_t *push_result(const struct push *p, const char *digest, size_t layers, struct err *e);
-
 #endif

@@ -19,16 +19,189 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/program.h"
-#include "rootfs/registry/authfile.h"
+#include "rootfs/registry/credential.h"
 #include "rootfs/registry/httpwire.h"
 #include "rootfs/store/hash.h"
+
+/* ---- the targets of requests ---- */
+
+/* Computes the targets of requests from a reference and the configuration. Pure. */
+
+#define HUB "docker.io"
+#define HUB_HOST "registry-1.docker.io"
+
+/* Calls fn for each word of a list until it returns something else than 0. */
+static int each_word(const char *list, int (*fn)(void *ctx, const char *word, struct err *e), void *ctx, struct err *e)
+{
+	char word[1024];
+	size_t n;
+	int r = 0;
+
+	for (; list && *list && !r; list += n + (list[n] == '\n')) {
+		n = strcspn(list, "\n");
+		if (!n)
+			continue;
+		if (n >= sizeof(word))
+			return err_set(e, ERR_CONFIG, "a word of [registry] in berth.toml is too long");
+		memcpy(word, list, n);
+		word[n] = '\0';
+		r = fn(ctx, word, e);
+	}
+	return r;
+}
+
+static int is_registry_domain(const char *s, size_t n)
+{
+	return memchr(s, '.', n) || memchr(s, ':', n) || (n == 9 && !memcmp(s, "localhost", 9));
+}
+
+struct look {
+	const struct origin *origin;
+};
+
+static int same_host(void *ctx, const char *word, struct err *e)
+{
+	const struct look *l = ctx;
+	struct origin o;
+
+	if (origin_from_host(word, 0, &o, e) < 0) {
+		e->code = ERR_CONFIG;
+		return err_wrap(e, "registry.insecure in berth.toml");
+	}
+	/* the port of plain http, 80, unless it is named */
+	return !strcmp(o.host, l->origin->host) && o.port == l->origin->port;
+}
+
+/* HOST[:PORT] to the base URL: https, unless it is listed or asked for. */
+static int set_base(const char *host, const struct remote_options *o, int forced, char base[ORIGIN_TEXT_MAX], struct err *e)
+{
+	struct origin plain, tls;
+	int insecure = forced;
+
+	if (origin_from_host(host, 0, &plain, e) < 0 || origin_from_host(host, 1, &tls, e) < 0)
+		return -1;
+	if (!insecure)
+		insecure = each_word(o->insecure, same_host, &(struct look){ &plain }, e);
+	if (insecure < 0)
+		return -1;
+	origin_format(insecure ? &plain : &tls, base);
+	return 0;
+}
+
+static int add_endpoint(struct remote_target *t, const char *host, const char *repo, const char *account,
+			const struct remote_options *o, int forced, struct err *e)
+{
+	struct remote_endpoint *at = &t->at[t->count];
+
+	if (t->count == REMOTE_ENDPOINTS_MAX)
+		return err_set(e, ERR_CONFIG, "%s has more than %d mirrors", t->registry, REMOTE_ENDPOINTS_MAX - 1);
+	if (strlen(repo) >= sizeof(at->repo) || strlen(account) >= sizeof(at->account))
+		return err_set(e, ERR_INVALID, "repository '%.100s' is too long", repo);
+	if (set_base(host, o, forced, at->base, e) < 0)
+		return -1;
+	strcpy(at->repo, repo);
+	strcpy(at->account, account);
+	t->count++;
+	return 0;
+}
+
+struct mirrors {
+	struct remote_target *target;
+	const struct remote_options *options;
+};
+
+/* "docker.io=mirror.example:5000/prefix" */
+static int add_mirror(void *ctx, const char *word, struct err *e)
+{
+	struct mirrors *m = ctx;
+	const char *eq = strchr(word, '='), *slash;
+	char host[ORIGIN_TEXT_MAX], repo[REMOTE_REPO_MAX * 2];
+	size_t n;
+
+	if (!eq || eq == word || !eq[1])
+		return err_set(e, ERR_CONFIG, "registry.mirrors in berth.toml: '%.100s' is not REGISTRY=MIRROR", word);
+	if (strncmp(word, m->target->registry, (size_t)(eq - word)) || m->target->registry[eq - word])
+		return 0;
+	slash = strchr(eq + 1, '/');
+	n = slash ? (size_t)(slash - eq - 1) : strlen(eq + 1);
+	if (n >= sizeof(host) || strlen(word) >= REMOTE_REPO_MAX || (slash && !slash[1]))
+		return err_set(e, ERR_CONFIG, "registry.mirrors in berth.toml: '%.100s' is too long or ends in /", word);
+	memcpy(host, eq + 1, n);
+	host[n] = '\0';
+	snprintf(repo, sizeof(repo), "%s%s%s", slash ? slash + 1 : "", slash ? "/" : "", m->target->repo);
+	if (add_endpoint(m->target, host, repo, host, m->options, 0, e) < 0) {
+		e->code = ERR_CONFIG;
+		return err_wrap(e, "registry.mirrors in berth.toml");
+	}
+	return 0;
+}
+
+static int finish_target(struct remote_target *t, const struct remote_options *o, int mirrors, struct err *e)
+{
+	if (mirrors && each_word(o->mirrors, add_mirror, &(struct mirrors){ t, o }, e) < 0)
+		return -1;
+	if (!strcmp(t->registry, HUB))
+		return add_endpoint(t, HUB_HOST, t->repo, HUB, o, 0, e);
+	return add_endpoint(t, t->registry, t->repo, t->registry, o, o->all_insecure, e);
+}
+
+int remote_target(const struct ref *r, const struct remote_options *o, int mirrors, struct remote_target *ret,
+		  struct err *e)
+{
+	struct remote_target t = { 0 };
+	const char *slash = strchr(r->repo, '/');
+	size_t n = slash ? (size_t)(slash - r->repo) : 0;
+
+	if (slash && is_registry_domain(r->repo, n)) {
+		snprintf(t.registry, sizeof(t.registry), "%.*s", (int)n, r->repo);
+		snprintf(t.repo, sizeof(t.repo), "%s", slash + 1);
+	} else {
+		strcpy(t.registry, HUB);
+		snprintf(t.repo, sizeof(t.repo), "%s%s", slash ? "" : "library/", r->repo);
+	}
+	snprintf(t.ref, sizeof(t.ref), "%s", r->digest[0] ? r->digest : r->tag[0] ? r->tag : "latest");
+	if (finish_target(&t, o, mirrors, e) < 0)
+		return -1;
+	*ret = t;
+	return 0;
+}
+
+int remote_registry_target(const char *word, const struct remote_options *o, struct remote_target *ret, struct err *e)
+{
+	static const char *const hub[] = { "docker.io", "index.docker.io", "registry-1.docker.io", "hub.docker.com" };
+	struct remote_target t = { 0 };
+	struct origin check;
+	size_t i, n;
+
+	if (!strncmp(word, "https://", 8))
+		word += 8;
+	else if (!strncmp(word, "http://", 7))
+		return err_set(e, ERR_INVALID, "'%.100s' is plain http; hint: give HOST:PORT and list it in "
+			       "registry.insecure in berth.toml, or use --insecure", word);
+	n = strcspn(word, "/");
+	if (n >= sizeof(t.registry))
+		return err_set(e, ERR_INVALID, "registry '%.100s' is too long", word);
+	for (i = 0; i < n; i++)
+		t.registry[i] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] - 'A' + 'a') : word[i];
+	if (origin_from_host(t.registry, 1, &check, e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(hub); i++)
+		if (!strcmp(t.registry, hub[i]))
+			strcpy(t.registry, HUB);
+	if (finish_target(&t, o, 0, e) < 0)
+		return -1;
+	*ret = t;
+	return 0;
+}
+
+/* ---- berth-http ---- */
 
 #define PROGRAM "berth-http"
 
 /* ---- starting berth-http ---- */
 
 /* Variables that libcurl and the C library may need; the rest of our environment stays here. */
-static char **make_environment(void)
+static char **http_client_environment(void)
 {
 	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy",
 					     "NO_PROXY", "ASAN_OPTIONS", "UBSAN_OPTIONS" };
@@ -48,7 +221,7 @@ static char **make_environment(void)
 	return env;
 }
 
-static void become_program(int program_fd, int sock, char **env)
+static void exec_http_client(int program_fd, int sock, char **env)
 {
 	static char name[] = PROGRAM;
 	char *argv[] = { name, NULL };
@@ -60,7 +233,7 @@ static void become_program(int program_fd, int sock, char **env)
 	_exit(126);
 }
 
-static int spawn(struct remote *r, struct err *e)
+static int spawn_http_client(struct remote *r, struct err *e)
 {
 	autoclose int program = program_open(PROGRAM, e);
 	char **env;
@@ -72,10 +245,10 @@ static int spawn(struct remote *r, struct err *e)
 			err_hint(e, "it is made where libcurl4-openssl-dev and libpsl-dev are installed") : -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "make a socket pair");
-	env = make_environment();
+	env = http_client_environment();
 	r->pid = fork();
 	if (!r->pid && env)
-		become_program(program, pair[1], env);
+		exec_http_client(program, pair[1], env);
 	for (i = 0; env && env[i]; i++)
 		free(env[i]);
 	free(env);
@@ -155,7 +328,7 @@ int remote_open(struct remote *r, const struct remote_options *o, const struct r
 		if (ca < 0)
 			return err_code_sys(e, ERR_CONFIG, "open registry.ca_file %.200s", o->ca_file);
 	}
-	if (spawn(r, e) < 0)
+	if (spawn_http_client(r, e) < 0)
 		return -1;
 	if (o->deadline_ms)
 		r->deadline_ms = clock_ms() + o->deadline_ms;
@@ -175,7 +348,7 @@ void remote_close(struct remote *r)
 
 /* ---- requests ---- */
 
-static int request(struct remote *r, json_t *q, const struct remote_target *t, size_t first, int fd, struct err *e)
+static int send_remote_request(struct remote *r, json_t *q, const struct remote_target *t, size_t first, int fd, struct err *e)
 {
 	autojson json_t *full = q;
 	json_t *list = json_array();
@@ -192,27 +365,27 @@ static int request(struct remote *r, json_t *q, const struct remote_target *t, s
 int remote_get_blob(struct remote *r, const struct remote_target *t, const char *digest, uint64_t size, int out_fd,
 		    struct err *e)
 {
-	return request(r, json_pack("{s:s, s:s, s:I}", "op", "blob", "digest", digest, "size", (json_int_t)size), t, 0, out_fd,
-		       e);
+	return send_remote_request(r, json_pack("{s:s, s:s, s:I}", "op", "blob", "digest", digest, "size", (json_int_t)size), t, 0, out_fd,
+				   e);
 }
 
 int remote_have_blob(struct remote *r, const struct remote_target *t, const char *digest, const char *mount_from,
 		     struct err *e)
 {
-	return request(r, json_pack("{s:s, s:s, s:s}", "op", "have-blob", "digest", digest, "from",
-				    mount_from ? mount_from : ""), t, 0, -1, e);
+	return send_remote_request(r, json_pack("{s:s, s:s, s:s}", "op", "have-blob", "digest", digest, "from",
+						mount_from ? mount_from : ""), t, 0, -1, e);
 }
 
 int remote_push_blob(struct remote *r, const struct remote_target *t, const char *digest, uint64_t size,
 		     const char *mount_from, int in_fd, struct err *e)
 {
-	return request(r, json_pack("{s:s, s:s, s:I, s:s}", "op", "push-blob", "digest", digest, "size", (json_int_t)size,
-				    "from", mount_from ? mount_from : ""), t, 0, in_fd, e);
+	return send_remote_request(r, json_pack("{s:s, s:s, s:I, s:s}", "op", "push-blob", "digest", digest, "size", (json_int_t)size,
+						"from", mount_from ? mount_from : ""), t, 0, in_fd, e);
 }
 
 /* ---- events ---- */
 
-static int gone(struct remote *r, struct err *e)
+static int http_client_ended(struct remote *r, struct err *e)
 {
 	int status = 0;
 
@@ -221,7 +394,7 @@ static int gone(struct remote *r, struct err *e)
 	return err_set(e, ERR_INTERNAL, PROGRAM " ended unexpectedly (wait status 0x%x)", (unsigned)status);
 }
 
-static int copy_text(const json_t *j, const char *key, char *ret, size_t size, struct err *e)
+static int copy_event_text(const json_t *j, const char *key, char *ret, size_t size, struct err *e)
 {
 	const char *s = "";
 
@@ -256,8 +429,8 @@ static int read_event(struct remote *r, const json_t *j, struct remote_event *re
 		ev.kind = REMOTE_PROGRESS;
 	} else if (event && !strcmp(event, "done")) {
 		ev.kind = REMOTE_DONE;
-		if (copy_text(j, "type", ev.type, sizeof(ev.type), e) < 0 ||
-		    copy_text(j, "digest", ev.digest, sizeof(ev.digest), e) < 0 ||
+		if (copy_event_text(j, "type", ev.type, sizeof(ev.type), e) < 0 ||
+		    copy_event_text(j, "digest", ev.digest, sizeof(ev.digest), e) < 0 ||
 		    json_get_bool(j, "existed", &ev.existed, PROGRAM, e) < 0 ||
 		    json_get_bool(j, "mounted", &ev.mounted, PROGRAM, e) < 0)
 			return -1;
@@ -315,7 +488,7 @@ int remote_next(struct remote *r, int timeout_ms, struct remote_event *ret, stru
 			return n;
 		n = httpwire_recv(r->sock, &j, NULL, e);
 		if (n == 0)
-			return gone(r, e);
+			return http_client_ended(r, e);
 		if (n < 0)
 			return -1;
 		n = read_event(r, j, ret, e);
@@ -355,7 +528,7 @@ static int make_memory(size_t size, struct err *e)
 }
 
 /* like: the digest that is expected, or NULL. */
-static int read_memory(int fd, uint64_t n, size_t max, const char *like, char **ret, char digest[DIGEST_SIZE], struct err *e)
+static int read_document_memory(int fd, uint64_t n, size_t max, const char *like, char **ret, char digest[DIGEST_SIZE], struct err *e)
 {
 	autofree char *text = NULL;
 	size_t at = 0;
@@ -403,14 +576,14 @@ static int get_manifest_from(struct remote *r, const struct remote_target *t, si
 
 	if (fd < 0)
 		return -1;
-	id = request(r, json_pack("{s:s, s:s, s:I}", "op", "manifest", "ref", ref, "max", (json_int_t)OCI_MANIFEST_MAX), t,
-		     *first, fd, e);
+	id = send_remote_request(r, json_pack("{s:s, s:s, s:I}", "op", "manifest", "ref", ref, "max", (json_int_t)OCI_MANIFEST_MAX), t,
+				 *first, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0) {
 		*first = t->count;	/* all of them failed */
 		return -1;
 	}
 	*first += ev.endpoint + 1;
-	if (read_memory(fd, ev.bytes, OCI_MANIFEST_MAX, by_digest ? ref : NULL, &ret->text, ret->digest, e) < 0)
+	if (read_document_memory(fd, ev.bytes, OCI_MANIFEST_MAX, by_digest ? ref : NULL, &ret->text, ret->digest, e) < 0)
 		return -1;
 	ret->len = (size_t)ev.bytes;
 	memcpy(ret->type, ev.type, sizeof(ret->type));
@@ -456,7 +629,7 @@ int remote_get_document(struct remote *r, const struct remote_target *t, const s
 	id = remote_get_blob(r, t, d->digest, d->size, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0)
 		return err_wrap(e, "get %.20s of %.100s/%.150s", d->digest, t->registry, t->repo);
-	if (read_memory(fd, d->size, max, d->digest, &text, digest, e) < 0)
+	if (read_document_memory(fd, d->size, max, d->digest, &text, digest, e) < 0)
 		return -1;
 	if (strcmp(digest, d->digest))
 		return err_set(e, ERR_CORRUPT, "document %s has digest %s", d->digest, digest);
@@ -474,8 +647,8 @@ int remote_put_manifest(struct remote *r, const struct remote_target *t, const c
 
 	if (fd < 0 || io_write_all(fd, text, n) < 0)
 		return err_sys(e, "make a memory file");
-	id = request(r, json_pack("{s:s, s:s, s:s, s:I}", "op", "push-manifest", "ref", ref, "type", type, "size",
-				  (json_int_t)n), t, 0, fd, e);
+	id = send_remote_request(r, json_pack("{s:s, s:s, s:s, s:I}", "op", "push-manifest", "ref", ref, "type", type, "size",
+					      (json_int_t)n), t, 0, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0)
 		return err_wrap(e, "put the manifest of %.100s/%.150s", t->registry, t->repo);
 	return is_as_said(&ev, text, n, e) < 0 ? err_wrap(e, "the registry keeps the manifest as something else") : 0;
@@ -484,7 +657,7 @@ int remote_put_manifest(struct remote *r, const struct remote_target *t, const c
 int remote_ping(struct remote *r, const struct remote_target *t, struct err *e)
 {
 	struct remote_event ev;
-	int id = request(r, json_pack("{s:s}", "op", "ping"), t, 0, -1, e);
+	int id = send_remote_request(r, json_pack("{s:s}", "op", "ping"), t, 0, -1, e);
 
 	return id < 0 ? -1 : remote_wait(r, id, &ev, e);
 }

@@ -25,12 +25,12 @@
 
 #define RECORD_MAX (16u << 20)
 
-static int by_name(const void *a, const void *b)
+static int compare_record_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int is_record(const struct dirent *d)
+static int is_record_entry(const struct dirent *d)
 {
 	size_t n = strlen(d->d_name);
 
@@ -50,7 +50,7 @@ static int list_files(int dir_fd, char ***ret, size_t *ret_n, struct err *e)
 	while ((d = readdir(dir))) {
 		char **more;
 
-		if (!is_record(d))
+		if (!is_record_entry(d))
 			continue;
 		more = realloc(names, (n + 1) * sizeof(*names));
 		if (!more || !((names = more)[n] = strdup(d->d_name)))
@@ -61,11 +61,11 @@ static int list_files(int dir_fd, char ***ret, size_t *ret_n, struct err *e)
 	*ret = names;
 	*ret_n = n;
 	if (n)
-		qsort(names, n, sizeof(*names), by_name);
+		qsort(names, n, sizeof(*names), compare_record_names);
 	return d ? err_nomem(e) : 0;
 }
 
-static json_t *read_json(int dir_fd, const char *name, size_t max, struct err *e)
+static json_t *read_store_json(int dir_fd, const char *name, size_t max, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(max);
 
@@ -89,7 +89,7 @@ int catalog_each(int store_fd,
 	rc = list_files(dir, &names, &n, e);
 	for (i = 0; i < n; i++) {
 		struct err bad = { 0 };
-		autojson json_t *record = rc ? NULL : read_json(dir, names[i], RECORD_MAX, &bad);
+		autojson json_t *record = rc ? NULL : read_store_json(dir, names[i], RECORD_MAX, &bad);
 		const char *digest = json_string_value(json_object_get(record, "digest"));
 
 		if (!rc && record && (image_check_format(record, names[i], &bad) < 0 || !digest || !digest_is_valid(digest))) {
@@ -109,7 +109,7 @@ int catalog_each(int store_fd,
 
 /* ---- sizes ---- */
 
-static int disk_bytes(int fd, int depth, uint64_t *bytes, uint64_t *devices, struct err *e)
+static int layer_disk_bytes(int fd, int depth, uint64_t *bytes, uint64_t *devices, struct err *e)
 {
 	DIR *dir = fdopendir(fd);
 	struct dirent *d;
@@ -135,7 +135,7 @@ static int disk_bytes(int fd, int depth, uint64_t *bytes, uint64_t *devices, str
 			int sub = openat(dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 			rc = sub < 0 ? err_sys(e, "open %s in a layer", d->d_name) :
-				disk_bytes(sub, depth + 1, bytes, devices, e);
+				layer_disk_bytes(sub, depth + 1, bytes, devices, e);
 		}
 	}
 	closedir(dir);
@@ -149,7 +149,7 @@ int catalog_disk_bytes(int dir_fd, const char *name, uint64_t *ret_bytes, uint64
 
 	if (fd < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open layer %.20s", name);
-	if (disk_bytes(fd, 0, &bytes, &devices, e) < 0)
+	if (layer_disk_bytes(fd, 0, &bytes, &devices, e) < 0)
 		return -1;
 	*ret_bytes = bytes;
 	if (ret_devices)
@@ -164,7 +164,7 @@ struct listing {
 	json_t *users;	/* chain id -> count of images */
 };
 
-static int list_one(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
+static int list_image_record(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
 {
 	static const char *const keys[] = { "name", "digest", "platform", "created", "imported", "size",
 				      "labels" };
@@ -216,7 +216,7 @@ static int list_one(void *ctx, const char *filename, const json_t *record, const
 	return 0;
 }
 
-static void add_sizes(struct listing *l)
+static void add_listed_sizes(struct listing *l)
 {
 	json_t *one, *layer;
 	size_t i, j;
@@ -248,12 +248,12 @@ json_t *catalog_list(int store_fd, int with_sizes, struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	if (catalog_each(store_fd, list_one, &l, e) < 0) {
+	if (catalog_each(store_fd, list_image_record, &l, e) < 0) {
 		json_decref(l.out);
 		return NULL;
 	}
 	if (with_sizes)
-		add_sizes(&l);
+		add_listed_sizes(&l);
 	return l.out;
 }
 
@@ -267,7 +267,7 @@ json_t *catalog_inspect(int store_fd, const char *ref, struct err *e)
 		return NULL;
 	if (digest && digest_is_valid(digest)) {
 		digest_blob_path(path, digest);
-		config = read_json(store_fd, path, OCI_CONFIG_MAX, e);
+		config = read_store_json(store_fd, path, OCI_CONFIG_MAX, e);
 		if (!config) {
 			json_decref(record);
 			return NULL;

@@ -18,7 +18,7 @@ static int invalid_text(struct err *e)
 	return err_set(e, ERR_INVALID, "the change is not valid UTF-8");
 }
 
-static json_t *member(json_t *run, const char *key, json_t *fresh)
+static json_t *config_member(json_t *run, const char *key, json_t *fresh)
 {
 	json_t *have = json_object_get(run, key);
 
@@ -80,7 +80,7 @@ static json_t *array_of(const char *text)
 }
 
 /* An array as it stands, or words; NULL with e. */
-static json_t *words_of(const char *text, struct err *e)
+static json_t *change_words(const char *text, struct err *e)
 {
 	autojson json_t *list = array_of(text);
 	autobuf struct buf word = BUF_INIT(CHANGE_MAX);
@@ -98,7 +98,7 @@ static json_t *words_of(const char *text, struct err *e)
 }
 
 /* ["a","b"] as it stands; a line is for the shell. */
-static json_t *command_of(const char *text)
+static json_t *change_command(const char *text)
 {
 	json_t *list = array_of(text);
 
@@ -109,19 +109,19 @@ static json_t *command_of(const char *text)
 
 static int set_cmd(json_t *run, const char *text, struct err *e)
 {
-	return json_object_set_new(run, "Cmd", command_of(text)) < 0 ? invalid_text(e) : 0;
+	return json_object_set_new(run, "Cmd", change_command(text)) < 0 ? invalid_text(e) : 0;
 }
 
 /* The old command would become the arguments of the new entrypoint. */
 static int set_entrypoint(json_t *run, const char *text, struct err *e)
 {
 	json_object_del(run, "Cmd");
-	return json_object_set_new(run, "Entrypoint", command_of(text)) < 0 ? invalid_text(e) : 0;
+	return json_object_set_new(run, "Entrypoint", change_command(text)) < 0 ? invalid_text(e) : 0;
 }
 
 static int put_env(json_t *run, const char *name, size_t n, const char *value, struct err *e)
 {
-	json_t *list = member(run, "Env", json_array()), *v = json_sprintf("%.*s=%s", (int)n, name, value);
+	json_t *list = config_member(run, "Env", json_array()), *v = json_sprintf("%.*s=%s", (int)n, name, value);
 	size_t i;
 
 	if (!v)
@@ -139,7 +139,7 @@ static int put_env(json_t *run, const char *name, size_t n, const char *value, s
 
 static int put_label(json_t *run, const char *name, size_t n, const char *value, struct err *e)
 {
-	return json_object_setn_new(member(run, "Labels", json_object()), name, n, json_string(value)) < 0 ?
+	return json_object_setn_new(config_member(run, "Labels", json_object()), name, n, json_string(value)) < 0 ?
 		       invalid_text(e) : 0;
 }
 
@@ -155,7 +155,7 @@ static int set_pairs(json_t *run, const char *text, const char *what, put_pair *
 
 	if (text[first] && text[first] != '=')
 		return put(run, text, first, text + first + strspn(text + first, " \t"), e);
-	words = words_of(text, e);
+	words = change_words(text, e);
 	if (!words)
 		return -1;
 	json_array_foreach (words, i, one) {
@@ -171,7 +171,7 @@ static int set_pairs(json_t *run, const char *text, const char *what, put_pair *
 	return 0;
 }
 
-static int set_env(json_t *run, const char *text, struct err *e)
+static int set_config_env(json_t *run, const char *text, struct err *e)
 {
 	return set_pairs(run, text, "ENV", put_env, e);
 }
@@ -214,8 +214,8 @@ static int expose_one(json_t *ports, const char *word, struct err *e)
 
 static int set_expose(json_t *run, const char *text, struct err *e)
 {
-	autojson json_t *words = words_of(text, e);
-	json_t *ports = words ? member(run, "ExposedPorts", json_object()) : NULL;
+	autojson json_t *words = change_words(text, e);
+	json_t *ports = words ? config_member(run, "ExposedPorts", json_object()) : NULL;
 	const json_t *one;
 	size_t i;
 
@@ -227,8 +227,8 @@ static int set_expose(json_t *run, const char *text, struct err *e)
 
 static int set_volume(json_t *run, const char *text, struct err *e)
 {
-	autojson json_t *words = words_of(text, e);
-	json_t *volumes = words ? member(run, "Volumes", json_object()) : NULL;
+	autojson json_t *words = change_words(text, e);
+	json_t *volumes = words ? config_member(run, "Volumes", json_object()) : NULL;
 	const json_t *one;
 	size_t i;
 
@@ -241,7 +241,7 @@ static int set_volume(json_t *run, const char *text, struct err *e)
 	return words ? 0 : -1;
 }
 
-static int set_user(json_t *run, const char *text, struct err *e)
+static int set_config_user(json_t *run, const char *text, struct err *e)
 {
 	return json_object_set_new(run, "User", json_string(text)) < 0 ? invalid_text(e) : 0;
 }
@@ -270,7 +270,7 @@ static int set_onbuild(json_t *run, const char *text, struct err *e)
 		return err_set(e, ERR_INVALID, "Chaining ONBUILD via `ONBUILD ONBUILD` isn't allowed");
 	if ((n == 10 && !strncasecmp(text, "MAINTAINER", n)) || (n == 4 && !strncasecmp(text, "FROM", n)))
 		return err_set(e, ERR_INVALID, "%.*s isn't allowed as an ONBUILD trigger", (int)n, text);
-	return json_array_append_new(member(run, "OnBuild", json_array()), json_string(text)) < 0 ? invalid_text(e) : 0;
+	return json_array_append_new(config_member(run, "OnBuild", json_array()), json_string(text)) < 0 ? invalid_text(e) : 0;
 }
 
 /* "30s", "1m30s", "500ms" in nanoseconds. */
@@ -361,9 +361,9 @@ static int set_health(json_t *run, const char *text, struct err *e)
 int change_apply(json_t *run, const char *instruction, struct err *e)
 {
 	static const struct { const char *name; int (*apply)(json_t *, const char *, struct err *); } known[] = {
-		{ "CMD", set_cmd }, { "ENTRYPOINT", set_entrypoint }, { "ENV", set_env }, { "EXPOSE", set_expose },
+		{ "CMD", set_cmd }, { "ENTRYPOINT", set_entrypoint }, { "ENV", set_config_env }, { "EXPOSE", set_expose },
 		{ "HEALTHCHECK", set_health }, { "LABEL", set_label }, { "ONBUILD", set_onbuild },
-		{ "STOPSIGNAL", set_stopsignal }, { "USER", set_user }, { "VOLUME", set_volume }, { "WORKDIR", set_workdir },
+		{ "STOPSIGNAL", set_stopsignal }, { "USER", set_config_user }, { "VOLUME", set_volume }, { "WORKDIR", set_workdir },
 	};
 	static const char *const others[] = { "FROM", "RUN", "COPY", "ADD", "ARG", "SHELL", "MAINTAINER" };
 	autofree char *text = strndup(instruction + strspn(instruction, " \t\n"), CHANGE_MAX);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 
 #define SHA256 "sha256:"
 #define SHA512 "sha512:"

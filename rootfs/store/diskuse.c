@@ -28,7 +28,7 @@ struct disk {
 	uint64_t shared;
 };
 
-static void mark(json_t *set, const json_t *digest)
+static void count_digest_user(json_t *set, const json_t *digest)
 {
 	const char *s = json_string_value(digest);
 
@@ -45,11 +45,11 @@ static void mark_image(struct disk *d, const json_t *record)
 	if (!digest || json_object_get(d->digests, digest))
 		return;
 	json_object_set_new(d->digests, digest, json_true());
-	mark(d->blobs, json_object_get(record, "digest"));
-	mark(d->blobs, json_object_get(record, "config"));
+	count_digest_user(d->blobs, json_object_get(record, "digest"));
+	count_digest_user(d->blobs, json_object_get(record, "config"));
 	json_array_foreach(json_object_get(record, "layers"), i, layer) {
-		mark(d->blobs, json_object_get(layer, "digest"));
-		mark(d->chains, json_object_get(layer, "chain_id"));
+		count_digest_user(d->blobs, json_object_get(layer, "digest"));
+		count_digest_user(d->chains, json_object_get(layer, "chain_id"));
 	}
 }
 
@@ -74,7 +74,7 @@ static int see_pin(void *ctx, const char *who, const json_t *record, struct err 
 }
 
 /* Allocated bytes of name with all below it; its own included. */
-static int bytes_of(int dir_fd, const char *name, uint64_t *ret, struct err *e)
+static int allocated_below(int dir_fd, const char *name, uint64_t *ret, struct err *e)
 {
 	struct err why = { 0 };
 	uint64_t below = 0;
@@ -100,7 +100,7 @@ static int bytes_of(int dir_fd, const char *name, uint64_t *ret, struct err *e)
 typedef int entry_fn(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e);
 
 /* Adds the directory's own bytes to *own, and calls fn for each name in it. */
-static int each(struct disk *d, const char *path, uint64_t *own, entry_fn *fn, struct err *e)
+static int each_stored_name(struct disk *d, const char *path, uint64_t *own, entry_fn *fn, struct err *e)
 {
 	int fd = openat(d->store_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -117,7 +117,7 @@ static int each(struct disk *d, const char *path, uint64_t *own, entry_fn *fn, s
 
 		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
 			continue;
-		rc = bytes_of(dirfd(dir), de->d_name, &bytes, e);
+		rc = allocated_below(dirfd(dir), de->d_name, &bytes, e);
 		if (!rc)
 			rc = fn(d, dirfd(dir), de->d_name, bytes, e);
 	}
@@ -136,7 +136,7 @@ static int add_blob(struct disk *d, int dir_fd, const char *name, uint64_t bytes
 	return 0;
 }
 
-static int add_layer(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
+static int add_layer_usage(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	const json_int_t users = json_integer_value(json_object_get(d->chains, name));
 
@@ -173,7 +173,7 @@ static int add_volume(struct disk *d, int dir_fd, const char *name, uint64_t byt
 	return 0;
 }
 
-static int add_host(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
+static int add_host_usage(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	(void)dir_fd;
 	(void)name;
@@ -206,23 +206,23 @@ static int add_tmp(struct disk *d, int dir_fd, const char *name, uint64_t bytes,
 	return 0;
 }
 
-static int measure(struct disk *d, struct err *e)
+static int measure_disk_use(struct disk *d, struct err *e)
 {
 	static const char *const small[] = { "images", "holds", "locks", "pins", "tenants" };
 	struct stat st;
 	size_t i;
 
 	for (i = 0; digest_blob_dirs[i]; i++)
-		if (each(d, digest_blob_dirs[i], &d->blob.bytes, add_blob, e) < 0)
+		if (each_stored_name(d, digest_blob_dirs[i], &d->blob.bytes, add_blob, e) < 0)
 			return -1;
-	if (each(d, "layers", &d->layer.bytes, add_layer, e) < 0 ||
-	    each(d, "../sandboxes", &d->sandbox.bytes, add_sandbox, e) < 0 ||
-	    each(d, "../volumes", &d->volume.bytes, add_volume, e) < 0 ||
-	    each(d, "../host", &d->host.bytes, add_host, e) < 0 ||
-	    each(d, "tmp", &d->other.bytes, add_tmp, e) < 0)
+	if (each_stored_name(d, "layers", &d->layer.bytes, add_layer_usage, e) < 0 ||
+	    each_stored_name(d, "../sandboxes", &d->sandbox.bytes, add_sandbox, e) < 0 ||
+	    each_stored_name(d, "../volumes", &d->volume.bytes, add_volume, e) < 0 ||
+	    each_stored_name(d, "../host", &d->host.bytes, add_host_usage, e) < 0 ||
+	    each_stored_name(d, "tmp", &d->other.bytes, add_tmp, e) < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(small); i++)
-		if (each(d, small[i], &d->other.bytes, add_other, e) < 0)
+		if (each_stored_name(d, small[i], &d->other.bytes, add_other, e) < 0)
 			return -1;
 	if (!fstatat(d->store_fd, "blobs", &st, AT_SYMLINK_NOFOLLOW))
 		d->other.bytes += (uint64_t)st.st_blocks * 512;
@@ -244,7 +244,7 @@ json_t *diskuse(int store_fd, struct err *e)
 	json_t *ret, *layers;
 	uint64_t total;
 
-	if (catalog_each(store_fd, see_record, &d, e) < 0 || pins_each(store_fd, see_pin, &d, e) < 0 || measure(&d, e) < 0)
+	if (catalog_each(store_fd, see_record, &d, e) < 0 || pins_each(store_fd, see_pin, &d, e) < 0 || measure_disk_use(&d, e) < 0)
 		return NULL;
 	total = d.blob.bytes + d.layer.bytes + d.sandbox.bytes + d.volume.bytes + d.host.bytes +
 		d.other.bytes;

@@ -91,7 +91,7 @@ static int get_string(const json_t *doc, const char *key, char **ret, const char
 	return *ret ? 0 : err_nomem(e);
 }
 
-static int get_layers(const json_t *doc, struct image *im, const char *what, struct err *e)
+static int get_record_layers(const json_t *doc, struct image *im, const char *what, struct err *e)
 {
 	json_t *arr = NULL;
 	size_t i, n;
@@ -132,7 +132,7 @@ static int from_record(const json_t *doc, struct image *im, const char *what, st
 	if (json_get_str(doc, "digest", &digest, what, e) < 0)
 		return -1;
 	if (digest_copy(im->digest, digest ? digest : "", what, e) < 0 ||
-	    get_layers(doc, im, what, e) < 0 ||
+	    get_record_layers(doc, im, what, e) < 0 ||
 	    get_strings(doc, "env", &im->env, &im->env_count, what, e) < 0 ||
 	    get_strings(doc, "entrypoint", &im->entrypoint, &im->entrypoint_count, what, e) < 0 ||
 	    get_strings(doc, "cmd", &im->cmd, &im->cmd_count, what, e) < 0 ||
@@ -156,7 +156,7 @@ int image_check_format(const json_t *record, const char *what, struct err *e)
 }
 
 /* A new reference to a record, or NULL. Its text goes to *ret_text, whose old content is freed. */
-static json_t *read_file(int dir_fd, const char *path, struct buf *ret_text, struct err *e)
+static json_t *read_record_file(int dir_fd, const char *path, struct buf *ret_text, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	json_t *doc = NULL;
@@ -181,10 +181,10 @@ static json_t *read_record(int store_fd, const char *filename, struct buf *ret_t
 	char path[REF_NAME_MAX + 32];
 
 	snprintf(path, sizeof(path), "images/%s", filename);
-	return read_file(store_fd, path, ret_text, e);
+	return read_record_file(store_fd, path, ret_text, e);
 }
 
-static int is_record(const char *filename)
+static int is_record_filename(const char *filename)
 {
 	size_t n = strlen(filename);
 
@@ -235,7 +235,7 @@ static int find_digest(int store_fd, const struct image_view *v, const char *hex
 		autobuf struct buf text = BUF_INIT(0);
 		size_t n = strlen(repo);
 
-		if (!is_record(d->d_name) || (n && (strncmp(d->d_name, repo, n) || d->d_name[n] != ':')))
+		if (!is_record_filename(d->d_name) || (n && (strncmp(d->d_name, repo, n) || d->d_name[n] != ':')))
 			continue;
 		memset(&bad, 0, sizeof(bad));
 		doc = read_record(store_fd, d->d_name, &text, &bad);
@@ -294,8 +294,8 @@ static int find_file(int store_fd, const struct image_view *v, const struct ref 
 }
 
 /* A tenant's word is first one of the tenant's own names. */
-static int find_name(int store_fd, const struct image_view *v, struct ref *r, json_t **ret_doc,
-		     struct buf *ret_text, struct err *e)
+static int find_owned_image(int store_fd, const struct image_view *v, struct ref *r, json_t **ret_doc,
+			    struct buf *ret_text, struct err *e)
 {
 	struct ref own = *r;
 	struct err ignored;
@@ -327,7 +327,7 @@ static int find_ref(int store_fd, const struct image_view *v, const char *asked,
 				*p = '%';
 		return find_digest(store_fd, v, digest_hex(r.digest), r.repo, ret_doc, ret_text, e);
 	}
-	if (find_name(store_fd, v, &r, ret_doc, ret_text, e) < 0)
+	if (find_owned_image(store_fd, v, &r, ret_doc, ret_text, e) < 0)
 		return -1;
 	if (r.digest[0] && !has_digest(*ret_doc, digest_hex(r.digest))) {
 		json_decref(*ret_doc);
@@ -371,7 +371,7 @@ json_t *image_record_seen(int store_fd, const struct image_view *v, const char *
 	return doc;
 }
 
-static int load(const char *name, const json_t *doc, struct buf *text, struct image *ret, struct err *e)
+static int load_from_record(const char *name, const json_t *doc, struct buf *text, struct image *ret, struct err *e)
 {
 	struct image im = { 0 };
 
@@ -394,16 +394,16 @@ int image_load(int store_fd, const char *ref, struct image *ret, struct err *e)
 	autobuf struct buf text = BUF_INIT(0);
 	autojson json_t *doc = find_record(store_fd, ref, &text, e);
 
-	return doc ? load(ref, doc, &text, ret, e) : -1;
+	return doc ? load_from_record(ref, doc, &text, ret, e) : -1;
 }
 
 int image_load_pin(int dir_fd, struct image *ret, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT(0);
-	autojson json_t *doc = read_file(dir_fd, IMAGE_PIN, &text, e);
+	autojson json_t *doc = read_record_file(dir_fd, IMAGE_PIN, &text, e);
 	const char *name = json_string_value(json_object_get(doc, "name"));
 
-	return doc ? load(name ? name : "", doc, &text, ret, e) : -1;
+	return doc ? load_from_record(name ? name : "", doc, &text, ret, e) : -1;
 }
 
 int image_pin(const struct image *im, int dir_fd, struct err *e)

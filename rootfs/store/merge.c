@@ -28,7 +28,7 @@ static int clone_layer(int store_fd, const char *chain, struct err *e)
 	return fd < 0 ? err_sys(e, "open layer %.12s", chain) : fd;
 }
 
-static int attach(int *mnt, size_t count, struct err *e)
+static int attach_layer_mounts(int *mnt, size_t count, struct err *e)
 {
 	char name[24];
 	size_t i;
@@ -76,7 +76,7 @@ int merge_layers(int store_fd, const char (*chains)[DIGEST_HEX_SIZE], size_t cou
 		err_sys(e, "make a mount namespace");
 	else if (mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=1m") < 0 || chdir(PLACE) < 0)
 		err_sys(e, "make a place for the layers");
-	else if (!attach(mnt, count, e) && !stack(count, e)) {
+	else if (!attach_layer_mounts(mnt, count, e) && !stack(count, e)) {
 		fd = open("all", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			err_sys(e, "open the stacked layers");

@@ -89,7 +89,7 @@ struct search {
 	char *who;
 };
 
-static int compare(void *ctx, const char *who, const json_t *record, struct err *e)
+static int compare_pinned_digest(void *ctx, const char *who, const json_t *record, struct err *e)
 {
 	struct search *s = ctx;
 
@@ -104,12 +104,12 @@ int pins_hold(int store_fd, const char *digest, char ret_who[200], struct err *e
 	struct search s = { digest, ret_who };
 
 	ret_who[0] = '\0';
-	if (pins_each(store_fd, compare, &s, e) < 0)
+	if (pins_each(store_fd, compare_pinned_digest, &s, e) < 0)
 		return -1;
 	return ret_who[0] != '\0';
 }
 
-static int file_name(const char *word, char ret[PIN_WORD_MAX + 8], struct err *e)
+static int pin_file_name(const char *word, char ret[PIN_WORD_MAX + 8], struct err *e)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
 
@@ -127,7 +127,7 @@ int pins_add(int store_fd, const char *word, const char *ref, struct err *e)
 	autoclose int dir = -1, hold = -1;
 	int rc = -1;
 
-	if (file_name(word, file, e) < 0 || image_load(store_fd, ref, &im, e) < 0)
+	if (pin_file_name(word, file, e) < 0 || image_load(store_fd, ref, &im, e) < 0)
 		return -1;
 	/* against gc, until the pin is there */
 	hold = image_hold(store_fd, &im, e);
@@ -146,7 +146,7 @@ int pins_remove(int store_fd, const char *word, struct err *e)
 {
 	char file[PIN_WORD_MAX + 8], path[PIN_WORD_MAX + 16];
 
-	if (file_name(word, file, e) < 0)
+	if (pin_file_name(word, file, e) < 0)
 		return -1;
 	snprintf(path, sizeof(path), "pins/%s", file);
 	if (unlinkat(store_fd, path, 0) < 0)

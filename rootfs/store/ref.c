@@ -13,7 +13,7 @@ static int is_lower_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-static int is_alnum(char c)
+static int is_ref_alnum(char c)
 {
 	return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
 }
@@ -51,10 +51,10 @@ static int domain_ok(const char *s, size_t n)
 	const char *colon = memchr(s, ':', n);
 	size_t host = colon ? (size_t)(colon - s) : n, i;
 
-	if (!host || !is_alnum(s[0]) || !is_alnum(s[host - 1]))
+	if (!host || !is_ref_alnum(s[0]) || !is_ref_alnum(s[host - 1]))
 		return 0;
 	for (i = 1; i < host; i++)
-		if (!is_alnum(s[i]) && ((s[i] != '-' && s[i] != '.') || (s[i] == '.' && s[i - 1] == '.')))
+		if (!is_ref_alnum(s[i]) && ((s[i] != '-' && s[i] != '.') || (s[i] == '.' && s[i - 1] == '.')))
 			return 0;
 	if (!colon)
 		return 1;
@@ -66,7 +66,7 @@ static int domain_ok(const char *s, size_t n)
 	return 1;
 }
 
-static int is_domain(const char *s, size_t n)
+static int is_ref_domain(const char *s, size_t n)
 {
 	return memchr(s, '.', n) || memchr(s, ':', n) || (n == 9 && !memcmp(s, "localhost", 9));
 }
@@ -75,7 +75,7 @@ static int repo_ok(const char *s)
 {
 	const char *slash = strchr(s, '/');
 
-	if (slash && is_domain(s, (size_t)(slash - s))) {
+	if (slash && is_ref_domain(s, (size_t)(slash - s))) {
 		if (!domain_ok(s, (size_t)(slash - s)))
 			return 0;
 		s = slash + 1;
@@ -95,7 +95,7 @@ static int tag_ok(const char *s)
 	if (!n || n > REF_TAG_MAX || s[0] == '.' || s[0] == '-')
 		return 0;
 	for (i = 0; i < n; i++)
-		if (!is_alnum(s[i]) && !strchr("_.-", s[i]))
+		if (!is_ref_alnum(s[i]) && !strchr("_.-", s[i]))
 			return 0;
 	return 1;
 }
@@ -112,7 +112,7 @@ static const char *short_repo(const char *s)
 	for (i = 0; i < ARRAY_LEN(hub); i++) {
 		if (!strncmp(s, hub[i], strlen(hub[i]))) {
 			s += strlen(hub[i]);
-			if (strchr(s, '/') && is_domain(s, strcspn(s, "/")))
+			if (strchr(s, '/') && is_ref_domain(s, strcspn(s, "/")))
 				return NULL;
 			break;
 		}
@@ -122,7 +122,7 @@ static const char *short_repo(const char *s)
 	return s;
 }
 
-static int bad(const char *s, const char *why, struct err *e)
+static int malformed_ref(const char *s, const char *why, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "image name '%.200s' %s; hint: names look like debian, "
 		       "debian:12 or registry.example/team/app:1.0", s, why);
@@ -137,36 +137,36 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 	size_t len = strlen(s);
 
 	if (!len)
-		return bad(s, "is empty", e);
+		return malformed_ref(s, "is empty", e);
 	if (len >= sizeof(work))
-		return bad(s, "is too long", e);
+		return malformed_ref(s, "is too long", e);
 	memcpy(work, s, len + 1);
 	at = strchr(work, '@');
 	if (at) {
 		*at++ = '\0';
 		if (!digest_is_valid(at))
-			return bad(s, "has a malformed digest after '@'", e);
+			return malformed_ref(s, "has a malformed digest after '@'", e);
 		memcpy(r.digest, at, strlen(at) + 1);
 	}
 	colon = strrchr(work, ':');
 	if (colon && !strchr(colon, '/')) {
 		*colon++ = '\0';
 		if (!tag_ok(colon))
-			return bad(s, "has a malformed tag", e);
+			return malformed_ref(s, "has a malformed tag", e);
 		snprintf(r.tag, sizeof(r.tag), "%s", colon);
 	}
 	if (!repo_ok(work))
-		return bad(s, "is malformed", e);
+		return malformed_ref(s, "is malformed", e);
 	repo = short_repo(work);
 	if (!repo)
-		return bad(s, "names one registry within another", e);
+		return malformed_ref(s, "names one registry within another", e);
 	len = strlen(repo);
 	if (len + 1 + (r.tag[0] ? strlen(r.tag) : strlen("latest")) > REF_NAME_MAX)
-		return bad(s, "is too long", e);
+		return malformed_ref(s, "is too long", e);
 	memcpy(r.repo, repo, len + 1);
 	/* would be taken for a digest when looked up */
 	if (!strcmp(r.repo, "sha256") || !strcmp(r.repo, "sha512"))
-		return bad(s, "is reserved for digests", e);
+		return malformed_ref(s, "is reserved for digests", e);
 	*ret = r;
 	return 0;
 }
@@ -182,7 +182,7 @@ int ref_set_tenant(struct ref *r, const char *tenant, struct err *e)
 		return err_set(e, ERR_INVALID, "'%.200s@%.64s' has a digest: an image of a tenant "
 			       "is named without one", r->repo, tenant);
 	if (tenant[0] && n + 1 + strlen(tenant) > REF_NAME_MAX)
-		return bad(r->repo, "is too long", e);
+		return malformed_ref(r->repo, "is too long", e);
 	snprintf(r->tenant, sizeof(r->tenant), "%s", tenant);
 	return 0;
 }
@@ -197,10 +197,10 @@ int ref_parse_owned(const char *s, struct ref *ret, struct err *e)
 	if (!at || strchr(at, ':'))
 		return ref_parse(s, ret, e);
 	if ((size_t)(at - s) >= sizeof(name))
-		return bad(s, "is too long", e);
+		return malformed_ref(s, "is too long", e);
 	snprintf(name, sizeof(name), "%.*s", (int)(at - s), s);
 	if (!at[1])
-		return bad(s, "has a malformed digest after '@'", e);
+		return malformed_ref(s, "has a malformed digest after '@'", e);
 	if (ref_parse(name, &r, e) < 0 || ref_set_tenant(&r, at + 1, e) < 0)
 		return -1;
 	*ret = r;

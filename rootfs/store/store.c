@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-static int make_dirs(int fd, struct err *e)
+static int make_image_store_dirs(int fd, struct err *e)
 {
 	static const char *const dirs[] = { "blobs", "blobs/sha256", "blobs/sha512", "layers", "images", "holds", "tmp", "locks" };
 	size_t i;
@@ -37,7 +37,7 @@ static int lock_fd(int fd, int how)
 }
 
 /* Called with tmp/ locked: nobody is between making a directory and locking it. */
-static int clear_dead(int tmp_root, struct err *e)
+static int clear_dead_writers(int tmp_root, struct err *e)
 {
 	int fd = openat(tmp_root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -72,7 +72,7 @@ int store_clear_dead(const char *path, struct err *e)
 		root = openat(store, "tmp", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open tmp in the image store %s", path);
-	return lock_fd(root, LOCK_EX) < 0 ? err_sys(e, "lock tmp in the image store") : clear_dead(root, e);
+	return lock_fd(root, LOCK_EX) < 0 ? err_sys(e, "lock tmp in the image store") : clear_dead_writers(root, e);
 }
 
 static int open_tmp(struct store *s, struct err *e)
@@ -84,7 +84,7 @@ static int open_tmp(struct store *s, struct err *e)
 		return err_sys(e, "open tmp in the image store");
 	if (lock_fd(root, LOCK_EX) < 0)
 		return err_sys(e, "lock tmp in the image store");
-	if (clear_dead(root, e) < 0)
+	if (clear_dead_writers(root, e) < 0)
 		return -1;
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return err_sys(e, "read random bytes");
@@ -97,12 +97,12 @@ static int open_tmp(struct store *s, struct err *e)
 	return 0;
 }
 
-static int begin(struct store *s, int store_fd, int how, struct err *e)
+static int begin_store_write(struct store *s, int store_fd, int how, struct err *e)
 {
 	memset(s, 0, sizeof(*s));
 	s->fd = store_fd;
 	s->lock_fd = s->tmp_fd = -1;
-	if (make_dirs(store_fd, e) < 0)
+	if (make_image_store_dirs(store_fd, e) < 0)
 		return -1;
 	s->lock_fd = openat(store_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->lock_fd < 0)
@@ -124,12 +124,12 @@ static int begin(struct store *s, int store_fd, int how, struct err *e)
 
 int store_begin(struct store *s, int store_fd, struct err *e)
 {
-	return begin(s, store_fd, LOCK_SH, e);
+	return begin_store_write(s, store_fd, LOCK_SH, e);
 }
 
 int store_begin_exclusive(struct store *s, int store_fd, int wait, struct err *e)
 {
-	return begin(s, store_fd, LOCK_EX | (wait ? 0 : LOCK_NB), e);
+	return begin_store_write(s, store_fd, LOCK_EX | (wait ? 0 : LOCK_NB), e);
 }
 
 int store_share(struct store *s, int on, struct err *e)
@@ -160,7 +160,7 @@ static void layer_path(char path[96], const char *chain_id)
 	snprintf(path, 96, "layers/%.64s", digest_hex(chain_id));
 }
 
-static int has(const struct store *s, const char *path, mode_t type, struct err *e)
+static int store_has_entry(const struct store *s, const char *path, mode_t type, struct err *e)
 {
 	struct stat st;
 
@@ -175,7 +175,7 @@ int store_has_blob(const struct store *s, const char *digest, struct err *e)
 	char path[DIGEST_BLOB_PATH_SIZE];
 
 	digest_blob_path(path, digest);
-	return has(s, path, S_IFREG, e);
+	return store_has_entry(s, path, S_IFREG, e);
 }
 
 int store_has_layer(const struct store *s, const char *chain_id, struct err *e)
@@ -183,7 +183,7 @@ int store_has_layer(const struct store *s, const char *chain_id, struct err *e)
 	char path[96];
 
 	layer_path(path, chain_id);
-	return has(s, path, S_IFDIR, e);
+	return store_has_entry(s, path, S_IFDIR, e);
 }
 
 static int open_at(const struct store *s, const char *path, int flags, struct err *e)

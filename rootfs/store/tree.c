@@ -52,7 +52,7 @@ void tree_release(struct tree *t)
 }
 
 /* Makes the parents that are missing, one component at a time through no link. */
-static int make_parents(struct tree *t, const char *path, size_t len, struct err *e)
+static int make_tree_parents(struct tree *t, const char *path, size_t len, struct err *e)
 {
 	char prefix[TREE_PATH_MAX + 1];
 	autoclose int at = -1;
@@ -85,7 +85,7 @@ static int make_parents(struct tree *t, const char *path, size_t len, struct err
 	return 0;
 }
 
-static int open_parent(struct tree *t, const char *path, size_t len, int flags, struct err *e)
+static int open_tree_parent(struct tree *t, const char *path, size_t len, int flags, struct err *e)
 {
 	char dir[TREE_PATH_MAX + 1];
 	int fd;
@@ -95,7 +95,7 @@ static int open_parent(struct tree *t, const char *path, size_t len, int flags, 
 	t->dir_strict = 1;
 	fd = path_open_beneath(t->root_fd, dir, DIR_FLAGS, 0);
 	if (fd < 0 && errno == ENOENT && (flags & TREE_MAKE)) {
-		if (make_parents(t, path, len, e) < 0)
+		if (make_tree_parents(t, path, len, e) < 0)
 			return -1;
 		fd = path_open_beneath(t->root_fd, dir, DIR_FLAGS, 0);
 	}
@@ -126,7 +126,7 @@ int tree_parent(struct tree *t, const char *path, int flags, int *ret_fd, const 
 		return 0;
 	}
 	tree_forget(t);
-	fd = open_parent(t, path, len, flags, e);
+	fd = open_tree_parent(t, path, len, flags, e);
 	if (fd < 0)
 		return -1;
 	t->dir_fd = fd;

@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "rootfs/layer/confine.h"
-#include "rootfs/layer/packer.h"
+#include "rootfs/layer/tarout.h"
 
 #define PROGRAM "/usr/bin/mmdebstrap"
 #define ARGS_MAX 24
@@ -61,7 +61,7 @@ static int check_word(const char *s, const char *what, const char *allowed, stru
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-static int check(const struct debootstrap *d, struct err *e)
+static int check_debootstrap_words(const struct debootstrap *d, struct err *e)
 {
 	static const char *const variants[] = { "essential", "apt", "minbase", "buildd", "required", "important", "standard" };
 	const struct bootstrap_options *o = d->o;
@@ -104,7 +104,7 @@ static int set_epoch(struct debootstrap *d, struct err *e)
 
 /* ---- the program ---- */
 
-static size_t make_env(struct debootstrap *d, const char **env)
+static size_t make_debootstrap_env(struct debootstrap *d, const char **env)
 {
 	static const char *const passed[] = { "http_proxy", "https_proxy", "no_proxy", "TMPDIR" };
 	size_t n = 0, i;
@@ -136,7 +136,7 @@ static void take_package(const char *line, const char *start, char *ret, size_t 
 		snprintf(ret, n, "%.*s", (int)(line[at + len - (len > 1)] == '.' ? len - 1 : len), line + at);
 }
 
-static void take_line(const struct debootstrap *d, struct said *s, const char *line)
+static void take_debootstrap_line(const struct debootstrap *d, struct said *s, const char *line)
 {
 	static const char *const begins[] = { "Setting up ", "Unpacking ", "Selecting previously unselected package " };
 	const struct said before = *s;
@@ -158,7 +158,7 @@ static void take_line(const struct debootstrap *d, struct said *s, const char *l
 }
 
 /* A child of its own, as we are busy with the layer: ends with the last writer. */
-static void listen_to(const struct debootstrap *d, int in_fd)
+static void read_debootstrap_lines(const struct debootstrap *d, int in_fd)
 {
 	struct said s = { .package = "" };
 	FILE *in = fdopen(in_fd, "r");
@@ -168,7 +168,7 @@ static void listen_to(const struct debootstrap *d, int in_fd)
 	while (in && fgets(line, sizeof(line), in)) {
 		n = strcspn(line, "\r\n");
 		line[n] = '\0';
-		take_line(d, &s, line);
+		take_debootstrap_line(d, &s, line);
 	}
 	_exit(0);
 }
@@ -186,7 +186,7 @@ static int start_listener(struct debootstrap *d, int *ret_fd, struct err *e)
 	if (!d->listener) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(pipe_fds[1]);
-		listen_to(d, pipe_fds[0]);
+		read_debootstrap_lines(d, pipe_fds[0]);
 	}
 	close(pipe_fds[0]);
 	if (d->listener < 0) {
@@ -236,7 +236,7 @@ static int set_reason(struct debootstrap *d, struct err *e)
 
 /* ---- the program itself ---- */
 
-static void become_program(struct debootstrap *d, int out_fd, int err_fd)
+static void exec_debootstrap(struct debootstrap *d, int out_fd, int err_fd)
 {
 	const char *argv[ARGS_MAX], *env[16];
 	char variant[64], include[4200];
@@ -270,12 +270,12 @@ static void become_program(struct debootstrap *d, int out_fd, int err_fd)
 	if (d->o->mirror)
 		argv[n++] = d->o->mirror;
 	argv[n] = NULL;
-	make_env(d, env);
+	make_debootstrap_env(d, env);
 	execve(PROGRAM, (char *const *)argv, (char *const *)env);
 	_exit(127);
 }
 
-static int start(struct debootstrap *d, int *ret_fd, struct err *e)
+static int start_debootstrap(struct debootstrap *d, int *ret_fd, struct err *e)
 {
 	autoclose int err_fd = -1;
 	int out[2];
@@ -286,7 +286,7 @@ static int start(struct debootstrap *d, int *ret_fd, struct err *e)
 		return err_sys(e, "make a pipe");
 	d->pid = fork();
 	if (!d->pid)
-		become_program(d, out[1], err_fd);
+		exec_debootstrap(d, out[1], err_fd);
 	close(out[1]);
 	if (d->pid < 0) {
 		close(out[0]);
@@ -297,7 +297,7 @@ static int start(struct debootstrap *d, int *ret_fd, struct err *e)
 }
 
 /* It has to be over, and well, before anything it made gets a name. */
-static int finish(void *ctx, struct err *e)
+static int finish_debootstrap(void *ctx, struct err *e)
 {
 	struct debootstrap *d = ctx;
 
@@ -345,7 +345,7 @@ static int squeeze(void *ctx, int out_fd, int report_fd, pid_t parent, struct ta
 	return rc;
 }
 
-static json_t *make_config(const struct debootstrap *d)
+static json_t *make_bootstrap_config(const struct debootstrap *d)
 {
 	return json_pack("{s:[s,s], s:[s], s:{s:s, s:s, s:s}}", "Env",
 			 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "Cmd", "/bin/bash",
@@ -353,9 +353,9 @@ static json_t *make_config(const struct debootstrap *d)
 			 "berth.bootstrap.packages", d->o->packages ? d->o->packages : "");
 }
 
-static json_t *run(int store_fd, struct debootstrap *d, struct err *e)
+static json_t *make_bootstrap_image(int store_fd, struct debootstrap *d, struct err *e)
 {
-	autojson json_t *config = make_config(d), *ret = NULL;
+	autojson json_t *config = make_bootstrap_config(d), *ret = NULL;
 	autoclose int tar_fd = -1, layer_fd = -1;
 	struct import_options opts = d->o->shown;
 	struct packer packer = PACKER_INIT;
@@ -364,7 +364,7 @@ static json_t *run(int store_fd, struct debootstrap *d, struct err *e)
 	struct err why = { 0 };
 	char by[4400];
 
-	if (start(d, &tar_fd, e) < 0)
+	if (start_debootstrap(d, &tar_fd, e) < 0)
 		return NULL;
 	s.in_fd = tar_fd;
 	if (packer_start_pipe(&packer, squeeze, &s, &layer_fd, e) < 0)
@@ -377,13 +377,13 @@ static json_t *run(int store_fd, struct debootstrap *d, struct err *e)
 	opts.config = config;
 	opts.created = d->created;
 	opts.created_by = by;
-	opts.confirm = finish;
+	opts.confirm = finish_debootstrap;
 	opts.confirm_ctx = d;
 	ret = import_run(store_fd, &opts, e);
 	fd_close(&layer_fd);
 	packer_end(&packer, ret ? 0 : -1, &st, &why);
 	/* a stream that ended early has its cause in the program, unless we hung up */
-	if (!ret && finish(d, &why) < 0 && !(WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGPIPE) && e->code == ERR_CORRUPT)
+	if (!ret && finish_debootstrap(d, &why) < 0 && !(WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGPIPE) && e->code == ERR_CORRUPT)
 		*e = why;
 	return ret ? json_incref(ret) : NULL;
 }
@@ -395,9 +395,9 @@ json_t *bootstrap_run(int store_fd, const struct bootstrap_options *o, struct er
 
 	d.suite = o->suite ? o->suite : BOOTSTRAP_SUITE;
 	d.variant = o->variant ? o->variant : BOOTSTRAP_VARIANT;
-	if (check(&d, e) < 0 || set_epoch(&d, e) < 0)
+	if (check_debootstrap_words(&d, e) < 0 || set_epoch(&d, e) < 0)
 		return NULL;
-	ret = run(store_fd, &d, e);
+	ret = make_bootstrap_image(store_fd, &d, e);
 	if (d.pid > 0) {	/* it was never waited for: the failure is ours */
 		kill(d.pid, SIGTERM);
 		while (waitpid(d.pid, &d.status, 0) < 0 && errno == EINTR)

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 #include "rootfs/transfer/import.h"
 
 #define BOOTSTRAP_SUITE "bookworm"

@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "rootfs/layer/confine.h"
 #include "rootfs/layer/difftar.h"
-#include "rootfs/layer/packer.h"
+#include "rootfs/layer/tarout.h"
 #include "rootfs/store/change.h"
 #include "rootfs/store/hash.h"
 #include "rootfs/store/merge.h"
@@ -41,7 +41,7 @@ struct commit {
 
 /* ---- what it comes from ---- */
 
-static int read_document(struct commit *c, const char *digest, size_t max, struct buf *b, struct err *e)
+static int read_parent_document(struct commit *c, const char *digest, size_t max, struct buf *b, struct err *e)
 {
 	autoclose int fd = store_open_blob(&c->im.store, digest, e);
 	char is[DIGEST_SIZE];
@@ -89,9 +89,9 @@ static int load_parent(struct commit *c, struct err *e)
 	}
 	c->has_parent = 1;
 	c->img.on_host = c->parent.on_host;
-	if (read_document(c, c->parent.digest, OCI_MANIFEST_MAX, &manifest, e) < 0 ||
+	if (read_parent_document(c, c->parent.digest, OCI_MANIFEST_MAX, &manifest, e) < 0 ||
 	    oci_manifest_parse(manifest.data, manifest.len, NULL, &c->manifest, e) < 0 ||
-	    read_document(c, c->manifest.config.digest, OCI_CONFIG_MAX, &config, e) < 0 ||
+	    read_parent_document(c, c->manifest.config.digest, OCI_CONFIG_MAX, &config, e) < 0 ||
 	    oci_config_parse(config.data, config.len, &parsed, e) < 0)
 		return -1;
 	c->im.want = parsed.platform;
@@ -118,7 +118,7 @@ static int load_parent(struct commit *c, struct err *e)
 }
 
 /* All but the last layer must be in the store, because the sandbox uses them. */
-static int no_source(void *ctx, size_t i, struct err *e)
+static int no_parent_source(void *ctx, size_t i, struct err *e)
 {
 	const struct commit *c = ctx;
 
@@ -133,7 +133,7 @@ static int stage_parent(struct commit *c, struct err *e)
 		return 0;
 	c->img.layer_count--;
 	c->im.making.stands_on_all = 1;
-	r = importer_stage(&c->im, &c->img, no_source, c, e);
+	r = importer_stage(&c->im, &c->img, no_parent_source, c, e);
 	c->im.making.stands_on_all = 0;
 	c->img.layer_count++;
 	return r;
@@ -297,7 +297,7 @@ static void change_history(struct commit *c)
 	json_array_append_new(history, entry);
 }
 
-static int make_config(struct commit *c, struct err *e)
+static int make_committed_config(struct commit *c, struct err *e)
 {
 	json_t *ids = object_of(c->config, "rootfs");
 
@@ -344,7 +344,7 @@ static int set_time(struct commit *c, struct err *e)
  * An image made in a tenant's sandbox, or from a tenant's image, belongs to that tenant (S44 of
  * SECURITY.md).
  */
-static int set_owner(struct commit *c, struct err *e)
+static int set_committed_owner(struct commit *c, struct err *e)
 {
 	autojson json_t *parent =
 		c->has_parent ? json_parse(c->parent.record, c->parent.record_len,
@@ -362,11 +362,11 @@ static int set_owner(struct commit *c, struct err *e)
 	return 0;
 }
 
-static int run(struct commit *c, struct err *e)
+static int commit_writable_layer(struct commit *c, struct err *e)
 {
 	struct ref name;
 
-	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || set_owner(c, e) < 0 || stage_parent(c, e) < 0 ||
+	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || set_committed_owner(c, e) < 0 || stage_parent(c, e) < 0 ||
 	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 ||
 	    ((!c->has_parent || c->img.on_host) && difftar_check_renamed(&c->marks, e) < 0) ||
 	     stage_upper(c, e) < 0)
@@ -376,7 +376,7 @@ static int run(struct commit *c, struct err *e)
 			       "that it was made from: the new one would be empty");
 	if (!c->has_layer)
 		drop_layer(c);
-	if (make_config(c, e) < 0)
+	if (make_committed_config(c, e) < 0)
 		return -1;
 	return importer_publish(&c->im, &c->img, &name, 1, e);
 }
@@ -394,7 +394,7 @@ json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e)
 	c.im.results = json_array();
 	if (!c.im.results)
 		err_nomem(e);
-	else if (run(&c, e) == 0)
+	else if (commit_writable_layer(&c, e) == 0)
 		ret = json_incref(json_array_get(c.im.results, 0));
 	if (c.empty_fd >= 0)
 		store_tmp_remove(&c.im.store, c.tmp_empty);

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 #include "rootfs/transfer/import.h"
 
 struct commit_options {

@@ -13,13 +13,17 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "rootfs/layer/confine.h"
 #include "rootfs/layer/tarout.h"
 #include "rootfs/layer/tarstream.h"
 #include "rootfs/store/hash.h"
 #include "rootfs/store/image.h"
+#include "rootfs/store/merge.h"
 #include "rootfs/store/oci.h"
 #include "rootfs/store/ref.h"
 #include "rootfs/store/store.h"
+
+/* ---- as a layout or archive ---- */
 
 #define CHUNK (256u << 10)
 #define LAYOUT_TEXT "{\"imageLayoutVersion\":\"1.0.0\"}"
@@ -54,7 +58,7 @@ static int need_blob(struct export *x, const char *digest, uint64_t size, struct
 	return json_object_set_new(x->blobs, digest, json_integer((json_int_t)size)) < 0 ? err_nomem(e) : 0;
 }
 
-static int read_blob(struct export *x, const char *digest, size_t max, struct buf *b, struct err *e)
+static int read_exported_document(struct export *x, const char *digest, size_t max, struct buf *b, struct err *e)
 {
 	autoclose int fd = store_open_blob(&x->store, digest, e);
 	char is[DIGEST_SIZE];
@@ -81,7 +85,7 @@ static int take_image(struct export *x, const char *ref, struct exported *im, st
 	if (!name || strlen(name) > REF_NAME_MAX || digest_copy(im->digest, digest ? digest : "", "record", e) < 0)
 		return err_set(e, ERR_CORRUPT, "the record of '%.200s' is damaged; hint: berth image fsck", ref);
 	image_plain_name(name, im->name);
-	if (read_blob(x, im->digest, OCI_MANIFEST_MAX, &text, e) < 0 ||
+	if (read_exported_document(x, im->digest, OCI_MANIFEST_MAX, &text, e) < 0 ||
 	    oci_manifest_parse(text.data ? text.data : "", text.len, NULL, &im->manifest, e) < 0)
 		return err_wrap(e, "image '%.200s'", ref);
 	im->manifest_size = text.len;
@@ -99,7 +103,7 @@ static int take_image(struct export *x, const char *ref, struct exported *im, st
 	return 0;
 }
 
-static int begin(struct export *x, int store_fd, const struct export_options *o, struct err *e)
+static int open_export(struct export *x, int store_fd, const struct export_options *o, struct err *e)
 {
 	size_t i;
 
@@ -118,7 +122,7 @@ static int begin(struct export *x, int store_fd, const struct export_options *o,
 	return 0;
 }
 
-static json_t *end(struct export *x, int rc, struct err *e)
+static json_t *finish_export(struct export *x, int rc, struct err *e)
 {
 	json_t *ret = rc < 0 ? NULL : json_array();
 	size_t i, j;
@@ -251,7 +255,7 @@ static int put_piece(struct export *x, int fd, const void *p, size_t n, struct e
 }
 
 /* Reads, hashes, hands on; a blob that is not what its name says is an error at the end. */
-static int copy_blob(struct export *x, const char *digest, uint64_t size, int out_fd, struct err *e)
+static int export_blob(struct export *x, const char *digest, uint64_t size, int out_fd, struct err *e)
 {
 	autoclose int fd = store_open_blob(&x->store, digest, e);
 	autohash struct hash h = { 0 };
@@ -280,7 +284,7 @@ static int copy_blob(struct export *x, const char *digest, uint64_t size, int ou
 	return 0;
 }
 
-static int make_dir(int at, const char *path, struct err *e)
+static int make_layout_dir(int at, const char *path, struct err *e)
 {
 	if (!mkdirat(at, path, 0755))
 		return fchmodat(at, path, 0755, 0) < 0 ? err_sys(e, "make directory %.200s", path) : 0;
@@ -295,7 +299,7 @@ static int open_blob_dir(struct export *x, const char *digest, struct err *e)
 
 	digest_blob_path(path, digest);
 	*strrchr(path, '/') = '\0';
-	if (make_dir(x->dir_fd, path, e) < 0)
+	if (make_layout_dir(x->dir_fd, path, e) < 0)
 		return -1;
 	fd = path_open_beneath(x->dir_fd, path, O_RDONLY | O_DIRECTORY, 0);
 	return fd < 0 ? err_sys(e, "open %s of the layout", path) : fd;
@@ -321,7 +325,7 @@ static int blob_to_dir(struct export *x, const char *digest, uint64_t size, stru
 		path_file_close(&f);
 		return -1;
 	}
-	r = copy_blob(x, digest, size, f.fd, e);
+	r = export_blob(x, digest, size, f.fd, e);
 	if (!r && path_file_publish(&f) < 0)
 		r = err_sys(e, "write a blob to disk");
 	path_file_close(&f);
@@ -335,7 +339,7 @@ static int blob_to_tar(struct export *x, const char *digest, uint64_t size, stru
 	digest_blob_path(path, digest);
 	if (tarstream_begin_file(x->tar, path, size, e) < 0)
 		return -1;
-	return copy_blob(x, digest, size, -1, e);
+	return export_blob(x, digest, size, -1, e);
 }
 
 static int all_blobs(struct export *x, struct err *e)
@@ -386,7 +390,7 @@ static int write_layout(struct export *x, const char *path, struct err *e)
 	struct err why = { 0 };
 	int rc;
 
-	if (make_dir(AT_FDCWD, path, e) < 0)
+	if (make_layout_dir(AT_FDCWD, path, e) < 0)
 		return -1;
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
@@ -396,7 +400,7 @@ static int write_layout(struct export *x, const char *path, struct err *e)
 		*e = why;
 		return -1;
 	}
-	if (make_dir(dir, "blobs", e) < 0)
+	if (make_layout_dir(dir, "blobs", e) < 0)
 		return -1;
 	x->dir_fd = dir;	/* ours to close */
 	rc = all_blobs(x, e);
@@ -412,7 +416,7 @@ static int write_layout(struct export *x, const char *path, struct err *e)
 json_t *export_layout(int store_fd, const struct export_options *o, const char *path, struct err *e)
 {
 	struct export x;
-	int rc = begin(&x, store_fd, o, e);
+	int rc = open_export(&x, store_fd, o, e);
 	mode_t old;
 
 	/* for others to read, unlike the store */
@@ -420,7 +424,7 @@ json_t *export_layout(int store_fd, const struct export_options *o, const char *
 	if (!rc)
 		rc = write_layout(&x, path, e);
 	umask(old);
-	return end(&x, rc, e);
+	return finish_export(&x, rc, e);
 }
 
 /* ---- a tar ---- */
@@ -447,7 +451,7 @@ json_t *export_archive(int store_fd, const struct export_options *o, int out_fd,
 {
 	autofree struct tarstream *t = calloc(1, sizeof(*t));
 	struct export x;
-	int rc = begin(&x, store_fd, o, e);
+	int rc = open_export(&x, store_fd, o, e);
 
 	if (!rc)
 		rc = t ? tarstream_open(t, out_fd, COMPRESSION_NONE, e) : err_nomem(e);
@@ -456,5 +460,59 @@ json_t *export_archive(int store_fd, const struct export_options *o, int out_fd,
 		rc = write_archive(&x, e);
 	if (t)
 		tarstream_release(t);
-	return end(&x, rc, e);
+	return finish_export(&x, rc, e);
+}
+
+/* ---- as the files of one image ---- */
+
+/* The export of an image as the tar of its files. */
+
+struct files {
+	int store_fd;
+	const struct image *image;
+	enum compression compression;
+};
+
+static int pack_files(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret,
+		      struct err *e)
+{
+	const struct files *f = ctx;
+	const struct tarout_options how = { .compression = f->compression, .keep_fifos = 1 };
+	autoclose int root =
+		merge_layers(f->store_fd, (const char (*)[DIGEST_HEX_SIZE])f->image->layers,
+			     f->image->layer_count, e);
+	const int keep[] = { root, out_fd, report_fd };
+	const struct confine c = { CONFINE_READ, parent, root, -1, -1, keep, ARRAY_LEN(keep),
+				   PACKER_MEMORY };
+
+	if (root < 0 || confine_child(&c, e) < 0)
+		return -1;
+	return tarout_write(root, out_fd, &how, ret, e);
+}
+
+json_t *export_rootfs(int store_fd, const struct export_options *o, enum compression compression,
+		      int out_fd, struct err *e)
+{
+	struct image im = { 0 };
+	struct files f = { store_fd, &im, compression };
+	struct packer packer = PACKER_INIT;
+	struct tarout_stats st = { 0 };
+	autoclose int hold = -1;
+	json_t *ret = NULL;
+	int rc = image_load(store_fd, o->refs[0], &im, e);
+
+	if (!rc) {
+		hold = image_hold(store_fd, &im, e);
+		rc = hold < 0 ? -1 : packer_start(&packer, pack_files, &f, out_fd, e);
+	}
+	if (packer.pid > 0)
+		rc = packer_end(&packer, rc, &st, e);
+	if (!rc) {
+		ret = json_pack("[{s:s, s:s, s:I}]", "name", im.name, "digest", im.digest,
+				"entries", (json_int_t)st.entries);
+		if (!ret)
+			err_nomem(e);
+	}
+	image_release(&im);
+	return ret;
 }

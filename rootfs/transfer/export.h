@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 
 struct export_options {
 	const char *const *refs;	/* names or digests */

@@ -11,7 +11,7 @@
 #include "rootfs/store/oci.h"
 #include "rootfs/store/ref.h"
 #include "rootfs/store/store.h"
-#include "rootfs/transfer/importopts.h"
+#include "rootfs/transfer/import.h"
 #include "rootfs/transfer/making.h"
 
 struct importer {
@@ -96,16 +96,6 @@ int importer_publish(struct importer *im, struct import_image *img, const struct
 /* The name to use: the operator's, else given (may be ""), else one made of the source's file name. */
 int importer_name(struct importer *im, const char *given, struct ref *ret, struct err *e);
 void importer_note(struct importer *im, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The record of an image (image.h), a new reference. */
-json_t *record_make(const struct import_image *img, const char *name, struct err *e);
-
-/* The readers.  dir_fd is the directory; its content is hostile. */
-int import_layout(struct importer *im, int dir_fd, const char *ref, struct err *e);
-int import_docker(struct importer *im, int dir_fd, const char *ref, struct err *e);
-/* Finds out which of these it is. */
-int import_directory(struct importer *im, int dir_fd, const char *ref, struct err *e);
-int import_archive(struct importer *im, int fd, const char *ref, struct err *e);
 
 /* A file beneath dir_fd for reading: regular, without leaving dir_fd.  ret_size may be NULL. */
 int import_open_beneath(int dir_fd, const char *path, uint64_t *ret_size, struct err *e);

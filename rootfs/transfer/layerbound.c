@@ -3,7 +3,7 @@
 
 #include <sys/statvfs.h>
 
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 
 /* A name takes more in a tar than on a disk. */
 #define NAMES_BYTES (1ull << 30)

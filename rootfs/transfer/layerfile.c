@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "rootfs/layer/confine.h"
 #include "rootfs/layer/difftar.h"
-#include "rootfs/layer/packer.h"
+#include "rootfs/layer/tarout.h"
 #include "rootfs/layer/unpack.h"
 #include "rootfs/store/hash.h"
 #include "rootfs/store/image.h"
@@ -30,8 +30,8 @@ struct packing {
 	struct difftar_marks marks;
 };
 
-static int pack(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret,
-		struct err *e)
+static int pack_writable_layer(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret,
+			       struct err *e)
 {
 	const struct packing *p = ctx;
 	autoclose int lower =
@@ -64,7 +64,7 @@ static int pack(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarou
 	return difftar_write(&d, out_fd, ret, e);
 }
 
-static int measure(struct layerfile *l, int fd, struct err *e)
+static int hash_layer_file(struct layerfile *l, int fd, struct err *e)
 {
 	autofree unsigned char *chunk = malloc(CHUNK);
 	struct hash h __attribute__((cleanup(hash_release))) = { NULL };
@@ -80,7 +80,7 @@ static int measure(struct layerfile *l, int fd, struct err *e)
 	return n < 0 ? err_sys(e, "read the packed layer") : hash_final(&h, l->digest, e);
 }
 
-static int run(struct packing *p, struct layerfile *l, int out_fd, struct err *e)
+static int write_layer_file(struct packing *p, struct layerfile *l, int out_fd, struct err *e)
 {
 	struct packer packer = PACKER_INIT;
 	struct tarout_stats st = { 0 };
@@ -96,16 +96,16 @@ static int run(struct packing *p, struct layerfile *l, int out_fd, struct err *e
 	    difftar_scan(l->upper_fd, &p->marks, e) < 0 ||
 	    (!p->has_image && difftar_check_renamed(&p->marks, e) < 0))
 		return -1;
-	if (packer_start(&packer, pack, p, out_fd, e) < 0 || packer_end(&packer, 0, &st, e) < 0)
+	if (packer_start(&packer, pack_writable_layer, p, out_fd, e) < 0 || packer_end(&packer, 0, &st, e) < 0)
 		return -1;
 	l->skipped = st.skipped;
-	return measure(l, out_fd, e);
+	return hash_layer_file(l, out_fd, e);
 }
 
 int layerfile_pack(int store_fd, struct layerfile *l, int out_fd, struct err *e)
 {
 	struct packing p = { .l = l, .store_fd = store_fd };
-	const int result = run(&p, l, out_fd, e);
+	const int result = write_layer_file(&p, l, out_fd, e);
 
 	difftar_release(&p.marks);
 	if (p.has_image)
@@ -119,8 +119,8 @@ struct feeding {
 };
 
 /* Only so many bytes: what follows is not the layer's. */
-static int feed(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret,
-		struct err *e)
+static int feed_layer_bytes(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret,
+			    struct err *e)
 {
 	struct feeding *f = ctx;
 	autofree char *chunk = malloc(CHUNK);
@@ -164,7 +164,7 @@ int layerfile_unpack(int in_fd, const char *digest, uint64_t size, uint64_t max_
 			    .lower_count = 1 };
 	int rc;
 
-	if (packer_start_pipe(&feeder, feed, &f, &src, e) < 0)
+	if (packer_start_pipe(&feeder, feed_layer_bytes, &f, &src, e) < 0)
 		return -1;
 	u.src_fd = src;
 	rc = unpack_run(&u, e);

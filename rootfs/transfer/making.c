@@ -53,7 +53,7 @@ static int set_unclean(int lock_fd, int yes, struct err *e)
 }
 
 /* wait 0: if another import prevents the collection, the next image does it. */
-static int clean(int store_fd, int lock_fd, int wait, struct err *e)
+static int collect_tenant_garbage(int store_fd, int lock_fd, int wait, struct err *e)
 {
 	autojson json_t *freed = collect_garbage(store_fd, wait, e);
 
@@ -65,7 +65,7 @@ static int clean(int store_fd, int lock_fd, int wait, struct err *e)
 /* ---- what it has ---- */
 
 /* The disk space of a layer in the store, which no record holds. */
-static int measure(int store_fd, const char *chain, uint64_t *ret, struct err *e)
+static int measure_stored_layer(int store_fd, const char *chain, uint64_t *ret, struct err *e)
 {
 	char path[96];
 
@@ -82,7 +82,7 @@ static int add_own_layer(struct making *m, const json_t *layer, const char *chai
 
 	if (json_object_get(m->layers, chain))
 		return 0;
-	if (!disk && measure(m->store_fd, chain, &bytes, e) < 0)
+	if (!disk && measure_stored_layer(m->store_fd, chain, &bytes, e) < 0)
 		return -1;
 	bytes += (uint64_t)json_integer_value(json_object_get(layer, "size"));
 	m->used += bytes;
@@ -106,8 +106,8 @@ static uint64_t documents_of(const json_t *record)
 	return 2 * size + DOCUMENTS;
 }
 
-static int look_at(void *ctx, const char *filename, const json_t *record, const struct err *bad,
-		   struct err *e)
+static int count_record_of_tenant(void *ctx, const char *filename, const json_t *record, const struct err *bad,
+				  struct err *e)
 {
 	struct making *m = ctx;
 	const int own = image_view_owns(&m->who->view, record);
@@ -158,26 +158,26 @@ static int set_budget(struct making *m, struct err *e)
 	return 0;
 }
 
-static int begin(struct making *m, struct err *e)
+static int begin_making(struct making *m, struct err *e)
 {
 	int unclean;
 
 	m->lock_fd = open_lock(m->store_fd, m->who->view.tenant, e);
 	unclean = m->lock_fd < 0 ? -1 : is_unclean(m->lock_fd, e);
-	if (unclean < 0 || (unclean && clean(m->store_fd, m->lock_fd, 1, e) < 0))
+	if (unclean < 0 || (unclean && collect_tenant_garbage(m->store_fd, m->lock_fd, 1, e) < 0))
 		return -1;
 	m->names = json_object();
 	m->layers = json_object();
 	m->seen = json_object();
 	if (!m->names || !m->layers || !m->seen)
 		return err_nomem(e);
-	return catalog_each(m->store_fd, look_at, m, e) < 0 ? -1 : set_budget(m, e);
+	return catalog_each(m->store_fd, count_record_of_tenant, m, e) < 0 ? -1 : set_budget(m, e);
 }
 
 int making_begin(struct making *m, const struct image_maker *who, int store_fd, struct err *e)
 {
 	*m = (struct making) { .who = who, .store_fd = store_fd, .lock_fd = -1 };
-	if (!who || begin(m, e) == 0)
+	if (!who || begin_making(m, e) == 0)
 		return 0;
 	making_end(m);
 	return -1;
@@ -190,7 +190,7 @@ void making_end(struct making *m)
 	if (!m->who)
 		return;
 	if (m->replaced)
-		clean(m->store_fd, m->lock_fd, 0, &ignored);
+		collect_tenant_garbage(m->store_fd, m->lock_fd, 0, &ignored);
 	if (m->budget)
 		munmap(m->budget, sizeof(*m->budget));
 	json_decref(m->names);
@@ -244,7 +244,7 @@ int making_settle(struct making *m, struct store *s, uint64_t document_bytes, st
 }
 
 /* Others could remove while bytes arrived. */
-static int check_there(struct store *s, const struct making_layer *l, struct err *e)
+static int check_layer_there(struct store *s, const struct making_layer *l, struct err *e)
 {
 	int tree = l->has_tree ? 1 : store_has_layer(s, l->chain_id, e);
 	int blob = l->has_blob ? 1 : store_has_blob(s, l->digest, e);
@@ -263,11 +263,11 @@ int making_settle_layer(struct making *m, struct store *s, const struct making_l
 	const json_t *own = json_object_get(m->layers, l->chain_id);
 	uint64_t bytes = (uint64_t)json_integer_value(own), disk = l->charged;
 
-	if (check_there(s, l, e) < 0)
+	if (check_layer_there(s, l, e) < 0)
 		return -1;
 	if (!l->has_tree && own)
 		disk = bytes > l->size ? bytes - l->size : 0;
-	else if (!l->has_tree && measure(m->store_fd, l->chain_id, &disk, e) < 0)
+	else if (!l->has_tree && measure_stored_layer(m->store_fd, l->chain_id, &disk, e) < 0)
 		return -1;
 	bytes = (l->has_tree ? 0 : disk) + (l->has_blob ? 0 : l->size);
 	if (!own && layer_budget_take(m->budget, bytes, e) < 0)
@@ -319,5 +319,5 @@ int making_remove(int store_fd, const struct image_maker *who, const char *ref, 
 	    catalog_remove(store_fd, json_string_value(json_object_get(record, "name")), 1, removed,
 			   e) < 0)
 		return -1;
-	return clean(store_fd, lock, 0, e);
+	return collect_tenant_garbage(store_fd, lock, 0, e);
 }

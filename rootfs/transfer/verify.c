@@ -29,7 +29,7 @@ struct sides {
 	char *why;
 };
 
-static int differs(struct sides *s, const char *how)
+static int note_difference(struct sides *s, const char *how)
 {
 	snprintf(s->why, VERIFY_WHY, "%s '/%.200s'", how, s->path);
 	return 0;
@@ -55,7 +55,7 @@ static ssize_t read_full(int fd, unsigned char *p)
 	return (ssize_t)n;
 }
 
-static int same_bytes(struct sides *s, int a, int b, struct err *e)
+static int same_file_bytes(struct sides *s, int a, int b, struct err *e)
 {
 	ssize_t n, m;
 
@@ -65,13 +65,13 @@ static int same_bytes(struct sides *s, int a, int b, struct err *e)
 		if (n < 0 || m < 0)
 			return look_failed(s, e);
 		if (n != m || memcmp(s->a, s->b, (size_t)n))
-			return differs(s, "there are other bytes in");
+			return note_difference(s, "there are other bytes in");
 	} while (n);
 	return 1;
 }
 
 /* How many attributes fd has that count; with to, also whether to has them all alike (0 when not). */
-static int attributes(int fd, int to, int *ret_count)
+static int compare_attributes(int fd, int to, int *ret_count)
 {
 	autofree char *names = malloc(ATTRIBUTES_MAX), *value = malloc(ATTRIBUTES_MAX), *other = malloc(ATTRIBUTES_MAX);
 	ssize_t size = names && value && other ? flistxattr(fd, names, ATTRIBUTES_MAX) : -1, n, m;
@@ -96,25 +96,25 @@ static int attributes(int fd, int to, int *ret_count)
 
 static int same_attributes(struct sides *s, int a, int b, struct err *e)
 {
-	int have, want, r = attributes(a, b, &want);
+	int have, want, r = compare_attributes(a, b, &want);
 
-	if (r > 0 && attributes(b, -1, &have) < 0)
+	if (r > 0 && compare_attributes(b, -1, &have) < 0)
 		r = -1;
 	if (r < 0)
 		return look_failed(s, e);
-	return r && have == want ? 1 : differs(s, "there are other attributes on");
+	return r && have == want ? 1 : note_difference(s, "there are other attributes on");
 }
 
-static int same_target(struct sides *s, int a, int b, const char *name, struct err *e)
+static int same_link_target(struct sides *s, int a, int b, const char *name, struct err *e)
 {
 	ssize_t n = readlinkat(a, name, (char *)s->a, CHUNK), m = readlinkat(b, name, (char *)s->b, CHUNK);
 
 	if (n < 0 || m < 0)
 		return look_failed(s, e);
-	return n == m && !memcmp(s->a, s->b, (size_t)n) ? 1 : differs(s, "there is another target in");
+	return n == m && !memcmp(s->a, s->b, (size_t)n) ? 1 : note_difference(s, "there is another target in");
 }
 
-static int is_whiteout(const struct stat *st)
+static int is_unpacked_whiteout(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && !st->st_rdev;
 }
@@ -122,20 +122,20 @@ static int is_whiteout(const struct stat *st)
 static int same_stat(struct sides *s, const struct stat *a, const struct stat *b)
 {
 	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
-		return differs(s, "there is another kind of file at");
-	if (is_whiteout(a) && is_whiteout(b))
+		return note_difference(s, "there is another kind of file at");
+	if (is_unpacked_whiteout(a) && is_unpacked_whiteout(b))
 		return 1;	/* nothing else of it is compared */
 	if (a->st_mode != b->st_mode)
-		return differs(s, "there is another mode on");
+		return note_difference(s, "there is another mode on");
 	if (a->st_uid != b->st_uid || a->st_gid != b->st_gid)
-		return differs(s, "there is another owner of");
+		return note_difference(s, "there is another owner of");
 	if (!S_ISDIR(a->st_mode) && (a->st_size != b->st_size || a->st_nlink != b->st_nlink || a->st_rdev != b->st_rdev))
-		return differs(s, "there are another size or other links of");
+		return note_difference(s, "there are another size or other links of");
 	/* a directory that the blob only implies has no time of its own */
 	if (S_ISDIR(a->st_mode))
 		return 1;
 	if (a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec)
-		return differs(s, "there is another time on");
+		return note_difference(s, "there is another time on");
 	return 1;
 }
 
@@ -152,10 +152,10 @@ static int same_opened(struct sides *s, int a, int b, const char *name, int dire
 	r = same_attributes(s, x, y, e);
 	if (r <= 0)
 		return r;
-	return directory ? same_directory(s, x, y, e) : same_bytes(s, x, y, e);
+	return directory ? same_directory(s, x, y, e) : same_file_bytes(s, x, y, e);
 }
 
-static int same_entry(struct sides *s, int a, int b, const char *name, struct err *e)
+static int same_tree_entry(struct sides *s, int a, int b, const char *name, struct err *e)
 {
 	struct stat x, y;
 	int r;
@@ -163,12 +163,12 @@ static int same_entry(struct sides *s, int a, int b, const char *name, struct er
 	if (fstatat(a, name, &x, AT_SYMLINK_NOFOLLOW) < 0)
 		return look_failed(s, e);
 	if (fstatat(b, name, &y, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? differs(s, "there is no more") : look_failed(s, e);
+		return errno == ENOENT ? note_difference(s, "there is no more") : look_failed(s, e);
 	r = same_stat(s, &x, &y);
 	if (r <= 0)
 		return r;
 	if (S_ISLNK(x.st_mode))
-		return same_target(s, a, b, name, e);
+		return same_link_target(s, a, b, name, e);
 	if (S_ISREG(x.st_mode) || S_ISDIR(x.st_mode))
 		return same_opened(s, a, b, name, S_ISDIR(x.st_mode), e);
 	return 1;	/* whiteouts, FIFOs: their kind is all there is to them */
@@ -192,11 +192,11 @@ static int each_entry(struct sides *s, int list, int a, int b, struct err *e)
 			continue;
 		s->len = len + (size_t)snprintf(s->path + len, sizeof(s->path) - len, "%s%s", len ? "/" : "", d->d_name);
 		if (s->len >= sizeof(s->path))
-			r = differs(s, "there is too long a name in");
+			r = note_difference(s, "there is too long a name in");
 		else if (b >= 0)
-			r = same_entry(s, a, b, d->d_name, e);
+			r = same_tree_entry(s, a, b, d->d_name, e);
 		else if (!path_has(a, d->d_name))
-			r = errno == ENOENT ? differs(s, "the blob does not have") : look_failed(s, e);
+			r = errno == ENOENT ? note_difference(s, "the blob does not have") : look_failed(s, e);
 		s->path[len] = '\0';
 	}
 	s->len = len;
@@ -211,7 +211,7 @@ static int same_directory(struct sides *s, int a, int b, struct err *e)
 	return r > 0 ? each_entry(s, b, a, -1, e) : r;
 }
 
-static int compare(int a, int b, char why[VERIFY_WHY], struct err *e)
+static int compare_layer_trees(int a, int b, char why[VERIFY_WHY], struct err *e)
 {
 	autofree unsigned char *chunks = malloc(2 * (size_t)CHUNK);
 	struct sides s = { .a = chunks, .b = chunks ? chunks + CHUNK : NULL, .why = why };
@@ -248,7 +248,7 @@ int verify_layer(struct store *s, const json_t *layer, const int *lower_fds, siz
 		return -1;
 	u.src_fd = blob;
 	u.tree_fd = fresh;
-	r = unpack_run(&u, e) < 0 ? -1 : compare(fresh, there, why, e);
+	r = unpack_run(&u, e) < 0 ? -1 : compare_layer_trees(fresh, there, why, e);
 	store_tmp_remove(s, name);
 	return r;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "runtime/fileop/pack.h"
 #include "runtime/fileop/write.h"

@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/process.h"
+#include "base/program.h"
 
 #define MODEL_PREFIX "blank-"
 #define MODELS_MAX 4	/* sizes that are asked for once would stay for ever */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hex.h"
+#include "base/encoding.h"
 
 #define HEADER 12
 #define LABEL_MAX 63

@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/process.h"
+#include "base/program.h"
 #include "runtime/oci/json.h"
 
 #define RANGES_MAX 340	/* the kernel's */

@@ -12,7 +12,7 @@
 #include <limits.h>
 
 #include "base/err.h"
-#include "base/helper.h"
+#include "base/program.h"
 
 #define OCI_SYSTEMD_PROGRAM "berth-systemd"
 #define OCI_SCOPE_LEAF "berth-make"	/* where berth-systemd stays until there is a container */

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/helper.h"
 #include "base/json.h"
+#include "base/program.h"
 #include "runtime/net/netwire.h"
 #include "runtime/sandbox/spec.h"
 

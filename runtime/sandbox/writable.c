@@ -17,7 +17,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/process.h"
+#include "base/program.h"
 #include "runtime/kernel/blankfs.h"
 #include "runtime/kernel/loopdev.h"
 #include "runtime/kernel/newmount.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "rootfs/registry/credential.h"
-#include "rootfs/registry/credhelper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,7 +16,7 @@
 
 #include "base/io.h"
 #include "base/path.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 #include "rootfs/layer/layer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

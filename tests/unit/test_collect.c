@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/encoding.h"
 #include "cli/mcp/collect.h"
 
 static char *shown(struct collect *c)

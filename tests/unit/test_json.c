@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/encoding.h"
 #include "base/json.h"
 #include "base/mem.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/io.h"
 #include "base/path.h"
-#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/compression.h"
 #include "rootfs/layer/layer.h"
 #include "rootfs/layer/tarout.h"
 #include "rootfs/store/hash.h"

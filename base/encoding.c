@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/base64.h"
-
 #include <stdint.h>
+
+#include "base/encoding.h"
+
+/* ---- base64 ---- */
 
 void base64_encode(char *ret, const void *bytes, size_t n)
 {
@@ -19,7 +21,7 @@ void base64_encode(char *ret, const void *bytes, size_t n)
 	*ret = '\0';
 }
 
-static int value_of(char c)
+static int base64_digit(char c)
 {
 	return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52 :
 	       c == '+' ? 62 : c == '/' ? 63 : -1;
@@ -39,7 +41,7 @@ int base64_decode(void *ret, size_t *ret_n, const char *text, size_t n)
 		uint32_t v = 0;
 
 		for (k = 0; k < 4; k++) {
-			int d = k < have ? value_of(text[i + k]) : 0;
+			int d = k < have ? base64_digit(text[i + k]) : 0;
 
 			if (d < 0)
 				return -1;
@@ -55,4 +57,45 @@ int base64_decode(void *ret, size_t *ret_n, const char *text, size_t n)
 	}
 	*ret_n = (size_t)(out - (unsigned char *)ret);
 	return 0;
+}
+
+/* ---- UTF-8 ---- */
+
+size_t utf8_len(const unsigned char *s, size_t left)
+{
+	size_t i, n = s[0] < 0x80 ? 1 :
+		      s[0] < 0xc2 ? 0 :
+		      s[0] < 0xe0 ? 2 :
+		      s[0] < 0xf0 ? 3 :
+		      s[0] < 0xf5 ? 4 : 0;
+
+	if (n > left)
+		return 0;
+	for (i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	/* an overlong form, a surrogate, or beyond U+10FFFF */
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+int utf8_add(struct buf *text, const char *p, size_t n, struct err *e)
+{
+	size_t good = 0, len;
+
+	while (good < n) {
+		len = p[good] ? utf8_len((const unsigned char *)p + good, n - good) : 0;
+		if (len) {
+			good += len;
+			continue;
+		}
+		if (buf_add(text, p, good, e) < 0 || buf_adds(text, "\xef\xbf\xbd", e) < 0)
+			return -1;
+		p += good + 1;
+		n -= good + 1;
+		good = 0;
+	}
+	return buf_add(text, p, good, e);
 }
