@@ -59,7 +59,7 @@ net_d = runtime/net
 init_d = runtime/init
 fileop_d = runtime/fileop
 # of a folder that is not linked as a whole: what berth takes of berth-net's and of berthd's
-SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c runtime/net/netrate.c runtime/net/netshare.c manager/ledger/storeurl.c
+SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c manager/ledger/storeurl.c
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c manager/ops/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
@@ -67,7 +67,7 @@ $(foreach l,$(LAYERS) http remote mcp service api docker engine door net init fi
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
-runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract sparse place takeback)
+runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream tar pack extract place)
 manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
 api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o
@@ -93,7 +93,7 @@ musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreac
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command commands run/imageuse) \
 	$(addprefix manager/ops/,params runopts mountspec) $(addprefix manager/host/,config registry claim rundir ranges sweep) rootfs/store/image \
 	$(addprefix runtime/sandbox/,launch program request handover child mounts mounts_enter mountplan writable hostimage spec supervise verdict nethelper) \
-	$(addprefix runtime/kernel/,newmount cgroup cgroup_hybrid cgroup_dir fdpass caps rlimits landlock) \
+	$(addprefix runtime/kernel/,newmount cgroup cgroup_hybrid fdpass caps rlimits landlock) \
 	$(addprefix base/,err buf io path num json))
 
 has = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes)

@@ -31,7 +31,7 @@
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/request.h"
-#include "runtime/kernel/idmapns.h"
+#include "runtime/kernel/userns.h"
 
 #define BUILDAH "/usr/bin/buildah"
 #define ARGS_MAX 300

@@ -34,11 +34,10 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "runtime/kernel/idmapns.h"
 #include "runtime/kernel/newmount.h"
+#include "runtime/kernel/procmask.h"
 #include "runtime/kernel/rlimits.h"
-#include "runtime/kernel/sysfiles.h"
-#include "runtime/kernel/timens.h"
+#include "runtime/kernel/userns.h"
 #include "seccomp/seccomp.h"
 
 #define FAILED 125

@@ -4,7 +4,7 @@
  *
  * The spec.json of one has the member "zygote": the id and the name of it.  At each start the
  * sandbox takes a place in that zygote (manager/zygote/home.h), whose ids it has as long as it
- * runs; the mount of its layer shows them for those of its files (writable_ids.c).
+ * runs; the mount of its layer shows them for those of its files (writable.c).
  */
 #ifndef BERTH_CLI_LIVE_RESIDENT_ZYGOTE_H
 #define BERTH_CLI_LIVE_RESIDENT_ZYGOTE_H

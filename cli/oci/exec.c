@@ -14,7 +14,6 @@
 #include "runtime/oci/exec.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/log.h"
-#include "runtime/oci/schema.h"
 
 #define LIST_MAX 256
 

@@ -14,7 +14,6 @@
 #include "cli/oci/cli.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/resources.h"
-#include "runtime/oci/schema.h"
 #include "runtime/oci/state.h"
 
 enum kind { FILE_NAME, BYTES, NUMBER, WORD, REFUSED, NOTHING };

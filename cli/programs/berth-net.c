@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/net/bridge.h"
-#include "runtime/net/egress.h"
+#include "runtime/net/proxy.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define JOB_MAX (2u << 20)

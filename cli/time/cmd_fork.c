@@ -4,7 +4,7 @@
  *
  * A fork is made as berth create makes a sandbox, with the options of the first one, and an id, an
  * address and a range of ids of its own; only its layer is a copy, whose mount shows the ids of
- * the fork (writable_ids.c), and its image is the very one of the first.
+ * the fork (writable.c), and its image is the very one of the first.
  */
 #include <fcntl.h>
 #include <stdio.h>

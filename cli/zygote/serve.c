@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "cli/zygote/zygote.h"
 #include "manager/host/events.h"
-#include "runtime/kernel/backlog.h"
 #include "runtime/kernel/fdpass.h"
+#include "runtime/kernel/listening.h"
 
 #define FORK_MS 5000  /* for the zygote to fork, before it is ended */
 #define AGAIN_MS 1000 /* between branches that fail, doubled for each fork that cannot be made */

@@ -15,7 +15,6 @@
 #include "base/path.h"
 #include "manager/host/checkpoint_shells.h"
 #include "runtime/kernel/fileclone.h"
-#include "runtime/kernel/fsfreeze.h"
 #include "runtime/kernel/loopdev.h"
 #include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"

@@ -24,7 +24,7 @@
 #include "base/path.h"
 #include "manager/host/checkpoint.h"
 #include "manager/host/registry.h"
-#include "runtime/kernel/extents.h"
+#include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/writable.h"
 
 #define NOTES "../../ids/checkpoints"

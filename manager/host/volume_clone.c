@@ -2,7 +2,7 @@
 /*
  * Clones of volumes.
  *
- * A volume that is a file stands still (fsfreeze.h) while the file is cloned, so that the copy is
+ * A volume that is a file stands still (fileclone.h) while the file is cloned, so that the copy is
  * that of one instant and needs no repair.  Only a thaw ends that: one process copies, and the
  * other thaws when that one was killed; when both were, the next who opens the volume or clears up
  * does, for whom the file "cloning" is the note, locked as long as somebody copies.
@@ -24,7 +24,6 @@
 #include "base/path.h"
 #include "manager/host/volume.h"
 #include "runtime/kernel/fileclone.h"
-#include "runtime/kernel/fsfreeze.h"
 #include "runtime/kernel/loopdev.h"
 #include "runtime/kernel/quota.h"
 #include "runtime/kernel/treecopy.h"

@@ -23,7 +23,7 @@
 #include "manager/host/procid.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/snapshot.h"
-#include "runtime/kernel/fsfreeze.h"
+#include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/writable.h"
 
 struct checkpoint_job {

@@ -15,7 +15,6 @@
 #include "manager/host/nets.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/net/netpolicy.h"
-#include "runtime/net/netrate.h"
 
 static json_t *policy_now(struct keeper *k, struct err *e)
 {

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_state.h"
-#include "runtime/kernel/pressure.h"
+#include "runtime/kernel/cgroup.h"
 #include "runtime/sandbox/attest.h"
 
 static json_t *pressure_line(const struct pressure_line *l)

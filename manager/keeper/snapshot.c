@@ -17,7 +17,6 @@
 #include "manager/host/copyturn.h"
 #include "runtime/kernel/cgroup.h"
 #include "runtime/kernel/fileclone.h"
-#include "runtime/kernel/fsfreeze.h"
 #include "runtime/sandbox/writable.h"
 
 #define STILL_MS 1000

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "manager/ops/runopts.h"
 #include "runtime/kernel/caps.h"
-#include "runtime/sandbox/loosen.h"
+#include "runtime/sandbox/spec.h"
 
 #define TEXT_MAX 4096
 

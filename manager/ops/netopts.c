@@ -11,8 +11,6 @@
 #include "base/path.h"
 #include "manager/host/nets.h"
 #include "runtime/net/netpolicy.h"
-#include "runtime/net/netrate.h"
-#include "runtime/net/netshare.h"
 
 #define BRIDGE 1U
 #define EGRESS 2U

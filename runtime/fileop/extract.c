@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/fileop/extract.h"
-#include "runtime/fileop/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +14,9 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/pathwalk.h"
-#include "runtime/fileop/sparse.h"
-#include "runtime/fileop/takeback.h"
+#include "runtime/fileop/pack.h"
+#include "runtime/fileop/place.h"
+#include "runtime/fileop/write.h"
 
 /* A directory that we made; its mode and time are set when it is full. */
 struct made_dir {
@@ -53,7 +53,7 @@ struct extract {
 /* ---- names ---------------------------------------------------------------------- */
 
 /* As rootfs/store/tree.c does: "./a//b" is "a/b", the top is "", ".." is refused; the first part may be replaced. */
-static int clean(const struct extract *x, const char *in, char *out, struct err *e)
+static int clean_entry_name(const struct extract *x, const char *in, char *out, struct err *e)
 {
 	size_t len = 0, n, count = 0;
 
@@ -89,7 +89,7 @@ static int open_below(const struct extract *x, const char *path, int flags)
 }
 
 /* mkdir -p of path's first len bytes, one part at a time. */
-static int make_parents(struct extract *x, const char *path, size_t len, struct err *e)
+static int make_extract_parents(struct extract *x, const char *path, size_t len, struct err *e)
 {
 	char part[TAR_NAME_MAX + 300];
 	size_t i, start = 0;
@@ -143,7 +143,7 @@ static int parent_of(struct extract *x, const char *path, const char **ret_name,
 	x->parent_path[len] = '\0';
 	fd = open_below(x, x->parent_path, O_PATH | O_DIRECTORY);
 	if (fd < 0 && errno == ENOENT) {
-		if (make_parents(x, path, len, e) < 0)
+		if (make_extract_parents(x, path, len, e) < 0)
 			return -1;
 		fd = open_below(x, x->parent_path, O_PATH | O_DIRECTORY);
 	}
@@ -181,7 +181,7 @@ static void finish_dir(struct extract *x, struct made_dir *d)
 	free(d->path);
 }
 
-static int is_below(const char *path, const char *dir)
+static int is_inside_dir(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
 
@@ -191,7 +191,7 @@ static int is_below(const char *path, const char *dir)
 /* Finishes the directories that path is not in. */
 static void leave_dirs(struct extract *x, const char *path)
 {
-	while (x->dir_count && (!path || !is_below(path, x->dirs[x->dir_count - 1].path)))
+	while (x->dir_count && (!path || !is_inside_dir(path, x->dirs[x->dir_count - 1].path)))
 		finish_dir(x, &x->dirs[--x->dir_count]);
 }
 
@@ -210,7 +210,7 @@ static int takes_acls(const struct extract *x)
 	return (x->flags & (EXTRACT_OWNERS | EXTRACT_STRICT)) == EXTRACT_OWNERS;
 }
 
-static uint32_t mode_of(const struct extract *x)
+static uint32_t extracted_mode(const struct extract *x)
 {
 	return x->t.mode & (x->flags & EXTRACT_STRICT ? 0777 : 07777);
 }
@@ -230,7 +230,7 @@ static int dir_xattrs(struct extract *x, int parent, const char *name, struct er
 	return r < 0 ? err_wrap(e, "%.200s", x->path) : 0;
 }
 
-static int put_dir(struct extract *x, struct err *e)
+static int extract_dir(struct extract *x, struct err *e)
 {
 	const char *name;
 	struct stat st;
@@ -253,7 +253,7 @@ static int put_dir(struct extract *x, struct err *e)
 		return -1;
 	if (x->dir_count > EXTRACT_COMPONENTS_MAX)
 		return err_set(e, ERR_CORRUPT, "the archive is too deep");
-	x->dirs[x->dir_count] = (struct made_dir){ strdup(x->path), mode_of(x), { x->t.mtime_sec, x->t.mtime_nsec } };
+	x->dirs[x->dir_count] = (struct made_dir){ strdup(x->path), extracted_mode(x), { x->t.mtime_sec, x->t.mtime_nsec } };
 	if (!x->dirs[x->dir_count].path)
 		return err_nomem(e);
 	x->dir_count++;
@@ -309,7 +309,7 @@ static int fill_file(struct extract *x, int fd, ino_t *ret_ino, struct err *e)
 		return -1;
 	if (xattrs_write(&x->xattrs, fd, takes_acls(x), e) < 0)
 		return err_wrap(e, "%.200s", x->path);
-	if (give_mode(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
+	if (give_mode(fd, extracted_mode(x)) < 0 || futimens(fd, times) < 0)
 		return err_sys(e, "set mode and time of %.300s", x->path);
 	/* the file system must report the size that was written */
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != x->t.real_size)
@@ -326,7 +326,7 @@ static int fill_file(struct extract *x, int fd, ino_t *ret_ino, struct err *e)
 	return 0;
 }
 
-static int put_file(struct extract *x, struct err *e)
+static int extract_file(struct extract *x, struct err *e)
 {
 	char temp[32], proc[32];
 	const char *name;
@@ -407,7 +407,7 @@ static int put_hardlink(struct extract *x, struct err *e)
 	int parent, there;
 	autoclose int from = -1;
 
-	if (clean(x, x->t.link, x->link, e) < 0)
+	if (clean_entry_name(x, x->t.link, x->link, e) < 0)
 		return -1;
 	parent = parent_of(x, x->link, &target, e);
 	from = parent < 0 ? -1 : fcntl(parent, F_DUPFD_CLOEXEC, 3);
@@ -429,11 +429,11 @@ static int put_hardlink(struct extract *x, struct err *e)
 
 /* ---- the whole ------------------------------------------------------------------- */
 
-static int put_entry(struct extract *x, struct err *e)
+static int extract_entry(struct extract *x, struct err *e)
 {
 	int is_dir = x->t.type == '5';
 
-	if (clean(x, x->t.path, x->path, e) < 0)
+	if (clean_entry_name(x, x->t.path, x->path, e) < 0)
 		return -1;
 	leave_dirs(x, x->path);
 	if (x->to.must_be_dir && !is_dir)
@@ -447,7 +447,7 @@ static int put_entry(struct extract *x, struct err *e)
 		return err_set(e, ERR_CORRUPT, "the archive has an entry without a name");
 	if (++x->stats->entries > x->limits->entries)
 		return err_set(e, ERR_LIMIT, "more than %llu entries", (unsigned long long)x->limits->entries);
-	return is_dir ? put_dir(x, e) : x->t.type == '0' ? put_file(x, e) : x->t.type == '1' ? put_hardlink(x, e) : put_symlink(x, e);
+	return is_dir ? extract_dir(x, e) : x->t.type == '0' ? extract_file(x, e) : x->t.type == '1' ? put_hardlink(x, e) : put_symlink(x, e);
 }
 
 static int extract_all(struct extract *x, struct err *e)
@@ -455,7 +455,7 @@ static int extract_all(struct extract *x, struct err *e)
 	int r;
 
 	while ((r = tar_get(x->in, &x->t, e)) > 0)
-		if (put_entry(x, e) < 0)
+		if (extract_entry(x, e) < 0)
 			return -1;
 	if (r < 0)
 		return -1;
@@ -464,7 +464,7 @@ static int extract_all(struct extract *x, struct err *e)
 }
 
 /* A failed copy leaves nothing. */
-static void take_back(struct extract *x, struct err *e)
+static void extract_undo(struct extract *x, struct err *e)
 {
 	int r;
 
@@ -496,7 +496,7 @@ int extract_to(struct stream *in, const char *dest, int flags, const struct extr
 	if (r == 0)
 		r = extract_all(x, e);
 	if (r < 0)
-		take_back(x, e);
+		extract_undo(x, e);
 	fd_close(&x->to.fd);
 	fd_close(&x->parent_fd);
 	takeback_release(&x->made);
@@ -504,4 +504,83 @@ int extract_to(struct stream *in, const char *dest, int flags, const struct extr
 	free(x->linkable);
 	free(x);
 	return r;
+}
+
+/* ---- sparse files ---- */
+
+static int read_map_number(struct stream *in, uint64_t *used, uint64_t *ret, struct err *e)
+{
+	uint64_t v = 0;
+	int digits = 0;
+	char c;
+
+	for (;;) {
+		if (stream_read(in, &c, 1, e) < 0)
+			return -1;
+		++*used;
+		if (c == '\n' && digits)
+			break;
+		if (c < '0' || c > '9' || ++digits > 18)
+			return err_set(e, ERR_CORRUPT, "the map of a sparse file is malformed");
+		v = v * 10 + (uint64_t)(c - '0');
+	}
+	*ret = v;
+	return 0;
+}
+
+struct piece {
+	uint64_t at, len;
+};
+
+/* Which the caller frees.  *ret_data is the sum of their lengths, *used the bytes of the map. */
+static struct piece *read_map(struct stream *in, const struct tar_entry *t, uint64_t *ret_count, uint64_t *ret_data, uint64_t *used,
+			      struct err *e)
+{
+	autofree struct piece *map = NULL;
+	uint64_t count, end = 0, data = 0, i;
+
+	if (read_map_number(in, used, &count, e) < 0)
+		return NULL;
+	map = count > PACK_EXTENTS_MAX ? NULL : calloc((size_t)count + 1, sizeof(*map));
+	if (!map) {
+		if (count > PACK_EXTENTS_MAX)
+			err_set(e, ERR_LIMIT, "a sparse file of more than %u pieces", PACK_EXTENTS_MAX);
+		else
+			err_nomem(e);
+		return NULL;
+	}
+	for (i = 0; i < count; i++) {
+		if (read_map_number(in, used, &map[i].at, e) < 0 || read_map_number(in, used, &map[i].len, e) < 0)
+			return NULL;
+		/* of at most 18 digits each: the sum does not wrap */
+		if (map[i].at < end || map[i].at + map[i].len > t->real_size) {
+			err_set(e, ERR_CORRUPT, "the map of a sparse file is out of order");
+			return NULL;
+		}
+		end = map[i].at + map[i].len;
+		data += map[i].len;
+	}
+	*ret_count = count;
+	*ret_data = data;
+	return take_ptr(&map);
+}
+
+int sparse_to_file(struct stream *in, int fd, const struct tar_entry *t, const char *path, struct err *e)
+{
+	uint64_t used = 0, count = 0, data = 0, i;
+	autofree struct piece *map = read_map(in, t, &count, &data, &used, e);
+
+	if (!map)
+		return -1;
+	if (used + tar_padding(used) + data != t->size)
+		return err_set(e, ERR_CORRUPT, "the size of a sparse file does not fit its map");
+	if (stream_skip(in, tar_padding(used), e) < 0)
+		return -1;
+	for (i = 0; i < count; i++) {
+		if (lseek(fd, (off_t)map[i].at, SEEK_SET) < 0)
+			return err_sys(e, "seek in %.300s", path);
+		if (stream_to_file(in, fd, map[i].len, e) < 0)
+			return -1;
+	}
+	return ftruncate(fd, (off_t)t->real_size) < 0 ? err_sys(e, "size %.300s", path) : 0;
 }

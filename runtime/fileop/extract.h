@@ -13,7 +13,7 @@
  * FIFOs, sockets, devices, and links where a file would come, are somebody's
  * way to something else: ERR_EXISTS, unless EXTRACT_REPLACE is set.
  *
- * A copy that fails takes back the names that it made (takeback.h); what it replaced stays replaced.
+ * A copy that fails takes back the names that it made (place.h); what it replaced stays replaced.
  */
 #ifndef BERTH_RUNTIME_FILEOP_EXTRACT_H
 #define BERTH_RUNTIME_FILEOP_EXTRACT_H
@@ -41,5 +41,15 @@ struct extract_limits {
  */
 int extract_to(struct stream *in, const char *dest, int flags, const struct extract_limits *limits,
 	       struct extract_stats *ret, struct err *e);
+
+/* ---- sparse files ---- */
+
+/* sparse - the content of a sparse file in a stream: a map of its pieces, then these (GNU's format 1.0). */
+
+/*
+ * Writes the pieces of the entry t to fd, a new file that is named path in errors, and gives it its full size.
+ * ERR_CORRUPT when map and sizes do not fit each other; ERR_LIMIT for more than PACK_EXTENTS_MAX pieces.
+ */
+int sparse_to_file(struct stream *in, int fd, const struct tar_entry *t, const char *path, struct err *e);
 
 #endif

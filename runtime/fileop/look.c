@@ -13,10 +13,10 @@
 #include "base/encoding.h"
 #include "base/mem.h"
 #include "runtime/fileop/pack.h"
+#include "runtime/fileop/tar.h"
 #include "runtime/fileop/write.h"
-#include "runtime/fileop/xattrs.h"
 
-static int is_text(const char *s, size_t n)
+static int looks_like_text(const char *s, size_t n)
 {
 	size_t i;
 
@@ -38,8 +38,8 @@ static void read_metadata(int fd, char text[LOOK_METADATA_MAX])
 	if (xattrs_read(&x, fd, 0, &ignored) < 0)
 		return;
 	while (xattrs_next(&x, &at, &name, &value, &n)) {
-		if (strncmp(name, LOOK_METADATA, prefix) != 0 || !is_text(name, strlen(name)) ||
-		    !is_text(value, n))
+		if (strncmp(name, LOOK_METADATA, prefix) != 0 || !looks_like_text(name, strlen(name)) ||
+		    !looks_like_text(value, n))
 			continue;
 		if (len + strlen(name + prefix) + n + 3 > LOOK_METADATA_MAX) {
 			text[0] = '\0';
@@ -51,7 +51,7 @@ static void read_metadata(int fd, char text[LOOK_METADATA_MAX])
 
 static int with_metadata; /* of the one operation that this process is for */
 
-static void metadata_of(int dirfd, const char *name, char text[LOOK_METADATA_MAX])
+static void read_look_metadata(int dirfd, const char *name, char text[LOOK_METADATA_MAX])
 {
 	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
@@ -70,13 +70,13 @@ void look_record(int dirfd, const char *name, const char *shown, const struct st
 		n = readlinkat(dirfd, name, link, sizeof(link) - 1);
 	link[n > 0 ? n : 0] = '\0';
 	if (with_metadata && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
-		metadata_of(dirfd, name, link);
+		read_look_metadata(dirfd, name, link);
 	printf("%o %u %u %llu %lld.%09ld %lu %s%c%s%c", st->st_mode, st->st_uid, st->st_gid,
 	       (unsigned long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
 	       (unsigned long)st->st_nlink, shown, '\0', link, '\0');
 }
 
-static int open_dir(int dirfd, const char *path, int flags, DIR **ret, struct err *e)
+static int open_looked_dir(int dirfd, const char *path, int flags, DIR **ret, struct err *e)
 {
 	int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags);
 
@@ -96,7 +96,7 @@ struct names {
 	size_t count, at_room;
 };
 
-static int grow(void **p, size_t *room, size_t need, size_t item, struct err *e)
+static int grow_listing(void **p, size_t *room, size_t need, size_t item, struct err *e)
 {
 	size_t more = *room ? *room * 2 : 4096;
 	void *v;
@@ -113,14 +113,14 @@ static int grow(void **p, size_t *room, size_t need, size_t item, struct err *e)
 	return 0;
 }
 
-static int add_name(struct names *l, const char *name, struct err *e)
+static int add_listed_name(struct names *l, const char *name, struct err *e)
 {
 	size_t n = strlen(name) + 1;
 
 	if (l->len + n > UINT32_MAX)
 		return err_set(e, ERR_LIMIT, "the directory has more than 4 GiB of names");
-	if (grow((void **)&l->text, &l->room, l->len + n, 1, e) < 0 ||
-	    grow((void **)&l->at, &l->at_room, l->count + 1, sizeof(*l->at), e) < 0)
+	if (grow_listing((void **)&l->text, &l->room, l->len + n, 1, e) < 0 ||
+	    grow_listing((void **)&l->at, &l->at_room, l->count + 1, sizeof(*l->at), e) < 0)
 		return -1;
 	memcpy(l->text + l->len, name, n);
 	l->at[l->count++] = (uint32_t)l->len;
@@ -128,25 +128,25 @@ static int add_name(struct names *l, const char *name, struct err *e)
 	return 0;
 }
 
-static const char *sorted_text; /* for by_name(), which gets no context; there is one thread */
+static const char *sorted_text; /* for by_listed_name(), which gets no context; there is one thread */
 
-static int by_name(const void *a, const void *b)
+static int by_listed_name(const void *a, const void *b)
 {
 	return strcmp(sorted_text + *(const uint32_t *)a, sorted_text + *(const uint32_t *)b);
 }
 
 /* The names after `after`, sorted. */
-static int read_names(DIR *d, const char *after, struct names *l, struct err *e)
+static int read_look_names(DIR *d, const char *after, struct names *l, struct err *e)
 {
 	struct dirent *de;
 
 	while ((de = readdir(d)))
 		if (!look_is_dots(de->d_name) && strcmp(de->d_name, after) > 0 &&
-		    add_name(l, de->d_name, e) < 0)
+		    add_listed_name(l, de->d_name, e) < 0)
 			return -1;
 	sorted_text = l->text;
 	if (l->count)
-		qsort(l->at, l->count, sizeof(*l->at), by_name);
+		qsort(l->at, l->count, sizeof(*l->at), by_listed_name);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int unhex(const char *hex, char *out, size_t max, struct err *e)
 	return 0;
 }
 
-static size_t count_of(char **a)
+static size_t count_patterns(char **a)
 {
 	size_t n = 0;
 
@@ -190,7 +190,7 @@ int look_list(char **a, struct err *e)
 	size_t i;
 	DIR *d;
 
-	with_metadata = count_of(a) > 3 && strchr(a[3], 'm');
+	with_metadata = count_patterns(a) > 3 && strchr(a[3], 'm');
 	if (a[1] && unhex(a[1], after, sizeof(after), e) < 0)
 		return -1;
 	if (stat(a[0], &st) < 0 && lstat(a[0], &st) < 0)
@@ -199,7 +199,7 @@ int look_list(char **a, struct err *e)
 		look_record(AT_FDCWD, a[0], a[0], &st);
 		return 0;
 	}
-	if (open_dir(AT_FDCWD, a[0], 0, &d, e) < 0 || read_names(d, after, &l, e) < 0)
+	if (open_looked_dir(AT_FDCWD, a[0], 0, &d, e) < 0 || read_look_names(d, after, &l, e) < 0)
 		return -1;
 	for (i = 0; i < l.count && (!count || shown <= count); i++) {
 		const char *name = l.text + l.at[i];
@@ -241,7 +241,7 @@ static int snap_dir(struct snap *s, int dirfd_, const char *name, size_t len, st
 	int r = 0;
 
 	if (s->depth >= PACK_DEPTH_MAX ||
-	    open_dir(dirfd_, name, s->depth ? O_NOFOLLOW : 0, &d, e) < 0)
+	    open_looked_dir(dirfd_, name, s->depth ? O_NOFOLLOW : 0, &d, e) < 0)
 		return s->depth ? 0 : -1; /* gone meanwhile, or closed to us */
 	s->depth++;
 	while (r == 0 && (de = readdir(d))) {

@@ -37,7 +37,7 @@
 
 static struct stream stream;	/* 64 KiB: too much for the stack */
 
-static int has(const char *flags, char c)
+static int has_flag_letter(const char *flags, char c)
 {
 	return strchr(flags, c) != NULL;
 }
@@ -85,7 +85,7 @@ static void tell_whose_fault(struct err *e)
 	}
 }
 
-static void done(uint64_t a, uint64_t b, uint64_t c)
+static void report_ok(uint64_t a, uint64_t b, uint64_t c)
 {
 	dprintf(2, "ok %llu %llu %llu\n", (unsigned long long)a, (unsigned long long)b, (unsigned long long)c);
 }
@@ -104,7 +104,7 @@ static int verb_read(char **a, struct err *e)
 			       (unsigned long long)limit);
 	if (stream_pump(fd, 1, limit ? limit : UINT64_MAX, stream.buf, &bytes, e) < 0)
 		return -1;
-	done(1, bytes, (uint64_t)st.st_size);
+	report_ok(1, bytes, (uint64_t)st.st_size);
 	return 0;
 }
 
@@ -115,12 +115,12 @@ static int verb_write(char **a, struct err *e)
 	uint64_t bytes = 0, size = 0;
 	int r;
 
-	if (has(a[0], 'p') && write_make_dirs(a[2], 0755, 1, &made, e) < 0)
+	if (has_flag_letter(a[0], 'p') && write_make_dirs(a[2], 0755, 1, &made, e) < 0)
 		r = -1;
 	else
-		r = has(a[0], 'a') ? write_append(a[2], stream.buf, &bytes, &size, e) : write_replace(a[2], a[1], a + 3, stream.buf, &bytes, e);
+		r = has_flag_letter(a[0], 'a') ? write_append(a[2], stream.buf, &bytes, &size, e) : write_replace(a[2], a[1], a + 3, stream.buf, &bytes, e);
 	if (r == 0)
-		done(1, bytes, has(a[0], 'a') ? size : bytes);
+		report_ok(1, bytes, has_flag_letter(a[0], 'a') ? size : bytes);
 	else if (takeback_undo(&made, AT_FDCWD, 0) < 0)
 		err_wrap(e, "directories that were made stay");
 	takeback_release(&made);
@@ -137,7 +137,7 @@ static int verb_pack(char **a, struct err *e)
 		return -1;
 	if (st.changed)
 		return err_set(e, ERR_BUSY, "%llu files shrank while they were copied; hint: copy again", (unsigned long long)st.changed);
-	done(st.entries, st.bytes, st.skipped);
+	report_ok(st.entries, st.bytes, st.skipped);
 	return 0;
 }
 
@@ -145,14 +145,14 @@ static int verb_pack(char **a, struct err *e)
 static int verb_extract(char **a, struct err *e)
 {
 	static const struct extract_limits none = { UINT64_MAX, UINT64_MAX };
-	int flags = (has(a[0], 'c') ? EXTRACT_CONTENTS : 0) | (has(a[0], 'i') ? EXTRACT_INTO : 0) |
-		    (has(a[0], 'o') ? EXTRACT_OWNERS : 0) | (has(a[0], 'p') ? EXTRACT_PARENTS : 0);
+	int flags = (has_flag_letter(a[0], 'c') ? EXTRACT_CONTENTS : 0) | (has_flag_letter(a[0], 'i') ? EXTRACT_INTO : 0) |
+		    (has_flag_letter(a[0], 'o') ? EXTRACT_OWNERS : 0) | (has_flag_letter(a[0], 'p') ? EXTRACT_PARENTS : 0);
 	struct extract_stats st;
 
 	stream_init(&stream, 0, -1);
 	if (extract_to(&stream, a[1], flags, &none, &st, e) < 0)
 		return -1;
-	done(st.entries, st.bytes, st.skipped);
+	report_ok(st.entries, st.bytes, st.skipped);
 	return 0;
 }
 
@@ -163,15 +163,15 @@ static int verb_mkdir(char **a, struct err *e)
 	int i;
 
 	for (i = 2; a[i]; i++) {
-		if (has(a[0], 'p') ? write_make_dirs(a[i], mode, 0, NULL, e) < 0 :
+		if (has_flag_letter(a[0], 'p') ? write_make_dirs(a[i], mode, 0, NULL, e) < 0 :
 				     mkdir(a[i], mode) < 0 || chmod(a[i], mode) < 0)
-			return has(a[0], 'p') ? -1 : write_path_error(e, "make directory", a[i]);
+			return has_flag_letter(a[0], 'p') ? -1 : write_path_error(e, "make directory", a[i]);
 	}
-	done((uint64_t)i - 2, 0, 0);
+	report_ok((uint64_t)i - 2, 0, 0);
 	return 0;
 }
 
-static int remove_one(const char *path, const char *flags, struct err *e)
+static int remove_path(const char *path, const char *flags, struct err *e)
 {
 	char copy[PATH_MAX], *slash;
 	autoclose int dir = -1;
@@ -184,10 +184,10 @@ static int remove_one(const char *path, const char *flags, struct err *e)
 	while (n > 1 && copy[n - 1] == '/')
 		copy[--n] = '\0';
 	if (lstat(copy, &st) < 0)
-		return errno == ENOENT && has(flags, 'f') ? 0 : write_path_error(e, "remove", path);
+		return errno == ENOENT && has_flag_letter(flags, 'f') ? 0 : write_path_error(e, "remove", path);
 	if (!S_ISDIR(st.st_mode))
 		return unlink(copy) < 0 ? write_path_error(e, "remove", path) : 0;
-	if (!has(flags, 'r'))
+	if (!has_flag_letter(flags, 'r'))
 		return err_set(e, ERR_INVALID, "%.300s is a directory; hint: --recursive", path);
 	slash = strrchr(copy, '/');
 	if (slash)
@@ -206,9 +206,9 @@ static int verb_rm(char **a, struct err *e)
 	int i;
 
 	for (i = 1; a[i]; i++)
-		if (remove_one(a[i], a[0], e) < 0)
+		if (remove_path(a[i], a[0], e) < 0)
 			return -1;
-	done((uint64_t)i - 1, 0, 0);
+	report_ok((uint64_t)i - 1, 0, 0);
 	return 0;
 }
 
@@ -239,7 +239,7 @@ static int move_across(const char *from, const char *to, struct err *e)
 			;
 	if (r == 0 && status)
 		r = err_set(e, ERR_SYS, "%.200s was copied in part only: it holds FIFOs, sockets or devices, or changed meanwhile", from);
-	return r < 0 ? -1 : remove_one(from, "r", e);
+	return r < 0 ? -1 : remove_path(from, "r", e);
 }
 
 /* mv FROM TO */
@@ -267,7 +267,7 @@ static int verb_mv(char **a, struct err *e)
 		if (move_across(a[0], to, e) < 0)
 			return -1;
 	}
-	done(1, 0, 0);
+	report_ok(1, 0, 0);
 	return 0;
 }
 

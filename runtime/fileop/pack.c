@@ -120,7 +120,7 @@ static size_t find_extents(struct pack *p, int fd, uint64_t size)
 	return n;
 }
 
-static uint64_t digits(uint64_t v)
+static uint64_t decimal_digits(uint64_t v)
 {
 	uint64_t n = 1;
 
@@ -143,12 +143,12 @@ static int put_line(struct stream *s, uint64_t v, struct err *e)
 
 static int pack_sparse(struct pack *p, int fd, size_t n, struct err *e)
 {
-	uint64_t map = digits(n) + 1, data = 0;
+	uint64_t map = decimal_digits(n) + 1, data = 0;
 	int cut = 0;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		map += digits(p->extents[i].at) + digits(p->extents[i].len) + 2;
+		map += decimal_digits(p->extents[i].at) + decimal_digits(p->extents[i].len) + 2;
 		data += p->extents[i].len;
 	}
 	p->t.sparse = 1;
@@ -179,7 +179,7 @@ static int is_pseudo(int fd)
 				     fs.f_type == DEVPTS_SUPER_MAGIC);
 }
 
-static uint64_t mount_of(int fd)
+static uint64_t packed_mount_id(int fd)
 {
 	struct mount_statx sx;
 
@@ -195,7 +195,7 @@ static int is_beyond(struct pack *p, int fd)
 
 	if (!(p->flags & PACK_ONE_MOUNT))
 		return 0;
-	mount = mount_of(fd);
+	mount = packed_mount_id(fd);
 	if (!p->depth)
 		p->mount = mount;
 	return mount != p->mount;
@@ -287,7 +287,7 @@ static int pack_content(struct pack *p, int fd, const struct stat *st, struct er
 	return tar_pad(p->out, p->t.size, e);
 }
 
-static void describe(struct pack *p, const struct stat *st, char type)
+static void describe_packed(struct pack *p, const struct stat *st, char type)
 {
 	p->t.type = type;
 	p->t.link[0] = '\0';
@@ -328,7 +328,7 @@ static int pack_file(struct pack *p, int dirfd, const char *name, int flags, str
 		p->stats->skipped++;
 		return 0;
 	}
-	describe(p, &st, '0');
+	describe_packed(p, &st, '0');
 	if (st.st_nlink > 1) {
 		first = known_link(p, &st, e);
 		if (first) {
@@ -344,7 +344,7 @@ static int pack_link(struct pack *p, int dirfd, const char *name, const struct s
 {
 	ssize_t n;
 
-	describe(p, st, '2');
+	describe_packed(p, st, '2');
 	n = readlinkat(dirfd, name, p->t.link, TAR_NAME_MAX);
 	if (n < 0) {
 		p->stats->entries--;
@@ -392,7 +392,7 @@ static int pack_children(struct pack *p, int fd, dev_t dev, struct err *e)
 }
 
 /* As tar(1) and Docker write it: with a slash, by which some readers know a directory. */
-static int put_dir(struct pack *p, struct err *e)
+static int put_packed_dir(struct pack *p, struct err *e)
 {
 	const size_t n = strlen(p->t.path);
 	int r;
@@ -424,8 +424,8 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 		p->stats->skipped++;
 		return 0;
 	}
-	describe(p, &st, '5');
-	if (take_xattrs(p, fd, e) < 0 || put_dir(p, e) < 0)
+	describe_packed(p, &st, '5');
+	if (take_xattrs(p, fd, e) < 0 || put_packed_dir(p, e) < 0)
 		return -1;
 	p->depth++;
 	if (!beyond)

@@ -18,7 +18,7 @@ static int ended_input = -1; /* a pipe that nobody writes to */
  * for input is interrupted; a call that is about to wait, after its check, finds the end of
  * input.
  */
-static void interrupt(int signo)
+static void note_stream_interrupt(int signo)
 {
 	const int was = errno;
 
@@ -31,7 +31,7 @@ static void interrupt(int signo)
 
 void stream_catch_end(void)
 {
-	struct sigaction term = { .sa_handler = interrupt }; /* no SA_RESTART */
+	struct sigaction term = { .sa_handler = note_stream_interrupt }; /* no SA_RESTART */
 	int p[2];
 
 	if (pipe2(p, O_CLOEXEC) == 0) {
@@ -81,7 +81,7 @@ static void moved(struct stream *s, uint64_t n)
 		s->tick(s->ctx, s->moved);
 }
 
-static int put(struct stream *s, const char *p, size_t n, struct err *e)
+static int put_stream_bytes(struct stream *s, const char *p, size_t n, struct err *e)
 {
 	while (n) {
 		ssize_t w = write(s->fd, p, n);
@@ -103,7 +103,7 @@ int stream_flush(struct stream *s, struct err *e)
 	size_t n = s->len;
 
 	s->len = 0;
-	return put(s, s->buf, n, e);
+	return put_stream_bytes(s, s->buf, n, e);
 }
 
 int stream_write(struct stream *s, const void *p, size_t n, struct err *e)
@@ -184,7 +184,7 @@ int stream_from_file(struct stream *s, int in_fd, uint64_t n, int *ret_short, st
 }
 
 /* Bytes in the buffer: 1, 0 at the end of the stream. */
-static int fill(struct stream *s, struct err *e)
+static int fill_stream_buffer(struct stream *s, struct err *e)
 {
 	ssize_t n;
 
@@ -199,7 +199,7 @@ static int fill(struct stream *s, struct err *e)
 	return n > 0;
 }
 
-static int ended(struct err *e)
+static int stream_ended_early(struct err *e)
 {
 	return err_set(e, ERR_CORRUPT, "the stream ended in the middle");
 }
@@ -210,10 +210,10 @@ int stream_read(struct stream *s, void *p, size_t n, struct err *e)
 
 	while (n) {
 		size_t part;
-		int r = fill(s, e);
+		int r = fill_stream_buffer(s, e);
 
 		if (r <= 0)
-			return r < 0 ? -1 : ended(e);
+			return r < 0 ? -1 : stream_ended_early(e);
 		part = s->len - s->pos < n ? s->len - s->pos : n;
 		memcpy(c, s->buf + s->pos, part);
 		s->pos += part;
@@ -227,10 +227,10 @@ int stream_skip(struct stream *s, uint64_t n, struct err *e)
 {
 	while (n) {
 		size_t part;
-		int r = fill(s, e);
+		int r = fill_stream_buffer(s, e);
 
 		if (r <= 0)
-			return r < 0 ? -1 : ended(e);
+			return r < 0 ? -1 : stream_ended_early(e);
 		part = s->len - s->pos < n ? s->len - s->pos : (size_t)n;
 		s->pos += part;
 		n -= part;
@@ -244,11 +244,11 @@ int stream_drain(struct stream *s, struct err *e)
 
 	do
 		s->pos = s->len;
-	while ((r = fill(s, e)) > 0);
+	while ((r = fill_stream_buffer(s, e)) > 0);
 	return r;
 }
 
-static int write_file(int fd, const char *p, size_t n, struct err *e)
+static int write_stream_to_file(int fd, const char *p, size_t n, struct err *e)
 {
 	while (n) {
 		ssize_t w = write(fd, p, n);
@@ -268,7 +268,7 @@ static int64_t to_file_buffered(struct stream *s, int out_fd, uint64_t n, struct
 {
 	size_t part = s->len - s->pos < n ? s->len - s->pos : (size_t)n;
 
-	if (write_file(out_fd, s->buf + s->pos, part, e) < 0)
+	if (write_stream_to_file(out_fd, s->buf + s->pos, part, e) < 0)
 		return -1;
 	s->pos += part;
 	return (int64_t)part;
@@ -284,10 +284,10 @@ int stream_to_file(struct stream *s, int out_fd, uint64_t n, struct err *e)
 			return -1;
 		n -= (uint64_t)part;
 		if (n <= sizeof(s->buf) / 4 || s->no_splice) {
-			int r = n ? fill(s, e) : 1;
+			int r = n ? fill_stream_buffer(s, e) : 1;
 
 			if (r <= 0)
-				return r < 0 ? -1 : ended(e);
+				return r < 0 ? -1 : stream_ended_early(e);
 			continue;
 		}
 		w = splice(s->fd, NULL, out_fd, NULL, n < CHUNK ? (size_t)n : CHUNK, SPLICE_F_MOVE);
@@ -296,7 +296,7 @@ int stream_to_file(struct stream *s, int out_fd, uint64_t n, struct err *e)
 			continue;
 		}
 		if (w == 0)
-			return ended(e);
+			return stream_ended_early(e);
 		if (w < 0) {
 			if (again(s->fd, POLLIN, s->stall_ms, "copy the stream to the file", e) < 0)
 				return -1;
@@ -373,7 +373,7 @@ int stream_pump(int in_fd, int out_fd, uint64_t limit, char *buf, uint64_t *ret_
 		if (total > limit)
 			return err_set(e, ERR_LIMIT, "more than %llu bytes", (unsigned long long)limit);
 	}
-	/* interrupt() gave it the end that it read */
+	/* note_stream_interrupt() gave it the end that it read */
 	if (stream_interrupted)
 		return err_set(e, ERR_BUSY, "interrupted");
 	*ret_bytes = total;

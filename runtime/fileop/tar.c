@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/fileop/tar.h"
 
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
+
 
 #define BLOCK 512
 #define OCTAL_12_MAX 077777777777ULL	/* what eleven octal digits hold */
@@ -40,7 +44,7 @@ static size_t record_length(size_t key, size_t value)
 	return total;
 }
 
-static void add_record(struct records *r, const char *key, const char *value)
+static void add_pax_record(struct records *r, const char *key, const char *value)
 {
 	size_t total = record_length(strlen(key), strlen(value));
 
@@ -52,7 +56,7 @@ static void add_number(struct records *r, const char *key, uint64_t v)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	add_record(r, key, text);
+	add_pax_record(r, key, text);
 }
 
 /* Extended attributes, as star and GNU tar write them: values of any bytes. */
@@ -82,7 +86,7 @@ static int put_xattr_records(struct stream *s, const struct xattrs *x, struct er
 	return 0;
 }
 
-static void octal(char *at, size_t width, uint64_t v)
+static void put_tar_octal(char *at, size_t width, uint64_t v)
 {
 	char text[32];
 
@@ -90,7 +94,7 @@ static void octal(char *at, size_t width, uint64_t v)
 	memcpy(at, text, width - 1);
 }
 
-static int put_header(struct stream *s, char type, const char *path, const char *link, const struct tar_entry *t,
+static int put_entry_header(struct stream *s, char type, const char *path, const char *link, const struct tar_entry *t,
 		      uint64_t size, struct err *e)
 {
 	char h[BLOCK] = { 0 };
@@ -99,17 +103,17 @@ static int put_header(struct stream *s, char type, const char *path, const char 
 
 	memcpy(h + AT_NAME, path, strnlen(path, 100));
 	memcpy(h + AT_LINK, link, strnlen(link, 100));
-	octal(h + AT_MODE, 8, t->mode & 07777);
-	octal(h + AT_UID, 8, t->uid <= OCTAL_8_MAX ? t->uid : 0);
-	octal(h + AT_GID, 8, t->gid <= OCTAL_8_MAX ? t->gid : 0);
-	octal(h + AT_SIZE, 12, size <= OCTAL_12_MAX ? size : 0);
-	octal(h + AT_MTIME, 12, t->mtime_sec >= 0 && (uint64_t)t->mtime_sec <= OCTAL_12_MAX ? (uint64_t)t->mtime_sec : 0);
+	put_tar_octal(h + AT_MODE, 8, t->mode & 07777);
+	put_tar_octal(h + AT_UID, 8, t->uid <= OCTAL_8_MAX ? t->uid : 0);
+	put_tar_octal(h + AT_GID, 8, t->gid <= OCTAL_8_MAX ? t->gid : 0);
+	put_tar_octal(h + AT_SIZE, 12, size <= OCTAL_12_MAX ? size : 0);
+	put_tar_octal(h + AT_MTIME, 12, t->mtime_sec >= 0 && (uint64_t)t->mtime_sec <= OCTAL_12_MAX ? (uint64_t)t->mtime_sec : 0);
 	h[AT_TYPE] = type;
 	memcpy(h + AT_MAGIC, "ustar\00000", 8);
 	memset(h + AT_SUM, ' ', 8);
 	for (i = 0; i < BLOCK; i++)
 		sum += (unsigned char)h[i];
-	octal(h + AT_SUM, 7, sum);
+	put_tar_octal(h + AT_SUM, 7, sum);
 	h[AT_SUM + 6] = '\0';
 	return stream_write(s, h, sizeof(h), e);
 }
@@ -132,7 +136,7 @@ static void add_mtime(struct records *r, const struct tar_entry *t)
 		nsec = 1000000000 - nsec;
 	}
 	snprintf(text, sizeof(text), "%s%lld.%09u", negative ? "-" : "", (long long)(negative ? -sec : sec), nsec);
-	add_record(r, "mtime", text);
+	add_pax_record(r, "mtime", text);
 }
 
 int tar_put(struct stream *s, const struct tar_entry *t, struct err *e)
@@ -142,9 +146,9 @@ int tar_put(struct stream *s, const struct tar_entry *t, struct err *e)
 
 	r.len = 0;
 	if (strlen(t->path) > 100)
-		add_record(&r, "path", t->path);
+		add_pax_record(&r, "path", t->path);
 	if (strlen(t->link) > 100)
-		add_record(&r, "linkpath", t->link);
+		add_pax_record(&r, "linkpath", t->link);
 	if (t->mtime_nsec || t->mtime_sec < 0 || (uint64_t)t->mtime_sec > OCTAL_12_MAX)
 		add_mtime(&r, t);
 	if (t->size > OCTAL_12_MAX)
@@ -154,18 +158,18 @@ int tar_put(struct stream *s, const struct tar_entry *t, struct err *e)
 	if (t->gid > OCTAL_8_MAX)
 		add_number(&r, "gid", t->gid);
 	if (t->linked)
-		add_record(&r, "BERTH.linked", "1");
+		add_pax_record(&r, "BERTH.linked", "1");
 	if (t->sparse) {
-		add_record(&r, "GNU.sparse.major", "1");
-		add_record(&r, "GNU.sparse.minor", "0");
-		add_record(&r, "GNU.sparse.name", t->path);
+		add_pax_record(&r, "GNU.sparse.major", "1");
+		add_pax_record(&r, "GNU.sparse.minor", "0");
+		add_pax_record(&r, "GNU.sparse.name", t->path);
 		add_number(&r, "GNU.sparse.realsize", t->real_size);
 	}
 	all = r.len + xattr_records_length(t->xattrs);
-	if (all && (put_header(s, 'x', "PaxHeaders/x", "", &(struct tar_entry){ .mode = 0644 }, all, e) < 0 ||
+	if (all && (put_entry_header(s, 'x', "PaxHeaders/x", "", &(struct tar_entry){ .mode = 0644 }, all, e) < 0 ||
 		    stream_write(s, r.text, r.len, e) < 0 || put_xattr_records(s, t->xattrs, e) < 0 || tar_pad(s, all, e) < 0))
 		return -1;
-	return put_header(s, t->type, t->path, t->link, t, t->size, e);
+	return put_entry_header(s, t->type, t->path, t->link, t, t->size, e);
 }
 
 int tar_finish(struct stream *s, struct err *e)
@@ -181,7 +185,7 @@ static int malformed(struct err *e, const char *what)
 }
 
 /* Octal digits, or base 256 when the first byte's top bit is set (GNU). */
-static int number(const char *at, size_t width, uint64_t *ret, struct err *e)
+static int parse_tar_number(const char *at, size_t width, uint64_t *ret, struct err *e)
 {
 	uint64_t v = 0;
 	size_t i = 0;
@@ -213,7 +217,7 @@ static int checksum_holds(const char *h)
 
 	for (i = 0; i < BLOCK; i++)
 		sum += i >= AT_SUM && i < AT_SUM + 8 ? ' ' : (unsigned char)h[i];
-	return !number(h + AT_SUM, 8, &want, &ignored) && want == sum;
+	return !parse_tar_number(h + AT_SUM, 8, &want, &ignored) && want == sum;
 }
 
 static int decimal(const char *s, uint64_t *ret, struct err *e)
@@ -254,7 +258,7 @@ static int read_mtime(const char *s, struct tar_entry *t, struct err *e)
 /* Which values of the header a pax record has replaced. */
 enum { HAVE_PATH = 1, HAVE_LINK = 2, HAVE_SIZE = 4, HAVE_MTIME = 8, HAVE_UID = 16, HAVE_GID = 32, HAVE_REAL = 64 };
 
-static int take_text(char *to, const char *value, struct err *e)
+static int take_pax_text(char *to, const char *value, struct err *e)
 {
 	if (strlen(value) > TAR_NAME_MAX)
 		return malformed(e, "a name is too long");
@@ -272,15 +276,15 @@ static int take_record(const char *key, const char *value, size_t n, struct tar_
 			xattrs_add(t->xattrs, key + skip, value, n, e) : 0;
 	if (!strcmp(key, "path") && !t->sparse) {
 		*have |= HAVE_PATH;
-		return take_text(t->path, value, e);
+		return take_pax_text(t->path, value, e);
 	}
 	if (!strcmp(key, "GNU.sparse.name")) {
 		*have |= HAVE_PATH;
-		return take_text(t->path, value, e);
+		return take_pax_text(t->path, value, e);
 	}
 	if (!strcmp(key, "linkpath")) {
 		*have |= HAVE_LINK;
-		return take_text(t->link, value, e);
+		return take_pax_text(t->link, value, e);
 	}
 	if (!strcmp(key, "mtime")) {
 		*have |= HAVE_MTIME;
@@ -315,7 +319,7 @@ static int take_record(const char *key, const char *value, size_t n, struct tar_
 }
 
 /* text is NUL-terminated at text[n]; it is cut up. */
-static int take_records(char *text, size_t n, struct tar_entry *t, unsigned *have, struct err *e)
+static int take_pax_records(char *text, size_t n, struct tar_entry *t, unsigned *have, struct err *e)
 {
 	char *p = text, *end = text + n, *key, *eq;
 	unsigned long len;
@@ -354,25 +358,25 @@ static int read_extension(struct stream *s, char type, uint64_t size, struct tar
 	r = stream_read(s, text, (size_t)size, e) < 0 || stream_skip(s, tar_padding(size), e) < 0 ? -1 : 0;
 	text[size] = '\0';
 	if (r == 0 && type == 'x')
-		r = take_records(text, (size_t)size, t, have, e);
+		r = take_pax_records(text, (size_t)size, t, have, e);
 	else if (r == 0 && type != 'g') {
 		*have |= type == 'L' ? HAVE_PATH : HAVE_LINK;
-		r = take_text(type == 'L' ? t->path : t->link, text, e);
+		r = take_pax_text(type == 'L' ? t->path : t->link, text, e);
 	}
 	free(text);
 	return r;
 }
 
-static int take_header(const char *h, struct tar_entry *t, unsigned have, struct err *e)
+static int take_tar_header(const char *h, struct tar_entry *t, unsigned have, struct err *e)
 {
 	uint64_t mode, uid, gid, size, mtime;
 
-	if (number(h + AT_MODE, 8, &mode, e) < 0 || number(h + AT_UID, 8, &uid, e) < 0 || number(h + AT_GID, 8, &gid, e) < 0 ||
-	    number(h + AT_SIZE, 12, &size, e) < 0)
+	if (parse_tar_number(h + AT_MODE, 8, &mode, e) < 0 || parse_tar_number(h + AT_UID, 8, &uid, e) < 0 || parse_tar_number(h + AT_GID, 8, &gid, e) < 0 ||
+	    parse_tar_number(h + AT_SIZE, 12, &size, e) < 0)
 		return -1;
 	if ((unsigned char)h[AT_MTIME] == 0xff)
 		mtime = 0;	/* GNU's negative times */
-	else if (number(h + AT_MTIME, 12, &mtime, e) < 0)
+	else if (parse_tar_number(h + AT_MTIME, 12, &mtime, e) < 0)
 		return -1;
 	t->mode = (uint32_t)mode & 07777;
 	if (!(have & HAVE_UID))
@@ -419,12 +423,12 @@ int tar_get(struct stream *s, struct tar_entry *t, struct err *e)
 		t->type = h[AT_TYPE] ? h[AT_TYPE] : '0';
 		if (!strchr("xgLK", t->type))
 			break;
-		if (number(h + AT_SIZE, 12, &size, e) < 0 || read_extension(s, t->type, size, t, &have, e) < 0)
+		if (parse_tar_number(h + AT_SIZE, 12, &size, e) < 0 || read_extension(s, t->type, size, t, &have, e) < 0)
 			return -1;
 	}
 	if (t->type == 'S')
 		return err_set(e, ERR_UNSUPPORTED, "the archive has sparse files of an old format; hint: tar --format=pax");
-	if (take_header(h, t, have, e) < 0)
+	if (take_tar_header(h, t, have, e) < 0)
 		return -1;
 	if (t->type == '7')
 		t->type = '0';
@@ -432,4 +436,82 @@ int tar_get(struct stream *s, struct tar_entry *t, struct err *e)
 	if (t->type == '0' && t->path[0] && t->path[strlen(t->path) - 1] == '/')
 		t->type = '5';
 	return 1;
+}
+
+/* ---- extended attributes ---- */
+
+#define LIST_MAX 65536
+
+int xattrs_is_kept(const char *name)
+{
+	return !strncmp(name, "user.", 5) && name[5] && !strchr(name, '=') && strncmp(name, "user.overlay.", 13);
+}
+
+int xattrs_is_acl(const char *name)
+{
+	return !strcmp(name, "system.posix_acl_access") || !strcmp(name, "system.posix_acl_default");
+}
+
+int xattrs_add(struct xattrs *x, const char *name, const void *value, size_t n, struct err *e)
+{
+	size_t len = strlen(name) + 1;
+	uint32_t size = (uint32_t)n;
+
+	if (n > XATTRS_MAX || len + sizeof(size) + n > XATTRS_MAX - x->len)
+		return err_set(e, ERR_LIMIT, "extended attributes of more than %d bytes", XATTRS_MAX);
+	memcpy(x->data + x->len, name, len);
+	memcpy(x->data + x->len + len, &size, sizeof(size));
+	memcpy(x->data + x->len + len + sizeof(size), value, n);
+	x->len += len + sizeof(size) + n;
+	return 0;
+}
+
+int xattrs_next(const struct xattrs *x, size_t *at, const char **ret_name, const char **ret_value, size_t *ret_n)
+{
+	uint32_t size;
+
+	if (*at >= x->len)
+		return 0;
+	*ret_name = x->data + *at;
+	*at += strlen(*ret_name) + 1;
+	memcpy(&size, x->data + *at, sizeof(size));
+	*at += sizeof(size);
+	*ret_value = x->data + *at;
+	*ret_n = size;
+	*at += size;
+	return 1;
+}
+
+int xattrs_read(struct xattrs *x, int fd, int acls, struct err *e)
+{
+	static char list[LIST_MAX], value[XATTRS_MAX];
+	ssize_t n = flistxattr(fd, list, sizeof(list)), got;
+	const char *name;
+
+	x->len = 0;
+	if (n < 0)
+		return errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM ? 0 : err_sys(e, "list extended attributes");
+	for (name = list; name < list + n; name += strlen(name) + 1) {
+		if (!xattrs_is_kept(name) && !(acls && xattrs_is_acl(name)))
+			continue;
+		got = fgetxattr(fd, name, value, sizeof(value));
+		if (got < 0 && errno == ENODATA)
+			continue;	/* it went away meanwhile */
+		if (got < 0)
+			return err_sys(e, "read the extended attribute %.80s", name);
+		if (xattrs_add(x, name, value, (size_t)got, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int xattrs_write(const struct xattrs *x, int fd, int acls, struct err *e)
+{
+	const char *name, *value;
+	size_t at = 0, n;
+
+	while (xattrs_next(x, &at, &name, &value, &n))
+		if ((acls || !xattrs_is_acl(name)) && fsetxattr(fd, name, value, n, 0) < 0 && errno != EOPNOTSUPP)
+			return err_sys(e, "set the extended attribute %.80s", name);
+	return 0;
 }

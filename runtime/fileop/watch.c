@@ -42,7 +42,7 @@ struct watch {
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static int join(char ret[PATH_MAX], const char *a, const char *b)
+static int join_watched_path(char ret[PATH_MAX], const char *a, const char *b)
 {
 	const char *slash = a[0] && b[0] && strcmp(a, "/") ? "/" : "";
 	int n = snprintf(ret, PATH_MAX, "%s%s%s", a, slash, b);
@@ -59,7 +59,7 @@ static unsigned depth_of(const char *rel)
 	return n;
 }
 
-static void tell(const struct watch *w, char what, const char *rel)
+static void tell_change(const struct watch *w, char what, const char *rel)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -67,7 +67,7 @@ static void tell(const struct watch *w, char what, const char *rel)
 	printf("%c %s%c", what, rel, '\0');
 	if (!w->entries || what == WATCH_START)
 		return;
-	if (join(path, w->root, rel) == 0 && lstat(path, &st) == 0)
+	if (join_watched_path(path, w->root, rel) == 0 && lstat(path, &st) == 0)
 		look_record(AT_FDCWD, path, rel, &st);
 	else
 		printf("%c%c", '\0', '\0');
@@ -85,13 +85,13 @@ static int is_nameless(const struct watch *w, const char *rel, const char *name)
 	struct stat st;
 
 	return name[0] == '#' && name[1] && !name[1 + strspn(name + 1, "0123456789")] &&
-	       join(path, w->root, rel) == 0 && lstat(path, &st) < 0 && errno == ENOENT;
+	       join_watched_path(path, w->root, rel) == 0 && lstat(path, &st) < 0 && errno == ENOENT;
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
 /* The place of wd in the list. */
-static size_t place_of(const struct watch *w, int wd)
+static size_t watched_index(const struct watch *w, int wd)
 {
 	size_t from = 0, to = w->n;
 
@@ -106,22 +106,22 @@ static size_t place_of(const struct watch *w, int wd)
 	return from;
 }
 
-static struct watched *find(struct watch *w, int wd)
+static struct watched *find_watched(struct watch *w, int wd)
 {
-	size_t at = place_of(w, wd);
+	size_t at = watched_index(w, wd);
 
 	return at < w->n && w->v[at].wd == wd ? &w->v[at] : NULL;
 }
 
-static void drop(struct watch *w, struct watched *one)
+static void drop_watched(struct watch *w, struct watched *one)
 {
 	free(one->rel);
 	memmove(one, one + 1, (size_t)(&w->v[--w->n] - one) * sizeof(*one));
 }
 
-static int note(struct watch *w, int wd, const char *rel, struct err *e)
+static int note_watched(struct watch *w, int wd, const char *rel, struct err *e)
 {
-	struct watched *one = find(w, wd);
+	struct watched *one = find_watched(w, wd);
 	char *copy = strdup(rel);
 	size_t at;
 
@@ -132,7 +132,7 @@ static int note(struct watch *w, int wd, const char *rel, struct err *e)
 		one->rel = copy;
 		return 0;
 	}
-	at = place_of(w, wd);
+	at = watched_index(w, wd);
 	memmove(&w->v[at + 1], &w->v[at], (w->n++ - at) * sizeof(*w->v));
 	w->v[at] = (struct watched){ wd, copy };
 	return 0;
@@ -149,14 +149,14 @@ static const char *below_of(const struct watched *one, const char *rel)
 }
 
 /* A directory went elsewhere, with those in it. */
-static void forget(struct watch *w, const char *rel)
+static void forget_watched_tree(struct watch *w, const char *rel)
 {
 	size_t i;
 
 	for (i = w->n; i--;)
 		if (below_of(&w->v[i], rel)) {
 			inotify_rm_watch(w->fd, w->v[i].wd);
-			drop(w, &w->v[i]);
+			drop_watched(w, &w->v[i]);
 		}
 }
 
@@ -184,14 +184,14 @@ static int err_too_deep(const struct watch *w, struct err *e)
 }
 
 /* 1 watched, 0 it is not there to be watched, -1. */
-static int add(struct watch *w, const char *rel, struct err *e)
+static int add_watched_dir(struct watch *w, const char *rel, struct err *e)
 {
 	const uint32_t mask =
 		CHANGES | IN_ONLYDIR | (rel[0] ? IN_DONT_FOLLOW : IN_DELETE_SELF | IN_MOVE_SELF);
 	char path[PATH_MAX];
 	int wd;
 
-	if (join(path, w->root, rel) < 0)
+	if (join_watched_path(path, w->root, rel) < 0)
 		return 0;
 	if (w->n == WATCH_DIRS_MAX)
 		return err_set(e, ERR_LIMIT,
@@ -202,10 +202,10 @@ static int add(struct watch *w, const char *rel, struct err *e)
 	wd = inotify_add_watch(w->fd, path, mask);
 	if (wd < 0)
 		return add_error(rel, path, e);
-	return note(w, wd, rel, e) < 0 ? -1 : 1;
+	return note_watched(w, wd, rel, e) < 0 ? -1 : 1;
 }
 
-static int is_directory(DIR *d, const struct dirent *de)
+static int is_watchable_dir(DIR *d, const struct dirent *de)
 {
 	struct stat st;
 
@@ -218,24 +218,24 @@ static int is_directory(DIR *d, const struct dirent *de)
  * Reports rel and everything below it. In a new directory, entries that were made before its
  * watch are reported now; entries made meanwhile may be reported twice.
  */
-static int walk(struct watch *w, const char *rel, int is_new, struct err *e)
+static int walk_watched_tree(struct watch *w, const char *rel, int is_new, struct err *e)
 {
 	char path[PATH_MAX], below[PATH_MAX];
 	struct dirent *de;
-	int r = add(w, rel, e);
+	int r = add_watched_dir(w, rel, e);
 	DIR *d;
 
-	if (r <= 0 || !w->recursive || join(path, w->root, rel) < 0)
+	if (r <= 0 || !w->recursive || join_watched_path(path, w->root, rel) < 0)
 		return r;
 	d = opendir(path);
 	while (d && r >= 0 && (de = readdir(d))) {
 		if (look_is_dots(de->d_name) || is_temp(de->d_name) ||
-		    join(below, rel, de->d_name) < 0)
+		    join_watched_path(below, rel, de->d_name) < 0)
 			continue;
 		if (is_new)
-			tell(w, WATCH_CREATE, below);
-		if (is_directory(d, de))
-			r = walk(w, below, is_new, e);
+			tell_change(w, WATCH_CREATE, below);
+		if (is_watchable_dir(d, de))
+			r = walk_watched_tree(w, below, is_new, e);
 	}
 	if (d)
 		closedir(d);
@@ -246,7 +246,7 @@ static int walk(struct watch *w, const char *rel, int is_new, struct err *e)
  * A directory got another name inside the tree.  Its watches stay, as they are of the directories
  * and not of their names: events that the kernel has queued since are found by them.
  */
-static int move(struct watch *w, const char *from, const char *to, struct err *e)
+static int move_watched(struct watch *w, const char *from, const char *to, struct err *e)
 {
 	size_t i;
 
@@ -268,7 +268,7 @@ static int move(struct watch *w, const char *from, const char *to, struct err *e
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static char letter_of(uint32_t mask)
+static char change_letter(uint32_t mask)
 {
 	return mask & (IN_CREATE | IN_MOVED_TO) ? WATCH_CREATE :
 	       mask & IN_MOVED_FROM             ? WATCH_RENAME :
@@ -283,7 +283,7 @@ static char letter_of(uint32_t mask)
  */
 static int take_filled(struct watch *w, const struct inotify_event *ev)
 {
-	const struct watched *one = find(w, ev->wd);
+	const struct watched *one = find_watched(w, ev->wd);
 	const uint32_t cookie = w->filled;
 	char rel[PATH_MAX];
 
@@ -296,21 +296,21 @@ static int take_filled(struct watch *w, const struct inotify_event *ev)
 		return 1;
 	}
 	if (!cookie || !(ev->mask & IN_MOVED_TO) || ev->cookie != cookie ||
-	    join(rel, one->rel, ev->name) < 0)
+	    join_watched_path(rel, one->rel, ev->name) < 0)
 		return 0;
 	/* a new one has got its owner and mode, too: E2B's clients count on these three */
 	if (!w->replaces) {
-		tell(w, WATCH_CREATE, rel);
-		tell(w, WATCH_CHMOD, rel);
+		tell_change(w, WATCH_CREATE, rel);
+		tell_change(w, WATCH_CHMOD, rel);
 	}
-	tell(w, WATCH_WRITE, rel);
+	tell_change(w, WATCH_WRITE, rel);
 	return 1;
 }
 
 /* 1 this event is where the directory went that the last one moved away, 0 not, -1. */
 static int take_move(struct watch *w, const struct inotify_event *ev, struct err *e)
 {
-	const struct watched *one = find(w, ev->wd);
+	const struct watched *one = find_watched(w, ev->wd);
 	const uint32_t cookie = w->moving;
 	char rel[PATH_MAX];
 
@@ -318,19 +318,19 @@ static int take_move(struct watch *w, const struct inotify_event *ev, struct err
 	if (!cookie)
 		return 0;
 	if (ev->mask & IN_MOVED_TO && ev->cookie == cookie && one &&
-	    join(rel, one->rel, ev->name) == 0) {
-		tell(w, WATCH_CREATE, rel);
-		return move(w, w->from, rel, e) < 0 ? -1 : 1;
+	    join_watched_path(rel, one->rel, ev->name) == 0) {
+		tell_change(w, WATCH_CREATE, rel);
+		return move_watched(w, w->from, rel, e) < 0 ? -1 : 1;
 	}
-	forget(w, w->from);
+	forget_watched_tree(w, w->from);
 	return 0;
 }
 
 /* 1 go on, 0 the directory is gone, -1. */
-static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
+static int take_watch_event(struct watch *w, const struct inotify_event *ev, struct err *e)
 {
 	int moved = take_move(w, ev, e);
-	struct watched *one = find(w, ev->wd);
+	struct watched *one = find_watched(w, ev->wd);
 	char rel[PATH_MAX];
 
 	if (moved != 0)
@@ -345,12 +345,12 @@ static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 	if (!one)
 		return 1;
 	if (ev->mask & SELF && !one->rel[0]) {
-		tell(w, WATCH_REMOVE, ".");
+		tell_change(w, WATCH_REMOVE, ".");
 		return 0;
 	}
 	if (ev->mask & IN_IGNORED)
-		drop(w, one);
-	if (ev->mask & SELF || !ev->len || join(rel, one->rel, ev->name) < 0)
+		drop_watched(w, one);
+	if (ev->mask & SELF || !ev->len || join_watched_path(rel, one->rel, ev->name) < 0)
 		return 1;
 	if (ev->mask & (IN_MODIFY | IN_ATTRIB) && is_nameless(w, rel, ev->name))
 		return 1;
@@ -358,14 +358,14 @@ static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 		w->moving = ev->cookie;
 		snprintf(w->from, sizeof(w->from), "%s", rel);
 	}
-	tell(w, letter_of(ev->mask), rel);
+	tell_change(w, change_letter(ev->mask), rel);
 	if (w->recursive && ev->mask & IN_ISDIR && ev->mask & (IN_CREATE | IN_MOVED_TO))
-		return walk(w, rel, !!(ev->mask & IN_CREATE), e) < 0 ? -1 : 1;
+		return walk_watched_tree(w, rel, !!(ev->mask & IN_CREATE), e) < 0 ? -1 : 1;
 	return 1;
 }
 
 /* The next events, which are waited for with SIGTERM let in. */
-static ssize_t read_events(const struct watch *w, char *buf, size_t max, struct err *e)
+static ssize_t read_watch_events(const struct watch *w, char *buf, size_t max, struct err *e)
 {
 	struct pollfd p = { .fd = w->fd, .events = POLLIN };
 	sigset_t none;
@@ -378,7 +378,7 @@ static ssize_t read_events(const struct watch *w, char *buf, size_t max, struct 
 	return p.revents ? read(w->fd, buf, max) : 0;
 }
 
-static int follow(struct watch *w, struct err *e)
+static int follow_watch(struct watch *w, struct err *e)
 {
 	_Alignas(struct inotify_event) char buf[65536];
 	ssize_t n, at;
@@ -387,14 +387,14 @@ static int follow(struct watch *w, struct err *e)
 	while (r > 0) {
 		if (fflush(stdout))
 			return err_sys(e, "tell of changes");
-		n = read_events(w, buf, sizeof(buf), e);
+		n = read_watch_events(w, buf, sizeof(buf), e);
 		if (n < 0)
 			return -1;
 		for (at = 0; r > 0 && at < n;) {
 			const struct inotify_event *ev = (const void *)(buf + at);
 
 			at += (ssize_t)(sizeof(*ev) + ev->len);
-			r = take(w, ev, e);
+			r = take_watch_event(w, ev, e);
 		}
 	}
 	return r;
@@ -418,8 +418,8 @@ int watch_tell(char **a, struct err *e)
 			       "fs.inotify.max_user_instances");
 	if (w.fd < 0)
 		return err_sys(e, "watch");
-	if (walk(&w, "", 0, e) < 0)
+	if (walk_watched_tree(&w, "", 0, e) < 0)
 		return -1;
-	tell(&w, WATCH_START, "");
-	return follow(&w, e);
+	tell_change(&w, WATCH_START, "");
+	return follow_watch(&w, e);
 }

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/fileop/stream.h"
-#include "runtime/fileop/xattrs.h"
+#include "runtime/fileop/tar.h"
 
 int write_path_error(struct err *e, const char *what, const char *path)
 {
@@ -110,7 +110,7 @@ static int set_attributes(int fd, const char *name, char *const *attributes, str
 }
 
 /* Fills the new file from stdin. */
-static int fill(int fd, const char *name, uint32_t mode, const struct stat *old, char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
+static int fill_written_file(int fd, const char *name, uint32_t mode, const struct stat *old, char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
 {
 	struct stat st;
 
@@ -140,7 +140,7 @@ static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t
 		fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return write_path_error(e, "create", name);
-	if (fill(fd, name, mode, old, attributes, room, ret_bytes, e) < 0)
+	if (fill_written_file(fd, name, mode, old, attributes, room, ret_bytes, e) < 0)
 		return -1;
 	if (!named && linkat(AT_FDCWD, path_of_fd(fd, proc), dir, temp, AT_SYMLINK_FOLLOW) < 0)
 		return write_path_error(e, "name", name);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "runtime/fileop/takeback.h"
+#include "runtime/fileop/place.h"
 
 /*
  * Names of files that are being filled, in the directory where they get their own.  A watch does not

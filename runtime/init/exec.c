@@ -40,7 +40,7 @@ struct command {
 };
 
 /* The blob must hold exactly the strings its header counts. */
-static int split(const struct init_request *rq, const char *blob, struct command *c, struct err *e)
+static int split_request(const struct init_request *rq, const char *blob, struct command *c, struct err *e)
 {
 	const char *p = blob, *end = blob + rq->blob_len;
 	uint64_t count = 2ULL + rq->argc + rq->envc, i;
@@ -119,7 +119,7 @@ static int expand_cwd(struct command *c, struct err *e)
 }
 
 /* mkdir -p, inside the sandbox's own root; the new directories belong to the user. */
-static void make_cwd(const char *path, const struct user *who)
+static void make_command_cwd(const char *path, const struct user *who)
 {
 	char part[4096];
 	size_t i, len = strlen(path);
@@ -136,7 +136,7 @@ static void make_cwd(const char *path, const struct user *who)
 	}
 }
 
-static int set_rlimits(const struct rlimits *r, struct err *e)
+static int set_command_rlimits(const struct rlimits *r, struct err *e)
 {
 	int i;
 
@@ -182,7 +182,7 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
 }
 
 /* The calls themselves: musl's functions first block signals, five calls each, to reach threads that we do not have. */
-static int become(const struct user *who, struct err *e)
+static int become_user(const struct user *who, struct err *e)
 {
 	if (syscall(SYS_setgroups, (size_t)who->group_count, who->groups) < 0)
 		return err_sys(e, "set supplementary groups");
@@ -275,7 +275,7 @@ static int try_exec(const struct command *c, int program, struct err *e)
 
 /* Upholds S6 of SECURITY.md. */
 /* Deny-by-argument first, then the allow-list: the kernel takes the stricter answer (S6). */
-static int load_filters(const struct command *c, int first, int end, struct err *e)
+static int load_command_filters(const struct command *c, int first, int end, struct err *e)
 {
 	int i;
 
@@ -298,7 +298,7 @@ static int join_tasks(const struct exec_fds *fds, struct err *e)
 	return 0;
 }
 
-static int in_child(const struct init_request *rq, struct command *c, const struct exec_fds *fds, struct err *e)
+static int run_in_command_child(const struct init_request *rq, struct command *c, const struct exec_fds *fds, struct err *e)
 {
 	sigset_t none;
 
@@ -306,17 +306,17 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 	 * Steps that read files of the sandbox come after the deny-by-argument filters. The
 	 * allow-list comes last, because one from a file may refuse the steps before it.
 	 */
-	if (join_tasks(fds, e) < 0 || set_stdio(rq, fds, e) < 0 || set_rlimits(&rq->rlimits, e) < 0 ||
-	    load_filters(c, 0, INIT_FILTERS - 1, e) < 0 || user_lookup(c->user, &c->who, e) < 0)
+	if (join_tasks(fds, e) < 0 || set_stdio(rq, fds, e) < 0 || set_command_rlimits(&rq->rlimits, e) < 0 ||
+	    load_command_filters(c, 0, INIT_FILTERS - 1, e) < 0 || user_lookup(c->user, &c->who, e) < 0)
 		return -1;
 	add_home(rq, c);
 	if (expand_cwd(c, e) < 0)
 		return -1;
 	if (rq->flags & INIT_MAKE_CWD)
-		make_cwd(c->cwd, &c->who);
+		make_command_cwd(c->cwd, &c->who);
 	if (rq->flags & INIT_TTY)
 		(void)!fchown(0, c->who.uid, (gid_t)-1);	/* as login(1) does; without it tty(1) still works */
-	if (become(&c->who, e) < 0)
+	if (become_user(&c->who, e) < 0)
 		return -1;
 	if (chdir(c->cwd) < 0)
 		return err_sys(e, "enter working directory '%.200s' in the sandbox", c->cwd);
@@ -326,12 +326,12 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 		return err_sys(e, "unblock the signals");
 	if (fds->program < 0)
 		skip_path(c);
-	if (load_filters(c, INIT_FILTERS - 1, INIT_FILTERS, e) < 0)
+	if (load_command_filters(c, INIT_FILTERS - 1, INIT_FILTERS, e) < 0)
 		return -1;
 	return try_exec(c, fds->program, e);
 }
 
-static pid_t clone_child(const struct exec_fds *fds)
+static pid_t clone_command(const struct exec_fds *fds)
 {
 	struct clone_args a = { .flags = CLONE_VFORK, .exit_signal = SIGCHLD };
 
@@ -355,12 +355,12 @@ pid_t exec_start(const struct init_request *rq, const char *blob, const struct e
 			return err_sys(e, "share a page with the command");
 		}
 	}
-	if (split(rq, blob, &c, e) < 0)
+	if (split_request(rq, blob, &c, e) < 0)
 		return -1;
 	shared->code = ERR_NONE;
-	pid = clone_child(fds);
+	pid = clone_command(fds);
 	if (pid == 0) {
-		in_child(rq, &c, fds, shared);
+		run_in_command_child(rq, &c, fds, shared);
 		_exit(127);
 	}
 	free(c.argv);

@@ -67,14 +67,14 @@ static void send_late(void)
 	late.type = 0;
 }
 
-static void send_reply(struct init_reply *r)
+static void send_init_reply(struct init_reply *r)
 {
 	send_late();
 	send_now(r);
 }
 
 /* The value of "Key:\t" in /proc/self/status, in the base given. */
-static int status_value(const char *text, const char *key, int base, uint64_t *ret)
+static int own_status_value(const char *text, const char *key, int base, uint64_t *ret)
 {
 	const char *p = strstr(text, key);
 
@@ -85,7 +85,7 @@ static int status_value(const char *text, const char *key, int base, uint64_t *r
 }
 
 /* Reads /proc/self/status; it may be longer than one page on other kernels. */
-static int read_status(char *text, size_t n)
+static int read_own_status(char *text, size_t n)
 {
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 	size_t len = 0;
@@ -107,7 +107,7 @@ static void reset_ignored(const char *status)
 	uint64_t ignored;
 	int i;
 
-	if (status_value(status, "\nSigIgn:\t", 16, &ignored) < 0)
+	if (own_status_value(status, "\nSigIgn:\t", 16, &ignored) < 0)
 		ignored = ~0ULL;
 	for (i = 1; i < _NSIG; i++)
 		if (ignored & 1ULL << (i - 1))
@@ -121,22 +121,22 @@ static int verify(const struct init_expect *want, struct err *e)
 	char text[8192];
 	uint64_t v;
 
-	if (read_status(text, sizeof(text)) < 0)
+	if (read_own_status(text, sizeof(text)) < 0)
 		return err_sys(e, "read /proc/self/status in the sandbox");
-	if (status_value(text, "\nCapBnd:\t", 16, &v) < 0 || v != want->cap_bounding)
+	if (own_status_value(text, "\nCapBnd:\t", 16, &v) < 0 || v != want->cap_bounding)
 		return err_set(e, ERR_INTERNAL, "the kernel reports capability bounding set %llx, not %llx",
 			       (unsigned long long)v, (unsigned long long)want->cap_bounding);
-	if (status_value(text, "\nCapInh:\t", 16, &v) < 0 || v)
+	if (own_status_value(text, "\nCapInh:\t", 16, &v) < 0 || v)
 		return err_set(e, ERR_INTERNAL, "the kernel reports inheritable capabilities");
-	if (status_value(text, "\nCapAmb:\t", 16, &v) < 0 || v)
+	if (own_status_value(text, "\nCapAmb:\t", 16, &v) < 0 || v)
 		return err_set(e, ERR_INTERNAL, "the kernel reports ambient capabilities");
-	if (status_value(text, "\nNoNewPrivs:\t", 10, &v) < 0 || v != want->no_new_privs)
+	if (own_status_value(text, "\nNoNewPrivs:\t", 10, &v) < 0 || v != want->no_new_privs)
 		return err_set(e, ERR_INTERNAL, "the kernel does not report no_new_privs");
 	if (want->seccomp_filters) {
-		if (status_value(text, "\nSeccomp:\t", 10, &v) < 0 || v != 2)
+		if (own_status_value(text, "\nSeccomp:\t", 10, &v) < 0 || v != 2)
 			return err_set(e, ERR_INTERNAL, "the kernel does not report a seccomp filter");
 		/* Seccomp_filters is Linux 5.9 */
-		if (status_value(text, "\nSeccomp_filters:\t", 10, &v) < 0 || v < want->seccomp_filters)
+		if (own_status_value(text, "\nSeccomp_filters:\t", 10, &v) < 0 || v < want->seccomp_filters)
 			return err_set(e, ERR_INTERNAL, "the kernel reports %llu seccomp filters, not %u",
 				       (unsigned long long)v, want->seccomp_filters);
 	}
@@ -159,7 +159,7 @@ static int drop_inheritable(void)
 	return (int)syscall(SYS_capset, &h, d);
 }
 
-static struct running *slot_of(pid_t pid)
+static struct running *running_slot(pid_t pid)
 {
 	size_t i;
 
@@ -194,27 +194,27 @@ static void handle_ping(const struct init_request *rq)
 
 	if (verify_once(&rq->expect, &r.err) < 0)
 		r.type = INIT_SETUP_FAILED;
-	send_reply(&r);
+	send_init_reply(&r);
 }
 
 static void handle_exec(const struct init_request *rq, const char *blob, const struct exec_fds *fds)
 {
 	struct init_reply r = { .seq = rq->seq, .type = INIT_EXEC_FAILED };
-	struct running *slot = slot_of(0);
+	struct running *slot = running_slot(0);
 	pid_t pid;
 
 	if (!slot) {
 		err_set(&r.err, ERR_LIMIT, "%d commands are running already", COMMANDS_MAX);
-		send_reply(&r);
+		send_init_reply(&r);
 		return;
 	}
 	if (verify_once(&rq->expect, &r.err) < 0) {
-		send_reply(&r);
+		send_init_reply(&r);
 		return;
 	}
 	pid = exec_start(rq, blob, fds, &r.err);
 	if (pid < 0) {
-		send_reply(&r);
+		send_init_reply(&r);
 		if (rq->flags & INIT_LAST)
 			_exit(1);
 		return;
@@ -237,7 +237,7 @@ static void handle_exec(const struct init_request *rq, const char *blob, const s
 static void handle_adopt(const struct init_request *rq)
 {
 	struct init_reply r = { .seq = rq->seq, .pid = (int)rq->signo, .type = INIT_EXEC_FAILED };
-	struct running *slot = slot_of(0);
+	struct running *slot = running_slot(0);
 
 	if (!slot)
 		err_set(&r.err, ERR_LIMIT, "%d commands are running already", COMMANDS_MAX);
@@ -246,7 +246,7 @@ static void handle_adopt(const struct init_request *rq)
 	if (r.type == INIT_STARTED)
 		*slot = (struct running){ .pid = r.pid, .seq = rq->seq,
 					  .last = rq->flags & INIT_LAST };
-	send_reply(&r);
+	send_init_reply(&r);
 }
 
 static void handle_signal(const struct init_request *rq)
@@ -280,7 +280,7 @@ static uint32_t count_processes(void)
 	return n;
 }
 
-static void reap(void)
+static void reap_children(void)
 {
 	for (;;) {
 		siginfo_t si = { 0 };
@@ -290,7 +290,7 @@ static void reap(void)
 
 		if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) < 0 || !si.si_pid)
 			return;
-		c = slot_of(si.si_pid);
+		c = running_slot(si.si_pid);
 		if (!c)
 			continue;
 		r.seq = c->seq;
@@ -302,7 +302,7 @@ static void reap(void)
 		c->pid = 0;
 		if (last)
 			r.left_behind = count_processes();
-		send_reply(&r);
+		send_init_reply(&r);
 		/* while others live, the supervisor counts their use before it kills them and us */
 		if (last && !r.left_behind)
 			_exit(0);
@@ -338,7 +338,7 @@ static void sort_fds(const struct init_request *rq, const int *fds, size_t n, st
 		ret->tasks[i] = fds[used++];
 }
 
-static void handle(const struct init_request *rq, const char *inlined, size_t inlined_len, const struct exec_fds *fds)
+static void handle_init_request(const struct init_request *rq, const char *inlined, size_t inlined_len, const struct exec_fds *fds)
 {
 	const char *blob = inlined;
 	void *map = NULL;
@@ -364,7 +364,7 @@ static void handle(const struct init_request *rq, const char *inlined, size_t in
 }
 
 /* One request with its descriptors; returns 0 when the supervisor has closed the socket. */
-static int receive(void)
+static int receive_request(void)
 {
 	static struct { struct init_request rq; char blob[INIT_INLINE_MAX]; } buf;
 	union { char space[CMSG_SPACE(INIT_FDS_MAX * sizeof(int))]; struct cmsghdr align; } ctl;
@@ -389,7 +389,7 @@ static int receive(void)
 	if ((size_t)n < sizeof(buf.rq) || buf.rq.magic != INIT_MAGIC || buf.rq.blob_len > INIT_BLOB_MAX)
 		_exit(1);
 	sort_fds(&buf.rq, fds, nfds, &sorted);
-	handle(&buf.rq, buf.blob, (size_t)n - sizeof(buf.rq), &sorted);
+	handle_init_request(&buf.rq, buf.blob, (size_t)n - sizeof(buf.rq), &sorted);
 	for (i = 0; i < nfds; i++)
 		close(fds[i]);
 	return 1;
@@ -431,7 +431,7 @@ int main(void)
 		if (n == 0)
 			send_late();
 		if (p[0].revents & POLLIN) {
-			if (!receive())
+			if (!receive_request())
 				_exit(0);
 		} else if (p[0].revents) {
 			_exit(0);
@@ -439,7 +439,7 @@ int main(void)
 		if (p[1].revents) {
 			while (read(p[1].fd, &si, sizeof(si)) > 0)
 				;
-			reap();
+			reap_children();
 		}
 	}
 }

@@ -60,7 +60,7 @@ struct field {
 };
 
 /* Splits the line at *p at ':'; moves *p behind it.  Returns the number of fields, 0 for a line to skip, -1 at the end. */
-static int next_line(const char **p, struct field f[FIELDS_MAX])
+static int next_passwd_line(const char **p, struct field f[FIELDS_MAX])
 {
 	const char *line = *p, *end;
 	int n = 0;
@@ -108,7 +108,7 @@ static int find_passwd(const char *text, const char *name, size_t n, const uint3
 	struct field f[FIELDS_MAX];
 	int got;
 
-	while (text && (got = next_line(&text, f)) >= 0) {
+	while (text && (got = next_passwd_line(&text, f)) >= 0) {
 		uint32_t uid, gid;
 
 		if (got < 4 || parse_id(f[2].s, f[2].n, &uid) < 0 || parse_id(f[3].s, f[3].n, &gid) < 0)
@@ -131,7 +131,7 @@ static int find_group(const char *text, const char *name, size_t n, uint32_t *re
 	struct field f[FIELDS_MAX];
 	int got;
 
-	while (text && (got = next_line(&text, f)) >= 0)
+	while (text && (got = next_passwd_line(&text, f)) >= 0)
 		if (got >= 3 && field_is(&f[0], name, n) && !parse_id(f[2].s, f[2].n, ret_gid))
 			return 1;
 	return 0;
@@ -158,7 +158,7 @@ static void add_groups(const char *text, struct user *u)
 	struct field f[FIELDS_MAX];
 	int got;
 
-	while (text && u->name[0] && (got = next_line(&text, f)) >= 0) {
+	while (text && u->name[0] && (got = next_passwd_line(&text, f)) >= 0) {
 		uint32_t gid;
 
 		if (got >= 4 && u->group_count < USER_GROUPS_MAX && lists_member(&f[3], u->name) &&
@@ -204,7 +204,7 @@ static int add_named(const char *s, const char *group, struct user *u, struct er
 }
 
 /* NAME|OTHER is NAME if passwd has it, else OTHER. */
-static const char *choose(const char *s, const char *passwd)
+static const char *choose_known_user(const char *s, const char *passwd)
 {
 	const char *bar = strchr(s, '|');
 	struct user ignored = { 0 };
@@ -216,7 +216,7 @@ static const char *choose(const char *s, const char *passwd)
 
 int user_lookup_in(const char *wanted, const char *passwd, const char *group, struct user *ret, struct err *e)
 {
-	const char *s = choose(wanted, passwd);
+	const char *s = choose_known_user(wanted, passwd);
 	const size_t whole = strcspn(s, ",|");
 	const char *colon = memchr(s, ':', whole);
 	size_t n = colon ? (size_t)(colon - s) : whole;

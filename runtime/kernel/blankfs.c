@@ -19,7 +19,7 @@
 #define FEATURES "^has_journal,^resize_inode"
 
 /* journal_mib 0: no journal */
-static int format(int fd, const char *features, uint64_t bytes, uint64_t inodes,
+static int format_ext4(int fd, const char *features, uint64_t bytes, uint64_t inodes,
 		  unsigned journal_mib, struct err *e)
 {
 	char count[32], journal[32];
@@ -43,14 +43,14 @@ static int format(int fd, const char *features, uint64_t bytes, uint64_t inodes,
 				" files; hint: ask for a larger --disk or fewer --disk-inodes", status, bytes, inodes) : 0;
 }
 
-/* With the form's version: other options of format() are another model. */
+/* With the form's version: other options of format_ext4() are another model. */
 static void model_name(char name[80], uint64_t bytes, uint64_t inodes)
 {
 	snprintf(name, 80, MODEL_PREFIX "1-%" PRIu64 "-%" PRIu64 ".ext4", bytes, inodes);
 }
 
 /* Copies everything that is not a hole. 0, or -1 with errno. */
-static int copy_data(int from, int to, off_t size)
+static int copy_model_data(int from, int to, off_t size)
 {
 	char piece[1 << 16];
 	off_t at = 0, hole;
@@ -83,7 +83,7 @@ static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes, int p
 	if (model < 0 || fstat(model, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022 || st.st_size != bytes)
 		return 0;
 	/* on disk before the record that refers to it, as mkfs.ext4 does */
-	return copy_data(model, fd, bytes) < 0 || (!passing && fdatasync(fd) < 0) ? -1 : 1;
+	return copy_model_data(model, fd, bytes) < 0 || (!passing && fdatasync(fd) < 0) ? -1 : 1;
 }
 
 static int count_model(void *ctx, const char *name)
@@ -103,7 +103,7 @@ static void keep_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 	if (dir < 0 || path_each_entry(dir, count_model, &models, &failed) < 0 || models >= MODELS_MAX)
 		return;
 	model = openat(models_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0400);
-	if (model < 0 || ftruncate(model, bytes) < 0 || copy_data(fd, model, bytes) < 0 || fdatasync(model) < 0)
+	if (model < 0 || ftruncate(model, bytes) < 0 || copy_model_data(fd, model, bytes) < 0 || fdatasync(model) < 0)
 		return;
 	model_name(name, (uint64_t)bytes, inodes);
 	/* another process was faster */
@@ -123,7 +123,7 @@ int blankfs_make(int fd, uint64_t inodes, int models_fd, int passing, struct err
 		return 1;
 	if (copied < 0 && (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0))
 		return err_sys(e, "size the file of the writable layer");
-	if (format(fd, FEATURES, (uint64_t)st.st_size, inodes, 0, e) < 0)
+	if (format_ext4(fd, FEATURES, (uint64_t)st.st_size, inodes, 0, e) < 0)
 		return -1;
 	if (models_fd >= 0)
 		keep_model(fd, models_fd, st.st_size, inodes);
@@ -141,7 +141,7 @@ int blankfs_remake(int fd, uint64_t inodes, int models_fd, struct err *e)
 	unlinkat(models_fd, name, 0);
 	if (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0)
 		return err_sys(e, "size the file of the writable layer");
-	return format(fd, FEATURES, (uint64_t)st.st_size, inodes, 0, e);
+	return format_ext4(fd, FEATURES, (uint64_t)st.st_size, inodes, 0, e);
 }
 
 int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e)
@@ -149,7 +149,7 @@ int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e)
 	struct stat st;
 
 	return fstat(fd, &st) < 0 ? err_sys(e, "look at the file of the writable layer") :
-	       format(fd, FEATURES ",ea_inode", (uint64_t)st.st_size, inodes, 0, e);
+	       format_ext4(fd, FEATURES ",ea_inode", (uint64_t)st.st_size, inodes, 0, e);
 }
 
 #define JOURNAL_MIN_MIB 4	/* the least that mkfs.ext4 makes */
@@ -168,5 +168,5 @@ int blankfs_make_journaled(int fd, uint64_t inodes, struct err *e)
 		mib = JOURNAL_MIN_MIB;
 	if (mib > JOURNAL_MAX_MIB)
 		mib = JOURNAL_MAX_MIB;
-	return format(fd, "^resize_inode", (uint64_t)st.st_size, inodes, (unsigned)mib, e);
+	return format_ext4(fd, "^resize_inode", (uint64_t)st.st_size, inodes, (unsigned)mib, e);
 }

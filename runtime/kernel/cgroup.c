@@ -2,6 +2,7 @@
 #include "runtime/kernel/cgroup.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,8 +17,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "runtime/kernel/cgroup_backends.h"
+#include "runtime/kernel/devbpf.h"
 
 int cgroup_read(int dirfd, const char *file, char *buf, unsigned n)
 {
@@ -205,7 +209,7 @@ enum cgroup_mode cgroup_detect(void)
 	return CGROUP_NONE;
 }
 
-static int prepare(struct cgroup *c, const char *parent, const char *name, struct err *e)
+static int prepare_cgroup(struct cgroup *c, const char *parent, const char *name, struct err *e)
 {
 	enum cgroup_mode mode = cgroup_detect();
 	int i;
@@ -228,7 +232,7 @@ static int prepare(struct cgroup *c, const char *parent, const char *name, struc
 }
 
 /* What cannot be removed now stays open: its destruction is tried again, and gc knows the name. */
-static int take_back(struct cgroup *c, const struct err *e)
+static int undo_cgroup_create(struct cgroup *c, const struct err *e)
 {
 	struct err ignored;
 
@@ -239,9 +243,9 @@ static int take_back(struct cgroup *c, const struct err *e)
 
 int cgroup_begin(struct cgroup *c, const char *parent, const char *name, const struct cgroup_limits *l, struct err *e)
 {
-	if (prepare(c, parent, name, e) < 0)
+	if (prepare_cgroup(c, parent, name, e) < 0)
 		return -1;
-	return c->ops->create(c, l, e) < 0 ? take_back(c, e) : 0;
+	return c->ops->create(c, l, e) < 0 ? undo_cgroup_create(c, e) : 0;
 }
 
 int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
@@ -254,7 +258,7 @@ int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 {
 	if (cgroup_begin(c, parent, name, l, e) < 0)
 		return -1;
-	return cgroup_complete(c, l, e) < 0 ? take_back(c, e) : 0;
+	return cgroup_complete(c, l, e) < 0 ? undo_cgroup_create(c, e) : 0;
 }
 
 /* clone3 asks for write permission on cgroup.procs of the target and of the common ancestor. */
@@ -278,7 +282,7 @@ int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *na
 
 	if ((size_t)snprintf(full, sizeof(full), "%s/%s", of->name, name) >= sizeof(full))
 		return err_set(e, ERR_INTERNAL, "cgroup name %s is too long", name);
-	if (prepare(c, of->parent, full, e) < 0)
+	if (prepare_cgroup(c, of->parent, full, e) < 0)
 		return -1;
 	if (c->ops->create_leaf(c, l ? l : &none, e) == 0 && let_in(c, of, owner, e) == 0)
 		return 0;
@@ -289,7 +293,7 @@ int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *na
 
 int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e)
 {
-	if (prepare(c, parent, name, e) < 0)
+	if (prepare_cgroup(c, parent, name, e) < 0)
 		return -1;
 	return c->ops->open(c, e);
 }
@@ -456,7 +460,7 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
 }
 
 /* Nobody is in there or below; when the kernel does not say, it may be. */
-static int is_empty(const struct cgroup *c)
+static int cgroup_is_empty(const struct cgroup *c)
 {
 	char text[256];
 
@@ -468,7 +472,7 @@ int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e)
 {
 	if (!c->ops)
 		return 0;
-	if (!is_empty(c) && (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, ms, e) < 0))
+	if (!cgroup_is_empty(c) && (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, ms, e) < 0))
 		return -1;
 	return c->ops->remove(c, e);
 }
@@ -476,4 +480,308 @@ int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e)
 int cgroup_destroy(struct cgroup *c, struct err *e)
 {
 	return cgroup_destroy_within(c, CGROUP_END_MS, e);
+}
+
+/* ---- directories of the trees ---- */
+
+int cgroup_dir(const char *root, const char *parent, const char *name, int make, struct err *e)
+{
+	char path[256];
+	int fd, tries;
+
+	snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
+	/* the parent may be missing, and gc may remove an empty one at any time */
+	for (tries = 0; make && mkdir(path, 0755) < 0; tries++) {
+		char above[256];
+
+		if (errno != ENOENT || tries == 8)
+			return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "make cgroup %s", path);
+		snprintf(above, sizeof(above), "%s/%s", root, parent);
+		if (mkdir(above, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make cgroup %s", above);
+	}
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open cgroup %s", path);
+		if (make)
+			rmdir(path);
+	}
+	return fd;
+}
+
+/*
+ * Our own cgroups nest at most two deep; the sandbox cannot have made any (its view is
+ * read-only).
+ */
+static int remove_cgroups_below(const char *path, int depth, struct err *e)
+{
+	struct dirent *d;
+	DIR *dir;
+
+	if (!rmdir(path) || errno == ENOENT)
+		return 0;
+	if ((errno != EBUSY && errno != ENOTEMPTY) || depth == 0)
+		return err_code_sys(e, errno == EBUSY ? ERR_BUSY : ERR_SYS, "remove cgroup %s", path);
+	dir = opendir(path);
+	if (!dir)
+		return err_sys(e, "open cgroup %s", path);
+	while ((d = readdir(dir))) {
+		char sub[512];
+
+		if (d->d_type != DT_DIR || d->d_name[0] == '.')
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%s", path, d->d_name);
+		if (remove_cgroups_below(sub, depth - 1, e) < 0) {
+			closedir(dir);
+			return -1;
+		}
+	}
+	closedir(dir);
+	if (rmdir(path) < 0 && errno != ENOENT)
+		return err_code_sys(e, errno == EBUSY ? ERR_BUSY : ERR_SYS, "remove cgroup %s", path);
+	return 0;
+}
+
+int cgroup_rmdir(const char *root, const char *parent, const char *name, struct err *e)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
+	return remove_cgroups_below(path, 3, e);
+}
+
+void cgroup_each_process(int dirfd, void (*each)(void *ctx, pid_t pid), void *ctx)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	struct err ignored;
+	char *p, *end;
+
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long pid = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		/* one of another pid namespace is 0 */
+		if (pid > 0)
+			each(ctx, (pid_t)pid);
+	}
+}
+
+/* ---- whether a frozen cgroup stands still ---- */
+
+/*
+ * Whether a frozen cgroup stands still.
+ *
+ * "frozen 1" of a cgroup that has processes and cgroups below it means that its own processes are
+ * frozen, or all that are below it, and not both (cgroup_update_frozen() and
+ * cgroup_propagate_frozen() in kernel/cgroup/freezer.c, Linux 6.18).  On hybrid hosts the cgroup of
+ * a sandbox is such a one, so each cgroup below it is asked, too.
+ */
+
+/* One that moves still. */
+struct moving {
+	int dir;    /* where to look */
+	int events; /* its cgroup.events, -1: none was found */
+};
+
+/* Whether that of dir is frozen, or gone; else its events are in m. */
+static int is_still(struct moving *m, int dir)
+{
+	autoclose int events = openat(dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	char text[128];
+	const ssize_t n = events < 0 ? -1 : pread(events, text, sizeof(text) - 1, 0);
+
+	if (n < 0)
+		return 1;
+	text[n] = '\0';
+	if (cgroup_stat_value(text, "frozen"))
+		return 1;
+	m->events = take_fd(&events);
+	return 0;
+}
+
+static int find_moving_below(struct moving *m, int dir);
+
+static int find_moving_at(void *ctx, const char *name)
+{
+	struct moving *m = ctx;
+	autoclose int dir = openat(m->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return dir >= 0 && find_moving_below(m, dir);
+}
+
+/* 1: one that moves was found. */
+static int find_moving_below(struct moving *m, int dir)
+{
+	const int above = m->dir;
+	int failed = 0, found;
+
+	if (!is_still(m, dir))
+		return 1;
+	m->dir = dir;
+	found = path_each_entry(dir, find_moving_at, m, &failed);
+	m->dir = above;
+	return found || (failed && errno != ENOENT && errno != ENODEV);
+}
+
+int cgroup_wait_still(int v2_fd, unsigned timeout_ms)
+{
+	const uint64_t end = clock_ms() + timeout_ms;
+
+	for (;;) {
+		struct moving m = { -1, -1 };
+		autoclose int top = openat(v2_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		const int moves = top < 0 || find_moving_below(&m, top);
+		autoclose int events = m.events;
+		struct pollfd p = { .fd = events, .events = POLLPRI };
+		const uint64_t now = clock_ms();
+
+		if (!moves)
+			return 1;
+		if (events < 0 || now >= end)
+			return 0;
+		poll(&p, 1, (int)(end - now));
+	}
+}
+
+/* ---- the cgroup of all supervisors ---- */
+
+/* The one cgroup of all supervisors that live.  Upholds S24 of SECURITY.md (D13). */
+
+#define KEEPERS_LEAF "keepers"
+#define KEEPERS_TRIES 8
+#define KEEPERS_END_MS 2000
+
+/* The files of the bound and of swap, and the one to join by: on v1 without a global lock. */
+struct place {
+	const char *root, *limit, *swap, *join;
+	int swap_counts_both;
+};
+
+static const struct place keepers_v2 = {
+	"/sys/fs/cgroup", "memory.max", "memory.swap.max", "cgroup.procs", 0,
+};
+static const struct place keepers_v1 = {
+	"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "tasks", 1,
+};
+
+/* A sandbox of this parent is there, so the parent is.  Another keeper may make the leaf too. */
+static int open_leaf(const struct place *p, const char *parent, struct err *e)
+{
+	char path[160];
+	int fd, tries;
+
+	snprintf(path, sizeof(path), "%s/%s/" KEEPERS_LEAF, p->root, parent);
+	for (tries = 0; tries < KEEPERS_TRIES; tries++) {
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
+		if (errno != ENOENT || (mkdir(path, 0755) < 0 && errno != EEXIST))
+			break;
+	}
+	return err_sys(e, "make cgroup %s", path);
+}
+
+/* Set once: a value that an operator sets later stays. */
+static int bound_keepers_memory(const struct place *p, int fd, uint64_t bytes, struct err *e)
+{
+	char now[64];
+
+	if (cgroup_read(fd, p->limit, now, sizeof(now)) < 0)
+		return err_sys(e, "read cgroup file %s", p->limit);
+	if (now[0] != 'm' && strtoull(now, NULL, 10) < INT64_MAX / 4096 * 4096)
+		return 0;
+	if (cgroup_set(fd, p->limit, bytes, "max", e) < 0)
+		return -1;
+	if (faccessat(fd, p->swap, F_OK, 0) < 0)
+		return 0;
+	return cgroup_set(fd, p->swap, p->swap_counts_both ? 2 * bytes : bytes, "max", e);
+}
+
+int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e)
+{
+	const struct place *p = cgroup_detect() == CGROUP_V2 ? &keepers_v2 : &keepers_v1;
+	autoclose int fd = -1;
+
+	if (access(p->root, F_OK) < 0)
+		return 0;
+	fd = open_leaf(p, parent, e);
+	if (fd < 0)
+		return -1;
+	/* without the controller nothing can be counted, and a sandbox is refused its --memory */
+	if (faccessat(fd, p->limit, F_OK, 0) < 0)
+		return 0;
+	/* they mount the file systems of layers, as no sandbox may */
+	if (p == &keepers_v2 && devbpf_unconfine(fd, e) < 0)
+		return -1;
+	if (bound_keepers_memory(p, fd, bytes, e) < 0)
+		return err_wrap(e, "bound the memory of all keepers");
+	return cgroup_write(fd, p->join, "0") < 0 ? err_sys(e, "join the keepers' cgroup") : 0;
+}
+
+void cgroup_remove_keepers(const char *parent)
+{
+	const struct place *const places[] = { &keepers_v1, &keepers_v2 };
+	const uint64_t end = clock_ms() + KEEPERS_END_MS;
+	char path[160];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s/" KEEPERS_LEAF, places[i]->root, parent);
+		/* a keeper whose sandbox is gone may be about to end */
+		while (rmdir(path) < 0 && errno == EBUSY && clock_ms() < end)
+			usleep(1000);
+	}
+}
+
+/* ---- pressure ---- */
+
+static const char *const names[] = { "cpu", "memory", "io" };
+_Static_assert(ARRAY_LEN(names) == PRESSURE_COUNT, "each kind has a name");
+
+const char *pressure_name(enum pressure_kind kind)
+{
+	return names[kind];
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" */
+static int parse_line(const char *line, const char *word, struct pressure_line *ret)
+{
+	unsigned whole[3], part[3];
+	const size_t n = strlen(word);
+	uint64_t total;
+
+	if (strncmp(line, word, n) || line[n] != ' ')
+		return 0;
+	if (sscanf(line + n, " avg10=%u.%2u avg60=%u.%2u avg300=%u.%2u total=%" SCNu64, &whole[0],
+		   &part[0], &whole[1], &part[1], &whole[2], &part[2], &total) != 7)
+		return 0;
+	*ret = (struct pressure_line){ whole[0] * 100 + part[0], whole[1] * 100 + part[1],
+				       whole[2] * 100 + part[2], total };
+	return 1;
+}
+
+int pressure_parse(const char *text, struct pressure *ret)
+{
+	const char *second = strchr(text, '\n');
+	struct pressure p = { { 0 }, { 0 } };
+
+	if (!parse_line(text, "some", &p.some))
+		return 0;
+	/* before Linux 5.13 nothing was said of all tasks and the CPU */
+	if (second && second[1] && !parse_line(second + 1, "full", &p.full))
+		return 0;
+	*ret = p;
+	return 1;
+}
+
+int pressure_read(int dirfd, enum pressure_kind kind, struct pressure *ret)
+{
+	char file[32], text[512];
+
+	snprintf(file, sizeof(file), "%s.pressure", names[kind]);
+	return cgroup_read(dirfd, file, text, sizeof(text)) > 0 && pressure_parse(text, ret);
 }

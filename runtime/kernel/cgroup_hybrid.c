@@ -43,7 +43,7 @@ static int missing(const char *controller, const char *option, struct err *e)
 		       "enforced; hint: mount it, or set %s to unlimited", controller, controller, option, option);
 }
 
-static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
+static int hybrid_limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
 {
 	uint64_t both = l->memory_bytes == CGROUP_UNLIMITED || l->swap_bytes == CGROUP_UNLIMITED ?
 			CGROUP_UNLIMITED : l->memory_bytes + l->swap_bytes;
@@ -83,7 +83,7 @@ static int limit_sockets(int fd, const struct cgroup_limits *l, struct err *e)
 	return cgroup_set(fd, SOCKETS, l->memory_bytes, "-1", e) < 0 && e->os_errno != ENOENT ? -1 : 0;
 }
 
-static int limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
+static int hybrid_limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
 {
 	if (l->cpu_weight && cgroup_set(fd, "cpu.shares", l->cpu_weight * 1024 / 100 < 2 ? 2 : l->cpu_weight * 1024 / 100,
 					"1024", e) < 0)
@@ -123,7 +123,7 @@ static int limit_cpuset(const struct cgroup *c, const struct cgroup_limits *l, s
 	return cgroup_set_cpus(c->v1_fd[V1_CPUSET], l->cpuset, "cpuset.cpus", e);
 }
 
-static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int hybrid_limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	if (l->memory_bytes != CGROUP_UNLIMITED && c->v1_fd[V1_MEMORY] < 0)
 		return missing("memory", "--memory", e);
@@ -133,9 +133,9 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		return missing("pids", "--pids", e);
 	if (l->cpuset[0] && c->v1_fd[V1_CPUSET] < 0)
 		return missing("cpuset", "--cpuset", e);
-	if (c->v1_fd[V1_MEMORY] >= 0 && (limit_memory(c->v1_fd[V1_MEMORY], l, e) < 0 || limit_sockets(c->v1_fd[V1_MEMORY], l, e) < 0))
+	if (c->v1_fd[V1_MEMORY] >= 0 && (hybrid_limit_memory(c->v1_fd[V1_MEMORY], l, e) < 0 || limit_sockets(c->v1_fd[V1_MEMORY], l, e) < 0))
 		return -1;
-	if (c->v1_fd[V1_CPU] >= 0 && limit_cpu(c->v1_fd[V1_CPU], l, e) < 0)
+	if (c->v1_fd[V1_CPU] >= 0 && hybrid_limit_cpu(c->v1_fd[V1_CPU], l, e) < 0)
 		return -1;
 	if (c->v1_fd[V1_PIDS] >= 0 && cgroup_set(c->v1_fd[V1_PIDS], "pids.max", l->pids, "max", e) < 0)
 		return -1;
@@ -144,8 +144,8 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 	return cgroup_io_limit_v1(c->v1_fd[V1_BLKIO], l, e);
 }
 
-/* CPU and processes are lifted by limit() itself. */
-static int lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+/* CPU and processes are lifted by hybrid_limit() itself. */
+static int hybrid_lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	int fd = c->v1_fd[V1_MEMORY];
 
@@ -230,7 +230,7 @@ static void own_devices_parent(const struct cgroup *c, char ret[CGROUP_OWN_PAREN
  * A devices cgroup of its own: a cgroup below the parent's could not allow what the parent's
  * denies.
  */
-static int make_devices(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int make_devices_cgroup(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	char parent[CGROUP_OWN_PARENT];
 
@@ -293,7 +293,7 @@ static int open_v1(struct cgroup *c, int i, int make, struct err *e)
 	int first;
 
 	if (access(v1[i].root, F_OK) < 0)
-		return 0;	/* limit() reports an error if a limit is requested */
+		return 0;	/* hybrid_limit() reports an error if a limit is requested */
 	snprintf(parent, sizeof(parent), "%s/%s/" SOCKETS, v1[i].root, c->parent);
 	first = make && i == V1_MEMORY && access(parent, F_OK) < 0;
 	c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, make, e);
@@ -334,14 +334,14 @@ static int join_devices(struct cgroup *c, struct err *e)
 	return 0;
 }
 
-static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int hybrid_create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	(void)l;
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
 	return c->v2_fd < 0 ? -1 : 0;
 }
 
-static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int hybrid_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	int i;
 
@@ -352,24 +352,24 @@ static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err 
 		if (open_v1(c, i, 1, e) < 0)
 			return -1;
 	}
-	if ((l->device_count ? make_devices(c, l, e) : join_devices(c, e)) < 0 || limit(c, l, e) < 0)
+	if ((l->device_count ? make_devices_cgroup(c, l, e) : join_devices(c, e)) < 0 || hybrid_limit(c, l, e) < 0)
 		return -1;
 	return c->v1_fd[V1_MEMORY] >= 0 ? watch_oom(c, e) : 0;
 }
 
 /* Only what accounts for a command or limits it; the rest is inherited from init. */
-static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int hybrid_create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
 	if (c->v2_fd < 0 || open_v1(c, V1_MEMORY, 1, e) < 0 || open_v1(c, V1_PIDS, 1, e) < 0)
 		return -1;
 	if (l->cpu_milli != CGROUP_UNLIMITED && open_v1(c, V1_CPU, 1, e) < 0)
 		return -1;
-	return limit(c, l, e);
+	return hybrid_limit(c, l, e);
 }
 
 /* The v2 tree has no controllers here, and v1 lets processes and children live side by side. */
-static int house(struct cgroup *c, int pid, struct err *e)
+static int hybrid_house(struct cgroup *c, int pid, struct err *e)
 {
 	(void)c;
 	(void)pid;
@@ -377,7 +377,7 @@ static int house(struct cgroup *c, int pid, struct err *e)
 	return 0;
 }
 
-static int open_existing(struct cgroup *c, struct err *e)
+static int hybrid_open(struct cgroup *c, struct err *e)
 {
 	int i;
 
@@ -411,7 +411,7 @@ static void add_blkio(const char *text, struct cgroup_usage *u)
 	}
 }
 
-static uint64_t read_number(int dirfd, const char *file)
+static uint64_t read_v1_number(int dirfd, const char *file)
 {
 	char text[64];
 
@@ -430,7 +430,7 @@ static int read_oom_control(struct cgroup *c, char *text, size_t n)
 	return (int)r;
 }
 
-static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
+static int hybrid_usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
 {
 	char text[4096];
 
@@ -441,7 +441,7 @@ static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *
 		if (cgroup_read_held(c, HELD_PEAK, c->v1_fd[V1_MEMORY], "memory.max_usage_in_bytes", text, sizeof(text)) > 0)
 			u->memory_peak_bytes = strtoull(text, NULL, 10);
 		if (now)
-			u->memory_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.usage_in_bytes");
+			u->memory_bytes = read_v1_number(c->v1_fd[V1_MEMORY], "memory.usage_in_bytes");
 		if (read_oom_control(c, text, sizeof(text)) > 0)
 			u->oom_kills = cgroup_stat_value(text, "oom_kill");
 	}
@@ -449,7 +449,7 @@ static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *
 		if (cgroup_read_held(c, HELD_PIDS, c->v1_fd[V1_PIDS], "pids.events", text, sizeof(text)) > 0)
 			u->pids_events = cgroup_stat_value(text, "max");
 		if (now)
-			u->pids = read_number(c->v1_fd[V1_PIDS], "pids.current");
+			u->pids = read_v1_number(c->v1_fd[V1_PIDS], "pids.current");
 	}
 	if (c->v1_fd[V1_BLKIO] >= 0 &&
 	    cgroup_read_held(c, HELD_IO, c->v1_fd[V1_BLKIO], "blkio.throttle.io_service_bytes_recursive", text, sizeof(text)) > 0)
@@ -457,7 +457,7 @@ static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *
 	return 0;
 }
 
-static int remove_all(struct cgroup *c, struct err *e)
+static int hybrid_remove(struct cgroup *c, struct err *e)
 {
 	int i;
 
@@ -472,12 +472,12 @@ static int remove_all(struct cgroup *c, struct err *e)
 
 const struct cgroup_ops cgroup_ops_hybrid = {
 	.name = "hybrid",
-	.create = create,
-	.complete = complete,
-	.house = house,
-	.create_leaf = create_leaf,
-	.open = open_existing,
-	.limit = limit, .lift = lift,
-	.usage = usage,
-	.remove = remove_all,
+	.create = hybrid_create,
+	.complete = hybrid_complete,
+	.house = hybrid_house,
+	.create_leaf = hybrid_create_leaf,
+	.open = hybrid_open,
+	.limit = hybrid_limit, .lift = hybrid_lift,
+	.usage = hybrid_usage,
+	.remove = hybrid_remove,
 };

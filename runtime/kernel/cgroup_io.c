@@ -60,7 +60,7 @@ int cgroup_io_put(struct cgroup_limits *l, const struct cgroup_io_rate *rate, st
 }
 
 /* The line of a disk, after its number; NULL without one. */
-static const char *line_of(const char *text, const struct cgroup_io_rate *rate)
+static const char *io_device_line(const char *text, const struct cgroup_io_rate *rate)
 {
 	char number[32];
 	size_t n = (size_t)snprintf(number, sizeof(number), "%u:%u ", rate->major, rate->minor);
@@ -119,7 +119,7 @@ int cgroup_io_max_is(const char *text, const struct cgroup_io_rate *rate)
 {
 	static const char none[] = "rbps=max wbps=max riops=max wiops=max";
 	char printed[CGROUP_IO_TEXT];
-	const char *line = line_of(text, rate), *want;
+	const char *line = io_device_line(text, rate), *want;
 
 	cgroup_io_print(rate, printed);
 	want = strchr(printed, ' ') + 1;
@@ -207,7 +207,7 @@ static int set_throttle(int fd, const char *file, const struct cgroup_io_rate *r
 		return errno == ENOENT ? no_throttle(e) : err_sys(e, "write %s to %s", want, file);
 	if (cgroup_read(fd, file, got, sizeof(got)) < 0)
 		return err_sys(e, "read back cgroup file %s", file);
-	line = line_of(got, rate);
+	line = io_device_line(got, rate);
 	if ((line ? strtoull(line, NULL, 10) : 0) != v)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "cgroup file %s does not hold %s after it was written", file, want);
@@ -315,7 +315,7 @@ static int has_cost(unsigned maj, unsigned min)
 
 	if (cgroup_read(AT_FDCWD, "/sys/fs/cgroup/io.cost.qos", text, sizeof(text)) < 0)
 		return 0;
-	line = line_of(text, &disk);
+	line = io_device_line(text, &disk);
 	return line && !strncmp(line, "enable=1", 8);
 }
 

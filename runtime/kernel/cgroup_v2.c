@@ -23,7 +23,7 @@
 
 static const char *const wanted[] = { "memory", "cpu", "pids", "io", "cpuset" };
 
-/* Enables what the directory can offer; a controller it lacks is complained of by limit(). */
+/* Enables what the directory can offer; a controller it lacks is complained of by v2_limit(). */
 static int enable(const char *dir, struct err *e)
 {
 	char path[160], have[256], on[256], add[128] = "";
@@ -43,7 +43,7 @@ static int enable(const char *dir, struct err *e)
 	return 0;
 }
 
-static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
+static int v2_limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
 {
 	if (cgroup_set(fd, "memory.max", l->memory_bytes, "max", e) < 0)
 		return -1;
@@ -59,7 +59,7 @@ static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
 	return cgroup_set(fd, "memory.swap.max", l->swap_bytes, "max", e);
 }
 
-static int limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
+static int v2_limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
 {
 	char want[64], got[64];
 
@@ -85,7 +85,7 @@ static int lacks(int fd, const char *file, const char *controller, const char *o
 		       controller, V2_ROOT, option, option);
 }
 
-static int lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int v2_lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	int fd = c->v2_fd;
 
@@ -96,12 +96,12 @@ static int lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		    cgroup_set(fd, "memory.swap.max", l->swap_bytes, "max", e) < 0)
 			return -1;
 	}
-	if (l->cpu_milli == CGROUP_UNLIMITED && !faccessat(fd, "cpu.max", F_OK, 0) && limit_cpu(fd, l, e) < 0)
+	if (l->cpu_milli == CGROUP_UNLIMITED && !faccessat(fd, "cpu.max", F_OK, 0) && v2_limit_cpu(fd, l, e) < 0)
 		return -1;
 	return l->pids == CGROUP_UNLIMITED && !faccessat(fd, "pids.max", F_OK, 0) ? cgroup_set(fd, "pids.max", l->pids, "max", e) : 0;
 }
 
-static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int v2_limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	int fd = c->v2_fd;
 
@@ -109,10 +109,10 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 	    cgroup_write(fd, "memory.oom.group", l->oom_group ? "1" : "0") < 0)
 		return err_sys(e, "write to memory.oom.group");
 	if (l->memory_bytes != CGROUP_UNLIMITED &&
-	    (lacks(fd, "memory.max", "memory", "--memory", e) < 0 || limit_memory(fd, l, e) < 0))
+	    (lacks(fd, "memory.max", "memory", "--memory", e) < 0 || v2_limit_memory(fd, l, e) < 0))
 		return -1;
 	if ((l->cpu_milli != CGROUP_UNLIMITED || l->cpu_weight) &&
-	    (lacks(fd, "cpu.max", "cpu", "--cpus", e) < 0 || limit_cpu(fd, l, e) < 0))
+	    (lacks(fd, "cpu.max", "cpu", "--cpus", e) < 0 || v2_limit_cpu(fd, l, e) < 0))
 		return -1;
 	if (l->pids != CGROUP_UNLIMITED &&
 	    (lacks(fd, "pids.max", "pids", "--pids", e) < 0 || cgroup_set(fd, "pids.max", l->pids, "max", e) < 0))
@@ -124,7 +124,7 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 	return l->io_weight || l->io_rate_count ? cgroup_io_limit_v2(fd, l, e) : 0;
 }
 
-static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int v2_create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	char parent[128];
 
@@ -144,7 +144,7 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
 	if (devbpf_confine(parent, e) < 0 ||
 	    (l->device_count && devbpf_allow(c->v2_fd, parent, l->devices, l->device_count, e) < 0))
 		return -1;
-	return limit(c, l, e);
+	return v2_limit(c, l, e);
 }
 
 /*
@@ -153,7 +153,7 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
  * put commands only into cgroups below that namespace's root, which must be the
  * sandbox's cgroup and not init's leaf.
  */
-static int house(struct cgroup *c, int pid, struct err *e)
+static int v2_house(struct cgroup *c, int pid, struct err *e)
 {
 	char dir[256], number[16];
 
@@ -166,20 +166,20 @@ static int house(struct cgroup *c, int pid, struct err *e)
 	return enable(dir, e);
 }
 
-static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int v2_create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
-	return c->v2_fd < 0 ? -1 : limit(c, l, e);
+	return c->v2_fd < 0 ? -1 : v2_limit(c, l, e);
 }
 
-static int open_existing(struct cgroup *c, struct err *e)
+static int v2_open(struct cgroup *c, struct err *e)
 {
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 0, e);
 	return c->v2_fd < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
 }
 
 /* "8:0 rbytes=1 wbytes=2 ..." per device. */
-static void add_io(const char *text, struct cgroup_usage *u)
+static void v2_add_io(const char *text, struct cgroup_usage *u)
 {
 	const char *p;
 
@@ -189,7 +189,7 @@ static void add_io(const char *text, struct cgroup_usage *u)
 		u->write_bytes += strtoull(p + 7, NULL, 10);
 }
 
-static uint64_t read_number(int dirfd, const char *file)
+static uint64_t read_v2_number(int dirfd, const char *file)
 {
 	char text[64];
 
@@ -201,7 +201,7 @@ static int read_held(struct cgroup *c, int slot, const char *file, char *text, u
 	return cgroup_read_held(c, slot, c->v2_fd, file, text, n);
 }
 
-static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
+static int v2_usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
 {
 	char text[4096];
 
@@ -211,30 +211,30 @@ static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *
 	if (read_held(c, HELD_PEAK, "memory.peak", text, sizeof(text)) > 0)	/* Linux 5.19 */
 		u->memory_peak_bytes = strtoull(text, NULL, 10);
 	if (now) {
-		u->memory_bytes = read_number(c->v2_fd, "memory.current");
-		u->pids = read_number(c->v2_fd, "pids.current");
+		u->memory_bytes = read_v2_number(c->v2_fd, "memory.current");
+		u->pids = read_v2_number(c->v2_fd, "pids.current");
 	}
 	if (read_held(c, HELD_OOM, "memory.events", text, sizeof(text)) > 0)
 		u->oom_kills = cgroup_stat_value(text, "oom_kill");
 	if (read_held(c, HELD_PIDS, "pids.events", text, sizeof(text)) > 0)
 		u->pids_events = cgroup_stat_value(text, "max");
 	if (read_held(c, HELD_IO, "io.stat", text, sizeof(text)) > 0)
-		add_io(text, u);
+		v2_add_io(text, u);
 	return 0;
 }
 
-static int remove_all(struct cgroup *c, struct err *e)
+static int v2_remove(struct cgroup *c, struct err *e)
 {
 	return cgroup_rmdir(V2_ROOT, c->parent, c->name, e);
 }
 
 const struct cgroup_ops cgroup_ops_v2 = {
 	.name = "v2",
-	.create = create,
-	.house = house,
-	.create_leaf = create_leaf,
-	.open = open_existing,
-	.limit = limit, .lift = lift,
-	.usage = usage,
-	.remove = remove_all,
+	.create = v2_create,
+	.house = v2_house,
+	.create_leaf = v2_create_leaf,
+	.open = v2_open,
+	.limit = v2_limit, .lift = v2_lift,
+	.usage = v2_usage,
+	.remove = v2_remove,
 };

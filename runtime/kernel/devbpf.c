@@ -132,7 +132,7 @@ static const struct bpf_insn prefix[PREFIX_INSNS] = {
 };
 
 /* Allows when all is asked for that d grants; else goes on behind it. */
-static void add_device(struct bpf_insn *to, const struct cgroup_device *d)
+static void add_device_insns(struct bpf_insn *to, const struct cgroup_device *d)
 {
 	const int type = d->type == 'b' ? BPF_DEVCG_DEV_BLOCK : BPF_DEVCG_DEV_CHAR;
 	const struct bpf_insn one[DEVICE_INSNS] = {
@@ -175,7 +175,7 @@ int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_dev
 	memcpy(insns, prefix, sizeof(prefix));
 	insns[n++] = type_only;
 	for (i = 0; i < count; i++, n += DEVICE_INSNS)
-		add_device(insns + n, &d[i]);
+		add_device_insns(insns + n, &d[i]);
 	memcpy(insns + n, program, sizeof(program));
 	if (devbpf_attach(cg, insns, n + ARRAY_LEN(program), "berth_own_devs", BPF_F_ALLOW_OVERRIDE,
 			  e) < 0)

@@ -116,7 +116,7 @@ static int wait_stop(const struct inject *t, int *ret, struct err *e)
 	return WIFSTOPPED(*ret) ? 0 : err_set(e, ERR_BUSY, "process %d has ended", (int)t->pid);
 }
 
-static int resume(const struct inject *t, int how, int signo, struct err *e)
+static int resume_tracee(const struct inject *t, int how, int signo, struct err *e)
 {
 	return trace(how, t->pid, 0, (unsigned long)signo) < 0 ?
 		       err_sys(e, "continue process %d", (int)t->pid) :
@@ -173,7 +173,7 @@ int inject_next_entry(struct inject *t, struct user_regs_struct *ret, struct err
 
 	/* one that never stops calling, too, has its time */
 	for (i = 0; i < STOPS_MAX && clock_ms() < t->deadline_ms; i++) {
-		if (resume(t, PTRACE_SYSCALL, signo, e) < 0 || wait_stop(t, &status, e) < 0)
+		if (resume_tracee(t, PTRACE_SYSCALL, signo, e) < 0 || wait_stop(t, &status, e) < 0)
 			return -1;
 		signo = 0;
 		if (WSTOPSIG(status) == SYSCALL_STOP) {
@@ -205,7 +205,7 @@ static int pass(struct inject *t, struct inject_call *c, struct err *e)
 		return -1;
 	r.orig_rax = (unsigned long)c->nr;
 	set_call(&r, c);
-	if (inject_set_regs(t, &r, e) < 0 || resume(t, PTRACE_SYSCALL, 0, e) < 0 ||
+	if (inject_set_regs(t, &r, e) < 0 || resume_tracee(t, PTRACE_SYSCALL, 0, e) < 0 ||
 	    wait_stop(t, &status, e) < 0)
 		return -1;
 	if (WSTOPSIG(status) != SYSCALL_STOP)
@@ -236,7 +236,7 @@ int inject_call(struct inject *t, const struct user_regs_struct *like, struct in
 	r.rax = (unsigned long)c->nr;
 	r.orig_rax = ~0UL; /* no call to restart */
 	set_call(&r, c);
-	if (inject_set_regs(t, &r, e) < 0 || resume(t, PTRACE_SYSCALL, 0, e) < 0 ||
+	if (inject_set_regs(t, &r, e) < 0 || resume_tracee(t, PTRACE_SYSCALL, 0, e) < 0 ||
 	    wait_stop(t, &status, e) < 0)
 		return -1;
 	if (WSTOPSIG(status) != SYSCALL_STOP ||
@@ -246,7 +246,7 @@ int inject_call(struct inject *t, const struct user_regs_struct *like, struct in
 	return pass(t, c, e);
 }
 
-static int copy(const struct inject *t, uint64_t at, void *p, size_t n, int to, struct err *e)
+static int copy_tracee_memory(const struct inject *t, uint64_t at, void *p, size_t n, int to, struct err *e)
 {
 	struct iovec here = {p, n}, there = {(void *)(uintptr_t)at, n};
 	ssize_t got = to ? process_vm_writev(t->pid, &here, 1, &there, 1, 0) :
@@ -258,7 +258,7 @@ static int copy(const struct inject *t, uint64_t at, void *p, size_t n, int to, 
 int inject_map(struct inject *t, uint64_t page, struct err *e)
 {
 	t->page = page;
-	return copy(t, page, (void *)(uintptr_t)code, sizeof(code), 1, e);
+	return copy_tracee_memory(t, page, (void *)(uintptr_t)code, sizeof(code), 1, e);
 }
 
 uint64_t inject_room(const struct inject *t, size_t offset)
@@ -268,12 +268,12 @@ uint64_t inject_room(const struct inject *t, size_t offset)
 
 int inject_put(const struct inject *t, size_t offset, const void *p, size_t n, struct err *e)
 {
-	return copy(t, inject_room(t, offset), (void *)(uintptr_t)p, n, 1, e);
+	return copy_tracee_memory(t, inject_room(t, offset), (void *)(uintptr_t)p, n, 1, e);
 }
 
 int inject_get(const struct inject *t, size_t offset, void *p, size_t n, struct err *e)
 {
-	return copy(t, inject_room(t, offset), p, n, 0, e);
+	return copy_tracee_memory(t, inject_room(t, offset), p, n, 0, e);
 }
 
 /* A clone of it: traced from birth, and about to stop. */
@@ -290,14 +290,14 @@ static int take_child(const struct inject *t, struct inject *ret, struct err *e)
 }
 
 /* Until the int3 behind the table. */
-static int run(struct inject *t, struct inject *ret_child, struct err *e)
+static int run_call_table(struct inject *t, struct inject *ret_child, struct err *e)
 {
 	int status, i;
 
 	for (i = 0; i < STOPS_MAX; i++) {
 		struct user_regs_struct r;
 
-		if (resume(t, PTRACE_CONT, 0, e) < 0 || wait_stop(t, &status, e) < 0)
+		if (resume_tracee(t, PTRACE_CONT, 0, e) < 0 || wait_stop(t, &status, e) < 0)
 			return -1;
 		switch (status >> 16) {
 		case PTRACE_EVENT_CLONE:
@@ -335,15 +335,15 @@ int inject_batch(struct inject *t, struct inject_call *calls, size_t n, struct i
 					  .may_fail = !calls[i].what};
 		memcpy(table[i].arg, calls[i].arg, sizeof(table[i].arg));
 	}
-	if (copy(t, t->page + TABLE_AT, table, n * sizeof(*table), 1, e) < 0 ||
+	if (copy_tracee_memory(t, t->page + TABLE_AT, table, n * sizeof(*table), 1, e) < 0 ||
 	    inject_regs(t, &r, e) < 0)
 		return -1;
 	r.rip = t->page;
 	r.rbx = t->page + TABLE_AT;
 	r.rbp = n;
 	r.orig_rax = ~0UL; /* no call to restart */
-	if (inject_set_regs(t, &r, e) < 0 || run(t, ret_child, e) < 0 ||
-	    copy(t, t->page + TABLE_AT, table, n * sizeof(*table), 0, e) < 0)
+	if (inject_set_regs(t, &r, e) < 0 || run_call_table(t, ret_child, e) < 0 ||
+	    copy_tracee_memory(t, t->page + TABLE_AT, table, n * sizeof(*table), 0, e) < 0)
 		return -1;
 	for (i = 0; i < n; i++) {
 		calls[i].result = (long)table[i].result;

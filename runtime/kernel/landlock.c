@@ -101,7 +101,7 @@ int landlock_seal(struct err *e)
 	return 0;
 }
 
-static int allow(int ruleset, int dir_fd, uint64_t access)
+static int landlock_allow_below(int ruleset, int dir_fd, uint64_t access)
 {
 	struct path_beneath_attr beneath = { .allowed_access = access, .parent_fd = dir_fd };
 
@@ -122,8 +122,8 @@ int landlock_copy(int from_fd, int to_fd, struct err *e)
 		return 0;
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr,
 			       abi >= 6 ? sizeof(attr) : abi >= 4 ? 16 : 8, 0);
-	if (ruleset < 0 || allow(ruleset, from_fd, FS_READ_FILE | FS_READ_DIR) < 0 ||
-	    allow(ruleset, to_fd, all & ~(uint64_t)(FS_EXECUTE | FS_MAKE_CHAR | FS_MAKE_BLOCK)) < 0)
+	if (ruleset < 0 || landlock_allow_below(ruleset, from_fd, FS_READ_FILE | FS_READ_DIR) < 0 ||
+	    landlock_allow_below(ruleset, to_fd, all & ~(uint64_t)(FS_EXECUTE | FS_MAKE_CHAR | FS_MAKE_BLOCK)) < 0)
 		return err_sys(e, "make a Landlock ruleset");
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_sys(e, "enter the Landlock domain");

@@ -22,4 +22,13 @@ int listening_line(const char *line, uint16_t *ret_port);
 /* 1 when a socket of process pid's network namespace listens on port; 0; -1 with e. */
 int listening_has(int pid, uint16_t port, struct err *e);
 
+/* ---- clients that wait at a unix socket ---- */
+
+/*
+ * backlog - how many clients wait at a unix socket that listens (sock_diag(7), UDIAG_SHOW_RQLEN).
+ */
+
+/* 0: none.  A kernel without CONFIG_UNIX_DIAG says no more than that there are some: then 1. */
+unsigned backlog_count(int fd);
+
 #endif

@@ -27,7 +27,7 @@ static int open_device(unsigned number)
 }
 
 /* 0, or -1 with errno. */
-static int configure(int loop_fd, int file_fd)
+static int configure_loop(int loop_fd, int file_fd)
 {
 	struct loop_config c = {
 		.fd = (uint32_t)file_fd,
@@ -60,7 +60,7 @@ int loopdev_attach(int file_fd, unsigned *ret_number, struct err *e)
 		fd = open_device((unsigned)n);
 		if (fd < 0)
 			return err_sys(e, "open /dev/loop%d", n);
-		if (configure(fd, file_fd) == 0) {
+		if (configure_loop(fd, file_fd) == 0) {
 			if (ret_number)
 				*ret_number = (unsigned)n;
 			return take_fd(&fd);
@@ -114,7 +114,7 @@ int loopdev_mount_readonly(int loop_fd, struct err *e)
 
 /* ---- one device for all processes ------------------------------------------------- */
 
-static int lock_note(int fd, struct err *e)
+static int lock_loop_note(int fd, struct err *e)
 {
 	while (flock(fd, LOCK_EX) < 0)
 		if (errno != EINTR)
@@ -162,7 +162,7 @@ int loopdev_mount_shared(int dir_fd, int file_fd, const char *type, struct err *
 
 	if (note < 0)
 		return err_sys(e, "open the note of a loop device");
-	if (lock_note(note, e) < 0)
+	if (lock_loop_note(note, e) < 0)
 		return -1;
 	loop = known_device(note, file_fd);
 	if (loop < 0)

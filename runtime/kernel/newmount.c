@@ -36,7 +36,7 @@ static int set_opt(int fs_fd, const char *fstype, const struct newmount_opt *o, 
 	return err_wrap(e, "option %s=%s", o->key, o->value ? o->value : "");
 }
 
-static int finish(int fs_fd, const char *fstype, uint64_t attr, struct err *e)
+static int finish_new_fs(int fs_fd, const char *fstype, uint64_t attr, struct err *e)
 {
 	int mnt;
 
@@ -58,7 +58,7 @@ int newmount_fs(const char *fstype, const struct newmount_opt *opts, size_t n, u
 	for (i = 0; i < n; i++)
 		if (set_opt(fs, fstype, &opts[i], e) < 0)
 			return -1;
-	return finish(fs, fstype, attr, e);
+	return finish_new_fs(fs, fstype, attr, e);
 }
 
 int newmount_fs_readonly(int mnt_fd, struct err *e)
@@ -154,7 +154,7 @@ int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_
 			goto unsupported;
 	if (upper_fd >= 0 && (set_layer(fs, "upperdir", upper_fd) < 0 || set_layer(fs, "workdir", work_fd) < 0))
 		goto unsupported;
-	mnt = finish(fs, "overlay", attr, e);
+	mnt = finish_new_fs(fs, "overlay", attr, e);
 	if (mnt < 0 && e->os_errno == EINVAL)
 		e->code = ERR_UNSUPPORTED;
 	return mnt;
@@ -210,7 +210,7 @@ static int overlay_by_names(size_t layers, int writable, uint64_t attr, struct e
 	if (writable && (set_opt(fs, "overlay", &(struct newmount_opt){ "upperdir", "w/upper" }, e) < 0 ||
 			 set_opt(fs, "overlay", &(struct newmount_opt){ "workdir", "w/work" }, e) < 0))
 		return -1;
-	return finish(fs, "overlay", attr, e);
+	return finish_new_fs(fs, "overlay", attr, e);
 }
 
 /* In the mount namespace made for it, with the layers attached below scratch. */

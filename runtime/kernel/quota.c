@@ -20,7 +20,7 @@
 #define BLOCK 1024u	/* QIF_DQBLKSIZE: the unit of the limits */
 
 /* quotactl_fd(2), Linux 5.14: by descriptor, so that no device has to be found. */
-static int control(int fd, unsigned cmd, uint32_t id, void *arg)
+static int quota_control(int fd, unsigned cmd, uint32_t id, void *arg)
 {
 	return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), id, arg);
 }
@@ -30,14 +30,14 @@ static int call_is_missing(void)
 {
 	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
 
-	return control(-1, Q_XGETQSTATV, 0, &st) < 0 && errno == ENOSYS;
+	return quota_control(-1, Q_XGETQSTATV, 0, &st) < 0 && errno == ENOSYS;
 }
 
 int quota_check(int dir_fd, struct err *e)
 {
 	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
 
-	if (control(dir_fd, Q_XGETQSTATV, 0, &st) < 0) {
+	if (quota_control(dir_fd, Q_XGETQSTATV, 0, &st) < 0) {
 		if (errno != ENOSYS)
 			return err_code_sys(e, ERR_UNSUPPORTED, "ask for project quotas");
 		if (call_is_missing())
@@ -79,9 +79,9 @@ int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct
 		return -1;
 	want.dqb_bhardlimit = want.dqb_bsoftlimit = bytes / BLOCK;
 	want.dqb_ihardlimit = want.dqb_isoftlimit = inodes;
-	if (control(dir_fd, Q_SETQUOTA, id, &want) < 0)
+	if (quota_control(dir_fd, Q_SETQUOTA, id, &want) < 0)
 		return err_code_sys(e, ERR_UNSUPPORTED, "set a project quota");
-	if (control(dir_fd, Q_GETQUOTA, id, &is) < 0)
+	if (quota_control(dir_fd, Q_GETQUOTA, id, &is) < 0)
 		return err_sys(e, "read the project quota back");
 	if (is.dqb_bhardlimit != want.dqb_bhardlimit || is.dqb_ihardlimit != want.dqb_ihardlimit)
 		return err_set(e, ERR_INTERNAL, "the project quota does not read back");
@@ -93,7 +93,7 @@ int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct
 #define PROJECT_OF_OPERATOR 0x80000000u
 #define TRIES 64
 
-static int is_empty(int dir_fd)
+static int is_empty_project_dir(int dir_fd)
 {
 	_Alignas(struct getdents) char list[1024];
 	long n, at;
@@ -108,11 +108,11 @@ static int is_empty(int dir_fd)
 }
 
 /* Finds a project that counts and limits nothing yet. */
-static int is_free(int dir_fd, uint32_t id)
+static int is_free_project(int dir_fd, uint32_t id)
 {
 	struct if_dqblk q = { 0 };
 
-	if (control(dir_fd, Q_GETQUOTA, id, &q) < 0)
+	if (quota_control(dir_fd, Q_GETQUOTA, id, &q) < 0)
 		return errno == ENOENT || errno == ESRCH;
 	return !q.dqb_curspace && !q.dqb_curinodes && !q.dqb_bhardlimit && !q.dqb_ihardlimit;
 }
@@ -127,7 +127,7 @@ static int free_project(int dir_fd, uint32_t *ret, struct err *e)
 		return err_sys(e, "look at a directory");
 	for (tries = 0; tries < TRIES; tries++) {
 		id = PROJECT_OF_OPERATOR | (uint32_t)(st.st_ino + (ino_t)tries);
-		if (id != UINT32_MAX && is_free(dir_fd, id)) {
+		if (id != UINT32_MAX && is_free_project(dir_fd, id)) {
 			*ret = id;
 			return 0;
 		}
@@ -148,7 +148,7 @@ int quota_bound(int dir_fd, uint64_t bytes, uint64_t inodes, struct err *e)
 	if (id && (!(id & PROJECT_OF_OPERATOR) || !(x.fsx_xflags & FS_XFLAG_PROJINHERIT)))
 		return err_set(e, ERR_INVALID, "the directory is of project %u already; "
 			       "hint: bound that project by setquota -P", id);
-	if (!id && !is_empty(dir_fd))
+	if (!id && !is_empty_project_dir(dir_fd))
 		return err_set(e, ERR_INVALID, "the directory holds files that no project counts; "
 			       "hint: an empty directory, or berth volume create --size");
 	if (!id && free_project(dir_fd, &id, e) < 0)
@@ -167,7 +167,7 @@ int quota_join(int dir_fd, int like_fd, struct err *e)
 		return err_set(e, ERR_INTERNAL, "the directory to be like has no project");
 	if (x.fsx_projid == like.fsx_projid && x.fsx_xflags & FS_XFLAG_PROJINHERIT)
 		return 0;
-	if (x.fsx_projid || !is_empty(dir_fd))
+	if (x.fsx_projid || !is_empty_project_dir(dir_fd))
 		return err_set(e, ERR_INVALID, "the directory holds files that another project "
 			       "counts, or none");
 	return join_project(dir_fd, like.fsx_projid, e);

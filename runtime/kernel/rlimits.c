@@ -18,7 +18,7 @@ static const char *const names[] = {
 };
 _Static_assert(sizeof(names) / sizeof(names[0]) == RLIMITS_COUNT, "one name per limit");
 
-static void set(struct rlimits *r, unsigned i, uint64_t soft, uint64_t hard)
+static void set_rlimit_entry(struct rlimits *r, unsigned i, uint64_t soft, uint64_t hard)
 {
 	r->set |= 1u << i;
 	r->v[i].soft = soft;
@@ -29,14 +29,14 @@ void rlimits_default(struct rlimits *r)
 {
 	memset(r, 0, sizeof(*r));
 	/* 1, not 0: a piped core_pattern ignores 0, and fs/coredump.c gives up at exactly 1 (K17) */
-	set(r, RLIMIT_CORE, 1, 1);
+	set_rlimit_entry(r, RLIMIT_CORE, 1, 1);
 	/* times the default --pids this stays below the fs.file-max of a small host, which all share (D14) */
-	set(r, RLIMIT_NOFILE, 1024, 4096);
-	set(r, RLIMIT_MEMLOCK, 64 << 10, 64 << 10);
-	set(r, RLIMIT_MSGQUEUE, 819200, 819200);
-	set(r, RLIMIT_SIGPENDING, 4096, 4096);
-	set(r, RLIMIT_RTPRIO, 0, 0);
-	set(r, RLIMIT_NICE, 0, 0);
+	set_rlimit_entry(r, RLIMIT_NOFILE, 1024, 4096);
+	set_rlimit_entry(r, RLIMIT_MEMLOCK, 64 << 10, 64 << 10);
+	set_rlimit_entry(r, RLIMIT_MSGQUEUE, 819200, 819200);
+	set_rlimit_entry(r, RLIMIT_SIGPENDING, 4096, 4096);
+	set_rlimit_entry(r, RLIMIT_RTPRIO, 0, 0);
+	set_rlimit_entry(r, RLIMIT_NICE, 0, 0);
 }
 
 const char *rlimits_name(unsigned i)
@@ -44,7 +44,7 @@ const char *rlimits_name(unsigned i)
 	return i < RLIMITS_COUNT ? names[i] : NULL;
 }
 
-static int value(const char *s, size_t n, const char *what, uint64_t *ret, struct err *e)
+static int parse_rlimit_value(const char *s, size_t n, const char *what, uint64_t *ret, struct err *e)
 {
 	char copy[32];
 
@@ -75,14 +75,14 @@ int rlimits_parse(struct rlimits *r, const char *text, struct err *e)
 			       "rss nproc nofile memlock as locks sigpending msgqueue nice rtprio rttime",
 			       (int)(eq - text > 40 ? 40 : eq - text), text);
 	colon = strchr(eq + 1, ':');
-	if (value(eq + 1, colon ? (size_t)(colon - eq - 1) : strlen(eq + 1), names[i], &soft, e) < 0)
+	if (parse_rlimit_value(eq + 1, colon ? (size_t)(colon - eq - 1) : strlen(eq + 1), names[i], &soft, e) < 0)
 		return -1;
 	hard = soft;
-	if (colon && value(colon + 1, strlen(colon + 1), names[i], &hard, e) < 0)
+	if (colon && parse_rlimit_value(colon + 1, strlen(colon + 1), names[i], &hard, e) < 0)
 		return -1;
 	if (soft > hard)
 		return err_set(e, ERR_INVALID, "'%.60s': the soft limit is above the hard limit", text);
-	set(r, i, soft, hard);
+	set_rlimit_entry(r, i, soft, hard);
 	return 0;
 }
 

@@ -36,7 +36,7 @@ struct stream {
 
 /* ---- the process between ---------------------------------------------------------------- */
 
-static void end_stream(struct stream *s)
+static void end_relayed_stream(struct stream *s)
 {
 	close(s->from);
 	close(s->to);
@@ -44,7 +44,7 @@ static void end_stream(struct stream *s)
 	s->len = 0;
 }
 
-static int is_busy(const struct stream *s)
+static int is_relay_busy(const struct stream *s)
 {
 	return s->from >= 0 && (s->left || s->len);
 }
@@ -56,7 +56,7 @@ static void put_some(struct stream *s)
 	ssize_t n = write(s->to, s->buf + s->at, most);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		end_stream(s);	/* the command learns it as of its own descriptor */
+		end_relayed_stream(s);	/* the command learns it as of its own descriptor */
 		return;
 	}
 	if (n > 0) {
@@ -71,7 +71,7 @@ static void take_some(struct stream *s)
 
 	if (n <= 0) {
 		if (n == 0 || errno != EINTR)
-			end_stream(s);
+			end_relayed_stream(s);
 		return;
 	}
 	s->at = 0;
@@ -91,7 +91,7 @@ static void move_some(struct stream *s, const struct pollfd p[2], struct silence
 	if (s->from < 0)
 		return;
 	if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) {
-		end_stream(s);
+		end_relayed_stream(s);
 		return;
 	}
 	if (p[1].revents & POLLOUT)
@@ -126,11 +126,11 @@ static void read_for_nobody(struct stream s[2])
 	}
 }
 
-static void relay(struct stream s[2], int told_fd, struct silence_shared *shared)
+static void relay_streams(struct stream s[2], int told_fd, struct silence_shared *shared)
 {
 	int stopping = 0, i;
 
-	while (stopping ? is_busy(&s[0]) || is_busy(&s[1]) : s[0].from >= 0 || s[1].from >= 0) {
+	while (stopping ? is_relay_busy(&s[0]) || is_relay_busy(&s[1]) : s[0].from >= 0 || s[1].from >= 0) {
 		struct pollfd p[5] = { [4] = { .fd = stopping ? -1 : told_fd,
 					       .events = POLLIN } };
 
@@ -153,7 +153,7 @@ static void relay(struct stream s[2], int told_fd, struct silence_shared *shared
 enum { RELAY_FDS = 5 };
 
 /* Nothing else stays open: others may wait for its end. */
-static void keep_only(const int fds[RELAY_FDS])
+static void keep_relay_fds(const int fds[RELAY_FDS])
 {
 	int high[RELAY_FDS], i;
 
@@ -166,9 +166,9 @@ static void keep_only(const int fds[RELAY_FDS])
 	syscall(SYS_close_range, RELAY_FDS, ~0U, 0);
 }
 
-static void run(const int fds[RELAY_FDS], pid_t parent, struct silence_shared *shared)
+static void run_relay(const int fds[RELAY_FDS], pid_t parent, struct silence_shared *shared)
 	__attribute__((noreturn));
-static void run(const int fds[RELAY_FDS], pid_t parent, struct silence_shared *shared)
+static void run_relay(const int fds[RELAY_FDS], pid_t parent, struct silence_shared *shared)
 {
 	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP,
 				       SIGTTOU };
@@ -182,14 +182,14 @@ static void run(const int fds[RELAY_FDS], pid_t parent, struct silence_shared *s
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
-	keep_only(fds);
+	keep_relay_fds(fds);
 	for (i = 0; i < 2; i++) {
 		s[i].from = fds[2 * i] < 0 ? -1 : 2 * (int)i;
 		s[i].to = fds[2 * i] < 0 ? -1 : 2 * (int)i + 1;
 		s[i].left = SIZE_MAX;
 		s[i].is_file = s[i].to >= 0 && fstat(s[i].to, &st) == 0 && S_ISREG(st.st_mode);
 	}
-	relay(s, 4, shared);
+	relay_streams(s, 4, shared);
 	for (i = 0; i < 2; i++)
 		close(2 * (int)i + 1);
 	read_for_nobody(s);
@@ -198,7 +198,7 @@ static void run(const int fds[RELAY_FDS], pid_t parent, struct silence_shared *s
 
 /* ---- its parent -------------------------------------------------------------------------- */
 
-static int is_same(const int out[2])
+static int is_same_output(const int out[2])
 {
 	struct stat a, b;
 
@@ -206,10 +206,10 @@ static int is_same(const int out[2])
 	       a.st_ino == b.st_ino && a.st_rdev == b.st_rdev;
 }
 
-/* Pipes, of which ours are in fds as run() takes them. */
-static int open_pipes(const int out[2], int fds[RELAY_FDS], int theirs[2], struct err *e)
+/* Pipes, of which ours are in fds as run_relay() takes them. */
+static int open_relay_pipes(const int out[2], int fds[RELAY_FDS], int theirs[2], struct err *e)
 {
-	const int streams = is_same(out) ? 1 : 2;
+	const int streams = is_same_output(out) ? 1 : 2;
 	int p[2], i;
 
 	for (i = 0; i < streams; i++) {
@@ -223,7 +223,7 @@ static int open_pipes(const int out[2], int fds[RELAY_FDS], int theirs[2], struc
 	return 0;
 }
 
-static int start(struct silence *s, int fds[RELAY_FDS], struct err *e)
+static int start_relay(struct silence *s, int fds[RELAY_FDS], struct err *e)
 {
 	const pid_t parent = getpid();
 	int told[2];
@@ -241,7 +241,7 @@ static int start(struct silence *s, int fds[RELAY_FDS], struct err *e)
 	fds[4] = told[1];
 	s->pid = fork();
 	if (s->pid == 0)
-		run(fds, parent, s->shared);
+		run_relay(fds, parent, s->shared);
 	close(told[1]);
 	return s->pid < 0 ? err_sys(e, "start the process that watches the output") : 0;
 }
@@ -251,9 +251,9 @@ int silence_open(struct silence *s, const int out[2], int ret[2], struct err *e)
 	int fds[RELAY_FDS] = { -1, out[0], -1, out[1], -1 }, theirs[2] = { -1, -1 }, r, i;
 
 	*s = (struct silence)SILENCE_NONE;
-	r = open_pipes(out, fds, theirs, e);
+	r = open_relay_pipes(out, fds, theirs, e);
 	if (r == 0)
-		r = start(s, fds, e);
+		r = start_relay(s, fds, e);
 	fd_close(&fds[0]);
 	fd_close(&fds[2]);
 	if (r < 0)

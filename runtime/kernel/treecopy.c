@@ -79,7 +79,7 @@ static int copy_facts(struct copy *c, int from, int to, const char *name, const 
 
 /* ---- files and the like ---- */
 
-static int copy_piece(int in, int out, off_t at, off_t end)
+static int copy_tree_file_piece(int in, int out, off_t at, off_t end)
 {
 	if (lseek(out, at, SEEK_SET) < 0)
 		return -1;
@@ -97,7 +97,7 @@ static int copy_piece(int in, int out, off_t at, off_t end)
 }
 
 /* Copies data only: holes stay holes. */
-static int copy_data(int in, int out, off_t size)
+static int copy_tree_file_data(int in, int out, off_t size)
 {
 	off_t from, to = 0;
 
@@ -106,13 +106,13 @@ static int copy_data(int in, int out, off_t size)
 		if (from < 0 && errno == ENXIO)
 			break;
 		to = from < 0 ? -1 : lseek(in, from, SEEK_HOLE);
-		if (to < 0 || copy_piece(in, out, from, to) < 0)
+		if (to < 0 || copy_tree_file_piece(in, out, from, to) < 0)
 			return -1;
 	}
 	return ftruncate(out, size);
 }
 
-static int copy_file(struct copy *c, int from, const char *name, const struct stat *st, struct err *e)
+static int copy_tree_file(struct copy *c, int from, const char *name, const struct stat *st, struct err *e)
 {
 	autoclose int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC), out = -1;
 	struct stat is;
@@ -124,7 +124,7 @@ static int copy_file(struct copy *c, int from, const char *name, const struct st
 	out = openat(c->to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0)
 		return err_sys(e, "make %.200s", name);
-	return copy_data(in, out, st->st_size) < 0 ? err_sys(e, "copy %.200s", name) : 0;
+	return copy_tree_file_data(in, out, st->st_size) < 0 ? err_sys(e, "copy %.200s", name) : 0;
 }
 
 static int copy_link(struct copy *c, int from, const char *name, struct err *e)
@@ -139,7 +139,7 @@ static int copy_link(struct copy *c, int from, const char *name, struct err *e)
 }
 
 /* For a file with several names: 1 if it was copied before and has got this name too. */
-static int take_name(struct copy *c, const char *name, const char *key, const struct stat *st, struct err *e)
+static int link_copied_name(struct copy *c, const char *name, const char *key, const struct stat *st, struct err *e)
 {
 	struct stat is;
 	int r;
@@ -154,7 +154,7 @@ static int take_name(struct copy *c, const char *name, const char *key, const st
 	return r < 0 ? err_sys(e, "make %.200s one more name of a file", name) : 1;
 }
 
-static int copy_entry(void *ctx, int from, const char *name, const struct stat *st, struct err *e)
+static int copy_tree_entry(void *ctx, int from, const char *name, const struct stat *st, struct err *e)
 {
 	struct copy *c = ctx;
 	char key[32];
@@ -164,11 +164,11 @@ static int copy_entry(void *ctx, int from, const char *name, const struct stat *
 		return 0;
 	snprintf(key, sizeof(key), "%ju", (uintmax_t)st->st_ino);
 	if (st->st_nlink > 1)
-		r = take_name(c, name, key, st, e);
+		r = link_copied_name(c, name, key, st, e);
 	if (r != 0)
 		return r < 0 ? -1 : 0;
 	if (S_ISREG(st->st_mode))
-		r = copy_file(c, from, name, st, e);
+		r = copy_tree_file(c, from, name, st, e);
 	else if (S_ISLNK(st->st_mode))
 		r = copy_link(c, from, name, e);
 	else if (mknodat(c->to, name, (st->st_mode & S_IFMT) | 0600, st->st_rdev) < 0)
@@ -186,7 +186,7 @@ static int copy_entry(void *ctx, int from, const char *name, const struct stat *
  * Owner, mode and access lists are set when the directory is full: files made in it would
  * inherit them.
  */
-static int enter(void *ctx, int from, const char *name, const struct stat *st, struct err *e)
+static int enter_copied_dir(void *ctx, int from, const char *name, const struct stat *st, struct err *e)
 {
 	struct copy *c = ctx;
 	int sub;
@@ -210,7 +210,7 @@ static int copy_dir_facts(struct copy *c, int from, struct err *e)
 	return fstat(from, &st) < 0 ? err_sys(e, "look at a directory") : copy_facts(c, from, c->to, ".", &st, e);
 }
 
-static int leave(void *ctx, int from, struct err *e)
+static int leave_copied_dir(void *ctx, int from, struct err *e)
 {
 	struct copy *c = ctx;
 	int up;
@@ -226,9 +226,9 @@ static int leave(void *ctx, int from, struct err *e)
 	return 0;
 }
 
-static int copy_tree(int from_fd, int to_fd, int only_files, struct err *e)
+static int copy_whole_tree(int from_fd, int to_fd, int only_files, struct err *e)
 {
-	static const struct treewalk all = { copy_entry, enter, leave };
+	static const struct treewalk all = { copy_tree_entry, enter_copied_dir, leave_copied_dir };
 	autofree struct copy *c = malloc(sizeof(*c));
 	autoclose int links = -1;
 	int r;
@@ -253,10 +253,10 @@ static int copy_tree(int from_fd, int to_fd, int only_files, struct err *e)
 
 int treecopy(int from_fd, int to_fd, struct err *e)
 {
-	return copy_tree(from_fd, to_fd, 0, e);
+	return copy_whole_tree(from_fd, to_fd, 0, e);
 }
 
 int treecopy_files(int from_fd, int to_fd, struct err *e)
 {
-	return copy_tree(from_fd, to_fd, 1, e);
+	return copy_whole_tree(from_fd, to_fd, 1, e);
 }

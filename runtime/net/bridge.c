@@ -13,15 +13,16 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "runtime/net/bridge_state.h"
 #include "runtime/net/forward.h"
 #include "runtime/net/forwarding.h"
-#include "runtime/net/freeport.h"
-#include "runtime/net/members.h"
+#include "runtime/net/link.h"
 #include "runtime/net/names.h"
+#include "runtime/net/nameserver.h"
+#include "runtime/net/nametable.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
-#include "runtime/net/tbf.h"
+#include "runtime/net/pool.h"
+#include "runtime/net/ruleset.h"
 
 #define PORT_TRIES 16
 
@@ -247,7 +248,7 @@ static json_t *settled(const json_t *policy, const struct netpolicy *p)
 	return copy;
 }
 
-static json_t *make_record(const struct bridge *b)
+static json_t *make_member_record(const struct bridge *b)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
 	json_t *j = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:b,s:I,s:o}", "id", b->id, "number",
@@ -271,15 +272,15 @@ static void name_port(struct bridge *b)
 		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id, number);
 }
 
-static int write_record(struct bridge *b, struct err *e)
+static int write_member_record(struct bridge *b, struct err *e)
 {
-	autojson json_t *record = make_record(b);
+	autojson json_t *record = make_member_record(b);
 
 	return record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
 }
 
 /* For queries while it lives; loopback: ports of the host's loopback lead to it. */
-static json_t *describe(const struct bridge *b, int loopback)
+static json_t *describe_bridge(const struct bridge *b, int loopback)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
 
@@ -298,7 +299,7 @@ static json_t *describe(const struct bridge *b, int loopback)
 }
 
 /* Forwarding, and the address, which is recorded before the kernel hears of it. */
-static int take_address(struct bridge *b, struct err *e)
+static int take_pool_address(struct bridge *b, struct err *e)
 {
 	int r;
 
@@ -313,7 +314,7 @@ static int take_address(struct bridge *b, struct err *e)
 		name_port(b);
 		netcidr_nth(&b->link.pool, b->number, &b->link.address);
 		netcidr_nth(&b->link.pool6, b->number, &b->link.address6);
-		r = write_record(b, e);
+		r = write_member_record(b, e);
 	}
 	if (r == 0)
 		r = bridge_take_names(b, e);
@@ -348,17 +349,17 @@ static int add_rules(struct bridge *b, struct err *e)
 
 	while (ruleset_add(b->id, &b->link, &b->policy, b->used_before, e) < 0)
 		if (e->os_errno != EEXIST || !chose_port(&b->policy) || !--tries ||
-		    freeport_choose(&b->policy, e) < 0 || write_record(b, e) < 0)
+		    freeport_choose(&b->policy, e) < 0 || write_member_record(b, e) < 0)
 			return -1;
 	return 0;
 }
 
-static int make(struct bridge *b, struct err *e)
+static int make_bridge_member(struct bridge *b, struct err *e)
 {
 	if ((!b->link.interface && names_choose(&b->policy, e) < 0) ||
 	    freeport_choose(&b->policy, e) < 0)
 		return -1;
-	if (take_address(b, e) < 0 || add_rules(b, e) < 0 ||
+	if (take_pool_address(b, e) < 0 || add_rules(b, e) < 0 ||
 	    link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
 	if (b->policy.max_rate &&
@@ -393,7 +394,7 @@ static int adopt(struct bridge *b, const json_t *record, struct err *e)
 }
 
 /* The number is free, and the record goes when it is still of this number: the sandbox may run again already. */
-static int forget(struct bridge *b, uint64_t number, struct err *e)
+static int forget_member(struct bridge *b, uint64_t number, struct err *e)
 {
 	autojson json_t *now = NULL;
 	struct err ignored;
@@ -435,7 +436,7 @@ int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
 	if (!locked && bridge_lock(b, e) < 0)
 		return -1;
-	r = forget(b, (uint64_t)json_integer_value(json_object_get(record, "number")), e);
+	r = forget_member(b, (uint64_t)json_integer_value(json_object_get(record, "number")), e);
 	/* the last member of a network: nothing of it stays in the kernel */
 	if (r == 0 && b->kind.peers && !locked && members_count(&b->pool, &ignored) == 0)
 		r = bridge_remove_all(b, e);
@@ -454,12 +455,12 @@ int bridge_up(const json_t *job, struct err *e)
 	int r = bridge_load(&b, job, e);
 
 	if (r == 0) {
-		r = make(&b, e) < 0 ? -1 : b.link.interface ? 0 : bridge_open_servers(&b, &f, e);
+		r = make_bridge_member(&b, e) < 0 ? -1 : b.link.interface ? 0 : bridge_open_servers(&b, &f, e);
 		if (r < 0)
 			bridge_take_back(&b, 0, 0, &told, &second);
 	}
 	if (r == 0) {
-		told = describe(&b, forward_ports(f) > 0);
+		told = describe_bridge(&b, forward_ports(f) > 0);
 		if (!f)
 			bridge_answer(told);
 	}
@@ -512,5 +513,292 @@ int bridge_change(const json_t *job, struct err *e)
 		bridge_answer(NULL);
 	netpolicy_release(&fresh);
 	bridge_unload(&b);
+	return r;
+}
+
+/* ---- the names of a member ---- */
+
+/* The names that a member has on its network, in the table that the resolvers of all read. */
+
+#define SHORT_ID 12
+
+int bridge_take_names(struct bridge *b, struct err *e)
+{
+	const json_t *aliases = json_object_get(b->policy_json, "aliases"), *v;
+	const char *names[NAMETABLE_NAMES];
+	struct nametable t;
+	char short_id[SHORT_ID + 1];
+	size_t n = 0, i;
+	int r;
+
+	if (!b->kind.peers)
+		return 0;
+	snprintf(short_id, sizeof(short_id), "%s", b->id);
+	if (b->sandbox[0])
+		names[n++] = b->sandbox;
+	names[n++] = short_id;
+	json_array_foreach(aliases, i, v)
+		if (n < NAMETABLE_NAMES && json_is_string(v))
+			names[n++] = json_string_value(v);
+	if (nametable_open(&t, b->pool.dir_fd, e) < 0)
+		return -1;
+	r = nametable_set(&t, (uint32_t)b->number, names, n, e);
+	nametable_close(&t);
+	return r;
+}
+
+void bridge_forget_names(struct bridge *b, uint64_t number)
+{
+	struct nametable t;
+	struct err ignored;
+
+	if (!path_has(b->pool.dir_fd, NAMETABLE_FILE) ||
+	    nametable_open(&t, b->pool.dir_fd, &ignored) < 0)
+		return;
+	nametable_forget(&t, (uint32_t)number);
+	nametable_close(&t);
+}
+
+/* With its recorded aliases. */
+static int rename_by(struct bridge *b, const json_t *record, struct err *e)
+{
+	if (json_get_u64(record, "number", &b->number, "record", e) < 1 ||
+	    json_get_obj(record, "policy", &b->policy_json, "record", e) < 1)
+		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is "
+					       "malformed", b->id);
+	return bridge_take_names(b, e);
+}
+
+int bridge_rename(const json_t *job, struct err *e)
+{
+	autojson json_t *record = NULL;
+	struct bridge b;
+	int r = bridge_load(&b, job, e);
+
+	if (r == 0 && bridge_lock(&b, e) < 0)
+		r = -1;
+	if (r == 0) {
+		record = pool_recorded(&b.pool, b.id, e);
+		if (!record)	/* it has just ended */
+			r = e->code == ERR_NOT_FOUND ? 0 : -1;
+		else
+			r = rename_by(&b, record, e);
+		bridge_unlock(&b);
+	}
+	if (r == 0)
+		bridge_answer(NULL);
+	bridge_unload(&b);
+	return r;
+}
+
+/* ---- the runs that stay ---- */
+
+/* The runs of berth-net that stay: ports of the loopback, and the names of networks. */
+
+int bridge_open_servers(struct bridge *b, struct forward **ret, struct err *e)
+{
+	const struct nameserver_place at = { b->network, b->pool.dir_fd, b->kind.internal, &b->link,
+					     &b->policy };
+	struct nameserver *names = NULL;
+	struct forward *f = NULL;
+
+	if (forward_open(&b->policy, &b->link, b->kind.peers, &f, e) < 0)
+		return -1;
+	if (b->kind.peers && nameserver_open(&at, NETHELPER_NETNS, &names, e) < 0) {
+		forward_free(f);
+		return -1;
+	}
+	if (f)
+		forward_names(f, names);
+	*ret = f;
+	return 0;
+}
+
+int bridge_stay(struct forward *f, const json_t *job, const json_t *told, pid_t parent,
+		struct err *e)
+{
+	autofree char *text = told ? json_dumps(told, JSON_COMPACT) : NULL;
+	uint64_t uid = 0;
+	int r = -1;
+
+	if (!text || json_get_u64(job, "uid", &uid, "job", e) < 1 || uid < 65536) {
+		err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	} else {
+		close(NETHELPER_NETNS);	/* else it would live as long as we */
+		close(NETHELPER_JOB);
+		r = forward_run(f, text, (uid_t)uid, parent, e);
+	}
+	forward_free(f);
+	return r;
+}
+
+/* The servers that the sandbox has asked until now, by the policy that its bridge enforces. */
+static int open_resolver(struct bridge *b, struct nameserver **ret, struct err *e)
+{
+	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
+	json_t *policy = NULL;
+	const struct nameserver_place at = { "", -1, 0, &b->link, &b->policy };
+
+	if (!record)
+		return -1;
+	if (json_get_obj(record, "policy", &policy, "record", e) < 1)
+		return err_set(e, ERR_CORRUPT,
+			       "the record of the network of sandbox %s is malformed", b->id);
+	netpolicy_release(&b->policy);
+	return netpolicy_load(&b->policy, policy, e) < 0 ?
+		       -1 :
+		       nameserver_open(&at, NETHELPER_NETNS, ret, e);
+}
+
+int bridge_resolver(const json_t *job, struct err *e)
+{
+	autojson json_t *told = json_pack("{s:b}", "resolver", 1);
+	const struct netpolicy no_ports = { 0 };
+	struct nameserver *names = NULL;
+	struct forward *f = NULL;
+	pid_t parent = getppid();
+	struct bridge b;
+	int r = bridge_load(&b, job, e);
+
+	if (r == 0)
+		r = open_resolver(&b, &names, e);
+	if (r == 0 && forward_open(&no_ports, &b.link, 1, &f, e) < 0) {
+		nameserver_free(names);
+		r = -1;
+	}
+	bridge_unload(&b);
+	if (r < 0)
+		return -1;
+	forward_names(f, names);
+	return bridge_stay(f, job, told, parent, e);
+}
+
+/* ---- what is left of a network ---- */
+
+/* What sandboxes that are gone left of a network, and the end of a network. */
+
+struct gc {
+	struct bridge *b;
+	int living_fd;
+	unsigned cleared, used;
+	struct err *e;
+	int failed;
+};
+
+static int look_at_recorded_member(void *ctx, const char *id)
+{
+	autojson json_t *last = NULL;
+	struct gc *g = ctx;
+	char mine[65];
+
+	if (path_has(g->living_fd, id)) {
+		g->used++;
+		return 0;
+	}
+	snprintf(mine, sizeof(mine), "%s", id);
+	g->b->id = mine;
+	if (bridge_take_back(g->b, 1, 0, &last, g->e) < 0)
+		g->failed = 1;	/* the others can still be cleared */
+	else
+		g->cleared++;
+	g->b->id = "";
+	return 0;
+}
+
+/* Under the lock: removes those whose sandbox is gone. */
+static int sweep_bridge(struct bridge *b, const json_t *job, struct gc *g, struct err *e)
+{
+	autoclose int living = -1;
+	const char *dir = NULL;
+
+	if (json_get_str(job, "sandboxes", &dir, "job", e) < 1)
+		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	living = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (living < 0)
+		return err_sys(e, "open %s", dir);
+	*g = (struct gc){ .b = b, .living_fd = living, .e = e };
+	if (bridge_lock(b, e) < 0 || pool_each(&b->pool, look_at_recorded_member, g, e) < 0)
+		return -1;
+	return g->failed ? -1 : 0;
+}
+
+int bridge_gc(const json_t *job, struct err *e)
+{
+	autojson json_t *told = NULL;
+	struct bridge b;
+	struct gc g = { .used = 0 };
+	int r = bridge_load(&b, job, e);
+
+	if (r == 0)
+		r = sweep_bridge(&b, job, &g, e);
+	if (r == 0 && !g.used)
+		r = bridge_remove_all(&b, e);
+	if (r == 0) {
+		told = json_pack("{s:i,s:i}", "cleared", g.cleared, "used", g.used);
+		bridge_answer(told);
+	}
+	bridge_unload(&b);
+	return r;
+}
+
+int bridge_remove(const json_t *job, struct err *e)
+{
+	struct gc g = { .used = 0 };
+	struct bridge b;
+	int r = bridge_load(&b, job, e), n;
+
+	/* a sandbox that has just ended may not have removed its network yet */
+	if (r == 0)
+		r = sweep_bridge(&b, job, &g, e);
+	if (r == 0 && (n = members_count(&b.pool, e)) != 0)
+		r = n < 0 ? -1 : err_set(e, ERR_BUSY, "network %s has %d member%s; hint: berth "
+						      "network inspect %s",
+					 b.network, n, n == 1 ? "" : "s", b.network);
+	/* a process that waits for the lock to join finds the network closed */
+	if (r == 0)
+		r = members_close(&b.pool, e);
+	if (r == 0)
+		r = bridge_remove_all(&b, e);
+	if (r == 0)
+		bridge_answer(NULL);
+	bridge_unload(&b);
+	return r;
+}
+
+/* ---- a test of the kernel ---- */
+
+/* Tests this kernel's support for a bridge: everything is made in a separate namespace. */
+
+int bridge_probe(const json_t *job, struct err *e)
+{
+	struct err ok = { 0 };
+	struct link_plan l = { .bridge = "berthprobe", .port = "bvprobe", .with6 = 1, .route6 = 1 };
+	const struct ruleset_kind kind = { 0 };
+	struct netpolicy *p = calloc(1, sizeof(*p));
+	autoclose int inner = -1;
+	int r = -1;
+
+	(void)job;
+	if (!p)
+		return err_nomem(e);
+	if (unshare(CLONE_NEWNET) < 0 || (inner = open("/proc/self/ns/net",
+						       O_RDONLY | O_CLOEXEC)) < 0 ||
+							       unshare(CLONE_NEWNET) < 0) {
+		err_sys(e, "make a network namespace");
+	} else if (netcidr_parse("10.203.0.0/16", &l.pool, e) == 0 &&
+		   netcidr_parse("fd62:6572:7468::/64", &l.pool6, e) == 0) {
+		netcidr_nth(&l.pool, 1, &l.gateway);
+		netcidr_nth(&l.pool6, 1, &l.gateway6);
+		netcidr_nth(&l.pool, 2, &l.address);
+		netcidr_nth(&l.pool6, 2, &l.address6);
+		l.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
+		if (link_bridge(&l, e) == 0 && ruleset_make(l.bridge, &kind, e) == 0 &&
+		    ruleset_add("probe", &l, p, 0, e) == 0 &&
+		    link_join(&l, inner, e) == 0)
+			r = 0;
+	}
+	if (r == 0)
+		(void)!send(NETHELPER_SOCK, &ok, sizeof(ok), MSG_NOSIGNAL);
+	free(p);
 	return r;
 }

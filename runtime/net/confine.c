@@ -40,7 +40,7 @@ static int empty_root(struct err *e)
 	return 0;
 }
 
-static int limit(struct err *e)
+static int limit_helper_resources(struct err *e)
 {
 	const struct { int what; rlim_t v; } limits[] = {
 		{ RLIMIT_CORE, 0 }, { RLIMIT_NOFILE, CONNECTIONS_FILES }, { RLIMIT_NPROC, 0 }, { RLIMIT_MEMLOCK, 0 },
@@ -116,7 +116,7 @@ static int read_back(uid_t uid, struct err *e)
 
 int confine(uid_t uid, pid_t parent, struct err *e)
 {
-	if (empty_root(e) < 0 || limit(e) < 0)
+	if (empty_root(e) < 0 || limit_helper_resources(e) < 0)
 		return -1;
 	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
 		return err_sys(e, "take the id %u", uid);

@@ -35,7 +35,7 @@ static void put16(uint8_t *p, unsigned v)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static int is_plain(uint8_t c)
+static int is_plain_name_byte(uint8_t c)
 {
 	return c > ' ' && c < 0x7f && c != '.' && c != '\\';
 }
@@ -48,14 +48,14 @@ static void take_label(struct dnsmsg *m, size_t *at, const uint8_t *p, size_t n)
 	if (*at)
 		m->name[(*at)++] = '.';
 	for (i = 0; i < n; i++) {
-		m->odd |= !is_plain(p[i]);
+		m->odd |= !is_plain_name_byte(p[i]);
 		m->name[(*at)++] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
 	}
 	m->labels++;
 }
 
 /* The question's name: where it ends, or 0.  A query has no name before it that it could point to. */
-static size_t read_name(const uint8_t *p, size_t n, struct dnsmsg *m)
+static size_t read_question_name(const uint8_t *p, size_t n, struct dnsmsg *m)
 {
 	size_t at = HEADER, text = 0;
 
@@ -102,7 +102,7 @@ int dnsmsg_read(const uint8_t *p, size_t n, struct dnsmsg *ret)
 		return DNSMSG_NOTIMP;
 	if (get16(p + 4) != 1 || get16(p + 6) || get16(p + 8) || get16(p + 10) > 1)
 		return DNSMSG_FORMERR;
-	end = read_name(p, n, ret);
+	end = read_question_name(p, n, ret);
 	if (!end || n - end < 4)
 		return DNSMSG_FORMERR;
 	ret->type = get16(p + end);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -55,7 +56,7 @@ static socklen_t fill_address(struct sockaddr_storage *s, const struct netaddr *
 	return a->family == 4 ? sizeof(v4) : sizeof(v6);
 }
 
-static int add_port(struct forward *f, const struct netpublish *b, const char *at, const struct link_plan *l, struct err *e)
+static int add_forwarded_port(struct forward *f, const struct netpublish *b, const char *at, const struct link_plan *l, struct err *e)
 {
 	struct sockaddr_storage s;
 	struct netaddr a;
@@ -84,7 +85,7 @@ static int add_port(struct forward *f, const struct netpublish *b, const char *a
 	return 0;
 }
 
-static int is_loopback(const struct netaddr *a)
+static int is_loopback_target(const struct netaddr *a)
 {
 	const char *what = netaddr_special(a);
 
@@ -97,9 +98,9 @@ static int add_loopback(struct forward *f, const struct netpublish *b, const str
 	const int any = !b->addr.family || netaddr_is_any(&b->addr);
 	char text[NETADDR_TEXT];
 
-	if (b->addr.family != 6 && add_port(f, b, any ? "127.0.0.1" : netaddr_text(&b->addr, text), l, e) < 0)
+	if (b->addr.family != 6 && add_forwarded_port(f, b, any ? "127.0.0.1" : netaddr_text(&b->addr, text), l, e) < 0)
 		return -1;
-	return b->addr.family == 4 || !l->with6 ? 0 : add_port(f, b, any ? "::1" : netaddr_text(&b->addr, text), l, e);
+	return b->addr.family == 4 || !l->with6 ? 0 : add_forwarded_port(f, b, any ? "::1" : netaddr_text(&b->addr, text), l, e);
 }
 
 int forward_open(const struct netpolicy *p, const struct link_plan *l, int always,
@@ -115,7 +116,7 @@ int forward_open(const struct netpolicy *p, const struct link_plan *l, int alway
 	for (i = 0; r == 0 && i < p->publish_count; i++) {
 		const struct netpublish *b = &p->publish[i];
 
-		if (b->addr.family && !netaddr_is_any(&b->addr) && !is_loopback(&b->addr))
+		if (b->addr.family && !netaddr_is_any(&b->addr) && !is_loopback_target(&b->addr))
 			continue;
 		if (!f && !(f = calloc(1, sizeof(*f))))
 			return err_nomem(e);
@@ -228,7 +229,7 @@ static void give_out(struct forward *f, const struct watch *w)
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-static void begin(void *ctx, struct proxy *p)
+static void begin_forwarding(void *ctx, struct proxy *p)
 {
 	struct forward *f = ctx;
 
@@ -252,7 +253,7 @@ static void serve_watch(void *ctx, struct watch *w, uint32_t events)
  * {"join": NETWORK, "pool": CIDR, "pool6": CIDR, "with6": FLAG} with the file of its names, or
  * {"part": NETWORK}.
  */
-static int control(void *ctx, const char *text, int fd, struct err *e)
+static int control_forwarding(void *ctx, const char *text, int fd, struct err *e)
 {
 	autojson json_t *j = json_parse(text, strlen(text), strlen(text), "message", e);
 	const char *network = "", *pool = "", *pool6 = "";
@@ -277,7 +278,7 @@ static int control(void *ctx, const char *text, int fd, struct err *e)
 	return nameserver_join(f->names, &at, e);
 }
 
-static void tick(void *ctx, uint64_t now)
+static void tick_forwarding(void *ctx, uint64_t now)
 {
 	struct forward *f = ctx;
 
@@ -285,7 +286,7 @@ static void tick(void *ctx, uint64_t now)
 		nameserver_tick(f->names, now);
 }
 
-static uint64_t next(void *ctx, uint64_t at)
+static uint64_t next_forward_deadline(void *ctx, uint64_t at)
 {
 	struct forward *f = ctx;
 
@@ -295,7 +296,7 @@ static uint64_t next(void *ctx, uint64_t at)
 int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e)
 {
 	struct proxy *p = &f->proxy;
-	static const struct proxy_guest guest = { begin, serve_watch, tick, control, next };
+	static const struct proxy_guest guest = { begin_forwarding, serve_watch, tick_forwarding, control_forwarding, next_forward_deadline };
 	size_t i;
 
 	p->counters = &f->counters;
@@ -309,4 +310,124 @@ int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, st
 	for (i = 0; i < PEERS; i++)
 		f->peers[i].server = (struct watch){ .kind = WATCH_DATAGRAM, .fd = -1 };
 	return proxy_run(p, uid, parent, e);
+}
+
+/* ---- ports that are chosen ---- */
+
+#define TRIES 32
+
+static int bind_port(int family, int udp, uint16_t port)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	const int on = 1;
+	int fd = socket(family, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if ((family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0) ||
+	    (family == AF_INET ? bind(fd, (struct sockaddr *)&v4, sizeof(v4)) :
+				 bind(fd, (struct sockaddr *)&v6, sizeof(v6))) < 0) {
+		int saved = errno;
+
+		close(fd);
+		errno = saved;
+		return -1;
+	}
+	return fd;
+}
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+
+	return getsockname(fd, (struct sockaddr *)&a, &n) < 0 ? 0 : ntohs(a.sin_port);
+}
+
+/*
+ * A port that is free on every address, of either family; the sockets reserve it until the next
+ * choice.
+ */
+static uint16_t choose_free_port(int udp, int held[2])
+{
+	uint16_t port;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		held[0] = bind_port(AF_INET, udp, 0);
+		port = held[0] < 0 ? 0 : port_of(held[0]);
+		if (!port)
+			break;
+		held[1] = bind_port(AF_INET6, udp, port);
+		if (held[1] >= 0 || errno == EAFNOSUPPORT)
+			return port;
+		fd_close(&held[0]);
+	}
+	fd_close(&held[0]);
+	return 0;
+}
+
+static void write_text(struct netpublish *b)
+{
+	const char *const end = b->udp ? "/udp" : "";
+	char addr[NETADDR_TEXT];
+
+	if (!b->addr.family)
+		snprintf(b->text, sizeof(b->text), "%u:%u%s", b->host_port, b->port, end);
+	else
+		snprintf(b->text, sizeof(b->text), b->addr.family == 4 ? "%s:%u:%u%s" : "[%s]:%u:%u%s",
+			 netaddr_text(&b->addr, addr), b->host_port, b->port, end);
+}
+
+int freeport_choose(struct netpolicy *p, struct err *e)
+{
+	int held[NETPOLICY_PUBLISH][2];
+	size_t i, n = 0;
+	int r = 0;
+
+	for (i = 0; i < p->publish_count && r == 0; i++) {
+		struct netpublish *b = &p->publish[i];
+
+		if (!b->any_port)
+			continue;
+		held[n][0] = held[n][1] = -1;
+		b->host_port = choose_free_port(b->udp, held[n++]);
+		if (b->host_port)
+			write_text(b);
+		else
+			r = err_set(e, ERR_NET, "publish %s: no port of the host is free", b->text);
+	}
+	while (n-- > 0) {
+		fd_close(&held[n][0]);
+		fd_close(&held[n][1]);
+	}
+	return r;
+}
+
+static void add_chosen_port(json_t *list, const struct netpublish *b, const char *address)
+{
+	json_array_append_new(list, json_pack("{s:s,s:i,s:i,s:s}", "address", address, "host_port",
+					      (int)b->host_port, "port", (int)b->port, "protocol",
+					      b->udp ? "udp" : "tcp"));
+}
+
+json_t *freeport_describe(const struct netpolicy *p, const struct link_plan *l)
+{
+	json_t *list = json_array();
+	char text[NETADDR_TEXT];
+	size_t i;
+
+	for (i = 0; list && i < p->publish_count; i++) {
+		const struct netpublish *b = &p->publish[i];
+
+		if (b->addr.family) {
+			add_chosen_port(list, b, netaddr_text(&b->addr, text));
+			continue;
+		}
+		add_chosen_port(list, b, "127.0.0.1");
+		if (l->with6)
+			add_chosen_port(list, b, "::1");
+	}
+	return list;
 }

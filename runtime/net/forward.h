@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include "base/json.h"
 #include "runtime/net/link.h"
 #include "runtime/net/netpolicy.h"
 
@@ -33,5 +34,17 @@ size_t forward_ports(const struct forward *f);
 void forward_free(struct forward *f);
 /* Answers with told (JSON text), then serves until the supervisor has gone. */
 int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e);
+
+/* ---- ports that are chosen ---- */
+
+/* freeport - a port of the host for each published port that was asked for without one. */
+
+/* Chooses, and writes it into the text of the port as well.  ERR_NET when none is free. */
+int freeport_choose(struct netpolicy *p, struct err *e);
+/*
+ * The published ports, an entry for each address of the host: [{"address", "host_port", "port",
+ * "protocol"}], a new reference.
+ */
+json_t *freeport_describe(const struct netpolicy *p, const struct link_plan *l);
 
 #endif

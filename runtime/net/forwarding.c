@@ -96,7 +96,7 @@ static int is_recorded(const json_t *list, size_t i)
 	return 0;
 }
 
-static int record(struct pool *p, const char *place, json_t *list, int last, struct err *e)
+static int record_forwarding(struct pool *p, const char *place, json_t *list, int last, struct err *e)
 {
 	autojson json_t *j = json_pack("{s:s,s:O,s:i}", "place", place, "on", list, "last", last);
 	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -130,7 +130,7 @@ static int look_at_link(const struct nlmsghdr *nlh, void *ctx)
 	return MNL_CB_OK;
 }
 
-static int look(struct links *l, struct err *e)
+static int look_for_host_links(struct links *l, struct err *e)
 {
 	char buf[MNL_NLMSG_HDRLEN + 64];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -158,14 +158,14 @@ static int switch_on(struct pool *p, int six, struct err *e)
 	size_t i;
 	int last;
 
-	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look(&links, e) < 0)
+	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look_for_host_links(&links, e) < 0)
 		return -1;
 	if (!json_array_size(list))
 		last = links.last;
 	for (i = 0; i < ARRAY_LEN(switches); i++)
 		if (switches[i].six == six && has_value(i, switches[i].off) && !is_recorded(list, i))
 			json_array_append_new(list, json_string(switches[i].path));
-	if (record(p, place, list, last, e) < 0)
+	if (record_forwarding(p, place, list, last, e) < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(switches); i++)
 		if (switches[i].six == six && has_value(i, switches[i].off) &&
@@ -207,7 +207,7 @@ int forwarding_restore(struct pool *p, struct err *e)
 
 	if (!path_has(p->dir_fd, RECORD))
 		return 0;
-	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look(&links, e) < 0)
+	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look_for_host_links(&links, e) < 0)
 		return -1;
 	/*
 	 * Another bridge, or a newer interface such as a VPN: it found forwarding on, and may

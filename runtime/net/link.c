@@ -9,6 +9,7 @@
 #include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
+#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -19,10 +20,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
-#include "runtime/net/link_switch.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/net/nl.h"
-
 
 #define ACK NLM_F_ACK
 #define MAKE (NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
@@ -175,7 +176,7 @@ static int remove_link(const char *name, struct err *e)
 }
 
 /* Says what to do when the kernel has no such kind of interface. */
-static int lacking(struct err *e)
+static int hint_lacking_links(struct err *e)
 {
 	if (e->os_errno == EOPNOTSUPP) {
 		e->code = ERR_UNSUPPORTED;
@@ -226,7 +227,7 @@ static int take_facts(const struct nlmsghdr *nlh, void *ctx)
 	return MNL_CB_OK;
 }
 
-static int look(struct nl *n, const char *name, struct link_facts *f, struct err *e)
+static int look_up_link(struct nl *n, const char *name, struct link_facts *f, struct err *e)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -260,7 +261,7 @@ static int make_bridge(struct nl *n, const struct link_plan *p, struct err *e)
 	mnl_attr_nest_end(nlh, data);
 	mnl_attr_nest_end(nlh, info);
 	nl_end(n, nlh);
-	return nl_send(n, e) < 0 ? lacking(e) : 0;
+	return nl_send(n, e) < 0 ? hint_lacking_links(e) : 0;
 }
 
 int link_bridge(const struct link_plan *p, struct err *e)
@@ -272,7 +273,7 @@ int link_bridge(const struct link_plan *p, struct err *e)
 
 	if (!n)
 		return -1;
-	r = look(n, p->bridge, &f, e);
+	r = look_up_link(n, p->bridge, &f, e);
 	if (r == 0 && f.found && !f.is_bridge)
 		r = err_set(e, ERR_EXISTS, "%s is there and is not a bridge; hint: set [network] bridge to another name", p->bridge);
 	if (r == 0 && !f.found)
@@ -409,7 +410,7 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 		return -1;
 	r = bridge ? put_pair(n, p, bridge, netns_fd, e) : err_sys(e, "find the bridge %s", p->bridge);
 	if (r == 0)
-		r = nl_send(n, e) < 0 ? lacking(e) : 0;
+		r = nl_send(n, e) < 0 ? hint_lacking_links(e) : 0;
 	if (r == 0 && !(port = if_nametoindex(p->port)))
 		r = err_sys(e, "find the interface %s", p->port);
 	link_mac(&p->address, mac);
@@ -420,7 +421,7 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 			       put_up(n, port, p->port, e) < 0 || nl_send(n, e) < 0))
 		r = -1;
 	if (r == 0)
-		r = look(n, p->port, &f, e);
+		r = look_up_link(n, p->port, &f, e);
 	if (r == 0 && (!f.isolated || !f.locked || f.learning))
 		r = err_set(e, ERR_UNSUPPORTED, "this kernel's bridge cannot lock and isolate a port, so a sandbox could send in another's "
 			    "name; hint: Linux 5.18 can, and --network egress needs no bridge");
@@ -496,5 +497,135 @@ int link_forget(const struct link_plan *p, struct err *e)
 	    (p->with6 && put_neighbour(n, RTM_DELNEIGH, bridge, &p->address6, NULL, e) < 0) || nl_send(n, e) < 0)
 		r = -1;
 	nl_close(n);
+	return r;
+}
+
+/* ---- switches of an interface ---- */
+
+/* Upholds S20 of SECURITY.md. */
+
+int link_switch(const char *family, const char *interface, const char *key, const char *value,
+		struct err *e)
+{
+	char path[160], got[16];
+	autoclose int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/%s", family, interface, key);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open %s", path);
+	if (io_write_all(fd, value, strlen(value)) < 0)
+		return err_sys(e, "write %s to %s", value, path);
+	n = pread(fd, got, sizeof(got) - 1, 0);
+	if (n <= 0 || strncmp(got, value, strlen(value)))
+		return err_set(e, ERR_INTERNAL, "%s does not read back as %s", path, value);
+	return 0;
+}
+
+/* No router's word is believed, no source is believed that another interface leads to. */
+int link_switches(const char *interface, struct err *e)
+{
+	static const struct { const char *family, *key, *value; } switches[] = {
+		{ "ipv6", "accept_ra", "0" }, { "ipv6", "autoconf", "0" },
+			{ "ipv6", "accept_redirects", "0" },
+		{ "ipv6", "addr_gen_mode", "1" }, { "ipv6", "accept_dad", "0" },
+			{ "ipv4", "rp_filter", "1" },
+		{ "ipv4", "accept_redirects", "0" }, { "ipv4", "send_redirects", "0" },
+			{ "ipv4", "route_localnet", "0" },
+		/* no reply for any local address: the neighbours are recorded */
+		{ "ipv4", "arp_ignore", "8" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(switches); i++)
+		if (link_switch(switches[i].family, interface, switches[i].key, switches[i].value,
+				e) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- token buckets ---- */
+
+/* Upholds S20 of SECURITY.md. */
+
+/* Bytes that wait for their turn; what comes when these are full is dropped. */
+#define QUEUE_MIN 65536ULL
+#define QUEUE_MAX (4ULL << 20)
+
+static uint64_t queue_of(uint64_t rate)
+{
+	const uint64_t n = rate / 5;
+
+	return n < QUEUE_MIN ? QUEUE_MIN : n > QUEUE_MAX ? QUEUE_MAX : n;
+}
+
+static void put_bucket(struct nlmsghdr *nlh, uint64_t rate)
+{
+	const uint64_t burst = netrate_burst(rate);
+	struct tc_tbf_qopt q = {
+		.rate = { .linklayer = TC_LINKLAYER_ETHERNET,
+			  .rate = rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX },
+		.limit = (uint32_t)(burst + queue_of(rate)),
+	};
+	struct nlattr *options = mnl_attr_nest_start(nlh, TCA_OPTIONS);
+
+	mnl_attr_put(nlh, TCA_TBF_PARMS, sizeof(q), &q);
+	mnl_attr_put_u32(nlh, TCA_TBF_BURST, (uint32_t)burst);
+	if (rate >= UINT32_MAX)
+		mnl_attr_put_u64(nlh, TCA_TBF_RATE64, rate);
+	mnl_attr_nest_end(nlh, options);
+}
+
+static int set_one(const char *name, uint64_t rate, struct err *e)
+{
+	const unsigned index = if_nametoindex(name);
+	struct nl *n = index ? nl_open(NETLINK_ROUTE, e) : NULL;
+	struct nlmsghdr *nlh;
+	struct tcmsg *m;
+	int r;
+
+	if (!index)
+		return err_sys(e, "find the interface %s", name);
+	if (!n)
+		return -1;
+	nlh = nl_begin(n, rate ? RTM_NEWQDISC : RTM_DELQDISC,
+		       rate ? NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE : NLM_F_ACK,
+		       "bound the rate of %s", name);
+	m = mnl_nlmsg_put_extra_header(nlh, sizeof(*m));
+	m->tcm_family = AF_UNSPEC;
+	m->tcm_ifindex = (int)index;
+	m->tcm_parent = TC_H_ROOT;
+	if (rate) {
+		mnl_attr_put_strz(nlh, TCA_KIND, "tbf");
+		put_bucket(nlh, rate);
+	}
+	nl_end(n, nlh);
+	if (!rate)
+		nl_may_fail(n, ENOENT);
+	r = nl_send(n, e);
+	nl_close(n);
+	if (r < 0 && rate && (e->os_errno == ENOENT || e->os_errno == EOPNOTSUPP)) {
+		e->code = ERR_UNSUPPORTED;
+		err_hint(e, "this kernel lacks it: modprobe sch_tbf; --network egress bounds the "
+			    "rate without it");
+	}
+	return r;
+}
+
+int tbf_set(const char *port, int netns_fd, const char *inside, uint64_t rate, struct err *e)
+{
+	autoclose int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (home < 0)
+		return err_sys(e, "open the host's network namespace");
+	if (set_one(port, rate, e) < 0)
+		return -1;
+	if (setns(netns_fd, CLONE_NEWNET) < 0)
+		return err_sys(e, "enter the sandbox's network namespace");
+	r = set_one(inside, rate, e);
+	if (setns(home, CLONE_NEWNET) < 0)
+		return err_sys(e, "return from the sandbox's network namespace");
 	return r;
 }

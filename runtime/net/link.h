@@ -10,6 +10,8 @@
 #ifndef BERTH_RUNTIME_NET_LINK_H
 #define BERTH_RUNTIME_NET_LINK_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 #include "base/netaddr.h"
 
@@ -38,5 +40,33 @@ int link_leave(const struct link_plan *p, struct err *e);
 int link_bridge_stands(const struct link_plan *p);
 /* Removes the bridge. */
 int link_bridge_remove(const char *bridge, struct err *e);
+
+/* ---- switches of an interface ---- */
+
+/*
+ * link_switch - the switches of an interface below /proc/sys/net, in the caller's network
+ * namespace; read back.
+ */
+
+/* family: "ipv4", "ipv6". A switch that the kernel does not have is no failure. */
+int link_switch(const char *family, const char *interface, const char *key, const char *value,
+		struct err *e);
+/* No router's word is believed, and no source that another interface leads to. */
+int link_switches(const char *interface, struct err *e);
+
+/* ---- token buckets ---- */
+
+/*
+ * tbf - the kernel's token buckets that bound the rate of a sandbox on a bridge (tc-tbf(8)).
+ *
+ * The one on our end of the pair bounds what the sandbox receives, the one on its end what it
+ * sends.  The latter is in the sandbox's network namespace, where changing it takes CAP_NET_ADMIN.
+ */
+
+/*
+ * Sets the rate, bytes a second (0: none), of the interface port here and of inside in netns_fd.
+ * In place of another rate it applies at once.
+ */
+int tbf_set(const char *port, int netns_fd, const char *inside, uint64_t rate, struct err *e);
 
 #endif

@@ -137,7 +137,7 @@ static void disconnect(struct slot *s, struct proxy *loop)
 	(void)!connect(s->w.fd, &none, sizeof(none));
 }
 
-static void finish(struct namerelay *r, struct slot *s, struct proxy *loop, uint8_t *p, size_t n)
+static void finish_name_slot(struct namerelay *r, struct slot *s, struct proxy *loop, uint8_t *p, size_t n)
 {
 	disconnect(s, loop);
 	s->busy = 0;
@@ -174,7 +174,7 @@ static void ask_next(struct namerelay *r, struct slot *s, struct proxy *loop, ui
 		if (ask_server(r, s, loop) == 0)
 			return;
 	}
-	finish(r, s, loop, NULL, 0);
+	finish_name_slot(r, s, loop, NULL, 0);
 }
 
 static struct slot *free_slot(struct namerelay *r, int stream)
@@ -218,10 +218,10 @@ static void take_datagram(struct namerelay *r, struct slot *s, struct proxy *loo
 		/* nobody listens there, or a rule refused it */
 		ask_next(r, s, loop, clock_ms());
 	else if (n >= 0 && dnsmsg_answers(s->asked + 2, s->q.end, r->datagram, (size_t)n))
-		finish(r, s, loop, r->datagram, (size_t)n);
+		finish_name_slot(r, s, loop, r->datagram, (size_t)n);
 }
 
-static void take_stream(struct namerelay *r, struct slot *s, struct proxy *loop)
+static void take_name_stream(struct namerelay *r, struct slot *s, struct proxy *loop)
 {
 	size_t want = s->got < 2 ? 2 : 2 + ((size_t)s->answer[0] << 8 | s->answer[1]);
 	ssize_t n = recv(s->w.fd, s->answer + s->got, want - s->got, 0);
@@ -236,7 +236,7 @@ static void take_stream(struct namerelay *r, struct slot *s, struct proxy *loop)
 	if (s->got < want || want == 2)
 		return;
 	if (dnsmsg_answers(s->asked + 2, s->q.end, s->answer + 2, want - 2))
-		finish(r, s, loop, s->answer + 2, want - 2);
+		finish_name_slot(r, s, loop, s->answer + 2, want - 2);
 	else
 		ask_next(r, s, loop, clock_ms());
 }
@@ -256,7 +256,7 @@ int namerelay_serve(struct namerelay *r, struct proxy *loop, struct watch *w, ui
 	if (!s->stream)
 		take_datagram(r, s, loop);
 	else if (w->events & EPOLLIN)
-		take_stream(r, s, loop);
+		take_name_stream(r, s, loop);
 	else if (events & (EPOLLERR | EPOLLHUP) ||
 		 send(w->fd, s->asked, 2 + s->asked_len, MSG_NOSIGNAL) != (ssize_t)(2 + s->asked_len))
 		ask_next(r, s, loop, clock_ms());

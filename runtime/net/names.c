@@ -45,7 +45,7 @@ int names_choose(struct netpolicy *p, struct err *e)
 	return 0;
 }
 
-static int write_file(const char *dir, const char *name, const struct buf *b, struct err *e)
+static int write_names_file(const char *dir, const char *name, const struct buf *b, struct err *e)
 {
 	char path[400];
 	autoclose int fd = -1;
@@ -57,7 +57,7 @@ static int write_file(const char *dir, const char *name, const struct buf *b, st
 	return 0;
 }
 
-static int add_hosts(struct buf *b, const json_t *hosts, const struct link_plan *l, struct err *e)
+static int add_hosts_lines(struct buf *b, const json_t *hosts, const struct link_plan *l, struct err *e)
 {
 	char text[NETADDR_TEXT];
 	json_t *pair;
@@ -95,8 +95,8 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 	if (buf_addf(&lines, e, "# made by berth\n127.0.0.1 localhost\n"
 		     "::1 localhost ip6-localhost ip6-loopback\n%s %s\n",
 		     netaddr_text(&l->address, text), hostname) < 0 ||
-	    add_hosts(&lines, hosts, l, e) < 0)
+	    add_hosts_lines(&lines, hosts, l, e) < 0)
 		return -1;
-	return write_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 :
-	       write_file(dir, "hosts", &lines, e);
+	return write_names_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 :
+	       write_names_file(dir, "hosts", &lines, e);
 }

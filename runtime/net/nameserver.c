@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/net/namerelay.h"
-#include "runtime/net/namezone.h"
+#include "runtime/net/nametable.h"
 
 #define PORT 53
 #define RATE 5000		/* queries a second, and BURST at once */
@@ -69,7 +69,7 @@ struct nameserver {
 
 /* ---- set-up -------------------------------------------------------------------------------- */
 
-static int listen_at(struct watch *w, int type, struct err *e)
+static int listen_for_names(struct watch *w, int type, struct err *e)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 
@@ -82,13 +82,13 @@ static int listen_at(struct watch *w, int type, struct err *e)
 	return 0;
 }
 
-static void answered(void *ctx, uint64_t tag, const struct dnsmsg *q, uint8_t *p, size_t n);
+static void answer_relayed(void *ctx, uint64_t tag, const struct dnsmsg *q, uint8_t *p, size_t n);
 
 static int open_inside(struct nameserver *s, const struct nameserver_place *at, struct err *e)
 {
-	if (listen_at(&s->udp, SOCK_DGRAM, e) < 0 || listen_at(&s->tcp, SOCK_STREAM, e) < 0)
+	if (listen_for_names(&s->udp, SOCK_DGRAM, e) < 0 || listen_for_names(&s->tcp, SOCK_STREAM, e) < 0)
 		return -1;
-	return namerelay_open(at->policy->dns, at->internal ? 0 : at->policy->dns_count, answered, s,
+	return namerelay_open(at->policy->dns, at->internal ? 0 : at->policy->dns_count, answer_relayed, s,
 			      &s->relay, e);
 }
 
@@ -124,7 +124,7 @@ static int open_zone(struct nameserver *s, const struct nameserver_place *at, st
 	return fd < 0 ? err_sys(e, "open the names of a network") : nameserver_join(s, &place, e);
 }
 
-static int open_all(struct nameserver *s, const struct nameserver_place *at, int netns_fd,
+static int open_name_sockets(struct nameserver *s, const struct nameserver_place *at, int netns_fd,
 		    struct err *e)
 {
 	autoclose int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -153,7 +153,7 @@ int nameserver_open(const struct nameserver_place *at, int netns_fd, struct name
 	for (i = 0; i < CLIENTS; i++)
 		s->clients[i].w.fd = -1;
 	s->internal = at->internal;
-	if (open_all(s, at, netns_fd, e) < 0) {
+	if (open_name_sockets(s, at, netns_fd, e) < 0) {
 		nameserver_free(s);
 		return -1;
 	}
@@ -188,7 +188,7 @@ void nameserver_begin(struct nameserver *s, struct proxy *p)
 	proxy_watch(p, &s->tcp, EPOLLIN);
 }
 
-static int take(struct bucket *b, uint64_t rate, uint64_t burst, uint64_t now)
+static int take_from_bucket(struct bucket *b, uint64_t rate, uint64_t burst, uint64_t now)
 {
 	b->left += (now - b->at_ms) * rate;
 	b->at_ms = now;
@@ -203,7 +203,7 @@ static int take(struct bucket *b, uint64_t rate, uint64_t burst, uint64_t now)
 /* ---- answers of our own -------------------------------------------------------------------- */
 
 /* 1 with an answer from the table; 0: a server must be asked. */
-static int answer(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
+static int answer_question(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
 		  size_t *len)
 {
 	size_t i;
@@ -220,17 +220,17 @@ static int answer(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p
 		*len = dnsmsg_reply(q, p, DNSMSG_NXDOMAIN, 1, out);
 		return 1;
 	}
-	if (!s->internal && take(&s->relay_rate, RELAY_RATE, RELAY_BURST, clock_ms()))
+	if (!s->internal && take_from_bucket(&s->relay_rate, RELAY_RATE, RELAY_BURST, clock_ms()))
 		return 0;
 	*len = dnsmsg_reply(q, p, DNSMSG_REFUSED, 0, out);
 	return 1;
 }
 
 /*
- * The answer to n bytes at p, with its length; 0: a server is asked under the tag, and answered()
+ * The answer to n bytes at p, with its length; 0: a server is asked under the tag, and answer_relayed()
  * is called, or was already.  -1: there is nothing to answer.
  */
-static int handle(struct nameserver *s, const uint8_t *p, size_t n, int stream, uint64_t tag,
+static int handle_question(struct nameserver *s, const uint8_t *p, size_t n, int stream, uint64_t tag,
 		  uint8_t *out)
 {
 	struct dnsmsg q;
@@ -241,7 +241,7 @@ static int handle(struct nameserver *s, const uint8_t *p, size_t n, int stream, 
 		return -1;
 	if (code != DNSMSG_OK)
 		return (int)dnsmsg_reply(&q, p, (enum dnsmsg_code)code, 0, out);
-	if (!answer(s, &q, p, out, &len)) {
+	if (!answer_question(s, &q, p, out, &len)) {
 		if (namerelay_ask(s->relay, s->loop, &q, p, stream, tag) == 0)
 			return 0;
 		len = dnsmsg_reply(&q, p, DNSMSG_SERVFAIL, 0, out);
@@ -274,7 +274,7 @@ static void serve_datagrams(struct nameserver *s)
 		ssize_t n;
 		int len;
 
-		if (!take(&s->rate, RATE, BURST, clock_ms())) {
+		if (!take_from_bucket(&s->rate, RATE, BURST, clock_ms())) {
 			proxy_watch(s->loop, &s->udp, 0);	/* until nameserver_tick() */
 			return;
 		}
@@ -284,7 +284,7 @@ static void serve_datagrams(struct nameserver *s)
 		if (!a)
 			a = &none;	/* then the relay has no room either */
 		*a = (struct asker){ ++s->last_tag, from };
-		len = handle(s, in, (size_t)n < sizeof(in) ? (size_t)n : 0, 0, a->tag, out);
+		len = handle_question(s, in, (size_t)n < sizeof(in) ? (size_t)n : 0, 0, a->tag, out);
 		if (len)
 			a->tag = 0;
 		if (len > 0)
@@ -323,7 +323,7 @@ static void accept_client(struct nameserver *s)
 	struct client *c;
 	int on = 1, fd;
 
-	if (!take(&s->rate, RATE, BURST, clock_ms())) {
+	if (!take_from_bucket(&s->rate, RATE, BURST, clock_ms())) {
 		proxy_watch(s->loop, &s->tcp, 0);
 		return;
 	}
@@ -341,7 +341,7 @@ static void accept_client(struct nameserver *s)
 	proxy_watch(s->loop, &c->w, EPOLLIN);
 }
 
-static void say(struct nameserver *s, struct client *c)
+static void send_name_answer(struct nameserver *s, struct client *c)
 {
 	ssize_t n = send(c->w.fd, c->out + c->out_sent, c->out_len - c->out_sent, MSG_NOSIGNAL);
 
@@ -367,7 +367,7 @@ static void answer_client(struct nameserver *s, struct client *c, size_t len)
 	c->out[1] = (uint8_t)len;
 	c->out_len = 2 + len;
 	c->out_sent = 0;
-	say(s, c);
+	send_name_answer(s, c);
 }
 
 static void ask_client(struct nameserver *s, struct client *c)
@@ -376,26 +376,26 @@ static void ask_client(struct nameserver *s, struct client *c)
 
 	c->tag = ++s->last_tag;
 	proxy_watch(s->loop, &c->w, 0);		/* one question after another */
-	len = handle(s, c->in + 2, c->got - 2, 1, c->tag, c->out + 2);
+	len = handle_question(s, c->in + 2, c->got - 2, 1, c->tag, c->out + 2);
 	if (len > 0)
 		answer_client(s, c, (size_t)len);
 	else if (len < 0)
 		close_client(s, c);
 }
 
-static void serve_client(struct nameserver *s, struct client *c, uint32_t events)
+static void serve_name_client(struct nameserver *s, struct client *c, uint32_t events)
 {
 	size_t want;
 	ssize_t n;
 
 	if (c->out_len) {
-		say(s, c);
+		send_name_answer(s, c);
 		return;
 	}
 	if (c->tag || !(events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
 		return;
 	want = c->got < 2 ? 2 : 2 + ((size_t)c->in[0] << 8 | c->in[1]);
-	if (want > sizeof(c->in) || !take(&s->rate, RATE, BURST, clock_ms())) {
+	if (want > sizeof(c->in) || !take_from_bucket(&s->rate, RATE, BURST, clock_ms())) {
 		close_client(s, c);
 		return;
 	}
@@ -411,7 +411,7 @@ static void serve_client(struct nameserver *s, struct client *c, uint32_t events
 
 /* ---- what a server said ----------------------------------------------------------------------- */
 
-static void answered(void *ctx, uint64_t tag, const struct dnsmsg *q, uint8_t *p, size_t n)
+static void answer_relayed(void *ctx, uint64_t tag, const struct dnsmsg *q, uint8_t *p, size_t n)
 {
 	struct nameserver *s = ctx;
 	size_t i;
@@ -450,7 +450,7 @@ void nameserver_serve(struct nameserver *s, struct watch *w, uint32_t events)
 	} else if (!namerelay_serve(s->relay, s->loop, w, events)) {
 		for (i = 0; i < CLIENTS; i++)
 			if (w == &s->clients[i].w && w->fd >= 0)
-				serve_client(s, &s->clients[i], events);
+				serve_name_client(s, &s->clients[i], events);
 	}
 }
 

@@ -21,7 +21,7 @@
 
 #include "base/json.h"
 #include "runtime/net/link.h"
-#include "runtime/net/namezone.h"
+#include "runtime/net/nametable.h"
 #include "runtime/net/netpolicy.h"
 #include "runtime/net/proxy.h"
 

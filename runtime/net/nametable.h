@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/netaddr.h"
+#include "runtime/net/dnsmsg.h"
 
 #define NAMETABLE_FILE "names"
 #define NAMETABLE_NAME 65	/* with the NUL */
@@ -42,5 +44,32 @@ size_t nametable_find(const struct nametable *t, const char *name, uint32_t from
 		      size_t max);
 /* The first name of the number: 1, or 0. */
 int nametable_name(const struct nametable *t, uint32_t number, char ret[NAMETABLE_NAME]);
+
+/* ---- answers from the table ---- */
+
+/* namezone - answers for the names and addresses of one network, from its table. */
+
+struct namezone {
+	struct nametable table;
+	char network[NAMETABLE_NAME];
+	struct netcidr pool, pool6;
+	int with6;
+};
+
+/* A network's name, its pools, and the file of its table. */
+struct namezone_place {
+	const char *network;
+	const struct netcidr *pool, *pool6;
+	int with6, fd;
+};
+
+int namezone_open(struct namezone *z, const struct namezone_place *at, struct err *e);
+void namezone_close(struct namezone *z);
+/*
+ * 1 if the query q, with the bytes p, concerns the network: then out (DNSMSG_SMALL) has the
+ * answer of *len bytes. NAME and NAME.NETWORK are its names.
+ */
+int namezone_answer(const struct namezone *z, const struct dnsmsg *q, const uint8_t *p,
+		    uint8_t *out, size_t *len);
 
 #endif

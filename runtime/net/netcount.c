@@ -36,7 +36,7 @@ struct message {
 	size_t len;
 };
 
-static void add_attr(struct message *m, uint16_t type, const void *p, size_t n)
+static void add_count_attr(struct message *m, uint16_t type, const void *p, size_t n)
 {
 	struct nlattr a = { .nla_len = (uint16_t)(NLA_HDRLEN + n), .nla_type = type };
 
@@ -58,15 +58,15 @@ static void add_question(struct message *m, uint32_t number, const char *table, 
 	m->len += NLMSG_HDRLEN;
 	memcpy(m->data + m->len, &g, sizeof(g));
 	m->len += NLMSG_ALIGN(sizeof(g));
-	add_attr(m, NFTA_OBJ_TABLE, table, strlen(table) + 1);
-	add_attr(m, NFTA_OBJ_NAME, name, strlen(name) + 1);
-	add_attr(m, NFTA_OBJ_TYPE, &type, sizeof(type));
+	add_count_attr(m, NFTA_OBJ_TABLE, table, strlen(table) + 1);
+	add_count_attr(m, NFTA_OBJ_NAME, name, strlen(name) + 1);
+	add_count_attr(m, NFTA_OBJ_TYPE, &type, sizeof(type));
 	h.nlmsg_len = (uint32_t)(m->len - at);
 	memcpy(m->data + at, &h, sizeof(h));
 }
 
 /* Finds an attribute in a list of them: its contents, or NULL. */
-static const char *find(const char *p, size_t n, uint16_t type, size_t *ret_len)
+static const char *find_count_attr(const char *p, size_t n, uint16_t type, size_t *ret_len)
 {
 	struct nlattr a;
 
@@ -86,10 +86,10 @@ static const char *find(const char *p, size_t n, uint16_t type, size_t *ret_len)
 	return NULL;
 }
 
-static int take_number(const char *p, size_t n, uint16_t type, uint64_t *ret)
+static int take_count_number(const char *p, size_t n, uint16_t type, uint64_t *ret)
 {
 	size_t len = 0;
-	const char *v = find(p, n, type, &len);
+	const char *v = find_count_attr(p, n, type, &len);
 	uint64_t raw;
 
 	if (!v || len != sizeof(raw))
@@ -100,7 +100,7 @@ static int take_number(const char *p, size_t n, uint16_t type, uint64_t *ret)
 }
 
 /* One answer of the kernel: 0, or its errno. */
-static int take_answer(const char *p, size_t n, struct object found[OBJECTS])
+static int take_count_answer(const char *p, size_t n, struct object found[OBJECTS])
 {
 	const size_t head = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct nfgenmsg)), error = NLMSG_HDRLEN + sizeof(int);
 	struct nlmsghdr h;
@@ -117,10 +117,10 @@ static int take_answer(const char *p, size_t n, struct object found[OBJECTS])
 		memcpy(&failed, p + NLMSG_HDRLEN, sizeof(failed));
 		return -failed;
 	}
-	data = h.nlmsg_len > head ? find(p + head, h.nlmsg_len - head, NFTA_OBJ_DATA, &len) : NULL;
+	data = h.nlmsg_len > head ? find_count_attr(p + head, h.nlmsg_len - head, NFTA_OBJ_DATA, &len) : NULL;
 	quota = objects[h.nlmsg_seq].type == NFT_OBJECT_QUOTA;
-	if (!data || take_number(data, len, quota ? NFTA_QUOTA_BYTES : NFTA_COUNTER_BYTES, &found[h.nlmsg_seq].first) < 0 ||
-	    take_number(data, len, quota ? NFTA_QUOTA_CONSUMED : NFTA_COUNTER_PACKETS, &found[h.nlmsg_seq].second) < 0)
+	if (!data || take_count_number(data, len, quota ? NFTA_QUOTA_BYTES : NFTA_COUNTER_BYTES, &found[h.nlmsg_seq].first) < 0 ||
+	    take_count_number(data, len, quota ? NFTA_QUOTA_CONSUMED : NFTA_COUNTER_PACKETS, &found[h.nlmsg_seq].second) < 0)
 		return EBADMSG;
 	return 0;
 }
@@ -145,7 +145,7 @@ int netcount_read(const char *table, const char *id, struct netcount *ret, struc
 		if (n < (ssize_t)NLMSG_HDRLEN)
 			return n < 0 ? err_sys(e, "ask nftables what sandbox %s has sent", id) :
 				       err_set(e, ERR_INTERNAL, "nftables said nothing of sandbox %s", id);
-		failed = take_answer(answer, (size_t)n, found);
+		failed = take_count_answer(answer, (size_t)n, found);
 	}
 	if (failed) {
 		err_errno(e, failed, "ask nftables what sandbox %s has sent", id);

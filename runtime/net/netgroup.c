@@ -73,7 +73,7 @@ int netgroup_connect(struct netgroup *g, uint64_t max)
 	return 1;
 }
 
-static off_t size_of(int fd)
+static off_t group_log_size(int fd)
 {
 	struct stat st;
 
@@ -84,7 +84,7 @@ static off_t size_of(int fd)
  * One of the proxies turns to the other file, under a lock that its death gives back.  Nobody waits
  * for it: the others go on in the full file, up to twice its size.
  */
-static unsigned turn(struct netgroup *g, const int fd[2], unsigned now)
+static unsigned turn_group_log(struct netgroup *g, const int fd[2], unsigned now)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
@@ -105,8 +105,8 @@ void netgroup_log(struct netgroup *g, const int fd[2], const char *line, size_t 
 
 	if (fd[0] < 0 || fd[1] < 0)
 		return;
-	if ((size_t)size_of(fd[now]) + n > half_bytes)
-		now = turn(g, fd, now);
-	if ((size_t)size_of(fd[now]) + n <= 2 * half_bytes)
+	if ((size_t)group_log_size(fd[now]) + n > half_bytes)
+		now = turn_group_log(g, fd, now);
+	if ((size_t)group_log_size(fd[now]) + n <= 2 * half_bytes)
 		(void)!io_write_all(fd[now], line, n);
 }

@@ -3,18 +3,21 @@
 #include "runtime/net/netpolicy.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
+#include "base/io.h"
+#include "base/mem.h"
 #include "base/num.h"
-#include "runtime/net/netrate.h"
 
 #define PORT_WEB 80
 #define PORT_TLS 443
 
 /* Lower case, without the dot at the end; only what a host name may hold. */
-static int canonical(const char *s, size_t n, char out[NETHOST_NAME])
+static int canonical_host(const char *s, size_t n, char out[NETHOST_NAME])
 {
 	size_t i, label = 0;
 
@@ -44,7 +47,7 @@ static int ends_in_number(const char *name)
 	return last[strspn(last, "0123456789")] == '\0' || (last[0] == '0' && last[1] == 'x' && last[2 + strspn(last + 2, "0123456789abcdef")] == '\0');
 }
 
-static int parse_ports(const char *s, uint16_t *from, uint16_t *to, struct err *e)
+static int parse_port_range(const char *s, uint16_t *from, uint16_t *to, struct err *e)
 {
 	char first[8];
 	const char *dash = strchr(s, '-');
@@ -72,7 +75,7 @@ static int parse_ports(const char *s, uint16_t *from, uint16_t *to, struct err *
  * Cuts "HOST[:PORT]" in two.  An address of IPv6 stands in brackets when a port
  * follows; alone it needs none.
  */
-static int split(const char *s, char *host, size_t n, const char **ret_port, struct err *e)
+static int split_host_port(const char *s, char *host, size_t n, const char **ret_port, struct err *e)
 {
 	const char *end, *colon = strchr(s, ':');
 	struct netaddr a;
@@ -109,7 +112,7 @@ int nethost_parse(const char *s, struct nethost *ret, struct err *e)
 	char host[NETHOST_NAME + 4];
 	const char *port;
 
-	if (split(s, host, sizeof(host), &port, e) < 0 || (port && parse_ports(port, &h.from, &h.to, e) < 0))
+	if (split_host_port(s, host, sizeof(host), &port, e) < 0 || (port && parse_port_range(port, &h.from, &h.to, e) < 0))
 		return -1;
 	if (strlen(s) >= sizeof(h.text))
 		return host_error(s, e);
@@ -118,11 +121,11 @@ int nethost_parse(const char *s, struct nethost *ret, struct err *e)
 		h.kind = NETHOST_ANY;
 	} else if (!strncmp(host, "*.", 2)) {
 		h.kind = NETHOST_SUFFIX;
-		if (canonical(host + 2, strlen(host + 2), h.name) < 0 || ends_in_number(h.name))
+		if (canonical_host(host + 2, strlen(host + 2), h.name) < 0 || ends_in_number(h.name))
 			return host_error(s, e);
 	} else if (netaddr_parse(host, &h.addr) == 0) {
 		h.kind = NETHOST_ADDRESS;
-	} else if (canonical(host, strlen(host), h.name) < 0 || ends_in_number(h.name)) {
+	} else if (canonical_host(host, strlen(host), h.name) < 0 || ends_in_number(h.name)) {
 		return host_error(s, e);
 	}
 	*ret = h;
@@ -136,7 +139,7 @@ int netserver_parse(const char *s, struct netserver *ret, struct err *e)
 	const char *port;
 	uint64_t n = 53;
 
-	if (split(s, host, sizeof(host), &port, e) < 0 || netaddr_parse(host, &d.addr) < 0)
+	if (split_host_port(s, host, sizeof(host), &port, e) < 0 || netaddr_parse(host, &d.addr) < 0)
 		return err_set(e, ERR_INVALID, "'%.80s' is not the address of a DNS server; hint: such as 9.9.9.9", s);
 	if (port && num_u64(port, "port", 1, UINT16_MAX, &n, e) < 0)
 		return -1;
@@ -146,7 +149,7 @@ int netserver_parse(const char *s, struct netserver *ret, struct err *e)
 }
 
 /* "1.2.3.4" or "[::1]" */
-static int take_address(char *text, struct netaddr *ret)
+static int parse_host_address(char *text, struct netaddr *ret)
 {
 	size_t len = strlen(text);
 
@@ -193,7 +196,7 @@ int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
 	if (colon) {
 		*colon = '\0';
 		from = colon + 1;
-		if (take_address(text, &p.addr) < 0)
+		if (parse_host_address(text, &p.addr) < 0)
 			goto bad;
 	}
 	p.any_port = !from || (colon && !*from);
@@ -228,7 +231,7 @@ int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, stru
 	}
 	if (netaddr_parse(text, &t.addr) == 0)
 		netaddr_text(&t.addr, t.name);
-	else if (canonical(text, strlen(text), t.name) < 0 || ends_in_number(t.name))
+	else if (canonical_host(text, strlen(text), t.name) < 0 || ends_in_number(t.name))
 		return err_set(e, ERR_INVALID, "the host is neither a name nor an address in its usual form");
 	*ret = t;
 	return 0;
@@ -255,7 +258,7 @@ static int each_string(const json_t *j, const char *key, size_t max, int (*take)
 	return 0;
 }
 
-static int add_host(struct nethost **list, size_t *count, const char *s, struct err *e)
+static int add_policy_host(struct nethost **list, size_t *count, const char *s, struct err *e)
 {
 	struct nethost *bigger;
 
@@ -273,12 +276,12 @@ static int add_host(struct nethost **list, size_t *count, const char *s, struct 
 
 static int take_allow(struct netpolicy *p, const char *s, struct err *e)
 {
-	return add_host(&p->allow, &p->allow_count, s, e);
+	return add_policy_host(&p->allow, &p->allow_count, s, e);
 }
 
 static int take_deny(struct netpolicy *p, const char *s, struct err *e)
 {
-	return add_host(&p->deny, &p->deny_count, s, e);
+	return add_policy_host(&p->deny, &p->deny_count, s, e);
 }
 
 static int take_allow_net(struct netpolicy *p, const char *s, struct err *e)
@@ -301,7 +304,7 @@ static int take_publish(struct netpolicy *p, const char *s, struct err *e)
 	return netpublish_parse(s, &p->publish[p->publish_count++], e);
 }
 
-static int load_one(struct netpolicy *p, const json_t *j, struct err *e)
+static int load_policy_level(struct netpolicy *p, const json_t *j, struct err *e)
 {
 	memset(p, 0, sizeof(*p));
 	if (each_string(j, "allow_host", NETPOLICY_HOSTS, take_allow, p, e) < 0 ||
@@ -335,7 +338,7 @@ static int load_group(struct netpolicy *p, const json_t *j, struct err *e)
 	p->group = calloc(1, sizeof(*p->group));
 	if (!p->group)
 		return err_nomem(e);
-	if (load_one(p->group, group, e) < 0 ||
+	if (load_policy_level(p->group, group, e) < 0 ||
 	    json_get_str(group, "network", &name, "network policy", e) < 0)
 		return -1;
 	snprintf(p->group->network, sizeof(p->group->network), "%s", name);
@@ -346,7 +349,7 @@ static int load_group(struct netpolicy *p, const json_t *j, struct err *e)
 
 int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e)
 {
-	return load_one(p, j, e) < 0 ? -1 : load_group(p, j, e);
+	return load_policy_level(p, j, e) < 0 ? -1 : load_group(p, j, e);
 }
 
 void netpolicy_release(struct netpolicy *p)
@@ -455,4 +458,84 @@ const char *netpolicy_address(const struct netpolicy *p, const struct nethost *b
 	if (p->group)
 		return netpolicy_address(p->group, by, a);
 	return netpolicy_explicit(p, by, a) ? NULL : netaddr_special(a);
+}
+
+/* ---- the rate ---- */
+
+#define BURST_MIN 16384ULL
+#define BURST_MAX (4ULL << 20)
+#define WORTH 4096ULL
+
+uint64_t netrate_burst(uint64_t rate)
+{
+	const uint64_t burst = rate / 20;
+
+	return burst < BURST_MIN ? BURST_MIN : burst > BURST_MAX ? BURST_MAX : burst;
+}
+
+size_t netrate_room(struct netrate *r, uint64_t rate, uint64_t now_ms, size_t want)
+{
+	const uint64_t burst = netrate_burst(rate);
+	uint64_t earned, room;
+
+	if (!rate)
+		return want;
+	earned = now_ms - r->at_ms;
+	earned = earned > 1000000 ? UINT64_MAX : earned * rate;
+	r->lacking = earned >= r->lacking ? 0 : r->lacking - earned;
+	r->at_ms = now_ms;
+	/* what passed unasked, with the head of a request, is a debt */
+	if (r->lacking > (burst - WORTH) * 1000)
+		return 0;
+	room = burst - (r->lacking + 999) / 1000;
+	return room < want ? (size_t)room : want;
+}
+
+void netrate_spend(struct netrate *r, uint64_t rate, size_t n)
+{
+	if (rate)
+		r->lacking += n * 1000;
+}
+
+uint64_t netrate_wait_ms(const struct netrate *r, uint64_t rate)
+{
+	const uint64_t may_lack = (netrate_burst(rate) - WORTH) * 1000;
+
+	return !rate || r->lacking <= may_lack ? 0 : (r->lacking - may_lack + rate - 1) / rate;
+}
+
+/* ---- the share of the host's connections ---- */
+
+/* S29 */
+#define TABLE "/proc/sys/net/netfilter/nf_conntrack_max"
+#define PARTS 16
+
+/* nf_conntrack_init_start() of the kernel. */
+static uint64_t future_table(void)
+{
+	struct sysinfo s;
+	uint64_t bytes;
+
+	if (sysinfo(&s) < 0)
+		return NETSHARE_MAX;	/* the least of all answers */
+	bytes = (uint64_t)s.totalram * s.mem_unit;
+	if (bytes > UINT64_C(4) << 30)
+		return 262144;
+	if (bytes > UINT64_C(1) << 30)
+		return 65536;
+	return bytes / 16384 / sizeof(void *);
+}
+
+uint64_t netshare_connections(void)
+{
+	autobuf struct buf b = BUF_INIT(32);
+	uint64_t table;
+	struct err ignored;
+
+	if (io_read_file(AT_FDCWD, TABLE, &b, &ignored) == 0 && b.data)
+		b.data[strcspn(b.data, "\n")] = '\0';
+	if (!b.data || num_u64(b.data, TABLE, 0, UINT64_MAX, &table, &ignored) < 0)
+		table = future_table();
+	table /= PARTS;
+	return table > NETSHARE_MAX ? NETSHARE_MAX : table ? table : 1;
 }

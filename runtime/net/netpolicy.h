@@ -18,6 +18,52 @@
 #include "base/json.h"
 #include "base/netaddr.h"
 
+/* ---- the rate ---- */
+
+/*
+ * netrate - a bound on the bytes a second that a sandbox sends, and on those that it receives.
+ *
+ * Pure: the token bucket.  The proxy of an egress sandbox has one for each direction; on a bridge the
+ * kernel has them (link.h).
+ */
+
+#define NETRATE_MIN 1024
+#define NETRATE_MAX (1ULL << 40)
+
+/* Bytes that may pass at once: a twentieth of a second's, from 16 KiB to 4 MiB. */
+uint64_t netrate_burst(uint64_t rate);
+/* A bucket; all zero is a full one. */
+struct netrate {
+	uint64_t lacking;	/* thousandths of a byte that it lacks to be full */
+	uint64_t at_ms;		/* when that was so */
+};
+
+/* How many of want bytes may pass now; few are held back until it is worth a system call. */
+size_t netrate_room(struct netrate *r, uint64_t rate, uint64_t now_ms, size_t want);
+/* They have passed. */
+void netrate_spend(struct netrate *r, uint64_t rate, size_t n);
+/* Milliseconds until netrate_room() is more than 0. */
+uint64_t netrate_wait_ms(const struct netrate *r, uint64_t rate);
+
+/* ---- the share of the host's connections ---- */
+
+/*
+ * netshare - how much of the host's table of connections one sandbox on a bridge may take.
+ *
+ * The kernel tracks each flow of every process of the host in one table (nf_conntrack_max
+ * entries, 262,144 on most hosts).  When it is full the host's own packets are dropped.
+ */
+
+#define NETSHARE_MAX 4096
+
+/*
+ * The default limit of open connections of a sandbox: NETSHARE_MAX, or a sixteenth of the table
+ * if that is less. Before the kernel's module is loaded there is no table: then the size that
+ * the kernel would choose by the host's memory.
+ */
+uint64_t netshare_connections(void);
+
+/* ---- the policy ---- */
 #define NETPOLICY_HOSTS 1024
 #define NETPOLICY_NETS 256
 #define NETPOLICY_DNS 8
@@ -40,7 +86,7 @@ struct nethost {
 struct netpublish {
 	struct netaddr addr;	/* family 0: the loopback of both families; netaddr_is_any(): every address of its family */
 	uint16_t host_port, port;
-	int any_port;		/* freeport.h chooses host_port, which is 0 before */
+	int any_port;		/* forward.h chooses host_port, which is 0 before */
 	int udp;
 	char text[96];
 };
@@ -61,7 +107,7 @@ struct netpolicy {
 	size_t publish_count;
 	json_t *hosts;		/* [NAME, ADDRESS] of --add-host, or NULL */
 	uint64_t max_bytes, max_connections;	/* 0: none */
-	uint64_t max_rate;	/* bytes a second in each direction (netrate.h); 0: none */
+	uint64_t max_rate;	/* bytes a second in each direction (netpolicy.h); 0: none */
 	/*
 	 * That of the network which the sandbox is on, or NULL.  With it this one only takes away: its
 	 * names narrow, its denials hold, its allowed ranges count for nothing.

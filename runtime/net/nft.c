@@ -2,9 +2,9 @@
 #include "runtime/net/nft.h"
 
 #include <arpa/inet.h>
-
 #include <errno.h>
 #include <libnftnl/chain.h>
+#include <libnftnl/expr.h>
 #include <libnftnl/object.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
@@ -57,7 +57,7 @@ void nft_abort(struct nft *t)
 }
 
 /* Says what to do when the kernel has no nftables, or not all of it. */
-static int lacking(struct err *e)
+static int hint_lacking_nft(struct err *e)
 {
 	if (e->os_errno == EOPNOTSUPP || e->os_errno == EPROTONOSUPPORT || e->os_errno == EAFNOSUPPORT) {
 		e->code = ERR_UNSUPPORTED;
@@ -75,10 +75,10 @@ int nft_commit(struct nft *t, struct err *e)
 		t->failed = !frame(t->nl, NFNL_MSG_BATCH_END);
 	r = t->failed ? err_set(e, ERR_LIMIT, "too many rules for one transaction of nftables") : nl_send(t->nl, e);
 	nft_abort(t);
-	return r < 0 ? lacking(e) : 0;
+	return r < 0 ? hint_lacking_nft(e) : 0;
 }
 
-static struct nlmsghdr *begin(struct nft *t, int type, uint16_t flags, const char *what, const char *name)
+static struct nlmsghdr *begin_nft_message(struct nft *t, int type, uint16_t flags, const char *what, const char *name)
 {
 	struct nlmsghdr *nlh = t->failed ? NULL : nl_begin(t->nl, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type), NLM_F_ACK | flags,
 							   "%s %.40s of nftables", what, name);
@@ -100,7 +100,7 @@ static struct nlmsghdr *begin(struct nft *t, int type, uint16_t flags, const cha
 void nft_table(struct nft *t, int add)
 {
 	struct nftnl_table *x = nftnl_table_alloc();
-	struct nlmsghdr *nlh = begin(t, add ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE, add ? NLM_F_CREATE : 0, add ? "make the table" :
+	struct nlmsghdr *nlh = begin_nft_message(t, add ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE, add ? NLM_F_CREATE : 0, add ? "make the table" :
 				     "remove the table", t->table);
 
 	if (!x)
@@ -116,7 +116,7 @@ void nft_table(struct nft *t, int add)
 void nft_chain(struct nft *t, const struct nft_chain *c)
 {
 	struct nftnl_chain *x = nftnl_chain_alloc();
-	struct nlmsghdr *nlh = begin(t, NFT_MSG_NEWCHAIN, NLM_F_CREATE, "make the chain", c->name);
+	struct nlmsghdr *nlh = begin_nft_message(t, NFT_MSG_NEWCHAIN, NLM_F_CREATE, "make the chain", c->name);
 
 	if (!x)
 		t->failed = 1;
@@ -138,7 +138,7 @@ void nft_chain(struct nft *t, const struct nft_chain *c)
 void nft_chain_remove(struct nft *t, const char *name)
 {
 	struct nftnl_chain *x = nftnl_chain_alloc();
-	struct nlmsghdr *nlh = begin(t, NFT_MSG_DELCHAIN, 0, "remove the chain", name);
+	struct nlmsghdr *nlh = begin_nft_message(t, NFT_MSG_DELCHAIN, 0, "remove the chain", name);
 
 	if (!x)
 		t->failed = 1;
@@ -184,7 +184,7 @@ static uint32_t concat(const uint8_t *list, size_t n, uint32_t *ret_type, uint8_
 void nft_set(struct nft *t, const struct nft_set *s, uint32_t id)
 {
 	struct nftnl_set *x = nftnl_set_alloc();
-	struct nlmsghdr *nlh = begin(t, NFT_MSG_NEWSET, NLM_F_CREATE, "make the set", s->name);
+	struct nlmsghdr *nlh = begin_nft_message(t, NFT_MSG_NEWSET, NLM_F_CREATE, "make the set", s->name);
 	uint32_t flags = s->interval ? NFT_SET_INTERVAL : 0, type, count, len;
 	uint8_t parts[4];
 
@@ -246,7 +246,7 @@ void nft_rule_end(struct nft *t, struct nftnl_rule *r)
 
 	if (!r)
 		return;
-	nlh = begin(t, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, "add a rule to", nftnl_rule_get_str(r, NFTNL_RULE_CHAIN));
+	nlh = begin_nft_message(t, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, "add a rule to", nftnl_rule_get_str(r, NFTNL_RULE_CHAIN));
 	if (nlh) {
 		nftnl_rule_nlmsg_build_payload(nlh, r);
 		nl_end(t->nl, nlh);
@@ -287,7 +287,7 @@ void nft_elements(struct nft *t, int adds, const char *set, uint32_t id, const s
 	if (!count)
 		return;
 	x = nftnl_set_alloc();
-	nlh = begin(t, adds ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, adds ? NLM_F_CREATE | NLM_F_EXCL : 0,
+	nlh = begin_nft_message(t, adds ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, adds ? NLM_F_CREATE | NLM_F_EXCL : 0,
 		    adds ? "add to the set" : "remove from the set", set);
 	if (!x)
 		t->failed = 1;
@@ -307,7 +307,7 @@ void nft_elements(struct nft *t, int adds, const char *set, uint32_t id, const s
 static void object(struct nft *t, int adds, const char *name, uint32_t type, uint64_t bytes)
 {
 	struct nftnl_obj *x = nftnl_obj_alloc();
-	struct nlmsghdr *nlh = begin(t, adds ? NFT_MSG_NEWOBJ : NFT_MSG_DELOBJ, adds ? NLM_F_CREATE : 0,
+	struct nlmsghdr *nlh = begin_nft_message(t, adds ? NFT_MSG_NEWOBJ : NFT_MSG_DELOBJ, adds ? NLM_F_CREATE : 0,
 				     adds ? "make the object" : "remove the object", name);
 
 	if (!x)
@@ -347,7 +347,7 @@ static int found(const struct nlmsghdr *nlh, void *ctx)
 	return MNL_CB_OK;
 }
 
-static int exists(struct nl *n, const char *table, const char *chain, struct err *e)
+static int nft_chain_exists(struct nl *n, const char *table, const char *chain, struct err *e)
 {
 	char buf[1024];
 	struct nlmsghdr *nlh = nftnl_nlmsg_build_hdr(buf, chain ? NFT_MSG_GETCHAIN : NFT_MSG_GETTABLE, FAMILY, NLM_F_ACK, 0);
@@ -363,7 +363,7 @@ static int exists(struct nl *n, const char *table, const char *chain, struct err
 int nft_chain_stands(const char *table, const char *chain, struct err *e)
 {
 	struct nl *n = nl_open(NETLINK_NETFILTER, e);
-	int r = n ? exists(n, table, chain, e) : -1;
+	int r = n ? nft_chain_exists(n, table, chain, e) : -1;
 
 	nl_close(n);
 	return r;
@@ -372,10 +372,10 @@ int nft_chain_stands(const char *table, const char *chain, struct err *e)
 int nft_table_is_ours(const char *table, const char *mark, struct err *e)
 {
 	struct nl *n = nl_open(NETLINK_NETFILTER, e);
-	int r = n ? exists(n, table, NULL, e) : -1;
+	int r = n ? nft_chain_exists(n, table, NULL, e) : -1;
 
 	if (r == 1)
-		r = exists(n, table, mark, e);
+		r = nft_chain_exists(n, table, mark, e);
 	else if (r == 0)
 		goto out;
 	if (r == 0)
@@ -383,7 +383,7 @@ int nft_table_is_ours(const char *table, const char *mark, struct err *e)
 			    "nft delete table inet %s", table, table);
 out:
 	nl_close(n);
-	return r < 0 ? lacking(e) : r;
+	return r < 0 ? hint_lacking_nft(e) : r;
 }
 
 struct walk {
@@ -445,4 +445,228 @@ int nft_walk(const char *table, const char *set, void (*each)(void *ctx, const s
 	r = nl_query(n, nlh, take_elements, &w, "list a set of nftables", e);
 	nl_close(n);
 	return r;
+}
+
+/* ---- expressions of a rule ---- */
+
+/* The expressions that a rule is made of. */
+
+#define REG(n) (NFT_REG32_00 + (n))
+
+/* A rule with an expression less must never be sent: abort, as for every lack of memory in a constructor of libnftnl. */
+static struct nftnl_expr *expression(const char *name)
+{
+	struct nftnl_expr *x = nftnl_expr_alloc(name);
+
+	if (!x)
+		abort();
+	return x;
+}
+
+static void add_nft_expr(struct nftnl_rule *r, struct nftnl_expr *x)
+{
+	if (r)
+		nftnl_rule_add_expr(r, x);
+	else
+		nftnl_expr_free(x);
+}
+
+void nft_meta(struct nftnl_rule *r, uint32_t key, unsigned reg)
+{
+	struct nftnl_expr *x = expression("meta");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_META_KEY, key);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_META_DREG, REG(reg));
+	add_nft_expr(r, x);
+}
+
+void nft_ct(struct nftnl_rule *r, uint32_t key, unsigned reg)
+{
+	struct nftnl_expr *x = expression("ct");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CT_KEY, key);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CT_DREG, REG(reg));
+	add_nft_expr(r, x);
+}
+
+void nft_ct_source(struct nftnl_rule *r, uint32_t key, uint8_t direction, unsigned reg)
+{
+	struct nftnl_expr *x = expression("ct");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CT_KEY, key);
+	nftnl_expr_set_u8(x, NFTNL_EXPR_CT_DIR, direction);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CT_DREG, REG(reg));
+	add_nft_expr(r, x);
+}
+
+void nft_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len, unsigned reg)
+{
+	struct nftnl_expr *x = expression("payload");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_BASE, base);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_LEN, len);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_DREG, REG(reg));
+	add_nft_expr(r, x);
+}
+
+void nft_fib_daddr_type(struct nftnl_rule *r, unsigned reg)
+{
+	struct nftnl_expr *x = expression("fib");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_FIB_FLAGS, NFTA_FIB_F_DADDR);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_FIB_DREG, REG(reg));
+	add_nft_expr(r, x);
+}
+
+void nft_mask(struct nftnl_rule *r, unsigned reg, const void *mask, uint32_t len)
+{
+	static const uint8_t zero[16];
+	struct nftnl_expr *x = expression("bitwise");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_BITWISE_SREG, REG(reg));
+	nftnl_expr_set_u32(x, NFTNL_EXPR_BITWISE_DREG, REG(reg));
+	nftnl_expr_set_u32(x, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_BITWISE_LEN, len);
+	nftnl_expr_set(x, NFTNL_EXPR_BITWISE_MASK, mask, len);
+	nftnl_expr_set(x, NFTNL_EXPR_BITWISE_XOR, zero, len);
+	add_nft_expr(r, x);
+}
+
+void nft_compare(struct nftnl_rule *r, uint32_t op, unsigned reg, const void *data, uint32_t len)
+{
+	struct nftnl_expr *x = expression("cmp");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_SREG, REG(reg));
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_OP, op);
+	nftnl_expr_set(x, NFTNL_EXPR_CMP_DATA, data, len);
+	add_nft_expr(r, x);
+}
+
+static struct nftnl_expr *new_nft_lookup(const char *set, uint32_t id, unsigned reg)
+{
+	struct nftnl_expr *x = expression("lookup");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LOOKUP_SREG, REG(reg));
+	nftnl_expr_set_str(x, NFTNL_EXPR_LOOKUP_SET, set);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LOOKUP_SET_ID, id);
+	return x;
+}
+
+void nft_lookup(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
+{
+	add_nft_expr(r, new_nft_lookup(set, id, reg));
+}
+
+void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, unsigned data_reg)
+{
+	struct nftnl_expr *x = new_nft_lookup(set, id, reg);
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LOOKUP_DREG, REG(data_reg));
+	add_nft_expr(r, x);
+}
+
+void nft_verdict_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
+{
+	struct nftnl_expr *x = new_nft_lookup(set, id, reg);
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+	add_nft_expr(r, x);
+}
+
+void nft_connections_over(struct nftnl_rule *r, uint32_t count)
+{
+	struct nftnl_expr *x = expression("connlimit");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CONNLIMIT_COUNT, count);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+	add_nft_expr(r, x);
+}
+
+static void add_nft_limit(struct nftnl_rule *r, uint32_t type, uint64_t count, uint64_t seconds,
+		  uint32_t burst)
+{
+	struct nftnl_expr *x = expression("limit");
+
+	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_RATE, count);
+	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_UNIT, seconds);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_BURST, burst);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_TYPE, type);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+	add_nft_expr(r, x);
+}
+
+void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst)
+{
+	add_nft_limit(r, NFT_LIMIT_PKTS, count, 60, burst);
+}
+
+void nft_bytes_over(struct nftnl_rule *r, uint64_t rate, uint32_t burst)
+{
+	add_nft_limit(r, NFT_LIMIT_PKT_BYTES, rate, 1, burst);
+}
+
+void nft_has_header6(struct nftnl_rule *r, uint8_t type, unsigned reg)
+{
+	struct nftnl_expr *x = expression("exthdr");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_DREG, REG(reg));
+	nftnl_expr_set_u8(x, NFTNL_EXPR_EXTHDR_TYPE, type);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_OFFSET, 0);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_LEN, 1);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_FLAGS, NFT_EXTHDR_F_PRESENT);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_OP, NFT_EXTHDR_OP_IPV6);
+	add_nft_expr(r, x);
+}
+
+void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
+{
+	struct nftnl_expr *x = expression("objref");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_OBJREF_SET_SREG, REG(reg));
+	nftnl_expr_set_str(x, NFTNL_EXPR_OBJREF_SET_NAME, set);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_OBJREF_SET_ID, id);
+	add_nft_expr(r, x);
+}
+
+void nft_verdict(struct nftnl_rule *r, int verdict, const char *chain)
+{
+	struct nftnl_expr *x = expression("immediate");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_VERDICT, (uint32_t)verdict);
+	if (chain)
+		nftnl_expr_set_str(x, NFTNL_EXPR_IMM_CHAIN, chain);
+	add_nft_expr(r, x);
+}
+
+void nft_reject(struct nftnl_rule *r, int reset)
+{
+	struct nftnl_expr *x = expression("reject");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, reset ? NFT_REJECT_TCP_RST : NFT_REJECT_ICMPX_UNREACH);
+	nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, reset ? 0 : NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
+	add_nft_expr(r, x);
+}
+
+void nft_notrack(struct nftnl_rule *r)
+{
+	add_nft_expr(r, expression("notrack"));
+}
+
+void nft_masquerade(struct nftnl_rule *r)
+{
+	add_nft_expr(r, expression("masq"));
+}
+
+void nft_dnat(struct nftnl_rule *r, uint32_t family, unsigned addr_reg, unsigned port_reg)
+{
+	struct nftnl_expr *x = expression("nat");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_NAT_FAMILY, family);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_NAT_REG_ADDR_MIN, REG(addr_reg));
+	nftnl_expr_set_u32(x, NFTNL_EXPR_NAT_REG_PROTO_MIN, REG(port_reg));
+	add_nft_expr(r, x);
 }

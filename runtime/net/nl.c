@@ -2,7 +2,9 @@
 #include "runtime/net/nl.h"
 
 #include <errno.h>
+#include <libmnl/libmnl.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -104,7 +106,7 @@ static const char *extack(const struct nlmsghdr *nlh)
 	return NULL;
 }
 
-static int failed(struct err *e, int os_errno, const struct nlmsghdr *nlh, const char *what)
+static int netlink_failed(struct err *e, int os_errno, const struct nlmsghdr *nlh, const char *what)
 {
 	const char *words = extack(nlh);
 
@@ -118,7 +120,7 @@ static int failed(struct err *e, int os_errno, const struct nlmsghdr *nlh, const
 }
 
 /* One message of the answer: *left messages of ours are not settled yet. */
-static void take(struct nl *n, const struct nlmsghdr *nlh, unsigned *left, int *ret_failed, struct err *e)
+static void take_netlink_message(struct nl *n, const struct nlmsghdr *nlh, unsigned *left, int *ret_failed, struct err *e)
 {
 	const struct nlmsgerr *m = mnl_nlmsg_get_payload(nlh);
 	unsigned index = nlh->nlmsg_seq - n->first;
@@ -126,7 +128,7 @@ static void take(struct nl *n, const struct nlmsghdr *nlh, unsigned *left, int *
 	if (nlh->nlmsg_type != NLMSG_ERROR || index >= n->seq - n->first)
 		return;
 	if (m->error && m->error != n->notes[index].may_fail && !*ret_failed) {
-		failed(e, -m->error, nlh, n->notes[index].what);
+		netlink_failed(e, -m->error, nlh, n->notes[index].what);
 		*ret_failed = 1;
 	}
 	if (n->notes[index].acked) {
@@ -137,7 +139,7 @@ static void take(struct nl *n, const struct nlmsghdr *nlh, unsigned *left, int *
 	}
 }
 
-static int receive(struct nl *n, char *buf, size_t size, int *ret_len, struct err *e)
+static int receive_netlink(struct nl *n, char *buf, size_t size, int *ret_len, struct err *e)
 {
 	struct pollfd p = { .fd = mnl_socket_get_fd(n->sock), .events = POLLIN };
 	int ready;
@@ -169,14 +171,13 @@ int nl_send(struct nl *n, struct err *e)
 		const struct nlmsghdr *nlh = (const struct nlmsghdr *)(const void *)buf;
 		int len = 0;
 
-		r = receive(n, buf, NL_BUFFER, &len, e);
+		r = receive_netlink(n, buf, NL_BUFFER, &len, e);
 		for (; r == 0 && mnl_nlmsg_ok(nlh, len); nlh = mnl_nlmsg_next(nlh, &len))
-			take(n, nlh, &wanted, &bad, e);
+			take_netlink_message(n, nlh, &wanted, &bad, e);
 	}
 	nl_reset(n);
 	return bad ? -1 : r;
 }
-
 
 int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const char *what, struct err *e)
 {
@@ -190,9 +191,60 @@ int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const c
 	if (mnl_socket_sendto(n->sock, nlh, nlh->nlmsg_len) < 0)
 		return err_sys(e, "%s", what);
 	while (r > MNL_CB_STOP) {
-		if (receive(n, buf, NL_BUFFER, &len, e) < 0)
+		if (receive_netlink(n, buf, NL_BUFFER, &len, e) < 0)
 			return -1;
 		r = mnl_cb_run(buf, (size_t)len, nlh->nlmsg_seq, mnl_socket_get_portid(n->sock), cb, ctx);
 	}
 	return r < 0 ? err_sys(e, "%s", what) : 0;
+}
+
+/* ---- where a packet would go ---- */
+
+struct mnl_socket *route_open(struct err *e)
+{
+	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+
+	if (!nl || mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0) {
+		err_sys(e, "open a netlink socket");
+		if (nl)
+			mnl_socket_close(nl);
+		return NULL;
+	}
+	return nl;
+}
+
+static int take_type(const struct nlmsghdr *nlh, void *type)
+{
+	const struct rtmsg *rm = mnl_nlmsg_get_payload(nlh);
+
+	if (nlh->nlmsg_type == RTM_NEWROUTE)
+		*(int *)type = rm->rtm_type;
+	return MNL_CB_OK;
+}
+
+const char *route_special(struct mnl_socket *nl, const struct netaddr *a)
+{
+	static unsigned seq;
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct rtmsg *rm;
+	int type = -1, n;
+
+	nlh->nlmsg_type = RTM_GETROUTE;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	nlh->nlmsg_seq = ++seq;
+	rm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rm));
+	rm->rtm_family = a->family == 4 ? AF_INET : AF_INET6;
+	rm->rtm_dst_len = a->family == 4 ? 32 : 128;
+	mnl_attr_put(nlh, RTA_DST, a->family == 4 ? 4 : 16, a->b);
+	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
+		return "unknown to the routing table";
+	n = (int)mnl_socket_recvfrom(nl, buf, sizeof(buf));
+	if (n <= 0 || mnl_cb_run(buf, (size_t)n, seq, mnl_socket_get_portid(nl), take_type, &type) < 0)
+		/* no route at all: connecting will say so itself */
+		return n > 0 && (errno == ENETUNREACH || errno == EHOSTUNREACH) ? NULL : "unknown to the routing table";
+	if (type == RTN_LOCAL)
+		return "the host's own";
+	return type == RTN_UNICAST || type == RTN_UNREACHABLE || type == RTN_BLACKHOLE || type == RTN_PROHIBIT ? NULL :
+	       "broadcast or multicast";
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/netaddr.h"
 
 #define NL_BUFFER 131072
 #define NL_MESSAGES 512
@@ -47,5 +48,18 @@ void nl_may_fail(struct nl *n, int os_errno);
 int nl_send(struct nl *n, struct err *e);
 /* One request whose answer is data: cb is called for each message. Uses no batch. */
 int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const char *what, struct err *e);
+
+/* ---- where a packet would go ---- */
+
+/* route - what the kernel would do with a packet to an address (rtnetlink(7), RTM_GETROUTE). */
+
+struct mnl_socket;
+
+struct mnl_socket *route_open(struct err *e);
+/*
+ * NULL: the packet leaves this host; else its kind: "the host's own", "broadcast". If the kernel
+ * cannot be asked, the target is not allowed.
+ */
+const char *route_special(struct mnl_socket *nl, const struct netaddr *a);
 
 #endif

@@ -170,7 +170,7 @@ json_t *pool_recorded(struct pool *p, const char *id, struct err *e)
 }
 
 /* The owner of the entry: an id in out, or 0. */
-static int id_of(const struct pool *p, const char *name, char out[65])
+static int pool_entry_owner(const struct pool *p, const char *name, char out[65])
 {
 	size_t n = strlen(name), digits = strspn(name, "0123456789");
 	ssize_t got;
@@ -218,7 +218,7 @@ int pool_forget(struct pool *p, const char *id, struct err *e)
 		return -1;
 	while ((entry = readdir(d)))
 		if ((entry->d_name[0] == '.' || strspn(entry->d_name, "0123456789") == strlen(entry->d_name)) &&
-		    id_of(p, entry->d_name, holder) && !strcmp(holder, id))
+		    pool_entry_owner(p, entry->d_name, holder) && !strcmp(holder, id))
 			unlinkat(p->dir_fd, entry->d_name, 0);
 	closedir(d);
 	snprintf(name, sizeof(name), "%s.json", id);
@@ -235,9 +235,49 @@ int pool_each(struct pool *p, int (*each)(void *ctx, const char *id), void *ctx,
 	if (!d)
 		return -1;
 	while (r == 0 && (entry = readdir(d)))
-		if (id_of(p, entry->d_name, id))
+		if (pool_entry_owner(p, entry->d_name, id))
 			r = each(ctx, id);
 	closedir(d);
 	return r;
 }
 
+/* ---- the members of a named network ---- */
+
+#define CLOSED "closed"
+
+static int count_numbers(void *ctx, const char *name)
+{
+	if (strspn(name, "0123456789") == strlen(name))
+		++*(int *)ctx;
+	return 0;
+}
+
+int members_count(struct pool *p, struct err *e)
+{
+	autoclose int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int n = 0, failed = 0;
+
+	if (fd >= 0)
+		path_each_entry(fd, count_numbers, &n, &failed);
+	return fd < 0 || failed ? err_sys(e, "count the members of a network") : n;
+}
+
+int members_room(struct pool *p, const char *network, uint64_t limit, struct err *e)
+{
+	int n = members_count(p, e);
+
+	if (n < 0)
+		return -1;
+	if (path_has(p->dir_fd, CLOSED))
+		return err_set(e, ERR_NOT_FOUND, "network %s is being removed", network);
+	if (limit && (uint64_t)n >= limit)
+		return err_set(e, ERR_LIMIT, "network %s has %d members, and no more are allowed; "
+					     "hint: "
+			       "[network] max_members in berth.toml", network, n);
+	return 0;
+}
+
+int members_close(struct pool *p, struct err *e)
+{
+	return io_replace_file(p->dir_fd, CLOSED, "", 0, 0600, 0, e);
+}

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/net/proxy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +21,7 @@
 #include "base/mem.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/net/confine.h"
+#include "runtime/net/nl.h"
 
 #define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
 #define EVENTS 64
@@ -140,7 +146,7 @@ const char *proxy_exhausted(const struct proxy *p)
 
 /* ---- the supervisor --------------------------------------------------------------------- */
 
-static void tell(struct proxy *p, const struct err *e, uint64_t cut)
+static void tell_proxy_supervisor(struct proxy *p, const struct err *e, uint64_t cut)
 {
 	const size_t room = p->hello ? strlen(p->hello) + 1 : 64;
 	autofree char *packet = malloc(sizeof(*e) + room);
@@ -154,7 +160,7 @@ static void tell(struct proxy *p, const struct err *e, uint64_t cut)
 	(void)!send(p->control_fd, packet, sizeof(*e) + (size_t)n, MSG_NOSIGNAL);
 }
 
-static int read_policy(int fd, struct netpolicy *ret, struct err *e)
+static int read_proxy_policy(int fd, struct netpolicy *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(NETPOLICY_JSON_MAX);
 	autojson json_t *j = NULL;
@@ -184,7 +190,7 @@ static void serve_guest(struct proxy *p)
 	else if (p->guest->control(p->guest_ctx, text, count ? fd : -1, &e) == 0)
 		e = (struct err){ 0 };
 	p->hello = "{}";
-	tell(p, &e, 0);
+	tell_proxy_supervisor(p, &e, 0);
 }
 
 /* A new policy applies as a whole, and at once also to open connections. */
@@ -204,7 +210,7 @@ static void serve_control(struct proxy *p)
 	}
 	if (!fresh || count != 1)
 		err_set(&e, ERR_INTERNAL, "a message to the proxy without a policy");
-	else if (read_policy(fd, fresh, &e) < 0)
+	else if (read_proxy_policy(fd, fresh, &e) < 0)
 		netpolicy_release(fresh);
 	else if (!fresh->group != !p->group) {
 		netpolicy_release(fresh);
@@ -221,7 +227,7 @@ static void serve_control(struct proxy *p)
 		p->counters->cut += cut;
 		proxy_log(p, NULL, "policy", "changed");
 	}
-	tell(p, &e, cut);
+	tell_proxy_supervisor(p, &e, cut);
 }
 
 /* ---- the loop ----------------------------------------------------------------------------- */
@@ -245,7 +251,7 @@ static void watch_dns(void *ctx, int fd, int readable, int writable)
 	proxy_watch(p, w, (readable ? EPOLLIN : 0) | (writable ? EPOLLOUT : 0));
 }
 
-static void serve(struct proxy *p, struct watch *w, uint32_t events)
+static void serve_proxy_watch(struct proxy *p, struct watch *w, uint32_t events)
 {
 	switch (w->kind) {
 	case WATCH_LISTEN:
@@ -273,7 +279,7 @@ static void serve(struct proxy *p, struct watch *w, uint32_t events)
 }
 
 /* Freed only here, between two rounds: events of this one may still point to it. */
-static void bury(struct proxy *p)
+static void bury_connections(struct proxy *p)
 {
 	struct conn **at = &p->conns, *c;
 	size_t i;
@@ -303,7 +309,7 @@ static uint64_t rate_at(const struct proxy *p, uint64_t now)
 	return p->conns && first ? now + first : 0;
 }
 
-static int next_timeout(const struct proxy *p)
+static int next_proxy_timeout(const struct proxy *p)
 {
 	uint64_t now = clock_ms(), at = now + 60000;
 	const struct conn *c;
@@ -332,7 +338,7 @@ static void rate_update(struct proxy *p)
 		p->rate_out = p->rate_in = (struct netrate){ 0 };
 }
 
-static void loop(struct proxy *p)
+static void run_proxy_loop(struct proxy *p)
 {
 	struct epoll_event ev[EVENTS];
 	struct conn *c;
@@ -340,9 +346,9 @@ static void loop(struct proxy *p)
 	int i, n;
 
 	while (!p->stopping) {
-		n = epoll_wait(p->epoll_fd, ev, EVENTS, next_timeout(p));
+		n = epoll_wait(p->epoll_fd, ev, EVENTS, next_proxy_timeout(p));
 		for (i = 0; i < n; i++)
-			serve(p, ev[i].data.ptr, ev[i].events);
+			serve_proxy_watch(p, ev[i].data.ptr, ev[i].events);
 		if (p->resolver)
 			resolver_serve(p->resolver, -1, -1);
 		now = clock_ms();
@@ -352,7 +358,7 @@ static void loop(struct proxy *p)
 			if (c->state != CONN_DEAD && c->deadline_ms && now >= c->deadline_ms)
 				conn_deadline(c, now);
 		rate_update(p);
-		bury(p);
+		bury_connections(p);
 	}
 }
 
@@ -376,7 +382,108 @@ int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e)
 	proxy_watch(p, &p->control, EPOLLIN);
 	if (p->guest)
 		p->guest->begin(p->guest_ctx, p);
-	tell(p, &ready, 0);
-	loop(p);
+	tell_proxy_supervisor(p, &ready, 0);
+	run_proxy_loop(p);
 	return 0;
+}
+
+/* ---- berth-net as the proxy of one sandbox ---- */
+
+/* In the sandbox's namespace for as long as it takes to open one socket. */
+static int listen_inside(int *ret, struct err *e)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(NETHELPER_PROXY_PORT) };
+	autoclose int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), fd = -1;
+	int failed = 0, one = 1;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (home < 0 || setns(NETHELPER_NETNS, CLONE_NEWNET) < 0)
+		return err_sys(e, "enter the sandbox's network namespace");
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0)
+		failed = err_sys(e, "listen on 127.0.0.1:%d in the sandbox", NETHELPER_PROXY_PORT);
+	if (setns(home, CLONE_NEWNET) < 0)
+		return err_sys(e, "return from the sandbox's network namespace");
+	if (failed)
+		return -1;
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+static int egress_log_fd(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fd : -1;	/* /dev/null: none is wanted */
+}
+
+static int prepare_egress(struct proxy *p, const json_t *job, uint64_t *ret_uid, struct err *e)
+{
+	json_t *policy = NULL;
+	const char *id = "";
+	off_t a, b;
+
+	if (json_get_str(job, "id", &id, "job", e) < 1 || json_get_u64(job, "uid", ret_uid, "job", e) < 1 ||
+	    json_get_u64(job, "used_bytes", &p->used_bytes, "job", e) < 0 ||
+	    json_get_u64(job, "used_connections", &p->used_connections, "job", e) < 0 ||
+	    json_get_bool(job, "lasts", &p->lasts, "job", e) < 1 || json_get_obj(job, "policy", &policy, "job", e) < 1 || *ret_uid < 65536)
+		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	snprintf(p->id, sizeof(p->id), "%s", id);
+	if (netpolicy_load(&p->policy, policy, e) < 0)
+		return -1;
+	p->counters = mmap(NULL, sizeof(*p->counters), PROT_READ | PROT_WRITE, MAP_SHARED, NETHELPER_COUNTERS, 0);
+	if (p->counters == MAP_FAILED)
+		return err_sys(e, "map the counters");
+	if (p->policy.group && !(p->group = netgroup_map(NETHELPER_GROUP, e)))
+		return -1;
+	p->control_fd = NETHELPER_SOCK;
+	p->notice_fd = NETHELPER_NOTICE;
+	p->counters->exhausted = proxy_exhausted(p) != NULL;
+	p->log_fd[0] = egress_log_fd(NETHELPER_LOG);
+	p->log_fd[1] = egress_log_fd(NETHELPER_LOG_OLD);
+	if (p->log_fd[0] >= 0 && !p->group) {
+		/* where the last one went on writing: not the full one */
+		a = lseek(p->log_fd[0], 0, SEEK_END);
+		b = lseek(p->log_fd[1], 0, SEEK_END);
+		if (a > b && b > 0 && a >= 1 << 19) {
+			p->log_fd[0] = NETHELPER_LOG_OLD;
+			p->log_fd[1] = NETHELPER_LOG;
+		}
+	}
+	p->route = route_open(e);
+	return p->route ? 0 : -1;
+}
+
+int egress_probe(const json_t *job, struct err *e)
+{
+	struct err ok = { 0 };
+	uint64_t uid = 0;
+
+	if (json_get_u64(job, "uid", &uid, "job", e) < 1 || confine((uid_t)uid, getppid(), e) < 0)
+		return -1;
+	(void)!send(NETHELPER_SOCK, &ok, sizeof(ok), MSG_NOSIGNAL);
+	return 0;
+}
+
+int egress_run(const json_t *job, struct err *e)
+{
+	struct proxy *p = calloc(1, sizeof(*p));
+	pid_t parent = getppid();
+	uint64_t uid = 0;
+	int r = -1;
+
+	if (!p)
+		return err_nomem(e);
+	p->epoll_fd = -1;
+	p->listen = (struct watch){ .kind = WATCH_LISTEN, .fd = -1 };
+	p->listens = &p->listen;
+	p->listen_count = 1;
+	if (prepare_egress(p, job, &uid, e) == 0 && listen_inside(&p->listen.fd, e) == 0) {
+		close(NETHELPER_NETNS);	/* else it would live as long as we */
+		close(NETHELPER_JOB);
+		r = proxy_run(p, (uid_t)uid, parent, e);
+	}
+	free(p);
+	return r;
 }

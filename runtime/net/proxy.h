@@ -19,10 +19,11 @@
 
 #include <sys/types.h>
 
+#include "base/err.h"
+#include "base/json.h"
 #include "runtime/net/httpreq.h"
 #include "runtime/net/netgroup.h"
 #include "runtime/net/netpolicy.h"
-#include "runtime/net/netrate.h"
 #include "runtime/net/netwire.h"
 #include "runtime/net/resolver.h"
 #include "runtime/net/tlshello.h"
@@ -49,7 +50,7 @@ struct watch {
 };
 
 enum conn_state { CONN_HEAD, CONN_RESOLVING, CONN_CONNECTING, CONN_RELAY, CONN_ENDING, CONN_DEAD };
-/* The part of TLS within a tunnel that is still awaited (proxypeek.c). */
+/* The part of TLS within a tunnel that is still awaited (proxyconn.c). */
 enum peek_state { PEEK_DONE, PEEK_HELLO, PEEK_ANSWER, PEEK_AGAIN };
 enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS, CONN_FORWARD };
 
@@ -139,5 +140,14 @@ void conn_deadline(struct conn *c, uint64_t now);
 /* The policy has changed: 1 when it had to be cut. */
 int conn_recheck(struct conn *c);
 void conn_free(struct conn *c);
+
+/* ---- berth-net as the proxy of one sandbox ---- */
+
+/* egress - berth-net as the proxy of one sandbox: from its descriptors to the loop of proxy.h. */
+
+/* Returns when the supervisor has ended; -1 if that happens before all is ready. */
+int egress_run(const json_t *job, struct err *e);
+/* Takes all of the proxy's confinement, to see whether this kernel has it. */
+int egress_probe(const json_t *job, struct err *e);
 
 #endif

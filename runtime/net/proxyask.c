@@ -14,14 +14,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "runtime/net/httpreq.h"
+#include "runtime/net/nl.h"
 #include "runtime/net/proxyconn.h"
-#include "runtime/net/route.h"
-#include "runtime/net/socksreq.h"
 
 /* ---- whom it wants ---------------------------------------------------------------------- */
 
 /* How the rule that denies is taken back, where it was given. */
-static void take_back(const struct conn *c, const struct nethost *denied, char *out, size_t n)
+static void hint_denying_rule(const struct conn *c, const struct nethost *denied, char *out, size_t n)
 {
 	const struct netpolicy *g = c->proxy->policy.group;
 
@@ -43,7 +43,7 @@ static void deny_host(struct conn *c, const struct nethost *denied)
 	if (denied) {
 		snprintf(why, sizeof(why), "%s port %u is denied by the rule --deny-host %s",
 			 c->target.name, c->target.port, denied->text);
-		take_back(c, denied, remedy, sizeof(remedy));
+		hint_denying_rule(c, denied, remedy, sizeof(remedy));
 	} else {
 		char options[350];
 
@@ -57,7 +57,7 @@ static void deny_host(struct conn *c, const struct nethost *denied)
 }
 
 /* Which of the addresses may be gone to; the first refusal is kept to be told. */
-static void choose(struct conn *c, const struct netaddr *found, size_t count, const char *nothing)
+static void choose_target_address(struct conn *c, const struct netaddr *found, size_t count, const char *nothing)
 {
 	const struct netpolicy *p = &c->proxy->policy;
 	const struct nethost *denied, *by = netpolicy_host(p, &c->target, &denied);
@@ -110,7 +110,7 @@ static void resolved(void *ctx, const struct netaddr *found, size_t count, const
 
 	c->asking = 0;
 	if (c->state == CONN_RESOLVING)
-		choose(c, found, count, why);
+		choose_target_address(c, found, count, why);
 }
 
 static void wants(struct conn *c, const char *host, uint64_t port)
@@ -141,7 +141,7 @@ static void wants(struct conn *c, const char *host, uint64_t port)
 	c->state = CONN_RESOLVING;
 	c->deadline_ms = clock_ms() + PROXY_HEAD_MS;
 	if (c->target.addr.family) {
-		choose(c, &c->target.addr, 1, "");
+		choose_target_address(c, &c->target.addr, 1, "");
 		return;
 	}
 	c->asking = 1;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S13 of SECURITY.md. */
-/*
- * One connection through the proxy: HEAD (reads the target) -> RESOLVING -> CONNECTING -> RELAY,
- * or at any point ENDING (sends an answer, discards further input) -> DEAD.
- */
+#include "runtime/net/proxyconn.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,8 +14,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "runtime/net/proxyconn.h"
-#include "runtime/net/socksreq.h"
+#include "runtime/net/httpreq.h"
+#include "runtime/net/tlshello.h"
+
+/*
+ * One connection through the proxy: HEAD (reads the target) -> RESOLVING -> CONNECTING -> RELAY,
+ * or at any point ENDING (sends an answer, discards further input) -> DEAD.
+ */
 
 /* ---- ends ----------------------------------------------------------------------------- */
 
@@ -161,7 +164,7 @@ void conn_exhausted(struct conn *c, const char *why)
 
 /* ---- bytes ------------------------------------------------------------------------------------ */
 
-static int drain(int fd, struct flow *f);
+static int drain_flow(int fd, struct flow *f);
 
 /*
  * Reads no more; bytes that were read (and counted) are still delivered, then both sides see the
@@ -172,7 +175,7 @@ static void close_gently(struct conn *c, const char *reason)
 	conn_note(c, "cut", reason);
 	c->in.eof = c->out.eof = 1;
 	c->deadline_ms = clock_ms() + PROXY_LINGER_MS;
-	if (drain(c->server.fd, &c->out) < 0 || drain(c->client.fd, &c->in) < 0 || (c->in.shut && c->out.shut))
+	if (drain_flow(c->server.fd, &c->out) < 0 || drain_flow(c->client.fd, &c->in) < 0 || (c->in.shut && c->out.shut))
 		conn_die(c);
 	else
 		conn_update(c);
@@ -220,7 +223,7 @@ static size_t room(const struct conn *c, const struct flow *f)
 }
 
 /* -1: the connection is broken. */
-static int fill(struct conn *c, int fd, struct flow *f)
+static int fill_flow(struct conn *c, int fd, struct flow *f)
 {
 	struct netgroup *shared = c->state == CONN_RELAY ? c->proxy->group : NULL;
 	size_t want = room(c, f);
@@ -270,7 +273,7 @@ static int fill(struct conn *c, int fd, struct flow *f)
 	return 0;
 }
 
-static int drain(int fd, struct flow *f)
+static int drain_flow(int fd, struct flow *f)
 {
 	size_t ready = f->end - f->held;
 	ssize_t n;
@@ -291,18 +294,18 @@ static int drain(int fd, struct flow *f)
 	return 0;
 }
 
-static void relay(struct conn *c, const struct watch *w, uint32_t events)
+static void relay_connection(struct conn *c, const struct watch *w, uint32_t events)
 {
 	int client = w == &c->client, r = 0;
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		r = client ? fill(c, c->client.fd, &c->out) : fill(c, c->server.fd, &c->in);
+		r = client ? fill_flow(c, c->client.fd, &c->out) : fill_flow(c, c->server.fd, &c->in);
 	if (c->state != CONN_RELAY || (r == 0 && conn_over_budget(c)))
 		return;
 	if (r == 0)
-		r = drain(c->server.fd, &c->out);
+		r = drain_flow(c->server.fd, &c->out);
 	if (r == 0)
-		r = drain(c->client.fd, &c->in);
+		r = drain_flow(c->client.fd, &c->in);
 	if (r < 0) {
 		reset_fd(c->client.fd);
 		conn_die(c);
@@ -324,7 +327,7 @@ static void end_slowly(struct conn *c)
 	char sink[4096];
 	ssize_t n;
 
-	if (drain(c->client.fd, &c->in) < 0) {
+	if (drain_flow(c->client.fd, &c->in) < 0) {
 		conn_die(c);
 		return;
 	}
@@ -377,11 +380,11 @@ void conn_serve(struct conn *c, const struct watch *w, uint32_t events)
 {
 	switch (c->state) {
 	case CONN_HEAD:
-		if (drain(c->client.fd, &c->in) < 0 || fill(c, c->client.fd, &c->out) < 0)
+		if (drain_flow(c->client.fd, &c->in) < 0 || fill_flow(c, c->client.fd, &c->out) < 0)
 			conn_die(c);
 		else
 			proxyask_read(c);
-		if (c->state == CONN_HEAD && c->in.end && drain(c->client.fd, &c->in) == 0)
+		if (c->state == CONN_HEAD && c->in.end && drain_flow(c->client.fd, &c->in) == 0)
 			conn_update(c);
 		break;
 	case CONN_CONNECTING:
@@ -389,7 +392,7 @@ void conn_serve(struct conn *c, const struct watch *w, uint32_t events)
 			proxyask_connected(c);
 		break;
 	case CONN_RELAY:
-		relay(c, w, events);
+		relay_connection(c, w, events);
 		break;
 	case CONN_ENDING:
 		end_slowly(c);
@@ -461,4 +464,147 @@ void conn_accept(struct proxy *p, const struct watch *w)
 		proxyask_forward(c, w->target);
 	else
 		conn_update(c);
+}
+
+/* ---- the name within a tunnel ---- */
+
+/* Upholds S22 of SECURITY.md. */
+/*
+ * The name within a tunnel. A client with a tunnel to one name may ask its server, in the first
+ * bytes of TLS, for another name that the server also has. No byte of the hello is sent before
+ * its name was found allowed. A server may ask for a second hello (HelloRetryRequest), which
+ * could have another name: until the server has answered, bytes after the first hello wait.
+ */
+
+static size_t waiting(const struct conn *c)
+{
+	return c->out.end - c->out.start;
+}
+
+/* The last held bytes wait, the others may go. */
+static void set_peek_state(struct conn *c, enum peek_state state, size_t held)
+{
+	c->peek = state;
+	c->peek_deadline_ms = 0;
+	c->out.held = held;
+}
+
+/* HTTP is over in here, so a TLS alert reports it: access_denied. */
+static void refuse_tls(struct conn *c, const char *why)
+{
+	static const char alert[] = { 21, 3, 3, 0, 2, 2, 49 };
+
+	c->proxy->counters->denied++;
+	conn_note(c, "deny", why);
+	conn_say(c, alert, sizeof(alert));
+	conn_ending(c);
+}
+
+static void refuse_name(struct conn *c, const char *name, const struct nethost *denied)
+{
+	char why[900], options[350], remedy[500];
+
+	snprintf(options, sizeof(options), "--allow-host %.255s:%u", name, c->target.port);
+	conn_remedy(c, options, remedy, sizeof(remedy));
+	if (denied)
+		snprintf(why, sizeof(why), "within the tunnel to %s the TLS client asked for %s, which the rule --deny-host %s denies",
+			 c->target.name, name, denied->text);
+	else
+		snprintf(why, sizeof(why), "within the tunnel to %s the TLS client asked for %s port %u, which no rule of this sandbox allows; "
+			 "remedy: %s", c->target.name, name, c->target.port, remedy);
+	refuse_tls(c, why);
+}
+
+/* 1: its name is allowed. */
+static int check_peeked_name(struct conn *c, const char *name)
+{
+	const struct nethost *denied = NULL;
+	struct err e;
+
+	if (nettarget_parse(name, c->target.port, &c->within, &e) < 0) {
+		memset(&c->within, 0, sizeof(c->within));
+		refuse_tls(c, "within the tunnel the TLS client asked for what is not a name");
+		return 0;
+	}
+	if (netpolicy_host(&c->proxy->policy, &c->within, &denied))
+		return 1;
+	refuse_name(c, c->within.name, denied);
+	return 0;
+}
+
+/* The client's first words, or its second hello. */
+static void read_peeked_client(struct conn *c)
+{
+	char name[TLSHELLO_NAME];
+	size_t len = 0;
+	int again = c->peek == PEEK_AGAIN;
+	enum tlshello hello;
+
+	c->out.held = waiting(c);
+	if (!c->out.held)
+		return;
+	hello = tlshello_read((const unsigned char *)c->out.data + c->out.start, waiting(c), again, name, &len);
+	switch (hello) {
+	case TLSHELLO_MORE:
+		if (c->out.eof || c->out.end == PROXY_BUFFER)
+			refuse_tls(c, "within the tunnel the TLS client did not finish its first message");
+		else if (!c->peek_deadline_ms)
+			c->deadline_ms = c->peek_deadline_ms = clock_ms() + PROXY_HEAD_MS;
+		return;
+	case TLSHELLO_BAD:
+		refuse_tls(c, "within the tunnel the TLS client's first message is malformed");
+		return;
+	case TLSHELLO_NAMED:
+		if (!check_peeked_name(c, name))
+			return;
+		break;
+	default:
+		break;
+	}
+	if (hello == TLSHELLO_OTHER || again)
+		set_peek_state(c, PEEK_DONE, 0);
+	else
+		set_peek_state(c, PEEK_ANSWER, waiting(c) - len);
+}
+
+void proxypeek_begin(struct conn *c)
+{
+	int tunnel = c->kind == CONN_TUNNEL || c->kind == CONN_SOCKS;
+
+	/* a target that a rule allows by address is allowed under any name */
+	c->peek = tunnel && !c->target.addr.family ? PEEK_HELLO : PEEK_DONE;
+	if (c->peek == PEEK_HELLO)
+		read_peeked_client(c);
+}
+
+void proxypeek_client(struct conn *c, size_t more)
+{
+	if (c->peek == PEEK_HELLO || c->peek == PEEK_AGAIN)
+		read_peeked_client(c);
+	else if (c->peek == PEEK_ANSWER)
+		c->out.held += more;
+}
+
+void proxypeek_server(struct conn *c, const char *p, size_t n)
+{
+	size_t part = sizeof(c->answer) - c->answer_len;
+
+	if (c->peek != PEEK_ANSWER)
+		return;
+	if (!n) {	/* it has ended */
+		set_peek_state(c, PEEK_DONE, 0);
+		return;
+	}
+	part = n < part ? n : part;
+	memcpy(c->answer + c->answer_len, p, part);
+	c->answer_len += part;
+	/* an answer of TLS begins with a handshake; what begins otherwise (an alert) asks for nothing */
+	if (c->answer_len < sizeof(c->answer) && c->answer[0] == 22)
+		return;
+	if (c->answer[0] == 22 && tlshello_is_retry(c->answer)) {
+		set_peek_state(c, PEEK_AGAIN, waiting(c));
+		read_peeked_client(c);
+	} else {
+		set_peek_state(c, PEEK_DONE, 0);
+	}
 }

@@ -35,7 +35,7 @@ void proxyask_read(struct conn *c);
 /* The next of the addresses that may be gone to. */
 void proxyask_try_next(struct conn *c);
 /*
- * proxypeek.c. For a tunnel: the client has sent more bytes, which are in out already; the
+ * proxyconn.c. For a tunnel: the client has sent more bytes, which are in out already; the
  * server has sent these. Any of these functions may end the connection.
  */
 void proxypeek_begin(struct conn *c);

@@ -123,7 +123,7 @@ static int know_the_hosts(struct resolver *r, struct err *e)
 }
 
 /* All addresses of the name, IPv4 first. */
-static size_t look_up(const struct resolver *r, const char *name, struct netaddr *found)
+static size_t look_up_with_ares(const struct resolver *r, const char *name, struct netaddr *found)
 {
 	size_t n = 0, i;
 	int family;
@@ -179,7 +179,7 @@ void resolver_free(struct resolver *r)
 	free(r);
 }
 
-static size_t collect(const struct ares_addrinfo *info, int family, struct netaddr *found, size_t n)
+static size_t collect_ares_addresses(const struct ares_addrinfo *info, int family, struct netaddr *found, size_t n)
 {
 	const struct ares_addrinfo_node *a;
 
@@ -199,7 +199,7 @@ static size_t collect(const struct ares_addrinfo *info, int family, struct netad
 	return n;
 }
 
-static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *info)
+static void on_ares_answer(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 {
 	struct question q = *(struct question *)arg;
 	struct netaddr found[RESOLVER_ADDRESSES];
@@ -208,8 +208,8 @@ static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *
 	(void)timeouts;
 	free(arg);
 	if (status == ARES_SUCCESS) {
-		n = collect(info, AF_INET, found, 0);
-		n = collect(info, AF_INET6, found, n);
+		n = collect_ares_addresses(info, AF_INET, found, 0);
+		n = collect_ares_addresses(info, AF_INET6, found, n);
 	}
 	if (info)
 		ares_freeaddrinfo(info);
@@ -220,7 +220,7 @@ void resolver_ask(struct resolver *r, const char *name, resolver_fn *fn, void *c
 {
 	const struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 	struct netaddr known[RESOLVER_ADDRESSES];
-	const size_t n = look_up(r, name, known);
+	const size_t n = look_up_with_ares(r, name, known);
 	struct question *q;
 
 	if (n) {
@@ -233,7 +233,7 @@ void resolver_ask(struct resolver *r, const char *name, resolver_fn *fn, void *c
 		return;
 	}
 	*q = (struct question){ fn, ctx };
-	ares_getaddrinfo(r->channel, name, NULL, &hints, answered, q);
+	ares_getaddrinfo(r->channel, name, NULL, &hints, on_ares_answer, q);
 }
 
 void resolver_serve(struct resolver *r, int read_fd, int write_fd)

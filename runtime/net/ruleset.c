@@ -2,6 +2,7 @@
 /* Upholds S20 and S21 of SECURITY.md. */
 #include "runtime/net/ruleset.h"
 
+#include <arpa/inet.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/netaddr.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/net/ruleset_sets.h"
 
 const struct nft_set ruleset_sets[SETS] = {
@@ -47,7 +50,7 @@ const struct family ruleset_families[2] = {
 	{ NFPROTO_IPV6, 8, 24, 16, 4, SRC6, ADDR6, OUT6, IN6, QUOTA6, ALLOW6, DENY6, DNS6, PUB6, PUBIP6 },
 };
 
-static uint32_t id_of(int set)
+static uint32_t ruleset_set_id(int set)
 {
 	return (uint32_t)set + 1;
 }
@@ -77,15 +80,15 @@ static void load_pair(struct nftnl_rule *r, const struct family *f)
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, f->dst, f->len, f->words);
 }
 
-static void load_one(struct nftnl_rule *r, const struct family *f, unsigned offset)
+static void load_header_address(struct nftnl_rule *r, const struct family *f, unsigned offset)
 {
 	ruleset_match_family(r, f);
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, f->len, 0);
 }
 
-static void lookup(struct nftnl_rule *r, int set)
+static void look_up_in_set(struct nftnl_rule *r, int set)
 {
-	nft_lookup(r, ruleset_sets[set].name, id_of(set), 0);
+	nft_lookup(r, ruleset_sets[set].name, ruleset_set_id(set), 0);
 }
 
 /* The hardware address, the source and the port belong together, or it is nobody. */
@@ -102,7 +105,7 @@ static void rules_source(struct nft *t, const char *bridge, int peers)
 		ruleset_match_family(r, &ruleset_families[i]);
 		nft_payload(r, NFT_PAYLOAD_LL_HEADER, 6, 6, 0);
 		nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, ruleset_families[i].src, ruleset_families[i].len, 2);
-		lookup(r, ruleset_families[i].source);
+		look_up_in_set(r, ruleset_families[i].source);
 		if (peers)
 			nft_verdict(r, NFT_GOTO, RULESET_MEMBER);
 		else
@@ -125,15 +128,15 @@ static void rules_publish(struct nft *t, const char *chain, const struct family 
 	nft_compare(r, NFT_CMP_EQ, 0, &local, 4);
 	nft_meta(r, NFT_META_L4PROTO, 0);
 	nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, 1);
-	nft_map(r, ruleset_sets[f->pub].name, id_of(f->pub), 0, 0);
+	nft_map(r, ruleset_sets[f->pub].name, ruleset_set_id(f->pub), 0, 0);
 	nft_dnat(r, f->nfproto, 0, f->words);
 	nft_rule_end(t, r);
 
 	r = nft_rule(t, chain);
-	load_one(r, f, f->dst);
+	load_header_address(r, f, f->dst);
 	nft_meta(r, NFT_META_L4PROTO, f->words);
 	nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, f->words + 1);
-	nft_map(r, ruleset_sets[f->pubip].name, id_of(f->pubip), 0, 0);
+	nft_map(r, ruleset_sets[f->pubip].name, ruleset_set_id(f->pubip), 0, 0);
 	nft_dnat(r, f->nfproto, 0, f->words);
 	nft_rule_end(t, r);
 }
@@ -150,13 +153,13 @@ static void rules_nat(struct nft *t, const char *bridge)
 	nft_rule_end(t, r);
 	/* what the host itself sends to 127.0.0.1 stays there (CVE-2020-8558) */
 	r = nft_rule(t, "publish-host");
-	load_one(r, &ruleset_families[0], ruleset_families[0].dst);
+	load_header_address(r, &ruleset_families[0], ruleset_families[0].dst);
 	nft_mask(r, 0, "\xff\0\0\0", 4);
 	nft_compare(r, NFT_CMP_EQ, 0, (const uint8_t[4]){ net127 }, 4);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
 	r = nft_rule(t, "publish-host");
-	load_one(r, &ruleset_families[1], ruleset_families[1].dst);
+	load_header_address(r, &ruleset_families[1], ruleset_families[1].dst);
 	nft_compare(r, NFT_CMP_EQ, 0, one6, 16);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
@@ -165,8 +168,8 @@ static void rules_nat(struct nft *t, const char *bridge)
 		rules_publish(t, "publish-host", &ruleset_families[i]);
 		r = nft_rule(t, "masquerade");
 		ruleset_match_interface(r, NFT_META_OIFNAME, NFT_CMP_NEQ, bridge);
-		load_one(r, &ruleset_families[i], ruleset_families[i].src);
-		lookup(r, ruleset_families[i].addr);
+		load_header_address(r, &ruleset_families[i], ruleset_families[i].src);
+		look_up_in_set(r, ruleset_families[i].addr);
 		nft_masquerade(r);
 		nft_rule_end(t, r);
 	}
@@ -177,7 +180,7 @@ static void rules_pair(struct nft *t, const char *chain, const struct family *f,
 	struct nftnl_rule *r = nft_rule(t, chain);
 
 	load_pair(r, f);
-	lookup(r, set);
+	look_up_in_set(r, set);
 	nft_verdict(r, NFT_GOTO, accept ? "connections" : "refuse");
 	nft_rule_end(t, r);
 }
@@ -197,7 +200,7 @@ static void rule_dns(struct nft *t, const char *chain, const struct family *f)
 		nft_compare(r, NFT_CMP_EQ, 0, &dns_protocols[i], 1);
 		load_pair(r, f);
 		nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, 2 * f->words);
-		lookup(r, f->dns);
+		look_up_in_set(r, f->dns);
 		/* each question of a stub resolver is a flow of its own */
 		nft_verdict(r, NFT_GOTO, "questions");
 		nft_rule_end(t, r);
@@ -240,12 +243,12 @@ static void rules_account(struct nft *t, const char *chain, const struct family 
 {
 	struct nftnl_rule *r = nft_rule(t, chain);
 
-	load_one(r, f, offset);
-	nft_object_map(r, ruleset_sets[counter].name, id_of(counter), 0);
+	load_header_address(r, f, offset);
+	nft_object_map(r, ruleset_sets[counter].name, ruleset_set_id(counter), 0);
 	nft_rule_end(t, r);
 	r = nft_rule(t, chain);
-	load_one(r, f, offset);
-	nft_object_map(r, ruleset_sets[f->quota].name, id_of(f->quota), 0);
+	load_header_address(r, f, offset);
+	nft_object_map(r, ruleset_sets[f->quota].name, ruleset_set_id(f->quota), 0);
 	nft_verdict(r, NF_DROP, NULL);
 	nft_rule_end(t, r);
 }
@@ -275,8 +278,8 @@ static void rules_from(struct nft *t, const char *bridge, const struct ruleset_k
 		rules_pair(t, "from-sandbox", &ruleset_families[i], ruleset_families[i].allow, 1);
 	}
 	r = nft_rule(t, "from-sandbox");
-	load_one(r, &ruleset_families[0], ruleset_families[0].dst);
-	lookup(r, SPECIAL4);
+	load_header_address(r, &ruleset_families[0], ruleset_families[0].dst);
+	look_up_in_set(r, SPECIAL4);
 	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
 	ruleset_special6(t, "from-sandbox", ruleset_families[1].dst, 1);
@@ -300,7 +303,7 @@ static void rule_back(struct nft *t, const struct family *f, int set, int with_p
 	load_pair_back(r, f);
 	if (with_port)
 		nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2, 2 * f->words);
-	lookup(r, set);
+	look_up_in_set(r, set);
 	nft_verdict(r, verdict, verdict == NF_DROP ? NULL : "to-account");
 	nft_rule_end(t, r);
 }
@@ -320,8 +323,8 @@ static void rules_answers(struct nft *t)
 		rule_back(t, &ruleset_families[i], ruleset_families[i].allow, 0, NFT_GOTO);
 	}
 	r = nft_rule(t, "to-answers");
-	load_one(r, &ruleset_families[0], ruleset_families[0].src);
-	lookup(r, SPECIAL4);
+	load_header_address(r, &ruleset_families[0], ruleset_families[0].src);
+	look_up_in_set(r, SPECIAL4);
 	nft_verdict(r, NF_DROP, NULL);
 	nft_rule_end(t, r);
 	ruleset_special6(t, "to-answers", ruleset_families[1].src, 0);
@@ -382,7 +385,7 @@ static void rules_connections(struct nft *t, const char *chain, int limits)
 	nft_rule_end(t, r);
 	r = nft_rule(t, chain);
 	load_hardware(r);
-	nft_verdict_map(r, ruleset_sets[limits].name, id_of(limits), 0);
+	nft_verdict_map(r, ruleset_sets[limits].name, ruleset_set_id(limits), 0);
 	nft_rule_end(t, r);
 	r = nft_rule(t, chain);
 	nft_verdict(r, NF_ACCEPT, NULL);
@@ -394,7 +397,7 @@ static void rules_counted_refusal(struct nft *t, const char *chain, int counter)
 	struct nftnl_rule *r = nft_rule(t, chain);
 
 	load_hardware(r);
-	nft_object_map(r, ruleset_sets[counter].name, id_of(counter), 0);
+	nft_object_map(r, ruleset_sets[counter].name, ruleset_set_id(counter), 0);
 	nft_rule_end(t, r);
 	r = nft_rule(t, chain);
 	nft_verdict(r, NFT_GOTO, "reject");
@@ -459,7 +462,7 @@ int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err
 	for (i = 0; i < ARRAY_LEN(chains); i++)
 		nft_chain(&t, &chains[i]);
 	for (i = 0; i < SETS; i++)
-		nft_set(&t, &ruleset_sets[i], id_of((int)i));
+		nft_set(&t, &ruleset_sets[i], ruleset_set_id((int)i));
 	ruleset_special4(&t);
 	if (kind->peers)
 		ruleset_peers(&t, bridge);
@@ -490,4 +493,393 @@ int ruleset_remove(const char *bridge, struct err *e)
 		return -1;
 	nft_table(&t, 0);
 	return nft_commit(&t, e);
+}
+
+/* ---- the state of a connection ---- */
+
+/* Upholds S20 and S21 of SECURITY.md. */
+/*
+ * Uses the state of a packet's connection: whether the packet is an answer, and whether its
+ * sender takes part in the connection.
+ */
+
+static void match_state(struct nftnl_rule *r, uint32_t states)
+{
+	const uint32_t none = 0;
+
+	nft_ct(r, NFT_CT_STATE, 0);
+	nft_mask(r, 0, &states, 4);
+	nft_compare(r, NFT_CMP_NEQ, 0, &none, 4);
+}
+
+static void match_direction(struct nftnl_rule *r, uint8_t direction)
+{
+	nft_ct(r, NFT_CT_DIRECTION, 0);
+	nft_compare(r, NFT_CMP_EQ, 0, &direction, 1);
+}
+
+void ruleset_match_answer(struct nftnl_rule *r, uint32_t states, uint8_t direction)
+{
+	match_state(r, states);
+	match_direction(r, direction);
+}
+
+void ruleset_accept_answers(struct nft *t, const char *chain)
+{
+	struct nftnl_rule *r = nft_rule(t, chain);
+
+	ruleset_match_answer(r, RULESET_ESTABLISHED | RULESET_RELATED, 1);
+	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_rule_end(t, r);
+}
+
+void ruleset_drop_strange(struct nft *t, const char *chain)
+{
+	struct nftnl_rule *r = nft_rule(t, chain);
+
+	/* what belongs to no connection would not be masqueraded: it would carry the sandbox's own address out */
+	match_state(r, RULESET_INVALID);
+	nft_verdict(r, NF_DROP, NULL);
+	nft_rule_end(t, r);
+	r = nft_rule(t, chain);
+	match_state(r, RULESET_RELATED);
+	nft_verdict(r, NFT_JUMP, "related");
+	nft_rule_end(t, r);
+}
+
+/*
+ * The kernel finds the connection of an ICMP error by the packet quoted in it, which a sender
+ * can invent: a connection of the host, or between another sandbox and its client. Only an end
+ * of a connection may send errors about it.
+ */
+void ruleset_related(struct nft *t)
+{
+	struct nftnl_rule *r;
+	uint8_t direction;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
+		const struct family *f = &ruleset_families[i];
+
+		for (direction = 0; direction < 2; direction++) {
+			r = nft_rule(t, "related");
+			match_direction(r, direction);
+			nft_payload(r, NFT_PAYLOAD_LL_HEADER, 6, 6, 0);
+			nft_ct_source(r, f->nfproto == NFPROTO_IPV4 ? NFT_CT_SRC_IP : NFT_CT_SRC_IP6, direction, 2);
+			nft_lookup(r, ruleset_sets[f->source].name, (uint32_t)f->source + 1, 0);
+			nft_verdict(r, NFT_RETURN, NULL);
+			nft_rule_end(t, r);
+		}
+	}
+	r = nft_rule(t, "related");
+	nft_verdict(r, NF_DROP, NULL);
+	nft_rule_end(t, r);
+}
+
+/* ---- members of one network ---- */
+
+/* Upholds S20 of SECURITY.md. */
+/*
+ * Traffic among the members of one network. Their ports stay isolated and locked (link.h), so
+ * each packet passes through the host, which has checked its source before. So nobody has to
+ * trust a member about its addresses, and there is no ARP between members.
+ */
+
+#define REDIRECT4 5	/* RFC 792 */
+#define REDIRECT6 137	/* RFC 4861 */
+
+static void match_member(struct nftnl_rule *r, const struct family *f)
+{
+	ruleset_match_family(r, f);
+	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, f->dst, f->len, 0);
+	nft_lookup(r, ruleset_sets[f->addr].name, (uint32_t)f->addr + 1, 0);
+}
+
+/*
+ * The host routes a packet back through the interface that it came from, and would tell the
+ * sender of a shorter way. There is none: a member that believed the message would lose its
+ * connections.
+ */
+static void drop_redirects(struct nft *t, const char *bridge)
+{
+	static const uint8_t rows[][2] = {
+		{ IPPROTO_ICMP, REDIRECT4 }, { IPPROTO_ICMPV6, REDIRECT6 },
+	};
+	static const struct nft_chain chain = { "redirects", "filter", NF_INET_LOCAL_OUT, 0 };
+	size_t i;
+
+	nft_chain(t, &chain);
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		struct nftnl_rule *r = nft_rule(t, chain.name);
+
+		ruleset_match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
+		nft_meta(r, NFT_META_L4PROTO, 0);
+		nft_compare(r, NFT_CMP_EQ, 0, &rows[i][0], 1);
+		nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1, 0);
+		nft_compare(r, NFT_CMP_EQ, 0, &rows[i][1], 1);
+		nft_verdict(r, NF_DROP, NULL);
+		nft_rule_end(t, r);
+	}
+}
+
+void ruleset_peers(struct nft *t, const char *bridge)
+{
+	static const struct nft_chain chain = { .name = RULESET_MEMBER };
+	struct nftnl_rule *r;
+	size_t i;
+
+	nft_chain(t, &chain);
+	/* what members send each other takes no room in the host's table of connections (S29) */
+	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
+		r = nft_rule(t, RULESET_MEMBER);
+		match_member(r, &ruleset_families[i]);
+		nft_notrack(r);
+		nft_rule_end(t, r);
+	}
+	r = nft_rule(t, RULESET_MEMBER);
+	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_rule_end(t, r);
+	drop_redirects(t, bridge);
+}
+
+void ruleset_accept_peers(struct nft *t, const char *bridge, const char *chain)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
+		struct nftnl_rule *r = nft_rule(t, chain);
+
+		ruleset_match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
+		match_member(r, &ruleset_families[i]);
+		nft_verdict(r, NF_ACCEPT, NULL);
+		nft_rule_end(t, r);
+	}
+}
+
+/* ---- addresses that are not public ---- */
+
+/* Upholds S21 of SECURITY.md. */
+/* The addresses that are not public, as the rules have them. */
+
+/* IPv6 is public within 2000::/3, but for these (netaddr.h). */
+void ruleset_special6(struct nft *t, const char *chain, unsigned offset, int reject)
+{
+	static const struct { const char *net; unsigned bits; uint32_t op; } rows[] = {
+		{ "2000::", 3, NFT_CMP_NEQ }, { "2001::", 23, NFT_CMP_EQ },
+			{ "2001:db8::", 32, NFT_CMP_EQ }, { "2002::", 16, NFT_CMP_EQ },
+		{ "3fff::", 20, NFT_CMP_EQ },
+	};
+	size_t i, b;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		struct nftnl_rule *r = nft_rule(t, chain);
+		uint8_t net[16], mask[16] = { 0 };
+
+		inet_pton(AF_INET6, rows[i].net, net);
+		for (b = 0; b < rows[i].bits; b++)
+			mask[b / 8] |= (uint8_t)(0x80 >> b % 8);
+		nft_meta(r, NFT_META_NFPROTO, 0);
+		nft_compare(r, NFT_CMP_EQ, 0, &ruleset_families[1].nfproto, 1);
+		nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, 16, 0);
+		nft_mask(r, 0, mask, 16);
+		nft_compare(r, rows[i].op, 0, net, 16);
+		if (reject)
+			nft_verdict(r, NFT_GOTO, "refuse");
+		else
+			nft_verdict(r, NF_DROP, NULL);
+		nft_rule_end(t, r);
+	}
+}
+
+/* The ranges of netaddr.h; a range up to the last address has no end element. */
+void ruleset_special4(struct nft *t)
+{
+	struct nft_element list[64] = { 0 };
+	struct netcidr c;
+	size_t i, n = 0;
+
+	for (i = 0; netaddr_special4(i, &c) == 0; i++) {
+		uint32_t first, next;
+
+		memcpy(&first, c.net.b, 4);
+		next = ntohl(first) + (c.bits ? 1U << (32 - c.bits) : 0);
+		/* ranges that touch are one */
+		if (n && list[n - 1].interval_end && !memcmp(list[n - 1].key, &first, 4)) {
+			n--;
+		} else {
+			memcpy(list[n].key, &first, 4);
+			list[n++].key_len = 4;
+		}
+		next = htonl(next);
+		if (next) {
+			memcpy(list[n].key, &next, 4);
+			list[n].key_len = 4;
+			list[n++].interval_end = 1;
+		}
+	}
+	nft_elements(t, 1, ruleset_sets[SPECIAL4].name, SPECIAL4 + 1, list, n);
+}
+
+/* ---- fragments ---- */
+
+/* Upholds S29 of SECURITY.md. */
+/*
+ * Fragments of packets from sandboxes. The kernel reassembles packets before it tracks a
+ * connection, in memory that the host has once for each family: 4 MiB, by ipfrag_high_thresh and
+ * nf_conntrack_frag6_high_thresh. An incomplete packet stays for 30 s, or 60; when the memory is
+ * full, no packet on the host is reassembled any more. So few fragments pass in that time that
+ * they cannot fill it, with any content; an occasional large datagram still passes.
+ */
+
+#define BEFORE_DEFRAGMENTATION (-450)	/* NF_IP_PRI_CONNTRACK_DEFRAG is -400 */
+#define A_MINUTE 180	/* so 212 wait at most, of up to 4.6 KB: 1 MB for a bridge */
+#define AT_ONCE 32
+#define FRAGMENT_HEADER 44	/* RFC 8200 */
+
+static const struct nft_chain fragments_chain = {
+	"fragments", "filter", NF_INET_PRE_ROUTING, BEFORE_DEFRAGMENTATION,
+};
+
+static void drop_many(struct nft *t, struct nftnl_rule *r)
+{
+	nft_rate_over(r, A_MINUTE, AT_ONCE);
+	nft_verdict(r, NF_DROP, NULL);
+	nft_rule_end(t, r);
+}
+
+void ruleset_fragments(struct nft *t, const char *bridge)
+{
+	static const uint8_t more_or_offset[2] = { 0x3f, 0xff }, none[2], one = 1;
+	struct nftnl_rule *r;
+
+	nft_chain(t, &fragments_chain);
+	r = nft_rule(t, fragments_chain.name);
+	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_NEQ, bridge);
+	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_rule_end(t, r);
+	r = nft_rule(t, fragments_chain.name);
+	ruleset_match_family(r, &ruleset_families[0]);
+	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 6, sizeof(none), 0);
+	nft_mask(r, 0, more_or_offset, sizeof(more_or_offset));
+	nft_compare(r, NFT_CMP_NEQ, 0, none, sizeof(none));
+	drop_many(t, r);
+	r = nft_rule(t, fragments_chain.name);
+	ruleset_match_family(r, &ruleset_families[1]);
+	nft_has_header6(r, FRAGMENT_HEADER, 0);
+	nft_compare(r, NFT_CMP_EQ, 0, &one, sizeof(one));
+	drop_many(t, r);
+}
+
+/* ---- a DNS server on the host ---- */
+
+/*
+ * A DNS server on the host itself: questions to it and its answers pass the hooks of input and
+ * output, and not that of forwarding, where all else is counted.  So they count here, and
+ * stop with the budget of --network-bytes.
+ */
+
+/* The two ends of what is said to a server, or by it: where the addresses and the server's port are. */
+struct ends {
+	unsigned sandbox, server, port;
+};
+
+/* Two rules: a counter, and the drop of what exceeds the budget. */
+static void count_host_dns(struct nft *t, const char *chain, const char *bridge, const struct family *f,
+		  const struct ends *at, int counter)
+{
+	const int map[] = { counter, f->quota };
+	char name[IFNAMSIZ] = "";
+	size_t i;
+
+	snprintf(name, sizeof(name), "%s", bridge ? bridge : "");
+	for (i = 0; i < ARRAY_LEN(map); i++) {
+		struct nftnl_rule *r = nft_rule(t, chain);
+
+		if (bridge) {
+			nft_meta(r, NFT_META_OIFNAME, 0);
+			nft_compare(r, NFT_CMP_EQ, 0, name, sizeof(name));
+		}
+		nft_meta(r, NFT_META_NFPROTO, 0);
+		nft_compare(r, NFT_CMP_EQ, 0, &f->nfproto, 1);
+		nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, at->sandbox, f->len, 0);
+		nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, at->server, f->len, f->words);
+		nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, at->port, 2, 2 * f->words);
+		nft_lookup(r, ruleset_sets[f->dns].name, (uint32_t)f->dns + 1, 0);
+		nft_object_map(r, ruleset_sets[map[i]].name, (uint32_t)map[i] + 1, 0);
+		if (map[i] == f->quota)
+			nft_verdict(r, NF_DROP, NULL);
+		nft_rule_end(t, r);
+	}
+}
+
+void ruleset_count_questions(struct nft *t, const char *chain)
+{
+	const struct family *f;
+
+	for (f = ruleset_families; f < ruleset_families + ARRAY_LEN(ruleset_families); f++)
+		count_host_dns(t, chain, NULL, f, &(struct ends){ f->src, f->dst, 2 }, f->out);
+}
+
+void ruleset_count_answers(struct nft *t, const char *bridge)
+{
+	static const struct nft_chain chain = { "from-host", "filter", NF_INET_LOCAL_OUT, 0 };
+	const struct family *f;
+
+	nft_chain(t, &chain);
+	for (f = ruleset_families; f < ruleset_families + ARRAY_LEN(ruleset_families); f++)
+		count_host_dns(t, chain.name, bridge, f, &(struct ends){ f->dst, f->src, 0 }, f->in);
+}
+
+/* ---- the rate of all members ---- */
+
+/* Upholds S20 of SECURITY.md. */
+/*
+ * The rate that all members of a network share: what passes between them and everybody else is
+ * counted once for all, in each direction, and dropped beyond the rate.  The hooks see all of it:
+ * what is routed, what the host itself sends and receives, and what answers a published port.
+ * What members send each other is not counted.
+ */
+
+/* A packet may be so large before the kernel cuts it, and would never pass a smaller bucket. */
+#define BURST_MIN (128u << 10)
+
+/* Behind "source", which checks who sends, and behind the change of addresses. */
+static const struct nft_chain rate_out_chain = { "rate-out", "filter", NF_INET_PRE_ROUTING, -290 };
+static const struct nft_chain rate_in_chain = { "rate-in", "filter", NF_INET_POST_ROUTING, 200 };
+
+static void bound_member_rate(struct nft *t, const struct nft_chain *chain, uint32_t interface,
+		  const char *bridge, uint64_t rate)
+{
+	const uint64_t burst = netrate_burst(rate);
+	struct nftnl_rule *r;
+	size_t i;
+
+	nft_chain(t, chain);
+	r = nft_rule(t, chain->name);
+	ruleset_match_interface(r, interface, NFT_CMP_NEQ, bridge);
+	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_rule_end(t, r);
+	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
+		const struct family *f = &ruleset_families[i];
+
+		r = nft_rule(t, chain->name);
+		ruleset_match_family(r, f);
+		nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, chain == &rate_out_chain ? f->dst : f->src, f->len,
+			    0);
+		nft_lookup(r, ruleset_sets[f->addr].name, (uint32_t)f->addr + 1, 0);
+		nft_verdict(r, NF_ACCEPT, NULL);
+		nft_rule_end(t, r);
+	}
+	r = nft_rule(t, chain->name);
+	nft_bytes_over(r, rate, (uint32_t)(burst < BURST_MIN ? BURST_MIN : burst));
+	nft_verdict(r, NF_DROP, NULL);
+	nft_rule_end(t, r);
+}
+
+void ruleset_rate(struct nft *t, const char *bridge, uint64_t rate)
+{
+	if (!rate)
+		return;
+	bound_member_rate(t, &rate_out_chain, NFT_META_IIFNAME, bridge, rate);
+	bound_member_rate(t, &rate_in_chain, NFT_META_OIFNAME, bridge, rate);
 }

@@ -13,7 +13,7 @@
  *                    sandbox.  What is refused is counted.
  *   to a sandbox     answers, and published ports.
  *   among members    of a network that has a name: everything, untracked and not counted
- *                    (ruleset_peers.c).
+ *                    (ruleset.c).
  */
 #ifndef BERTH_RUNTIME_NET_RULESET_H
 #define BERTH_RUNTIME_NET_RULESET_H

@@ -8,14 +8,14 @@
 
 #include "base/mem.h"
 #include "runtime/net/netcount.h"
-#include "runtime/net/netshare.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/net/ruleset.h"
 #include "runtime/net/ruleset_sets.h"
 
 /* ---- one sandbox's elements --------------------------------------------------------------------- */
 
 /* Appends a part of a key, padded as registers are. */
-static void part(uint8_t *key, uint32_t *len, const void *p, uint32_t n)
+static void append_key_part(uint8_t *key, uint32_t *len, const void *p, uint32_t n)
 {
 	memcpy(key + *len, p, n);
 	*len += (n + 3U) & ~3U;
@@ -30,7 +30,7 @@ static struct nft_element address_key(const struct netaddr *a, const char *objec
 	return el;
 }
 
-static void one(struct nft *t, int add, int set, const struct nft_element *el)
+static void change_set_element(struct nft *t, int add, int set, const struct nft_element *el)
 {
 	nft_elements(t, add, ruleset_sets[set].name, 0, el, 1);
 }
@@ -45,17 +45,17 @@ static void put_identity(struct nft *t, int add, const char *id, const struct li
 	snprintf(out, sizeof(out), "%s-out", id);
 	snprintf(in, sizeof(in), "%s-in", id);
 	link_mac(&l->address, mac);
-	part(source.key, &source.key_len, mac, 6);
-	part(source.key, &source.key_len, a->b, f->len);
-	one(t, add, f->source, &source);
+	append_key_part(source.key, &source.key_len, mac, 6);
+	append_key_part(source.key, &source.key_len, a->b, f->len);
+	change_set_element(t, add, f->source, &source);
 	el = address_key(a, NULL);
-	one(t, add, f->addr, &el);
+	change_set_element(t, add, f->addr, &el);
 	el = address_key(a, out);
-	one(t, add, f->out, &el);
+	change_set_element(t, add, f->out, &el);
 	el = address_key(a, in);
-	one(t, add, f->in, &el);
+	change_set_element(t, add, f->in, &el);
 	el = address_key(a, id);
-	one(t, add, f->quota, &el);
+	change_set_element(t, add, f->quota, &el);
 }
 
 static struct nft_element hardware_key(const struct link_plan *l, const char *object)
@@ -74,9 +74,9 @@ static void put_counters(struct nft *t, int add, const char *id, const struct li
 	snprintf(refused, sizeof(refused), "%s-refused", id);
 	snprintf(over, sizeof(over), "%s-over", id);
 	el = hardware_key(l, refused);
-	one(t, add, REFUSED, &el);
+	change_set_element(t, add, REFUSED, &el);
 	el = hardware_key(l, over);
-	one(t, add, OVER, &el);
+	change_set_element(t, add, OVER, &el);
 }
 
 /* A chain of its own, as only a rule can hold a number of connections; the map leads there. */
@@ -127,7 +127,7 @@ static void put_limit(struct nft *t, int add, const char *id, const struct link_
 			put_over(t, name, limits[i].map == NAMES && connections < share ? share : connections, share);
 			el.jump = name;
 		}
-		one(t, add, limits[i].map, &el);
+		change_set_element(t, add, limits[i].map, &el);
 		if (!add)
 			nft_chain_remove(t, name);
 	}
@@ -160,11 +160,11 @@ static void put_ranges(struct nft *t, int add, const struct link_plan *l, const 
 		memcpy(last, c->net.b, 16);
 		for (b = c->bits; b < n * 8; b++)
 			last[b / 8] |= (uint8_t)(0x80 >> b % 8);
-		part(el.key, &el.key_len, own->b, n);
-		part(el.key, &el.key_len, c->net.b, n);
-		part(el.key_end, &end, own->b, n);
-		part(el.key_end, &end, last, n);
-		one(t, add, c->net.family == 4 ? set4 : set6, &el);
+		append_key_part(el.key, &el.key_len, own->b, n);
+		append_key_part(el.key, &el.key_len, c->net.b, n);
+		append_key_part(el.key_end, &end, own->b, n);
+		append_key_part(el.key_end, &end, last, n);
+		change_set_element(t, add, c->net.family == 4 ? set4 : set6, &el);
 	}
 }
 
@@ -190,10 +190,10 @@ static void put_dns(struct nft *t, int add, const struct link_plan *l, const str
 
 		if ((d->addr.family == 6 && !l->with6) || is_repeated(p, i))
 			continue;
-		part(el.key, &el.key_len, own->b, d->addr.family == 4 ? 4 : 16);
-		part(el.key, &el.key_len, d->addr.b, d->addr.family == 4 ? 4 : 16);
-		part(el.key, &el.key_len, &port, 2);
-		one(t, add, d->addr.family == 4 ? DNS4 : DNS6, &el);
+		append_key_part(el.key, &el.key_len, own->b, d->addr.family == 4 ? 4 : 16);
+		append_key_part(el.key, &el.key_len, d->addr.b, d->addr.family == 4 ? 4 : 16);
+		append_key_part(el.key, &el.key_len, &port, 2);
+		change_set_element(t, add, d->addr.family == 4 ? DNS4 : DNS6, &el);
 	}
 }
 
@@ -206,14 +206,14 @@ static void put_port(struct nft *t, int add, const struct netpublish *b, const s
 	struct nft_element el = { 0 };
 
 	if (!any)
-		part(el.key, &el.key_len, at->b, f->len);
-	part(el.key, &el.key_len, &proto, 1);
-	part(el.key, &el.key_len, &from, 2);
-	part(el.data, &el.data_len, to->b, f->len);
-	part(el.data, &el.data_len, &port, 2);
+		append_key_part(el.key, &el.key_len, at->b, f->len);
+	append_key_part(el.key, &el.key_len, &proto, 1);
+	append_key_part(el.key, &el.key_len, &from, 2);
+	append_key_part(el.data, &el.data_len, to->b, f->len);
+	append_key_part(el.data, &el.data_len, &port, 2);
 	if (!add)
 		el.data_len = 0;
-	one(t, add, any ? f->pub : f->pubip, &el);
+	change_set_element(t, add, any ? f->pub : f->pubip, &el);
 }
 
 static void put_ports(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
@@ -235,7 +235,7 @@ static void put_ports(struct nft *t, int add, const struct link_plan *l, const s
 	}
 }
 
-static void put_policy(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
+static void put_member_policy(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
 {
 	put_ranges(t, add, l, p->allow_net, p->allow_net_count, ALLOW4, ALLOW6);
 	put_ranges(t, add, l, p->deny_net, p->deny_net_count, DENY4, DENY6);
@@ -277,7 +277,7 @@ int ruleset_add(const char *id, const struct link_plan *l, const struct netpolic
 	put_identity(&t, 1, id, l, &l->address);
 	if (l->with6)
 		put_identity(&t, 1, id, l, &l->address6);
-	put_policy(&t, 1, l, p);
+	put_member_policy(&t, 1, l, p);
 	if (nft_commit(&t, e) == 0)
 		return 0;
 	if (e->os_errno == EEXIST && p->publish_count)
@@ -296,7 +296,7 @@ struct finder {
 	int by_mac;
 };
 
-static int holds(const uint8_t *p, uint32_t n, const struct netaddr *a)
+static int key_holds_address(const uint8_t *p, uint32_t n, const struct netaddr *a)
 {
 	uint32_t len = a->family == 4 ? 4 : 16;
 
@@ -317,7 +317,7 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 		link_mac(&f->l->address, mac);
 		if (n < sizeof(mac) || memcmp(p, mac, sizeof(mac)))
 			return;
-	} else if (n < skip || (!holds(p + skip, n - (uint32_t)skip, &f->l->address) && !holds(p + skip, n - (uint32_t)skip, &f->l->address6)))
+	} else if (n < skip || (!key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address) && !key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address6)))
 		return;
 	mine.data_len = 0;
 	nft_elements(f->t, 0, f->set, 0, &mine, 1);
@@ -372,7 +372,7 @@ static int change_anyhow(const char *id, const struct link_plan *l, const struct
 		nft_abort(&t);
 		return -1;
 	}
-	put_policy(&t, 1, l, fresh);
+	put_member_policy(&t, 1, l, fresh);
 	put_limit(&t, 1, id, l, fresh->max_connections);
 	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
 	return nft_commit(&t, e);
@@ -385,8 +385,8 @@ int ruleset_change(const char *id, const struct link_plan *l, const struct netpo
 
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
-	put_policy(&t, 0, l, old);
-	put_policy(&t, 1, l, fresh);
+	put_member_policy(&t, 0, l, old);
+	put_member_policy(&t, 1, l, fresh);
 	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
 	/* with another limit counting starts again: the new rule does not know open connections */
 	if (old->max_connections != fresh->max_connections) {
@@ -400,7 +400,7 @@ int ruleset_change(const char *id, const struct link_plan *l, const struct netpo
 
 /* ---- taking back --------------------------------------------------------------------------------- */
 
-static int search(const char *id, const struct link_plan *l, struct err *e)
+static int search_member_elements(const char *id, const struct link_plan *l, struct err *e)
 {
 	struct netcount ignored;
 	struct err none;
@@ -428,7 +428,7 @@ int ruleset_take_back(const char *id, const struct link_plan *l, const struct ne
 		return r;	/* no table, so nobody has an element */
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
-	put_policy(&t, 0, l, p);
+	put_member_policy(&t, 0, l, p);
 	put_identity(&t, 0, id, l, &l->address);
 	if (l->with6)
 		put_identity(&t, 0, id, l, &l->address6);
@@ -437,5 +437,5 @@ int ruleset_take_back(const char *id, const struct link_plan *l, const struct ne
 	put_objects(&t, 0, id, 0);
 	if (nft_commit(&t, e) == 0)
 		return 0;
-	return search(id, l, e);
+	return search_member_elements(id, l, e);
 }

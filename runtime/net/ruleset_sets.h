@@ -57,7 +57,7 @@ void ruleset_special6(struct nft *t, const char *chain, unsigned offset, int rej
 void ruleset_special4(struct nft *t);
 /* What bounds the parts of packets from sandboxes that wait in the host for the others. */
 void ruleset_fragments(struct nft *t, const char *bridge);
-/* ruleset_rate.c: the rate that all members share, unless it is 0 */
+/* ruleset.c: the rate that all members share, unless it is 0 */
 void ruleset_rate(struct nft *t, const char *bridge, uint64_t rate);
 /* Fills the chain "related". */
 void ruleset_related(struct nft *t);

@@ -18,7 +18,7 @@ struct reader {
 	int bad;
 };
 
-static struct reader take(struct reader *r, size_t n)
+static struct reader take_hello_bytes(struct reader *r, size_t n)
 {
 	struct reader part = { r->p, n, r->bad };
 
@@ -32,9 +32,9 @@ static struct reader take(struct reader *r, size_t n)
 	return part;
 }
 
-static size_t number(struct reader *r, size_t bytes)
+static size_t read_hello_number(struct reader *r, size_t bytes)
 {
-	struct reader part = take(r, bytes);
+	struct reader part = take_hello_bytes(r, bytes);
 	size_t v = 0, i;
 
 	for (i = 0; i < part.n; i++)
@@ -43,12 +43,12 @@ static size_t number(struct reader *r, size_t bytes)
 }
 
 /* Exactly one name, of a host: servers disagree about longer lists. */
-static enum tlshello read_name(struct reader ext, char name[TLSHELLO_NAME])
+static enum tlshello read_server_name(struct reader ext, char name[TLSHELLO_NAME])
 {
-	struct reader list = take(&ext, number(&ext, 2)), host;
-	size_t kind = number(&list, 1);
+	struct reader list = take_hello_bytes(&ext, read_hello_number(&ext, 2)), host;
+	size_t kind = read_hello_number(&list, 1);
 
-	host = take(&list, number(&list, 2));
+	host = take_hello_bytes(&list, read_hello_number(&list, 2));
 	if (ext.bad || ext.n || list.bad || list.n || kind != HOST_NAME || !host.n || host.n >= TLSHELLO_NAME || memchr(host.p, 0, host.n))
 		return TLSHELLO_BAD;
 	memcpy(name, host.p, host.n);
@@ -61,8 +61,8 @@ static enum tlshello read_extensions(struct reader list, char name[TLSHELLO_NAME
 	enum tlshello found = TLSHELLO_UNNAMED;
 
 	while (list.n && !list.bad) {
-		size_t kind = number(&list, 2);
-		struct reader ext = take(&list, number(&list, 2));
+		size_t kind = read_hello_number(&list, 2);
+		struct reader ext = take_hello_bytes(&list, read_hello_number(&list, 2));
 
 		if (list.bad)
 			break;
@@ -70,7 +70,7 @@ static enum tlshello read_extensions(struct reader list, char name[TLSHELLO_NAME
 			continue;
 		if (found != TLSHELLO_UNNAMED)
 			return TLSHELLO_BAD;
-		found = read_name(ext, name);
+		found = read_server_name(ext, name);
 		if (found == TLSHELLO_BAD)
 			return found;
 	}
@@ -81,15 +81,15 @@ static enum tlshello read_hello(struct reader r, char name[TLSHELLO_NAME])
 {
 	struct reader session, ciphers, compressions, extensions;
 
-	take(&r, 2 + 32);	/* version, random */
-	session = take(&r, number(&r, 1));
-	ciphers = take(&r, number(&r, 2));
-	compressions = take(&r, number(&r, 1));
+	take_hello_bytes(&r, 2 + 32);	/* version, random */
+	session = take_hello_bytes(&r, read_hello_number(&r, 1));
+	ciphers = take_hello_bytes(&r, read_hello_number(&r, 2));
+	compressions = take_hello_bytes(&r, read_hello_number(&r, 1));
 	if (r.bad || session.n > 32 || ciphers.n < 2 || ciphers.n % 2 || !compressions.n)
 		return TLSHELLO_BAD;
 	if (!r.n)
 		return TLSHELLO_UNNAMED;	/* of old: no extensions at all */
-	extensions = take(&r, number(&r, 2));
+	extensions = take_hello_bytes(&r, read_hello_number(&r, 2));
 	return r.bad || r.n ? TLSHELLO_BAD : read_extensions(extensions, name);
 }
 

@@ -15,7 +15,6 @@
 #include "runtime/oci/create.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/notify.h"
-#include "runtime/oci/schema.h"
 #include "runtime/oci/step.h"
 
 const struct oci_ns_type oci_ns_types[OCI_NS_COUNT] = {
@@ -25,7 +24,7 @@ const struct oci_ns_type oci_ns_types[OCI_NS_COUNT] = {
 	[NS_CGROUP] = { "cgroup", "cgroup", CLONE_NEWCGROUP }, [NS_TIME] = { "time", "time", CLONE_NEWTIME },
 };
 
-static int check_version(const json_t *config, struct err *e)
+static int check_oci_version(const json_t *config, struct err *e)
 {
 	const char *v = oci_str(config, "ociVersion");
 
@@ -69,7 +68,7 @@ static int read_namespaces(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-static int check_namespaces(const struct oci_container *c, struct err *e)
+static int check_bundle_namespaces(const struct oci_container *c, struct err *e)
 {
 	const json_t *uids = oci_get(c->linux_part, "uidMappings"), *gids = oci_get(c->linux_part, "gidMappings");
 	const char *host = oci_str(c->config, "hostname"), *domain = oci_str(c->config, "domainname");
@@ -134,7 +133,7 @@ int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int ro
 	c->config = oci_json_read(AT_FDCWD, file, text, e);
 	if (!c->config)
 		return e->code == ERR_NOT_FOUND ? err_wrap(e, "bundle %s: JSON specification file not found", r->bundle) : -1;
-	if (oci_schema_check(c->config, OCI_CONFIG, file, e) < 0 || check_version(c->config, e) < 0)
+	if (oci_schema_check(c->config, OCI_CONFIG, file, e) < 0 || check_oci_version(c->config, e) < 0)
 		return -1;
 	if ((c->step && oci_step_rewrite(c->config, e) < 0) || oci_notify_plan(c->config, root_fd, r->id, e) < 0)
 		return -1;
@@ -142,7 +141,7 @@ int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int ro
 	c->linux_part = oci_get(c->config, "linux");
 	if (c->process && oci_str(c->process, "cwd")[0] != '/')
 		return err_set(e, ERR_INVALID, "process.cwd '%.100s' is not an absolute path", oci_str(c->process, "cwd"));
-	if (find_rootfs(c, e) < 0 || read_namespaces(c, e) < 0 || check_namespaces(c, e) < 0 ||
+	if (find_rootfs(c, e) < 0 || read_namespaces(c, e) < 0 || check_bundle_namespaces(c, e) < 0 ||
 	    oci_mounts_read(c, e) < 0 || oci_sysctl_check(c, e) < 0 ||
 	    oci_mempolicy_check(c->linux_part, e) < 0 || check_terminal(c, r, e) < 0)
 		return -1;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/oci/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +16,16 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/getdents.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "runtime/kernel/cgroup.h"
 
 #define MOUNT "/sys/fs/cgroup"
 
-static int is_type(const char *path, long magic)
+static int is_fs_magic(const char *path, long magic)
 {
 	struct statfs st;
 
@@ -27,7 +33,7 @@ static int is_type(const char *path, long magic)
 }
 
 /* An absolute path without "."; the hierarchy's mount point is put in front of it. */
-static int check_path(const char *path, struct err *e)
+static int check_cgroups_path(const char *path, struct err *e)
 {
 	const char *p = path;
 
@@ -41,7 +47,7 @@ static int check_path(const char *path, struct err *e)
 	return 0;
 }
 
-static int add(struct oci_cgroup *c, const char *name, const char *root, const char *own, const char *path,
+static int add_oci_hierarchy(struct oci_cgroup *c, const char *name, const char *root, const char *own, const char *path,
 	       const char *id, struct err *e)
 {
 	struct oci_cgroup_part *p = &c->part[c->count];
@@ -71,7 +77,7 @@ static int add(struct oci_cgroup *c, const char *name, const char *root, const c
 }
 
 /* One line of /proc/self/cgroup: "4:memory:/own/path", "0::/". */
-static int add_line(struct oci_cgroup *c, char *line, const char *path, const char *id, struct err *e)
+static int add_own_cgroup_line(struct oci_cgroup *c, char *line, const char *path, const char *id, struct err *e)
 {
 	char *names = strchr(line, ':'), *own = names ? strchr(names + 1, ':') : NULL;
 	char root[160];
@@ -84,20 +90,20 @@ static int add_line(struct oci_cgroup *c, char *line, const char *path, const ch
 		char *slash;
 
 		if (!c->v2)
-			return is_type(MOUNT "/unified", CGROUP2_SUPER_MAGIC) ?
-			       add(c, OCI_CGROUP_UNIFIED, MOUNT "/unified", own, path, id, e) : 0;
+			return is_fs_magic(MOUNT "/unified", CGROUP2_SUPER_MAGIC) ?
+			       add_oci_hierarchy(c, OCI_CGROUP_UNIFIED, MOUNT "/unified", own, path, id, e) : 0;
 		/* our own cgroup holds processes, so no controller can be enabled below it: beside it, as runc */
 		slash = strrchr(own, '/');
 		if (slash)
 			slash[slash == own] = '\0';
-		return add(c, OCI_CGROUP_UNIFIED, MOUNT, own, path, id, e);
+		return add_oci_hierarchy(c, OCI_CGROUP_UNIFIED, MOUNT, own, path, id, e);
 	}
 	if (c->v2)
 		return 0;
 	if (!strncmp(names, "name=", 5))
 		names += 5;
 	snprintf(root, sizeof(root), MOUNT "/%.100s", names);
-	return is_type(root, CGROUP_SUPER_MAGIC) ? add(c, names, root, own, path, id, e) : 0;
+	return is_fs_magic(root, CGROUP_SUPER_MAGIC) ? add_oci_hierarchy(c, names, root, own, path, id, e) : 0;
 }
 
 int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, struct err *e)
@@ -106,13 +112,13 @@ int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, stru
 	char *line, *save = NULL;
 
 	memset(c, 0, sizeof(*c));
-	if (path && check_path(path, e) < 0)
+	if (path && check_cgroups_path(path, e) < 0)
 		return -1;
-	c->v2 = is_type(MOUNT, CGROUP2_SUPER_MAGIC);
+	c->v2 = is_fs_magic(MOUNT, CGROUP2_SUPER_MAGIC);
 	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", &text, e) < 0)
 		return -1;
 	for (line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		if (add_line(c, line, path, id, e) < 0) {
+		if (add_own_cgroup_line(c, line, path, id, e) < 0) {
 			oci_cgroup_release(c);
 			return -1;
 		}
@@ -196,7 +202,7 @@ static void delegate(const char *dir)
 }
 
 /* mkdir -p, with what each level needs.  1: it was there already. */
-static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, struct err *e)
+static int make_oci_cgroup_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, struct err *e)
 {
 	const int cpuset = !c->v2 && cgroup_has_word(p->name, "cpuset");
 	char *slash = p->dir + p->root_len;
@@ -277,7 +283,7 @@ int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
 	for (i = 0; i < c->count; i++) {
 		struct oci_cgroup_part *p = &c->part[i];
 		char some[64];
-		int old = make_dirs(c, p, e);
+		int old = make_oci_cgroup_dirs(c, p, e);
 
 		if (old < 0)
 			return -1;
@@ -437,6 +443,381 @@ int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e)
 	if (missing && missing == c->count) {
 		errno = ENOENT;
 		return cannot_add(&c->part[0], sub, e);
+	}
+	return 0;
+}
+
+/* ---- every cgroup at and below one ---- */
+
+#define NAMES_MAX (256u << 20)	/* far less than the cgroups of these names take of the kernel */
+
+struct level {
+	dev_t dev;
+	ino_t ino;
+	size_t names;	/* where its own begin */
+};
+
+struct walk {
+	struct level *levels;
+	size_t depth, room;	/* depth of them are in use */
+	/*
+	 * names of cgroups still to walk; the last is the current one, except on the newest
+	 * level
+	 */
+	struct buf names;
+	int fd;
+};
+
+/*
+ * All at once and before any is removed: a position to come back to would be a hash of the name, and names with one hash
+ * are easily made.
+ */
+static int read_cgroup_names(struct walk *w, struct err *e)
+{
+	_Alignas(struct getdents) char list[4096];
+	long n, at;
+
+	while ((n = getdents_read(w->fd, list, sizeof(list))) > 0)
+		for (at = 0; at < n;) {
+			const struct getdents *d = getdents_next(list, &at);
+
+			if (d->type == DT_DIR && !getdents_dots(d->name) && buf_add(&w->names, d->name, strlen(d->name) + 1, e) < 0)
+				return -1;
+		}
+	return n < 0 && errno != ENOENT ? err_sys(e, "read a cgroup directory") : 0;
+}
+
+/* fd is the walk's from here on. */
+static int enter_walked_cgroup(struct walk *w, int fd, const struct oci_cgroup_walk *how, struct err *e)
+{
+	struct stat st;
+
+	fd_close(&w->fd);
+	w->fd = fd;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "stat a cgroup");
+	if (w->depth == w->room) {
+		size_t room = w->room ? w->room * 2 : 16;
+		struct level *more = reallocarray(w->levels, room, sizeof(*more));
+
+		if (!more)
+			return err_nomem(e);
+		w->levels = more;
+		w->room = room;
+	}
+	w->levels[w->depth++] = (struct level){ st.st_dev, st.st_ino, w->names.len };
+	if (how->enter && how->enter(how->ctx, fd, e) < 0)
+		return -1;
+	return read_cgroup_names(w, e);
+}
+
+static const char *last_name(const struct walk *w)
+{
+	const char *p = w->names.data + w->names.len - 1;
+
+	while (p > w->names.data && p[-1])
+		p--;
+	return p;
+}
+
+static void drop_name(struct walk *w)
+{
+	w->names.len = (size_t)(last_name(w) - w->names.data);
+}
+
+/* Out of one with nothing left to walk. */
+static int leave_walked_cgroup(struct walk *w, const struct oci_cgroup_walk *how, struct err *e)
+{
+	const struct level *above = &w->levels[--w->depth - 1];
+	int up = path_open_above(w->fd, 0, above->dev, above->ino);
+
+	if (up < 0)
+		return errno == ESTALE ? err_set(e, ERR_BUSY, "a cgroup is not where it was") : err_sys(e, "go back from a cgroup");
+	fd_close(&w->fd);
+	w->fd = up;
+	if (how->leave && how->leave(how->ctx, up, last_name(w), e) < 0)
+		return -1;
+	drop_name(w);
+	return 0;
+}
+
+static int step_cgroup_walk(struct walk *w, const struct oci_cgroup_walk *how, struct err *e)
+{
+	int fd;
+
+	if (clock_ms() >= how->end)
+		return err_set(e, ERR_TIMEOUT, "the container's cgroups are too many, or grow");
+	if (w->names.len == w->levels[w->depth - 1].names)
+		return leave_walked_cgroup(w, how, e);
+	fd = openat(w->fd, last_name(w), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		return enter_walked_cgroup(w, fd, how, e);
+	if (errno != ENOENT && errno != ENODEV)
+		return err_sys(e, "open a cgroup");
+	drop_name(w);
+	return 0;
+}
+
+int oci_cgroup_walk(int fd, const struct oci_cgroup_walk *how, struct err *e)
+{
+	struct walk w = { .names = BUF_INIT(NAMES_MAX), .fd = -1 };
+	int top = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (top < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : err_sys(e, "open a cgroup");
+	r = enter_walked_cgroup(&w, top, how, e);
+	while (r == 0 && (w.depth > 1 || w.names.len))
+		r = step_cgroup_walk(&w, how, e);
+	fd_close(&w.fd);
+	buf_release(&w.names);
+	free(w.levels);
+	return r;
+}
+
+/* ---- the cgroup of a living container ---- */
+
+/* The cgroup of a living container: its processes, signals, freezing, removal. */
+
+#define CLEAR_MS 10000	/* the longest time of a removal, with the end of its processes */
+#define WALK_MS 10000	/* the longest time of a list of the processes */
+
+/* ---- what lives in it ------------------------------------------------------ */
+
+struct pid_list {
+	pid_t *pid;
+	size_t count, cap;
+};
+
+static int add_oci_cgroup_pids(void *ctx, int dirfd, struct err *e)
+{
+	struct pid_list *l = ctx;
+	autobuf struct buf text = BUF_INIT(16u << 20);
+	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	char *p;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : err_sys(e, "open cgroup.procs");
+	if (io_read_all(fd, &text, "cgroup.procs", e) < 0)
+		return e->os_errno == ENODEV || e->os_errno == EOPNOTSUPP ? 0 : -1;
+	for (p = text.data; p && *p;) {
+		long pid = strtol(p, &p, 10);
+
+		p += strspn(p, "\n");
+		if (pid <= 0)
+			continue;
+		if (l->count == l->cap) {
+			size_t cap = l->cap ? l->cap * 2 : 64;
+			pid_t *more = reallocarray(l->pid, cap, sizeof(*more));
+
+			if (!more)
+				return err_nomem(e);
+			l->pid = more;
+			l->cap = cap;
+		}
+		l->pid[l->count++] = (pid_t)pid;
+	}
+	return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* One hierarchy is enough, because each process is in all of them. */
+static int census_fd(const struct oci_cgroup *c)
+{
+	static const char *const order[] = { OCI_CGROUP_UNIFIED, "pids", "memory", "freezer", "systemd" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(order); i++) {
+		int fd = oci_cgroup_fd(c, order[i]);
+
+		if (fd >= 0)
+			return fd;
+	}
+	return c->count ? c->part[0].dir_fd : -1;
+}
+
+/* On failure too l is what was found until then, and the caller's. */
+static int list_pids(const struct oci_cgroup *c, struct pid_list *l, uint64_t end, struct err *e)
+{
+	const struct oci_cgroup_walk w = { .enter = add_oci_cgroup_pids, .ctx = l, .end = end };
+	int fd = census_fd(c);
+	int r = fd < 0 ? 0 : oci_cgroup_walk(fd, &w, e);
+
+	if (l->count)
+		qsort(l->pid, l->count, sizeof(*l->pid), by_number);
+	return r < 0 ? err_wrap(e, "list the container's processes") : 0;
+}
+
+int oci_cgroup_pids(const struct oci_cgroup *c, pid_t **ret, size_t *ret_count, struct err *e)
+{
+	struct pid_list l = { 0 };
+
+	if (list_pids(c, &l, clock_ms() + WALK_MS, e) < 0) {
+		free(l.pid);
+		return -1;
+	}
+	*ret = l.pid;
+	*ret_count = l.count;
+	return 0;
+}
+
+static int signal_until(const struct oci_cgroup *c, int sig, uint64_t end, struct err *e)
+{
+	const int v2 = oci_cgroup_clone_fd(c);
+	struct pid_list l = { 0 };
+	size_t i;
+	int r;
+
+	if (sig == SIGKILL && v2 >= 0 && !cgroup_write(v2, "cgroup.kill", "1"))
+		return 0;
+	/* a container that makes cgroups faster than they are listed still gets the signal */
+	r = list_pids(c, &l, end, e);
+	for (i = 0; i < l.count; i++)
+		if (kill(l.pid[i], sig) < 0 && errno != ESRCH) {
+			r = err_sys(e, "send signal %d to process %d", sig, (int)l.pid[i]);
+			break;
+		}
+	free(l.pid);
+	return r;
+}
+
+int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e)
+{
+	return signal_until(c, sig, clock_ms() + WALK_MS, e);
+}
+
+static int freeze_v1(int fd, int on, struct err *e)
+{
+	const char *want = on ? "FROZEN" : "THAWED";
+	const uint64_t end = clock_ms() + 10000;
+	char state[32];
+
+	for (;;) {
+		if (cgroup_write(fd, "freezer.state", want) < 0)
+			return err_sys(e, "write %s to freezer.state", want);
+		if (cgroup_read(fd, "freezer.state", state, sizeof(state)) < 0)
+			return err_sys(e, "read freezer.state");
+		if (!strncmp(state, want, strlen(want)))
+			return 0;
+		if (clock_ms() >= end) {
+			/* nobody would thaw a half-frozen container */
+			cgroup_write(fd, "freezer.state", "THAWED");
+			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
+		}
+		poll(NULL, 0, 1);
+	}
+}
+
+int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e)
+{
+	const uint64_t end = clock_ms() + 10000;
+	int fd = oci_cgroup_fd(c, "freezer");
+	char text[256];
+
+	if (fd >= 0 && !c->v2)
+		return freeze_v1(fd, on, e);
+	fd = oci_cgroup_clone_fd(c);
+	if (fd < 0)
+		return err_set(e, ERR_UNSUPPORTED, "the container has no cgroup that can be frozen");
+	if (cgroup_write(fd, "cgroup.freeze", on ? "1" : "0") < 0)
+		return err_sys(e, "write to cgroup.freeze");
+	while (on && cgroup_read(fd, "cgroup.events", text, sizeof(text)) > 0 && !cgroup_stat_value(text, "frozen")) {
+		if (clock_ms() >= end) {
+			cgroup_write(fd, "cgroup.freeze", "0");
+			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
+		}
+		poll(NULL, 0, 1);
+	}
+	return 0;
+}
+
+int oci_cgroup_frozen(const struct oci_cgroup *c)
+{
+	int fd = oci_cgroup_fd(c, "freezer");
+	char text[64];
+
+	if (fd >= 0 && !c->v2)
+		return cgroup_read(fd, "freezer.state", text, sizeof(text)) > 0 && strncmp(text, "THAWED", 6) != 0;
+	fd = oci_cgroup_clone_fd(c);
+	return fd >= 0 && cgroup_read(fd, "cgroup.freeze", text, sizeof(text)) > 0 && text[0] == '1';
+}
+
+/* ---- removal ------------------------------------------------------------- */
+
+/* A cgroup with processes stays, and so do all above it; the others are removed. */
+static int remove_oci_cgroup_child(void *ctx, int above, const char *name, struct err *e)
+{
+	(void)ctx;
+	if (unlinkat(above, name, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != EBUSY)
+		return err_sys(e, "remove cgroup %s", name);
+	return 0;
+}
+
+/*
+ * rmdir of the whole subtree: a container may have made cgroups of its own, at any depth. 1: it
+ * has processes.
+ */
+static int remove_tree(const char *path, uint64_t end, struct err *e)
+{
+	const struct oci_cgroup_walk w = { .leave = remove_oci_cgroup_child, .end = end };
+	autoclose int fd = -1;
+
+	if (rmdir(path) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EBUSY)
+		return err_sys(e, "remove cgroup %s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open cgroup %s", path);
+	if (oci_cgroup_walk(fd, &w, e) < 0) {
+		err_wrap(e, "remove cgroup %s", path);
+		return e->code == ERR_TIMEOUT ? err_hint(e, "delete it again: what is gone is gone") : -1;
+	}
+	if (rmdir(path) == 0 || errno == ENOENT)
+		return 0;
+	return errno == EBUSY ? 1 : err_sys(e, "remove cgroup %s", path);
+}
+
+/* Thaws what is left, because a frozen process does not die. */
+static int end_oci_cgroup(const struct oci_cgroup *c, uint64_t end, struct err *e)
+{
+	struct pid_list l = { 0 };
+	struct err ignored;
+
+	list_pids(c, &l, end, &ignored);
+	free(l.pid);
+	if (!l.count)
+		return 0;
+	if (oci_cgroup_frozen(c) && oci_cgroup_freeze(c, 0, e) < 0)
+		return -1;
+	return signal_until(c, SIGKILL, end, e);
+}
+
+int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
+{
+	const uint64_t end = clock_ms() + CLEAR_MS;
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		struct oci_cgroup_part *p = &c->part[i];
+		int r;
+
+		while ((r = remove_tree(p->dir, end, e)) != 0) {
+			if (r < 0)
+				return -1;
+			if (clock_ms() >= end)
+				return err_errno(e, EBUSY, "remove cgroup %s", p->dir);
+			if (oci_cgroup_open(c, e) < 0 || end_oci_cgroup(c, end, e) < 0)
+				return -1;
+			poll(NULL, 0, 1);
+		}
+		fd_close(&p->dir_fd);
 	}
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -80,5 +81,28 @@ int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e);
 int oci_cgroup_frozen(const struct oci_cgroup *c);
 /* Kills the processes in it, waits, and removes the directories. Missing ones are no error. */
 int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e);
+
+/* ---- every cgroup at and below one ---- */
+
+/*
+ * oci_cgroup_walk - every cgroup at and below one, at any number and depth.
+ *
+ * Holds two descriptors and no stack per level: down by name, back by "..", which must be the
+ * same directory as on the way down (a cgroup cannot move to another parent). Time is linear in
+ * the number of cgroups, and ends at a deadline, so a container that makes cgroups faster than
+ * they are walked cannot keep us for ever.
+ */
+
+struct oci_cgroup_walk {
+	/* On the way down, the top first; NULL.  -1 with e ends the walk. */
+	int (*enter)(void *ctx, int fd, struct err *e);
+	/* On the way back, with the cgroup above and the name in it, all below it done; not for the top; NULL. */
+	int (*leave)(void *ctx, int above, const char *name, struct err *e);
+	void *ctx;
+	uint64_t end;	/* clock_ms(); past it ERR_TIMEOUT */
+};
+
+/* fd stays the caller's. A cgroup that is removed on the way is no error. */
+int oci_cgroup_walk(int fd, const struct oci_cgroup_walk *w, struct err *e);
 
 #endif

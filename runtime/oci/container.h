@@ -205,7 +205,7 @@ int oci_mempolicy_check(const json_t *linux_part, struct err *e);
 const char *oci_mempolicy_mode(size_t i);
 const char *oci_mempolicy_flag(size_t i);
 
-/* ---- bundle.c, clone.c ---- */
+/* ---- bundle.c, create.c ---- */
 
 struct oci_request;
 /*

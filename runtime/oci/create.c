@@ -3,11 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,7 +29,7 @@
 #include "runtime/oci/notify.h"
 #include "runtime/oci/resources.h"
 
-static void now(char text[48])
+static void created_time_now(char text[48])
 {
 	struct timespec t;
 	struct tm tm;
@@ -37,12 +41,12 @@ static void now(char text[48])
 	snprintf(text + n, 48 - n, ".%09ldZ", t.tv_nsec);
 }
 
-static int record(struct oci_container *c, struct oci_state *st, const struct buf *text, struct err *e)
+static int record_container(struct oci_container *c, struct oci_state *st, const struct buf *text, struct err *e)
 {
 	json_t *annotations = oci_get(c->config, "annotations");
 	char created[48];
 
-	now(created);
+	created_time_now(created);
 	json_object_set_new(st->doc, "ociVersion", json_string(OCI_SPEC_VERSION));
 	json_object_set_new(st->doc, "id", json_string(st->id));
 	json_object_set_new(st->doc, "bundle", json_string(c->bundle));
@@ -140,7 +144,7 @@ static int equip(struct oci_container *c, struct err *e)
 }
 
 /* Serves the process until it is made. */
-static int attend(struct oci_container *c, struct oci_made *ret, struct err *e)
+static int attend_create(struct oci_container *c, struct oci_made *ret, struct err *e)
 {
 	struct oci_message m;
 	int fd, r;
@@ -172,7 +176,7 @@ static int attend(struct oci_container *c, struct oci_made *ret, struct err *e)
 }
 
 /* Made: limits last, as they would bind the making too; then the word to go on. */
-static int finish(struct oci_container *c, const struct oci_request *r, struct err *e)
+static int finish_create(struct oci_container *c, const struct oci_request *r, struct err *e)
 {
 	oci_dev_forget(c);
 	/* v1 begins with denying all: not while the process makes nodes and opens its terminal */
@@ -192,7 +196,7 @@ static int finish(struct oci_container *c, const struct oci_request *r, struct e
 	return 0;
 }
 
-static int make(struct oci_container *c, struct oci_made *ret, const struct oci_request *r, struct err *e)
+static int make_oci_container(struct oci_container *c, struct oci_made *ret, const struct oci_request *r, struct err *e)
 {
 	struct oci_state *st = &ret->state;
 	int pair[2];
@@ -219,7 +223,7 @@ static int make(struct oci_container *c, struct oci_made *ret, const struct oci_
 	st->start_time = oci_start_time(st->pid, NULL);
 	json_object_set_new(st->doc, "pid", json_integer(st->pid));
 	json_object_set_new(st->doc, "startTime", json_integer((json_int_t)st->start_time));
-	if (equip(c, e) < 0 || oci_state_save(st, e) < 0 || attend(c, ret, e) < 0 || finish(c, r, e) < 0) {
+	if (equip(c, e) < 0 || oci_state_save(st, e) < 0 || attend_create(c, ret, e) < 0 || finish_create(c, r, e) < 0) {
 		struct oci_message m;
 
 		/* what failed inside is the cause of what failed here, when it was first */
@@ -257,7 +261,7 @@ static void release_container(struct oci_container *c)
 }
 
 /* Everything back; e keeps the first error. */
-static void undo(struct oci_made *m, int root_fd)
+static void undo_create(struct oci_made *m, int root_fd)
 {
 	struct err second;
 
@@ -309,9 +313,9 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 	made = 1;
 	c.state = &ret->state;
 	if (plan_cgroups(&c, &ret->state, r, e) < 0 ||
-	    check_vacant(&ret->state, e) < 0 || record(&c, &ret->state, &text, e) < 0 ||
+	    check_vacant(&ret->state, e) < 0 || record_container(&c, &ret->state, &text, e) < 0 ||
 	    oci_notify_make_dir(ret->state.dir_fd, e) < 0 ||
-	    (r->run && oci_notify_bind(ret->state.dir_fd, &ret->notify_fd, e) < 0) || make(&c, ret, r, e) < 0)
+	    (r->run && oci_notify_bind(ret->state.dir_fd, &ret->notify_fd, e) < 0) || make_oci_container(&c, ret, r, e) < 0)
 		goto out;
 	oci_state_unlock(&ret->state);
 	ret->config = c.config;
@@ -322,7 +326,7 @@ out:
 		fd_close(&ret->sock);
 		fd_close(&ret->notify_fd);
 		if (made)
-			undo(ret, root_fd);
+			undo_create(ret, root_fd);
 		fd_close(&ret->master);
 		oci_state_release(&ret->state);
 	}
@@ -340,4 +344,160 @@ void oci_made_release(struct oci_made *m)
 	oci_state_release(&m->state);
 	json_decref(m->config);
 	m->config = NULL;
+}
+
+/* ---- the clone ---- */
+
+/* The clone of a container's process into its namespaces, new ones and those that it joins. */
+
+static long sys_clone3(struct clone_args *a)
+{
+	return syscall(SYS_clone3, a, sizeof(*a));
+}
+
+/* New namespaces at once; the cgroup one only after the cgroups are joined, time only affects children. */
+static pid_t clone_process(struct oci_container *c, uint64_t extra, struct err *e)
+{
+	struct clone_args a = { .flags = extra, .exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD };
+	const int cgroup = oci_cgroup_clone_fd(&c->state->cgroup);
+	int n;
+	long pid;
+
+	for (n = 0; n < OCI_NS_COUNT; n++)
+		if (c->new_ns >> n & 1 && n != NS_CGROUP && n != NS_TIME)
+			a.flags |= (uint64_t)oci_ns_types[n].flag;
+	if (cgroup >= 0) {
+		a.flags |= CLONE_INTO_CGROUP;
+		a.cgroup = (uint64_t)cgroup;
+	}
+	pid = sys_clone3(&a);
+	/* a filter that wants to see the flags forbids clone3; no cgroup is there to be born in then (step.h) */
+	if (pid < 0 && errno == ENOSYS && cgroup < 0)
+		pid = syscall(SYS_clone, (unsigned long)(a.flags | a.exit_signal), 0, 0, 0, 0);
+	/* before Linux 5.7, or where something between forbids it */
+	if (pid < 0 && cgroup >= 0 && (errno == EINVAL || errno == E2BIG || errno == EACCES || errno == EOPNOTSUPP)) {
+		a.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+		a.cgroup = 0;
+		c->enter_v2 = 1;
+		pid = sys_clone3(&a);
+	}
+	return pid < 0 ? err_sys(e, "clone into new namespaces") : (pid_t)pid;
+}
+
+static int set_time_offsets(const struct oci_container *c, struct err *e)
+{
+	json_t *map = oci_get(c->linux_part, "timeOffsets"), *v;
+	char text[256];
+	const char *clock;
+	int n = 0;
+
+	if (unshare(CLONE_NEWTIME) < 0)
+		return err_sys(e, "make a time namespace");
+	json_object_foreach(map, clock, v) {
+		if (strcmp(clock, "monotonic") != 0 && strcmp(clock, "boottime") != 0)
+			return err_set(e, ERR_INVALID, "linux.timeOffsets: '%.32s' is not monotonic or boottime", clock);
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s %lld %llu\n", clock,
+			      (long long)oci_i64(v, "secs", 0), (unsigned long long)oci_u64(v, "nanosecs", 0));
+	}
+	return n ? io_write_file(c->proc_fd, "self/timens_offsets", text, e) : 0;
+}
+
+static int needs_joiner(const struct oci_container *c)
+{
+	int n;
+
+	for (n = 0; n < OCI_NS_COUNT; n++)
+		if (c->ns_fd[n] >= 0)
+			return 1;
+	return c->new_ns >> NS_TIME & 1;
+}
+
+/*
+ * A user namespace to join: namespaces that it owns can be joined only from within, those of the
+ * host only from outside, so both are tried.
+ */
+static int join_all(const struct oci_container *c, struct err *e)
+{
+	/* the mount namespace last: paths change with it */
+	static const enum oci_ns order[] = { NS_NET, NS_IPC, NS_UTS, NS_PID, NS_CGROUP, NS_TIME, NS_MOUNT };
+	uint32_t left = 0;
+	size_t i;
+	int round;
+
+	for (i = 0; i < ARRAY_LEN(order); i++)
+		if (c->ns_fd[order[i]] >= 0)
+			left |= 1u << order[i];
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < ARRAY_LEN(order); i++) {
+			const enum oci_ns n = order[i];
+
+			if (!(left >> n & 1) || (round == 0 && n == NS_MOUNT && c->ns_fd[NS_USER] >= 0))
+				continue;
+			if (setns(c->ns_fd[n], oci_ns_types[n].flag) == 0)
+				left &= ~(1u << n);
+			else if (round == 1 || c->ns_fd[NS_USER] < 0)
+				return err_sys(e, "join the %s namespace", oci_ns_types[n].word);
+		}
+		if (round == 0 && c->ns_fd[NS_USER] >= 0 && setns(c->ns_fd[NS_USER], CLONE_NEWUSER) < 0)
+			return err_sys(e, "join the user namespace");
+	}
+	return 0;
+}
+
+struct joined {
+	pid_t pid;
+	int enter_v2;
+	struct err err;
+};
+
+static void run_create_joiner(struct oci_container *c, struct joined *out, int runtime_sock)
+{
+	pid_t pid = -1;
+
+	if (join_all(c, &out->err) == 0 && (!(c->new_ns >> NS_TIME & 1) || set_time_offsets(c, &out->err) == 0))
+		pid = clone_process(c, CLONE_PARENT, &out->err);
+	if (pid == 0) {
+		close(runtime_sock);
+		oci_init(c);
+	}
+	out->enter_v2 = c->enter_v2;
+	out->pid = pid;
+	_exit(pid < 0);
+}
+
+static pid_t clone_by_joiner(struct oci_container *c, int runtime_sock, struct err *e)
+{
+	struct joined *out = mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid, helper;
+
+	if (out == MAP_FAILED)
+		return err_nomem(e);
+	out->pid = -1;
+	err_set(&out->err, ERR_INTERNAL, "the process that joins namespaces died");
+	helper = fork();
+	if (helper < 0)
+		return err_sys(e, "fork");
+	if (helper == 0)
+		run_create_joiner(c, out, runtime_sock);
+	while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
+		;
+	pid = out->pid;
+	if (pid < 0)
+		*e = out->err;
+	munmap(out, sizeof(*out));
+	return pid;
+}
+
+pid_t oci_clone(struct oci_container *c, int runtime_sock, struct err *e)
+{
+	pid_t pid;
+
+	if (needs_joiner(c))
+		return clone_by_joiner(c, runtime_sock, e);
+	pid = clone_process(c, 0, e);
+	if (pid == 0) {
+		close(runtime_sock);
+		oci_init(c);
+	}
+	return pid;
 }

@@ -95,7 +95,7 @@ static int nodes_can_be_made(const struct oci_container *c)
 }
 
 /* Whether the existing file may be removed or covered; -1 with e if not. */
-static int check_place(const struct oci_container *c, int there, const char *path, const struct node *n, struct err *e)
+static int check_node_place(const struct oci_container *c, int there, const char *path, const struct node *n, struct err *e)
 {
 	struct stat st;
 
@@ -121,7 +121,7 @@ static int make_node(const struct oci_container *c, int dir, const char *name, c
 		/* a node of the image's or the host's stays unchanged */
 		return 0;
 	}
-	if (there >= 0 && check_place(c, there, path, n, e) < 0)
+	if (there >= 0 && check_node_place(c, there, path, n, e) < 0)
 		return -1;
 	if (n->type != S_IFIFO && (c->in_userns || (there >= 0 && n->asked)))
 		return bind_node(dir, name, path, host_fd, n, e);

@@ -44,7 +44,7 @@ struct rules {
 	size_t count;
 };
 
-static int add(struct rules *l, struct rule r, struct err *e)
+static int add_device_rule(struct rules *l, struct rule r, struct err *e)
 {
 	if (l->count == RULES_MAX)
 		return err_set(e, ERR_LIMIT, "linux.resources.devices: more than %d rules", RULES_MAX);
@@ -80,15 +80,15 @@ static int read_rule(const json_t *v, struct rule *r, struct err *e)
 static int add_any(struct rules *l, struct rule r, struct err *e)
 {
 	if (r.type != 'a' || !r.allow || (r.major < 0 && r.minor < 0 && r.access == READ_WRITE_MKNOD))
-		return add(l, r, e);
+		return add_device_rule(l, r, e);
 	r.type = 'b';
-	if (add(l, r, e) < 0)
+	if (add_device_rule(l, r, e) < 0)
 		return -1;
 	r.type = 'c';
-	return add(l, r, e);
+	return add_device_rule(l, r, e);
 }
 
-static int collect(struct rules *l, const json_t *rules, struct err *e)
+static int collect_device_rules(struct rules *l, const json_t *rules, struct err *e)
 {
 	const json_t *v;
 	struct rule r;
@@ -99,7 +99,7 @@ static int collect(struct rules *l, const json_t *rules, struct err *e)
 		if (read_rule(v, &r, e) < 0 || add_any(l, r, e) < 0)
 			return -1;
 	for (i = 0; i < ARRAY_LEN(always); i++)
-		if (add(l, always[i], e) < 0)
+		if (add_device_rule(l, always[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -129,7 +129,7 @@ static int write_v1(int fd, const struct rule *r, struct err *e)
 enum { TYPE = BPF_REG_2, ACCESS = BPF_REG_3, MAJOR = BPF_REG_4, MINOR = BPF_REG_5 };
 
 /* The last rule first: whichever matches, answers.  0 when it does not fit. */
-static size_t compile(const struct rules *l, struct bpf_insn *insns, size_t max)
+static size_t compile_device_rules(const struct rules *l, struct bpf_insn *insns, size_t max)
 {
 	size_t n = 0, i;
 
@@ -231,7 +231,7 @@ static int apply_v2(const struct oci_cgroup *c, const struct rules *l, struct er
 {
 	static struct bpf_insn insns[4000];
 	const int fd = oci_cgroup_clone_fd(c);
-	const size_t n = compile(l, insns, ARRAY_LEN(insns));
+	const size_t n = compile_device_rules(l, insns, ARRAY_LEN(insns));
 
 	if (fd < 0)
 		return no_controller("mount cgroup2 at /sys/fs/cgroup", e);
@@ -257,7 +257,7 @@ int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, struct er
 
 	if (!json_array_size(rules))
 		return 0;
-	if (collect(&l, rules, e) < 0)
+	if (collect_device_rules(&l, rules, e) < 0)
 		return -1;
 	if ((c->v2 ? apply_v2(c, &l, e) : apply_v1(c, &l, e)) == 0)
 		return 0;

@@ -36,7 +36,7 @@ struct entry {
 
 /* ---- in the container ---------------------------------------------------------------- */
 
-static int take_terminal(struct entry *n, struct err *e)
+static int take_exec_terminal(struct entry *n, struct err *e)
 {
 	struct oci_message m = { .kind = OCI_TERMINAL };
 	autoclose int master = -1;
@@ -54,7 +54,7 @@ static int take_terminal(struct entry *n, struct err *e)
 }
 
 /* From here on paths of the image are looked up. */
-static int let_go(struct entry *n, struct oci_process *p, struct err *e)
+static int release_exec_fds(struct entry *n, struct oci_process *p, struct err *e)
 {
 	if (oci_process_look(p, e) < 0)
 		return -1;
@@ -65,7 +65,7 @@ static int let_go(struct entry *n, struct oci_process *p, struct err *e)
 	return oci_keep_only(n->x->preserve_fds, keep, ARRAY_LEN(keep), e);
 }
 
-static int prepare(struct entry *n, struct oci_process *p, struct err *e)
+static int prepare_exec_process(struct entry *n, struct oci_process *p, struct err *e)
 {
 	const json_t *affinity = oci_get(n->x->process, "execCPUAffinity");
 	struct err again;
@@ -79,7 +79,7 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 	if (oci_personality_set(oci_get(n->m->config, "linux"), e) < 0 ||
 	    oci_mempolicy_set(oci_get(n->m->config, "linux"), e) < 0)
 		return -1;
-	if (take_terminal(n, e) < 0 || let_go(n, p, e) < 0)
+	if (take_exec_terminal(n, e) < 0 || release_exec_fds(n, p, e) < 0)
 		return -1;
 	if (oci_process_chdir(p, &again) < 0 && again.os_errno != EACCES && again.os_errno != EPERM) {
 		*e = again;
@@ -100,7 +100,7 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 	struct err e = { 0 };
 
 	umask(022);
-	if (prepare(n, &p, &e) < 0)
+	if (prepare_exec_process(n, &p, &e) < 0)
 		oci_message_fail(n->sock, &e, 0);
 	if (oci_message_send(n->sock, OCI_READY, 0) < 0)
 		_exit(1);
@@ -120,7 +120,7 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
  * The v2 cgroup of the container's first process, which is joined through its file. Opened while
  * paths are still the host's: in the container the same path may be a file of its image.
  */
-static int open_beside(struct entry *n, struct err *e)
+static int open_first_process_cgroup(struct entry *n, struct err *e)
 {
 	const struct oci_cgroup *c = &n->m->state.cgroup;
 	char path[64], text[8192], *line, *save = NULL, dir[PATH_MAX];
@@ -213,7 +213,7 @@ static int enter_cgroups(struct entry *n, struct err *e)
 	}
 	/* root of the container's user namespace could not put itself into a cgroup of the host's root */
 	if (n->ns >> NS_USER & 1)
-		return oci_cgroup_enter(c, NULL, e) == 0 ? 0 : e->os_errno != EBUSY || open_beside(n, e) < 0 ? -1 : enter_beside(n, e);
+		return oci_cgroup_enter(c, NULL, e) == 0 ? 0 : e->os_errno != EBUSY || open_first_process_cgroup(n, e) < 0 ? -1 : enter_beside(n, e);
 	for (i = 0; i < c->count; i++) {
 		if (!strcmp(c->part[i].name, OCI_CGROUP_UNIFIED) || c->part[i].dir_fd < 0)
 			continue;
@@ -243,7 +243,7 @@ static int join_namespaces(struct entry *n, struct err *e)
 	return 0;
 }
 
-static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
+static void run_exec_joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 {
 	const json_t *affinity = oci_get(n->x->process, "execCPUAffinity");
 	struct clone_args a = { .flags = CLONE_PARENT };
@@ -262,7 +262,7 @@ static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 	if (enter_cgroups(n, e) < 0)
 		return;
 	if (cgroup >= 0)
-		open_beside(n, &beside);
+		open_first_process_cgroup(n, &beside);
 	if (join_namespaces(n, e) < 0)
 		return;
 	if (n->ns >> NS_USER & 1 &&
@@ -304,7 +304,7 @@ struct shared {
 	struct err err;
 };
 
-static pid_t spawn(struct entry *n, struct err *e)
+static pid_t spawn_exec_joiner(struct entry *n, struct err *e)
 {
 	struct shared *out = mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t helper, pid;
@@ -317,7 +317,7 @@ static pid_t spawn(struct entry *n, struct err *e)
 	if (helper < 0)
 		return err_sys(e, "fork");
 	if (helper == 0) {
-		joiner(n, &out->pid, &out->err);
+		run_exec_joiner(n, &out->pid, &out->err);
 		_exit(0);
 	}
 	while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
@@ -343,7 +343,7 @@ static uint32_t own_namespaces(const json_t *config)
 	return mask;
 }
 
-static int attend(struct entry *n, struct err *e)
+static int attend_exec(struct entry *n, struct err *e)
 {
 	struct oci_message m;
 	int fd;
@@ -363,7 +363,7 @@ static int attend(struct entry *n, struct err *e)
 	}
 }
 
-static int check_status(const struct oci_state *st, const struct oci_exec *x, struct err *e)
+static int check_exec_status(const struct oci_state *st, const struct oci_exec *x, struct err *e)
 {
 	switch (oci_state_status(st)) {
 	case OCI_CREATING:
@@ -379,7 +379,7 @@ static int check_status(const struct oci_state *st, const struct oci_exec *x, st
 	}
 }
 
-static int run(struct entry *n, struct err *e)
+static int run_oci_exec(struct entry *n, struct err *e)
 {
 	struct oci_made *m = n->m;
 	char path[48];
@@ -403,13 +403,13 @@ static int run(struct entry *n, struct err *e)
 		return err_sys(e, "make a socket pair");
 	n->sock = pair[1];
 	n->runtime_sock = pair[0];
-	m->state.pid = spawn(n, e);
+	m->state.pid = spawn_exec_joiner(n, e);
 	close(pair[1]);
 	n->sock = m->sock = pair[0];
 	if (m->state.pid < 0)
 		return -1;
 	m->state.start_time = oci_start_time(m->state.pid, NULL);
-	if (attend(n, e) < 0 || oci_process_limits(n->x->process, m->state.pid, n->proc_fd, e) < 0 ||
+	if (attend_exec(n, e) < 0 || oci_process_limits(n->x->process, m->state.pid, n->proc_fd, e) < 0 ||
 	    oci_filter_send(n->sock, &n->filter, e) < 0 || oci_await_exec(m, e) < 0)
 		return -1;
 	if (n->x->pidfd_socket && oci_pidfd_send(n->x->pidfd_socket, m->state.pid, e) < 0)
@@ -428,7 +428,7 @@ int oci_exec_start(struct oci_made *m, int root_fd, const char *id, const struct
 		return -1;
 	n.target = m->state.pid;
 	m->config = oci_json_load(m->state.dir_fd, "config.json", e);
-	r = !m->config || check_status(&m->state, x, e) < 0 ? -1 : run(&n, e);
+	r = !m->config || check_exec_status(&m->state, x, e) < 0 ? -1 : run_oci_exec(&n, e);
 	if (r < 0) {
 		if (m->state.pid > 0 && m->state.pid != n.target) {
 			kill(m->state.pid, SIGKILL);

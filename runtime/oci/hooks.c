@@ -36,7 +36,7 @@ static char **strings(const json_t *list)
 }
 
 /* A descriptor with the state in it, at its start. */
-static int state_file(const json_t *state, struct err *e)
+static int make_hook_state_file(const json_t *state, struct err *e)
 {
 	autofree char *text = json_dumps(state, JSON_COMPACT);
 	autoclose int fd = memfd_create("state", MFD_CLOEXEC);
@@ -99,7 +99,7 @@ fail:
 }
 
 /* Waits for pid; kills it at the deadline.  1 when it was killed. */
-static int wait_for(pid_t pid, int64_t timeout_s, int *ret_status)
+static int wait_for_hook(pid_t pid, int64_t timeout_s, int *ret_status)
 {
 	autoclose int pidfd = timeout_s > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	int killed = 0;
@@ -128,11 +128,11 @@ static int wait_for(pid_t pid, int64_t timeout_s, int *ret_status)
 	return killed;
 }
 
-static int run_one(const struct oci_hooks *h, const json_t *hook, const json_t *state, struct err *e)
+static int run_hook(const struct oci_hooks *h, const json_t *hook, const json_t *state, struct err *e)
 {
 	const char *path = oci_str(hook, "path");
 	const int64_t timeout = oci_i64(hook, "timeout", 0);
-	autoclose int in = state_file(state, e), read_end = -1, write_end = -1;
+	autoclose int in = make_hook_state_file(state, e), read_end = -1, write_end = -1;
 	int pipes[2], status = 0, child_errno = 0;
 	pid_t pid;
 
@@ -152,7 +152,7 @@ static int run_one(const struct oci_hooks *h, const json_t *hook, const json_t *
 	fd_close(&write_end);
 	if (io_read_exact(read_end, &child_errno, sizeof(child_errno)) != 1)
 		child_errno = 0;
-	if (wait_for(pid, timeout, &status))
+	if (wait_for_hook(pid, timeout, &status))
 		return err_set(e, ERR_TIMEOUT, "%s ran past the timeout of %lld seconds", path, (long long)timeout);
 	if (child_errno)
 		return err_errno(e, child_errno, "execute %s", path);
@@ -169,7 +169,7 @@ int oci_hooks_run(const struct oci_hooks *h, const char *name, const json_t *sta
 	size_t i;
 
 	json_array_foreach(list, i, hook) {
-		if (run_one(h, hook, state, e) == 0)
+		if (run_hook(h, hook, state, e) == 0)
 			continue;
 		err_wrap(e, "error running %s hook #%zu", name, i);
 		if (!keep_going)

@@ -54,7 +54,7 @@ static int tie_to_runtime(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-static int join_cgroups(struct oci_container *c, struct err *e)
+static int oci_init_cgroups(struct oci_container *c, struct err *e)
 {
 	/* the engine's own pinning is not the container's: its cpuset decides */
 	oci_process_affinity_all();
@@ -98,7 +98,7 @@ static int start_session(struct oci_container *c, struct err *e)
 }
 
 /* A session keyring of its own, so that none of the caller's keys are reachable (K08). */
-static int join_keyring(struct oci_container *c, struct err *e)
+static int oci_init_keyring(struct oci_container *c, struct err *e)
 {
 	if (!c->no_new_keyring && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, c->id) < 0 && errno != ENOSYS)
 		return errno == EDQUOT ? err_hint((err_sys(e, "make a session keyring"), e), "/proc/sys/kernel/keys") :
@@ -130,7 +130,7 @@ static int set_names(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-static int mount_all(struct oci_container *c, struct err *e)
+static int oci_init_mounts(struct oci_container *c, struct err *e)
 {
 	umask(0);
 	return oci_rootfs_prepare(c, e);
@@ -172,7 +172,7 @@ static int open_hook_output(struct oci_container *c, struct err *e)
 }
 
 /* A working directory that is missing is made while the root can be written: 0755 and root's, as runc does. */
-static int make_cwd(struct oci_container *c, struct err *e)
+static int oci_init_cwd(struct oci_container *c, struct err *e)
 {
 	struct err ignored;
 	int fd;
@@ -186,7 +186,7 @@ static int make_cwd(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-static int take_terminal(struct oci_container *c, struct err *e)
+static int oci_init_terminal(struct oci_container *c, struct err *e)
 {
 	struct oci_message m = { .kind = OCI_TERMINAL };
 	autoclose int master = -1;
@@ -257,7 +257,7 @@ static int prepare_process(struct oci_container *c, struct oci_process *p, struc
  * From here on paths of the image are looked up, and a created container may wait for days. So
  * it holds only the descriptors that it was given and those that it waits with.
  */
-static int let_go(struct oci_container *c, struct oci_process *p, struct err *e)
+static int oci_init_release_fds(struct oci_container *c, struct oci_process *p, struct err *e)
 {
 	if (oci_process_look(p, e) < 0)
 		return -1;
@@ -269,7 +269,7 @@ static int let_go(struct oci_container *c, struct oci_process *p, struct err *e)
 	return oci_keep_only(c->preserve_fds, keep, ARRAY_LEN(keep), e);
 }
 
-static void ended(int sig)
+static void exit_by_signal(int sig)
 {
 	_exit(128 + sig);
 }
@@ -281,7 +281,7 @@ static void listen_for_the_end(void)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(signals); i++)
-		signal(signals[i], ended);
+		signal(signals[i], exit_by_signal);
 }
 
 /*
@@ -319,19 +319,19 @@ static int wait_for_start(struct oci_container *c, struct err *e)
 
 static int (*const steps[])(struct oci_container *c, struct err *e) = {
 	tie_to_runtime,
-	join_cgroups,
+	oci_init_cgroups,
 	become_root,
 	leave_cgroupns,
 	start_session,
-	join_keyring,
+	oci_init_keyring,
 	raise_loopback,
 	set_names,
-	mount_all,
-	make_cwd,
+	oci_init_mounts,
+	oci_init_cwd,
 	wait_for_hooks,
 	open_hook_output,
 	oci_rootfs_enter,
-	take_terminal,
+	oci_init_terminal,
 	oci_rootfs_finish,
 	set_sysctls,
 	set_personality,
@@ -351,7 +351,7 @@ void oci_init(struct oci_container *c)
 		if (steps[i](c, &e) < 0)
 			oci_message_fail(c->sock, &e, 0);
 	c->inside = 1;
-	if (let_go(c, &p, &e) < 0 || (c->process && prepare_process(c, &p, &e) < 0))
+	if (oci_init_release_fds(c, &p, &e) < 0 || (c->process && prepare_process(c, &p, &e) < 0))
 		oci_message_fail(c->sock, &e, 0);
 	if (report_ready(c, &e) < 0 || oci_filter_recv(c->sock, &filter, &e) < 0 || wait_for_start(c, &e) < 0)
 		oci_message_fail(c->sock, &e, 0);

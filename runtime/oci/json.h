@@ -75,4 +75,23 @@ static inline int64_t oci_i64(const json_t *obj, const char *key, int64_t absent
 	return (int64_t)oci_u64(obj, key, (uint64_t)absent);
 }
 
+/* ---- the types of a document ---- */
+
+/*
+ * oci_schema - the types of OCI runtime documents (runtime-spec 1.3, config.md,
+ * config-linux.md), as one table.
+ *
+ * Members that the table does not know are ignored, as the spec asks; a member
+ * of another type, or a number out of its range, is refused with its path.
+ */
+
+enum oci_document {
+	OCI_CONFIG,	/* config.json */
+	OCI_PROCESS,	/* its process, which `exec --process` takes alone */
+	OCI_RESOURCES,	/* its linux.resources, which `update --resources` takes alone */
+};
+
+/* what names the document in errors.  ERR_INVALID. */
+int oci_schema_check(const json_t *doc, enum oci_document kind, const char *what, struct err *e);
+
 #endif

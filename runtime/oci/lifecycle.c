@@ -20,7 +20,6 @@
 #include "runtime/oci/json.h"
 #include "runtime/oci/log.h"
 #include "runtime/oci/notify.h"
-#include "runtime/oci/schema.h"
 
 /* config-linux.md, "The Container Process State" */
 static json_t *process_state(const struct oci_made *m)
@@ -103,7 +102,7 @@ int oci_poststart(struct oci_made *m, struct err *e)
 /* ---- the end ------------------------------------------------------------------------------ */
 
 /* Waits for the end of a process that may not be our child. */
-static void wait_gone(pid_t pid, uint64_t start_time)
+static void wait_process_gone(pid_t pid, uint64_t start_time)
 {
 	autoclose int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -114,7 +113,7 @@ static void wait_gone(pid_t pid, uint64_t start_time)
 	poll(&p, 1, 10000);
 }
 
-static int end_processes(struct oci_state *st, enum oci_status status, struct err *e)
+static int end_container_processes(struct oci_state *st, enum oci_status status, struct err *e)
 {
 	if (status != OCI_STOPPED && st->pid > 0)
 		kill(st->pid, SIGKILL);
@@ -125,7 +124,7 @@ static int end_processes(struct oci_state *st, enum oci_status status, struct er
 	if (st->cgroup.count && oci_cgroup_signal(&st->cgroup, SIGKILL, e) < 0)
 		return -1;
 	if (st->pid > 0)
-		wait_gone(st->pid, st->start_time);
+		wait_process_gone(st->pid, st->start_time);
 	return 0;
 }
 
@@ -165,7 +164,7 @@ int oci_delete(int root_fd, const char *id, int force, struct err *e)
 		err_set(e, ERR_BUSY, "cannot delete container '%s' that is not stopped: %s", id, oci_status_name(status));
 		goto out;
 	}
-	if (end_processes(&st, status, e) == 0)
+	if (end_container_processes(&st, status, e) == 0)
 		r = oci_destroy(&st, root_fd, e);
 out:
 	oci_state_release(&st);
@@ -179,7 +178,7 @@ static void after_failed_hook(struct oci_state *st, int root_fd)
 {
 	struct err second;
 
-	if (end_processes(st, oci_state_status(st), &second) < 0 || oci_destroy(st, root_fd, &second) < 0)
+	if (end_container_processes(st, oci_state_status(st), &second) < 0 || oci_destroy(st, root_fd, &second) < 0)
 		oci_log(OCI_WARNING, "%s; `delete --force %s` clears what is left", second.msg, st->id);
 }
 

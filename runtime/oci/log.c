@@ -68,7 +68,7 @@ int oci_log_level(const char *word, enum oci_level *ret, struct err *e)
 	return err_set(e, ERR_USAGE, "log level '%.32s' is not error, warning, info or debug", word);
 }
 
-static void now(char text[40])
+static void log_time_now(char text[40])
 {
 	struct timespec t;
 	struct tm tm;
@@ -79,7 +79,7 @@ static void now(char text[40])
 }
 
 /* s as the inside of a JSON string, or of a quoted logfmt value, which wants the same. */
-static size_t quote(char *to, size_t n, const char *s)
+static size_t quote_log_json(char *to, size_t n, const char *s)
 {
 	size_t len = 0;
 
@@ -99,16 +99,16 @@ static size_t quote(char *to, size_t n, const char *s)
 	return len;
 }
 
-static void emit(enum oci_level level, const char *msg)
+static void write_oci_log_line(enum oci_level level, const char *msg)
 {
 	char when[40], body[3000], line[3200];
 	int n;
 
 	if (level > out.level)
 		return;
-	now(when);
+	log_time_now(when);
 	if (out.json || out.fd != STDERR_FILENO)
-		quote(body, sizeof(body), msg);
+		quote_log_json(body, sizeof(body), msg);
 	else
 		log_clean(body, sizeof(body), msg, 0);
 	if (out.json)
@@ -135,12 +135,12 @@ void oci_log(enum oci_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
-	emit(level, msg);
+	write_oci_log_line(level, msg);
 }
 
 void oci_log_fatal(const struct err *e)
 {
-	emit(OCI_ERROR, e->msg);
+	write_oci_log_line(OCI_ERROR, e->msg);
 	if (out.fd != STDERR_FILENO)
 		log_error("berth-oci", e);
 }

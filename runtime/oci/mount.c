@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/oci/mount.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -109,7 +111,7 @@ const char *oci_mount_option_name(size_t i)
 }
 
 /* A later word takes back an earlier one: "ro,rw" is "rw". */
-static void apply(uint64_t *set, uint64_t *clear, uint64_t s, uint64_t c)
+static void apply_mount_attrs(uint64_t *set, uint64_t *clear, uint64_t s, uint64_t c)
 {
 	const uint64_t touched = (s & ~(uint64_t)MOUNT_ATTR__ATIME) | (c & ~(uint64_t)MOUNT_ATTR__ATIME);
 
@@ -162,7 +164,7 @@ static int read_word(struct oci_mount *m, const char *word, struct err *e)
 	for (i = 0; i < ARRAY_LEN(words); i++) {
 		if (strcmp(word, words[i].word) != 0)
 			continue;
-		apply(&m->set, &m->clear, words[i].set, words[i].clear);
+		apply_mount_attrs(&m->set, &m->clear, words[i].set, words[i].clear);
 		set_special(m, words[i].special);
 		for (n = 0; words[i].propagation && n < OCI_PROPAGATIONS; n++) {
 			if (!m->propagation[n]) {
@@ -174,7 +176,7 @@ static int read_word(struct oci_mount *m, const char *word, struct err *e)
 	}
 	for (i = 0; i < ARRAY_LEN(below); i++) {
 		if (!strcmp(word, below[i].word)) {
-			apply(&m->below_set, &m->below_clear, below[i].set, below[i].clear);
+			apply_mount_attrs(&m->below_set, &m->below_clear, below[i].set, below[i].clear);
 			return 0;
 		}
 	}
@@ -290,7 +292,7 @@ static int set_attr(int fd, int recursive, uint64_t set, uint64_t clear, unsigne
 	return 0;
 }
 
-static int set_options(struct oci_mount *m, unsigned long dflt, struct err *e)
+static int parse_mount_options(struct oci_mount *m, unsigned long dflt, struct err *e)
 {
 	if (set_attr(m->fd, 0, m->set, m->clear, 0, m->destination, e) < 0 ||
 	    set_attr(m->fd, 1, m->below_set, m->below_clear, 0, m->destination, e) < 0)
@@ -359,7 +361,7 @@ int oci_mount_bind(struct oci_mount *m, int source_fd, unsigned long dflt, int u
 		return err_sys(e, "bind mount %s on %s", m->source, m->destination);
 	if (userns_fd >= 0 && newmount_idmap(m->fd, m->idmap == 2, userns_fd, m->source, e) < 0)
 		return -1;
-	return set_options(m, dflt, e);
+	return parse_mount_options(m, dflt, e);
 }
 
 #define STRING_MAX 255	/* of a value of fsconfig(2) */
@@ -393,7 +395,7 @@ static int add_layers(int fs, const char *list)
 	return 0;
 }
 
-static int set_string(int fs, const struct oci_mount *m, const char *key, const char *value)
+static int set_oci_fs_string(int fs, const struct oci_mount *m, const char *key, const char *value)
 {
 	if (strlen(value) > STRING_MAX && !strcmp(m->type, "overlay") && !strcmp(key, "lowerdir"))
 		return add_layers(fs, value);
@@ -401,7 +403,7 @@ static int set_string(int fs, const struct oci_mount *m, const char *key, const 
 }
 
 /* Each word to the file system's context: "key=value", or a flag. */
-static int configure(int fs, const struct oci_mount *m, const char *word, struct err *e)
+static int configure_oci_fs(int fs, const struct oci_mount *m, const char *word, struct err *e)
 {
 	const char *eq = strchr(word, '=');
 	char key[128], line[256];
@@ -409,7 +411,7 @@ static int configure(int fs, const struct oci_mount *m, const char *word, struct
 
 	if ((size_t)snprintf(key, sizeof(key), "%.*s", eq ? (int)(eq - word) : (int)strlen(word), word) >= sizeof(key)) {
 		errno = EINVAL;
-	} else if ((eq ? set_string(fs, m, key, eq + 1) : fsconfig(fs, FSCONFIG_SET_FLAG, key, NULL, 0)) == 0) {
+	} else if ((eq ? set_oci_fs_string(fs, m, key, eq + 1) : fsconfig(fs, FSCONFIG_SET_FLAG, key, NULL, 0)) == 0) {
 		return 0;
 	}
 	err_sys(e, "mount %s (%s): option %s", m->destination, m->type, word);
@@ -448,7 +450,7 @@ int oci_mount_new(struct oci_mount *m, struct err *e)
 		/* mqueue and sysfs have no options; their label and the like are ours to leave out */
 		if ((queue || sys) && !of_superblock(m->word[i]))
 			return err_set(e, ERR_INVALID, "mount %s (%s): unknown option %s", m->destination, m->type, m->word[i]);
-		if (configure(fs, m, m->word[i], e) < 0)
+		if (configure_oci_fs(fs, m, m->word[i], e) < 0)
 			return -1;
 	}
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0) {
@@ -468,5 +470,98 @@ int oci_mount_new(struct oci_mount *m, struct err *e)
 	m->fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)(m->set & ~(uint64_t)MOUNT_ATTR_RDONLY));
 	if (m->fd < 0)
 		return err_sys(e, "mount %s (%s)", m->destination, m->type);
+	return 0;
+}
+
+/* ---- tmpcopyup ---- */
+
+/* tmpcopyup: a directory's content, copied into the tmpfs that hides it. */
+
+static int copy_bytes(int from, int to, off_t size)
+{
+	while (size > 0) {
+		ssize_t n = sendfile(to, from, NULL, size > 1 << 20 ? 1 << 20 : (size_t)size);
+
+		if (n < 0 && errno != EINTR)
+			return -1;
+		if (n == 0)
+			break;
+		size -= n > 0 ? n : 0;
+	}
+	return 0;
+}
+
+static int copy_up_dir(int from, int to, int depth, struct err *e);
+
+static int copy_up_entry(int from, int to, const char *name, int depth, struct err *e)
+{
+	autoclose int in = -1, out = -1;
+	char link[4097];
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "tmpcopyup: stat %s", name);
+	if (S_ISDIR(st.st_mode)) {
+		if (mkdirat(to, name, 0700) < 0)
+			return err_sys(e, "tmpcopyup: make directory %s", name);
+		in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (in < 0 || out < 0)
+			return err_sys(e, "tmpcopyup: open directory %s", name);
+		if (copy_up_dir(in, out, depth + 1, e) < 0)
+			return -1;
+	} else if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(from, name, link, sizeof(link) - 1);
+		if (n < 0)
+			return err_sys(e, "tmpcopyup: read link %s", name);
+		link[n] = '\0';
+		if (symlinkat(link, to, name) < 0)
+			return err_sys(e, "tmpcopyup: make link %s", name);
+	} else if (S_ISREG(st.st_mode)) {
+		in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+		out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (in < 0 || out < 0 || copy_bytes(in, out, st.st_size) < 0)
+			return err_sys(e, "tmpcopyup: copy %s", name);
+	} else if (mknodat(to, name, st.st_mode, st.st_rdev) < 0) {
+		return err_sys(e, "tmpcopyup: make %s", name);
+	}
+	if (fchownat(to, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 && errno != EINVAL && errno != EPERM)
+		return err_sys(e, "tmpcopyup: own %s", name);
+	if (!S_ISLNK(st.st_mode) && fchmodat(to, name, st.st_mode & 07777, 0) < 0)
+		return err_sys(e, "tmpcopyup: mode of %s", name);
+	return 0;
+}
+
+static int copy_up_dir(int from, int to, int depth, struct err *e)
+{
+	struct dirent *de;
+	int fd, r = 0;
+	DIR *d;
+
+	if (depth > 128)
+		return err_set(e, ERR_LIMIT, "tmpcopyup: directories nested deeper than 128");
+	fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return err_sys(e, "tmpcopyup: read a directory");
+	}
+	while (r == 0 && (de = readdir(d)))
+		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
+			r = copy_up_entry(from, to, de->d_name, depth, e);
+	closedir(d);
+	return r;
+}
+
+int oci_copy_tree(int from_fd, int to_fd, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(from_fd, &st) < 0)
+		return err_sys(e, "tmpcopyup: stat the directory");
+	if (copy_up_dir(from_fd, to_fd, 0, e) < 0)
+		return -1;
 	return 0;
 }

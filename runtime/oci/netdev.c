@@ -39,7 +39,7 @@ struct address {
 	unsigned char bytes[16];
 };
 
-static void add_attr(struct request *r, unsigned short type, const void *p, size_t n)
+static void add_netdev_attr(struct request *r, unsigned short type, const void *p, size_t n)
 {
 	struct rtattr *a = (struct rtattr *)(void *)((char *)r + NLMSG_ALIGN(r->h.nlmsg_len));
 
@@ -50,7 +50,7 @@ static void add_attr(struct request *r, unsigned short type, const void *p, size
 }
 
 /* Sends r and reads the acknowledgement: 0, or a negative errno. */
-static int ask(int sock, struct request *r)
+static int ask_netdev(int sock, struct request *r)
 {
 	char reply[4096];
 	struct nlmsghdr *h = (struct nlmsghdr *)(void *)reply;
@@ -128,14 +128,14 @@ static int up_with_addresses(int sock, const char *name, const struct address *a
 		q.u.addr.ifa_family = a[i].family;
 		q.u.addr.ifa_prefixlen = a[i].prefix;
 		q.u.addr.ifa_index = (unsigned)index;
-		add_attr(&q, IFA_LOCAL, a[i].bytes, a[i].family == AF_INET ? 4 : 16);
-		add_attr(&q, IFA_ADDRESS, a[i].bytes, a[i].family == AF_INET ? 4 : 16);
-		err = ask(sock, &q);
+		add_netdev_attr(&q, IFA_LOCAL, a[i].bytes, a[i].family == AF_INET ? 4 : 16);
+		add_netdev_attr(&q, IFA_ADDRESS, a[i].bytes, a[i].family == AF_INET ? 4 : 16);
+		err = ask_netdev(sock, &q);
 		if (err)
 			return err;
 	}
 	r.u.link.ifi_flags = r.u.link.ifi_change = IFF_UP;
-	return ask(sock, &r);
+	return ask_netdev(sock, &r);
 }
 
 /* In a fork, because our own namespace must not change. */
@@ -178,10 +178,10 @@ static int move_one(const struct oci_container *c, int sock, const char *from, c
 		return err_set(e, ERR_INVALID, "linux.netDevices: '%.32s' is not an interface's name", to);
 	n = addresses(sock, index, list);
 	r.u.link.ifi_change = IFF_UP;
-	add_attr(&r, IFLA_NET_NS_PID, &pid, sizeof(pid));
+	add_netdev_attr(&r, IFLA_NET_NS_PID, &pid, sizeof(pid));
 	if (strcmp(from, to) != 0)
-		add_attr(&r, IFLA_IFNAME, to, strlen(to) + 1);
-	err = ask(sock, &r);
+		add_netdev_attr(&r, IFLA_IFNAME, to, strlen(to) + 1);
+	err = ask_netdev(sock, &r);
 	if (err)
 		return err_errno(e, -err, "linux.netDevices: move %.32s into the container", from);
 	snprintf(netns, sizeof(netns), "/proc/%d/ns/net", (int)c->state->pid);

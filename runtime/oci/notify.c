@@ -86,7 +86,7 @@ int oci_notify_bind(int state_fd, int *ret_fd, struct err *e)
 	return 0;
 }
 
-static int is_ready(const char *p)
+static int is_ready_message(const char *p)
 {
 	for (; p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
 		if (!strncmp(p, "READY=1", 7) && (p[7] == '\n' || p[7] == '\0'))
@@ -102,7 +102,7 @@ int oci_notify_take(int fd, pid_t main_pid, struct err *e)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : err_sys(e, "read the container's notify socket");
 	text[n] = '\0';
-	if (!is_ready(text))
+	if (!is_ready_message(text))
 		return 0;
 	/*
 	 * in one datagram, so that the manager does not take us, who may end now, for the main

@@ -29,7 +29,7 @@ static void pop(char *path)
 }
 
 /* Puts a link's text before the rest of the path. */
-static int unfold(const char *link, char *rest, char *done, struct err *e)
+static int unfold_link(const char *link, char *rest, char *done, struct err *e)
 {
 	char joined[PATH_MAX];
 
@@ -42,7 +42,7 @@ static int unfold(const char *link, char *rest, char *done, struct err *e)
 }
 
 /* path without links, "." and "..", into out (PATH_MAX): "/a/b", or "" for the root. */
-static int resolve(int root_fd, const char *path, char *out, struct err *e)
+static int resolve_in_root(int root_fd, const char *path, char *out, struct err *e)
 {
 	char rest[PATH_MAX], name[NAME_MAX + 1], link[PATH_MAX];
 	int links = 0;
@@ -83,12 +83,12 @@ static int resolve(int root_fd, const char *path, char *out, struct err *e)
 		pop(out);
 		if (++links > LINKS_MAX)
 			return err_set(e, ERR_INVALID, "path '%.100s' has too many links", path);
-		if (unfold(link, rest, out, e) < 0)
+		if (unfold_link(link, rest, out, e) < 0)
 			return -1;
 	}
 }
 
-static int make_file(int dir, const char *name, const char *path, struct err *e)
+static int make_mount_point_file(int dir, const char *name, const char *path, struct err *e)
 {
 	autoclose int made = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0755);
 	int fd;
@@ -107,7 +107,7 @@ int oci_place(int root_fd, const char *path, int directory, struct err *e)
 
 	if (fd >= 0 || errno != ENOENT)
 		return fd < 0 ? err_sys(e, "open mount point %s", path) : fd;
-	if (resolve(root_fd, path, clean, e) < 0)
+	if (resolve_in_root(root_fd, path, clean, e) < 0)
 		return -1;
 	dir = openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
@@ -117,7 +117,7 @@ int oci_place(int root_fd, const char *path, int directory, struct err *e)
 		if (next)
 			*next++ = '\0';
 		if (!next && !directory)
-			return make_file(dir, name, path, e);
+			return make_mount_point_file(dir, name, path, e);
 		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
 			return err_sys(e, "make mount point %s", path);
 		fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

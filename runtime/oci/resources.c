@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include "runtime/kernel/cgroup.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/log.h"
-#include "runtime/oci/undo.h"
 
 struct target {
 	const struct oci_cgroup *c;
@@ -25,7 +25,7 @@ static struct target controller(const struct oci_cgroup *c, const char *name)
 	return (struct target){ c, name, c->v2 ? oci_cgroup_clone_fd(c) : oci_cgroup_fd(c, name) };
 }
 
-static int put(const struct target *t, const char *file, const char *text, struct err *e)
+static int put_resource_text(const struct target *t, const char *file, const char *text, struct err *e)
 {
 	int saved;
 
@@ -52,16 +52,16 @@ static int put_i64(const struct target *t, const char *file, int64_t v, struct e
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIi64, v);
-	return put(t, file, text, e);
+	return put_resource_text(t, file, text, e);
 }
 
 /* v2: -1 is "max" */
 static int put_max(const struct target *t, const char *file, int64_t v, struct err *e)
 {
-	return v < 0 ? put(t, file, "max", e) : put_i64(t, file, v, e);
+	return v < 0 ? put_resource_text(t, file, "max", e) : put_i64(t, file, v, e);
 }
 
-static int has(const json_t *obj, const char *key)
+static int has_json_member(const json_t *obj, const char *key)
 {
 	return oci_get(obj, key) != NULL;
 }
@@ -102,11 +102,11 @@ static int memory_v1(const struct oci_cgroup *c, const json_t *m, struct err *e)
 	/* kernel is deprecated and without effect since Linux 5.16 (config-linux.md): not recommended, ignored by all */
 	if (oci_i64(m, "kernelTCP", 0) && put_i64(&t, "memory.kmem.tcp.limit_in_bytes", oci_i64(m, "kernelTCP", 0), e) < 0)
 		return -1;
-	if (has(m, "swappiness") && put_i64(&t, "memory.swappiness", oci_i64(m, "swappiness", 0), e) < 0)
+	if (has_json_member(m, "swappiness") && put_i64(&t, "memory.swappiness", oci_i64(m, "swappiness", 0), e) < 0)
 		return -1;
-	if (oci_true(m, "disableOOMKiller") && put(&t, "memory.oom_control", "1", e) < 0)
+	if (oci_true(m, "disableOOMKiller") && put_resource_text(&t, "memory.oom_control", "1", e) < 0)
 		return -1;
-	if (oci_true(m, "useHierarchy") && put(&t, "memory.use_hierarchy", "1", e) < 0)
+	if (oci_true(m, "useHierarchy") && put_resource_text(&t, "memory.use_hierarchy", "1", e) < 0)
 		return -1;
 	return 0;
 }
@@ -128,7 +128,7 @@ static int memory_v2(const struct oci_cgroup *c, const json_t *m, struct err *e)
 	} else if (swap < 0 || (limit < 0 && swap == 0)) {
 		struct err ignored;
 
-		if (put(&t, "memory.swap.max", "max", &ignored) < 0 && ignored.code != ERR_UNSUPPORTED) {
+		if (put_resource_text(&t, "memory.swap.max", "max", &ignored) < 0 && ignored.code != ERR_UNSUPPORTED) {
 			*e = ignored;
 			return -1;
 		}
@@ -174,13 +174,13 @@ static int cpu_v1(const struct oci_cgroup *c, const json_t *cpu, struct err *e)
 	if (period_and_runtime(&t, "cpu.cfs_period_us", oci_i64(cpu, "period", 0), "cpu.cfs_quota_us",
 			       oci_i64(cpu, "quota", 0), e) < 0)
 		return -1;
-	if (has(cpu, "burst") && put_i64(&t, "cpu.cfs_burst_us", oci_i64(cpu, "burst", 0), e) < 0)
+	if (has_json_member(cpu, "burst") && put_i64(&t, "cpu.cfs_burst_us", oci_i64(cpu, "burst", 0), e) < 0)
 		return -1;
-	if (has(cpu, "idle") && put_i64(&t, "cpu.idle", oci_i64(cpu, "idle", 0), e) < 0)
+	if (has_json_member(cpu, "idle") && put_i64(&t, "cpu.idle", oci_i64(cpu, "idle", 0), e) < 0)
 		return -1;
-	if (oci_str(cpu, "cpus") && *oci_str(cpu, "cpus") && put(&set, "cpuset.cpus", oci_str(cpu, "cpus"), e) < 0)
+	if (oci_str(cpu, "cpus") && *oci_str(cpu, "cpus") && put_resource_text(&set, "cpuset.cpus", oci_str(cpu, "cpus"), e) < 0)
 		return -1;
-	if (oci_str(cpu, "mems") && *oci_str(cpu, "mems") && put(&set, "cpuset.mems", oci_str(cpu, "mems"), e) < 0)
+	if (oci_str(cpu, "mems") && *oci_str(cpu, "mems") && put_resource_text(&set, "cpuset.mems", oci_str(cpu, "mems"), e) < 0)
 		return -1;
 	return 0;
 }
@@ -203,7 +203,7 @@ static int cpu_v2(const struct oci_cgroup *c, const json_t *cpu, struct err *e)
 
 	if (oci_u64(cpu, "realtimePeriod", 0) || oci_i64(cpu, "realtimeRuntime", 0))
 		return err_set(e, ERR_UNSUPPORTED, "linux.resources.cpu: realtime limits need cgroup v1");
-	if (has(cpu, "idle") && put_i64(&t, "cpu.idle", oci_i64(cpu, "idle", 0), e) < 0)
+	if (has_json_member(cpu, "idle") && put_i64(&t, "cpu.idle", oci_i64(cpu, "idle", 0), e) < 0)
 		return -1;
 	/* the weight of an idle cgroup is fixed */
 	if (oci_u64(cpu, "shares", 0) && oci_i64(cpu, "idle", 0) != 1 &&
@@ -220,14 +220,14 @@ static int cpu_v2(const struct oci_cgroup *c, const json_t *cpu, struct err *e)
 			snprintf(text, sizeof(text), "%.24s %" PRIi64, old, period);
 		else
 			snprintf(text, sizeof(text), "%.24s", old);
-		if (put(&t, "cpu.max", text, e) < 0)
+		if (put_resource_text(&t, "cpu.max", text, e) < 0)
 			return -1;
 	}
-	if (has(cpu, "burst") && put_i64(&t, "cpu.max.burst", oci_i64(cpu, "burst", 0), e) < 0)
+	if (has_json_member(cpu, "burst") && put_i64(&t, "cpu.max.burst", oci_i64(cpu, "burst", 0), e) < 0)
 		return -1;
-	if (oci_str(cpu, "cpus") && *oci_str(cpu, "cpus") && put(&set, "cpuset.cpus", oci_str(cpu, "cpus"), e) < 0)
+	if (oci_str(cpu, "cpus") && *oci_str(cpu, "cpus") && put_resource_text(&set, "cpuset.cpus", oci_str(cpu, "cpus"), e) < 0)
 		return -1;
-	if (oci_str(cpu, "mems") && *oci_str(cpu, "mems") && put(&set, "cpuset.mems", oci_str(cpu, "mems"), e) < 0)
+	if (oci_str(cpu, "mems") && *oci_str(cpu, "mems") && put_resource_text(&set, "cpuset.mems", oci_str(cpu, "mems"), e) < 0)
 		return -1;
 	return 0;
 }
@@ -252,13 +252,13 @@ static int each_device(const struct target *t, const json_t *list, const char *f
 	size_t i;
 
 	json_array_foreach(list, i, d) {
-		if (!has(d, key))
+		if (!has_json_member(d, key))
 			continue;
 		snprintf(value, sizeof(value), "%" PRIu64, oci_u64(d, key, 0));
 		/* v2's throttles read max for none, v1's 0 */
 		snprintf(text, sizeof(text), "%lld:%lld %s%s", (long long)oci_i64(d, "major", 0),
 			 (long long)oci_i64(d, "minor", 0), format, *format && !strcmp(value, "0") ? "max" : value);
-		if (put(t, file, text, e) < 0)
+		if (put_resource_text(t, file, text, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -277,7 +277,7 @@ static const struct { const char *key, *v1, *v2; } throttles[] = {
 	{ "throttleWriteIOPSDevice", "blkio.throttle.write_iops_device", "wiops=" },
 };
 
-static int block_io(const struct oci_cgroup *c, const json_t *b, struct err *e)
+static int put_block_io(const struct oci_cgroup *c, const json_t *b, struct err *e)
 {
 	struct target t = controller(c, c->v2 ? "io" : "blkio");
 	int64_t weight = oci_i64(b, "weight", 0);
@@ -322,17 +322,17 @@ static int huge_pages(const struct oci_cgroup *c, const json_t *list, struct err
 			return err_set(e, ERR_INVALID, "linux.resources.hugepageLimits: '%.32s' is not a page size such as 2MB", size);
 		snprintf(text, sizeof(text), "%" PRIu64, oci_u64(h, "limit", 0));
 		snprintf(file, sizeof(file), c->v2 ? "hugetlb.%s.max" : "hugetlb.%s.limit_in_bytes", size);
-		if (put(&t, file, text, e) < 0)
+		if (put_resource_text(&t, file, text, e) < 0)
 			return -1;
 		/* reservations too, where the kernel counts them (5.7) */
 		snprintf(file, sizeof(file), c->v2 ? "hugetlb.%s.rsvd.max" : "hugetlb.%s.rsvd.limit_in_bytes", size);
-		if (put(&t, file, text, e) < 0 && e->code != ERR_UNSUPPORTED)
+		if (put_resource_text(&t, file, text, e) < 0 && e->code != ERR_UNSUPPORTED)
 			return -1;
 	}
 	return 0;
 }
 
-static int network(const struct oci_cgroup *c, const json_t *n, struct err *e)
+static int put_network_classes(const struct oci_cgroup *c, const json_t *n, struct err *e)
 {
 	struct target cls = controller(c, "net_cls"), prio = controller(c, "net_prio");
 	const json_t *p;
@@ -346,7 +346,7 @@ static int network(const struct oci_cgroup *c, const json_t *n, struct err *e)
 		char text[64];
 
 		snprintf(text, sizeof(text), "%.32s %u", oci_str(p, "name"), (unsigned)oci_u64(p, "priority", 0));
-		if (put(&prio, "net_prio.ifpriomap", text, e) < 0)
+		if (put_resource_text(&prio, "net_prio.ifpriomap", text, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -362,18 +362,18 @@ static int rdma(const struct oci_cgroup *c, json_t *map, struct err *e)
 		char text[160];
 		int n = snprintf(text, sizeof(text), "%.64s", name);
 
-		if (has(v, "hcaHandles"))
+		if (has_json_member(v, "hcaHandles"))
 			n += snprintf(text + n, sizeof(text) - (size_t)n, " hca_handle=%u", (unsigned)oci_u64(v, "hcaHandles", 0));
-		if (has(v, "hcaObjects"))
+		if (has_json_member(v, "hcaObjects"))
 			snprintf(text + n, sizeof(text) - (size_t)n, " hca_object=%u", (unsigned)oci_u64(v, "hcaObjects", 0));
-		if (put(&t, "rdma.max", text, e) < 0)
+		if (put_resource_text(&t, "rdma.max", text, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* Is the key's controller there?  In crun's words, which its tests look for. */
-static int check_key(const struct target *t, const char *key, struct err *e)
+static int check_unified_key(const struct target *t, const char *key, struct err *e)
 {
 	char controllers[512] = "", name[64];
 	const size_t n = strcspn(key, ".");
@@ -399,13 +399,13 @@ static int unified(const struct oci_cgroup *c, json_t *map, struct err *e)
 	json_object_foreach(map, file, v) {
 		char line[512], *save = NULL, *one;
 
-		if (check_key(&t, file, e) < 0)
+		if (check_unified_key(&t, file, e) < 0)
 			return -1;
 		/* one write a line: cgroup files take no more (io.max) */
 		if ((size_t)snprintf(line, sizeof(line), "%s", json_string_value(v)) >= sizeof(line))
 			return err_set(e, ERR_INVALID, "linux.resources.unified: %.64s is too long", file);
 		for (one = strtok_r(line, "\n", &save); one; one = strtok_r(NULL, "\n", &save))
-			if (put(&t, file, one, e) < 0)
+			if (put_resource_text(&t, file, one, e) < 0)
 				return -1;
 	}
 	return 0;
@@ -430,9 +430,9 @@ int oci_resources_apply(const struct oci_cgroup *c, const json_t *r, struct err 
 		    (limit > 0 || e->code != ERR_UNSUPPORTED))
 			return -1;
 	}
-	if (block && block_io(c, block, e) < 0)
+	if (block && put_block_io(c, block, e) < 0)
 		return -1;
-	if (huge_pages(c, oci_get(r, "hugepageLimits"), e) < 0 || network(c, oci_get(r, "network"), e) < 0 ||
+	if (huge_pages(c, oci_get(r, "hugepageLimits"), e) < 0 || put_network_classes(c, oci_get(r, "network"), e) < 0 ||
 	    rdma(c, oci_get(r, "rdma"), e) < 0)
 		return -1;
 	return unified(c, oci_get(r, "unified"), e);
@@ -451,4 +451,106 @@ int oci_resources_update(struct oci_cgroup *c, const json_t *r, struct err *e)
 		oci_log(OCI_WARNING, "%s: the limits are not all what they were", second.msg);
 	oci_undo_release(&undo);
 	return result;
+}
+
+/* ---- taking an update back ---- */
+
+#define CONTENT_MAX 65536
+
+/* Files with one line for each interface or adapter; those for devices are known by MAJOR:MINOR. */
+static int has_lines(const char *file, const char *text)
+{
+	const size_t n = strcspn(text, " ");
+
+	return memchr(text, ':', n) || (text[n] && (!strcmp(file, "net_prio.ifpriomap") || !strcmp(file, "rdma.max")));
+}
+
+/* The value for a line that does not exist. */
+static const char *nothing(const char *file)
+{
+	if (!strcmp(file, "io.max"))
+		return "rbps=max wbps=max riops=max wiops=max";
+	if (!strcmp(file, "rdma.max"))
+		return "hca_handle=max hca_object=max";
+	return strncmp(file, "io.", 3) ? "0" : "default";
+}
+
+/* The line of content that begins with the first word of text; else that word, and nothing. */
+static char *undo_line_of(char *content, const char *file, const char *text)
+{
+	const size_t n = strcspn(text, " ");
+	char *line, *save = NULL, *out = NULL;
+
+	for (line = strtok_r(content, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (!strncmp(line, text, n) && line[n] == ' ')
+			return strdup(line);
+	return asprintf(&out, "%.*s %s", (int)n, text, nothing(file)) < 0 ? NULL : out;
+}
+
+static char *before(char *content, const char *file, const char *text)
+{
+	const char *disabled;
+
+	if (has_lines(file, text))
+		return undo_line_of(content, file, text);
+	/* it is read as three lines and written as one number */
+	if (!strcmp(file, "memory.oom_control")) {
+		disabled = strstr(content, "oom_kill_disable ");
+		return strdup(disabled && disabled[17] == '1' ? "1" : "0");
+	}
+	content[strcspn(content, "\n")] = '\0';
+	/* an empty list of CPUs; no bytes at all would be no write(2) to speak of */
+	return strdup(*content ? content : "\n");
+}
+
+int oci_undo_note(struct oci_undo *u, int dir_fd, const char *file, const char *text, struct err *e)
+{
+	struct oci_undo_entry *more = reallocarray(u->list, u->count + 1, sizeof(*more)), *one;
+	autofree char *content = malloc(CONTENT_MAX);
+
+	if (more)
+		u->list = more;
+	if (!more || !content)
+		return err_nomem(e);
+	one = &u->list[u->count];
+	*one = (struct oci_undo_entry){ .dir_fd = dir_fd, .file = strdup(file) };
+	if (one->file && cgroup_read(dir_fd, file, content, CONTENT_MAX) >= 0)
+		one->text = before(content, file, text);
+	u->count++;
+	return one->file ? 0 : err_nomem(e);
+}
+
+static void release_undo_entry(struct oci_undo_entry *one)
+{
+	free(one->file);
+	free(one->text);
+}
+
+void oci_undo_drop(struct oci_undo *u)
+{
+	if (u->count)
+		release_undo_entry(&u->list[--u->count]);
+}
+
+int oci_undo_restore(const struct oci_undo *u, struct err *e)
+{
+	size_t i = u->count;
+	int r = 0;
+
+	while (i-- > 0) {
+		const struct oci_undo_entry *one = &u->list[i];
+
+		if (!one->text || cgroup_write(one->dir_fd, one->file, one->text) == 0 || r < 0)
+			continue;
+		r = err_sys(e, "write '%s' back to cgroup file %s", one->text, one->file);
+	}
+	return r;
+}
+
+void oci_undo_release(struct oci_undo *u)
+{
+	while (u->count)
+		oci_undo_drop(u);
+	free(u->list);
+	u->list = NULL;
 }

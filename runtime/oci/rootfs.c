@@ -103,7 +103,7 @@ static int open_map(const struct oci_container *c, struct oci_mount *m, struct e
 	return m->map_fd < 0 ? err_wrap(e, "mount %s", m->destination) : 0;
 }
 
-static int open_bind(struct oci_container *c, struct oci_mount *m, int source_fd, struct err *e)
+static int open_oci_bind(struct oci_container *c, struct oci_mount *m, int source_fd, struct err *e)
 {
 	if (m->idmap && m->map_fd < 0 && open_map(c, m, e) < 0)
 		return -1;
@@ -125,7 +125,7 @@ static int open_early(struct oci_container *c, struct oci_mount *m, struct err *
 	if (!m->bind || m->copy_symlink)
 		return 0;
 	if (c->in_userns && !oci_source_made_earlier(c, m, source))
-		return open_bind(c, m, -1, e);
+		return open_oci_bind(c, m, -1, e);
 	return m->idmap ? open_map(c, m, e) : 0;
 }
 
@@ -140,9 +140,9 @@ static int open_late(struct oci_container *c, struct oci_mount *m, struct err *e
 	autoclose int fd = -1;
 
 	if (!inside)
-		return open_bind(c, m, -1, e);
+		return open_oci_bind(c, m, -1, e);
 	fd = path_open_in_root(c->root_fd, inside, O_PATH | (m->source_nofollow ? O_NOFOLLOW : 0), 0);
-	return fd < 0 ? err_sys(e, "bind mount %s on %s", m->source, m->destination) : open_bind(c, m, fd, e);
+	return fd < 0 ? err_sys(e, "bind mount %s on %s", m->source, m->destination) : open_oci_bind(c, m, fd, e);
 }
 
 /* -1: its user reports the error. Never a peer of the host's mount, as it would change. */
@@ -244,7 +244,7 @@ static int attach_root(struct oci_container *c, struct err *e)
 
 /* ---- what is mounted in it --------------------------------------------------------------- */
 
-static int is_directory(int fd)
+static int is_mounted_directory(int fd)
 {
 	struct stat st;
 
@@ -252,7 +252,7 @@ static int is_directory(int fd)
 }
 
 /* The directory that a tmpfs will hide, copied into it; its owner too. */
-static int copy_up(struct oci_mount *m, int target, struct err *e)
+static int copy_up_mount(struct oci_mount *m, int target, struct err *e)
 {
 	char path[32];
 	struct stat st, own;
@@ -286,7 +286,7 @@ static int make_fs(struct oci_container *c, struct oci_mount *m, struct err *e)
 
 static int finish_new(struct oci_mount *m, int target, struct err *e)
 {
-	if (m->copy_up && copy_up(m, target, e) < 0)
+	if (m->copy_up && copy_up_mount(m, target, e) < 0)
 		return -1;
 	if (m->set & MOUNT_ATTR_RDONLY && !m->late && newmount_attr(m->fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
 		return err_wrap(e, "mount %s", m->destination);
@@ -354,7 +354,7 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 	if (target < 0 && m->target_nofollow)
 		target = path_open_in_root(c->root_fd, path, O_PATH | O_NOFOLLOW, 0);
 	if (target < 0)
-		target = oci_place(c->root_fd, path, is_directory(m->fd), e);
+		target = oci_place(c->root_fd, path, is_mounted_directory(m->fd), e);
 	if (target < 0 || oci_kernelfs_check(m, path, target, e) < 0)
 		return -1;
 	if (!m->bind && finish_new(m, target, e) < 0)
@@ -405,7 +405,7 @@ static int pivot(struct err *e)
 }
 
 /* The path of a line of mountinfo: blanks and the like are octal escapes (proc(5)).  In place. */
-static void unescape(char *s)
+static void unescape_mountinfo(char *s)
 {
 	char *to = s;
 
@@ -443,7 +443,7 @@ static int hide_kernel_fs(const struct oci_container *c, struct err *e)
 		if (!end || !type || (strncmp(type + 3, "proc ", 5) != 0 && strncmp(type + 3, "sysfs ", 6) != 0))
 			continue;
 		*end = '\0';
-		unescape(path);
+		unescape_mountinfo(path);
 		if (!strncmp(path, c->rootfs, n) && (path[n] == '/' || !path[n]))
 			continue;
 		if (mount(NULL, path, NULL, MS_SLAVE | MS_REC, NULL) < 0 && errno != EINVAL && errno != ENOENT)
@@ -479,4 +479,106 @@ int oci_rootfs_enter(struct oci_container *c, struct err *e)
 		return err_sys(e, "enter / of the container");
 	fd_close(&c->root_fd);
 	return 0;
+}
+
+/* ---- a root without a mount namespace ---- */
+
+/*
+ * The root of a container without a mount namespace of its own: it inherits the runtime's
+ * (config-linux.md, "Namespaces"), and so its mounts are made there. All of them lie below one
+ * mount of the root on its own directory, which goes with the container.
+ *
+ * The state names the directory and the mount that it was on, before anything is mounted. What
+ * is on the directory beyond that, and is the same directory, is the container's.
+ */
+
+#define LAYERS_MAX 64	/* mounts on the directory: a create that was killed leaves one */
+
+int oci_has_mounts(const struct oci_container *c)
+{
+	return (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
+}
+
+int oci_mounts_on_host(const struct oci_container *c)
+{
+	return !oci_has_mounts(c) && !c->in_userns;
+}
+
+/* The number of the mount that fd is on (proc_pid_fdinfo(5)); -1. */
+static long fdinfo_mount_id(int fd)
+{
+	autobuf struct buf text = BUF_INIT(4096);
+	struct err ignored;
+	char path[48];
+	const char *at;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	if (io_read_file(AT_FDCWD, path, &text, &ignored) < 0 || !text.data ||
+	    !(at = strstr(text.data, "mnt_id:")))
+		return -1;
+	return strtol(at + 7, NULL, 10);
+}
+
+int oci_rootmount_note(const struct oci_container *c, json_t *doc, struct err *e)
+{
+	autoclose int fd = -1;
+	struct stat st;
+	long below;
+
+	if (!oci_mounts_on_host(c))
+		return 0;
+	fd = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "open the root %s", c->rootfs);
+	below = fdinfo_mount_id(fd);
+	if (below < 0)
+		return err_set(e, ERR_SYS,
+			       "find the mount of the root %s: /proc does not tell", c->rootfs);
+	json_object_set_new(doc, "rootMount", json_pack("{s:I, s:I, s:I}", "below", (json_int_t)below, "dev", (json_int_t)st.st_dev,
+							"ino", (json_int_t)st.st_ino));
+	return 0;
+}
+
+int oci_rootmount_attach(struct oci_container *c, struct err *e)
+{
+	struct mount_attr own = { .propagation = MS_PRIVATE };
+	autoclose int target = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (target >= 0)
+		c->root_fd = open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+				       AT_EMPTY_PATH | AT_RECURSIVE);
+	if (c->root_fd < 0)
+		return err_sys(e, "open the root %s", c->rootfs);
+	if (newmount_attach(c->root_fd, target, c->rootfs, e) < 0)
+		return -1;
+	/* on a shared mount it has become shared too; what is mounted in it is nobody else's */
+	if (mount_setattr(c->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &own, sizeof(own)) < 0)
+		return err_sys(e, "make the mount of %s private", c->rootfs);
+	return 0;
+}
+
+int oci_rootmount_remove(const json_t *doc, struct err *e)
+{
+	const json_t *noted = oci_get(doc, "rootMount");
+	const char *rootfs = oci_str(doc, "rootfs");
+	int i;
+
+	if (!noted || !rootfs)
+		return 0;
+	for (i = 0; i < LAYERS_MAX; i++) {
+		autoclose int fd = open(rootfs, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		struct stat st;
+		char path[32];
+
+		/* the directory has gone, or is another one by now */
+		if (fd < 0 || fstat(fd, &st) < 0 || (json_int_t)st.st_dev != oci_i64(noted, "dev", -1) ||
+		    (json_int_t)st.st_ino != oci_i64(noted, "ino", -1) ||
+		    fdinfo_mount_id(fd) == oci_i64(noted, "below", -1))
+			return 0;
+		if (umount2(path_of_fd(fd, path), MNT_DETACH) < 0)
+			return errno == EINVAL ? 0 : err_sys(e, "unmount the container's root %s", rootfs);
+	}
+	return err_set(e, ERR_LIMIT,
+		       "unmount the container's root %s: more than %d mounts are on it",
+		       rootfs, LAYERS_MAX);
 }

@@ -45,7 +45,7 @@ static const char *const oci_seccomp_flags[] = {
 	"SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", NULL
 };
 
-static int action(const char *word, const json_t *number, uint32_t *ret, struct err *e)
+static int parse_scmp_action(const char *word, const json_t *number, uint32_t *ret, struct err *e)
 {
 	const uint16_t data = number ? (uint16_t)oci_u64_value(number) : EPERM;
 	static const struct { const char *word; uint32_t action; } words[] = {
@@ -71,7 +71,7 @@ static int action(const char *word, const json_t *number, uint32_t *ret, struct 
 	return err_set(e, ERR_INVALID, "linux.seccomp: '%.64s' is not an action", word);
 }
 
-static int compare(const char *word, enum scmp_compare *ret, struct err *e)
+static int parse_scmp_compare(const char *word, enum scmp_compare *ret, struct err *e)
 {
 	static const enum scmp_compare ops[] = { SCMP_CMP_EQ, SCMP_CMP_GE, SCMP_CMP_GT, SCMP_CMP_LE, SCMP_CMP_LT,
 						 SCMP_CMP_MASKED_EQ, SCMP_CMP_NE };
@@ -121,7 +121,7 @@ static int add_archs(scmp_filter_ctx ctx, const json_t *list, struct err *e)
 	return 0;
 }
 
-static int read_args(const json_t *list, struct scmp_arg_cmp *args, unsigned *ret_n, int *ret_repeats, struct err *e)
+static int read_oci_syscall_args(const json_t *list, struct scmp_arg_cmp *args, unsigned *ret_n, int *ret_repeats, struct err *e)
 {
 	unsigned seen = 0;
 	const json_t *v;
@@ -135,7 +135,7 @@ static int read_args(const json_t *list, struct scmp_arg_cmp *args, unsigned *re
 
 		if (index > 5 || i >= ARGS_MAX)
 			return err_set(e, ERR_INVALID, "linux.seccomp: an argument's index is not 0 to 5");
-		if (compare(oci_str(v, "op"), &op, e) < 0)
+		if (parse_scmp_compare(oci_str(v, "op"), &op, e) < 0)
 			return -1;
 		*ret_repeats |= (seen >> index & 1) != 0;
 		seen |= 1u << index;
@@ -145,7 +145,7 @@ static int read_args(const json_t *list, struct scmp_arg_cmp *args, unsigned *re
 	return 0;
 }
 
-static int add_rule(scmp_filter_ctx ctx, const char *name, uint32_t act, const struct scmp_arg_cmp *args, unsigned n,
+static int add_oci_syscall_rule(scmp_filter_ctx ctx, const char *name, uint32_t act, const struct scmp_arg_cmp *args, unsigned n,
 		    int repeats, struct err *e)
 {
 	int nr = seccomp_syscall_resolve_name(name), r = 0;
@@ -166,7 +166,7 @@ static int add_rule(scmp_filter_ctx ctx, const char *name, uint32_t act, const s
 	return r < 0 && r != -EACCES && r != -EEXIST ? err_errno(e, -r, "linux.seccomp: add a rule for %.64s", name) : 0;
 }
 
-static int add_calls(scmp_filter_ctx ctx, const json_t *list, uint32_t dflt, int *notify, struct err *e)
+static int add_oci_syscalls(scmp_filter_ctx ctx, const json_t *list, uint32_t dflt, int *notify, struct err *e)
 {
 	const json_t *v, *name;
 	size_t i, j;
@@ -177,8 +177,8 @@ static int add_calls(scmp_filter_ctx ctx, const json_t *list, uint32_t dflt, int
 		uint32_t act;
 		int repeats;
 
-		if (action(oci_str(v, "action"), oci_get(v, "errnoRet"), &act, e) < 0 ||
-		    read_args(oci_get(v, "args"), args, &n, &repeats, e) < 0)
+		if (parse_scmp_action(oci_str(v, "action"), oci_get(v, "errnoRet"), &act, e) < 0 ||
+		    read_oci_syscall_args(oci_get(v, "args"), args, &n, &repeats, e) < 0)
 			return -1;
 		if (!json_array_size(oci_get(v, "names")))
 			return err_set(e, ERR_INVALID, "linux.seccomp: syscalls[%zu] has no names", i);
@@ -191,14 +191,14 @@ static int add_calls(scmp_filter_ctx ctx, const json_t *list, uint32_t dflt, int
 			if (act == SCMP_ACT_NOTIFY && !strcmp(s, "write"))
 				return err_set(e, ERR_INVALID, "linux.seccomp: SCMP_ACT_NOTIFY cannot be used for the write syscall");
 			*notify |= act == SCMP_ACT_NOTIFY;
-			if (add_rule(ctx, s, act, args, n, repeats, e) < 0)
+			if (add_oci_syscall_rule(ctx, s, act, args, n, repeats, e) < 0)
 				return -1;
 		}
 	}
 	return 0;
 }
 
-static int read_flags(const json_t *list, unsigned *ret, struct err *e)
+static int read_oci_filter_flags(const json_t *list, unsigned *ret, struct err *e)
 {
 	static const unsigned long bits[] = { SECCOMP_FILTER_FLAG_LOG, SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0,
 					      SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV };
@@ -266,7 +266,7 @@ static int answer_newer_calls(struct oci_seccomp *f, const json_t *calls, uint32
 	return 0;
 }
 
-static int export(scmp_filter_ctx ctx, struct oci_seccomp *ret, struct err *e)
+static int export_oci_filter(scmp_filter_ctx ctx, struct oci_seccomp *ret, struct err *e)
 {
 	autoclose int fd = memfd_create("seccomp", MFD_CLOEXEC);
 	off_t size;
@@ -297,7 +297,7 @@ int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *s, struct err *e)
 
 	if (!s)
 		return 0;
-	if (action(oci_str(s, "defaultAction"), oci_get(s, "defaultErrnoRet"), &dflt, e) < 0)
+	if (parse_scmp_action(oci_str(s, "defaultAction"), oci_get(s, "defaultErrnoRet"), &dflt, e) < 0)
 		return -1;
 	if (dflt == SCMP_ACT_NOTIFY)
 		return err_set(e, ERR_INVALID, "linux.seccomp: SCMP_ACT_NOTIFY cannot be used as default action");
@@ -308,9 +308,9 @@ int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *s, struct err *e)
 	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0);
 	if (json_array_size(oci_get(s, "syscalls")) > 0)
 		seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-	if (read_flags(oci_get(s, "flags"), &ret->flags, e) == 0 && add_archs(ctx, oci_get(s, "architectures"), e) == 0 &&
-	    add_calls(ctx, oci_get(s, "syscalls"), dflt, &ret->notify, e) == 0)
-		r = export(ctx, ret, e) < 0 ? -1 : answer_newer_calls(ret, oci_get(s, "syscalls"), dflt, e);
+	if (read_oci_filter_flags(oci_get(s, "flags"), &ret->flags, e) == 0 && add_archs(ctx, oci_get(s, "architectures"), e) == 0 &&
+	    add_oci_syscalls(ctx, oci_get(s, "syscalls"), dflt, &ret->notify, e) == 0)
+		r = export_oci_filter(ctx, ret, e) < 0 ? -1 : answer_newer_calls(ret, oci_get(s, "syscalls"), dflt, e);
 	seccomp_release(ctx);
 	if (r == 0 && ret->notify && !oci_str(s, "listenerPath"))
 		return err_set(e, ERR_INVALID, "linux.seccomp: SCMP_ACT_NOTIFY needs a listenerPath");

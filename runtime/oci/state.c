@@ -77,7 +77,7 @@ int oci_root_open(const char *dir, int make, struct err *e)
 	return fd < 0 ? err_sys(e, "open state directory %s", dir) : fd;
 }
 
-static void prepare(struct oci_state *st, const char *id)
+static void prepare_oci_state(struct oci_state *st, const char *id)
 {
 	memset(st, 0, sizeof(*st));
 	snprintf(st->id, sizeof(st->id), "%s", id);
@@ -92,7 +92,7 @@ static int check_id(const char *id, struct err *e)
 }
 
 /* Waits for the lock of a directory. */
-static int lock_dir(int fd, int how, const char *id, struct err *e)
+static int lock_state_dir(int fd, int how, const char *id, struct err *e)
 {
 	while (flock(fd, how) < 0)
 		if (errno != EINTR)
@@ -104,8 +104,8 @@ int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err 
 {
 	int r;
 
-	prepare(st, id);
-	if (check_id(id, e) < 0 || lock_dir(root_fd, LOCK_SH, id, e) < 0)
+	prepare_oci_state(st, id);
+	if (check_id(id, e) < 0 || lock_state_dir(root_fd, LOCK_SH, id, e) < 0)
 		return -1;
 	if (mkdirat(root_fd, id, 0711) < 0) {
 		r = errno;
@@ -114,7 +114,7 @@ int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err 
 				     err_errno(e, r, "make the state directory of container '%s'", id);
 	}
 	st->dir_fd = openat(root_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	r = st->dir_fd < 0 ? err_sys(e, "open the state directory of container '%s'", id) : lock_dir(st->dir_fd, LOCK_EX, id, e);
+	r = st->dir_fd < 0 ? err_sys(e, "open the state directory of container '%s'", id) : lock_state_dir(st->dir_fd, LOCK_EX, id, e);
 	flock(root_fd, LOCK_UN);
 	if (r == 0 && !(st->doc = json_object()))
 		r = err_nomem(e);
@@ -151,7 +151,7 @@ static int read_doc(struct oci_state *st, struct err *e)
  * Whether another process holds the lock. Our own shared lock lasts a moment and keeps nobody
  * waiting.
  */
-static int is_locked(int dir_fd)
+static int is_state_dir_locked(int dir_fd)
 {
 	if (flock(dir_fd, LOCK_SH | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK;
@@ -172,7 +172,7 @@ static int read_unlocked(struct oci_state *st, struct err *e)
 		if (st->pid)
 			return 0;
 		/* the lock first, then the file: it may have been made between the two looks */
-		st->making = is_locked(st->dir_fd);
+		st->making = is_state_dir_locked(st->dir_fd);
 		if (read_doc(st, e) < 0)
 			return -1;
 		if (st->pid)
@@ -184,7 +184,7 @@ static int read_unlocked(struct oci_state *st, struct err *e)
 }
 
 /* Whether the directory still belongs to the id: it may have been deleted while we waited. */
-static int check_there(const struct oci_state *st, int root_fd, struct err *e)
+static int check_container_dir(const struct oci_state *st, int root_fd, struct err *e)
 {
 	struct stat own, now;
 
@@ -205,15 +205,15 @@ static int read_in_mode(struct oci_state *st, int root_fd, enum lock_mode mode, 
 		st->making = 0;
 	}
 	if (mode == UNLOCKED)
-		return read_unlocked(st, e) < 0 || (!st->pid && check_there(st, root_fd, e) < 0) ? -1 : 0;
-	return lock_dir(st->dir_fd, LOCK_EX, st->id, e) < 0 || read_doc(st, e) < 0 ? -1 : check_there(st, root_fd, e);
+		return read_unlocked(st, e) < 0 || (!st->pid && check_container_dir(st, root_fd, e) < 0) ? -1 : 0;
+	return lock_state_dir(st->dir_fd, LOCK_EX, st->id, e) < 0 || read_doc(st, e) < 0 ? -1 : check_container_dir(st, root_fd, e);
 }
 
-static int load(struct oci_state *st, int root_fd, const char *id, enum lock_mode mode, struct err *e)
+static int load_oci_state(struct oci_state *st, int root_fd, const char *id, enum lock_mode mode, struct err *e)
 {
 	json_t *cgroup;
 
-	prepare(st, id);
+	prepare_oci_state(st, id);
 	if (check_id(id, e) < 0)
 		return -1;
 	st->dir_fd = openat(root_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -226,7 +226,7 @@ static int load(struct oci_state *st, int root_fd, const char *id, enum lock_mod
 	 * root's
 	 */
 	if (!path_has(st->dir_fd, "state.json")) {
-		if (lock_dir(root_fd, LOCK_EX, id, e) < 0)
+		if (lock_state_dir(root_fd, LOCK_EX, id, e) < 0)
 			goto fail;
 		flock(root_fd, LOCK_UN);
 	}
@@ -243,17 +243,17 @@ fail:
 
 int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e)
 {
-	return load(st, root_fd, id, UNLOCKED, e);
+	return load_oci_state(st, root_fd, id, UNLOCKED, e);
 }
 
 int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e)
 {
-	return load(st, root_fd, id, LOCKED, e);
+	return load_oci_state(st, root_fd, id, LOCKED, e);
 }
 
 int oci_state_load_made(struct oci_state *st, int root_fd, const char *id, struct err *e)
 {
-	return load(st, root_fd, id, LOCKED_IF_MADE, e);
+	return load_oci_state(st, root_fd, id, LOCKED_IF_MADE, e);
 }
 
 void oci_state_release(struct oci_state *st)

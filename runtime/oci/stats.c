@@ -15,7 +15,7 @@ static int dir_of(const struct oci_cgroup *c, const char *controller)
 }
 
 /* One number; "max" is all ones, and a missing one is 0. */
-static uint64_t value(int fd, const char *file)
+static uint64_t read_stats_value(int fd, const char *file)
 {
 	char text[64];
 
@@ -24,7 +24,7 @@ static uint64_t value(int fd, const char *file)
 	return isdigit((unsigned char)text[0]) ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
-static json_t *integer(uint64_t v)
+static json_t *stats_integer(uint64_t v)
 {
 	return json_integer(v > INT64_MAX ? INT64_MAX : (json_int_t)v);
 }
@@ -41,7 +41,7 @@ static json_t *percpu(int fd)
 
 		if (end == p)
 			return list;
-		json_array_append_new(list, integer(v));
+		json_array_append_new(list, stats_integer(v));
 		p = end;
 	}
 }
@@ -61,25 +61,25 @@ static json_t *cpu(const struct oci_cgroup *c)
 	} else {
 		if (acct >= 0)
 			cgroup_read(acct, "cpuacct.stat", acctstat, sizeof(acctstat));
-		total = value(acct, "cpuacct.usage");
+		total = read_stats_value(acct, "cpuacct.usage");
 		/* in ticks of 1/100 s */
 		user = cgroup_stat_value(acctstat, "user") * 10000000;
 		kernel = cgroup_stat_value(acctstat, "system") * 10000000;
 	}
-	return json_pack("{s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o}}", "usage", "total", integer(total), "percpu",
-			 percpu(acct), "kernel", integer(kernel), "user", integer(user), "throttling", "periods",
-			 integer(cgroup_stat_value(text, "nr_periods")), "throttledPeriods",
-			 integer(cgroup_stat_value(text, "nr_throttled")), "throttledTime",
-			 integer(c->v2 ? cgroup_stat_value(text, "throttled_usec") * 1000 : cgroup_stat_value(text, "throttled_time")));
+	return json_pack("{s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o}}", "usage", "total", stats_integer(total), "percpu",
+			 percpu(acct), "kernel", stats_integer(kernel), "user", stats_integer(user), "throttling", "periods",
+			 stats_integer(cgroup_stat_value(text, "nr_periods")), "throttledPeriods",
+			 stats_integer(cgroup_stat_value(text, "nr_throttled")), "throttledTime",
+			 stats_integer(c->v2 ? cgroup_stat_value(text, "throttled_usec") * 1000 : cgroup_stat_value(text, "throttled_time")));
 }
 
 static json_t *entry(int fd, const char *limit, const char *usage, const char *max, const char *failcnt)
 {
-	json_t *j = json_pack("{s:o, s:o, s:o}", "limit", integer(value(fd, limit)), "usage", integer(value(fd, usage)),
-			      "failcnt", integer(failcnt ? value(fd, failcnt) : 0));
+	json_t *j = json_pack("{s:o, s:o, s:o}", "limit", stats_integer(read_stats_value(fd, limit)), "usage", stats_integer(read_stats_value(fd, usage)),
+			      "failcnt", stats_integer(failcnt ? read_stats_value(fd, failcnt) : 0));
 
 	if (max)
-		json_object_set_new(j, "max", integer(value(fd, max)));
+		json_object_set_new(j, "max", stats_integer(read_stats_value(fd, max)));
 	return j;
 }
 
@@ -97,12 +97,12 @@ static json_t *raw(int fd)
 		if (!space)
 			continue;
 		*space++ = '\0';
-		json_object_set_new(j, line, integer(strtoull(space, NULL, 10)));
+		json_object_set_new(j, line, stats_integer(strtoull(space, NULL, 10)));
 	}
 	return j;
 }
 
-static json_t *memory(const struct oci_cgroup *c)
+static json_t *memory_stats(const struct oci_cgroup *c)
 {
 	int fd = dir_of(c, "memory");
 	json_t *all = raw(fd), *j;
@@ -124,7 +124,7 @@ static json_t *memory(const struct oci_cgroup *c)
 }
 
 /* v1: "8:0 Read 4096" lines; v2: "8:0 rbytes=4096 ..." lines. */
-static json_t *block_io(const struct oci_cgroup *c)
+static json_t *block_io_stats(const struct oci_cgroup *c)
 {
 	int fd = dir_of(c, c->v2 ? "io" : "blkio");
 	json_t *list = json_array();
@@ -138,12 +138,12 @@ static json_t *block_io(const struct oci_cgroup *c)
 
 			if (!c->v2 && sscanf(line, "%u:%u %31s %llu", &major, &minor, op, &n) == 4) {
 				json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:o}", "major", (int)major, "minor", (int)minor,
-								      "op", op, "value", integer(n)));
+								      "op", op, "value", stats_integer(n)));
 			} else if (c->v2 && sscanf(line, "%u:%u rbytes=%llu wbytes=%llu", &major, &minor, &n, &w) == 4) {
 				json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:o}", "major", (int)major, "minor", (int)minor,
-								      "op", "Read", "value", integer(n)));
+								      "op", "Read", "value", stats_integer(n)));
 				json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:o}", "major", (int)major, "minor", (int)minor,
-								      "op", "Write", "value", integer(w)));
+								      "op", "Write", "value", stats_integer(w)));
 			}
 		}
 	}
@@ -153,13 +153,13 @@ static json_t *block_io(const struct oci_cgroup *c)
 json_t *oci_stats(const struct oci_cgroup *c)
 {
 	int fd = dir_of(c, "pids");
-	uint64_t limit = value(fd, "pids.max");
-	json_t *pids = json_pack("{s:o}", "current", integer(value(fd, "pids.current")));
+	uint64_t limit = read_stats_value(fd, "pids.max");
+	json_t *pids = json_pack("{s:o}", "current", stats_integer(read_stats_value(fd, "pids.current")));
 
 	if (limit != UINT64_MAX)
-		json_object_set_new(pids, "limit", integer(limit));
-	return json_pack("{s:o, s:o, s:o, s:o, s:{}, s:{}, s:n}", "cpu", cpu(c), "memory", memory(c), "pids", pids, "blkio",
-			 block_io(c), "hugetlb", "intel_rdt", "network_interfaces");
+		json_object_set_new(pids, "limit", stats_integer(limit));
+	return json_pack("{s:o, s:o, s:o, s:o, s:{}, s:{}, s:n}", "cpu", cpu(c), "memory", memory_stats(c), "pids", pids, "blkio",
+			 block_io_stats(c), "hugetlb", "intel_rdt", "network_interfaces");
 }
 
 uint64_t oci_stats_ooms(const struct oci_cgroup *c)

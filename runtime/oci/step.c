@@ -25,13 +25,13 @@
 
 /* ---- the configuration ------------------------------------------------------------------ */
 
-static int set(json_t *at, const char *key, json_t *value, struct err *e)
+static int set_step_member(json_t *at, const char *key, json_t *value, struct err *e)
 {
 	return json_object_set_new(at, key, value) < 0 ? err_nomem(e) : 0;
 }
 
 /* A member that is an object, made where it is missing; borrowed. */
-static json_t *child(json_t *at, const char *key)
+static json_t *step_json_child(json_t *at, const char *key)
 {
 	if (!oci_get(at, key) && json_object_set_new(at, key, json_object()) < 0)
 		return NULL;
@@ -47,7 +47,7 @@ static int set_namespaces(json_t *linux_part, struct err *e)
 		if (!strcmp(oci_str(v, "type"), "network") && !oci_str(v, "path"))
 			return err_hint((err_set(e, ERR_UNSUPPORTED, "a RUN has the network of its build and no network of its own"), e),
 					"leave --network of RUN out, and give it to the build");
-	return set(linux_part, "namespaces", json_pack("[{s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type", "mount",
+	return set_step_member(linux_part, "namespaces", json_pack("[{s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type", "mount",
 						       "type", "ipc", "type", "uts"), e);
 }
 
@@ -66,16 +66,16 @@ static json_t *allowed_caps(const json_t *list)
 	return ret;
 }
 
-static int set_caps(json_t *process, struct err *e)
+static int confine_step_caps(json_t *process, struct err *e)
 {
 	static const char *const kept[] = { "bounding", "permitted", "effective" };
-	json_t *caps = child(process, "capabilities");
+	json_t *caps = step_json_child(process, "capabilities");
 	size_t i;
 
 	if (!caps)
 		return err_nomem(e);
 	for (i = 0; i < ARRAY_LEN(kept); i++)
-		if (set(caps, kept[i], allowed_caps(oci_get(caps, kept[i])), e) < 0)
+		if (set_step_member(caps, kept[i], allowed_caps(oci_get(caps, kept[i])), e) < 0)
 			return -1;
 	json_object_del(caps, "inheritable");
 	json_object_del(caps, "ambient");
@@ -104,9 +104,9 @@ static int lower_limits(json_t *list, struct err *e)
 
 		if (n < 0 || getrlimit(n, &have) < 0)
 			continue;
-		if (oci_u64(v, "hard", 0) > have.rlim_max && set(v, "hard", json_integer((json_int_t)have.rlim_max), e) < 0)
+		if (oci_u64(v, "hard", 0) > have.rlim_max && set_step_member(v, "hard", json_integer((json_int_t)have.rlim_max), e) < 0)
 			return -1;
-		if (oci_u64(v, "soft", 0) > have.rlim_max && set(v, "soft", json_integer((json_int_t)have.rlim_max), e) < 0)
+		if (oci_u64(v, "soft", 0) > have.rlim_max && set_step_member(v, "soft", json_integer((json_int_t)have.rlim_max), e) < 0)
 			return -1;
 	}
 	return 0;
@@ -120,9 +120,9 @@ static int set_process(json_t *process, struct err *e)
 
 	for (i = 0; i < ARRAY_LEN(gone); i++)
 		json_object_del(process, gone[i]);
-	if (set_caps(process, e) < 0 || lower_limits(oci_get(process, "rlimits"), e) < 0)
+	if (confine_step_caps(process, e) < 0 || lower_limits(oci_get(process, "rlimits"), e) < 0)
 		return -1;
-	return set(process, "noNewPrivileges", json_true(), e);
+	return set_step_member(process, "noNewPrivileges", json_true(), e);
 }
 
 static int set_masks(json_t *linux_part, struct err *e)
@@ -140,7 +140,7 @@ static int set_masks(json_t *linux_part, struct err *e)
 	return failed ? err_nomem(e) : 0;
 }
 
-static int is_type(const json_t *mount, const char *type)
+static int is_mount_of_type(const json_t *mount, const char *type)
 {
 	const char *word = oci_str(mount, "type");
 
@@ -192,17 +192,17 @@ static int set_mounts(json_t *config, struct err *e)
 
 	for (i = 0; i < json_array_size(list); i++) {
 		v = json_array_get(list, i);
-		if (is_type(v, "cgroup") || is_type(v, "cgroup2")) {
+		if (is_mount_of_type(v, "cgroup") || is_mount_of_type(v, "cgroup2")) {
 			json_array_remove(list, i--);
 			continue;
 		}
 		if (check_source(v, e) < 0)
 			return -1;
-		if (is_type(v, "sysfs") &&
-		    (set(v, "type", json_string("bind"), e) < 0 || set(v, "source", json_string("/sys"), e) < 0 ||
-		     set(v, "options", json_pack("[s, s, s, s, s]", "rbind", "ro", "nosuid", "noexec", "nodev"), e) < 0))
+		if (is_mount_of_type(v, "sysfs") &&
+		    (set_step_member(v, "type", json_string("bind"), e) < 0 || set_step_member(v, "source", json_string("/sys"), e) < 0 ||
+		     set_step_member(v, "options", json_pack("[s, s, s, s, s]", "rbind", "ro", "nosuid", "noexec", "nodev"), e) < 0))
 			return -1;
-		if (is_type(v, "devpts") && (!json_is_array(oci_get(v, "options")) ||
+		if (is_mount_of_type(v, "devpts") && (!json_is_array(oci_get(v, "options")) ||
 					     json_array_append_new(oci_get(v, "options"), json_string("max=64")) < 0))
 			return err_set(e, ERR_INVALID, "mounts: a devpts without options");
 	}
@@ -215,7 +215,7 @@ int oci_step_rewrite(json_t *config, struct err *e)
 	static const char *const gone_linux[] = { "cgroupsPath", "resources", "sysctl", "devices", "seccomp", "intelRdt",
 						  "uidMappings", "gidMappings", "mountLabel", "timeOffsets", "netDevices",
 						  "personality", "memoryPolicy", "rootfsPropagation" };
-	json_t *linux_part = child(config, "linux"), *process = oci_get(config, "process");
+	json_t *linux_part = step_json_child(config, "linux"), *process = oci_get(config, "process");
 	size_t i;
 
 	if (!linux_part)
@@ -233,7 +233,7 @@ int oci_step_rewrite(json_t *config, struct err *e)
 
 /* ---- the process ----------------------------------------------------------------------- */
 
-static int load(const struct sock_filter *insns, unsigned short len, struct err *e)
+static int load_step_filter(const struct sock_filter *insns, unsigned short len, struct err *e)
 {
 	struct sock_fprog prog = { .len = len, .filter = (struct sock_filter *)(size_t)insns };
 
@@ -246,8 +246,8 @@ int oci_step_seal(struct err *e)
 	const struct seccomp_profile *p = seccomp_builtin("standard");
 	int n;
 
-	if (landlock_confine(e) < 0 || load(p->a.insns, p->a.len, e) < 0)
+	if (landlock_confine(e) < 0 || load_step_filter(p->a.insns, p->a.len, e) < 0)
 		return -1;
 	n = seccomp_watch(&p->b, 0, SECCOMP_RET_ERRNO | ENOMEM, last, e);
-	return n < 0 ? -1 : load(last, (unsigned short)n, e);
+	return n < 0 ? -1 : load_step_filter(last, (unsigned short)n, e);
 }

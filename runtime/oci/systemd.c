@@ -40,7 +40,7 @@ static const char *impossible(void)
 }
 
 /* systemd.slice(5): "a-b.slice" is in "a.slice", which is in the root "-.slice". */
-static int expand(struct oci_scope *s, const char *path, struct err *e)
+static int expand_slice_path(struct oci_scope *s, const char *path, struct err *e)
 {
 	const size_t n = strlen(s->slice), end = n - strlen(SLICE);
 	size_t i, len = 0;
@@ -90,7 +90,7 @@ int oci_scope_plan(struct oci_scope *s, const char *path, const char *id, struct
 	}
 	if ((size_t)n >= sizeof(s->unit) || strchr(s->unit, '/'))
 		return bad_path(path ? path : id, "makes no name of a unit", e);
-	if (expand(s, path, e) < 0)
+	if (expand_slice_path(s, path, e) < 0)
 		return -1;
 	len = strlen(s->path);
 	n = snprintf(s->path + len, sizeof(s->path) - len, "/%s", s->unit);

@@ -14,21 +14,21 @@
 #define PTYS 64		/* max= of the sandbox's devpts */
 #define PAGE 4096
 
-static uint64_t times(uint64_t a, uint64_t b)
+static uint64_t bounded_product(uint64_t a, uint64_t b)
 {
 	return a && b > BUDGET_UNLIMITED / a ? BUDGET_UNLIMITED : a * b;
 }
 
 static uint64_t jit(const struct budget_limits *l)
 {
-	uint64_t by_tasks = times(l->pids, FILTERWATCH_TASK_BYTES);
+	uint64_t by_tasks = bounded_product(l->pids, FILTERWATCH_TASK_BYTES);
 
 	return by_tasks < l->filter_bytes ? by_tasks : l->filter_bytes;
 }
 
 static uint64_t files(const struct budget_limits *l)
 {
-	uint64_t by_tasks = times(l->pids, l->files), by_memory = l->memory_bytes / FILE_BYTES;
+	uint64_t by_tasks = bounded_product(l->pids, l->files), by_memory = l->memory_bytes / FILE_BYTES;
 
 	return by_tasks < by_memory ? by_tasks : by_memory;
 }
@@ -38,7 +38,7 @@ static uint64_t flows(const struct budget_limits *l)
 	return l->flows;
 }
 
-/* For a bridge: 32 at once and 3 a second, for the 60 s that they wait (ruleset_fragments.c). */
+/* For a bridge: 32 at once and 3 a second, for the 60 s that they wait (ruleset.c). */
 static uint64_t parts(const struct budget_limits *l)
 {
 	return l->flows ? (32 + 3 * 60) * 4608 : 0;
@@ -51,10 +51,10 @@ static uint64_t pids(const struct budget_limits *l)
 
 static uint64_t ptys(const struct budget_limits *l)
 {
-	return times(l->sandboxes, PTYS);
+	return bounded_product(l->sandboxes, PTYS);
 }
 
-static uint64_t one(const struct budget_limits *l)
+static uint64_t budget_one_each(const struct budget_limits *l)
 {
 	return l->sandboxes;
 }
@@ -65,7 +65,7 @@ static uint64_t none(const struct budget_limits *l)
 	return 0;
 }
 
-static uint64_t memory(const struct budget_limits *l)
+static uint64_t budget_of_memory(const struct budget_limits *l)
 {
 	return l->memory_bytes;
 }
@@ -102,14 +102,14 @@ const struct budget budgets[] = {
 	  ptys, "the sandbox's devpts",
 	  "max=64 of its mount", HERE " (S24)" },
 	{ "user namespaces", BUDGET_BOUNDED, "user/max_user_namespaces",
-	  one, "the sandbox's own uid",
+	  budget_one_each, "the sandbox's own uid",
 	  "each sandbox is one, and can make none", K18 },
 	{ "other namespaces", BUDGET_BOUNDED, "user/max_mnt_namespaces user/max_*_namespaces",
-	  one, "the sandbox's own uid",
+	  budget_one_each, "the sandbox's own uid",
 	  "each sandbox has one of a kind, and can make none", K18 },
-	{ "loop devices", BUDGET_BOUNDED, "", one, "[manager] max_sandboxes",
+	{ "loop devices", BUDGET_BOUNDED, "", budget_one_each, "[manager] max_sandboxes",
 	  "one, for a writable layer that is a file", HERE " (S24)" },
-	{ "dentries and inodes", BUDGET_BOUNDED, "", memory, "memory of the sandbox (kmem)",
+	{ "dentries and inodes", BUDGET_BOUNDED, "", budget_of_memory, "memory of the sandbox (kmem)",
 	  "--memory; fs/dentry-state and fs/inode-nr only count", LIMITS " (D02)" },
 	{ "page cache to be written", BUDGET_OPEN, "",
 	  disk, "memory of the sandbox; on cgroup v2 write-back too",
@@ -135,7 +135,7 @@ const struct budget budgets[] = {
 	  "tests/attack/test_network_ipv6.py (D12)" },
 	{ "neighbours", BUDGET_BOUNDED, "net/ipv4/neigh/default/gc_thresh3 "
 	  "net/ipv6/neigh/default/gc_thresh3",
-	  one, "the kernel, for all network namespaces",
+	  budget_one_each, "the kernel, for all network namespaces",
 	  "its gateway: on a bridge its addresses are /32 and /128, and the entry is a fixed one",
 	  "tests/attack/test_network_bridge.py (S20)" },
 	{ "orphaned connections", BUDGET_BOUNDED, "net/ipv4/tcp_max_orphans",

@@ -131,7 +131,7 @@ void host_errno(struct host_finding *f, const char *doing)
 	host_say(f, HOST_MISSING, "%s: %s", doing, strerror(errno));
 }
 
-static int map_ids(pid_t pid, const struct hostinfo_place *p, struct err *e)
+static int map_probe_ids(pid_t pid, const struct hostinfo_place *p, struct err *e)
 {
 	char path[64], map[64];
 
@@ -186,7 +186,7 @@ int host_inner_start(struct host_inner *in, const struct hostinfo_place *p, uint
 	}
 	if (!(flags & CLONE_NEWUSER))
 		return 0;
-	if (map_ids(in->pid, p, &e) < 0) {
+	if (map_probe_ids(in->pid, p, &e) < 0) {
 		host_err(f, &e);
 	} else {
 		snprintf(path, sizeof(path), "/proc/%d/ns/user", in->pid);
@@ -243,7 +243,7 @@ static void __attribute__((noreturn)) child(const struct hostinfo_place *p, cons
 	_exit(0);
 }
 
-static int run_one(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f, struct err *e)
+static int run_host_probe(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f, struct err *e)
 {
 	pid_t parent = getpid(), pid;
 	int status;
@@ -337,7 +337,7 @@ int hostinfo_probe(const struct hostinfo_place *p, struct host_finding *ret, int
 		if (interrupted && interrupted())
 			result = err_set(e, ERR_BUSY, "interrupted");
 		else
-			result = run_one(p, &probes[i], shared, e);
+			result = run_host_probe(p, &probes[i], shared, e);
 		ret[i] = *shared;
 	}
 	hostinfo_remove_cgroups(p);

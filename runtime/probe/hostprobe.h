@@ -83,10 +83,10 @@ void host_probe_mount_in_userns(const struct hostinfo_place *p, const struct hos
 void host_probe_devpts(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_loop(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_quota(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
-/* hostprobe_zygote.c */
+/* hostprobe_kernel.c: zygotes */
 void host_probe_zygote(const struct hostinfo_place *p, const struct host_probe *probe,
 		       struct host_finding *f);
-/* hostprobe_net.c */
+/* hostprobe_kernel.c: networks */
 void host_probe_egress(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_bridge(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_forwarding(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);

@@ -24,7 +24,7 @@
 #define UNLIMITED { .memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED, .cpu_milli = CGROUP_UNLIMITED, \
 		    .pids = CGROUP_UNLIMITED }
 
-static int make(struct cgroup *c, const struct hostinfo_place *p, const struct cgroup_limits *l, struct host_finding *f)
+static int make_probe_cgroup(struct cgroup *c, const struct hostinfo_place *p, const struct cgroup_limits *l, struct host_finding *f)
 {
 	struct err e;
 
@@ -34,7 +34,7 @@ static int make(struct cgroup *c, const struct hostinfo_place *p, const struct c
 	return -1;
 }
 
-static void unmake(struct cgroup *c, struct host_finding *f)
+static void unmake_probe_cgroup(struct cgroup *c, struct host_finding *f)
 {
 	struct err e;
 
@@ -86,8 +86,8 @@ void host_probe_cgroup_mode(const struct hostinfo_place *p, const struct host_pr
 		host_say(f, HOST_OK, "hybrid: v2 for life and death, v1 for limits:%s", list);
 		break;
 	}
-	if (make(&c, p, &none, f) == 0)
-		unmake(&c, f);
+	if (make_probe_cgroup(&c, p, &none, f) == 0)
+		unmake_probe_cgroup(&c, f);
 }
 
 static uint64_t first_cpu(char cpuset[256])
@@ -151,10 +151,10 @@ void host_probe_cgroup_limit(const struct hostinfo_place *p, const struct host_p
 		}
 		break;
 	}
-	if (make(&c, p, &l, f) < 0)
+	if (make_probe_cgroup(&c, p, &l, f) < 0)
 		return;
 	host_say(f, HOST_OK, "a limit was set and read back (%s)", c.ops->name);
-	unmake(&c, f);
+	unmake_probe_cgroup(&c, f);
 }
 
 void host_probe_cgroup_swap(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
@@ -167,7 +167,7 @@ void host_probe_cgroup_swap(const struct hostinfo_place *p, const struct host_pr
 	(void)probe;
 	cgroup_read(AT_FDCWD, "/proc/swaps", swaps, sizeof(swaps));
 	has_swap = !!strchr(swaps, '/');
-	if (make(&c, p, &none, f) < 0)
+	if (make_probe_cgroup(&c, p, &none, f) < 0)
 		return;
 	accounted = !faccessat(c.v2_fd, "memory.swap.max", F_OK, 0) ||
 		    (c.v1_fd[V1_MEMORY] >= 0 && !faccessat(c.v1_fd[V1_MEMORY], "memory.memsw.limit_in_bytes", F_OK, 0));
@@ -176,7 +176,7 @@ void host_probe_cgroup_swap(const struct hostinfo_place *p, const struct host_pr
 	else
 		host_say(f, has_swap ? HOST_MISSING : HOST_LIMITED, "swap is not counted, and the host has %s",
 			 has_swap ? "some" : "none");
-	unmake(&c, f);
+	unmake_probe_cgroup(&c, f);
 }
 
 void host_probe_cgroup_io(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
@@ -186,7 +186,7 @@ void host_probe_cgroup_io(const struct hostinfo_place *p, const struct host_prob
 	int found;
 
 	(void)probe;
-	if (make(&c, p, &none, f) < 0)
+	if (make_probe_cgroup(&c, p, &none, f) < 0)
 		return;
 	found = !faccessat(c.v2_fd, "io.stat", F_OK, 0) ||
 		(c.v1_fd[V1_BLKIO] >= 0 &&
@@ -195,7 +195,7 @@ void host_probe_cgroup_io(const struct hostinfo_place *p, const struct host_prob
 		host_say(f, HOST_OK, "bytes read and written are counted");
 	else
 		host_say(f, HOST_MISSING, "no io or blkio controller");
-	unmake(&c, f);
+	unmake_probe_cgroup(&c, f);
 }
 
 /* A process that joins as a sandbox's does tries a node outside the policy: 0 refused, 1 opened, else unknown. */
@@ -231,11 +231,11 @@ void host_probe_cgroup_devices(const struct hostinfo_place *p, const struct host
 	int hybrid = cgroup_detect() == CGROUP_HYBRID, got;
 
 	(void)probe;
-	if (make(&c, p, &none, f) < 0)
+	if (make_probe_cgroup(&c, p, &none, f) < 0)
 		return;
 	if (hybrid && c.v1_fd[V1_DEVICES] < 0) {
 		host_say(f, HOST_MISSING, "the devices controller is not mounted");
-		unmake(&c, f);
+		unmake_probe_cgroup(&c, f);
 		return;
 	}
 	got = opens_refused(&c);
@@ -245,7 +245,7 @@ void host_probe_cgroup_devices(const struct hostinfo_place *p, const struct host
 		host_say(f, HOST_MISSING, "the policy is set but does not refuse /dev/kmsg");
 	else
 		host_say(f, HOST_OK, "the policy is set (%s); no node to try it on", hybrid ? "v1" : "BPF");
-	unmake(&c, f);
+	unmake_probe_cgroup(&c, f);
 }
 
 /* A process that waits for ever in the cgroup c, born there; its pidfd.  -1 with f. */
@@ -281,7 +281,7 @@ static void with_process(const struct hostinfo_place *p, struct host_finding *f,
 	pid_t pid = -1;
 	int fd;
 
-	if (make(&c, p, &none, f) < 0)
+	if (make_probe_cgroup(&c, p, &none, f) < 0)
 		return;
 	fd = born_in(&c, &pid, f);
 	if (fd >= 0) {
@@ -290,7 +290,7 @@ static void with_process(const struct hostinfo_place *p, struct host_finding *f,
 		waitpid(pid, NULL, 0);
 		close(fd);
 	}
-	unmake(&c, f);
+	unmake_probe_cgroup(&c, f);
 }
 
 static void is_inside(struct cgroup *c, pid_t pid, int pidfd, struct host_finding *f)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +21,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/inject.h"
 #include "runtime/kernel/landlock.h"
 #include "runtime/probe/hostprobe.h"
+#include "runtime/sandbox/nethelper.h"
 #include "seccomp/seccomp.h"
 
 #ifndef F_SEAL_EXEC
@@ -60,7 +64,7 @@ void host_probe_kernel(const struct hostinfo_place *p, const struct host_probe *
 }
 
 /* The first namespaces of a boot have fixed inode numbers (include/linux/proc_ns.h). */
-static int is_first(const char *ns, ino_t ino)
+static int is_first_namespace(const char *ns, ino_t ino)
 {
 	struct stat st;
 	char path[64];
@@ -72,7 +76,7 @@ static int is_first(const char *ns, ino_t ino)
 void host_probe_container(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	const char *mark = !access("/run/.containerenv", F_OK) ? "podman" : !access("/.dockerenv", F_OK) ? "docker" : NULL;
-	int user = is_first("user", 0xEFFFFFFDU), pid = is_first("pid", 0xEFFFFFFCU), cg = is_first("cgroup", 0xEFFFFFFBU);
+	int user = is_first_namespace("user", 0xEFFFFFFDU), pid = is_first_namespace("pid", 0xEFFFFFFCU), cg = is_first_namespace("cgroup", 0xEFFFFFFBU);
 
 	(void)p, (void)probe;
 	if (user && pid && cg)
@@ -268,7 +272,7 @@ void host_probe_memfd(const struct hostinfo_place *p, const struct host_probe *p
 
 /* ---- confinement ---- */
 
-static int load(const struct seccomp_filter *filter)
+static int load_probe_filter(const struct seccomp_filter *filter)
 {
 	struct sock_fprog prog = { .len = filter->len, .filter = (struct sock_filter *)(uintptr_t)filter->insns };
 
@@ -281,7 +285,7 @@ int host_load_standard(struct err *e)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
-	if (load(&profile->a) < 0 || load(&profile->b) < 0)
+	if (load_probe_filter(&profile->a) < 0 || load_probe_filter(&profile->b) < 0)
 		return err_filter(e, "a filter of the standard profile", profile->b.len);
 	return 0;
 }
@@ -321,4 +325,168 @@ void host_probe_landlock(const struct hostinfo_place *p, const struct host_probe
 		host_say(f, HOST_OK, "ABI %d, entered, with scopes", abi);
 	else
 		host_say(f, HOST_LIMITED, "ABI %d: no scopes, which are of ABI 6 (Linux 6.12)", abi);
+}
+
+/* ---- zygotes ---- */
+
+/*
+ * hostprobe_zygote - the requirements of zygotes (runtime/sandbox/graft.h): a process under the
+ * filters of the standard profile is stopped, makes calls of ours without them, one of which is a
+ * clone, and has them again.
+ */
+
+#ifdef __x86_64__
+#define PROBE_MS 5000
+#define PATH_AT 64
+
+static void tracee(struct host_finding *f)
+{
+	struct err e;
+
+	(void)f;
+	if (host_load_standard(&e) < 0)
+		return; /* host_probe_seccomp() tells why */
+	for (;;)
+		syscall(SYS_pause);
+}
+
+/* What umount2(2) of a file that does not exist returns: EPERM is the filters' answer. */
+static int try_umount(struct inject *t, int want, struct err *e)
+{
+	static const char path[] = "/nonexistent/berth-doctor";
+	struct inject_call c = {.nr = SYS_umount2, .arg = {inject_room(t, PATH_AT)}};
+
+	if (inject_put(t, PATH_AT, path, sizeof(path), e) < 0 ||
+	    inject_batch(t, &c, 1, NULL, e) < 0)
+		return -1;
+	if (c.result == -want)
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED,
+		       want == EPERM ? "the filters of a traced process stay suspended" :
+				       "the filters of a traced process were not suspended");
+}
+
+static int try_getfd(const struct inject *t, struct err *e)
+{
+	autoclose int pidfd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	autoclose int fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, 0, 0);
+
+	return fd < 0 ? err_sys(e, "take a descriptor of a traced process") : 0;
+}
+
+/* The steps of graft_fork(), in its order. */
+static int try(struct inject *t, pid_t pid, struct inject *child, struct err *e)
+{
+	struct inject_call map = {.nr = SYS_mmap,
+				  .arg = {0, INJECT_PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+					  MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0},
+				  .what = "map a page in a traced process"};
+	struct inject_call clone = {.nr = SYS_clone,
+				    .arg = {CLONE_VM | CLONE_PARENT},
+				    .what = "clone a traced process"};
+	struct user_regs_struct r;
+	uint64_t rseq[3];
+
+	if (inject_seize(t, pid, clock_ms() + PROBE_MS, e) < 0)
+		return -1;
+	do
+		if (inject_next_entry(t, &r, e) < 0)
+			return -1;
+	while (r.orig_rax != SYS_pause);
+	if (inject_unfilter(t, 1, e) < 0 || inject_rseq(t, rseq, e) < 0 ||
+	    inject_replace(t, &map, e) < 0 || inject_map(t, (uint64_t)map.result, e) < 0 ||
+	    try_umount(t, ENOENT, e) < 0 || try_getfd(t, e) < 0 ||
+	    inject_batch(t, &clone, 1, child, e) < 0)
+		return -1;
+	inject_end(child);
+	return inject_unfilter(t, 0, e) < 0 ? -1 : try_umount(t, EPERM, e);
+}
+
+void host_probe_zygote(const struct hostinfo_place *p, const struct host_probe *probe,
+		       struct host_finding *f)
+{
+	struct inject t = {.pid = 0}, child = {.pid = 0};
+	struct host_inner in;
+	sigset_t chld;
+	struct err e;
+
+	(void)probe;
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL); /* inject_seize() wants it so */
+	if (host_inner_start(&in, p, CLONE_NEWUSER | CLONE_NEWNS, tracee, f) < 0)
+		return;
+	fd_close(&in.go_fd);
+	if (try(&t, in.pid, &child, &e) < 0)
+		host_err(f, &e);
+	else
+		host_say(f, HOST_OK,
+			 "a traced process made calls of ours with its filters suspended, and has "
+			 "them again");
+	inject_end(&child);
+	kill(in.pid, SIGKILL); /* seized or not; whoever reaps it */
+	inject_end(&t);
+	host_inner_end(&in);
+}
+#else
+void host_probe_zygote(const struct hostinfo_place *p, const struct host_probe *probe,
+		       struct host_finding *f)
+{
+	struct err e;
+
+	(void)p, (void)probe;
+	(void)inject_available(&e);
+	host_err(f, &e);
+}
+#endif
+
+/* ---- networks ---- */
+
+/*
+ * hostprobe_net - the requirements of sandbox networks: berth-net, a proxy that can be confined,
+ * a bridge with rules.
+ */
+
+void host_probe_egress(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
+{
+	char job[64];
+	struct err e;
+
+	(void)probe;
+	snprintf(job, sizeof(job), "{\"uid\":%u}", p->id_base + SPEC_IDS - 1);
+	if (nethelper_call("egress-probe", job, NULL, &e) < 0)
+		host_err(f, &e);
+	else
+		host_say(f, HOST_OK, "berth-net runs, and confines itself as a proxy");
+}
+
+/* In namespaces of its own: the host's network is not touched. */
+void host_probe_bridge(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
+{
+	struct err e;
+
+	(void)p, (void)probe;
+	if (nethelper_call("bridge-probe", "{}", NULL, &e) < 0)
+		host_err(f, &e);
+	else
+		host_say(f, HOST_OK, "a bridge with a locked port, and the rules of nftables, made and gone again");
+}
+
+static int is_sysctl_on(const char *path)
+{
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char c = '0';
+
+	return fd >= 0 && read(fd, &c, 1) == 1 && c != '0';
+}
+
+void host_probe_forwarding(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
+{
+	int v4 = is_sysctl_on("/proc/sys/net/ipv4/ip_forward"), v6 = is_sysctl_on("/proc/sys/net/ipv6/conf/all/forwarding");
+
+	(void)p, (void)probe;
+	if (!v4)
+		host_say(f, HOST_MISSING, "net.ipv4.ip_forward is 0");
+	else
+		host_say(f, HOST_OK, v6 ? "IPv4 and IPv6" : "IPv4; sandboxes with a bridge have no route for IPv6");
 }

@@ -52,7 +52,7 @@ static json_t *lines_of(const char *text)
 	return a;
 }
 
-static int read_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
+static int read_attested_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
 {
 	char path[64];
 
@@ -61,7 +61,7 @@ static int read_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
 }
 
 /* "Key:\tvalue\n" of /proc/PID/status, or "". */
-static const char *status_field(const char *text, const char *key, char *out, size_t n)
+static const char *attested_status_field(const char *text, const char *key, char *out, size_t n)
 {
 	const char *p = strstr(text, key);
 
@@ -87,7 +87,7 @@ static json_t *cap_names(const char *hex)
 	return a;
 }
 
-static int add_status(json_t *j, pid_t pid, struct err *e)
+static int attest_status(json_t *j, pid_t pid, struct err *e)
 {
 	static const struct { const char *key, *name; } sets[] = {
 		{ "\nCapBnd:", "bounding" }, { "\nCapPrm:", "init_permitted" }, { "\nCapEff:", "init_effective" },
@@ -99,18 +99,18 @@ static int add_status(json_t *j, pid_t pid, struct err *e)
 	size_t i;
 
 	json_object_set_new(j, "capabilities", caps);
-	if (read_proc(pid, "status", &b, e) < 0)
+	if (read_attested_proc(pid, "status", &b, e) < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(sets); i++)
-		json_object_set_new(caps, sets[i].name, cap_names(status_field(b.data, sets[i].key, v, sizeof(v))));
-	json_object_set_new(j, "no_new_privs", json_boolean(atoi(status_field(b.data, "\nNoNewPrivs:", v, sizeof(v)))));
-	json_object_set_new(j, "seccomp_mode", json_integer(atoi(status_field(b.data, "\nSeccomp:", v, sizeof(v)))));
+		json_object_set_new(caps, sets[i].name, cap_names(attested_status_field(b.data, sets[i].key, v, sizeof(v))));
+	json_object_set_new(j, "no_new_privs", json_boolean(atoi(attested_status_field(b.data, "\nNoNewPrivs:", v, sizeof(v)))));
+	json_object_set_new(j, "seccomp_mode", json_integer(atoi(attested_status_field(b.data, "\nSeccomp:", v, sizeof(v)))));
 	json_object_set_new(j, "seccomp_filters",
-			    json_integer(atoi(status_field(b.data, "\nSeccomp_filters:", v, sizeof(v)))));
-	json_object_set_new(j, "groups", json_string(status_field(b.data, "\nGroups:", v, sizeof(v))));
-	json_object_set_new(j, "host_uids", json_string(status_field(b.data, "\nUid:", v, sizeof(v))));
+			    json_integer(atoi(attested_status_field(b.data, "\nSeccomp_filters:", v, sizeof(v)))));
+	json_object_set_new(j, "groups", json_string(attested_status_field(b.data, "\nGroups:", v, sizeof(v))));
+	json_object_set_new(j, "host_uids", json_string(attested_status_field(b.data, "\nUid:", v, sizeof(v))));
 	json_object_set_new(j, "speculation_store_bypass",
-			    json_string(status_field(b.data, "\nSpeculation_Store_Bypass:", v, sizeof(v))));
+			    json_string(attested_status_field(b.data, "\nSpeculation_Store_Bypass:", v, sizeof(v))));
 	return 0;
 }
 
@@ -144,14 +144,14 @@ static int add_namespaces(json_t *j, pid_t pid, struct err *e)
 }
 
 /* Mount point, options, type: of each line of mountinfo (proc_pid_mountinfo(5)). */
-static int add_mounts(json_t *j, pid_t pid, struct err *e)
+static int attest_mounts(json_t *j, pid_t pid, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(PROC_FILE_MAX);
 	json_t *a = json_array();
 	char *line, *save = NULL;
 
 	json_object_set_new(j, "mounts", a);
-	if (read_proc(pid, "mountinfo", &b, e) < 0)
+	if (read_attested_proc(pid, "mountinfo", &b, e) < 0)
 		return -1;
 	for (line = strtok_r(b.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		char target[512], options[256], type[64] = "";
@@ -170,13 +170,13 @@ static int add_lines(json_t *j, const char *key, pid_t pid, const char *file, st
 {
 	autobuf struct buf b = BUF_INIT(PROC_FILE_MAX);
 
-	if (read_proc(pid, file, &b, e) < 0)
+	if (read_attested_proc(pid, file, &b, e) < 0)
 		return -1;
 	json_object_set_new(j, key, lines_of(b.data ? b.data : ""));
 	return 0;
 }
 
-static void add_file(json_t *o, int dirfd, const char *file)
+static void add_attested_file(json_t *o, int dirfd, const char *file)
 {
 	char text[512];
 
@@ -198,17 +198,17 @@ static void add_limits(json_t *j, const struct cgroup *cg)
 	json_object_set_new(j, "cgroup_mode", json_string(cg->ops->name));
 	json_object_set_new(j, "limits", o);
 	for (i = 0; i < ARRAY_LEN(v2); i++)
-		add_file(o, cg->v2_fd, v2[i]);
-	add_file(o, cg->v1_fd[V1_MEMORY], "memory.limit_in_bytes");
-	add_file(o, cg->v1_fd[V1_MEMORY], "memory.memsw.limit_in_bytes");
-	add_file(o, cg->v1_fd[V1_CPU], "cpu.cfs_quota_us");
-	add_file(o, cg->v1_fd[V1_CPU], "cpu.cfs_period_us");
-	add_file(o, cg->v1_fd[V1_PIDS], "pids.max");
-	add_file(o, cg->v1_fd[V1_CPUSET], "cpuset.cpus");
-	add_file(o, cg->v1_fd[V1_BLKIO], "blkio.bfq.weight");
-	add_file(o, cg->v1_fd[V1_BLKIO], "blkio.throttle.read_bps_device");
-	add_file(o, cg->v1_fd[V1_BLKIO], "blkio.throttle.read_iops_device");
-	add_file(o, cg->v1_fd[V1_DEVICES], "devices.list");
+		add_attested_file(o, cg->v2_fd, v2[i]);
+	add_attested_file(o, cg->v1_fd[V1_MEMORY], "memory.limit_in_bytes");
+	add_attested_file(o, cg->v1_fd[V1_MEMORY], "memory.memsw.limit_in_bytes");
+	add_attested_file(o, cg->v1_fd[V1_CPU], "cpu.cfs_quota_us");
+	add_attested_file(o, cg->v1_fd[V1_CPU], "cpu.cfs_period_us");
+	add_attested_file(o, cg->v1_fd[V1_PIDS], "pids.max");
+	add_attested_file(o, cg->v1_fd[V1_CPUSET], "cpuset.cpus");
+	add_attested_file(o, cg->v1_fd[V1_BLKIO], "blkio.bfq.weight");
+	add_attested_file(o, cg->v1_fd[V1_BLKIO], "blkio.throttle.read_bps_device");
+	add_attested_file(o, cg->v1_fd[V1_BLKIO], "blkio.throttle.read_iops_device");
+	add_attested_file(o, cg->v1_fd[V1_DEVICES], "devices.list");
 }
 
 json_t *attest_report(pid_t pid, const struct cgroup *cg, struct err *e)
@@ -223,9 +223,9 @@ json_t *attest_report(pid_t pid, const struct cgroup *cg, struct err *e)
 	if (!uname(&u))
 		json_object_set_new(j, "kernel", json_string(u.release));
 	json_object_set_new(j, "landlock_abi", json_integer(landlock_abi()));
-	if (add_status(j, pid, e) < 0 || add_namespaces(j, pid, e) < 0 ||
+	if (attest_status(j, pid, e) < 0 || add_namespaces(j, pid, e) < 0 ||
 	    add_lines(j, "uid_map", pid, "uid_map", e) < 0 || add_lines(j, "gid_map", pid, "gid_map", e) < 0 ||
-	    add_mounts(j, pid, e) < 0 || add_lines(j, "rlimits", pid, "limits", e) < 0 ||
+	    attest_mounts(j, pid, e) < 0 || add_lines(j, "rlimits", pid, "limits", e) < 0 ||
 	    add_lines(j, "cgroups", pid, "cgroup", e) < 0) {
 		json_decref(j);
 		return NULL;

@@ -19,4 +19,27 @@ struct birth {
 int birth_begin(struct birth *b, const struct spec *s, struct err *e);
 int birth_end(struct birth *b, struct err *e);
 
+/* ---- inside the namespaces of a zygote ---- */
+
+/*
+ * nested - a sandbox born inside the user and pid namespaces of another, the zygote.
+ *
+ * A fork of the zygote's process can enter only namespaces below its own (user_namespaces(7),
+ * setns(2)).  So the sandbox that will take it is made there: its ids are ids that the zygote's
+ * user namespace maps, and whoever looks at it from outside sees no difference.
+ */
+
+struct nested {
+	const struct spec *spec;
+	int cgroup_fd; /* it is born in */
+	int pidfd;     /* set: of the child, which is a child of ours */
+	pid_t pid;     /* set: as we see it */
+	/* runs in the child, in a copy of our memory, and does not return */
+	void (*run)(void *ctx);
+	void *ctx;
+};
+
+/* Makes the child in a new user and pid namespace, and maps its ids. */
+int nested_clone(struct nested *n, struct err *e);
+
 #endif

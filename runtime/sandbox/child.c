@@ -39,12 +39,12 @@
 #include "runtime/kernel/caps.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/kernel/landlock.h"
-#include "runtime/kernel/timens.h"
+#include "runtime/kernel/userns.h"
 #include "runtime/sandbox/initproto.h"
 #include "runtime/sandbox/mounts.h"
 
 /* Of the supervisor's descriptors we keep the control socket and 0 to 2; above all not its lock, which would outlive it by us. */
-static int close_supervisors(struct child *c, struct err *e)
+static int child_close_supervisors(struct child *c, struct err *e)
 {
 	const unsigned sock = (unsigned)c->sock;
 
@@ -61,7 +61,7 @@ static int refused_namespace(const char *what, struct err *e)
 	return -1;
 }
 
-static int leave_namespaces(struct child *c, struct err *e)
+static int child_leave_namespaces(struct child *c, struct err *e)
 {
 	(void)c;
 	return timens_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0 ?
@@ -75,7 +75,7 @@ static int set_clocks(struct child *c, struct err *e)
 }
 
 /* When the ids are mapped: root of the sandbox owns /proc/net, for which the kernel looks once (proc_net_ns_init() in fs/proc/proc_net.c). */
-static int make_network(struct child *c, struct err *e)
+static int child_make_network(struct child *c, struct err *e)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	autoclose int sock = -1;
@@ -114,7 +114,7 @@ static int set_hostname(struct child *c, struct err *e)
 }
 
 /* Waits for the supervisor; its death is our end.  From here on all we use is accounted to the sandbox, and limited. */
-static int join_cgroups(struct child *c, struct err *e)
+static int child_join_cgroups(struct child *c, struct err *e)
 {
 	int fds[CGROUP_JOIN_MAX];
 	size_t n = 0, i;
@@ -165,13 +165,13 @@ static int receive_root(struct child *c, struct err *e)
 	return handover_receive_mounts(&c->in, e);
 }
 
-static int enter_root(struct child *c, struct err *e)
+static int child_enter_root(struct child *c, struct err *e)
 {
 	umask(0);
 	return mounts_enter_root(c->in.plan, c->spec, &c->proc_mnt, &c->knobs_fd, e);
 }
 
-static int mount_all(struct child *c, struct err *e)
+static int child_mount_all(struct child *c, struct err *e)
 {
 	return mounts_enter(&c->in, c->spec, c->proc_mnt, e);
 }
@@ -242,7 +242,7 @@ static int forbid_namespaces(struct child *c, struct err *e)
 }
 
 /* A session keyring of its own: none of the caller's keys are reachable (K08). */
-static int join_keyring(struct child *c, struct err *e)
+static int child_join_keyring(struct child *c, struct err *e)
 {
 	(void)c;
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
@@ -250,7 +250,7 @@ static int join_keyring(struct child *c, struct err *e)
 	return 0;
 }
 
-static int limit_resources(struct child *c, struct err *e)
+static int child_limit_resources(struct child *c, struct err *e)
 {
 	int i;
 
@@ -298,7 +298,7 @@ static int close_descriptors(struct child *c, struct err *e)
 
 static const uint64_t init_caps = 1ULL << CAP_KILL | 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
 
-static int set_caps(uint64_t keep, uint64_t inheritable, struct err *e)
+static int child_set_caps(uint64_t keep, uint64_t inheritable, struct err *e)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct d[2];
@@ -325,7 +325,7 @@ static int drop_bounding_set(struct child *c, struct err *e)
 {
 	unsigned i;
 
-	if (set_caps(~0ULL, init_caps, e) < 0)
+	if (child_set_caps(~0ULL, init_caps, e) < 0)
 		return -1;
 	for (i = 0; i <= 63; i++) {
 		if (i <= CAPS_LAST && c->spec->caps & 1ULL << i)
@@ -340,11 +340,11 @@ static int drop_bounding_set(struct child *c, struct err *e)
 }
 
 /* Upholds S4 of SECURITY.md. */
-static int drop_capabilities(struct child *c, struct err *e)
+static int child_drop_capabilities(struct child *c, struct err *e)
 {
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_sys(e, "clear ambient capabilities");
-	return set_caps(c->spec->caps | init_caps, init_caps, e);
+	return child_set_caps(c->spec->caps | init_caps, init_caps, e);
 }
 
 static int no_new_privileges(struct child *c, struct err *e)
@@ -387,27 +387,27 @@ static const struct {
 	const char *name;
 	int (*run)(struct child *c, struct err *e);
 } steps[] = {
-	{ "inherited descriptors", close_supervisors },
-	{ "namespaces", leave_namespaces },
+	{ "inherited descriptors", child_close_supervisors },
+	{ "namespaces", child_leave_namespaces },
 	{ "clocks", set_clocks },
 	{ "hostname", set_hostname },
 	{ "bounding set", drop_bounding_set },
-	{ "network", make_network },
+	{ "network", child_make_network },
 	{ "network hand-over", hand_over_netns },
 	{ "hand-over", receive_root },
 	{ "identity", become_sandbox_root },
-	{ "root", enter_root },
-	{ "cgroups", join_cgroups },
+	{ "root", child_enter_root },
+	{ "cgroups", child_join_cgroups },
 	{ "cgroup namespace", leave_cgroup_namespace },
-	{ "mounts", mount_all },
+	{ "mounts", child_mount_all },
 	{ "mount check", verify_mounts },
 	{ "terminal", hand_over_pts },
 	{ "program", receive_program },
 	{ "further namespaces", forbid_namespaces },
-	{ "keyring", join_keyring },
-	{ "limits", limit_resources },
+	{ "keyring", child_join_keyring },
+	{ "limits", child_limit_resources },
 	{ "descriptors", close_descriptors },
-	{ "capabilities", drop_capabilities },
+	{ "capabilities", child_drop_capabilities },
 	{ "no_new_privs", no_new_privileges },
 	{ "Landlock", enter_landlock },
 	{ "seccomp", enter_seccomp },

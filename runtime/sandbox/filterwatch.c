@@ -71,7 +71,7 @@ void filterwatch_close(struct filterwatch *w)
 
 /* ---- the child's half ------------------------------------------------------------ */
 
-static long load(const struct filterwatch *w, const struct spec *s, unsigned flags, uint32_t action,
+static long load_watched_filter(const struct filterwatch *w, const struct spec *s, unsigned flags, uint32_t action,
 		 struct err *e)
 {
 	struct sock_filter insns[SECCOMP_WATCH_MAX];
@@ -96,13 +96,13 @@ int filterwatch_enter(const struct filterwatch *w, const struct spec *s, int soc
 {
 	const unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	uint32_t tag = FILTERWATCH_TAG;
-	autoclose int fd = (int)load(w, s, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+	autoclose int fd = (int)load_watched_filter(w, s, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
 				     SECCOMP_RET_USER_NOTIF, e);
 	int sent;
 
 	if (fd < 0 && e->os_errno == EINVAL)
-		fd = (int)load(w, s, flags, SECCOMP_RET_USER_NOTIF, e);
-	if (fd < 0 && (e->os_errno != EBUSY || load(w, s, 0, SECCOMP_RET_ERRNO | ENOMEM, e) < 0))
+		fd = (int)load_watched_filter(w, s, flags, SECCOMP_RET_USER_NOTIF, e);
+	if (fd < 0 && (e->os_errno != EBUSY || load_watched_filter(w, s, 0, SECCOMP_RET_ERRNO | ENOMEM, e) < 0))
 		return -1;
 	sent = fdpass_send(sock, &tag, sizeof(tag), &fd, fd >= 0);
 	return sent < 0 ? err_sys(e, "hand over the listener of filters") : 0;
@@ -110,7 +110,7 @@ int filterwatch_enter(const struct filterwatch *w, const struct spec *s, int soc
 
 /* ---- the supervisor's half --------------------------------------------------------- */
 
-static unsigned long field(const char *status, const char *name, unsigned long otherwise)
+static unsigned long status_number(const char *status, const char *name, unsigned long otherwise)
 {
 	const char *p = strstr(status, name);
 
@@ -118,7 +118,7 @@ static unsigned long field(const char *status, const char *name, unsigned long o
 }
 
 /* 0: the process is gone. */
-static int read_status(pid_t pid, struct buf *b)
+static int read_filter_status(pid_t pid, struct buf *b)
 {
 	char path[40];
 	struct err ignored;
@@ -137,7 +137,7 @@ static struct filterwatch_loader *loader_of(struct filterwatch *w, pid_t pid)
 	return NULL;
 }
 
-static unsigned long least(unsigned long a, unsigned long b)
+static unsigned long least_filters(unsigned long a, unsigned long b)
 {
 	return a < b ? a : b;
 }
@@ -153,16 +153,16 @@ static unsigned long loads_of(struct filterwatch *w, pid_t pid)
 	const struct filterwatch_loader *l = loader_of(w, pid);
 	unsigned long own, born, threads;
 
-	if (!read_status(pid, &b))
+	if (!read_filter_status(pid, &b))
 		return TASK_LOADS + (l ? l->loads : 0);
-	own = field(b.data, "\nSeccomp_filters:\t", w->ours + TASK_LOADS);
+	own = status_number(b.data, "\nSeccomp_filters:\t", w->ours + TASK_LOADS);
 	own = own > w->ours ? own - w->ours : 0;
-	born = l ? own - least(own, l->leader_loads) : own;
+	born = l ? own - least_filters(own, l->leader_loads) : own;
 	/* for a first thread that has ended the kernel reports nothing */
 	if (strstr(b.data, "\nState:\tZ"))
 		born = TASK_LOADS;
-	threads = field(b.data, "\nThreads:\t", LOADS_MAX);
-	return least(least(born, TASK_LOADS) + (l ? l->loads : 0), threads * TASK_LOADS);
+	threads = status_number(b.data, "\nThreads:\t", LOADS_MAX);
+	return least_filters(least_filters(born, TASK_LOADS) + (l ? l->loads : 0), threads * TASK_LOADS);
 }
 
 struct look {
@@ -171,7 +171,7 @@ struct look {
 	unsigned char *seen;	/* of w->loader[] */
 };
 
-static void look_at(struct look *k, const char *pids)
+static void find_filters_of_pids(struct look *k, const char *pids)
 {
 	char *end;
 
@@ -188,7 +188,7 @@ static void look_at(struct look *k, const char *pids)
 }
 
 /* A cgroup and those below it: each command of a resident sandbox has one. */
-static int look_below(struct look *k, int dir_fd, int depth)
+static int find_filters_below(struct look *k, int dir_fd, int depth)
 {
 	autobuf struct buf b = BUF_INIT(1 << 20);
 	autoclose int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
@@ -204,7 +204,7 @@ static int look_below(struct look *k, int dir_fd, int depth)
 	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !depth)
 		r = -1;
 	else if (b.len)
-		look_at(k, b.data);
+		find_filters_of_pids(k, b.data);
 	while (r == 0 && (d = readdir(dir))) {
 		autoclose int sub = -1;
 
@@ -213,7 +213,7 @@ static int look_below(struct look *k, int dir_fd, int depth)
 		sub = openat(dir_fd, d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		/* a cgroup that was removed meanwhile was empty */
 		if (sub >= 0)
-			r = look_below(k, sub, depth - 1);
+			r = find_filters_below(k, sub, depth - 1);
 		else if (errno != ENOENT)
 			r = -1;
 	}
@@ -222,12 +222,12 @@ static int look_below(struct look *k, int dir_fd, int depth)
 }
 
 /* Lowers `used` to what the living can have, and forgets loaders that ended. */
-static void look(struct filterwatch *w, int cgroup_fd)
+static void recount_filters(struct filterwatch *w, int cgroup_fd)
 {
 	struct look k = { .w = w, .seen = calloc(w->max, 1) };
 	unsigned i, n = 0;
 
-	if (k.seen && look_below(&k, cgroup_fd, CGROUP_DEPTH) == 0) {
+	if (k.seen && find_filters_below(&k, cgroup_fd, CGROUP_DEPTH) == 0) {
 		if (k.loads < w->used)
 			w->used = (unsigned)k.loads;
 		for (i = 0; i < w->loaders; i++)
@@ -252,10 +252,10 @@ static int admit(struct filterwatch *w, pid_t task, int cgroup_fd)
 	if (!w->loader && !(w->loader = calloc(w->max, sizeof(*w->loader))))
 		return 0;
 	if (w->used >= w->max && clock_ms() >= w->look_after_ms)
-		look(w, cgroup_fd);
-	if (w->used >= w->max || !read_status(task, &b))
+		recount_filters(w, cgroup_fd);
+	if (w->used >= w->max || !read_filter_status(task, &b))
 		return 0;
-	pid = (pid_t)field(b.data, "\nTgid:\t", (unsigned long)task);
+	pid = (pid_t)status_number(b.data, "\nTgid:\t", (unsigned long)task);
 	l = loader_of(w, pid);
 	if (!l) {
 		if (w->loaders >= w->max)

@@ -6,16 +6,19 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
+#include <linux/types.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -212,7 +215,7 @@ static int pass_fds(struct work *w, struct err *e)
 	return inject_get(t, AT_CONTROL + CMSG_LEN(0), w->fd, (size_t)n * sizeof(int), e);
 }
 
-static int enter(struct work *w, struct err *e)
+static int enter_graft_namespaces(struct work *w, struct err *e)
 {
 	struct inject_call c[GRAFT_TIME + 1];
 	const int *fd = w->fd + 1 + w->place->task_count;
@@ -230,7 +233,7 @@ static int enter(struct work *w, struct err *e)
 /* ---- the one that is born in the sandbox, and the fork ----------------------------------------
  */
 
-static int join_cgroups(struct work *w, struct err *e)
+static int join_graft_cgroups(struct work *w, struct err *e)
 {
 	struct inject *t = &w->born;
 	struct inject_call c[2 + CGROUP_JOIN_MAX] = {
@@ -259,7 +262,7 @@ static int join_cgroups(struct work *w, struct err *e)
 }
 
 /* The fork that the zygote asked for, with what libc wants of it and no other flag. */
-static int make_fork(struct work *w, pid_t *ret_inner, struct err *e)
+static int make_graft_fork(struct work *w, pid_t *ret_inner, struct err *e)
 {
 	const uint64_t may = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
 	const struct user_regs_struct *r = &w->at_fork;
@@ -301,7 +304,7 @@ struct list {
 	size_t n;
 };
 
-static void add(struct list *l, const char *what, long nr, uint64_t a, uint64_t b, uint64_t c,
+static void add_injected_call(struct list *l, const char *what, long nr, uint64_t a, uint64_t b, uint64_t c,
 		uint64_t d)
 {
 	l->c[l->n++] = (struct inject_call)CALL(nr, what, a, b, c, d);
@@ -313,9 +316,9 @@ static void list_descriptors(const struct work *w, struct list *l)
 	uint64_t i;
 
 	for (i = 0; i < 3; i++)
-		add(l, "set up stdio", SYS_dup3, (uint64_t)w->null_fd, i, 0, 0);
-	add(l, "set up the control socket", SYS_dup3, (uint64_t)w->fd[0], GRAFT_CONTROL_FD, 0, 0);
-	add(l, "close descriptors", SYS_close_range, GRAFT_CONTROL_FD + 1, ~0U, 0, 0);
+		add_injected_call(l, "set up stdio", SYS_dup3, (uint64_t)w->null_fd, i, 0, 0);
+	add_injected_call(l, "set up the control socket", SYS_dup3, (uint64_t)w->fd[0], GRAFT_CONTROL_FD, 0, 0);
+	add_injected_call(l, "close descriptors", SYS_close_range, GRAFT_CONTROL_FD + 1, ~0U, 0, 0);
 }
 
 static void list_bounding_set(const struct work *w, struct list *l)
@@ -325,7 +328,7 @@ static void list_bounding_set(const struct work *w, struct list *l)
 	for (i = 0; i <= CAP_LAST_CAP; i++)
 		if (!(w->stock->caps & 1ULL << i))
 			/* EINVAL beyond the kernel's last; what is left is read back */
-			add(l, NULL, SYS_prctl, PR_CAPBSET_DROP, i, 0, 0);
+			add_injected_call(l, NULL, SYS_prctl, PR_CAPBSET_DROP, i, 0, 0);
 }
 
 /*
@@ -337,17 +340,17 @@ static void list_landlock(const struct work *w, struct list *l, int ruleset)
 	if (landlock_abi() < 2)
 		return;
 	if (ruleset < 0) {
-		add(l, "make a Landlock ruleset", SYS_landlock_create_ruleset,
+		add_injected_call(l, "make a Landlock ruleset", SYS_landlock_create_ruleset,
 		    inject_room(&w->fork, AT_RULESET), 8, 0, 0);
 		return;
 	}
-	add(l, "add a Landlock rule", SYS_landlock_add_rule, (uint64_t)ruleset, 1,
+	add_injected_call(l, "add a Landlock rule", SYS_landlock_add_rule, (uint64_t)ruleset, 1,
 	    inject_room(&w->fork, AT_BENEATH), 0);
-	add(l, "enter the Landlock domain", SYS_landlock_restrict_self, (uint64_t)ruleset, 0, 0, 0);
+	add_injected_call(l, "enter the Landlock domain", SYS_landlock_restrict_self, (uint64_t)ruleset, 0, 0, 0);
 }
 
 /* As init makes a command's: by root, for the user. */
-static int make_workdir(struct work *w, struct err *e)
+static int enter_graft_workdir(struct work *w, struct err *e)
 {
 	const uint64_t path = inject_room(&w->fork, AT_WORKDIR);
 	const struct graft_stock *s = w->stock;
@@ -367,17 +370,17 @@ static int make_workdir(struct work *w, struct err *e)
 	return make[2].result < 0 ? 0 : inject_batch(&w->fork, &give, 1, NULL, e);
 }
 
-static int confine(struct work *w, struct err *e)
+static int confine_graft(struct work *w, struct err *e)
 {
 	struct list l = {.n = 0};
 	const struct graft_stock *s = w->stock;
 	int ruleset = 0;
 	size_t keyring;
 
-	if (put_arguments(w, e) < 0 || make_workdir(w, e) < 0)
+	if (put_arguments(w, e) < 0 || enter_graft_workdir(w, e) < 0)
 		return -1;
 	if (w->place->ns_fd[GRAFT_TIME] >= 0)
-		add(&l, "enter the sandbox's clocks", SYS_setns, (uint64_t)w->fd[w->fd_count - 1],
+		add_injected_call(&l, "enter the sandbox's clocks", SYS_setns, (uint64_t)w->fd[w->fd_count - 1],
 		    CLONE_NEWTIME, 0, 0);
 	list_landlock(w, &l, -1);
 	if (l.n && inject_batch(&w->fork, l.c, l.n, NULL, e) < 0)
@@ -387,18 +390,18 @@ static int confine(struct work *w, struct err *e)
 	l.n = 0;
 	list_landlock(w, &l, ruleset);
 	list_descriptors(w, &l);
-	add(&l, "start a session", SYS_setsid, 0, 0, 0, 0);
+	add_injected_call(&l, "start a session", SYS_setsid, 0, 0, 0, 0);
 	keyring = l.n;
-	add(&l, NULL, SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0);
+	add_injected_call(&l, NULL, SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0);
 	list_bounding_set(w, &l);
-	add(&l, "set groups", SYS_setgroups, s->group_count, inject_room(&w->fork, AT_GROUPS), 0,
+	add_injected_call(&l, "set groups", SYS_setgroups, s->group_count, inject_room(&w->fork, AT_GROUPS), 0,
 	    0);
-	add(&l, "set the group", SYS_setresgid, s->gid, s->gid, s->gid, 0);
-	add(&l, "set the user", SYS_setresuid, s->uid, s->uid, s->uid, 0);
-	add(&l, "drop capabilities", SYS_capset, inject_room(&w->fork, AT_CAPS),
+	add_injected_call(&l, "set the group", SYS_setresgid, s->gid, s->gid, s->gid, 0);
+	add_injected_call(&l, "set the user", SYS_setresuid, s->uid, s->uid, s->uid, 0);
+	add_injected_call(&l, "drop capabilities", SYS_capset, inject_room(&w->fork, AT_CAPS),
 	    inject_room(&w->fork, AT_CAPS) + sizeof(struct __user_cap_header_struct), 0, 0);
-	add(&l, "keep no_new_privs", SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
-	add(&l, "be dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0);
+	add_injected_call(&l, "keep no_new_privs", SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
+	add_injected_call(&l, "be dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0);
 	if (inject_batch(&w->fork, l.c, l.n, NULL, e) < 0)
 		return -1;
 	/* else it would have the zygote's; a kernel without keyrings has none to share */
@@ -419,17 +422,17 @@ static int unmap(struct work *w, struct inject *t, struct err *e)
 	return inject_call(t, &w->at_fork, &c, e);
 }
 
-static int make(struct work *w, struct graft *ret, struct err *e)
+static int make_graft(struct work *w, struct graft *ret, struct err *e)
 {
 	struct user_regs_struct in_child = w->at_fork;
 
-	if (map_page(w, e) < 0 || make_enterer(w, e) < 0 || pass_fds(w, e) < 0 || enter(w, e) < 0)
+	if (map_page(w, e) < 0 || make_enterer(w, e) < 0 || pass_fds(w, e) < 0 || enter_graft_namespaces(w, e) < 0)
 		return -1;
 	inject_end(&w->enterer);
-	if (join_cgroups(w, e) < 0 || make_fork(w, &ret->inner, e) < 0)
+	if (join_graft_cgroups(w, e) < 0 || make_graft_fork(w, &ret->inner, e) < 0)
 		return -1;
 	inject_end(&w->born); /* the fork becomes a child of its sandbox's init */
-	if (confine(w, e) < 0 || unmap(w, &w->fork, e) < 0 ||
+	if (confine_graft(w, e) < 0 || unmap(w, &w->fork, e) < 0 ||
 	    (w->rseq_aside && rseq(w, &w->fork, 0, e) < 0) ||
 	    inject_unfilter(&w->fork, 0, e) < 0 ||
 	    graft_verify(w->stock, w->place, w->fork.pid, e) < 0)
@@ -440,7 +443,7 @@ static int make(struct work *w, struct graft *ret, struct err *e)
 }
 
 /* The zygote goes on as if it had forked, or could not. */
-static int let_go(struct work *w, int made, struct err *e)
+static int let_zygote_go(struct work *w, int made, struct err *e)
 {
 	struct user_regs_struct r = w->at_fork;
 
@@ -466,13 +469,13 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 		e->code = ERR_BUSY; /* nothing that the caller of this fork said */
 		return err_wrap(e, "fork the zygote");
 	}
-	r = make(&w, ret, e);
+	r = make_graft(&w, ret, e);
 	inject_end(&w.enterer);
 	inject_end(&w.born);
 	inject_end(&w.fork);
 	/* a sandbox that takes all the time, as by want of CPU, does not end the zygote */
 	w.zygote.deadline_ms = clock_ms() + ms;
-	if (let_go(&w, r == 0, &second) < 0)
+	if (let_zygote_go(&w, r == 0, &second) < 0)
 		inject_end(&w.zygote); /* the fork is whole, but there will be no other */
 	return r < 0 ? err_wrap(e, "fork the zygote") : 0;
 }
@@ -487,3 +490,352 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 	return inject_available(e);
 }
 #endif
+
+/* ---- what may be forked, and what became of it ---- */
+
+/* What of a zygote may be forked, and what the kernel says of the fork.  Upholds S1 and S48 of
+ * SECURITY.md. */
+
+#ifndef CLONE_NEWTIME
+#endif
+
+#define TRY_MS 10000 /* until the zygote stops */
+
+const struct graft_ns_kind graft_ns_kinds[] = {
+	[GRAFT_USER] = {"user", CLONE_NEWUSER}, [GRAFT_MNT] = {"mnt", CLONE_NEWNS},
+	[GRAFT_IPC] = {"ipc", CLONE_NEWIPC},    [GRAFT_UTS] = {"uts", CLONE_NEWUTS},
+	[GRAFT_NET] = {"net", CLONE_NEWNET},    [GRAFT_CGROUP] = {"cgroup", CLONE_NEWCGROUP},
+	[GRAFT_PID] = {"pid", CLONE_NEWPID},    [GRAFT_TIME] = {"time", CLONE_NEWTIME},
+};
+
+_Static_assert(ARRAY_LEN(graft_ns_kinds) == GRAFT_NS_COUNT, "one row for each namespace");
+
+/* Before Linux 6.3 a process that has made a time namespace stays in the old one after execve(2).
+ */
+int graft_open_namespaces(pid_t pid, struct graft_place *p, struct err *e)
+{
+	char path[56];
+	size_t i;
+
+	for (i = 0; i < GRAFT_NS_COUNT; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s%s", (int)pid, graft_ns_kinds[i].file,
+			 i == GRAFT_TIME ? "_for_children" : "");
+		p->ns_fd[i] = open(path, O_RDONLY | O_CLOEXEC);
+		if (p->ns_fd[i] < 0 && (i != GRAFT_TIME || errno != ENOENT))
+			return err_sys(e, "open %s", path);
+	}
+	return 0;
+}
+
+/* ---- what may be forked ----------------------------------------------------------------- */
+
+int graft_read_proc(pid_t pid, const char *file, struct buf *b, struct err *e)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return io_read_file(AT_FDCWD, path, b, e);
+}
+
+static const char *after(const char *text, const char *key)
+{
+	const char *p = strstr(text, key);
+
+	return p ? p + strlen(key) : "";
+}
+
+/* Nobody else may run in its sandbox: who could would share, or trace, what enters another one. */
+int graft_check_alone(const struct graft_stock *s, struct err *e)
+{
+	char text[4096], *p = text, path[48];
+	struct stat st;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)s->pid);
+	if (stat(path, &st) < 0)
+		return err_sys(e, "look at the zygote's threads");
+	if (st.st_nlink != 3)
+		return err_set(e, ERR_INVALID,
+			       "the preload has %u threads, and a fork has one; hint: let it "
+			       "start none, as by -e OPENBLAS_NUM_THREADS=1",
+			       (unsigned)st.st_nlink - 2);
+	if (cgroup_read(s->cgroup_fd, "cgroup.procs", text, sizeof(text)) < 0)
+		return err_sys(e, "look at the zygote's processes");
+	while (*p) {
+		pid = strtol(p, &p, 10);
+		p += strspn(p, "\n");
+		if (pid != s->pid && pid != s->init)
+			return err_set(e, ERR_INVALID,
+				       "the preload has started a process that still runs; hint: "
+				       "let it wait for its end");
+	}
+	return graft_check_maps(s->pid, e);
+}
+
+int graft_examine(struct graft_stock *s, uint32_t id_base, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 16);
+	const char *p;
+	char *end;
+
+	if (graft_check_alone(s, e) < 0 || graft_read_proc(s->pid, "status", &b, e) < 0)
+		return -1;
+	s->uid = (uint32_t)strtoul(after(b.data, "\nUid:\t"), NULL, 10) - id_base;
+	s->gid = (uint32_t)strtoul(after(b.data, "\nGid:\t"), NULL, 10) - id_base;
+	s->filters = (unsigned)strtoul(after(b.data, "\nSeccomp_filters:\t"), NULL, 10);
+	p = after(b.data, "\nGroups:\t");
+	for (s->group_count = 0; *p != '\n' && *p; p = end + strspn(end, " ")) {
+		uint32_t gid = (uint32_t)strtoul(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (s->group_count == GRAFT_GROUPS_MAX)
+			return err_set(e, ERR_LIMIT, "the zygote's user has more than %d groups",
+				       GRAFT_GROUPS_MAX);
+		s->groups[s->group_count++] = gid - id_base;
+	}
+	return inject_try(s->pid, clock_ms() + TRY_MS, e);
+}
+
+/* ---- what the kernel says of the fork (S1) ------------------------------------------------------
+ */
+
+static int check_graft_number(const char *status, const char *key, int base, uint64_t want, struct err *e)
+{
+	uint64_t got = strtoull(after(status, key), NULL, base);
+
+	return got == want ? 0 :
+			     err_set(e, ERR_INTERNAL,
+				     "the kernel reports %.*s %llx of the fork, not %llx",
+				     (int)strcspn(key + 1, ":"), key + 1, (unsigned long long)got,
+				     (unsigned long long)want);
+}
+
+static int check_graft_namespaces(const struct graft_place *p, pid_t pid, struct err *e)
+{
+	char path[48];
+	struct stat a, b;
+	size_t i;
+
+	for (i = 0; i < GRAFT_NS_COUNT; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, graft_ns_kinds[i].file);
+		if (p->ns_fd[i] < 0)
+			continue;
+		if (stat(path, &a) < 0 || fstat(p->ns_fd[i], &b) < 0)
+			return err_sys(e, "look at %s", path);
+		if (a.st_ino != b.st_ino)
+			return err_set(e, ERR_INTERNAL,
+				       "the fork is not in the %s namespace of its sandbox",
+				       graft_ns_kinds[i].file);
+	}
+	return 0;
+}
+
+/* Whether the line of a /proc/PID/cgroup names the cgroup leaf. */
+static int is_leaf(const char *line, const char *leaf)
+{
+	const size_t n = strcspn(line, "\n"), of_leaf = leaf ? strlen(leaf) : 0;
+
+	return leaf && n > of_leaf && line[n - of_leaf - 1] == '/' &&
+	       !strncmp(line + n - of_leaf, leaf, of_leaf);
+}
+
+/* Of each hierarchy that of its sandbox's init, or the leaf; in the v2 tree it must be the leaf. */
+static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
+{
+	autobuf struct buf a = BUF_INIT(1 << 16), b = BUF_INIT(1 << 16);
+	const char *of_fork, *of_init;
+	int right;
+
+	if (graft_read_proc(pid, "cgroup", &a, e) < 0 ||
+	    graft_read_proc(p->init, "cgroup", &b, e) < 0)
+		return -1;
+	of_fork = a.data ? a.data : "";
+	of_init = b.data ? b.data : "";
+	right = *of_fork && *of_init;
+	while (right && *of_fork && *of_init) {
+		const char *fork_end = strchrnul(of_fork, '\n');
+		const char *init_end = strchrnul(of_init, '\n');
+		const size_t n = (size_t)(fork_end - of_fork), m = (size_t)(init_end - of_init);
+
+		right = is_leaf(of_fork, p->leaf) ||
+			(n == m && !strncmp(of_fork, of_init, n) &&
+			 (!p->leaf || strncmp(of_fork, "0::", 3)));
+		right = right && !strncmp(of_fork, of_init, strcspn(of_fork, "/"));
+		of_fork = fork_end + (*fork_end == '\n');
+		of_init = init_end + (*init_end == '\n');
+	}
+	return right && !*of_fork && !*of_init ?
+		       0 :
+		       err_set(e, ERR_INTERNAL, "the fork is not in the cgroups of its sandbox");
+}
+
+int graft_verify(const struct graft_stock *s, const struct graft_place *p, pid_t pid, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 16);
+	const uint64_t caps = s->uid ? 0 : s->caps;
+
+	if (graft_read_proc(pid, "status", &b, e) < 0 ||
+	    check_graft_number(b.data, "\nCapBnd:\t", 16, s->caps, e) < 0 ||
+	    check_graft_number(b.data, "\nCapPrm:\t", 16, caps, e) < 0 ||
+	    check_graft_number(b.data, "\nCapEff:\t", 16, caps, e) < 0 ||
+	    check_graft_number(b.data, "\nCapInh:\t", 16, 0, e) < 0 ||
+	    check_graft_number(b.data, "\nCapAmb:\t", 16, 0, e) < 0 ||
+	    check_graft_number(b.data, "\nNoNewPrivs:\t", 10, 1, e) < 0 ||
+	    check_graft_number(b.data, "\nSeccomp:\t", 10, 2, e) < 0 ||
+	    check_graft_number(b.data, "\nSeccomp_filters:\t", 10, s->filters, e) < 0 ||
+	    check_graft_number(b.data, "\nThreads:\t", 10, 1, e) < 0)
+		return -1;
+	return check_graft_namespaces(p, pid, e) < 0 ? -1 : check_cgroups(p, pid, e);
+}
+
+/* ---- the memory of a zygote ---- */
+
+/*
+ * The memory of a zygote, which is looked at before each fork.  Upholds S48 of SECURITY.md.
+ *
+ * Linux 6.11 answers in binary, and by kind of mapping: an interpreter with its libraries has
+ * hundreds, and a few of the kinds that matter.  What it says is enough to go on; all else is read
+ * from the text files, which cost twenty times as much.
+ */
+
+/* linux/fs.h of Linux 6.11; Debian 12's headers are older */
+struct map_query {
+	__u64 size, flags, at, start, end, vma_flags, page_size, offset, inode;
+	__u32 dev_major, dev_minor, name_size, build_id_size;
+	__u64 name, build_id;
+};
+
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+enum { MAP_IS_SHARED = 0x08, MAP_OR_NEXT = 0x10, MAP_OF_FILE = 0x20 };
+
+/*
+ * Memory that the fork and the zygote would both write to: a shared mapping that is writable or
+ * may become so ("mw" of proc_pid_smaps(5)).
+ */
+static int check_shared_text(pid_t pid, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(64 << 20);
+	char *line, *next, name[160] = "";
+	int shared = 0;
+
+	if (graft_read_proc(pid, "smaps", &b, e) < 0)
+		return -1;
+	for (line = b.data; line && *line; line = next) {
+		char perms[5] = "";
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (!strncmp(line, "VmFlags:", 8)) {
+			if (shared && strstr(line, " mw"))
+				return err_set(e, ERR_INVALID,
+					       "the preload shares memory that its forks would "
+					       "share too (%s); hint: let it make no shared memory",
+					       name[0] ? name : "anonymous");
+		} else if (strchr(line, '-') && sscanf(line, "%*x-%*x %4s", perms) == 1) {
+			shared = perms[3] == 's';
+			name[0] = '\0';
+			(void)!sscanf(line, "%*s %*s %*s %*s %*s %159[^\n]", name);
+		}
+	}
+	return 0;
+}
+
+/* The device of files that have no other name than a descriptor or a key: memfd_create(2),
+ * shmget(2) and shared anonymous memory. */
+static int memory_device(dev_t *ret, struct err *e)
+{
+	autoclose int fd = memfd_create("berth", MFD_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "learn the device of memory files");
+	*ret = st.st_dev;
+	return 0;
+}
+
+/*
+ * A fork that only reads a memory file allocates its pages, private mapping or not, and leaves them
+ * to the zygote: what bounds them is no limit of a sandbox.  (Other file systems in memory have a
+ * size.)  smaps cost the kernel a walk through all pages, maps do not.
+ */
+static int check_private_maps(pid_t pid, dev_t memory, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(64 << 20);
+	const char *line;
+	int shared = 0;
+
+	if (graft_read_proc(pid, "maps", &b, e) < 0)
+		return -1;
+	for (line = b.data; line && *line; line += *line == '\n') {
+		unsigned int of_major, of_minor;
+		const char *name;
+		char perms[5];
+
+		if (sscanf(line, "%*x-%*x %4s %*x %x:%x", perms, &of_major, &of_minor) != 3)
+			return err_set(e, ERR_INTERNAL, "the kernel lists mappings in another way");
+		name = line + strcspn(line, "/\n");
+		if (makedev(of_major, of_minor) == memory)
+			return err_set(e, ERR_INVALID,
+				       "the preload shares memory that its forks would "
+				       "share too (%.*s); hint: let it make no shared memory",
+				       (int)strcspn(name, "\n"), name);
+		shared |= perms[3] == 's';
+		line += strcspn(line, "\n");
+	}
+	return shared ? check_shared_text(pid, e) : 0;
+}
+
+int graft_check_maps_text(pid_t pid, struct err *e)
+{
+	dev_t memory = 0;
+
+	return memory_device(&memory, e) < 0 ? -1 : check_private_maps(pid, memory, e);
+}
+
+/*
+ * Whether a shared mapping can never be written to, as its file was opened for reading alone
+ * (mmap(2)): the mode of the entry is that of the opening (proc_pid_map_files(5)).
+ */
+static int is_read_only_map(pid_t pid, const struct map_query *q)
+{
+	char path[80];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)pid,
+		 (unsigned long long)q->start, (unsigned long long)q->end);
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !(st.st_mode & S_IWUSR);
+}
+
+/* 1: none of its mappings of this kind is one that matters.  0: the text must say. */
+static int are_harmless(pid_t pid, int maps_fd, __u64 kind, dev_t memory)
+{
+	struct map_query q = {.size = sizeof(q), .flags = kind | MAP_OR_NEXT};
+
+	for (; ioctl(maps_fd, MAP_QUERY, &q) == 0; q.at = q.end) {
+		if (makedev(q.dev_major, q.dev_minor) == memory ||
+		    (q.vma_flags & MAP_IS_SHARED && !is_read_only_map(pid, &q)))
+			return 0;
+		q = (struct map_query){.size = sizeof(q), .flags = q.flags, .end = q.end};
+	}
+	return errno == ENOENT; /* there is no further one */
+}
+
+int graft_check_maps(pid_t pid, struct err *e)
+{
+	autoclose int fd = -1;
+	dev_t memory = 0;
+	char path[32];
+
+	if (memory_device(&memory, e) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open %s", path);
+	return are_harmless(pid, fd, MAP_OF_FILE, memory) &&
+			       are_harmless(pid, fd, MAP_IS_SHARED, memory) ?
+		       0 :
+		       check_private_maps(pid, memory, e);
+}

@@ -3,7 +3,7 @@
  * graft - a fork of a process in one sandbox, the zygote, becomes a process of another.
  *
  * Upholds S48 of SECURITY.md.  The other sandbox was made like any, inside the zygote's user and
- * pid namespaces (nested.h), and has run nothing yet.  The zygote's process calls fork(2); we
+ * pid namespaces (birth.h), and has run nothing yet.  The zygote's process calls fork(2); we
  * stop it there and make the fork for it, through two processes that share its memory and run
  * nothing but our calls: one that enters the namespaces, and one that is born in them and in the
  * cgroups.  The fork has the rights of any command before it makes a step of its own.

@@ -102,7 +102,7 @@ static int stamp(uint64_t *ret, struct err *e)
 #define COPY_FILE_MAX (4u << 20)
 #define COPY_DEPTH_MAX 8
 
-static int copy_file(int from, const char *name, int to, const struct stat *st, struct err *e)
+static int copy_skeleton_file(int from, const char *name, int to, const struct stat *st, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(COPY_FILE_MAX);
 	autoclose int fd = -1;
@@ -116,9 +116,9 @@ static int copy_file(int from, const char *name, int to, const struct stat *st, 
 	return 0;
 }
 
-static int copy_entry(int from, const char *name, int to, int depth, struct err *e);
+static int copy_skeleton_entry(int from, const char *name, int to, int depth, struct err *e);
 
-static int copy_dir(int from, const char *name, int to, int depth, struct err *e)
+static int copy_skeleton_dir(int from, const char *name, int to, int depth, struct err *e)
 {
 	autoclose int src = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int dst = -1;
@@ -138,13 +138,13 @@ static int copy_dir(int from, const char *name, int to, int depth, struct err *e
 		return err_sys(e, "read /etc/%s", name);
 	while (r == 0 && (d = readdir(dir)))
 		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			r = copy_entry(src, d->d_name, dst, depth + 1, e);
+			r = copy_skeleton_entry(src, d->d_name, dst, depth + 1, e);
 	closedir(dir);
 	return r;
 }
 
 /* Only world-readable files, which any user of the host could read anyway. */
-static int copy_entry(int from, const char *name, int to, int depth, struct err *e)
+static int copy_skeleton_entry(int from, const char *name, int to, int depth, struct err *e)
 {
 	char link[4096];
 	struct stat st;
@@ -160,9 +160,9 @@ static int copy_entry(int from, const char *name, int to, int depth, struct err 
 		return symlinkat(link, to, name) < 0 ? err_sys(e, "copy link %s", name) : 0;
 	}
 	if (S_ISDIR(st.st_mode) && (st.st_mode & 0005) == 0005)
-		return copy_dir(from, name, to, depth, e);
+		return copy_skeleton_dir(from, name, to, depth, e);
 	if (S_ISREG(st.st_mode) && st.st_mode & 0004)
-		return copy_file(from, name, to, &st, e);
+		return copy_skeleton_file(from, name, to, &st, e);
 	return 0;
 }
 
@@ -175,7 +175,7 @@ static int build_etc(int layer, struct err *e)
 	if (from < 0 || to < 0)
 		return err_sys(e, "open /etc");
 	for (i = 0; i < ARRAY_LEN(etc_names); i++)
-		if (copy_entry(from, etc_names[i], to, 0, e) < 0)
+		if (copy_skeleton_entry(from, etc_names[i], to, 0, e) < 0)
 			return -1;
 	for (i = 0; i < ARRAY_LEN(etc_own); i++)
 		if (io_replace_file(to, etc_own[i].name, etc_own[i].text, strlen(etc_own[i].text), 0644, 0, e) < 0)
@@ -218,7 +218,7 @@ static int build(int layer, struct err *e)
 	return build_etc(layer, e);
 }
 
-static int make_layer(int hosts, const char *name, struct err *e)
+static int make_skeleton_layer(int hosts, const char *name, struct err *e)
 {
 	autoclose int layer = -1;
 	char tmp[64];
@@ -263,7 +263,7 @@ int hostimage_layer(int state_fd, struct err *e)
 	if (hosts < 0)
 		return err_sys(e, "open the directory of host images");
 	old = umask(022);
-	r = make_layer(hosts, name, e);
+	r = make_skeleton_layer(hosts, name, e);
 	umask(old);
 	if (r < 0)
 		return -1;

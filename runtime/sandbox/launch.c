@@ -26,7 +26,6 @@
 #include "runtime/sandbox/child.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/mounts.h"
-#include "runtime/sandbox/nested.h"
 #include "runtime/sandbox/writable.h"
 
 /* linux/pidfd.h of Linux 6.11; Debian 12's headers are older */
@@ -72,7 +71,7 @@ static int clone_inside(struct sandbox *sb, struct child *c, struct err *e)
 	return r;
 }
 
-static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
+static int clone_sandbox_child(struct sandbox *sb, int child_sock, struct err *e)
 {
 	struct clone_args a = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD | CLONE_INTO_CGROUP,
@@ -154,7 +153,7 @@ static int complete_cgroups(struct sandbox *sb, struct err *e)
 }
 
 /* One range for uids and one for gids; the kernel takes exactly one write to each file. */
-static int map_ids(const struct sandbox *sb, struct err *e)
+static int map_sandbox_ids(const struct sandbox *sb, struct err *e)
 {
 	char map[4096];	/* the kernel takes less than a page */
 	size_t len, i;
@@ -263,7 +262,7 @@ static int hand_over_cgroups(struct sandbox *sb, struct err *e)
 }
 
 /* The first packet brings the writable layer's file system too, for the child to take down with the host's root. */
-static int hand_over(void *ctx, size_t end, struct err *e)
+static int hand_over_mounts(void *ctx, size_t end, struct err *e)
 {
 	struct handing *h = ctx;
 	int first = !h->out.next;
@@ -283,7 +282,7 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	if (make_writable(sb, where, e) < 0)
 		return -1;
 	phase_enter(PHASE_MOUNTS);
-	if (mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over, &h, e) < 0 ||
+	if (mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over_mounts, &h, e) < 0 ||
 	    keep_control(sb, e) < 0)
 		return -1;
 	if (where->lasting)
@@ -299,7 +298,7 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	return 0;
 }
 
-static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
+static int launch_sandbox(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
 	const struct spec *s = sb->spec;
 	const char *const *host_dirs = s->host_image ? hostimage_dirs() : NULL;
@@ -320,7 +319,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 		return err_sys(e, "make the control socket");
 	sb->sock = sv[0];
 	child_sock = sv[1];
-	if (clone_child(sb, child_sock, e) < 0)
+	if (clone_sandbox_child(sb, child_sock, e) < 0)
 		return -1;
 	fd_close(&child_sock);
 	if (open_proc(sb, e) < 0)
@@ -330,7 +329,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 		err_sys(e, "open the sandbox's user namespace");
 		return sandbox_prefer_error(sb, e);
 	}
-	if (map_ids(sb, e) < 0)
+	if (map_sandbox_ids(sb, e) < 0)
 		return sandbox_prefer_error(sb, e);
 	if (handover_send_mapped(sb->sock) < 0) {
 		err_sys(e, "tell the sandbox of its ids");
@@ -349,14 +348,14 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
 	mode_t old = umask(0);	/* modes inside the sandbox are what we say, not the caller's umask */
-	int r = launch(sb, where, e);
+	int r = launch_sandbox(sb, where, e);
 
 	umask(old);
 	return r;
 }
 
 /* Adds what a /proc/PID/io file says; 0 bytes when it cannot be read. */
-static void add_io(struct sandbox *sb, int fd)
+static void add_process_io(struct sandbox *sb, int fd)
 {
 	char text[512];
 	const char *p;
@@ -385,7 +384,7 @@ static void add_living_io(struct sandbox *sb)
 		snprintf(path, sizeof(path), "/proc/%ld/io", pid);
 		if (pid > 0)
 			fd = open(path, O_RDONLY | O_CLOEXEC);
-		add_io(sb, fd);
+		add_process_io(sb, fd);
 		p += strspn(p, "\n");
 	}
 }
@@ -415,7 +414,7 @@ int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
 	if (n == 0)
 		return err_set(e, ERR_TIMEOUT, "the sandbox's init outlived SIGKILL by %d ms", timeout_ms);
 	if (!sb->killed)
-		add_io(sb, sb->io_fd);	/* of the zombie, including the processes that it reaped */
+		add_process_io(sb, sb->io_fd);	/* of the zombie, including the processes that it reaped */
 	while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	sb->pid = 0;

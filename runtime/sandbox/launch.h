@@ -10,15 +10,20 @@
 #ifndef BERTH_RUNTIME_SANDBOX_LAUNCH_H
 #define BERTH_RUNTIME_SANDBOX_LAUNCH_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
+#include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/rlimits.h"
 #include "runtime/kernel/silence.h"
 #include "runtime/sandbox/filterwatch.h"
 #include "runtime/sandbox/initproto.h"
-#include "runtime/sandbox/job.h"
 #include "runtime/sandbox/mountplan.h"
 #include "runtime/sandbox/nethelper.h"
 #include "runtime/sandbox/spec.h"
+
+struct job;
 
 struct sandbox {
 	const struct spec *spec;
@@ -113,5 +118,28 @@ int sandbox_swap_mount(struct sandbox *sb, const char *target, const char *sourc
 void sandbox_settle(struct sandbox *sb);
 /* Kills what is left, removes the cgroups, closes everything.  Idempotent. */
 int sandbox_destroy(struct sandbox *sb, struct err *e);
+
+/* ---- one command to run ---- */
+
+/*
+ * job - one command to run in a sandbox.
+ *
+ * Strings are borrowed.  leaf, when given, is the cgroup the command is born in
+ * (below the sandbox's own); without it the command shares the sandbox's.
+ */
+
+struct job {
+	const char *const *argv;
+	size_t argc;
+	const char *const *env;
+	size_t env_count;
+	const char *user;	/* "" is root */
+	const char *workdir;	/* absolute in the sandbox, or "~" or "~/PATH": in the user's home */
+	struct rlimits rlimits;
+	uint32_t flags;		/* enum init_exec_flags: INIT_TTY, INIT_LAST, INIT_MAKE_CWD */
+	int script_fd, status_fd;	/* with INIT_SHELL: the shell's descriptors 8 and 9 */
+	int program_fd;		/* with INIT_EXEC_FD: the program to execute instead of argv[0] */
+	const struct cgroup *leaf;
+};
 
 #endif

@@ -34,7 +34,7 @@ int layerhome_mount(int pool_fd, struct err *e)
 }
 
 /* 1 with the directory's name in the pool, 0: it is in none, -1. */
-static int read_mark(int box_fd, char id[ID_MAX + 1], struct err *e)
+static int read_pool_mark(int box_fd, char id[ID_MAX + 1], struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(ID_MAX);
 	struct err why = { 0 };
@@ -70,7 +70,7 @@ int layerhome_is_pool(int box_fd)
 int layerhome_open(int box_fd, struct err *e)
 {
 	char id[ID_MAX + 1];
-	const int marked = read_mark(box_fd, id, e);
+	const int marked = read_pool_mark(box_fd, id, e);
 	autoclose int top = -1;
 	int fd;
 
@@ -89,7 +89,7 @@ int layerhome_open(int box_fd, struct err *e)
 int layerhome_open_beside(int box_fd, int home_fd, struct err *e)
 {
 	char id[ID_MAX + 1], path[ID_MAX + 4];
-	const int marked = read_mark(box_fd, id, e);
+	const int marked = read_pool_mark(box_fd, id, e);
 	int fd;
 
 	if (marked <= 0)
@@ -101,7 +101,7 @@ int layerhome_open_beside(int box_fd, int home_fd, struct err *e)
 
 /* ---- a new one --------------------------------------------------------------------- */
 
-static int check_room(int top, struct err *e)
+static int check_pool_room(int top, struct err *e)
 {
 	struct statvfs fs;
 
@@ -114,11 +114,11 @@ static int check_room(int top, struct err *e)
 			       "berth rm make room, and berth system df tells what takes it");
 }
 
-static int take_place(int box_fd, int pool_fd, const char *id, struct err *e)
+static int take_pool_place(int box_fd, int pool_fd, const char *id, struct err *e)
 {
 	autoclose int top = layerhome_mount(pool_fd, e), dir = -1;
 
-	if (top < 0 || check_room(top, e) < 0)
+	if (top < 0 || check_pool_room(top, e) < 0)
 		return -1;
 	dir = path_make_dir(top, id, e);
 	if (dir < 0)
@@ -140,7 +140,7 @@ int layerhome_choose(int box_fd, const char *id, struct err *e)
 		if (errno != EINTR)
 			return err_sys(e, "lock the pool");
 	/* it may have been removed meanwhile */
-	return path_has(pool, LAYERHOME_IMAGE) ? take_place(box_fd, pool, id, e) : 0;
+	return path_has(pool, LAYERHOME_IMAGE) ? take_pool_place(box_fd, pool, id, e) : 0;
 }
 
 /* ---- the end of one ------------------------------------------------------------------ */
@@ -148,7 +148,7 @@ int layerhome_choose(int box_fd, const char *id, struct err *e)
 int layerhome_remove(int box_fd, struct err *e)
 {
 	char id[ID_MAX + 1];
-	const int marked = read_mark(box_fd, id, e);
+	const int marked = read_pool_mark(box_fd, id, e);
 	autoclose int top = marked > 0 ? open_pool(box_fd, e) : -1;
 
 	if (marked <= 0)
@@ -208,7 +208,7 @@ int layerhome_bring_back(int box_fd, struct err *e)
 {
 	autoclose int home = -1, top = -1;
 	char id[ID_MAX + 1];
-	int marked = read_mark(box_fd, id, e);
+	int marked = read_pool_mark(box_fd, id, e);
 
 	if (marked <= 0)
 		return marked;

@@ -22,7 +22,7 @@ static const char *const kind_names[] = {
 };
 _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == MOUNT_KIND_COUNT, "one name per kind");
 
-static struct mount_op *add(struct mountplan *p, enum mount_kind kind, const char *target, uint64_t attr)
+static struct mount_op *add_mount_op(struct mountplan *p, enum mount_kind kind, const char *target, uint64_t attr)
 {
 	static struct mount_op overflow;
 	struct mount_op *op = p->count < MOUNTPLAN_MAX ? &p->ops[p->count] : &overflow;
@@ -34,10 +34,10 @@ static struct mount_op *add(struct mountplan *p, enum mount_kind kind, const cha
 	return op;
 }
 
-static struct mount_op *add_tmpfs(struct mountplan *p, const char *target, uint64_t attr, uint64_t size,
+static struct mount_op *add_planned_tmpfs(struct mountplan *p, const char *target, uint64_t attr, uint64_t size,
 				  uint64_t inodes, uint32_t mode)
 {
-	struct mount_op *op = add(p, MOUNT_TMPFS, target, attr);
+	struct mount_op *op = add_mount_op(p, MOUNT_TMPFS, target, attr);
 
 	op->size_bytes = size;
 	op->inodes = inodes;
@@ -55,24 +55,24 @@ static void add_system(struct mountplan *p, const struct spec *s)
 {
 	size_t i;
 
-	add(p, MOUNT_DEV, "/dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-	add(p, MOUNT_DEVPTS, "/dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-	add_tmpfs(p, "/dev/shm", SAFE_NOEXEC, s->shm_bytes, 4096, 01777);
-	add(p, MOUNT_MQUEUE, "/dev/mqueue", SAFE_NOEXEC);
-	add(p, MOUNT_PROC, "/proc", SAFE_NOEXEC);
+	add_mount_op(p, MOUNT_DEV, "/dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	add_mount_op(p, MOUNT_DEVPTS, "/dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	add_planned_tmpfs(p, "/dev/shm", SAFE_NOEXEC, s->shm_bytes, 4096, 01777);
+	add_mount_op(p, MOUNT_MQUEUE, "/dev/mqueue", SAFE_NOEXEC);
+	add_mount_op(p, MOUNT_PROC, "/proc", SAFE_NOEXEC);
 	for (i = 0; procmask_rdonly[i]; i++)
-		add(p, MOUNT_RDONLY, procmask_rdonly[i], SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
+		add_mount_op(p, MOUNT_RDONLY, procmask_rdonly[i], SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
 	for (i = 0; procmask_hidden[i]; i++)
-		add(p, MOUNT_MASK, procmask_path(procmask_hidden[i]), SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->mode =
+		add_mount_op(p, MOUNT_MASK, procmask_path(procmask_hidden[i]), SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->mode =
 			procmask_hidden[i][0] == 'd' ? S_IFDIR : S_IFREG;
-	add(p, MOUNT_SEAL, "/dev", MOUNT_ATTR_RDONLY);
-	add(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
-	add(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
-	add(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
+	add_mount_op(p, MOUNT_SEAL, "/dev", MOUNT_ATTR_RDONLY);
+	add_mount_op(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
+	add_mount_op(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
+	add_mount_op(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
 	if (s->no_tmpfs)
 		return;
-	add_tmpfs(p, "/tmp", SAFE, s->tmp_bytes, inodes_for(s->tmp_bytes), 01777);
-	add_tmpfs(p, "/run", SAFE, 16 << 20, 4096, 0755);
+	add_planned_tmpfs(p, "/tmp", SAFE, s->tmp_bytes, inodes_for(s->tmp_bytes), 01777);
+	add_planned_tmpfs(p, "/run", SAFE, 16 << 20, 4096, 0755);
 }
 
 /*
@@ -94,7 +94,7 @@ static int is_normal(const char *path)
 }
 
 /* t is at or below dir. */
-static int is_below(const char *t, const char *dir)
+static int is_target_below(const char *t, const char *dir)
 {
 	size_t n = strlen(dir);
 
@@ -114,11 +114,11 @@ static int check_target(const struct spec *s, const struct spec_mount *m, struct
 	if (!strcmp(t, "/"))
 		covers = "/";
 	for (i = 0; i < ARRAY_LEN(reserved); i++)
-		if (is_below(t, reserved[i]) && strcmp(t, "/dev/shm"))
+		if (is_target_below(t, reserved[i]) && strcmp(t, "/dev/shm"))
 			covers = reserved[i];
 	/* the control directory is made on /run: it must not be hidden, nor made on an operator's path */
 	if (s->resident &&
-	    (is_below(t, MOUNTPLAN_CONTROL) || (m->kind != SPEC_TMPFS && !strcmp(t, "/run"))))
+	    (is_target_below(t, MOUNTPLAN_CONTROL) || (m->kind != SPEC_TMPFS && !strcmp(t, "/run"))))
 		covers = MOUNTPLAN_CONTROL;
 	if (covers)
 		return err_set(e, ERR_INVALID, "mount target '%.200s' would cover what berth itself mounts at %s; "
@@ -147,11 +147,11 @@ static void add_user_mounts(struct mountplan *p, const struct spec *s)
 		struct mount_op *op;
 
 		if (m->kind == SPEC_TMPFS) {
-			add_tmpfs(p, m->target, attr, m->size_bytes, m->inodes ? m->inodes : inodes_for(m->size_bytes),
+			add_planned_tmpfs(p, m->target, attr, m->size_bytes, m->inodes ? m->inodes : inodes_for(m->size_bytes),
 				  m->mode);
 			continue;
 		}
-		op = add(p, MOUNT_BIND, m->target, attr);
+		op = add_mount_op(p, MOUNT_BIND, m->target, attr);
 		op->source = m->source;
 		op->source_fd = m->source_fd;
 		op->is_volume = m->kind == SPEC_VOLUME;
@@ -171,7 +171,7 @@ static void add_net_files(struct mountplan *p, const struct spec *s)
 
 	for (i = 0; i < ARRAY_LEN(files); i++) {
 		snprintf(p->net_file[i], sizeof(p->net_file[i]), "%s/%s", s->net_dir ? s->net_dir : "(made by berth)", files[i].name);
-		add(p, MOUNT_BIND, files[i].target, SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->source = p->net_file[i];
+		add_mount_op(p, MOUNT_BIND, files[i].target, SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->source = p->net_file[i];
 	}
 }
 
@@ -216,11 +216,11 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 	size_t first;
 
 	p->count = p->spare_count = 0;
-	op = add(p, MOUNT_ROOT, "/", SAFE);
+	op = add_mount_op(p, MOUNT_ROOT, "/", SAFE);
 	op->size_bytes = s->disk_bytes;
 	op->inodes = s->disk_inodes;
 	for (; host_dirs && *host_dirs; host_dirs++)
-		add(p, MOUNT_HOSTDIR, *host_dirs, SAFE | MOUNT_ATTR_RDONLY)->source = *host_dirs;
+		add_mount_op(p, MOUNT_HOSTDIR, *host_dirs, SAFE | MOUNT_ATTR_RDONLY)->source = *host_dirs;
 	add_system(p, s);
 	if (spec_network_inside(s) == NETWORK_BRIDGE)
 		add_net_files(p, s);
@@ -232,9 +232,9 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 		return err_set(e, ERR_LIMIT, "more than %d mounts", MOUNTPLAN_MAX);
 	order_user_mounts(p, first);
 	if (s->resident)	/* after a user's tmpfs on /run */
-		add(p, MOUNT_CONTROL, MOUNTPLAN_CONTROL, SAFE_NOEXEC);
+		add_mount_op(p, MOUNT_CONTROL, MOUNTPLAN_CONTROL, SAFE_NOEXEC);
 	if (s->read_only)
-		add(p, MOUNT_SEAL, "/", MOUNT_ATTR_RDONLY);
+		add_mount_op(p, MOUNT_SEAL, "/", MOUNT_ATTR_RDONLY);
 	return 0;
 }
 

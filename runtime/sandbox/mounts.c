@@ -18,9 +18,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "runtime/kernel/idmapns.h"
 #include "runtime/kernel/newmount.h"
-#include "runtime/kernel/sysfiles.h"
+#include "runtime/kernel/procmask.h"
+#include "runtime/kernel/userns.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/writable.h"
 
@@ -73,7 +73,7 @@ static int make_above(int mnt, const char *rel, struct err *e)
 }
 
 /* The requested names beside our own; spec_check() refuses a name of ours. */
-static int make_devices(int mnt, const struct spec *s, struct err *e)
+static int make_sandbox_dev(int mnt, const struct spec *s, struct err *e)
 {
 	size_t i;
 
@@ -119,7 +119,7 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 			return err_sys(e, "make /dev/%s", dev_links[i].name);
 	if (mkdirat(mnt, "pts", 0755) < 0 || mkdirat(mnt, "shm", 0755) < 0 || mkdirat(mnt, "mqueue", 0755) < 0)
 		return err_sys(e, "make directories in /dev");
-	if (make_devices(mnt, s, e) < 0)
+	if (make_sandbox_dev(mnt, s, e) < 0)
 		return -1;
 	/* the sources of the /proc masks; the child unlinks them once they are bound (E06) */
 	if (mknodat(mnt, MOUNTS_MASK_FILE, S_IFREG | 0444, 0) < 0 || mkdirat(mnt, MOUNTS_MASK_DIR, 0555) < 0 ||
@@ -130,7 +130,7 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 }
 
 /* The few files of sysfs that programs read to count CPUs; no sysfs at all is mounted. */
-static int make_sys(const struct mount_op *op, const struct spec *s, struct err *e)
+static int make_sandbox_sys(const struct mount_op *op, const struct spec *s, struct err *e)
 {
 	struct mount_op tmpfs = *op;
 	autoclose int mnt = -1;
@@ -145,7 +145,7 @@ static int make_sys(const struct mount_op *op, const struct spec *s, struct err 
 }
 
 /* The source's owner is the one id that is mapped: to the one of the sandbox that works there. */
-static int map_owner(const struct mount_op *op, int src, int mnt, uint32_t id_base, struct err *e)
+static int map_bind_owner(const struct mount_op *op, int src, int mnt, uint32_t id_base, struct err *e)
 {
 	autoclose int ns = -1;
 	struct stat st;
@@ -158,7 +158,7 @@ static int map_owner(const struct mount_op *op, int src, int mnt, uint32_t id_ba
 }
 
 /* What was judged: its descriptor, or its path as it was resolved.  -1 with errno. */
-static int open_bind(const struct mount_op *op)
+static int open_planned_bind(const struct mount_op *op)
 {
 	if (op->source_fd >= 0)
 		return fcntl(op->source_fd, F_DUPFD_CLOEXEC, 3);
@@ -168,7 +168,7 @@ static int open_bind(const struct mount_op *op)
 
 static int clone_bind(const struct mount_op *op, uint32_t id_base, int userns_fd, struct err *e)
 {
-	autoclose int src = open_bind(op);
+	autoclose int src = open_planned_bind(op);
 	autoclose int mnt = -1;
 
 	if (src < 0 && errno == ELOOP)
@@ -180,7 +180,7 @@ static int clone_bind(const struct mount_op *op, uint32_t id_base, int userns_fd
 	if (mnt < 0)
 		return err_wrap(e, "mount source %s", op->source);
 	if (op->owner)
-		return map_owner(op, src, mnt, id_base, e) < 0 ? -1 : take_fd(&mnt);
+		return map_bind_owner(op, src, mnt, id_base, e) < 0 ? -1 : take_fd(&mnt);
 	if (op->idmap && newmount_idmap(mnt, 1, userns_fd, op->source, e) < 0)
 		return -1;
 	return take_fd(&mnt);
@@ -362,7 +362,7 @@ static int prepare_one(struct mountplan *p, struct mount_op *op, const struct sp
 		op->fd = make_dev(op, s, e);
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_SYS:
-		op->fd = make_sys(op, s, e);
+		op->fd = make_sandbox_sys(op, s, e);
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_TMPFS:
 		op->fd = make_tmpfs(op, s, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sandbox side of mounts.h: runs in the child, with all capabilities in
- * the sandbox's own user namespace and none on the host.  After enter_root()
+ * the sandbox's own user namespace and none on the host.  After pivot_into_root()
  * the host's files can no longer be named; only then are image paths resolved.
  */
 #include <errno.h>
@@ -39,7 +39,7 @@ static void shed_spares(const struct mountplan *p)
 		(void)!move_mount(p->spare[i], "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-static int enter_root(const struct mountplan *p, int root_mnt, struct err *e)
+static int pivot_into_root(const struct mountplan *p, int root_mnt, struct err *e)
 {
 	struct stat root, top;
 
@@ -90,7 +90,7 @@ static int open_target(int root, const struct mount_op *op, struct err *e)
 	return fd;
 }
 
-static int attach(int root, const struct mount_op *op, int mnt, struct err *e)
+static int attach_prepared_mount(int root, const struct mount_op *op, int mnt, struct err *e)
 {
 	autoclose int target = mnt < 0 ? -1 : open_target(root, op, e);
 
@@ -147,7 +147,7 @@ static int mount_own(int root, const struct mount_op *op, const struct newmount_
 	const char *type = op->kind == MOUNT_DEVPTS ? "devpts" : op->kind == MOUNT_MQUEUE ? "mqueue" : "cgroup2";
 	autoclose int mnt = newmount_fs(type, opts, n, op->attr, e);
 
-	return attach(root, op, mnt, e);
+	return attach_prepared_mount(root, op, mnt, e);
 }
 
 /* our own procfs holds no links, but the root is opened without following any */
@@ -195,7 +195,7 @@ static int first_mask(const struct mount_op *op, const char *source, struct err 
  * A mask of the wrong kind is refused only after the kernel has made the mount,
  * and taking that back waits for an RCU grace period: so the plan says the kind.
  */
-static int mask(const struct mount_op *op, struct masks *m, struct err *e)
+static int mask_sandbox_path(const struct mount_op *op, struct masks *m, struct err *e)
 {
 	int dir = S_ISDIR(op->mode), tries;
 
@@ -240,7 +240,7 @@ static int enter_one(int root, const struct mount_op *op, int proc_mnt, struct m
 	case MOUNT_ROOT:
 		return 0;	/* mounts_enter_root() */
 	case MOUNT_PROC:
-		return attach(root, op, proc_mnt, e);
+		return attach_prepared_mount(root, op, proc_mnt, e);
 	case MOUNT_DEVPTS:
 		return mount_own(root, op, pts, ARRAY_LEN(pts), e);
 	case MOUNT_MQUEUE:
@@ -249,16 +249,16 @@ static int enter_one(int root, const struct mount_op *op, int proc_mnt, struct m
 	case MOUNT_RDONLY:
 		return bind_rdonly(op, e);
 	case MOUNT_MASK:
-		return mask(op, masks, e);
+		return mask_sandbox_path(op, masks, e);
 	case MOUNT_SEAL:
 		return seal(op, e);
 	default:
-		return attach(root, op, op->fd, e);
+		return attach_prepared_mount(root, op, op->fd, e);
 	}
 }
 
 /* Init makes it too, but cannot once the root is sealed. */
-static int make_workdir(int root, const struct spec *s, struct err *e)
+static int make_sandbox_workdir(int root, const struct spec *s, struct err *e)
 {
 	autoclose int dir = path_mkdirs_in_root(root, s->workdir, 0755, 0, 0, e);
 
@@ -314,7 +314,7 @@ int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_
 		return -1;
 	if (knobs < 0)
 		return err_sys(e, "open /proc/sys/user of the sandbox");
-	if (enter_root(p, p->ops[0].fd, e) < 0)	/* the plan begins with it (mountplan_build()) */
+	if (pivot_into_root(p, p->ops[0].fd, e) < 0)	/* the plan begins with it (mountplan_build()) */
 		return -1;
 	*ret_proc = take_fd(&proc_mnt);
 	*ret_knobs = take_fd(&knobs);
@@ -333,7 +333,7 @@ int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct
 	for (i = 0; i < p->count; i++) {
 		const struct mount_op *op = &p->ops[i];
 
-		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(root, s, e) < 0)
+		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_sandbox_workdir(root, s, e) < 0)
 			return -1;
 		while (mountplan_is_host_side(op->kind) && op->fd < 0)
 			if (handover_receive_mounts(in, e) < 0)

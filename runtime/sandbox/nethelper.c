@@ -20,6 +20,7 @@
 #include "base/program.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/net/names.h"
+#include "runtime/net/netcount.h"
 #include "runtime/net/netgroup.h"
 
 #define ANSWER_MS 120000	/* to set up; a loaded host is slow, and may have modules of the kernel to load */
@@ -57,7 +58,7 @@ static int counters_file(struct netcounters **ret, struct err *e)
 	return take_fd(&fd);
 }
 
-static int spawn(struct helper *h, const char *verb, int *fds, struct err *e)
+static int spawn_net_helper(struct helper *h, const char *verb, int *fds, struct err *e)
 {
 	char *argv[] = { (char *)NETHELPER_PROGRAM, (char *)verb, NULL };
 	autoclose int program = program_open(NETHELPER_PROGRAM, e);
@@ -66,7 +67,7 @@ static int spawn(struct helper *h, const char *verb, int *fds, struct err *e)
 					  NETHELPER_FDS - HELPER_SOCK - 1, e);
 }
 
-static int open_log(const char *dir, const char *name, struct err *e)
+static int open_helper_log(const char *dir, const char *name, struct err *e)
 {
 	char path[400];
 	int fd;
@@ -77,7 +78,7 @@ static int open_log(const char *dir, const char *name, struct err *e)
 }
 
 /* To be mounted now and written by berth-net. */
-static int make_file(const char *dir, const char *name, struct err *e)
+static int make_network_file(const char *dir, const char *name, struct err *e)
 {
 	autoclose int fd = -1;
 	char path[400];
@@ -125,8 +126,8 @@ static int start_proxy(struct nethelper *h, const struct spec *s, const char *po
 	if (job < 0 || (counters = counters_file(&h->counters, e)) < 0 ||
 	    (group_dir && (group = netgroup_open(group_dir, e)) < 0))
 		return -1;
-	if (log_dir && ((log = open_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
-			(old = open_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
+	if (log_dir && ((log = open_helper_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
+			(old = open_helper_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
 		return err_sys(e, "make the socket of the network helper");
@@ -140,7 +141,7 @@ static int start_proxy(struct nethelper *h, const struct spec *s, const char *po
 	fds[NETHELPER_LOG_OLD] = old;
 	fds[NETHELPER_NOTICE] = notice;
 	fds[NETHELPER_GROUP] = group;
-	return spawn(&h->proc, "egress", fds, e);
+	return spawn_net_helper(&h->proc, "egress", fds, e);
 }
 
 static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
@@ -148,14 +149,14 @@ static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd,
 	autoclose int job = make_job(s, s->net_policy, e);
 	int fds[NETHELPER_FDS];
 
-	if (job < 0 || make_file(s->net_dir, "resolv.conf", e) < 0 ||
-	    make_file(s->net_dir, "hosts", e) < 0)
+	if (job < 0 || make_network_file(s->net_dir, "resolv.conf", e) < 0 ||
+	    make_network_file(s->net_dir, "hosts", e) < 0)
 		return -1;
 	h->bridge = 1;
 	no_fds(fds);
 	fds[NETHELPER_NETNS] = netns_fd;
 	fds[NETHELPER_JOB] = job;
-	return spawn(&h->proc, "bridge", fds, e);
+	return spawn_net_helper(&h->proc, "bridge", fds, e);
 }
 
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir,
@@ -179,7 +180,6 @@ int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
 	h->notice_fd = fcntl(s->joined.init_fd, F_DUPFD_CLOEXEC, 3);
 	return h->notice_fd < 0 ? err_sys(e, "watch sandbox %s", s->joined.id) : 0;
 }
-
 
 int nethelper_ready(struct nethelper *h, struct err *e)
 {
@@ -210,7 +210,7 @@ static int call_in(const char *verb, const char *job, int netns_fd, int soon, js
 		return -1;
 	fds[NETHELPER_JOB] = job_fd;
 	fds[NETHELPER_NETNS] = netns_fd;
-	r = spawn(&h, verb, fds, e);
+	r = spawn_net_helper(&h, verb, fds, e);
 	if (r == 0)
 		r = helper_answer(&h, ANSWER_MS, ret_answer, e);
 	if (r == 0 && soon)
@@ -220,14 +220,14 @@ static int call_in(const char *verb, const char *job, int netns_fd, int soon, js
 	return r;
 }
 
-static int call(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
+static int call_net_helper(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
 {
 	return call_in(verb, job, -1, soon, ret_answer, e);
 }
 
 int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e)
 {
-	return call(verb, job, 0, ret_answer, e);
+	return call_net_helper(verb, job, 0, ret_answer, e);
 }
 
 static int bridge_job(struct buf *job, const char *id, const char *extra, const char *policy, struct err *e)
@@ -239,7 +239,7 @@ int nethelper_bridge(const char *verb, const char *id, const char *extra, const 
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
 
-	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call(verb, job.data, 0, ret_answer, e);
+	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call_net_helper(verb, job.data, 0, ret_answer, e);
 }
 
 static int change_bridge(const struct spec *s, const char *policy, int netns_fd, struct err *e)
@@ -344,7 +344,7 @@ static int need_resolver(struct nethelper *h, const struct spec *s, int netns_fd
 	no_fds(fds);
 	fds[NETHELPER_NETNS] = netns_fd;
 	fds[NETHELPER_JOB] = job;
-	if (spawn(&h->resolver, "bridge-resolver", fds, e) == 0 &&
+	if (spawn_net_helper(&h->resolver, "bridge-resolver", fds, e) == 0 &&
 	    helper_answer(&h->resolver, ANSWER_MS, NULL, e) == 0 && use_resolver(s->net_dir, e) == 0)
 		return 0;
 	helper_end(&h->resolver, SIGKILL);
@@ -395,7 +395,7 @@ static int leave_bridge(struct nethelper *h, const struct spec *s, struct err *e
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
 	autojson json_t *told = NULL;
 
-	if (bridge_job(&job, s->id, "", s->net_policy, e) < 0 || call("bridge-down", job.data, 1, &told, e) < 0 ||
+	if (bridge_job(&job, s->id, "", s->net_policy, e) < 0 || call_net_helper("bridge-down", job.data, 1, &told, e) < 0 ||
 	    json_get_u64(told, "bytes_in", &h->last.bytes_in, "answer of the network helper", e) < 0)
 		return -1;
 	return json_get_u64(told, "bytes_out", &h->last.bytes_out, "answer of the network helper", e) < 0 ? -1 : 0;
@@ -420,4 +420,117 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 	if (r == 0)
 		h->bridge = 0;
 	return r;
+}
+
+/* ---- what berth-net counts ---- */
+
+/* What berth-net counts, and whether it still runs. */
+
+int nethelper_serves(const struct nethelper *h, const char *what)
+{
+	return json_is_true(json_object_get(h->told, what));
+}
+
+static int is_zombie(pid_t pid)
+{
+	siginfo_t si = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
+}
+
+static int lives(const struct helper *h)
+{
+	return h->pid > 0 && kill(h->pid, 0) == 0 && !is_zombie(h->pid);
+}
+
+int nethelper_lives(const struct nethelper *h)
+{
+	return lives(&h->proc);
+}
+
+int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e)
+{
+	const char *table = json_string_value(json_object_get(h->told, "bridge"));
+	struct netcount n;
+
+	if (h->counters) {
+		*ret = *h->counters;
+		return 1;
+	}
+	if (!h->bridge || !table)
+		return 0;
+	if (netcount_read(table, s->id, &n, e) < 0)
+		return -1;
+	*ret = (struct netcounters){ .denied = n.refused, .bytes_in = n.bytes_in, .bytes_out = n.bytes_out, .over = n.over,
+				     .exhausted = (uint64_t)n.exhausted };
+	return 1;
+}
+
+uint64_t nethelper_used(const struct netcounters *c, const struct spec *s)
+{
+	return s->net_used_bytes + c->bytes_in + c->bytes_out;
+}
+
+static void describe_counts(json_t *j, const struct nethelper *h, const struct netcounters *c)
+{
+	const struct { const char *key; uint64_t v; int bridge, egress; } rows[] = {
+		{ "requests", c->requests, 0, 1 }, { "allowed", c->allowed, 0, 1 }, { "denied", c->denied, 1, 1 },
+		{ "failed", c->failed, 0, 1 }, { "over_limit", c->over, 1, 0 }, { "bytes_in", c->bytes_in, 1, 1 },
+		{ "bytes_out", c->bytes_out, 1, 1 }, { "open", c->open, 0, 1 }, { "cut", c->cut, 0, 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++)
+		if (h->bridge ? rows[i].bridge : rows[i].egress)
+			json_object_set_new(j, rows[i].key, json_integer((json_int_t)rows[i].v));
+	json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
+}
+
+static void describe_server(json_t *j, const struct nethelper *h)
+{
+	static const char *const kinds[] = { "loopback", "resolver" };
+	const char *state;
+	size_t i;
+
+	if (h->resolver.pid)
+		json_object_set_new(j, "resolver",
+				    json_string(lives(&h->resolver) ? "running" : "gone"));
+	if (!h->proc.pid)
+		return;
+	state = nethelper_lives(h) ? "running" : "gone";
+	if (h->counters)
+		json_object_set_new(j, "proxy", json_string(state));
+	for (i = 0; i < ARRAY_LEN(kinds); i++)
+		if (nethelper_serves(h, kinds[i]))
+			json_object_set_new(j, kinds[i], json_string(state));
+}
+
+json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
+{
+	json_t *j = json_object();
+	struct netcounters c;
+	struct err e;
+	int got;
+
+	if (!j)
+		return NULL;
+	json_object_set_new(j, "mode", json_string(spec_network_name(
+					       s->net_egress && !h->bridge ? NETWORK_EGRESS :
+									     s->network)));
+	if (h->bridge && h->told)
+		json_object_update(j, h->told);
+	if (s->network == NETWORK_JOINED) {
+		json_object_set_new(j, "container", json_string(s->joined.id));
+		json_object_set_new(j, "state", json_string(h->notice_fd < 0 ? "lost" : "joined"));
+		json_object_set_new(j, "inside",
+				    json_string(spec_network_name(s->joined.mode)));
+	}
+	got = nethelper_count(h, s, &c, &e);
+	if (got > 0)
+		describe_counts(j, h, &c);
+	else if (got < 0)
+		json_object_set_new(j, "error", json_string(e.msg));
+	/* a proxy that has died lets nothing through: fail closed, and say so */
+	describe_server(j, h);
+	return j;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox's init is asked for; reply.c reads what it answers. */
+/* What a sandbox's init is asked for; request.c reads what it answers. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,7 +31,7 @@ static int pack_filter(const struct seccomp_filter *f, uint32_t *ret_len, struct
 }
 
 /* The filters, then the strings of the command, NUL-terminated one after the other. */
-static int pack(const struct spec *s, const struct job *c, struct init_request *rq, struct buf *b, struct err *e)
+static int pack_init_request(const struct spec *s, const struct job *c, struct init_request *rq, struct buf *b, struct err *e)
 {
 	size_t i;
 
@@ -127,7 +128,7 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 	};
 	size_t n;
 
-	if (sandbox_check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
+	if (sandbox_check_std(std, e) < 0 || pack_init_request(s, c, &rq, &blob, e) < 0)
 		return -1;
 	if (blob.len > INIT_INLINE_MAX) {
 		memfd = memfd_create("berth-command", MFD_CLOEXEC);
@@ -185,4 +186,73 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
 	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
 		return err_sys(e, "send signal %d to the sandbox", signo);
 	return 0;
+}
+
+/* ---- the answers of init ---- */
+
+/* Reads replies of a sandbox's init, which are hostile input. */
+
+/*
+ * One packet.  Before init runs the child hands over the listener of filters; after that it is recv(2), not
+ * recvmsg: descriptors that the sandbox might send are dropped (K19).
+ */
+static ssize_t take_init_reply(struct sandbox *sb, struct init_reply *ret, int flags)
+{
+	struct filterwatch *w = &sb->filters;
+	uint32_t tag = 0;
+	size_t got = 0;
+	ssize_t n;
+
+	if (!w->awaited)
+		return recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | flags);
+	n = fdpass_recv_flags(sb->sock, ret, sizeof(*ret), &w->fd, 1, &got, flags);
+	if (n > 0)
+		w->awaited = 0;
+	if (n == (ssize_t)sizeof(tag))
+		memcpy(&tag, ret, sizeof(tag));
+	if (tag == FILTERWATCH_TAG)
+		return take_init_reply(sb, ret, flags);
+	if (got)
+		fd_close(&w->fd);
+	return n;
+}
+
+int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e)
+{
+	ssize_t n;
+
+	do
+		n = take_init_reply(sb, ret, wait ? 0 : MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	/* a peer that closed with our packets unread: its own last words come after the error (unix(7)) */
+	if (n < 0 && errno == ECONNRESET)
+		n = take_init_reply(sb, ret, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return err_set(e, ERR_BUSY, "no reply yet");
+	if (n <= 0)
+		return 0;
+	if (n != (ssize_t)sizeof(*ret) || ret->magic != INIT_MAGIC || !ret->type || ret->type > INIT_STATUS)
+		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
+	ret->err.msg[sizeof(ret->err.msg) - 1] = '\0';
+	/* it becomes berth's exit status: a failure must never read as "ok" */
+	if (ret->err.code <= ERR_NONE || ret->err.code >= ERR_CODE_COUNT)
+		ret->err.code = ERR_INTERNAL;
+	/* 128 + 128 would be exit status 0 */
+	if (ret->value > 255 || ret->exited > 1 ||
+	    (ret->type == INIT_EXITED && !ret->exited && (ret->value < 1 || ret->value >= (uint32_t)_NSIG)))
+		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
+	return 1;
+}
+
+/* The child's error explains the failure better than ours, so it replaces ours. */
+int sandbox_prefer_error(struct sandbox *sb, struct err *e)
+{
+	struct init_reply r;
+	struct err mine = *e, ignored;
+
+	if (sandbox_reply(sb, &r, 0, &ignored) == 1 && r.type == INIT_SETUP_FAILED)
+		*e = r.err;
+	else
+		*e = mine;
+	return -1;
 }

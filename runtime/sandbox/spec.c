@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-static int check_strings(const char *const *v, size_t n, const char *what, struct err *e)
+static int check_spec_strings(const char *const *v, size_t n, const char *what, struct err *e)
 {
 	size_t i;
 
@@ -16,7 +16,7 @@ static int check_strings(const char *const *v, size_t n, const char *what, struc
 	return 0;
 }
 
-static int check_hostname(const char *h, struct err *e)
+static int check_spec_hostname(const char *h, struct err *e)
 {
 	size_t i, n = strlen(h);
 
@@ -96,7 +96,46 @@ int spec_check(const struct spec *s, struct err *e)
 		return err_set(e, ERR_INTERNAL, "a zygote that cannot be");
 	if (s->id_base < SPEC_IDS || s->id_base % SPEC_IDS)
 		return err_set(e, ERR_INTERNAL, "id range %u is not aligned or overlaps the host's", s->id_base);
-	if (check_hostname(s->hostname, e) < 0 || check_strings(s->argv, s->argc, "argument", e) < 0)
+	if (check_spec_hostname(s->hostname, e) < 0 || check_spec_strings(s->argv, s->argc, "argument", e) < 0)
 		return -1;
-	return check_strings(s->env, s->env_count, "environment variable", e);
+	return check_spec_strings(s->env, s->env_count, "environment variable", e);
+}
+
+/* ---- options that loosen it ---- */
+
+static const struct { const char *name, *text; } rows[] = {
+#define X(sym, name, text) { name, text },
+	LOOSENED(X)
+#undef X
+};
+_Static_assert(LOOSE_COUNT <= 32, "a set is 32 bits");
+
+int loosen_names(uint32_t set, struct buf *out, struct err *e)
+{
+	const char *comma = "";
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		if (!(set & 1u << i))
+			continue;
+		if (buf_addf(out, e, "%s\"%s\"", comma, rows[i].name) < 0)
+			return -1;
+		comma = ",";
+	}
+	return 0;
+}
+
+int loosen_text(uint32_t set, struct buf *out, struct err *e)
+{
+	const char *comma = "";
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		if (!(set & 1u << i))
+			continue;
+		if (buf_addf(out, e, "%s%s", comma, rows[i].text) < 0)
+			return -1;
+		comma = ", ";
+	}
+	return 0;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "runtime/kernel/cgroup.h"
 #include "runtime/kernel/rlimits.h"
@@ -73,7 +74,7 @@ struct spec_joined {
 	const char *hostname, *hosts;	/* as its files have them; netopts_finish() takes them */
 };
 
-/* The zygote inside whose namespaces a sandbox is born that takes a fork of it (nested.h). */
+/* The zygote inside whose namespaces a sandbox is born that takes a fork of it (birth.h). */
 struct spec_inside {
 	int userns_fd, pidns_fd;
 	/* host ids of the zygote's process, which will own the user namespace */
@@ -176,5 +177,39 @@ int spec_writes_host(const struct spec *s);
 void spec_close_sources(struct spec *s);
 /* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */
 int spec_check(const struct spec *s, struct err *e);
+
+/* ---- options that loosen it ---- */
+
+/*
+ * loosen - how options make a sandbox less confined than the default.
+ *
+ * A set of bits in the spec; 0 for most sandboxes, which costs them nothing. Settings of the
+ * host's configuration do not count, because they are the default of that host.
+ */
+
+/* X(enum, stable name, the option and what it takes away) */
+#define LOOSENED(X) \
+	X(LOOSE_NETWORK, "network-host", "--network host (the host's own network, its loopback included)") \
+	X(LOOSE_CONNECTIONS, "connections-unlimited", "--network-connections unlimited (it can fill the host's table of connections)") \
+	X(LOOSE_CAPS, "cap-add", "--cap-add (capabilities beyond the default ones)") \
+	X(LOOSE_SECCOMP, "seccomp-unconfined", "--seccomp unconfined (no filter of system calls)") \
+	X(LOOSE_PROFILE, "seccomp-profile", "--seccomp (a profile other than the host's default, and not strict)") \
+	X(LOOSE_MEMORY, "memory-unlimited", "--memory unlimited (it can use up the host's memory)") \
+	X(LOOSE_SWAP, "swap-unlimited", "--swap unlimited (it can use up the host's swap)") \
+	X(LOOSE_CPUS, "cpus-unlimited", "--cpus unlimited (it can use all CPUs)") \
+	X(LOOSE_DEVICES, "device", "--device (devices of the host)") \
+	X(LOOSE_PIDS, "pids-unlimited", "--pids unlimited (it can use up the host's process ids)")
+
+enum loosened {
+#define X(sym, name, text) sym,
+	LOOSENED(X)
+#undef X
+	LOOSE_COUNT
+};
+
+/* Appends the stable names as members of a JSON array, without its brackets. */
+int loosen_names(uint32_t set, struct buf *out, struct err *e);
+/* Appends what people read, separated by commas. */
+int loosen_text(uint32_t set, struct buf *out, struct err *e);
 
 #endif

@@ -108,7 +108,7 @@ static int check_oom(struct run *r, uint64_t now, struct err *e)
 }
 
 /* When it must have written something; 0: that is not limited. */
-static uint64_t silent_at(const struct run *r, uint64_t now)
+static uint64_t silence_deadline(const struct run *r, uint64_t now)
 {
 	const uint64_t max = r->sb->spec->max_silent_ms;
 
@@ -127,7 +127,7 @@ static void hear_terminal(struct run *r)
 	r->heard_ms = clock_ms();
 }
 
-static int serve_deadlines(struct run *r, struct err *e)
+static int serve_run_deadlines(struct run *r, struct err *e)
 {
 	const struct spec *s = r->sb->spec;
 	uint64_t now = clock_ms();
@@ -135,7 +135,7 @@ static int serve_deadlines(struct run *r, struct err *e)
 	if (s->timeout_ms && !r->facts.timed_out && now >= r->started_ms + s->timeout_ms &&
 	    over_wall_time(r, now, e) < 0)
 		return -1;
-	if (silent_at(r, now) && now >= silent_at(r, now)) {
+	if (silence_deadline(r, now) && now >= silence_deadline(r, now)) {
 		r->facts.silent = 1;
 		if (over_wall_time(r, now, e) < 0)
 			return -1;
@@ -158,7 +158,7 @@ static int next_deadline(const struct run *r)
 
 	if (s->timeout_ms && !r->facts.timed_out)
 		at = clock_earlier(at, r->started_ms + s->timeout_ms);
-	at = clock_earlier(at, silent_at(r, now));
+	at = clock_earlier(at, silence_deadline(r, now));
 	if (!r->facts.cpu_timed_out)
 		at = clock_earlier(at, r->cpu_check_at_ms);
 	if (r->oom_until_ms && !r->facts.killed_for_oom)
@@ -220,7 +220,7 @@ static int serve_reply(struct run *r, struct err *e)
 	return 0;
 }
 
-static int loop(struct run *r, struct err *e)
+static int supervise_loop(struct run *r, struct err *e)
 {
 	while (!r->done) {
 		struct pollfd p[POLL_COUNT];
@@ -260,7 +260,7 @@ static int loop(struct run *r, struct err *e)
 			break;
 		if (p[POLL_SIGNAL].revents && serve_signals(r, e) < 0)
 			return -1;
-		if (serve_deadlines(r, e) < 0)
+		if (serve_run_deadlines(r, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -304,7 +304,7 @@ static int count_network(struct run *r, struct err *e)
 	return 0;
 }
 
-static int conclude(struct run *r, struct verdict *ret, struct err *e)
+static int conclude_run(struct run *r, struct verdict *ret, struct err *e)
 {
 	uint64_t now = clock_ms();
 
@@ -358,9 +358,9 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 	if (how->idle)
 		how->idle(how->idle_ctx);
 	sandbox_hold_mounts(sb);
-	result = loop(&r, e);
+	result = supervise_loop(&r, e);
 	if (result == 0)
-		result = conclude(&r, ret, e);
+		result = conclude_run(&r, ret, e);
 	if (sb->spec->tty) {
 		tty_drain(r.tty);
 		tty_close(r.tty);

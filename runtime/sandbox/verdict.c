@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "runtime/sandbox/loosen.h"
+#include "runtime/sandbox/spec.h"
 
 static const char *const names[] = {
 #define X(sym, name) name,
@@ -19,7 +19,7 @@ const char *verdict_cause_name(enum verdict_cause c)
 	return c < CAUSE_COUNT ? names[c] : "unknown";
 }
 
-static enum verdict_cause decide(const struct verdict_facts *f)
+static enum verdict_cause decide_cause(const struct verdict_facts *f)
 {
 	int failed = !f->ended || !f->exited || f->value != 0 || f->timed_out || f->cpu_timed_out;
 	int died_of_kill = !f->ended || (!f->exited && f->value == SIGKILL);
@@ -50,7 +50,7 @@ static enum verdict_cause decide(const struct verdict_facts *f)
 void verdict_decide(const struct verdict_facts *f, struct verdict *ret)
 {
 	ret->facts = *f;
-	ret->cause = decide(f);
+	ret->cause = decide_cause(f);
 }
 
 int verdict_exit_status(const struct verdict *v)
@@ -73,7 +73,7 @@ static const char *signal_name(uint32_t n)
 	return s ? s : "unknown";
 }
 
-static int add_network(const struct netcounters *n, int is_bridge, struct buf *out, struct err *e)
+static int add_network_verdict(const struct netcounters *n, int is_bridge, struct buf *out, struct err *e)
 {
 	if (is_bridge)
 		return buf_addf(out, e, ",\"network\":{\"denied\":%" PRIu64 ",\"over_limit\":%" PRIu64 ",\"bytes_in\":%" PRIu64
@@ -103,7 +103,7 @@ int verdict_json(const struct verdict *v, struct buf *out, struct err *e)
 			u->memory_peak_bytes, u->read_bytes, u->write_bytes, u->oom_kills, u->pids_events,
 			f->disk_full ? "true" : "false", f->left_behind) < 0)
 		return -1;
-	if (f->has_network && add_network(&f->network, f->network_is_bridge, out, e) < 0)
+	if (f->has_network && add_network_verdict(&f->network, f->network_is_bridge, out, e) < 0)
 		return -1;
 	if (f->loosened && (buf_adds(out, ",\"loosened\":[", e) < 0 || loosen_names(f->loosened, out, e) < 0 || buf_adds(out, "]", e) < 0))
 		return -1;

@@ -16,12 +16,14 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 #include "base/program.h"
 #include "runtime/kernel/blankfs.h"
 #include "runtime/kernel/loopdev.h"
 #include "runtime/kernel/newmount.h"
 #include "runtime/kernel/quota.h"
+#include "runtime/kernel/userns.h"
 #include "runtime/sandbox/layerhome.h"
 
 int writable_memory(const struct spec *s, struct err *e)
@@ -38,7 +40,7 @@ int writable_memory(const struct spec *s, struct err *e)
 	return fd < 0 ? err_wrap(e, "make the writable layer") : fd;
 }
 
-static int make_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+static int make_layer_file(const struct spec *s, int dirfd, const char *name, struct err *e)
 {
 	autoclose int fd = name ? openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) :
 				  openat(dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -85,7 +87,7 @@ static int new_file(const struct spec *s, int dirfd, const char *name, int model
 {
 	/* the limit is an upper one: of a small disk the tables, of 256 bytes each, take no more than a quarter */
 	const uint64_t inodes = s->disk_inodes < s->disk_bytes / 1024 ? s->disk_inodes : s->disk_bytes / 1024;
-	autoclose int file = make_file(s, dirfd, name, e);
+	autoclose int file = make_layer_file(s, dirfd, name, e);
 	int mnt = -1, copied;
 
 	if (file < 0)
@@ -118,7 +120,7 @@ static int mount_dir(int dirfd, struct err *e)
 	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
 }
 
-static int make_dir(const struct spec *s, int dirfd, struct err *e)
+static int make_quota_layer(const struct spec *s, int dirfd, struct err *e)
 {
 	autoclose int fd = -1;
 
@@ -135,7 +137,7 @@ static int make_dir(const struct spec *s, int dirfd, struct err *e)
 	return -1;
 }
 
-static int open_layer(int dirfd, int passing, struct err *e)
+static int open_kept_layer(int dirfd, int passing, struct err *e)
 {
 	autoclose int home = -1, file = -1;
 
@@ -158,7 +160,7 @@ static int open_layer(int dirfd, int passing, struct err *e)
 
 int writable_open(int dirfd, struct err *e)
 {
-	return open_layer(dirfd, 0, e);
+	return open_kept_layer(dirfd, 0, e);
 }
 
 int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e)
@@ -168,14 +170,14 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 	int mnt;
 
 	if (path_has(dirfd, WRITABLE_DIR))
-		return writable_drop_rest(dirfd, e) < 0 ? -1 : open_layer(dirfd, s->passing, e);
+		return writable_drop_rest(dirfd, e) < 0 ? -1 : open_kept_layer(dirfd, s->passing, e);
 	if (!path_has(dirfd, WRITABLE_FILE) && layerhome_choose(dirfd, s->id, e) < 0)
 		return -1;
 	home = layerhome_open(dirfd, e);
 	if (home < 0)
 		return -1;
 	if (!path_has(home, WRITABLE_FILE)) {
-		mnt = make_dir(s, home, &why);
+		mnt = make_quota_layer(s, home, &why);
 		if (mnt >= 0)
 			return mnt;
 		if (why.code != ERR_UNSUPPORTED) {
@@ -366,4 +368,72 @@ int writable_full(int base_fd, int *ret_full, struct err *e)
 		return err_sys(e, "measure the writable layer");
 	*ret_full = st.f_bavail <= unused_when_full(&st) || st.f_ffree == 0;
 	return 0;
+}
+
+/* ---- the ids of the layer ---- */
+
+/*
+ * A layer whose owners are of another range of ids than its sandbox: that of a fork.
+ *
+ * To give each file another owner takes as long as there are files.  Instead the mount of the
+ * layer maps one range to the other (mount_setattr(2), MOUNT_ATTR_IDMAP), and the file "layer-ids"
+ * beside it says which: "FROM TO".
+ */
+
+#define IDS "layer-ids"
+
+static int parse_layer_ids(const char *text, uint32_t *ret, struct err *e)
+{
+	uint64_t v;
+
+	if (num_u64(text, IDS, SPEC_IDS, UINT32_MAX, &v, e) < 0 || v % SPEC_IDS)
+		return err_set(e, ERR_CORRUPT, "the file " IDS " of a sandbox is damaged");
+	*ret = (uint32_t)v;
+	return 0;
+}
+
+int writable_ids(int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(64);
+	struct err why = { 0 };
+	char *blank;
+
+	if (io_read_file(dirfd, IDS, &b, &why) < 0) {
+		if (why.code == ERR_NOT_FOUND)
+			return 0;
+		*e = why;
+		return -1;
+	}
+	if (buf_add(&b, "", 1, e) < 0)
+		return -1;
+	blank = strchr(b.data, ' ');
+	if (!blank)
+		return err_set(e, ERR_CORRUPT, "the file " IDS " of a sandbox is damaged");
+	*blank = '\0';
+	return parse_layer_ids(b.data, ret_from, e) < 0 || parse_layer_ids(blank + 1, ret_to, e) < 0 ? -1 : 1;
+}
+
+int writable_set_ids(int dirfd, uint32_t from, uint32_t to, int is_new, struct err *e)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%u %u", from, to);
+
+	return io_replace_file(dirfd, IDS, text, (size_t)n, 0600,
+			       is_new ? IO_DURABLE_DATA : IO_DURABLE, e);
+}
+
+int writable_map(int dirfd, int mnt_fd, struct err *e)
+{
+	autoclose int mnt = mnt_fd, ns = -1;
+	uint32_t from = 0, to = 0;
+	int has = mnt < 0 ? 0 : writable_ids(dirfd, &from, &to, e);
+
+	if (mnt < 0 || has < 0)
+		return -1;
+	if (!has || from == to)
+		return take_fd(&mnt);
+	ns = idmapns_range(from, to, SPEC_IDS, e);
+	if (ns < 0 || newmount_idmap(mnt, 0, ns, "the writable layer", e) < 0)
+		return -1;
+	return take_fd(&mnt);
 }

@@ -216,7 +216,7 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 }
 
 /* The project's limits in its file system, and some room more for the tables of the new one. */
-static int make_file(int dirfd, const struct statfs *st, struct err *e)
+static int make_moved_file(int dirfd, const struct statfs *st, struct err *e)
 {
 	uint64_t used = st->f_files > st->f_ffree ? (uint64_t)(st->f_files - st->f_ffree) : 0, files = (uint64_t)st->f_files, bytes;
 	autoclose int fd = -1;
@@ -238,14 +238,14 @@ static int make_file(int dirfd, const struct statfs *st, struct err *e)
 }
 
 /* The kernel copies: mkfs.ext4 -d is the host's root over names of the sandbox's, and writes past its heap at 1,016 levels. */
-static int make_image(int dirfd, struct err *e)
+static int make_moved_image(int dirfd, struct err *e)
 {
 	autoclose int dir = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1, mnt = -1;
 	struct statfs st;
 
 	if (dir < 0 || fstatfs(dir, &st) < 0)
 		return err_sys(e, "measure the writable layer");
-	fd = make_file(dirfd, &st, e);
+	fd = make_moved_file(dirfd, &st, e);
 	if (fd < 0)
 		return -1;
 	mnt = writable_mount(fd, e);
@@ -274,7 +274,7 @@ int writable_to_file(int dirfd, struct err *e)
 		return -1;
 	if (!path_has(dirfd, WRITABLE_DIR))
 		return errno == ENOENT ? 0 : err_sys(e, "look at the writable layer");
-	if (make_image(dirfd, e) < 0) {
+	if (make_moved_image(dirfd, e) < 0) {
 		unlinkat(dirfd, PART, 0);
 		return -1;
 	}

@@ -9,7 +9,6 @@
 
 #include "runtime/oci/json.h"
 #include "runtime/oci/mount.h"
-#include "runtime/oci/schema.h"
 #include "runtime/oci/seccomp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

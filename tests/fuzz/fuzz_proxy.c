@@ -9,7 +9,6 @@
 
 #include "runtime/net/httpreq.h"
 #include "runtime/net/netpolicy.h"
-#include "runtime/net/socksreq.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

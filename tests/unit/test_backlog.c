@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "runtime/kernel/backlog.h"
+#include "runtime/kernel/listening.h"
 
 Test(backlog, clients_that_wait_are_counted_until_they_are_accepted)
 {

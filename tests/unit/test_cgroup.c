@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/kernel/cgroup.h"
-#include "runtime/kernel/pressure.h"
 #include "runtime/kernel/cgroup_backends.h"
 
 static char place[] = "/tmp/berth-cgroup-XXXXXX";

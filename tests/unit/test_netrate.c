@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "runtime/net/netrate.h"
+#include "runtime/net/netpolicy.h"
 
 #define RATE (256u << 10)
 

@@ -13,7 +13,6 @@
 #include "base/mem.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/mount.h"
-#include "runtime/oci/schema.h"
 #include "runtime/oci/seccomp.h"
 #include "runtime/oci/state.h"
 #include "seccomp/seccomp.h"

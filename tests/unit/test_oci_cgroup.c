@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "runtime/oci/cgroup_walk.h"
+#include "runtime/oci/cgroup.h"
 
 static char place[64];
 static int top = -1;

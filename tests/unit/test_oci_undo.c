@@ -8,7 +8,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "runtime/oci/undo.h"
+#include "runtime/oci/resources.h"
 
 static char place[64];
 static int dir = -1;

@@ -5,7 +5,6 @@
 
 #include "base/mem.h"
 #include "runtime/net/httpreq.h"
-#include "runtime/net/socksreq.h"
 
 static int parse(const char *text, struct httpreq *r, struct buf *out)
 {
