@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/docker/verbs.h"
-#include "manager/ops/envopts.h"
+#include "manager/ops/optvalues.h"
 
 #define DAY_MS 86400000
 

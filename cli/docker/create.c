@@ -17,8 +17,8 @@
 #include "manager/engine/objects.h"
 #include "manager/engine/volumes.h"
 #include "manager/host/conf.h"
-#include "manager/host/sweep.h"
-#include "manager/host/volume_own.h"
+#include "manager/host/registry.h"
+#include "manager/host/volume.h"
 #include "manager/ops/call.h"
 
 /* ---- make ------------------------------------------------------------------------------------ */

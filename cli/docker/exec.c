@@ -12,11 +12,11 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/docker/verbs.h"
-#include "manager/ops/envopts.h"
 #include "manager/engine/exec.h"
 #include "manager/engine/id.h"
 #include "manager/engine/name.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
+#include "manager/ops/optvalues.h"
 
 #define REF_MAX 256
 #define ID_LEN 12

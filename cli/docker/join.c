@@ -8,16 +8,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/detachkeys.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/docker/verbs.h"
-#include "base/detachkeys.h"
 #include "cli/live/follow.h"
 #include "cli/live/lifecycle.h"
 #include "manager/engine/id.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define GONE_LOOK_MS 1

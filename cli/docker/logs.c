@@ -15,7 +15,7 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/logs.h"
 #include "manager/engine/stats.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 #include "manager/keeper/keeper.h"
 
 static int put(void *ctx, int which, const char *p, size_t n, struct err *e)

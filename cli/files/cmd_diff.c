@@ -18,7 +18,7 @@
 #include "cli/live/sandbox_open.h"
 #include "cli/time/layerbox.h"
 #include "manager/keeper/fileclient.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 enum { OPT_JSON = 1, OPT_FROM, OPT_TO, OPT_PATCH };
 

@@ -30,7 +30,7 @@
 #include "manager/host/labels.h"
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "runtime/kernel/userns.h"
 
 #define BUILDAH "/usr/bin/buildah"

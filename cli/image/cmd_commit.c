@@ -20,7 +20,7 @@
 #include "cli/live/resident.h"
 #include "cli/live/resident_options.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "rootfs/store/change.h"
 #include "rootfs/store/image.h"
 #include "runtime/sandbox/writable.h"

@@ -17,7 +17,7 @@
 #include "cli/image/portablespec.h"
 #include "cli/live/resident.h"
 #include "manager/host/copyturn.h"
-#include "manager/ops/sources.h"
+#include "manager/ops/settleopt.h"
 #include "rootfs/store/image.h"
 
 #define TOLD_MAX 4096

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "manager/host/registry.h"
 #include "manager/ops/params.h"
-#include "manager/ops/tenantopts.h"
 
 /* NAME without a value is a variable of the process that starts the sandbox. */
 static int is_callers(const char *name, const char *value)

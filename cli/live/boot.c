@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/host/restart.h"
 
 /* One that joins the network of another starts after those that do not. */

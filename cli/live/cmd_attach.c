@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/detachkeys.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "base/detachkeys.h"
 #include "cli/live/follow.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 enum { OPT_FROM = 1, OPT_STDERR_FROM, OPT_DETACH_KEYS, OPT_NO_STDIN, OPT_SIG_PROXY };
 

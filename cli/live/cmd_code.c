@@ -26,12 +26,12 @@
 #include "cli/live/codewait.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/ops/envopts.h"
 #include "cli/run/sharedfd.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/fileclient.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/optvalues.h"
 
 #define VERB_TIMEOUT_MS 60000
 #define TIME_MAX_MS (366ULL * 86400000)

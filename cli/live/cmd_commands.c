@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 enum { OPT_JSON = 1 };
 

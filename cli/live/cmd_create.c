@@ -17,12 +17,12 @@
 #include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/live/resident_zygote.h"
-#include "manager/ops/params.h"
-#include "manager/ops/settleopt.h"
-#include "manager/ops/envopts.h"
 #include "cli/run/imageuse.h"
 #include "manager/host/labels.h"
+#include "manager/ops/optvalues.h"
+#include "manager/ops/params.h"
 #include "manager/ops/runopts.h"
+#include "manager/ops/settleopt.h"
 
 enum { OPT_JSON = PARAM_END, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING };
 

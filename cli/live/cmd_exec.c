@@ -21,10 +21,10 @@
 #include "cli/live/follow.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/ops/envopts.h"
 #include "cli/run/sharedfd.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/optvalues.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/supervise.h"
 

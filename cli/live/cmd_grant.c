@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/live/resident.h"
 #include "manager/keeper/livebudget.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define BUDGET "budget"
 

@@ -28,10 +28,10 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
-#include "manager/keeper/guardian.h"
+#include "manager/keeper/keeper.h"
 
 #define AGAIN "again"
 #define DYING_MS 5000	/* for processes of a sandbox whose keeper was killed */

@@ -13,9 +13,9 @@
 #include "manager/host/layerpool.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
-#include "manager/keeper/request.h"
-#include "manager/ops/signals.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/optvalues.h"
 
 #define STOP_TRIES 5
 #define DYING_MS 5000	/* for processes of a sandbox whose keeper is dead */

@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/follow.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 enum { OPT_FROM = 1, OPT_STDERR, OPT_FOLLOW, OPT_JSON };

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/host/events.h"
-#include "manager/host/rename.h"
+#include "manager/host/journal.h"
+#include "manager/host/names.h"
 
 enum { OPT_JSON = 1 };
 

@@ -8,8 +8,8 @@
 #include "cli/live/lifecycle.h"
 #include "cli/live/select.h"
 #include "manager/host/conf.h"
-#include "manager/host/events.h"
 #include "manager/host/forget.h"
+#include "manager/host/journal.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
 

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define CHUNK (1u << 16)

@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/live/follow.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define TEXT_MAX (8u << 20)

@@ -7,13 +7,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/detachkeys.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "base/detachkeys.h"
 #include "cli/live/follow.h"
-#include "manager/ops/envopts.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/optvalues.h"
 
 enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_ENV_FILE, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
 

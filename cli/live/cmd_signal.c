@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
-#include "manager/keeper/request.h"
-#include "manager/ops/signals.h"
+#include "manager/keeper/protocol.h"
+#include "manager/ops/optvalues.h"
 
 enum { OPT_SESSION = 1, OPT_ALL };
 

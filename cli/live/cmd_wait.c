@@ -8,7 +8,7 @@
 #include "cli/live/follow.h"
 #include "cli/live/wait_ready.h"
 #include "manager/host/record.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 enum { OPT_JSON = 1 };

@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/host/record.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/wire.h"

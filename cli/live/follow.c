@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/verdict.h"
 

@@ -13,10 +13,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "base/detachkeys.h"
+#include "base/mem.h"
 #include "cli/live/follow.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/supervise.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 json_t *ports_of(struct registry *r, const char *id, struct err *e)
 {

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define SPLICE_MAX (1u << 20)

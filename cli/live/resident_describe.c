@@ -6,10 +6,9 @@
 #include "base/mem.h"
 #include "cli/live/resident.h"
 #include "cli/run/imageuse.h"
-#include "manager/ops/healthopts.h"
-#include "manager/ops/runopts.h"
 #include "cli/run/specjson.h"
-#include "manager/ops/serviceopts.h"
+#include "manager/ops/lifeopts.h"
+#include "manager/ops/runopts.h"
 
 json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 {

@@ -3,8 +3,8 @@
 #ifndef BERTH_CLI_LIVE_RESIDENT_NETWORK_H
 #define BERTH_CLI_LIVE_RESIDENT_NETWORK_H
 
+#include "manager/keeper/netclient.h"
 #include "manager/ops/runopts.h"
-#include "manager/keeper/netguest.h"
 
 /*
  * A sandbox that is being made with --network container:REF joins that sandbox at every start,

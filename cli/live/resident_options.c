@@ -5,9 +5,8 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "manager/ops/healthopts.h"
+#include "manager/ops/lifeopts.h"
 #include "manager/ops/params.h"
-#include "manager/ops/serviceopts.h"
 #include "runtime/kernel/cgroup_io.h"
 
 /* The row of an option that spec.json may have. */

@@ -9,7 +9,6 @@
 #include "manager/ops/params.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
-#include "manager/zygote/owner.h"
 #include "runtime/sandbox/writable.h"
 
 int resident_zygote_allows(int id)

@@ -3,14 +3,14 @@
  * resident_zygote - sandboxes that live and are made of a zygote.
  *
  * The spec.json of one has the member "zygote": the id and the name of it.  At each start the
- * sandbox takes a place in that zygote (manager/zygote/home.h), whose ids it has as long as it
+ * sandbox takes a place in that zygote (manager/zygote/client.h), whose ids it has as long as it
  * runs; the mount of its layer shows them for those of its files (writable.c).
  */
 #ifndef BERTH_CLI_LIVE_RESIDENT_ZYGOTE_H
 #define BERTH_CLI_LIVE_RESIDENT_ZYGOTE_H
 
 #include "base/json.h"
-#include "manager/zygote/home.h"
+#include "manager/zygote/client.h"
 
 /* Whether a sandbox of a zygote may have this option: the rest is as the zygote was made. */
 int resident_zygote_allows(int id);

@@ -9,7 +9,7 @@
 #include "manager/host/restart.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 static void set_state(json_t *record, const json_t *answer)
 {

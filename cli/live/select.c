@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "cli/live/sandbox_status.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 
 struct found {
 	struct registry *registry;

@@ -13,8 +13,8 @@
 #include "cli/live/resident.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
-#include "manager/keeper/guardian.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/protocol.h"
 #include "manager/ops/params.h"
 
 static int is_of_health(const struct param *p)

@@ -15,7 +15,7 @@
 #include "manager/host/journal.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "runtime/kernel/listening.h"
 

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/look/eventfilter.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 
 enum { OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_FILTER, OPT_JSON };
 

@@ -10,8 +10,8 @@
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/keeper/pings.h"
 #include "runtime/sandbox/attest.h"
 

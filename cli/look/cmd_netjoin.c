@@ -6,10 +6,9 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/look/networks.h"
-#include "manager/host/netjoin.h"
+#include "manager/host/netmembers.h"
 #include "manager/host/nets.h"
-#include "manager/keeper/netconnect.h"
-#include "manager/keeper/netguest.h"
+#include "manager/keeper/netclient.h"
 #include "manager/ops/netopts.h"
 
 enum { OPT_JSON = 1, OPT_ALIAS, OPT_IP, OPT_TENANT };

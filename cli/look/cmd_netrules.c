@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/look/netrules.h"
-#include "manager/host/netmerge.h"
-#include "manager/keeper/netrules.h"
+#include "manager/host/nets.h"
+#include "manager/keeper/netclient.h"
 
 enum { OPT_JSON = 1, OPT_FIRST_RULE };
 

@@ -13,10 +13,10 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/look/networks.h"
-#include "manager/host/list.h"
 #include "manager/host/nets.h"
 #include "manager/host/record.h"
-#include "manager/keeper/request.h"
+#include "manager/host/registry.h"
+#include "manager/keeper/protocol.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define LOG_MAX (4u << 20)

@@ -12,7 +12,7 @@
 #include "cli/look/networks.h"
 #include "manager/host/filter.h"
 #include "manager/host/labels.h"
-#include "manager/host/netend.h"
+#include "manager/host/netmembers.h"
 #include "manager/host/nets.h"
 #include "manager/host/tenant.h"
 #include "runtime/net/netgroup.h"

@@ -10,8 +10,8 @@
 #include "cli/look/format.h"
 #include "manager/host/filter.h"
 #include "manager/host/labels.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 
 /* All but the command. */
 #define ROW "%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %-8s  "

@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/live/select.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define EVERY_MS 1000
 

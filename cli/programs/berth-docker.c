@@ -3,7 +3,7 @@
  * berth-docker - docker's command line over berth: find the verb, run it.
  *
  * A guardian of a sandbox with a restart policy executes this program anew as "berth"
- * (manager/keeper/guardian.c): under that name it is what berth is, for that one verb.
+ * (manager/keeper/keeper_spawn.c): under that name it is what berth is, for that one verb.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
-#include "manager/ops/envopts.h"
+#include "manager/ops/optvalues.h"
 #include "manager/ops/params.h"
 
 static json_t *list_of(struct remote *r, const char *name)

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/tenant.h"
-#include "manager/host/volume_seed.h"
+#include "manager/host/volume.h"
 #include "runtime/kernel/quota.h"
 #include "runtime/sandbox/mountplan.h"
 

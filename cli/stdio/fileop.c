@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/fileclient.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define FILE_MAX (64u << 20)
 #define FILE_TIMEOUT_MS 300000

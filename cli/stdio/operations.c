@@ -6,9 +6,9 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
-#include "manager/ops/signals.h"
+#include "manager/ops/optvalues.h"
 
 /*
  * Members that the keeper takes in another form than we do: bytes of text by a descriptor, a

@@ -16,8 +16,8 @@
 #include "cli/live/select.h"
 #include "cli/run/imageprog.h"
 #include "cli/system/gc.h"
-#include "manager/host/events.h"
 #include "manager/host/forget.h"
+#include "manager/host/journal.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
 

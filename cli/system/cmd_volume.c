@@ -11,7 +11,6 @@
 #include "manager/host/labels.h"
 #include "manager/host/tenant.h"
 #include "manager/host/volume.h"
-#include "manager/host/volume_users.h"
 
 enum {
 	OPT_JSON = 1, OPT_QUIET, OPT_FILTER, OPT_SIZE, OPT_LABEL, OPT_FORCE, OPT_DRY_RUN,

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/time/checkpointtable.h"
 #include "cli/time/layerbox.h"
-#include "manager/host/events.h"
-#include "manager/keeper/request.h"
+#include "manager/host/journal.h"
+#include "manager/keeper/protocol.h"
 
 enum { OPT_JSON = 1, OPT_NAME, OPT_KEEP };
 

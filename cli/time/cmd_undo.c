@@ -18,11 +18,11 @@
 #include "cli/live/processes.h"
 #include "cli/time/layerbox.h"
 #include "cli/time/undoreport.h"
-#include "manager/host/checkpoint_shells.h"
+#include "manager/host/checkpoint.h"
 #include "manager/host/copyturn.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 #include "manager/host/layerpool.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define ENDED_MAX 100
 #define KEPT_OUT_MAX 17 /* init and the shells of sessions */

@@ -15,7 +15,7 @@
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/writable.h"

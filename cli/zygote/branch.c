@@ -19,7 +19,7 @@
 #include "cli/zygote/zygote.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
-#include "manager/ops/sources.h"
+#include "manager/ops/settleopt.h"
 #include "manager/zygote/client.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/kernel/silence.h"

@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "manager/ops/envopts.h"
 #include "cli/run/sharedfd.h"
 #include "cli/zygote/zygote.h"
+#include "manager/ops/optvalues.h"
 #include "manager/zygote/client.h"
 #include "runtime/sandbox/supervise.h"
 

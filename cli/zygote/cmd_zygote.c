@@ -15,7 +15,7 @@
 #include "cli/live/lifecycle.h"
 #include "cli/zygote/zygote.h"
 #include "manager/host/labels.h"
-#include "manager/ops/envopts.h"
+#include "manager/ops/optvalues.h"
 #include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
 #include "manager/zygote/client.h"

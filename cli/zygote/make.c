@@ -14,8 +14,8 @@
 #include "cli/zygote/zygote.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
-#include "manager/ops/sources.h"
-#include "manager/zygote/owner.h"
+#include "manager/ops/settleopt.h"
+#include "manager/zygote/list.h"
 #include "runtime/sandbox/attest.h"
 
 #define BACKLOG 128

@@ -16,7 +16,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/zygote/zygote.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/kernel/listening.h"
 

@@ -19,12 +19,12 @@
 #define BERTH_CLI_ZYGOTE_ZYGOTE_H
 
 #include "cli/run/imageuse.h"
-#include "manager/ops/runopts.h"
 #include "cli/run/volumes.h"
 #include "cli/zygote/preload.h"
 #include "manager/host/registry.h"
 #include "manager/host/tenant.h"
-#include "manager/zygote/home.h"
+#include "manager/ops/runopts.h"
+#include "manager/zygote/client.h"
 #include "manager/zygote/wire.h"
 #include "runtime/sandbox/graft.h"
 #include "runtime/sandbox/launch.h"
@@ -67,7 +67,7 @@ struct zygote {
 	int told;		/* whom we tell that it waits; -1: nobody any more */
 	json_t *command; /* as it was given */
 	json_t *options, *seccomp; /* of sandboxes that live, as their spec.json has them */
-	json_t *noted;		/* the options, and the identities of the directories that they mount (sources.h) */
+	json_t *noted;		/* the options, and the identities of the directories that they mount (manager/ops/settleopt.h) */
 	unsigned pool, max, at_once;
 	struct preload preload; /* of a branch when each has its own */
 	int *json;              /* create's option */

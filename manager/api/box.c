@@ -12,7 +12,7 @@
 #include "manager/api/api.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define LOCK_LOOK_MS 5

@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "manager/host/filter.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/keeper/pings.h"
 
 static const char *const live_keys[] = {

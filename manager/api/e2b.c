@@ -10,7 +10,7 @@
 #include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/estream.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define FILE_MS 60000
 

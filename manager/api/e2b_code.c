@@ -14,7 +14,7 @@
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"
 #include "manager/api/http_hold.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define CONTEXT "code-" /* then the language, "-", and the context's id */

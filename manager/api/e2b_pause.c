@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "manager/api/e2b.h"
 #include "manager/host/record.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define RESUMED_S_MIN 300 /* E2B gives at least this to one that a request resumes */
 

@@ -13,7 +13,7 @@
 #include "manager/api/connectrpc.h"
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define BEAT_MS 20000 /* the SDKs' Keepalive-Ping-Interval is 50 s */

@@ -14,10 +14,10 @@
 #include "manager/api/boxlist.h"
 #include "manager/api/e2b.h"
 #include "manager/api/e2b_rules.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/keeper/pings.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define ENVD_VERSION "0.6.4" /* what of envd's is here: octet-stream, the end of stdin */
 #define TIMEOUT_S 300

@@ -14,9 +14,9 @@
 #include "base/path.h"
 #include "manager/api/boxlist.h"
 #include "manager/api/e2b.h"
-#include "manager/host/list.h"
+#include "manager/host/names.h"
 #include "manager/host/record.h"
-#include "manager/host/rename.h"
+#include "manager/host/registry.h"
 
 #define TAG ":default" /* what an id of E2B's ends with */
 #define NAME_MAX_BYTES 64

@@ -12,12 +12,12 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/host/events.h"
-#include "manager/host/list.h"
+#include "manager/host/journal.h"
+#include "manager/host/registry.h"
 #include "manager/service/dlog.h"
 
 #define LOOKS_MAX 4
-/* a record may be written in place: its directory was another sandbox's (rundir.h) */
+/* a record may be written in place: its directory was another sandbox's (manager/host/registry.h) */
 #define IN_WHAT                                                                                    \
 	(IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR)
 
@@ -74,7 +74,7 @@ static void read_changes(struct eventlook *l)
 	}
 }
 
-/* A directory that was another sandbox's (rundir.h) has the watch descriptor of that one. */
+/* A directory that was another sandbox's (manager/host/registry.h) has the watch descriptor of that one. */
 static void watch_dir(struct eventlook *l, int dirfd, const char *name, const char *id)
 {
 	char path[120], key[16];

@@ -5,7 +5,7 @@
  * While a client listens, a thread watches the registry's directories and compares those of the
  * sandboxes that changed with its last view (eventlook.h): created, started, stopped, renamed,
  * removed. Changes from a time without listeners are reported to the next one, from the journal
- * (manager/host/events.h) and with their times. Requests that changed something are events too. The last EVENTS_KEPT are
+ * (manager/host/journal.h) and with their times. Requests that changed something are events too. The last EVENTS_KEPT are
  * kept, so a client that returns with the number of its last event misses none of them.
  */
 #ifndef BERTH_MANAGER_API_EVENTS_H

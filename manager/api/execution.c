@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "manager/zygote/client.h"
 

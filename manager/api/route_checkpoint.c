@@ -13,9 +13,8 @@
 #include "manager/api/api.h"
 #include "manager/host/procid.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/ops/params.h"
-#include "manager/ops/tenantopts.h"
 
 /* Gives the call these members of body, and its options. */
 static json_t *with_members(json_t *call, const json_t *body, const char *const *members)

@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (16u << 20)

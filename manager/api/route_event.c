@@ -11,7 +11,7 @@
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
 #include "manager/api/events.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define BEAT_MS 15000	/* something is written at least this often, so that a dead client is noticed */

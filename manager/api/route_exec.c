@@ -16,7 +16,7 @@
 #include "manager/api/estream.h"
 #include "manager/api/execution.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 /* The keeper's request: the members that the schema accepted, without our own. */

@@ -22,7 +22,7 @@
 #include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define PLACE "/tmp/run_code"

@@ -14,16 +14,15 @@
 #include "manager/api/route_manager.h"
 #include "manager/host/forget.h"
 #include "manager/host/labels.h"
+#include "manager/host/names.h"
 #include "manager/host/record.h"
-#include "manager/host/rename.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "manager/ops/optvalues.h"
 #include "manager/ops/params.h"
-#include "manager/ops/signals.h"
 #include "manager/service/service.h"
-#include "manager/ops/tenantopts.h"
 
 
 /* ---- looking ---------------------------------------------------------------------- */

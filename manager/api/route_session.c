@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define STATUS_UNFINISHED 123	/* as berth sh */

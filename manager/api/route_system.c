@@ -16,7 +16,7 @@
 #include "manager/api/http_state.h"
 #include "manager/api/openapi.h"
 #include "manager/host/layerpool.h"
-#include "manager/host/list.h"
+#include "manager/host/registry.h"
 #include "manager/service/service.h"
 
 static int get_healthz(struct http_request *rq, struct err *e)

@@ -15,7 +15,6 @@
 #include "manager/ops/params.h"
 #include "manager/service/createargs.h"
 #include "manager/zygote/list.h"
-#include "manager/zygote/owner.h"
 
 /* ---- one that the caller may see -------------------------------------------------------- */
 

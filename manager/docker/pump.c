@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define ASK_BELOW 65536 /* bytes for the client while more is asked for */

@@ -13,7 +13,7 @@
 #include "manager/docker/execs.h"
 #include "manager/docker/logs.h"
 #include "manager/engine/stats.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 
 #define LINE_BYTES 65536
 

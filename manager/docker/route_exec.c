@@ -18,7 +18,7 @@
 #include "manager/engine/exec.h"
 #include "manager/engine/id.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 #define NOT_FOUND 127
 #define NOT_EXECUTABLE 126

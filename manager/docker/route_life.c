@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 /* 204 without a body, or 304 when there was nothing to do (r 1). */
 static int reply_change(struct http_request *rq, struct box *b, int r, struct err *e)

@@ -10,7 +10,7 @@
 #include "manager/docker/docker.h"
 #include "manager/docker/logs.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 #define GONE_LOOK_MS 20

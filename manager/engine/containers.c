@@ -11,16 +11,16 @@
 #include "manager/engine/id.h"
 #include "manager/engine/volumes.h"
 #include "manager/host/layerpool.h"
-#include "manager/host/list.h"
+#include "manager/host/names.h"
 #include "manager/host/record.h"
-#include "manager/host/rename.h"
+#include "manager/host/registry.h"
 #include "manager/host/restart.h"
-#include "manager/host/volume_own.h"
+#include "manager/host/volume.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/ops/call.h"
-#include "manager/ops/signals.h"
+#include "manager/ops/optvalues.h"
 
 #define GRACE_MAX_S 86400
 

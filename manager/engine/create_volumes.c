@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "manager/engine/create.h"
 #include "manager/engine/id.h"
-#include "manager/host/volume_own.h"
+#include "manager/host/volume.h"
 
 /* "/a/b", without the slashes at its end; -1 for what is no path of a mount. */
 static int clean(const char *target, char ret[PATH_MAX])

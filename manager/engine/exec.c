@@ -6,7 +6,7 @@
 #include "base/mem.h"
 
 #include "manager/engine/create.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 int engine_exec_check(json_t *body, struct err *e)
 {

@@ -11,11 +11,11 @@
 #include "manager/engine/accept.h"
 #include "manager/engine/host.h"
 #include "manager/host/labels.h"
-#include "manager/host/list.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/pings.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 
 static json_t *load(struct registry *r, const char *id, const char *file)
 {

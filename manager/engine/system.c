@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "manager/engine/load.h"
 #include "manager/host/journal.h"
-#include "manager/host/list.h"
+#include "manager/host/registry.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
 

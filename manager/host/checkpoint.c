@@ -10,22 +10,26 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 #include "manager/host/procid.h"
 #include "runtime/kernel/fileclone.h"
+#include "runtime/kernel/loopdev.h"
 #include "runtime/sandbox/layerhome.h"
+#include "runtime/sandbox/writable.h"
 
 #define LIST "list.json"
 #define LIST_MAX (1u << 20)
 #define FORMAT 1
 #define SPARE_BYTES (16u << 20) /* that a checkpoint leaves free */
 
-static const char *text_of(const json_t *record, const char *key)
+static const char *checkpoint_text(const json_t *record, const char *key)
 {
 	const char *s = json_string_value(json_object_get(record, key));
 
@@ -34,7 +38,7 @@ static const char *text_of(const json_t *record, const char *key)
 
 /* ---- the list --------------------------------------------------------------- */
 
-static int load(struct checkpoints *c, struct err *e)
+static int load_checkpoint_list(struct checkpoints *c, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(LIST_MAX);
 	struct err why = { 0 };
@@ -56,7 +60,7 @@ static int load(struct checkpoints *c, struct err *e)
 }
 
 /* What concerns only one of a process need not last: the list is whole either way. */
-static int save(struct checkpoints *c, int passing, struct err *e)
+static int save_checkpoint_list(struct checkpoints *c, int passing, struct err *e)
 {
 	autofree char *text = json_dumps(c->doc, JSON_COMPACT);
 
@@ -67,18 +71,18 @@ static int save(struct checkpoints *c, int passing, struct err *e)
 
 static int is_owned(const json_t *record)
 {
-	return text_of(record, "owner")[0] != '\0';
+	return checkpoint_text(record, "owner")[0] != '\0';
 }
 
 /* Of a process that has ended, or that gave its file away. */
-static int is_over(const struct checkpoints *c, const json_t *record)
+static int is_abandoned_checkpoint(const struct checkpoints *c, const json_t *record)
 {
 	char file[CHECKPOINT_ID + 8];
 
 	if (!is_owned(record))
 		return 0;
-	snprintf(file, sizeof(file), "%.15s.img", text_of(record, "id"));
-	return procid_has_ended(text_of(record, "owner")) ||
+	snprintf(file, sizeof(file), "%.15s.img", checkpoint_text(record, "id"));
+	return procid_has_ended(checkpoint_text(record, "owner")) ||
 	       (c->data_fd >= 0 && !path_has(c->data_fd, file));
 }
 
@@ -89,7 +93,7 @@ static void drop_over(struct checkpoints *c)
 	size_t i;
 
 	for (i = json_array_size(list); i-- > 0;)
-		if (is_over(c, json_array_get(list, i)))
+		if (is_abandoned_checkpoint(c, json_array_get(list, i)))
 			json_array_remove(list, i);
 }
 
@@ -123,7 +127,7 @@ int checkpoints_open(int box_fd, int exclusive, struct checkpoints *ret, struct 
 			checkpoints_close(&c);
 			return -1;
 		}
-	if (load(&c, e) < 0 || open_data(&c, e) < 0) {
+	if (load_checkpoint_list(&c, e) < 0 || open_data(&c, e) < 0) {
 		checkpoints_close(&c);
 		return -1;
 	}
@@ -151,31 +155,31 @@ const char *checkpoints_head(const struct checkpoints *c)
 	return json_string_value(json_object_get(c->doc, "head"));
 }
 
-static json_t *by_id(const struct checkpoints *c, const char *id)
+static json_t *checkpoint_by_id(const struct checkpoints *c, const char *id)
 {
 	json_t *one;
 	size_t i;
 
 	json_array_foreach (checkpoints_list(c), i, one)
-		if (id && !strcmp(text_of(one, "id"), id))
+		if (id && !strcmp(checkpoint_text(one, "id"), id))
 			return one;
 	return NULL;
 }
 
-static json_t *by_name(const struct checkpoints *c, const char *name)
+static json_t *checkpoint_by_name(const struct checkpoints *c, const char *name)
 {
 	json_t *one;
 	size_t i;
 
 	json_array_foreach (checkpoints_list(c), i, one)
-		if (name[0] && !strcmp(text_of(one, "name"), name))
+		if (name[0] && !strcmp(checkpoint_text(one, "name"), name))
 			return one;
 	return NULL;
 }
 
 json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct err *e)
 {
-	json_t *found = word[0] ? by_id(c, word) : NULL;
+	json_t *found = word[0] ? checkpoint_by_id(c, word) : NULL;
 
 	if (!word[0]) {
 		err_set(e, ERR_USAGE, "the name of the checkpoint is empty; hint: "
@@ -183,7 +187,7 @@ json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct e
 		return NULL;
 	}
 	if (!found)
-		found = by_name(c, word);
+		found = checkpoint_by_name(c, word);
 	if (!found)
 		err_set(e, ERR_NOT_FOUND,
 			"the sandbox has no checkpoint '%.64s'; "
@@ -194,30 +198,30 @@ json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct e
 
 int checkpoints_unchanged(const struct checkpoints *c, char ret_id[CHECKPOINT_ID])
 {
-	const json_t *at = by_id(c, checkpoints_head(c));
+	const json_t *at = checkpoint_by_id(c, checkpoints_head(c));
 	size_t left = json_array_size(checkpoints_list(c));
 
 	if (!checkpoint_looked(c->box_fd, ret_id))
 		return 0;
-	while (at && strcmp(text_of(at, "id"), ret_id) && json_is_true(json_object_get(at, "before_command")) && left--)
-		at = by_id(c, text_of(at, "parent"));
-	return at && !strcmp(text_of(at, "id"), ret_id);
+	while (at && strcmp(checkpoint_text(at, "id"), ret_id) && json_is_true(json_object_get(at, "before_command")) && left--)
+		at = checkpoint_by_id(c, checkpoint_text(at, "parent"));
+	return at && !strcmp(checkpoint_text(at, "id"), ret_id);
 }
 
 json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, const char *unchanged, struct err *e)
 {
-	json_t *at = by_id(c, checkpoints_head(c)), *before = unchanged ? by_id(c, unchanged) : NULL;
+	json_t *at = checkpoint_by_id(c, checkpoints_head(c)), *before = unchanged ? checkpoint_by_id(c, unchanged) : NULL;
 	char restored[CHECKPOINT_ID];
 	unsigned i;
 
-	before = before ? by_id(c, text_of(before, "parent")) : NULL;
+	before = before ? checkpoint_by_id(c, checkpoint_text(before, "parent")) : NULL;
 	if (before)
 		at = before;
 
-	else if (at && checkpoint_restored(c->box_fd, restored) && !strcmp(restored, text_of(at, "id")))
-		at = by_id(c, text_of(at, "parent"));
+	else if (at && checkpoint_restored(c->box_fd, restored) && !strcmp(restored, checkpoint_text(at, "id")))
+		at = checkpoint_by_id(c, checkpoint_text(at, "parent"));
 	for (i = 1; at && i < steps; i++)
-		at = by_id(c, text_of(at, "parent"));
+		at = checkpoint_by_id(c, checkpoint_text(at, "parent"));
 	if (!at)
 		err_set(e, ERR_NOT_FOUND,
 			"no checkpoint is %u step%s back; "
@@ -228,19 +232,19 @@ json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, const char
 }
 
 /* k and digits: what an id looks like */
-static int is_id(const char *s)
+static int is_checkpoint_id(const char *s)
 {
 	return s[0] == 'k' && s[1] && !s[1 + strspn(s + 1, "0123456789")];
 }
 
 int checkpoints_check_name(const struct checkpoints *c, const char *name, struct err *e)
 {
-	if (!path_is_name(name) || is_id(name))
+	if (!path_is_name(name) || is_checkpoint_id(name))
 		return err_set(e, ERR_INVALID,
 			       "'%.64s' is no name of a checkpoint; "
 			       "hint: a-z 0-9 _ . -, and not k with a number",
 			       name);
-	return by_name(c, name) ? err_set(e, ERR_EXISTS,
+	return checkpoint_by_name(c, name) ? err_set(e, ERR_EXISTS,
 					  "the sandbox has a checkpoint '%s' already; "
 					  "hint: another --name, or berth checkpoint rm",
 					  name) :
@@ -250,7 +254,7 @@ int checkpoints_check_name(const struct checkpoints *c, const char *name, struct
 /* ---- files ------------------------------------------------------------------ */
 
 /* kN.anything of an N that the list does not have, or a copy that was not decided on. */
-static int is_left(const struct checkpoints *c, const char *file)
+static int is_leftover_file(const struct checkpoints *c, const char *file)
 {
 	char id[CHECKPOINT_ID];
 	size_t n = strcspn(file, ".");
@@ -262,7 +266,7 @@ static int is_left(const struct checkpoints *c, const char *file)
 	if (n >= sizeof(id) || file[0] != 'k' || !file[n])
 		return 0;
 	snprintf(id, sizeof(id), "%.*s", (int)n, file);
-	return is_id(id) && !by_id(c, id);
+	return is_checkpoint_id(id) && !checkpoint_by_id(c, id);
 }
 
 struct collecting {
@@ -270,11 +274,11 @@ struct collecting {
 	int dir_fd;
 };
 
-static int collect_one(void *ctx, const char *file)
+static int remove_leftover(void *ctx, const char *file)
 {
 	const struct collecting *x = ctx;
 
-	if (is_left(x->c, file))
+	if (is_leftover_file(x->c, file))
 		unlinkat(x->dir_fd, file, 0);
 	return 0;
 }
@@ -286,19 +290,19 @@ static int collect_in(const struct checkpoints *c, int dir_fd, struct err *e)
 	int failed = 0;
 
 	if (fd >= 0)
-		path_each_entry(fd, collect_one, &x, &failed);
+		path_each_entry(fd, remove_leftover, &x, &failed);
 	return fd < 0 || failed ? err_sys(e, "read the directory of the checkpoints") : 0;
 }
 
 /* Of those that were not finished, and of those that the list has no more. */
-static int collect(const struct checkpoints *c, struct err *e)
+static int remove_leftovers(const struct checkpoints *c, struct err *e)
 {
 	return collect_in(c, c->dir_fd, e) < 0 || collect_in(c, c->data_fd, e) < 0 ? -1 : 0;
 }
 
 /* Before anything stands still: a copy that finds no room half-way would have held it up for
  * nothing. */
-static int check_room(struct checkpoints *c, int layer_fd, struct err *e)
+static int check_checkpoint_room(struct checkpoints *c, int layer_fd, struct err *e)
 {
 	int shares = fileclone_shares(c->data_fd, e);
 	struct statvfs fs;
@@ -327,7 +331,7 @@ static int check_room(struct checkpoints *c, int layer_fd, struct err *e)
 }
 
 /* How many stay at most, without those of processes. */
-static size_t wanted(const struct checkpoints *c, const struct checkpoint_bounds *bounds)
+static size_t checkpoints_to_keep(const struct checkpoints *c, const struct checkpoint_bounds *bounds)
 {
 	const json_int_t own = json_integer_value(json_object_get(c->doc, "keep"));
 
@@ -356,10 +360,10 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 
 	if (next < 1 || next > 999999999)
 		return err_set(e, ERR_CORRUPT, LIST " has no number for the next checkpoint");
-	if (collect(c, e) < 0 || check_room(c, layer_fd, e) < 0)
+	if (remove_leftovers(c, e) < 0 || check_checkpoint_room(c, layer_fd, e) < 0)
 		return -1;
 	/* that stay beside the new one */
-	others = wanted(c, bounds) - 1 + count_owned(c);
+	others = checkpoints_to_keep(c, bounds) - 1 + count_owned(c);
 	if (checkpoints_fit(c, layer_fd, bounds, others, &c->fit, e) < 0)
 		return -1;
 	snprintf(ret_id, CHECKPOINT_ID, "k%d", (int)next);
@@ -369,16 +373,16 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 }
 
 /* Its children become those of its parent. */
-static void drop(struct checkpoints *c, const char *id)
+static void unlist_checkpoint(struct checkpoints *c, const char *id)
 {
-	json_t *list = json_object_get(c->doc, "list"), *gone = by_id(c, id), *one, *parent;
+	json_t *list = json_object_get(c->doc, "list"), *gone = checkpoint_by_id(c, id), *one, *parent;
 	size_t i, at = json_array_size(list);
 
 	parent = json_incref(json_object_get(gone, "parent"));
 	json_array_foreach (list, i, one) {
 		if (one == gone)
 			at = i;
-		else if (!strcmp(text_of(one, "parent"), id))
+		else if (!strcmp(checkpoint_text(one, "parent"), id))
 			json_object_set(one, "parent", parent);
 	}
 	if (checkpoints_head(c) && !strcmp(checkpoints_head(c), id))
@@ -389,9 +393,9 @@ static void drop(struct checkpoints *c, const char *id)
 }
 
 /* The last one is the head, and stays. */
-static void prune(struct checkpoints *c, const struct checkpoint_bounds *bounds)
+static void prune_checkpoints(struct checkpoints *c, const struct checkpoint_bounds *bounds)
 {
-	const size_t fit = c->fit + 1, want = wanted(c, bounds), keep = want < fit ? want : fit;
+	const size_t fit = c->fit + 1, want = checkpoints_to_keep(c, bounds), keep = want < fit ? want : fit;
 	const json_t *list = checkpoints_list(c);
 	char id[CHECKPOINT_ID];
 	size_t i, n = json_array_size(list) - count_owned(c);
@@ -399,8 +403,8 @@ static void prune(struct checkpoints *c, const struct checkpoint_bounds *bounds)
 	for (i = 0; n > 1 && n > keep; n--) {
 		while (is_owned(json_array_get(list, i)))
 			i++;
-		snprintf(id, sizeof(id), "%s", text_of(json_array_get(list, i), "id"));
-		drop(c, id);
+		snprintf(id, sizeof(id), "%s", checkpoint_text(json_array_get(list, i), "id"));
+		unlist_checkpoint(c, id);
 	}
 }
 
@@ -436,14 +440,14 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 	if (failed)
 		return err_nomem(e);
 	if (!owned)
-		prune(c, bounds);
-	if (save(c, owned, e) < 0)
+		prune_checkpoints(c, bounds);
+	if (save_checkpoint_list(c, owned, e) < 0)
 		return -1;
 	if (!owned && automatic)
 		checkpoint_touched(c->box_fd); /* the command may only look */
 	else if (!owned)
 		checkpoint_moved_on(c->box_fd);
-	collect(c, &ignored);                  /* else the next one does */
+	remove_leftovers(c, &ignored);                  /* else the next one does */
 	/* else that is what checkpoint_begin() took the room for */
 	if (count_owned(c))
 		checkpoints_note_use(c);
@@ -461,12 +465,425 @@ void checkpoint_cancel(const struct checkpoints *c, const char *id)
 
 int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e)
 {
-	const json_t *one = by_id(c, id);
+	const json_t *one = checkpoint_by_id(c, id);
 	const int owned = one && is_owned(one);
 
-	drop(c, id);
-	if (save(c, owned, e) < 0 || collect(c, e) < 0)
+	unlist_checkpoint(c, id);
+	if (save_checkpoint_list(c, owned, e) < 0 || remove_leftovers(c, e) < 0)
 		return -1;
 	checkpoints_note_use(c);
 	return 0;
+}
+
+/* ---- the layers: copies, the undo that puts one in its place, notes about the layer in use ---- */
+
+/* Layers of checkpoints: copies, the undo that puts one in its place, and notes about the layer in
+ * use. */
+
+#define UNDO_NEW CHECKPOINT_UNDO "new"
+#define PENDING "pending"
+#define RESTORED "restored"
+#define LOOKED "looked"
+#define FROZEN "frozen"
+#define LOOP_MAJOR 7
+
+int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
+		    struct err *e)
+{
+	char file[CHECKPOINT_ID + 8];
+	autoclose int from = -1, to = -1;
+
+	snprintf(file, sizeof(file), "%s.img", id);
+	from = openat(c->data_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0)
+		return err_sys(e, "open checkpoint %s", id);
+	to = openat(to_dir, to_name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0)
+		return err_sys(e, "make the file of a writable layer");
+	if (fileclone(from, to, NULL, NULL, e) >= 0 && fsync(to) == 0)
+		return 0;
+	if (e->code == ERR_NONE)
+		err_sys(e, "write the file of a writable layer");
+	unlinkat(to_dir, to_name, 0);
+	return -1;
+}
+
+int checkpoint_give(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
+		    struct err *e)
+{
+	char file[CHECKPOINT_ID + 8];
+	autoclose int fd = -1;
+
+	snprintf(file, sizeof(file), "%s.img", id);
+	if (renameat(c->data_fd, file, to_dir, to_name) < 0)
+		return errno == EXDEV ? checkpoint_copy(c, id, to_dir, to_name, e) :
+					err_sys(e, "take the layer of checkpoint %s", id);
+	/* nobody waited for the disk when it was made */
+	fd = openat(to_dir, to_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && fsync(fd) == 0)
+		return 0;
+	err_sys(e, "write the file of a writable layer");
+	unlinkat(to_dir, to_name, 0);
+	return -1;
+}
+
+static int open_checkpoint_image(int box_fd, const char *word, char id[CHECKPOINT_ID], struct err *e)
+{
+	struct checkpoints c = CHECKPOINTS_NONE;
+	char file[CHECKPOINT_ID + 8];
+	const json_t *one;
+	int fd = -1;
+
+	if (checkpoints_open(box_fd, 0, &c, e) < 0)
+		return -1;
+	one = checkpoints_find(&c, word, e);
+	if (one) {
+		snprintf(id, CHECKPOINT_ID, "%s", json_string_value(json_object_get(one, "id")));
+		snprintf(file, sizeof(file), "%s.img", id);
+		fd = openat(c.data_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			err_sys(e, "open checkpoint %s", id);
+	}
+	checkpoints_close(&c);
+	return fd;
+}
+
+/*
+ * A file system that must be written to before it can be read is mounted in a copy: its own file is
+ * not written to, as others may look at it, too.
+ */
+static int mount_copy(int box_fd, int file, struct err *e)
+{
+	struct checkpoints c = CHECKPOINTS_NONE;
+	autoclose int copy = -1, loop = -1;
+
+	if (checkpoints_open(box_fd, 0, &c, e) < 0)
+		return -1;
+	copy = c.data_fd < 0 ? -1 : openat(c.data_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (copy < 0)
+		err_sys(e, "make a file to look at a checkpoint with");
+	checkpoints_close(&c);
+	if (copy < 0 || fileclone(file, copy, NULL, NULL, e) < 0)
+		return -1;
+	loop = loopdev_attach(copy, NULL, e);
+	return loop < 0 ? -1 : loopdev_mount_passing(loop, e);
+}
+
+int checkpoint_mount(int box_fd, const char *word, char ret_id[CHECKPOINT_ID], struct err *e)
+{
+	char id[CHECKPOINT_ID];
+	autoclose int file = open_checkpoint_image(box_fd, word, id, e);
+	autoclose int loop = file < 0 ? -1 : loopdev_attach(file, NULL, e);
+	int mnt = loop < 0 ? -1 : loopdev_mount_readonly(loop, e);
+
+	if (file < 0)
+		return -1;
+	if (mnt < 0 && loop >= 0 && e->os_errno == EROFS)
+		mnt = mount_copy(box_fd, file, e);
+	if (mnt < 0)
+		return err_wrap(e, "mount checkpoint %s", id);
+	if (ret_id)
+		memcpy(ret_id, id, sizeof(id));
+	return writable_map(box_fd, mnt, e);
+}
+
+/* Each undo has its own: another one, to another checkpoint, may be prepared at the same time. */
+static const char *undo_name(char name[CHECKPOINT_ID + 16], const char *id)
+{
+	snprintf(name, CHECKPOINT_ID + 16, CHECKPOINT_UNDO "%s.img", id);
+	return name;
+}
+
+int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e)
+{
+	char name[CHECKPOINT_ID + 16];
+
+	*e = (struct err){ 0 };
+	if (checkpoint_copy(c, id, c->data_fd, UNDO_NEW, e) < 0)
+		return -1;
+	/* under its name it is whole */
+	return renameat(c->data_fd, UNDO_NEW, c->data_fd, undo_name(name, id)) < 0 ?
+		       err_sys(e, "name the copy of a layer") :
+		       0;
+}
+
+/* A small file with the id of a checkpoint: 1, or 0 when there is none. */
+static int read_note(int dir_fd, const char *name, char ret_id[CHECKPOINT_ID])
+{
+	autobuf struct buf b = BUF_INIT(CHECKPOINT_ID - 1);
+	struct err ignored;
+
+	if (io_read_file(dir_fd, name, &b, &ignored) < 0 || !b.len)
+		return 0;
+	snprintf(ret_id, CHECKPOINT_ID, "%.*s", (int)b.len, b.data);
+	return 1;
+}
+
+static int complete_undo(struct checkpoints *c, const char *id, struct err *e)
+{
+	autofree char *text = NULL;
+	char name[CHECKPOINT_ID + 16];
+
+	/* the second time it may be there already */
+	if (path_has(c->data_fd, undo_name(name, id)) &&
+	    renameat(c->data_fd, name, c->home_fd, WRITABLE_FILE) < 0)
+		return err_sys(e, "put the layer of checkpoint %s in its place", id);
+	if (json_object_set_new(c->doc, "head", json_string(id)) < 0)
+		return err_nomem(e);
+	text = json_dumps(c->doc, JSON_COMPACT);
+	if (!text)
+		return err_nomem(e);
+	if (fsync(c->home_fd) < 0)
+		return err_sys(e, "write the layer of checkpoint %s", id);
+	if (io_replace_file(c->dir_fd, "list.json", text, strlen(text), 0600, 1, e) < 0 ||
+	    (unlinkat(c->dir_fd, LOOKED, 0) < 0 && errno != ENOENT && err_sys(e, "complete an undo") < 0) ||
+	    io_replace_file(c->dir_fd, RESTORED, id, strlen(id), 0600, 0, e) < 0 ||
+	    checkpoint_shells_begin(c->dir_fd, id, e) < 0)
+		return -1;
+	return unlinkat(c->dir_fd, PENDING, 0) < 0 ? err_sys(e, "complete an undo") : 0;
+}
+
+int checkpoint_undo(struct checkpoints *c, const char *id, struct err *e)
+{
+	char name[CHECKPOINT_ID + 16];
+
+	/* a checkpoint made since the copy has removed it as one that nobody decided on */
+	if (!path_has(c->data_fd, undo_name(name, id)) &&
+	    (!checkpoints_find(c, id, e) || checkpoint_prepare(c, id, e) < 0))
+		return -1;
+	if (io_replace_file(c->dir_fd, PENDING, id, strlen(id), 0600, 1, e) < 0)
+		return -1;
+	return complete_undo(c, id, e);
+}
+
+int checkpoint_settle(int box_fd, struct err *e)
+{
+	struct checkpoints c = CHECKPOINTS_NONE;
+	char id[CHECKPOINT_ID];
+	int result = 0;
+
+	if (!path_has(box_fd, CHECKPOINTS_DIR "/" PENDING))
+		return 0;
+	if (checkpoints_open(box_fd, 1, &c, e) < 0)
+		return -1;
+	if (read_note(c.dir_fd, PENDING, id))
+		result = complete_undo(&c, id, e);
+	checkpoints_close(&c);
+	return result;
+}
+
+int checkpoint_restored(int box_fd, char ret_id[CHECKPOINT_ID])
+{
+	return read_note(box_fd, CHECKPOINTS_DIR "/" RESTORED, ret_id);
+}
+
+int checkpoint_looked(int box_fd, char ret_id[CHECKPOINT_ID])
+{
+	return read_note(box_fd, CHECKPOINTS_DIR "/" LOOKED, ret_id);
+}
+
+void checkpoint_touched(int box_fd)
+{
+	/* a failure leaves "restored", and the next command tries again */
+	if (renameat(box_fd, CHECKPOINTS_DIR "/" RESTORED, box_fd, CHECKPOINTS_DIR "/" LOOKED) < 0 && errno != ENOENT)
+		unlinkat(box_fd, CHECKPOINTS_DIR "/" RESTORED, 0);
+}
+
+void checkpoint_moved_on(int box_fd)
+{
+	unlinkat(box_fd, CHECKPOINTS_DIR "/" RESTORED, 0);
+	unlinkat(box_fd, CHECKPOINTS_DIR "/" LOOKED, 0);
+}
+
+/* ---- a layer that stands still ------------------------------------------------ */
+
+int checkpoint_note_frozen(int dir_fd, int mnt_fd, struct err *e)
+{
+	char text[16];
+	struct stat st;
+	int n;
+
+	if (fstat(mnt_fd, &st) < 0)
+		return err_sys(e, "look at the writable layer");
+	if (major(st.st_dev) != LOOP_MAJOR)
+		return err_set(e, ERR_INTERNAL, "the writable layer is on no loop device");
+	n = snprintf(text, sizeof(text), "%u", minor(st.st_dev));
+	/* not for a boot to outlive: that thaws everything */
+	return io_replace_file(dir_fd, FROZEN, text, (size_t)n, 0600, 0, e);
+}
+
+void checkpoint_note_thawed(int dir_fd)
+{
+	unlinkat(dir_fd, FROZEN, 0);
+}
+
+int checkpoint_copies(int kept_fd, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" CHECKPOINTS_DIR "/" FROZEN, id);
+	return path_has(kept_fd, path);
+}
+
+void checkpoint_thaw_left(int box_fd)
+{
+	autobuf struct buf b = BUF_INIT(16);
+	autoclose int home = -1, file = -1, loop = -1, mnt = -1;
+	uint64_t number;
+	struct err ignored;
+
+	if (io_read_file(box_fd, CHECKPOINTS_DIR "/" FROZEN, &b, &ignored) < 0 ||
+	    buf_add(&b, "", 1, &ignored) < 0 ||
+	    num_u64(b.data, "loop", 0, 1u << 20, &number, &ignored) < 0)
+		return;
+	home = layerhome_open(box_fd, &ignored);
+	file = home < 0 ? -1 : openat(home, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	loop = file < 0 ? -1 : loopdev_find(file, (unsigned)number);
+	mnt = loop < 0 ? -1 : loopdev_mount(loop, &ignored);
+	if (mnt >= 0)
+		fsfreeze_thaw(mnt, &ignored);
+	unlinkat(box_fd, CHECKPOINTS_DIR "/" FROZEN, 0);
+}
+
+/* ---- the shell sessions at a checkpoint ---- */
+
+#define HEAD_MAX 1024
+#define SCRIPT_MAX (1u << 20)
+#define SUFFIX ".sh"
+
+static void shell_script_path(char out[120], const char *id, const char *name)
+{
+	snprintf(out, 120, CHECKPOINTS_DIR "/%.15s.%.64s" SUFFIX, id, name);
+}
+
+int checkpoint_shell_write(int box_fd, const char *id, const char *name,
+			   const struct checkpoint_shell *s, const char *script, size_t n,
+			   struct err *e)
+{
+	autojson json_t *head =
+		json_pack("{s:i,s:b,s:b,s:b,s:b,s:i,s:s,s:s}", "version", 1, "bash", s->is_bash,
+			  "split", s->split, "traps", s->traps, "traces", s->traces, "status",
+			  (int)s->status, "tracing", s->tracing, "lost", s->lost);
+	autofree char *line = head ? json_dumps(head, JSON_COMPACT) : NULL;
+	autobuf struct buf b = BUF_INIT(SCRIPT_MAX + HEAD_MAX);
+	autoclose int dir = -1;
+	char file[120];
+
+	if (!line)
+		return err_nomem(e);
+	if (buf_addf(&b, e, "#%s\n", line) < 0 || (n && buf_add(&b, script, n, e) < 0))
+		return -1;
+	shell_script_path(file, id, name);
+	dir = openat(box_fd, CHECKPOINTS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return err_sys(e, "open the checkpoints of the sandbox");
+	/* cut short by a crash it is lost, and said to be */
+	return io_replace_file(dir, strchr(file, '/') + 1, b.data, b.len, 0600, 0, e);
+}
+
+static int head_flag(const json_t *head, const char *key)
+{
+	return json_is_true(json_object_get(head, key));
+}
+
+static const char *head_text(const json_t *head, const char *key)
+{
+	const char *s = json_string_value(json_object_get(head, key));
+
+	return s ? s : "";
+}
+
+static int read_head(const char *line, size_t n, struct checkpoint_shell *ret, struct err *e)
+{
+	autojson json_t *head = json_parse(line, n, HEAD_MAX, "the state of a session", e);
+	struct checkpoint_shell s = { 0 };
+	const char *tracing;
+
+	if (!head || json_check_version(head, 1, "the state of a session", e) < 0)
+		return -1;
+	s.is_bash = head_flag(head, "bash");
+	s.split = head_flag(head, "split");
+	s.traps = head_flag(head, "traps");
+	s.traces = head_flag(head, "traces");
+	s.status = (unsigned)json_integer_value(json_object_get(head, "status")) & 0xff;
+	tracing = head_text(head, "tracing");
+	if (strlen(tracing) > 2 || tracing[strspn(tracing, "xv")])
+		return err_set(e, ERR_CORRUPT, "the state of a session is damaged");
+	snprintf(s.tracing, sizeof(s.tracing), "%s", tracing);
+	snprintf(s.lost, sizeof(s.lost), "%s", head_text(head, "lost"));
+	*ret = s;
+	return 0;
+}
+
+int checkpoint_shell_read(int box_fd, const char *id, const char *name,
+			  struct checkpoint_shell *ret, struct buf *script, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(SCRIPT_MAX + HEAD_MAX);
+	const char *end;
+	char file[120];
+
+	shell_script_path(file, id, name);
+	if (io_read_file(box_fd, file, &b, e) < 0)
+		return -1;
+	end = b.len ? memchr(b.data, '\n', b.len) : NULL;
+	if (!end || b.data[0] != '#')
+		return err_set(e, ERR_CORRUPT, "the state of a session is damaged");
+	if (read_head(b.data + 1, (size_t)(end - b.data - 1), ret, e) < 0)
+		return -1;
+	return script ? buf_add(script, end + 1, b.len - (size_t)(end + 1 - b.data), e) : 0;
+}
+
+struct walk {
+	const char *id;
+	int (*each)(void *ctx, const char *name);
+	void *ctx;
+};
+
+static int visit_shell_script(void *ctx, const char *file)
+{
+	const struct walk *w = ctx;
+	const size_t id = strlen(w->id), n = strlen(file), suffix = strlen(SUFFIX);
+	char name[65];
+
+	if (strncmp(file, w->id, id) != 0 || file[id] != '.' || n <= id + 1 + suffix ||
+	    n - id - 1 - suffix >= sizeof(name) || strcmp(file + n - suffix, SUFFIX) != 0)
+		return 0;
+	snprintf(name, sizeof(name), "%.*s", (int)(n - id - 1 - suffix), file + id + 1);
+	return path_is_name(name) ? w->each(w->ctx, name) : 0;
+}
+
+int checkpoint_shells_each(int box_fd, const char *id, int (*each)(void *ctx, const char *name),
+			   void *ctx, struct err *e)
+{
+	const struct walk w = { id, each, ctx };
+	autoclose int dir =
+		openat(box_fd, CHECKPOINTS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int failed = 0, result;
+
+	if (dir < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open the checkpoints of the sandbox");
+	result = path_each_entry(dir, visit_shell_script, (void *)(size_t)&w, &failed);
+	return failed ? err_sys(e, "read the checkpoints of the sandbox") : result;
+}
+
+int checkpoint_shells_due(int box_fd, char ret_id[CHECKPOINT_ID])
+{
+	autobuf struct buf b = BUF_INIT(CHECKPOINT_ID - 1);
+	struct err ignored;
+
+	if (io_read_file(box_fd, CHECKPOINT_SHELLS, &b, &ignored) < 0 || !b.len)
+		return 0;
+	snprintf(ret_id, CHECKPOINT_ID, "%.*s", (int)b.len, b.data);
+	return 1;
+}
+
+int checkpoint_shells_begin(int dir_fd, const char *id, struct err *e)
+{
+	return io_replace_file(dir_fd, strchr(CHECKPOINT_SHELLS, '/') + 1, id, strlen(id), 0600, 0,
+			       e);
+}
+
+void checkpoint_shells_done(int box_fd)
+{
+	unlinkat(box_fd, CHECKPOINT_SHELLS, 0);
 }

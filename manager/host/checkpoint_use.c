@@ -38,7 +38,7 @@ struct checkpoint_bounds checkpoint_bounds(const struct config *c, unsigned keep
 
 /* ---- blocks --------------------------------------------------------------------- */
 
-static int add_file(struct extents *x, const struct checkpoints *c, size_t i, struct err *e)
+static int add_checkpoint_extents(struct extents *x, const struct checkpoints *c, size_t i, struct err *e)
 {
 	const json_t *record = json_array_get(checkpoints_list(c), i);
 	const char *id = json_string_value(json_object_get(record, "id"));
@@ -52,13 +52,13 @@ static int add_file(struct extents *x, const struct checkpoints *c, size_t i, st
 	return extents_add(x, fd, e);
 }
 
-static int add_all(struct extents *x, const struct checkpoints *c, struct err *e)
+static int add_all_checkpoint_extents(struct extents *x, const struct checkpoints *c, struct err *e)
 {
 	const size_t n = json_array_size(checkpoints_list(c));
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		if (add_file(x, c, i, e) < 0)
+		if (add_checkpoint_extents(x, c, i, e) < 0)
 			return -1;
 	return 0;
 }
@@ -69,7 +69,7 @@ int checkpoints_use(const struct checkpoints *c, struct checkpoint_use *ret, str
 		openat(c->home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct extents all = EXTENTS_INIT, layer = EXTENTS_INIT;
 	const size_t n = json_array_size(checkpoints_list(c));
-	int result = add_all(&all, c, e);
+	int result = add_all_checkpoint_extents(&all, c, e);
 
 	if (result == 0)
 		ret->bytes = ret->held = extents_bytes(&all);
@@ -138,7 +138,7 @@ static int64_t range_of(int box_fd)
 }
 
 /* Locked until it is closed. */
-static int open_notes(int box_fd, struct err *e)
+static int lock_checkpoint_notes(int box_fd, struct err *e)
 {
 	autoclose int fd = openat(box_fd, NOTES, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
@@ -183,8 +183,8 @@ void checkpoints_note_use(const struct checkpoints *c)
 	struct err ignored;
 	autoclose int notes = -1;
 
-	if (add_all(&all, c, &ignored) == 0)
-		notes = open_notes(c->box_fd, &ignored);
+	if (add_all_checkpoint_extents(&all, c, &ignored) == 0)
+		notes = lock_checkpoint_notes(c->box_fd, &ignored);
 	if (notes >= 0)
 		write_note(notes, range_of(c->box_fd), extents_bytes(&all));
 	extents_release(&all);
@@ -197,7 +197,7 @@ void checkpoint_forget(int box_fd)
 
 	if (!path_has(box_fd, CHECKPOINTS_DIR))
 		return;
-	notes = open_notes(box_fd, &ignored);
+	notes = lock_checkpoint_notes(box_fd, &ignored);
 	if (notes >= 0)
 		write_note(notes, range_of(box_fd), 0);
 }
@@ -228,7 +228,7 @@ int checkpoints_fit(const struct checkpoints *c, int layer_fd,
 {
 	const size_t n = json_array_size(checkpoints_list(c));
 	const int64_t own = range_of(c->box_fd);
-	autoclose int notes = open_notes(c->box_fd, e);
+	autoclose int notes = lock_checkpoint_notes(c->box_fd, e);
 	struct extents x = EXTENTS_INIT;
 	uint64_t others, room, bytes, taken = 0;
 	size_t fit = 0;
@@ -245,7 +245,7 @@ int checkpoints_fit(const struct checkpoints *c, int layer_fd,
 		result = too_large(bytes, bounds, others, e);
 	/* the youngest first */
 	while (result == 0 && fit < n && fit < most) {
-		result = add_file(&x, c, n - fit - 1, e);
+		result = add_checkpoint_extents(&x, c, n - fit - 1, e);
 		bytes = extents_bytes(&x);
 		if (result < 0 || bytes > room)
 			break;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox is added to this host, made to run again, and removed.  Upholds S3 and S11 of SECURITY.md. */
+/* Upholds S11 of SECURITY.md. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -21,20 +22,76 @@
 #include "manager/host/ranges.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
-#include "manager/host/rundir.h"
 #include "runtime/sandbox/layerhome.h"
+
+/* ---- the directory below run_dir, and the spare one ---- */
+
+#define SPARE "spare"	/* below run_dir */
+
+static int is_other(void *ctx, const char *name)
+{
+	(void)ctx;
+	return strcmp(name, RECORD_FILE) != 0;
+}
+
+/* A directory at its start: nothing in it but perhaps a record, which says nothing yet or no more. */
+static int is_clean(int dirfd)
+{
+	int failed = 0;
+
+	return path_each_entry(dirfd, is_other, NULL, &failed) == 0 && !failed;
+}
+
+static int take_spare(struct registry *r, struct claim *c)
+{
+	autoclose int fd = openat(r->run_fd, SPARE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_clean(fd) ||
+	    renameat2(r->run_fd, SPARE, r->sandboxes_fd, c->id, RENAME_NOREPLACE) < 0)
+		return -1;
+	c->dir_fd = take_fd(&fd);
+	return 0;
+}
+
+int rundir_take(struct registry *r, struct claim *c, struct err *e)
+{
+	if (take_spare(r, c) == 0)
+		return 0;
+	if (mkdirat(r->sandboxes_fd, c->id, 0700) < 0)
+		return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "record sandbox %s", c->id);
+	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (c->dir_fd < 0)
+		return err_sys(e, "open the record of sandbox %s", c->id);
+	/* a sweep may hold it for a moment to test the lock (sweep.c) */
+	while (flock(c->dir_fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock sandbox %s", c->id);
+	return 0;
+}
+
+int rundir_put(struct registry *r, const struct claim *c, struct err *e)
+{
+	if (c->dir_fd >= 0 && record_void(c->dir_fd) == 0 && !lseek(c->dir_fd, 0, SEEK_SET) && is_clean(c->dir_fd) &&
+	    !renameat2(r->sandboxes_fd, c->id, r->run_fd, SPARE, RENAME_NOREPLACE))
+		return 0;
+	return path_remove_tree(r->sandboxes_fd, c->id, e);
+}
+
+/* ---- sandboxes are claimed and released ---- */
+
+/* A sandbox is added to this host, made to run again, and removed.  Upholds S3 and S11 of SECURITY.md. */
 
 #define FORGET_TRIES 1000
 #define DYING_MS 1000	/* wait for the processes of a dead sandbox whose place is needed */
 
-static int count_one(void *ctx, const char *name)
+static int count_claimed(void *ctx, const char *name)
 {
 	(void)name;
 	++*(unsigned *)ctx;
 	return 0;
 }
 
-static void random_id(char id[65])
+static void random_sandbox_id(char id[65])
 {
 	unsigned char raw[8];
 
@@ -76,11 +133,11 @@ static int count_in(int dirfd, unsigned *ret, struct err *e)
 	int links = count_links(dirfd);
 
 	*ret = links < 0 ? 0 : (unsigned)links;
-	return links < 0 && registry_each(dirfd, count_one, ret, e) < 0 ? -1 : 0;
+	return links < 0 && registry_each(dirfd, count_claimed, ret, e) < 0 ? -1 : 0;
 }
 
 /* Whether one more may run: each directory below sandboxes_fd is a running sandbox. */
-static int check_running(struct registry *r, unsigned *ret_running, struct err *e)
+static int check_running_limit(struct registry *r, unsigned *ret_running, struct err *e)
 {
 	if (count_in(r->sandboxes_fd, ret_running, e) < 0)
 		return -1;
@@ -94,12 +151,12 @@ static int check_running(struct registry *r, unsigned *ret_running, struct err *
  * A sandbox that stays when it stops is made only while few enough are stopped, so a stop needs
  * no room.
  */
-static int check_room(struct registry *r, int lasting, struct err *e)
+static int check_sandbox_limits(struct registry *r, int lasting, struct err *e)
 {
 	struct counter stopped = { r, 0 };
 	unsigned running, lasting_ones;
 
-	if (check_running(r, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
+	if (check_running_limit(r, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
 		return -1;
 	r->others = running + lasting_ones;
 	/* those that run are among them; a look at each only when it matters */
@@ -119,7 +176,7 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 
 	if (result < 0)
 		return -1;
-	result = check_room(r, 0, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
+	result = check_sandbox_limits(r, 0, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
 	if (result == 0 && renameat2(dir, from, r->kept_fd, id, RENAME_NOREPLACE) < 0)
 		result = err_sys(e, "bring back the files of sandbox %s", id);
 	registry_unlock(r);
@@ -128,7 +185,7 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
 {
-	if (check_room(r, lasting, e) < 0) {
+	if (check_sandbox_limits(r, lasting, e) < 0) {
 		/* how many others have is not for tenants to know */
 		if (c->promise && c->promise->tenant[0] && e->code == ERR_LIMIT)
 			err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
@@ -137,7 +194,7 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 	}
 	if (c->promise && promise_fits(r, c->promise, NULL, e) < 0)
 		return -1;
-	random_id(c->id);
+	random_sandbox_id(c->id);
 	if (rundir_take(r, c, e) < 0) {
 		if (c->dir_fd < 0)
 			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
@@ -178,7 +235,7 @@ static int forget_layer(struct registry *r, const char *id, struct err *e)
 }
 
 /* An undo that was decided, and cut short, is completed before anybody looks at the layer. */
-static int settle(struct registry *r, const char *id, struct err *e)
+static int settle_undo(struct registry *r, const char *id, struct err *e)
 {
 	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -196,13 +253,13 @@ int registry_reclaim(struct registry *r, const char *id, const struct promise *p
 		if (registry_lock(r, e) < 0)
 			return -1;
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
-		is_full = p && !path_has(r->sandboxes_fd, id) && check_running(r, &running, e) < 0;
+		is_full = p && !path_has(r->sandboxes_fd, id) && check_running_limit(r, &running, e) < 0;
 		result = is_full || rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
 		if (result < 0 && (is_full || e->code == ERR_EXISTS))
 			/* it belongs to another sandbox or to none: not ours to undo */
 			ret->id[0] = '\0';
 		registry_unlock(r);
-		if (result == 0 && settle(r, id, e) == 0)
+		if (result == 0 && settle_undo(r, id, e) == 0)
 			return 0;
 		if (result == 0)
 			break;
@@ -273,9 +330,9 @@ int registry_claim_within(struct registry *r, const struct claim *range, struct 
 			       .promise = range->promise };
 	if (registry_lock(r, e) < 0)
 		return -1;
-	result = check_room(r, 0, e);
+	result = check_sandbox_limits(r, 0, e);
 	if (result == 0) {
-		random_id(ret->id);
+		random_sandbox_id(ret->id);
 		result = rundir_take(r, ret, e) < 0 || ranges_note(r, ret, e) < 0 ? -1 : 0;
 	}
 	registry_unlock(r);

@@ -17,24 +17,24 @@
 #define CPU_MILLI_MIN 10
 #define YEAR_MS (UINT64_C(366) * 86400000)
 
-static int is_one_of(const char *v, const char *what, const char *a, const char *b, struct err *e)
+static int check_one_of_two(const char *v, const char *what, const char *a, const char *b, struct err *e)
 {
 	return strcmp(v, a) && strcmp(v, b) ? err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"%s\" or \"%s\"", what, v, a, b) : 0;
 }
 
 static int check_sync(const char *v, const char *what, struct err *e)
 {
-	return is_one_of(v, what, "normal", "full", e);
+	return check_one_of_two(v, what, "normal", "full", e);
 }
 
 static int check_addressing(const char *v, const char *what, struct err *e)
 {
-	return is_one_of(v, what, "path", "virtual", e);
+	return check_one_of_two(v, what, "path", "virtual", e);
 }
 
 static int check_shutdown(const char *v, const char *what, struct err *e)
 {
-	return is_one_of(v, what, "keep", "clean", e);
+	return check_one_of_two(v, what, "keep", "clean", e);
 }
 
 static int check_dir(const char *v, const char *what, struct err *e)
@@ -50,7 +50,7 @@ static int check_mount(const char *v, const char *what, struct err *e)
 	       err_set(e, ERR_CONFIG, "%s '%.100s' is not a mount; hint: /HOST:/SANDBOX, which is read-only", what, v) : 0;
 }
 
-static int check_env(const char *v, const char *what, struct err *e)
+static int check_pool_env(const char *v, const char *what, struct err *e)
 {
 	const char *eq = strchr(v, '=');
 
@@ -65,26 +65,26 @@ static int check_store(const char *v, const char *what, struct err *e)
 	return v[0] ? storeurl_parse(v, what, &url, e) : 0;
 }
 
-static int check_storage(const char *v, const char *what, struct err *e)
+static int check_storage_place(const char *v, const char *what, struct err *e)
 {
 	if (!v[0] || (!strncmp(v, "file:/", 6) && v[6] && !strstr(v, "/../")) || !strncmp(v, "s3://", 5))
 		return 0;
 	return err_set(e, ERR_CONFIG, "%s '%.100s' is not a place for objects; hint: file:/DIR or s3://BUCKET/PREFIX", what, v);
 }
 
-static int check_host(const char *v, const char *what, struct err *e)
+static int check_docker_host_name(const char *v, const char *what, struct err *e)
 {
 	return v[0] && !path_is_name(v) ? err_set(e, ERR_CONFIG, "%s '%.64s' is not a name; hint: a-z 0-9 _ . -", what, v) : 0;
 }
 
-static int check_zygote(const char *v, const char *what, struct err *e)
+static int check_zygote_name(const char *v, const char *what, struct err *e)
 {
 	return !v[0] || path_is_name(v) ? 0 :
 		err_set(e, ERR_CONFIG, "%s '%.64s' is not a name of a zygote; hint: a-z 0-9 _ . -",
 			what, v);
 }
 
-static int check_pull(const char *v, const char *what, struct err *e)
+static int check_pool_pull(const char *v, const char *what, struct err *e)
 {
 	return v[0] ? config_check_pull(v, what, e) : 0;
 }
@@ -123,7 +123,7 @@ const struct config_key conf_keys[] = {
 	  "how long a lost connection to Redis is tried again before a request fails" },
 	{ "store", "sync", CONFIG_STRING, "normal", 4, 6, F(store_sync), check_sync, NULL,
 	  "\"normal\": SQLite's commits survive crashes of berthd and reboots; \"full\": a power cut too, for an fsync each" },
-	{ "storage", "url", CONFIG_STRING, "", 0, 255, F(storage_url), check_storage, NULL,
+	{ "storage", "url", CONFIG_STRING, "", 0, 255, F(storage_url), check_storage_place, NULL,
 	  "where workspaces and archives go: file:/DIR or s3://BUCKET/PREFIX; empty is nowhere" },
 	{ "storage", "endpoint", CONFIG_STRING, "", 0, 255, F(storage_endpoint), NULL, NULL,
 	  "URL of the S3-compatible server; empty is AWS" },
@@ -139,7 +139,7 @@ const struct config_key conf_keys[] = {
 	  "what the checkpoints in the storage may take together; 0 is any number of bytes" },
 	{ "storage", "accept_unsigned", CONFIG_BOOL, "false", 0, 1, F(storage_accept_unsigned), NULL, NULL,
 	  "whether an archive that an older berth stored is taken back without a digest in the store" },
-	{ "session", "host", CONFIG_STRING, "", 0, 64, F(host), check_host, NULL,
+	{ "session", "host", CONFIG_STRING, "", 0, 64, F(host), check_docker_host_name, NULL,
 	  "name of this berthd among those that share a store; empty is the host's name" },
 	{ "session", "default_mount_dir", CONFIG_STRING, "", 0, 255, F(mount_dir), check_dir, NULL,
 	  "directory of the sessions' workspaces; empty is manager/workspaces in state_dir" },
@@ -177,9 +177,9 @@ const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {
 	{ "pool", "image", CONFIG_STRING, "", 0, 255, P(image), NULL, NULL, "image of the type; empty is [sandbox] image" },
-	{ "pool", "zygote", CONFIG_STRING, "", 0, 64, P(zygote), check_zygote, NULL,
+	{ "pool", "zygote", CONFIG_STRING, "", 0, 64, P(zygote), check_zygote_name, NULL,
 	  "of this zygote (berth zygote create), in place of an image" },
-	{ "pool", "pull", CONFIG_STRING, "", 0, 15, P(pull), check_pull, NULL,
+	{ "pool", "pull", CONFIG_STRING, "", 0, 15, P(pull), check_pool_pull, NULL,
 	  "when its image is fetched from a registry: missing, always, never; empty is [registry] pull" },
 	{ "pool", "size", CONFIG_COUNT, "0", 0, 1000, P(size), NULL, NULL, "sandboxes kept ready" },
 	{ "pool", "memory_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, P(memory_bytes), NULL, NULL, "0 is [sandbox] memory_limit; else from 512k" },
@@ -187,7 +187,7 @@ const struct config_key conf_pool_keys[] = {
 	{ "pool", "timeout", CONFIG_DURATION, "0", 0, YEAR_MS, P(timeout_ms), NULL, NULL, "of a tool call; 0 is [sandbox] timeout" },
 	{ "pool", "options", CONFIG_LIST, "", 0, 4095, P(options), NULL, NULL,
 	  "more options of berth create, as \"pids=64\" or \"read-only\"" },
-	{ "pool", "env", CONFIG_LIST, "", 0, 4095, P(env), check_env, NULL, "environment, as \"NAME=VALUE\"" },
+	{ "pool", "env", CONFIG_LIST, "", 0, 4095, P(env), check_pool_env, NULL, "environment, as \"NAME=VALUE\"" },
 	{ "pool", "readonly_mounts", CONFIG_LIST, "", 0, 4095, P(readonly_mounts), check_mount, NULL,
 	  "host directories, as \"/HOST:/SANDBOX\"" },
 };
@@ -203,7 +203,7 @@ static int presets(void *base, const struct config_key *keys, size_t n, struct e
 	return 0;
 }
 
-static int apply(void *base, const struct config_key *keys, size_t n, const char *section, const char *shown, const json_t *table,
+static int apply_conf_table(void *base, const struct config_key *keys, size_t n, const char *section, const char *shown, const json_t *table,
 		 struct err *e)
 {
 	const char *name;
@@ -239,7 +239,7 @@ static int check_of_zygote(const struct conf_pool *p, struct err *e)
 }
 
 /* 0 is what [sandbox] says; anything else is as large as a sandbox's own limit must be. */
-static int check_limits(const struct conf_pool *p, struct err *e)
+static int check_pool_limits(const struct conf_pool *p, struct err *e)
 {
 	if (p->memory_bytes && p->memory_bytes < MEMORY_MIN)
 		return err_set(e, ERR_CONFIG, "pool.%s.memory_limit is %" PRIu64 " bytes, and no sandbox starts with less than 512k; "
@@ -267,7 +267,7 @@ static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
 		snprintf(p->name, sizeof(p->name), "%s", name);
 		snprintf(shown, sizeof(shown), "pool.%s", name);
 		if (presets(p, conf_pool_keys, conf_pool_key_count, e) < 0 ||
-		    apply(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0 || check_limits(p, e) < 0 ||
+		    apply_conf_table(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0 || check_pool_limits(p, e) < 0 ||
 		    check_of_zygote(p, e) < 0)
 			return -1;
 		ret->pool_count++;
@@ -275,7 +275,7 @@ static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
 	return 0;
 }
 
-static void fill_in(struct conf *ret, const struct config *c)
+static void fill_in_conf(struct conf *ret, const struct config *c)
 {
 	size_t i;
 
@@ -319,13 +319,13 @@ static int conf_parse(const json_t *doc, struct conf *ret, const struct config *
 		return -1;
 	for (i = 0; i < conf_section_count; i++) {
 		table = json_object_get(doc, conf_sections[i]);
-		if (table && apply(ret, conf_keys, conf_key_count, conf_sections[i], conf_sections[i], table, e) < 0)
+		if (table && apply_conf_table(ret, conf_keys, conf_key_count, conf_sections[i], conf_sections[i], table, e) < 0)
 			return -1;
 	}
 	table = json_object_get(doc, "pool");
 	if (table && apply_pools(ret, table, e) < 0)
 		return -1;
-	fill_in(ret, c);
+	fill_in_conf(ret, c);
 	return tenant_check_sections(doc, c, e);
 }
 

@@ -18,14 +18,32 @@
 #include "base/suggest.h"
 #include "base/toml.h"
 
+/* ---- names of environment variables ---- */
+
+int config_is_env_name(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		char c = s[i];
+		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (!letter && (i == 0 || c < '0' || c > '9') && c != '.' && c != '-')
+			return 0;
+	}
+	return n > 0;
+}
+
+/* ---- loading ---- */
+
 /* ---- one value ---- */
 
-static void *field(struct config *c, const struct config_key *k)
+static void *config_field(struct config *c, const struct config_key *k)
 {
 	return (char *)c + k->offset;
 }
 
-static int set_string(struct config *c, const struct config_key *k, const char *v, const char *what, struct err *e)
+static int set_config_string(struct config *c, const struct config_key *k, const char *v, const char *what, struct err *e)
 {
 	size_t n = strlen(v), i;
 
@@ -36,11 +54,11 @@ static int set_string(struct config *c, const struct config_key *k, const char *
 		return err_set(e, ERR_CONFIG, "%s has %zu bytes; hint: %" PRIu64 " to %" PRIu64, what, n, k->min, k->max);
 	if (k->check && k->check(v, what, e) < 0)
 		return -1;
-	memcpy(field(c, k), v, n + 1);
+	memcpy(config_field(c, k), v, n + 1);
 	return 0;
 }
 
-static int set_number(struct config *c, const struct config_key *k, uint64_t v, const char *what, struct err *e)
+static int set_config_number(struct config *c, const struct config_key *k, uint64_t v, const char *what, struct err *e)
 {
 	if ((v < k->min || v > k->max) && k->type == CONFIG_CPUS)
 		return err_set(e, ERR_CONFIG, "%s is out of range; hint: %g to %g", what, (double)k->min / 1000, (double)k->max / 1000);
@@ -48,25 +66,25 @@ static int set_number(struct config *c, const struct config_key *k, uint64_t v, 
 		return err_set(e, ERR_CONFIG, "%s is out of range; hint: %" PRIu64 " to %" PRIu64 "%s", what, k->min, k->max,
 			       k->type == CONFIG_DURATION ? " ms" : k->type == CONFIG_SIZE ? " bytes" : "");
 	if (k->type == CONFIG_U32)
-		*(uint32_t *)field(c, k) = (uint32_t)v;
+		*(uint32_t *)config_field(c, k) = (uint32_t)v;
 	else if (k->type == CONFIG_BOOL)
-		*(int *)field(c, k) = (int)v;
+		*(int *)config_field(c, k) = (int)v;
 	else
-		*(uint64_t *)field(c, k) = v;
+		*(uint64_t *)config_field(c, k) = v;
 	return 0;
 }
 
 /* From text: a default, a variable, or a string where the file may have a number. */
-static int set_text(struct config *c, const struct config_key *k, const char *v, const char *what, struct err *e)
+static int set_config_text(struct config *c, const struct config_key *k, const char *v, const char *what, struct err *e)
 {
 	uint64_t n;
 	int result;
 
 	switch (k->type) {
 	case CONFIG_STRING:
-		return set_string(c, k, v, what, e);
+		return set_config_string(c, k, v, what, e);
 	case CONFIG_LIST:
-		memcpy(field(c, k), v, strlen(v) + 1);	/* only the table's own */
+		memcpy(config_field(c, k), v, strlen(v) + 1);	/* only the table's own */
 		return 0;
 	case CONFIG_SIZE:
 		result = num_size(v, what, k->min, k->max, &n, e);
@@ -85,10 +103,10 @@ static int set_text(struct config *c, const struct config_key *k, const char *v,
 		result = num_u64(v, what, k->min, k->max, &n, e);
 		break;
 	}
-	return result < 0 ? -1 : set_number(c, k, n, what, e);
+	return result < 0 ? -1 : set_config_number(c, k, n, what, e);
 }
 
-static const char *wanted(enum config_type type)
+static const char *wanted_config_type(enum config_type type)
 {
 	static const char *const names[] = {
 		[CONFIG_STRING] = "a string", [CONFIG_SIZE] = "a size, such as \"512m\" or bytes",
@@ -102,12 +120,12 @@ static const char *wanted(enum config_type type)
 
 static int wrong_type(const struct config_key *k, const char *what, struct err *e)
 {
-	return err_set(e, ERR_CONFIG, "%s has the wrong type; hint: %s", what, wanted(k->type));
+	return err_set(e, ERR_CONFIG, "%s has the wrong type; hint: %s", what, wanted_config_type(k->type));
 }
 
-static int set_list(struct config *c, const struct config_key *k, const json_t *v, const char *what, struct err *e)
+static int set_config_list(struct config *c, const struct config_key *k, const json_t *v, const char *what, struct err *e)
 {
-	char *out = field(c, k);
+	char *out = config_field(c, k);
 	size_t len = 0, i, n;
 	const json_t *item;
 
@@ -140,31 +158,31 @@ static int set_json(struct config *c, const struct config_key *k, const json_t *
 	double milli;
 
 	if (json_is_string(v) && (k->type == CONFIG_STRING || k->type == CONFIG_SIZE || k->type == CONFIG_DURATION))
-		return set_text(c, k, json_string_value(v), what, e);
+		return set_config_text(c, k, json_string_value(v), what, e);
 	if (is_number) {
 		if (json_integer_value(v) < 0 || __builtin_mul_overflow((uint64_t)json_integer_value(v), scale, &n))
 			n = UINT64_MAX;
-		return set_number(c, k, n, what, e);
+		return set_config_number(c, k, n, what, e);
 	}
 	if (json_is_real(v) && k->type == CONFIG_CPUS) {
 		milli = json_real_value(v) * 1000;
 		if (!(milli >= 0 && milli <= (double)k->max))
-			return set_number(c, k, UINT64_MAX, what, e);
+			return set_config_number(c, k, UINT64_MAX, what, e);
 		n = (uint64_t)(milli + 0.5);
 		if (milli - (double)n > 1e-6 || (double)n - milli > 1e-6)
 			return err_set(e, ERR_CONFIG, "%s has more than three decimals", what);
-		return set_number(c, k, n, what, e);
+		return set_config_number(c, k, n, what, e);
 	}
 	if (json_is_array(v) && k->type == CONFIG_LIST)
-		return set_list(c, k, v, what, e);
+		return set_config_list(c, k, v, what, e);
 	if (json_is_boolean(v) && k->type == CONFIG_BOOL)
-		return set_number(c, k, json_is_true(v), what, e);
+		return set_config_number(c, k, json_is_true(v), what, e);
 	return wrong_type(k, what, e);
 }
 
 /* ---- the file ---- */
 
-static const struct config_key *find_key(const char *section, const char *name)
+static const struct config_key *find_config_key(const char *section, const char *name)
 {
 	size_t i;
 
@@ -176,7 +194,7 @@ static const struct config_key *find_key(const char *section, const char *name)
 
 static int unknown_section(const char *section, struct err *e)
 {
-	const struct config_key *elsewhere = find_key(NULL, section);
+	const struct config_key *elsewhere = find_config_key(NULL, section);
 	struct suggest s = SUGGEST_INIT(section);
 	size_t i;
 
@@ -192,7 +210,7 @@ static int unknown_section(const char *section, struct err *e)
 
 static int unknown_key(const char *section, const char *name, struct err *e)
 {
-	const struct config_key *elsewhere = find_key(NULL, name);
+	const struct config_key *elsewhere = find_config_key(NULL, name);
 	struct suggest s = SUGGEST_INIT(name);
 	size_t i;
 
@@ -235,7 +253,7 @@ static int apply_section(struct config *c, const char *section, json_t *table, s
 	if (!json_is_object(table))
 		return err_set(e, ERR_CONFIG, "%s is not a table; hint: [%s]", section, section);
 	json_object_foreach(table, name, v) {
-		const struct config_key *k = find_key(section, name);
+		const struct config_key *k = find_config_key(section, name);
 		char what[80];
 
 		if (!k)
@@ -283,7 +301,7 @@ bad:
  * This file decides which directories root uses and removes, so no other user may be able to
  * write it.
  */
-static int read_file(int fd, const char *path, struct buf *b, struct err *e)
+static int read_config_file(int fd, const char *path, struct buf *b, struct err *e)
 {
 	struct stat st;
 
@@ -314,7 +332,7 @@ static int load_path(struct config *c, const char *path, const char *label, int 
 			return 0;
 		return err_code_sys(e, ERR_CONFIG, "open %.200s", label);
 	}
-	if (read_file(fd, label, &b, e) < 0 || config_text(c, b.data ? b.data : "", b.len, label, e) < 0)
+	if (read_config_file(fd, label, &b, e) < 0 || config_text(c, b.data ? b.data : "", b.len, label, e) < 0)
 		return -1;
 	snprintf(c->file, sizeof(c->file), "%s", label);
 	return 0;
@@ -343,7 +361,7 @@ int config_copy(const char *source, int may_be_absent, int dirfd, const char *na
 
 	if (fd < 0 && !(may_be_absent && errno == ENOENT))
 		return err_code_sys(e, ERR_CONFIG, "open %.200s", source);
-	if (fd >= 0 && read_file(fd, source, &b, e) < 0)
+	if (fd >= 0 && read_config_file(fd, source, &b, e) < 0)
 		return -1;
 	return io_replace_file(dirfd, name, b.data ? b.data : "", b.len, 0600, 0, e);
 }
@@ -360,7 +378,7 @@ static int apply_env(struct config *c, struct err *e)
 		if (!v)
 			continue;
 		snprintf(what, sizeof(what), "$%s", k->env);
-		if (set_text(c, k, v, what, e) < 0) {
+		if (set_config_text(c, k, v, what, e) < 0) {
 			e->code = ERR_CONFIG;
 			return -1;
 		}
@@ -378,7 +396,7 @@ int config_set(void *base, const struct config_key *k, const json_t *v, const ch
 
 int config_set_preset(void *base, const struct config_key *k, struct err *e)
 {
-	return set_text(base, k, k->preset, k->name, e);
+	return set_config_text(base, k, k->preset, k->name, e);
 }
 
 json_t *config_document(struct err *e)
@@ -393,7 +411,7 @@ json_t *config_document(struct err *e)
 		return json_object();
 	if (fd < 0)
 		err_code_sys(e, ERR_CONFIG, "open %.200s", label);
-	if (fd < 0 || read_file(fd, label, &b, e) < 0)
+	if (fd < 0 || read_config_file(fd, label, &b, e) < 0)
 		return NULL;
 	doc = toml_parse(b.data ? b.data : "", b.len, label, e);
 	if (!doc)
@@ -408,7 +426,7 @@ void config_defaults(struct config *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	for (i = 0; i < config_key_count; i++)
-		if (set_text(ret, &config_keys[i], config_keys[i].preset, config_keys[i].name, &e) < 0)
+		if (set_config_text(ret, &config_keys[i], config_keys[i].preset, config_keys[i].name, &e) < 0)
 			abort();	/* the table contradicts itself; a unit test loads it */
 }
 
@@ -443,4 +461,111 @@ int config_is_set(const struct config *c, const char *section, const char *name)
 		if (!strcmp(config_keys[i].section, section) && !strcmp(config_keys[i].name, name))
 			return c->source[i] != CONFIG_FROM_DEFAULT;
 	return 0;
+}
+
+/* ---- values as TOML ---- */
+
+/* The way back from a value to the TOML that means it. */
+
+/* set_string() let no control character in, so quote and backslash are all there is to escape. */
+static void show_string(const char *s, char *out, size_t n)
+{
+	size_t len = 0;
+
+	out[len++] = '"';
+	for (; *s && len + 4 < n; s++) {
+		if (*s == '"' || *s == '\\')
+			out[len++] = '\\';
+		out[len++] = *s;
+	}
+	out[len++] = '"';
+	out[len] = '\0';
+}
+
+static void show_list(const char *s, char *out, size_t n)
+{
+	size_t len = 1, part, i;
+
+	out[0] = '[';
+	for (; *s && len + 8 < n; s += part + (s[part] == '\n')) {
+		part = strcspn(s, "\n");
+		len += (size_t)snprintf(out + len, n - len, "%s\"", len > 1 ? ", " : "");
+		for (i = 0; i < part && len + 8 < n; i++) {
+			if (s[i] == '"' || s[i] == '\\')
+				out[len++] = '\\';
+			out[len++] = s[i];
+		}
+		out[len++] = '"';
+	}
+	snprintf(out + len, n - len, "]");
+}
+
+static void show_size(uint64_t v, char *out, size_t n)
+{
+	static const char units[] = "kmgt";
+	size_t i = 0;
+
+	if (!v || v % 1024) {
+		snprintf(out, n, "%" PRIu64, v);
+		return;
+	}
+	for (v /= 1024; v % 1024 == 0 && units[i + 1]; v /= 1024)
+		i++;
+	snprintf(out, n, "\"%" PRIu64 "%c\"", v, units[i]);
+}
+
+static void config_show_cpus(uint64_t milli, char *out, size_t n)
+{
+	int len = snprintf(out, n, "%" PRIu64 ".%03" PRIu64, milli / 1000, milli % 1000);
+
+	while (len > 3 && out[len - 1] == '0' && out[len - 2] != '.')
+		out[--len] = '\0';
+}
+
+const char *config_value_toml(const void *base, const struct config_key *k, char *out, size_t n)
+{
+	const void *p = (const char *)base + k->offset;
+	uint64_t v = 0;
+
+	if (k->size == sizeof(v) && k->type != CONFIG_STRING && k->type != CONFIG_LIST)
+		memcpy(&v, p, sizeof(v));
+	switch (k->type) {
+	case CONFIG_STRING:
+		show_string(p, out, n);
+		break;
+	case CONFIG_LIST:
+		show_list(p, out, n);
+		break;
+	case CONFIG_SIZE:
+		show_size(v, out, n);
+		break;
+	case CONFIG_DURATION:
+		if (v % 1000)
+			snprintf(out, n, "\"%" PRIu64 "ms\"", v);
+		else
+			snprintf(out, n, "\"%" PRIu64 "s\"", v / 1000);
+		break;
+	case CONFIG_CPUS:
+		config_show_cpus(v, out, n);
+		break;
+	case CONFIG_COUNT:
+		snprintf(out, n, "%" PRIu64, v);
+		break;
+	case CONFIG_U32:
+		snprintf(out, n, "%" PRIu32, *(const uint32_t *)p);
+		break;
+	case CONFIG_BOOL:
+		snprintf(out, n, "%s", *(const int *)p ? "true" : "false");
+		break;
+	}
+	return out;
+}
+
+const char *config_source_name(const struct config *c, size_t i)
+{
+	static const char *const names[] = {
+		[CONFIG_FROM_DEFAULT] = "default", [CONFIG_FROM_FILE] = "file", [CONFIG_FROM_ENV] = "env",
+	};
+
+	return names[c->source[i]];
 }

@@ -179,4 +179,24 @@ int config_is_set(const struct config *c, const char *section, const char *name)
 /* "default", "file" or "env" for row i. */
 const char *config_source_name(const struct config *c, size_t i);
 
+/* ---- checks of values, for config_keys ---- */
+
+/*
+ * Checks of values of a configuration that have a grammar, for config_keys.
+ *
+ * what names the value; ERR_CONFIG.
+ */
+
+/* refuse or skip */
+int config_check_hooks(const char *v, const char *what, struct err *e);
+/* stop or remove */
+int config_check_idle(const char *v, const char *what, struct err *e);
+/* never or command */
+int config_check_checkpoint(const char *v, const char *what, struct err *e);
+/* The name of an interface. */
+int config_check_interface(const char *v, const char *what, struct err *e);
+/* One range of addresses; any number of them, separated by blanks or commas. */
+int config_check_range(const char *v, const char *what, struct err *e);
+int config_check_ranges(const char *v, const char *what, struct err *e);
+
 #endif

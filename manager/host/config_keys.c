@@ -1,16 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of configuration keys, with the checks of those values whose grammar is their own. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/netaddr.h"
 #include "base/path.h"
 #include "manager/host/config.h"
-#include "manager/host/config_check.h"
 #include "manager/host/policy.h"
 
-static int check_path(const char *v, const char *what, struct err *e)
+/* ---- checks of values ---- */
+
+int config_check_hooks(const char *v, const char *what, struct err *e)
+{
+	return strcmp(v, "refuse") && strcmp(v, "skip") ?
+	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"refuse\" or \"skip\"", what, v) : 0;
+}
+
+int config_check_idle(const char *v, const char *what, struct err *e)
+{
+	return strcmp(v, "stop") && strcmp(v, "remove") ?
+	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"stop\" or \"remove\"", what, v) : 0;
+}
+
+int config_check_checkpoint(const char *v, const char *what, struct err *e)
+{
+	return strcmp(v, "never") && strcmp(v, "command") ?
+	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"never\" or \"command\"", what, v) : 0;
+}
+
+int config_check_interface(const char *v, const char *what, struct err *e)
+{
+	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	if (v[n] || v[0] < 'a' || v[0] > 'z')
+		return err_set(e, ERR_CONFIG, "%s '%.20s' is not a name for an interface; "
+			       "hint: a-z 0-9 _ -, such as berth0", what, v);
+	return 0;
+}
+
+int config_check_range(const char *v, const char *what, struct err *e)
+{
+	struct netcidr c;
+
+	if (netcidr_parse(v, &c, e) < 0)
+		return err_wrap(e, "%s", what);
+	return 0;
+}
+
+int config_check_ranges(const char *v, const char *what, struct err *e)
+{
+	char text[1024], *word, *save = NULL;
+
+	snprintf(text, sizeof(text), "%s", v);
+	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
+		if (config_check_range(word, what, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- the table ---- */
+
+/* The table of configuration keys, with the checks of those values whose grammar is their own. */
+
+static int check_absolute_path(const char *v, const char *what, struct err *e)
 {
 	const char *s;
 
@@ -26,10 +80,10 @@ static int check_path(const char *v, const char *what, struct err *e)
 
 static int check_path_or_none(const char *v, const char *what, struct err *e)
 {
-	return v[0] ? check_path(v, what, e) : 0;
+	return v[0] ? check_absolute_path(v, what, e) : 0;
 }
 
-static int check_hostname(const char *v, const char *what, struct err *e)
+static int check_config_hostname(const char *v, const char *what, struct err *e)
 {
 	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
 
@@ -59,7 +113,7 @@ int config_check_pull(const char *v, const char *what, struct err *e)
 const struct config_key config_keys[] = {
 	{ "sandbox", "image", CONFIG_STRING, "host", 1, 255, FIELD(image), NULL, NULL,
 	  "image used where none is named" },
-	{ "sandbox", "work_dir", CONFIG_STRING, "/workspace", 2, 4095, FIELD(work_dir), check_path, NULL,
+	{ "sandbox", "work_dir", CONFIG_STRING, "/workspace", 2, 4095, FIELD(work_dir), check_absolute_path, NULL,
 	  "working directory in the sandbox where the image names none; made at create" },
 	{ "sandbox", "memory_limit", CONFIG_SIZE, "512m", 512 << 10, 1ULL << 60, FIELD(memory_bytes), NULL, NULL,
 	  "memory of a sandbox" },
@@ -86,7 +140,7 @@ const struct config_key config_keys[] = {
 	  "whether a sandbox gets a network besides its own loopback" },
 	{ "sandbox", "seccomp", CONFIG_STRING, "standard", 1, 63, FIELD(seccomp), NULL, NULL,
 	  "seccomp profile: strict, standard, dev, unconfined, or the path of a JSON file" },
-	{ "sandbox", "hostname", CONFIG_STRING, "sandbox", 1, 64, FIELD(hostname), check_hostname, NULL,
+	{ "sandbox", "hostname", CONFIG_STRING, "sandbox", 1, 64, FIELD(hostname), check_config_hostname, NULL,
 	  "host name in the sandbox" },
 	{ "sandbox", "user", CONFIG_STRING, "", 0, 127, FIELD(user), NULL, NULL,
 	  "user or user:group the command runs as where the image names none; empty is root of the sandbox" },
@@ -115,11 +169,11 @@ const struct config_key config_keys[] = {
 	{ "policy", "deny", CONFIG_LIST,
 	  "rm -rf /\nmkfs\nmkfs.*\ndd if=/dev/zero\n:(){:|:&};:\nchmod -R 777 /\nchown -R", 0, 4095, FIELD(deny),
 	  policy_rule_check, NULL, "commands that exec, sh and code refuse: a guard-rail, not a boundary" },
-	{ "paths", "state_dir", CONFIG_STRING, "/var/lib/berth", 2, 255, FIELD(state_dir), check_path, "BERTH_STATE_DIR",
+	{ "paths", "state_dir", CONFIG_STRING, "/var/lib/berth", 2, 255, FIELD(state_dir), check_absolute_path, "BERTH_STATE_DIR",
 	  "images, records and writable layers" },
-	{ "paths", "run_dir", CONFIG_STRING, "/run/berth", 2, 255, FIELD(run_dir), check_path, "BERTH_RUN_DIR",
+	{ "paths", "run_dir", CONFIG_STRING, "/run/berth", 2, 255, FIELD(run_dir), check_absolute_path, "BERTH_RUN_DIR",
 	  "what lives until the next boot: locks, sockets, ids in use" },
-	{ "paths", "ids_dir", CONFIG_STRING, "/var/lib/berth-ids", 2, 255, FIELD(ids_dir), check_path, "BERTH_IDS_DIR",
+	{ "paths", "ids_dir", CONFIG_STRING, "/var/lib/berth-ids", 2, 255, FIELD(ids_dir), check_absolute_path, "BERTH_IDS_DIR",
 	  "which host ids are in use; one for all state directories of the host" },
 	{ "cgroup", "parent", CONFIG_STRING, "berth", 5, 64, FIELD(cgroup_parent), check_parent, "BERTH_CGROUP_PARENT",
 	  "cgroup all sandboxes are below; begins with berth" },
@@ -128,11 +182,11 @@ const struct config_key config_keys[] = {
 	  "first host uid and gid handed to sandboxes; a multiple of 65536" },
 	{ "ids", "count", CONFIG_U32, "2245", 1, 65534, FIELD(id_count), NULL, NULL,
 	  "ranges of 65536 ids from base on; one per sandbox" },
-	{ "devices", "privileged", CONFIG_LIST, "", 0, 1023, FIELD(devices_privileged), check_path,
+	{ "devices", "privileged", CONFIG_LIST, "", 0, 1023, FIELD(devices_privileged), check_absolute_path,
 	  NULL,
 	  "devices that --device may name though they may be as good as root on the host" },
 	{ "devices", "cdi_dirs", CONFIG_LIST, "/etc/cdi\n/var/run/cdi", 0, 511, FIELD(cdi_dirs),
-	  check_path, NULL, "where CDI specifications are; later ones come before earlier ones" },
+	  check_absolute_path, NULL, "where CDI specifications are; later ones come before earlier ones" },
 	{ "devices", "cdi_hooks", CONFIG_STRING, "refuse", 4, 7, FIELD(cdi_hooks),
 	  config_check_hooks, NULL,
 	  "what becomes of a CDI device that wants hooks run: refuse it, or skip the hooks" },

@@ -14,7 +14,7 @@
 #define EXPORTS "exports.lock"
 
 /* "" for the operator; an owner that cannot be read is an error, and not the operator. */
-static int tenant_of(struct registry *r, const char *id, char ret[65], struct err *e)
+static int copyturn_tenant(struct registry *r, const char *id, char ret[65], struct err *e)
 {
 	autojson json_t *owner = registry_load(r, id, REGISTRY_OWNER, e);
 	const char *name = json_string_value(json_object_get(owner, "name"));
@@ -45,7 +45,7 @@ static int lock(int fd, int how, uint64_t at, struct err *e)
 	return 1;
 }
 
-static int ask(struct registry *r, const char *file, const char *id, int *ret_fd,
+static int ask_copyturn(struct registry *r, const char *file, const char *id, int *ret_fd,
 	       uint64_t *ret_at, struct err *e)
 {
 	autoclose int fd = -1;
@@ -55,7 +55,7 @@ static int ask(struct registry *r, const char *file, const char *id, int *ret_fd
 
 	*ret_fd = -1;
 	*ret_at = 0;
-	if (tenant_of(r, id, tenant, e) < 0)
+	if (copyturn_tenant(r, id, tenant, e) < 0)
 		return -1;
 	if (!tenant[0])
 		return 1;
@@ -72,7 +72,7 @@ static int ask(struct registry *r, const char *file, const char *id, int *ret_fd
 
 int copyturn_ask(struct registry *r, const char *id, int *ret_fd, uint64_t *ret_at, struct err *e)
 {
-	return ask(r, COPIES, id, ret_fd, ret_at, e);
+	return ask_copyturn(r, COPIES, id, ret_fd, ret_at, e);
 }
 
 int copyturn_wait(int fd, uint64_t at, struct err *e)
@@ -80,20 +80,20 @@ int copyturn_wait(int fd, uint64_t at, struct err *e)
 	return lock(fd, F_OFD_SETLKW, at, e) < 0 ? -1 : 0;
 }
 
-static int take(struct registry *r, const char *file, const char *id, int *ret_fd, struct err *e)
+static int take_copyturn(struct registry *r, const char *file, const char *id, int *ret_fd, struct err *e)
 {
 	uint64_t at;
-	int result = ask(r, file, id, ret_fd, &at, e);
+	int result = ask_copyturn(r, file, id, ret_fd, &at, e);
 
 	return result ? (result < 0 ? -1 : 0) : copyturn_wait(*ret_fd, at, e);
 }
 
 int copyturn_take(struct registry *r, const char *id, int *ret_fd, struct err *e)
 {
-	return take(r, COPIES, id, ret_fd, e);
+	return take_copyturn(r, COPIES, id, ret_fd, e);
 }
 
 int copyturn_take_export(struct registry *r, const char *id, int *ret_fd, struct err *e)
 {
-	return take(r, EXPORTS, id, ret_fd, e);
+	return take_copyturn(r, EXPORTS, id, ret_fd, e);
 }

@@ -20,7 +20,7 @@ const struct filter_key filter_sandbox_keys[] = {
 	{ NULL, FILTER_GLOB, NULL },
 };
 
-static const struct filter_key *find_key(const struct filter_key *keys, const char *name, size_t n)
+static const struct filter_key *find_filter_key(const struct filter_key *keys, const char *name, size_t n)
 {
 	for (; keys->name; keys++)
 		if (strlen(keys->name) == n && !memcmp(keys->name, name, n))
@@ -65,7 +65,7 @@ int filter_add(struct filter *f, const char *text, struct err *e)
 {
 	size_t n = strcspn(text, "!=");
 	int negated = text[n] == '!' && text[n + 1] == '=';
-	const struct filter_key *key = find_key(f->keys, text, n);
+	const struct filter_key *key = find_filter_key(f->keys, text, n);
 
 	if (!key || !text[n] || (text[n] == '!' && !negated))
 		return no_term(f, text, e);
@@ -74,12 +74,12 @@ int filter_add(struct filter *f, const char *text, struct err *e)
 
 int filter_add_label(struct filter *f, const char *text, struct err *e)
 {
-	const struct filter_key *key = find_key(f->keys, "label", 5);
+	const struct filter_key *key = find_filter_key(f->keys, "label", 5);
 
 	return key ? add_term(f, key, 0, text, e) : no_term(f, "label", e);
 }
 
-static const json_t *member_of(const json_t *record, const char *path)
+static const json_t *filter_member(const json_t *record, const char *path)
 {
 	const char *dot = strchr(path, '.');
 	char first[32];
@@ -90,7 +90,7 @@ static const json_t *member_of(const json_t *record, const char *path)
 	return json_object_get(json_object_get(record, first), dot + 1);
 }
 
-static int has_label(const json_t *labels, const char *want)
+static int matches_label(const json_t *labels, const char *want)
 {
 	size_t n = strcspn(want, "=");
 	const char *key;
@@ -102,31 +102,31 @@ static int has_label(const json_t *labels, const char *want)
 	return 0;
 }
 
-static int is_id(const char *have, const char *want)
+static int matches_id(const char *have, const char *want)
 {
 	return (want[0] && !strncmp(have, want, strlen(want))) || !fnmatch(want, have, 0);
 }
 
-static const char *text_of(const json_t *record, const char *member)
+static const char *filter_text(const json_t *record, const char *member)
 {
-	const char *s = json_string_value(member_of(record, member));
+	const char *s = json_string_value(filter_member(record, member));
 
 	return s ? s : "";
 }
 
-static int holds(const struct filter_term *t, const json_t *record)
+static int filter_term_holds(const struct filter_term *t, const json_t *record)
 {
-	const char *have = text_of(record, t->key->member);
+	const char *have = filter_text(record, t->key->member);
 
 	switch (t->key->kind) {
 	case FILTER_LABEL:
-		return has_label(member_of(record, t->key->member), t->value);
+		return matches_label(filter_member(record, t->key->member), t->value);
 	case FILTER_UNTIL:
 		return have[0] && strcmp(have, t->time) < 0;
 	case FILTER_NAMED:
-		return is_id(have, t->value) || !fnmatch(t->value, text_of(record, "name"), 0);
+		return matches_id(have, t->value) || !fnmatch(t->value, filter_text(record, "name"), 0);
 	case FILTER_ID:
-		return is_id(have, t->value);
+		return matches_id(have, t->value);
 	case FILTER_GLOB:
 		break;
 	}
@@ -139,13 +139,13 @@ int filter_matches(const struct filter *f, const json_t *record)
 
 	for (i = 0; i < f->count; i++) {
 		const struct filter_term *t = &f->terms[i];
-		int held = holds(t, record) != t->negated;
+		int held = filter_term_holds(t, record) != t->negated;
 
 		/* another term of the same key will do, but for labels and for what must not be */
 		for (j = 0; j < f->count && !held && !t->negated && t->key->kind != FILTER_LABEL;
 		     j++)
 			held = f->terms[j].key == t->key && !f->terms[j].negated &&
-			       holds(&f->terms[j], record);
+			       filter_term_holds(&f->terms[j], record);
 		if (!held)
 			return 0;
 	}

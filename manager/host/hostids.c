@@ -164,7 +164,7 @@ void hostids_close(struct hostids *h)
 }
 
 /* Names from the paths of both directories. */
-static void key_of(const struct config *c, char ret[KEY + 1])
+static void hostids_key(const struct config *c, char ret[KEY + 1])
 {
 	char both[sizeof(c->state_dir) + sizeof(c->run_dir) + 1];
 	uint64_t hash[2];
@@ -227,7 +227,7 @@ static int keep_place(struct looker *l, const char *name, int slots_fd)
 }
 
 /* A name in places: the notes of another state directory are kept open, one that is gone is forgotten. */
-static int look_at(void *ctx, const char *name)
+static int look_at_place(void *ctx, const char *name)
 {
 	char other[KEY + 32];
 	struct looker *l = ctx;
@@ -265,7 +265,7 @@ static int look_at_all(struct looker *l, struct err *e)
 			return err_sys(e, "lock the places of ids_dir");
 	if (l->own && enlist(l->places, l->own, l->r->config, e) < 0)
 		return -1;
-	result = path_each_entry(l->places, look_at, l, &failed);
+	result = path_each_entry(l->places, look_at_place, l, &failed);
 	return failed ? err_sys(e, "read the places of ids_dir") : result;
 }
 
@@ -281,7 +281,7 @@ int hostids_open(struct hostids *h, const struct registry *r, struct err *e)
 	h->places_fd = path_make_dir(h->fd, PLACES, e);
 	if (h->places_fd < 0 || fstat(r->state_fd, &l.state) < 0)
 		return h->places_fd < 0 ? -1 : err_sys(e, "look at the state directory");
-	key_of(r->config, own);
+	hostids_key(r->config, own);
 	l.places = h->places_fd;
 	l.own = own;
 	if (look_at_all(&l, e) < 0 || read_all_subs(h, e) < 0)
@@ -320,7 +320,7 @@ int hostids_lock(const struct hostids *h, uint32_t slot, struct err *e)
 }
 
 /* Whether the place has a directory of that sandbox there: 1, 0, or -1 with errno. */
-static int has(const struct hostids *h, const struct hostids_place *p, const char *where, const char *id)
+static int place_has_sandbox(const struct hostids *h, const struct hostids_place *p, const char *where, const char *id)
 {
 	char path[KEY + HOSTIDS_NOTE + 40];
 
@@ -345,12 +345,12 @@ const struct hostids_place *hostids_other(const struct hostids *h, uint32_t slot
 		}
 		if (!path_is_name(id))
 			continue;
-		found = has(h, p, RUN "/sandboxes", id);
+		found = place_has_sandbox(h, p, RUN "/sandboxes", id);
 		if (found == 0 && !running)
-			found = has(h, p, STATE "/sandboxes", id);
+			found = place_has_sandbox(h, p, STATE "/sandboxes", id);
 		/* its files are in an archive, and still belong to these ids (manager/service/workspace.c) */
 		if (found == 0 && !running)
-			found = has(h, p, STATE "/manager/archived", id);
+			found = place_has_sandbox(h, p, STATE "/manager/archived", id);
 		if (found < 0)
 			*ret_error = err_sys(e, "look for sandbox %s of %s", id, p->path);
 		if (found)

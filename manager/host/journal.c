@@ -15,6 +15,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 
+/* ---- the log ---- */
+
 #define CHUNK 65536
 #define LOCK_PAUSE_NS 200000
 #define LOCK_TRIES 4000	/* about a second */
@@ -63,7 +65,7 @@ int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e)
 
 /* ---- writing ---------------------------------------------------------------------- */
 
-static uint64_t base_of(int fd)
+static uint64_t journal_file_base(int fd)
 {
 	char line[64];
 	ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
@@ -131,9 +133,9 @@ static int lock_current(struct journal *j, uint64_t *ret_size, struct err *e)
 }
 
 /* The full file becomes the older one; a new one follows it.  Both locks are held until the new one says where it begins. */
-static int turn(struct journal *j, uint64_t size, struct err *e)
+static int turn_journal(struct journal *j, uint64_t size, struct err *e)
 {
-	uint64_t base = base_of(j->fd) + size;
+	uint64_t base = journal_file_base(j->fd) + size;
 	char older[72], fresh[72];
 	autoclose int fd = -1;
 
@@ -170,7 +172,7 @@ int journal_add(struct journal *j, json_t *entry, struct err *e)
 		return err_nomem(e);
 	if (lock_current(j, &size, e) < 0)
 		return -1;
-	if ((!size && write_base(j->fd, 0) < 0) || (size > j->max_bytes && turn(j, size, e) < 0))
+	if ((!size && write_base(j->fd, 0) < 0) || (size > j->max_bytes && turn_journal(j, size, e) < 0))
 		goto out;
 	/* a line that a crash cut short must not be joined to ours */
 	if (size && pread(j->fd, &last, 1, (off_t)size - 1) == 1 && size <= j->max_bytes && last != '\n' && buf_adds(&b, "\n", e) < 0)
@@ -191,7 +193,7 @@ void journal_close(struct journal *j)
 /* ---- reading ------------------------------------------------------------------------ */
 
 /* Opens the file name, if it holds cursor or anything after it: 1, else 0. */
-static int open_file(struct journal_reader *r, const char *name, uint64_t cursor, int whatever)
+static int open_journal_file(struct journal_reader *r, const char *name, uint64_t cursor, int whatever)
 {
 	autoclose int fd = openat(r->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
@@ -199,7 +201,7 @@ static int open_file(struct journal_reader *r, const char *name, uint64_t cursor
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !st.st_size)
 		return 0;
-	base = base_of(fd);
+	base = journal_file_base(fd);
 	if (!whatever && cursor >= base + (uint64_t)st.st_size)
 		return 0;
 	if (cursor && cursor < base)
@@ -218,7 +220,7 @@ int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_
 
 	*r = (struct journal_reader){ .dir_fd = dir_fd, .name = name, .fd = -1, .b = BUF_INIT(2 * JOURNAL_LINE_MAX) };
 	snprintf(older, sizeof(older), "%s.1", name);
-	if (!open_file(r, older, cursor, 0) && !open_file(r, name, cursor, 1))
+	if (!open_journal_file(r, older, cursor, 0) && !open_journal_file(r, name, cursor, 1))
 		r->at = cursor;
 	if (r->fd >= 0 && r->at > r->base) {
 		struct stat st;
@@ -231,7 +233,7 @@ int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_
 }
 
 /* More bytes of the file that is open: 1, or 0 at its end. */
-static int fill(struct journal_reader *r, struct err *e)
+static int fill_journal_reader(struct journal_reader *r, struct err *e)
 {
 	ssize_t n;
 
@@ -250,7 +252,7 @@ static int fill(struct journal_reader *r, struct err *e)
 }
 
 /* Takes a line from the buffer: 1 with it, 0 if none is whole. */
-static int take_line(struct journal_reader *r, const char **ret, size_t *ret_len)
+static int take_journal_line(struct journal_reader *r, const char **ret, size_t *ret_len)
 {
 	const char *start = r->b.data + r->done, *nl = r->b.len > r->done ? memchr(start, '\n', r->b.len - r->done) : NULL;
 
@@ -285,9 +287,9 @@ int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
 
 	snprintf(older, sizeof(older), "%s.1", r->name);
 	for (;;) {
-		if (r->fd < 0 && !open_file(r, r->name, r->at, 1))
+		if (r->fd < 0 && !open_journal_file(r, r->name, r->at, 1))
 			return 0;
-		while (take_line(r, &line, &n)) {
+		while (take_journal_line(r, &line, &n)) {
 			json_t *entry = json_parse(line, n, JOURNAL_LINE_MAX, "journal", &ignored);
 
 			if (!json_is_object(entry) || json_object_get(entry, "base")) {
@@ -299,7 +301,7 @@ int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
 			return 1;
 		}
 		turned = is_turned(r);
-		got = fill(r, e);
+		got = fill_journal_reader(r, e);
 		if (got < 0)
 			return -1;
 		if (got)
@@ -308,7 +310,7 @@ int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
 			return 0;
 		r->at += r->b.len - r->done;
 		/* the next one is the older already when two turns have passed */
-		if (!open_file(r, older, r->at, 0) && !open_file(r, r->name, r->at, 1))
+		if (!open_journal_file(r, older, r->at, 0) && !open_journal_file(r, r->name, r->at, 1))
 			return 0;
 	}
 }
@@ -336,4 +338,38 @@ void journal_drain(int watch_fd)
 
 	while (read(watch_fd, buf, sizeof(buf)) > 0)
 		;
+}
+
+/* ---- the events of this host ---- */
+
+void events_add_to(struct journal *j, const char *event, const char *id, json_t *members)
+{
+	json_t *entry = json_pack("{s:s,s:s}", "event", event, "id", id);
+	struct err ignored;
+
+	if (members)
+		json_object_update(entry, members);
+	json_decref(members);
+	if (entry)
+		journal_add(j, entry, &ignored);
+}
+
+void events_add(struct registry *r, const char *event, const char *id, json_t *members)
+{
+	struct journal j = JOURNAL_INIT(r->state_fd, EVENTS_FILE, EVENTS_BYTES);
+
+	events_add_to(&j, event, id, members);
+	journal_close(&j);
+}
+
+int events_is_own(const char *event)
+{
+	static const char *const all[] = { "checkpoint", "checkpoint-rm", "undo", "fork",
+					   "zygote-create", "zygote-end" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(all); i++)
+		if (!strcmp(event, all[i]))
+			return 1;
+	return !strncmp(event, "network-", 8);
 }

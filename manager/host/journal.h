@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/host/registry.h"
 
 #define JOURNAL_LINE_MAX (256u << 10)
 
@@ -62,5 +63,24 @@ void journal_drain(int watch_fd);
 void journal_time(const struct timespec *t, char out[JOURNAL_TIME]);
 /* Reads an argument of --since: a time ago ("10m"), or a date as above, possibly shortened. */
 int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e);
+
+/* ---- the events of this host ---- */
+
+/*
+ * What happened to the sandboxes that live on this host, in the
+ * journal state_dir/events.
+ *
+ * Best effort: that an event cannot be written stops nothing.
+ */
+
+#define EVENTS_FILE "events"
+#define EVENTS_BYTES (1u << 20)	/* of one of its two files */
+
+/* {"event":EVENT,"id":ID, members}; members (may be NULL) is consumed. */
+void events_add(struct registry *r, const char *event, const char *id, json_t *members);
+/* The same to a journal that stays open: JOURNAL_INIT(r->state_fd, EVENTS_FILE, EVENTS_BYTES). */
+void events_add_to(struct journal *j, const char *event, const char *id, json_t *members);
+/* Whether the journal alone tells of it: no file of the sandbox shows that it happened. */
+int events_is_own(const char *event);
 
 #endif

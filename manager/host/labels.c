@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-static size_t bytes_of(const json_t *labels)
+static size_t labels_size(const json_t *labels)
 {
 	size_t n = 0;
 	const char *key;
@@ -18,7 +18,7 @@ static size_t bytes_of(const json_t *labels)
 }
 
 /* A key is one word without '=', so that KEY=VALUE is read in one way only. */
-static int is_key(const char *key, size_t n)
+static int is_label_key(const char *key, size_t n)
 {
 	size_t i;
 
@@ -29,7 +29,7 @@ static int is_key(const char *key, size_t n)
 }
 
 /* Whether one more fits; had is what its key has now. */
-static int fits(const json_t *labels, size_t bytes, const char *key, size_t value_len)
+static int label_fits(const json_t *labels, size_t bytes, const char *key, size_t value_len)
 {
 	const json_t *had = json_object_get(labels, key);
 
@@ -71,7 +71,7 @@ int labels_add(json_t **labels, const char *text, struct err *e)
 	char key[LABEL_KEY_MAX + 1];
 	json_t *v;
 
-	if (!is_key(text, n))
+	if (!is_label_key(text, n))
 		return err_set(
 			e, ERR_INVALID,
 			"'%.80s' is not a label; hint: KEY=VALUE, with a key of 1 to %d bytes "
@@ -85,7 +85,7 @@ int labels_add(json_t **labels, const char *text, struct err *e)
 	key[n] = '\0';
 	if (!*labels && !(*labels = json_object()))
 		return err_nomem(e);
-	if (!fits(*labels, bytes_of(*labels), key, strlen(value)))
+	if (!label_fits(*labels, labels_size(*labels), key, strlen(value)))
 		return err_set(
 			e, ERR_LIMIT,
 			"label %.80s is one too many; hint: at most %d labels of %d bytes in all",
@@ -99,15 +99,15 @@ int labels_add(json_t **labels, const char *text, struct err *e)
 json_t *labels_with_image(const json_t *own, const json_t *image)
 {
 	json_t *all = own ? json_copy((json_t *)(size_t)own) : json_object(), *v;
-	size_t bytes = bytes_of(all);
+	size_t bytes = labels_size(all);
 	const char *key;
 
 	json_object_foreach((json_t *)(size_t)image, key, v)
 	{
 		size_t n = json_string_length(v);
 
-		if (!json_is_string(v) || !is_key(key, strlen(key)) || n > LABEL_VALUE_MAX || labels_are_own(key) ||
-		    json_object_get(all, key) || !fits(all, bytes, key, n))
+		if (!json_is_string(v) || !is_label_key(key, strlen(key)) || n > LABEL_VALUE_MAX || labels_are_own(key) ||
+		    json_object_get(all, key) || !label_fits(all, bytes, key, n))
 			continue;
 		if (json_object_set(all, key, v) < 0)
 			break;
@@ -118,7 +118,7 @@ json_t *labels_with_image(const json_t *own, const json_t *image)
 
 json_t *labels_for_event(const json_t *labels)
 {
-	if (!json_object_size(labels) || bytes_of(labels) > LABELS_EVENT_BYTES_MAX)
+	if (!json_object_size(labels) || labels_size(labels) > LABELS_EVENT_BYTES_MAX)
 		return NULL;
 	return json_copy((json_t *)(size_t)labels);
 }

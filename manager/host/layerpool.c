@@ -24,7 +24,7 @@
 
 /* ---- making --------------------------------------------------------------------------- */
 
-static int check_new(struct registry *r, uint64_t bytes, struct err *e)
+static int check_new_pool(struct registry *r, uint64_t bytes, struct err *e)
 {
 	struct statvfs fs;
 	uint64_t has;
@@ -48,7 +48,7 @@ static int check_new(struct registry *r, uint64_t bytes, struct err *e)
 		(unsigned long long)(has >> 20));
 }
 
-static int make_file(int dir, uint64_t bytes, struct err *e)
+static int make_pool_file(int dir, uint64_t bytes, struct err *e)
 {
 	autoclose int fd = openat(dir, LAYERHOME_IMAGE,
 				  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -69,7 +69,7 @@ static int make_file(int dir, uint64_t bytes, struct err *e)
 	return take_fd(&fd);
 }
 
-static int format(int dir, uint64_t bytes, struct err *e)
+static int format_pool(int dir, uint64_t bytes, struct err *e)
 {
 	/* -K: a discard would give the blocks back; 4096 is the sector of our loop devices */
 	static const char *const argv[] = { "mkfs.xfs",
@@ -84,7 +84,7 @@ static int format(int dir, uint64_t bytes, struct err *e)
 					    "berth-pool",
 					    "/proc/self/fd/3",
 					    NULL };
-	autoclose int fd = make_file(dir, bytes, e);
+	autoclose int fd = make_pool_file(dir, bytes, e);
 	int status;
 
 	if (fd < 0 || process_run(MKFS, argv, fd, &status, e) < 0)
@@ -107,7 +107,7 @@ static int try_pool(int dir, struct err *e)
 			    err_set(e, ERR_UNSUPPORTED, "this kernel's XFS has no reflinks");
 }
 
-static int lock_alone(int fd, struct err *e)
+static int lock_pool_alone(int fd, struct err *e)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		if (errno != EINTR)
@@ -124,13 +124,13 @@ int layerpool_create(struct registry *r, uint64_t bytes, struct err *e)
 	int result;
 
 	bytes &= ~UINT64_C(4095);
-	if (check_new(r, bytes, e) < 0)
+	if (check_new_pool(r, bytes, e) < 0)
 		return -1;
 	dir = path_make_dir(r->state_fd, NEW, e);
-	if (dir < 0 || lock_alone(dir, e) < 0)
+	if (dir < 0 || lock_pool_alone(dir, e) < 0)
 		return -1;
 	unlinkat(dir, LAYERHOME_IMAGE, 0); /* of one that was killed */
-	result = format(dir, bytes, e);
+	result = format_pool(dir, bytes, e);
 	if (result == 0)
 		result = try_pool(dir, e);
 	/* what a removal left that was killed, an empty directory */
@@ -149,7 +149,7 @@ int layerpool_create(struct registry *r, uint64_t bytes, struct err *e)
 /* ---- looking --------------------------------------------------------------------------- */
 
 /* Its directory; -1 with ERR_NOT_FOUND. */
-static int open_dir(int state_fd, struct err *e)
+static int open_pool_dir(int state_fd, struct err *e)
 {
 	autoclose int dir =
 		openat(state_fd, LAYERHOME_POOL, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -162,7 +162,7 @@ static int open_dir(int state_fd, struct err *e)
 	return take_fd(&dir);
 }
 
-static int count_one(void *ctx, const char *name)
+static int count_pool_layer(void *ctx, const char *name)
 {
 	(void)name;
 	++*(unsigned *)ctx;
@@ -171,7 +171,7 @@ static int count_one(void *ctx, const char *name)
 
 json_t *layerpool_describe(int state_fd, struct err *e)
 {
-	autoclose int dir = open_dir(state_fd, e), top = -1;
+	autoclose int dir = open_pool_dir(state_fd, e), top = -1;
 	unsigned count = 0;
 	struct statvfs fs;
 	json_t *ret;
@@ -179,7 +179,7 @@ json_t *layerpool_describe(int state_fd, struct err *e)
 	if (dir < 0)
 		return NULL;
 	top = layerhome_mount(dir, e);
-	if (top < 0 || registry_each(top, count_one, &count, e) < 0)
+	if (top < 0 || registry_each(top, count_pool_layer, &count, e) < 0)
 		return NULL;
 	if (fstatvfs(top, &fs) < 0) {
 		err_sys(e, "measure the pool");
@@ -201,7 +201,7 @@ void layerpool_hold(struct registry *r, int box_fd)
 
 	if (r->pool_fd >= 0 || !layerhome_is_pool(box_fd))
 		return;
-	dir = open_dir(r->state_fd, &ignored);
+	dir = open_pool_dir(r->state_fd, &ignored);
 	if (dir >= 0)
 		r->pool_fd = layerhome_mount(dir, &ignored);
 }
@@ -295,9 +295,9 @@ static int check_empty(const struct registry *r, int dir, struct err *e)
 
 int layerpool_remove(struct registry *r, struct err *e)
 {
-	autoclose int dir = open_dir(r->state_fd, e);
+	autoclose int dir = open_pool_dir(r->state_fd, e);
 
-	if (dir < 0 || lock_alone(dir, e) < 0 || check_empty(r, dir, e) < 0)
+	if (dir < 0 || lock_pool_alone(dir, e) < 0 || check_empty(r, dir, e) < 0)
 		return -1;
 	/* without it there is no pool, though a directory be left */
 	if (unlinkat(dir, LAYERHOME_IMAGE, 0) < 0 || fsync(dir) < 0)
@@ -313,9 +313,9 @@ int layerpool_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 	struct lost l;
 
 	*ret_cleared = 0;
-	if (new >= 0 && lock_alone(new, e) == 0 && path_remove_tree(r->state_fd, NEW, e) < 0)
+	if (new >= 0 && lock_pool_alone(new, e) == 0 && path_remove_tree(r->state_fd, NEW, e) < 0)
 		return -1;
-	dir = open_dir(r->state_fd, e);
+	dir = open_pool_dir(r->state_fd, e);
 	if (dir < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	top = layerhome_mount(dir, e);

@@ -26,4 +26,14 @@ int names_drop(struct registry *r, const char *id, struct err *e);
 /* Takes every name of a sandbox away but one. */
 int names_drop_others(struct registry *r, const char *id, const char *keep, struct err *e);
 
+/* ---- another name for a lasting sandbox ---- */
+
+/* Give a lasting sandbox another name (registry.h). */
+
+/*
+ * Takes the new name before it gives up the old one: a crash in between leaves one name too
+ * many, which gc and rm remove. ERR_EXISTS if the name is taken.
+ */
+int registry_rename(struct registry *r, const char *id, const char *name, struct err *e);
+
 #endif

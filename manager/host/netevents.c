@@ -35,7 +35,7 @@ static json_t *known_members(const json_t *j)
 	return members;
 }
 
-static void tell(struct netevents *n, const char *text, size_t len, netevents_fn *emit, void *ctx)
+static void tell_proxy_refusal(struct netevents *n, const char *text, size_t len, netevents_fn *emit, void *ctx)
 {
 	struct err ignored;
 	autojson json_t *j = json_parse(text, len, NETHELPER_NOTICE_MAX, "notice of the proxy", &ignored);
@@ -64,7 +64,7 @@ int netevents_notices(struct netevents *n, int fd, uint64_t now_ms, netevents_fn
 		if (got <= 0)
 			return -1;
 		if (may_tell(n, now_ms))
-			tell(n, packet, (size_t)got, emit, ctx);
+			tell_proxy_refusal(n, packet, (size_t)got, emit, ctx);
 		else
 			n->left_out++;
 	}

@@ -20,7 +20,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/host/subnets.h"
+#include "runtime/net/netpolicy.h"
+
+/* ---- the list of networks, and new ones ---- */
 
 #define RECORD_MAX (1u << 20)
 #define PREFIX4_MAX 29
@@ -96,7 +98,7 @@ int nets_lock(int dir, struct err *e)
 	return fd;
 }
 
-static json_t *not_found(const char *name, struct err *e)
+static json_t *network_not_found(const char *name, struct err *e)
 {
 	const int n = (int)strcspn(name, "@");
 
@@ -120,7 +122,7 @@ json_t *nets_load(const struct config *c, const char *name, struct err *e)
 		return NULL;
 	snprintf(path, sizeof(path), "%s/" NETS_DIR "/%s/" NETS_RECORD, c->state_dir, name);
 	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
-		return e->code == ERR_NOT_FOUND ? not_found(name, e) : NULL;
+		return e->code == ERR_NOT_FOUND ? network_not_found(name, e) : NULL;
 	j = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, "the record of the network", e);
 	if (!j)
 		return NULL;
@@ -183,7 +185,7 @@ struct visit {
 	int dir, hidden;
 };
 
-static int visit(void *ctx, const char *name)
+static int visit_network_dir(void *ctx, const char *name)
 {
 	const struct visit *v = ctx;
 	struct stat st;
@@ -201,7 +203,7 @@ int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), 
 {
 	struct visit v = { each, ctx, dir, hidden };
 	autoclose int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int failed = 0, r = fd < 0 ? -1 : path_each_entry(fd, visit, &v, &failed);
+	int failed = 0, r = fd < 0 ? -1 : path_each_entry(fd, visit_network_dir, &v, &failed);
 
 	return fd < 0 || failed ? err_sys(e, "read the directory of networks") : r;
 }
@@ -231,14 +233,14 @@ struct making {
 	struct err *e;
 };
 
-static int add_text(struct making *m, const char *text)
+static int add_taken_range(struct making *m, const char *text)
 {
 	struct netcidr c;
 
 	return netcidr_parse(text, &c, m->e) < 0 ? -1 : subnets_add(&m->taken, &c, m->e);
 }
 
-static int add_network(void *ctx, const char *name)
+static int count_existing_network(void *ctx, const char *name)
 {
 	struct making *m = ctx;
 	autojson json_t *j = nets_load(m->c, name, m->e);
@@ -250,7 +252,7 @@ static int add_network(void *ctx, const char *name)
 	if (!j || json_get_str(j, "subnet", &a, "record", m->e) < 1 ||
 	    json_get_str(j, "subnet6", &b, "record", m->e) < 1)
 		return -1;
-	return add_text(m, a) < 0 || add_text(m, b) < 0 ? -1 : 0;
+	return add_taken_range(m, a) < 0 || add_taken_range(m, b) < 0 ? -1 : 0;
 }
 
 /* The address's range: host bits must be 0. */
@@ -291,7 +293,7 @@ static int add_interfaces(struct making *m)
 }
 
 /* A requested range: it must be large enough, and not in use. */
-static int take_wanted(struct making *m, const char *text)
+static int take_wanted_range(struct making *m, const char *text)
 {
 	char shown[NETADDR_TEXT + 5];
 	const struct netcidr *other;
@@ -397,7 +399,7 @@ static void add_chosen_addresses(json_t *record, const struct nets_wanted *w)
 		json_object_set_new(record, "ipv6", json_false());
 }
 
-static int choose(struct making *m)
+static int choose_subnets(struct making *m)
 {
 	struct netcidr base, *six = &m->net[1];
 
@@ -435,7 +437,7 @@ static int choose_bridge(char out[16], struct err *e)
 	return 0;
 }
 
-static json_t *make_record(const struct making *m, struct err *e)
+static json_t *make_network_record(const struct making *m, struct err *e)
 {
 	char bridge[16], net[2][NETADDR_TEXT + 5], created[CLOCK_UTC];
 	autojson json_t *none = json_object();
@@ -468,7 +470,7 @@ static json_t *make_record(const struct making *m, struct err *e)
 }
 
 /* Under a hidden name first, then under its own. */
-static int write_down(int dir, const char *name, const json_t *record, struct err *e)
+static int write_network(int dir, const char *name, const json_t *record, struct err *e)
 {
 	autofree char *text = json_dumps(record, JSON_COMPACT);
 	autoclose int fd = -1;
@@ -485,9 +487,9 @@ static int write_down(int dir, const char *name, const json_t *record, struct er
 	return 0;
 }
 
-static int gather(struct making *m, int dir)
+static int gather_networks(struct making *m, int dir)
 {
-	if (nets_each_in(dir, 0, add_network, m, m->e) != 0)
+	if (nets_each_in(dir, 0, count_existing_network, m, m->e) != 0)
 		return -1;
 	/* how many others have is not for tenants to know */
 	if (m->w->tenant && (m->own >= m->w->tenant_max || m->count >= m->c->network_max))
@@ -496,7 +498,7 @@ static int gather(struct making *m, int dir)
 		return err_set(m->e, ERR_LIMIT, "there are %u networks, and no more are allowed; "
 						"hint: berth "
 			       "network prune, or [network] max_networks in berth.toml", m->count);
-	if (add_text(m, m->c->network_pool) < 0 || add_text(m, m->c->network_pool6) < 0)
+	if (add_taken_range(m, m->c->network_pool) < 0 || add_taken_range(m, m->c->network_pool6) < 0)
 		return err_wrap(m->e, "[network] pool");
 	return add_interfaces(m);
 }
@@ -517,13 +519,185 @@ int nets_create(const struct config *c, const struct nets_wanted *w, json_t **re
 	if (path_has(dir, w->name))
 		return err_set(e, ERR_EXISTS, "there is a network named %.*s",
 			       (int)strcspn(w->name, "@"), w->name);
-	if (gather(m, dir) < 0)
+	if (gather_networks(m, dir) < 0)
 		return -1;
 	for (i = 0; i < NETS_SUBNETS && w->subnets[i]; i++)
-		if (take_wanted(m, w->subnets[i]) < 0)
+		if (take_wanted_range(m, w->subnets[i]) < 0)
 			return -1;
-	if (choose(m) < 0 || check_addresses(m) < 0 || !(record = make_record(m, e)) || write_down(dir, w->name, record,
+	if (choose_subnets(m) < 0 || check_addresses(m) < 0 || !(record = make_network_record(m, e)) || write_network(dir, w->name, record,
 									 e) < 0)
+		return -1;
+	*ret = json_incref(record);
+	return 0;
+}
+
+/* ---- the used ranges of addresses ---- */
+
+int subnets_add(struct subnets *t, const struct netcidr *c, struct err *e)
+{
+	if (t->count == SUBNETS_TAKEN)
+		return err_set(e, ERR_LIMIT, "this host has more than %d ranges of addresses",
+			       SUBNETS_TAKEN);
+	t->list[t->count++] = *c;
+	return 0;
+}
+
+const struct netcidr *subnets_overlap(const struct subnets *t, const struct netcidr *c)
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++)
+		if (netcidr_holds(&t->list[i], &c->net) || netcidr_holds(c, &t->list[i].net))
+			return &t->list[i];
+	return NULL;
+}
+
+int subnets_choose(const struct subnets *t, const struct netcidr *base, struct netcidr *ret)
+{
+	const unsigned bits = base->bits > SUBNETS_BITS ? base->bits : SUBNETS_BITS;
+	const uint64_t count = 1ULL << (bits - base->bits), size = 1ULL << (32 - bits);
+	uint64_t i;
+
+	for (i = 0; i < count; i++) {
+		struct netcidr c = { .bits = bits };
+
+		if (netcidr_nth(base, i * size, &c.net) == 0 && !subnets_overlap(t, &c)) {
+			*ret = c;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+void subnets_text(const struct netcidr *c, char out[NETADDR_TEXT + 5])
+{
+	char text[NETADDR_TEXT];
+
+	snprintf(out, NETADDR_TEXT + 5, "%s/%u", netaddr_text(&c->net, text), c->bits);
+}
+
+/* ---- changes of rules: pure ---- */
+
+/* In each pair the one takes back what the other said. */
+static const struct { const char *key, *opposite; } lists[] = {
+	{ "allow_host", "deny_host" },
+	{ "deny_host", "allow_host" },
+	{ "allow_net", "deny_net" },
+	{ "deny_net", "allow_net" },
+};
+
+#define RESET "reset_rules"
+
+/* Forgotten at a reset: not the ranges that were opened, which may be the configuration's. */
+static const char *const forgotten[] = { "allow_host", "deny_host", "deny_net" };
+
+static const char *const budgets[] = { "max_bytes", "max_connections", "max_rate" };
+
+static void remove_value(json_t *list, const json_t *value)
+{
+	size_t i;
+
+	for (i = json_array_size(list); i-- > 0;)
+		if (json_equal(json_array_get(list, i), value))
+			json_array_remove(list, i);
+}
+
+static int merge_list(json_t *policy, const char *key, const char *opposite, const json_t *changes,
+		      struct err *e)
+{
+	json_t *more = json_object_get(changes, key), *list, *value;
+	size_t i;
+
+	if (!json_is_array(more))
+		return 0;
+	if (!json_object_get(policy, key))
+		json_object_set_new(policy, key, json_array());
+	list = json_object_get(policy, key);
+	json_array_foreach(more, i, value) {
+		remove_value(json_object_get(policy, opposite), value);
+		remove_value(list, value);
+		if (json_array_append(list, value) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+int netmerge_wanted(const json_t *changes)
+{
+	size_t i;
+
+	if (json_is_true(json_object_get(changes, RESET)))
+		return 1;
+	for (i = 0; i < ARRAY_LEN(lists); i++)
+		if (json_object_get(changes, lists[i].key))
+			return 1;
+	for (i = 0; i < ARRAY_LEN(budgets); i++)
+		if (json_object_get(changes, budgets[i]))
+			return 1;
+	return 0;
+}
+
+int netmerge(json_t *policy, const json_t *changes, struct err *e)
+{
+	int r = 0;
+	json_t *v;
+	size_t i;
+
+	for (i = 0; json_is_true(json_object_get(changes, RESET)) && i < ARRAY_LEN(forgotten); i++)
+		if (json_object_get(policy, forgotten[i]))
+			json_object_set_new(policy, forgotten[i], json_array());
+	for (i = 0; r == 0 && i < ARRAY_LEN(lists); i++)
+		r = merge_list(policy, lists[i].key, lists[i].opposite, changes, e);
+	for (i = 0; r == 0 && i < ARRAY_LEN(budgets); i++)
+		if ((v = json_object_get(changes, budgets[i])))
+			r = json_object_set(policy, budgets[i], v);
+	return r;
+}
+
+/* ---- changes of a network ---- */
+
+static int check_network_policy(const json_t *policy, struct err *e)
+{
+	autofree struct netpolicy *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return err_nomem(e);
+	r = netpolicy_load(p, policy, e);
+	netpolicy_release(p);
+	return r;
+}
+
+static int replace_network_record(int dir, const char *name, const json_t *record, struct err *e)
+{
+	autofree char *text = json_dumps(record, JSON_COMPACT);
+	autoclose int fd = -1;
+
+	if (!text)
+		return err_nomem(e);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open the directory of network %s", name);
+	return io_replace_file(fd, NETS_RECORD, text, strlen(text), 0600, 1, e);
+}
+
+int nets_change(const struct config *c, const char *name, const json_t *changes, json_t **ret,
+		struct err *e)
+{
+	autoclose int dir = nets_open(c, e), lock = -1;
+	autojson json_t *record = NULL;
+	json_t *policy;
+
+	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 || !(record = nets_load(c, name, e)))
+		return -1;
+	policy = json_object_get(record, NETS_EGRESS);
+	if (!policy)
+		return err_set(e, ERR_INVALID,
+			       "network %s was made without rules, and its members have their own; "
+			       "hint: berth network create --allow-host NAME makes one with rules",
+			       name);
+	if (netmerge(policy, changes, e) < 0 || check_network_policy(policy, e) < 0 ||
+	    replace_network_record(dir, name, record, e) < 0)
 		return -1;
 	*ret = json_incref(record);
 	return 0;

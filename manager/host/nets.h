@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/netaddr.h"
 #include "manager/host/config.h"
 
 #define NETS_DIR "networks"
@@ -57,7 +58,7 @@ int nets_create(const struct config *c, const struct nets_wanted *w, json_t **re
 /* The record: a new reference, or NULL with ERR_NOT_FOUND and a hint. */
 json_t *nets_load(const struct config *c, const char *name, struct err *e);
 /*
- * Changes the policy that the members share (netmerge.h), checks it and writes it down; *ret: the
+ * Changes the policy that the members share, checks it and writes it down; *ret: the
  * record, a new reference.  ERR_INVALID for a network without one.
  */
 int nets_change(const struct config *c, const char *name, const json_t *changes, json_t **ret,
@@ -72,10 +73,54 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e);
 /* Calls each with the name of every network, until it returns non-zero, which is returned. */
 int nets_each(const struct config *c, int (*each)(void *ctx, const char *name), void *ctx,
 	      struct err *e);
-/* For netend.c: the directory, its lock, and the networks in it, or the hidden ones. */
+/* For netmembers.c: the directory, its lock, and the networks in it, or the hidden ones. */
 int nets_open(const struct config *c, struct err *e);
 int nets_lock(int dir, struct err *e);
 int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), void *ctx,
 		 struct err *e);
+
+/* ---- ranges of addresses ---- */
+
+/*
+ * The range of addresses for a named network.
+ *
+ * Pure: the caller has gathered the list of used ranges.
+ */
+
+#define SUBNETS_TAKEN 1024
+#define SUBNETS_BITS 24	/* of a range that is chosen */
+
+struct subnets {
+	struct netcidr list[SUBNETS_TAKEN];
+	size_t count;
+};
+
+/* ERR_LIMIT when the list is full. */
+int subnets_add(struct subnets *t, const struct netcidr *c, struct err *e);
+/* The range of the list that shares an address with c, or NULL. */
+const struct netcidr *subnets_overlap(const struct subnets *t, const struct netcidr *c);
+/*
+ * The first range of IPv4 with SUBNETS_BITS, or base itself where that is smaller, that is free:
+ * 0, or -1.
+ */
+int subnets_choose(const struct subnets *t, const struct netcidr *base, struct netcidr *ret);
+/* "10.0.0.0/8" */
+void subnets_text(const struct netcidr *c, char out[NETADDR_TEXT + 5]);
+
+/* ---- changes of rules ---- */
+
+/*
+ * Changes of the rules of a network or a sandbox: pure.
+ *
+ * A policy and its changes are objects with the keys of netpolicy.h.
+ */
+
+/* Whether changes has any. */
+int netmerge_wanted(const json_t *changes);
+/*
+ * What is allowed now is denied no more, and the other way round; a budget replaces the old one.
+ * With "reset_rules" the changes take the place of all hosts and denied ranges of before.
+ */
+int netmerge(json_t *policy, const json_t *changes, struct err *e);
 
 #endif

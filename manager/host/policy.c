@@ -9,8 +9,152 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/host/cmdwords.h"
 #include "manager/host/shlex.h"
+
+/* ---- words of two command lines that say the same ---- */
+
+const char *cmdwords_base(const char *s)
+{
+	const char *slash = strrchr(s, '/');
+
+	return slash && slash[1] ? slash + 1 : s;
+}
+
+/* Whether a component of a pattern matches anything. */
+static int is_all(const char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && strchr("*?.", p[i]); i++)
+		;
+	return n && i == n && memchr(p, '*', n);
+}
+
+/*
+ * "/a//./b/../c/" becomes "/a/c"; a pattern for all of "/", such as "/" followed by "*", becomes
+ * "/".
+ */
+static void clean_command_path(const char *p, char *out, size_t size)
+{
+	size_t len = 0, n;
+	int all = 1;
+
+	for (; *p; p += n) {
+		while (*p == '/')
+			p++;
+		n = strcspn(p, "/");
+		if (!n || (n == 1 && p[0] == '.'))
+			continue;
+		if (n == 2 && p[0] == '.' && p[1] == '.') {
+			while (len && out[--len] != '/')
+				;
+			all = !len;
+			continue;
+		}
+		all &= is_all(p, n);
+		if (len + n + 2 > size)
+			break;
+		out[len++] = '/';
+		memcpy(out + len, p, n);
+		len += n;
+	}
+	if (!len || all)
+		out[0] = '/', len = 1;
+	out[len] = '\0';
+}
+
+void cmdwords_clean(const char *s, char *out, size_t size)
+{
+	const char *eq = strchr(s, '=');
+	size_t n = eq && eq[1] == '/' ? (size_t)(eq - s) + 1 : 0;
+
+	if (s[0] == '/') {
+		clean_command_path(s, out, size);
+	} else if (n && n < size / 2) {
+		memcpy(out, s, n);
+		clean_command_path(s + n, out + n, size - n);
+	} else {
+		while (*s == '0' && s[1] && strspn(s, "01234567") == strlen(s))
+			s++;
+		snprintf(out, size, "%s", s);
+	}
+}
+
+static const struct long_option {
+	const char *command, *name;
+	char letter;
+} long_options[] = {
+	{"rm", "recursive", 'r'},    {"rm", "force", 'f'},        {"rm", "dir", 'd'},
+	{"chmod", "recursive", 'R'}, {"chown", "recursive", 'R'}, {"chgrp", "recursive", 'R'},
+	{"cp", "recursive", 'r'},    {"cp", "force", 'f'},        {"mv", "force", 'f'},
+};
+
+static char same_letter(const char *command, char c)
+{
+	return c == 'R' && (!strcmp(command, "rm") || !strcmp(command, "cp")) ? 'r' : c;
+}
+
+/* The letter of a long option, which may be cut short; 0 when it has none. */
+static char option_letter(const char *command, const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(long_options); i++)
+		if (!strcmp(command, long_options[i].command) && n >= 2 &&
+		    !strncmp(long_options[i].name, name, n))
+			return long_options[i].letter;
+	return 0;
+}
+
+/* Whether the command has the option: a letter, or, without one, a long name. */
+static int command_has_option(const char *command, const char *const *w, size_t n, char letter, const char *name,
+	       size_t name_len)
+{
+	size_t i;
+	const char *p;
+
+	for (i = 1; i < n && strcmp(w[i], "--"); i++) {
+		if (w[i][0] != '-' || !w[i][1])
+			continue;
+		if (w[i][1] == '-') {
+			size_t len = strcspn(w[i] + 2, "=");
+
+			if (letter ? option_letter(command, w[i] + 2, len) == letter :
+				     len >= 2 && len <= name_len && !strncmp(name, w[i] + 2, len))
+				return 1;
+			continue;
+		}
+		for (p = w[i] + 1; letter && *p; p++)
+			if (same_letter(command, *p) == letter)
+				return 1;
+	}
+	return 0;
+}
+
+int cmdwords_is_option(const char *s, int *ended)
+{
+	if (*ended || s[0] != '-' || !s[1])
+		return 0;
+	if (!strcmp(s, "--"))
+		*ended = 1;
+	return 1;
+}
+int cmdwords_has(const char *const *w, size_t n, const char *options)
+{
+	const char *command = cmdwords_base(w[0]), *p;
+
+	if (options[1] == '-') {
+		size_t len = strcspn(options + 2, "=");
+
+		return command_has_option(command, w, n, option_letter(command, options + 2, len), options + 2, len);
+	}
+	for (p = options + 1; *p; p++)
+		if (!command_has_option(command, w, n, same_letter(command, *p), "", 0))
+			return 0;
+	return 1;
+}
+
+/* ---- the rules ---- */
 
 #define DEPTH_MAX 12		/* sh -c in eval in $(...) in sudo ... */
 #define WORK_MAX 4000000	/* words compared in one check */
@@ -39,8 +183,8 @@ struct check {
 	unsigned long work;
 };
 
-static void check_words(struct check *c, const char *const *w, size_t n);
-static void check_text(struct check *c, const char *text, size_t n);
+static void check_command_words(struct check *c, const char *const *w, size_t n);
+static void check_command_text(struct check *c, const char *text, size_t n);
 
 /* ---- one command against one rule ------------------------------------------------------- */
 
@@ -152,7 +296,7 @@ static void check_shell(struct check *c, const char *const *w, size_t n)
 		i += strchr("oO", w[i][strlen(w[i]) - 1]) != NULL;
 	}
 	if (text && i < n)
-		check_text(c, w[i], strlen(w[i]));
+		check_command_text(c, w[i], strlen(w[i]));
 }
 
 static void check_joined(struct check *c, const char *const *w, size_t n)
@@ -168,7 +312,7 @@ static void check_joined(struct check *c, const char *const *w, size_t n)
 		*p++ = ' ';
 	}
 	if (text)
-		check_text(c, text, len);
+		check_command_text(c, text, len);
 	free(text);
 }
 
@@ -208,25 +352,25 @@ static void check_inner(struct check *c, const char *name, const char *const *w,
 	if (!strcmp(name, "eval"))
 		check_joined(c, w + 1, n - 1);
 	if (!strcmp(name, "trap") && n > 1)
-		check_text(c, w[1], strlen(w[1]));
+		check_command_text(c, w[1], strlen(w[1]));
 	for (i = 1; i + 1 < n && is_in(name, with_text, ARRAY_LEN(with_text)); i++)
 		if (!strcmp(w[i], "-c") || !strcmp(w[i], "--command"))
-			check_text(c, w[i + 1], strlen(w[i + 1]));
+			check_command_text(c, w[i + 1], strlen(w[i + 1]));
 	for (i = 1; i + 1 < n && !strcmp(name, "find") && runs < 16; i++)
 		if (!strcmp(w[i], "-exec") || !strcmp(w[i], "-execdir") || !strcmp(w[i], "-ok")) {
-			check_words(c, w + i + 1, n - i - 1);
+			check_command_words(c, w + i + 1, n - i - 1);
 			runs++;
 		}
 	for (i = 0; i < ARRAY_LEN(runners); i++) {
 		if (!strcmp(name, runners[i].name)) {
 			size_t own = skip_own(&runners[i], w, n);
 
-			check_words(c, w + own, n - own);
+			check_command_words(c, w + own, n - own);
 		}
 	}
 }
 
-static void check_words(struct check *c, const char *const *w, size_t n)
+static void check_command_words(struct check *c, const char *const *w, size_t n)
 {
 	size_t i;
 
@@ -325,12 +469,12 @@ static void end_command(struct line *l)
 
 	for (i = 0; i < l->n; i++)
 		l->runs_shell |= is_in(cmdwords_base(l->w[i]), shells, ARRAY_LEN(shells));
-	check_words(l->check, l->w, l->n);
+	check_command_words(l->check, l->w, l->n);
 	l->n = 0;
 	l->skip = 0;
 }
 
-static int add_word(struct line *l, const char *word)
+static int add_line_word(struct line *l, const char *word)
 {
 	const char **more;
 
@@ -351,7 +495,7 @@ static int add_word(struct line *l, const char *word)
 
 static void nested_text(void *ctx, const char *text, size_t n)
 {
-	check_text(ctx, text, n);
+	check_command_text(ctx, text, n);
 }
 
 static void check_commands(struct check *c, const char *text, size_t n, char *words)
@@ -367,13 +511,13 @@ static void check_commands(struct check *c, const char *text, size_t n, char *wo
 		t = shlex_next(&l);
 		c->work++;
 		if (t.kind == SHLEX_WORD) {
-			if (add_word(&line, t.text) < 0)
+			if (add_line_word(&line, t.text) < 0)
 				break;
 		} else if (t.kind == SHLEX_REDIRECT) {
 			line.skip = 1;
 		} else if (t.kind == SHLEX_BODY) {
 			if (line.runs_shell)
-				check_text(c, t.text, t.len);
+				check_command_text(c, t.text, t.len);
 			line.runs_shell &= l.in_bodies;
 		} else {
 			end_command(&line);
@@ -384,7 +528,7 @@ static void check_commands(struct check *c, const char *text, size_t n, char *wo
 	free(line.w);
 }
 
-static void check_text(struct check *c, const char *text, size_t n)
+static void check_command_text(struct check *c, const char *text, size_t n)
 {
 	autofree char *words = NULL;
 	size_t i;
@@ -404,7 +548,7 @@ static void check_text(struct check *c, const char *text, size_t n)
 
 /* ---- rules ------------------------------------------------------------------------------------ */
 
-static int compile(struct rule *r, const char *text, size_t n, const char *what, struct err *e)
+static int compile_deny_rule(struct rule *r, const char *text, size_t n, const char *what, struct err *e)
 {
 	struct shlex l;
 	struct shlex_token t;
@@ -436,7 +580,7 @@ int policy_rule_check(const char *rule, const char *what, struct err *e)
 {
 	struct rule r;
 
-	return compile(&r, rule, strlen(rule), what, e);
+	return compile_deny_rule(&r, rule, strlen(rule), what, e);
 }
 
 struct policy *policy_new(const char *rules, struct err *e)
@@ -458,7 +602,7 @@ struct policy *policy_new(const char *rules, struct err *e)
 	}
 	for (s = rules; *s; s += n + (s[n] == '\n')) {
 		n = strcspn(s, "\n");
-		if (compile(&p->rules[p->count++], s, n, "policy.deny", e) < 0) {
+		if (compile_deny_rule(&p->rules[p->count++], s, n, "policy.deny", e) < 0) {
 			free(p);
 			return NULL;
 		}
@@ -482,7 +626,7 @@ int policy_check_argv(const struct policy *p, const char *const *argv, size_t ar
 	struct check c = { .policy = p };
 
 	if (p && p->count)
-		check_words(&c, argv, argc);
+		check_command_words(&c, argv, argc);
 	return verdict(&c, e);
 }
 
@@ -491,6 +635,6 @@ int policy_check_text(const struct policy *p, const char *text, size_t n, struct
 	struct check c = { .policy = p };
 
 	if (p && p->count)
-		check_text(&c, text, n);
+		check_command_text(&c, text, n);
 	return verdict(&c, e);
 }

@@ -14,7 +14,7 @@
 #include "base/num.h"
 
 /* Field 22 of /proc/PID/stat; 0: no such process, or a zombie. */
-static uint64_t start_time(int pid)
+static uint64_t process_start_time(int pid)
 {
 	autobuf struct buf b = BUF_INIT(4096);
 	char path[40], *p;
@@ -44,7 +44,7 @@ void procid_boot(char ret[PROCID_BOOT_SIZE])
 
 int procid_name(int pid, char ret[PROCID_SIZE], struct err *e)
 {
-	uint64_t start = start_time(pid);
+	uint64_t start = process_start_time(pid);
 	char boot[PROCID_BOOT_SIZE];
 
 	if (!start)
@@ -77,7 +77,7 @@ int procid_open(const char *name, struct err *e)
 		return -2;
 	}
 	/* read after the pidfd was opened: it describes the process of the pidfd, or none */
-	if (fd >= 0 && start_time((int)pid) != start)
+	if (fd >= 0 && process_start_time((int)pid) != start)
 		fd_close(&fd);
 	procid_boot(boot);
 	if (fd >= 0 && *end == ' ' && end[1] && boot[0] && strcmp(end + 1, boot))

@@ -29,7 +29,7 @@ static uint64_t of_cpus(uint64_t milli)
 	return milli != UNLIMITED ? milli : n > 0 ? (uint64_t)n * 1000 : 1000;
 }
 
-static void add(struct promise_sum *s, uint64_t memory, uint64_t cpu)
+static void add_promise(struct promise_sum *s, uint64_t memory, uint64_t cpu)
 {
 	s->count++;
 	if (__builtin_add_overflow(s->memory_bytes, of_memory(memory), &s->memory_bytes))
@@ -100,13 +100,13 @@ static void add_unknown(struct registry *r, struct sums *s, const char *id)
 	const char *name;
 	struct err ignored;
 
-	add(&s->all, r->config->memory_bytes, r->config->cpu_milli);
+	add_promise(&s->all, r->config->memory_bytes, r->config->cpu_milli);
 	if (!s->tenant_name || !s->tenant_name[0])
 		return;
 	owner = registry_load(r, id, REGISTRY_OWNER, &ignored);
 	name = json_string_value(json_object_get(owner, "name"));
 	if (name && !strcmp(name, s->tenant_name))
-		add(&s->tenants, r->config->memory_bytes, r->config->cpu_milli);
+		add_promise(&s->tenants, r->config->memory_bytes, r->config->cpu_milli);
 }
 
 static void add_notes(struct registry *r, struct sums *s, const struct range_note *notes, size_t count, const struct ids *ids, char *known)
@@ -123,9 +123,9 @@ static void add_notes(struct registry *r, struct sums *s, const struct range_not
 		if (!at || (!inner && (known[k] || n->version != RANGES_PROMISED)))
 			continue;
 		known[k] |= !inner;
-		add(&s->all, n->memory_bytes, n->cpu_milli);
+		add_promise(&s->all, n->memory_bytes, n->cpu_milli);
 		if ((s->tenant[0] || s->tenant[1]) && n->tenant[0] == s->tenant[0] && n->tenant[1] == s->tenant[1])
-			add(&s->tenants, n->memory_bytes, n->cpu_milli);
+			add_promise(&s->tenants, n->memory_bytes, n->cpu_milli);
 	}
 	for (i = 0; i < ids->count; i++)
 		if (!known[i])
@@ -163,18 +163,18 @@ static int exceeds(uint64_t sum, uint64_t more, uint64_t max)
 }
 
 /* What count sandboxes of this kind take. */
-static uint64_t times(uint64_t one, unsigned count)
+static uint64_t limit_times(uint64_t one, unsigned count)
 {
 	uint64_t all;
 
 	return __builtin_mul_overflow(one, (uint64_t)count, &all) ? UINT64_MAX : all;
 }
 
-static int check_tenant(const struct promise *p, unsigned count, const struct promise_sum *s,
+static int check_tenant_sums(const struct promise *p, unsigned count, const struct promise_sum *s,
 			struct err *e)
 {
-	uint64_t memory = times(of_memory(p->memory_bytes), count);
-	uint64_t cpu = times(of_cpus(p->cpu_milli), count);
+	uint64_t memory = limit_times(of_memory(p->memory_bytes), count);
+	uint64_t cpu = limit_times(of_cpus(p->cpu_milli), count);
 
 	if (exceeds(s->count, count, p->max_sandboxes))
 		return err_set(e, ERR_LIMIT, "tenant %s has %" PRIu64 " sandboxes, and may have %" PRIu64 "; hint: remove some, or [tenant] "
@@ -190,7 +190,7 @@ static int check_tenant(const struct promise *p, unsigned count, const struct pr
 	return 0;
 }
 
-static int fits(struct registry *r, const struct promise *p, unsigned count, const char *except,
+static int has_room_for_promise(struct registry *r, const struct promise *p, unsigned count, const char *except,
 		struct err *e)
 {
 	const struct config *c = r->config;
@@ -202,8 +202,8 @@ static int fits(struct registry *r, const struct promise *p, unsigned count, con
 	ranges_tenant(p->tenant, s.tenant);
 	if (sum_up(r, &s, e) < 0)
 		return -1;
-	memory = times(of_memory(p->memory_bytes), count);
-	cpu = times(of_cpus(p->cpu_milli), count);
+	memory = limit_times(of_memory(p->memory_bytes), count);
+	cpu = limit_times(of_cpus(p->cpu_milli), count);
 	/* what others have is not for tenants to know */
 	if (p->tenant[0] && (exceeds(s.all.memory_bytes, memory, c->admit_memory_bytes) || exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli)))
 		return err_set(e, ERR_LIMIT, "this host has no room for %" PRIu64 " bytes of memory and %g CPUs more; hint: ask for less, or again "
@@ -214,12 +214,12 @@ static int fits(struct registry *r, const struct promise *p, unsigned count, con
 	if (exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli))
 		return err_set(e, ERR_LIMIT, "%g of %g CPUs are promised, %g more do not fit; hint: remove sandboxes, or [admission] cpus "
 			       "in berth.toml", (double)s.all.cpu_milli / 1000, (double)c->admit_cpu_milli / 1000, (double)cpu / 1000);
-	return p->tenant[0] ? check_tenant(p, count, &s.tenants, e) : 0;
+	return p->tenant[0] ? check_tenant_sums(p, count, &s.tenants, e) : 0;
 }
 
 int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e)
 {
-	return fits(r, p, 1, except, e);
+	return has_room_for_promise(r, p, 1, except, e);
 }
 
 int promise_fits_all(struct registry *r, const struct promise *p, unsigned count, struct err *e)
@@ -228,13 +228,13 @@ int promise_fits_all(struct registry *r, const struct promise *p, unsigned count
 
 	if (registry_lock(r, e) < 0)
 		return -1;
-	result = fits(r, p, count, NULL, e);
+	result = has_room_for_promise(r, p, count, NULL, e);
 	registry_unlock(r);
 	return result;
 }
 
 /* The recorded promise, or the default without one. */
-static int load(struct registry *r, const char *id, struct range_note *ret, struct err *e)
+static int load_promise(struct registry *r, const char *id, struct range_note *ret, struct err *e)
 {
 	struct range_note *notes = NULL;
 	size_t count = 0, i;
@@ -255,7 +255,7 @@ static int load(struct registry *r, const char *id, struct range_note *ret, stru
 }
 
 /* The tenant of a sandbox that an older berth made, from its file. */
-static void load_tenant(struct registry *r, const char *id, struct promise *p)
+static void load_promise_tenant(struct registry *r, const char *id, struct promise *p)
 {
 	struct err ignored;
 	autojson json_t *owner = registry_load(r, id, REGISTRY_OWNER, &ignored);
@@ -273,11 +273,11 @@ static int is_more(const struct promise *p, const struct range_note *old)
 	       (p->tenant[0] && (tenant[0] != old->tenant[0] || tenant[1] != old->tenant[1]));
 }
 
-static int change(struct registry *r, const char *id, struct promise *p, int force, struct promise *ret_old, struct err *e)
+static int change_promise(struct registry *r, const char *id, struct promise *p, int force, struct promise *ret_old, struct err *e)
 {
 	struct range_note old;
 
-	if (load(r, id, &old, e) < 0)
+	if (load_promise(r, id, &old, e) < 0)
 		return -1;
 	if (p->memory_bytes == PROMISE_SAME)
 		p->memory_bytes = old.memory_bytes;
@@ -288,7 +288,7 @@ static int change(struct registry *r, const char *id, struct promise *p, int for
 	if (ret_old)
 		*ret_old = (struct promise){ .memory_bytes = old.memory_bytes, .cpu_milli = old.cpu_milli };
 	if (!p->tenant[0] && old.version != RANGES_PROMISED)
-		load_tenant(r, id, p);
+		load_promise_tenant(r, id, p);
 	return ranges_promise(r, id, p, e);
 }
 
@@ -299,7 +299,7 @@ int promise_change(struct registry *r, const char *id, const struct promise *p, 
 
 	if (registry_lock(r, e) < 0)
 		return -1;
-	result = change(r, id, &copy, force, ret_old, e);
+	result = change_promise(r, id, &copy, force, ret_old, e);
 	registry_unlock(r);
 	return result;
 }

@@ -35,7 +35,7 @@ static off_t note_at(uint32_t slot)
 	return (off_t)slot * RANGES_NOTE;
 }
 
-static uint32_t slot_of(const struct claim *c)
+static uint32_t claim_slot(const struct claim *c)
 {
 	return c->id_base / SPEC_IDS;
 }
@@ -64,7 +64,7 @@ static struct range_note note_of(const char *id, const struct promise *p, int in
 
 /* ---- notes ---- */
 
-static int note(int fd, uint32_t slot, const struct range_note *text, struct err *e)
+static int write_range_note(int fd, uint32_t slot, const struct range_note *text, struct err *e)
 {
 	if (pwrite(fd, text, sizeof(*text), note_at(slot)) != (ssize_t)sizeof(*text))
 		return err_sys(e, "record id range %u", slot);
@@ -72,7 +72,7 @@ static int note(int fd, uint32_t slot, const struct range_note *text, struct err
 }
 
 /* All notes from the slot on, up to the end of the file, for the caller to free. */
-static int read_notes(int fd, uint32_t from, struct range_note **ret, size_t *ret_count, struct err *e)
+static int read_range_notes(int fd, uint32_t from, struct range_note **ret, size_t *ret_count, struct err *e)
 {
 	struct range_note *all;
 	struct stat st;
@@ -100,7 +100,7 @@ static int read_notes(int fd, uint32_t from, struct range_note **ret, size_t *re
 
 /* ---- the file of notes, and that of an older berth ---- */
 
-static int open_notes(const struct registry *r)
+static int open_range_notes(const struct registry *r)
 {
 	return openat(r->ids_fd, HOSTIDS_NOTES, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
 }
@@ -158,7 +158,7 @@ static int copy_older(const struct registry *r, int fd, const struct range_note 
 			slot = own / SPEC_IDS;
 		/* its keeper goes on to write what it does to the older file */
 		n.standing = 0;
-		if (slot < HOSTIDS_SLOTS && note(fd, (uint32_t)slot, &n, e) < 0)
+		if (slot < HOSTIDS_SLOTS && write_range_note(fd, (uint32_t)slot, &n, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -172,7 +172,7 @@ static int read_older(const struct registry *r, struct range_note **ret, size_t 
 	*ret_count = 0;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open the older record of id ranges");
-	return read_notes(fd, 0, ret, ret_count, e);
+	return read_range_notes(fd, 0, ret, ret_count, e);
 }
 
 /* The file of notes appears as a whole. */
@@ -205,19 +205,19 @@ static int make_notes(const struct registry *r, struct err *e)
 
 int ranges_open(const struct registry *r, struct err *e)
 {
-	int fd = open_notes(r);
+	int fd = open_range_notes(r);
 
 	if (fd < 0 && errno == ENOENT) {
 		if (make_notes(r, e) < 0)
 			return -1;
-		fd = open_notes(r);
+		fd = open_range_notes(r);
 	}
 	return fd < 0 ? err_sys(e, "open the record of id ranges") : fd;
 }
 
 /* ---- locks ---- */
 
-static int is_locked(int fd, uint32_t n)
+static int is_slot_locked(int fd, uint32_t n)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
 
@@ -245,7 +245,7 @@ static int check_older(const struct registry *r, uint32_t slot, struct err *e)
 	locks = openat(r->ids_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (locks < 0 && errno != ENOENT)
 		return err_sys(e, "open the older lock of id range %u", slot);
-	return is_locked(fd, n) || (locks >= 0 && is_locked(locks, n)) ? err_set(e, ERR_BUSY, "id range %u is locked", slot) : 0;
+	return is_slot_locked(fd, n) || (locks >= 0 && is_slot_locked(locks, n)) ? err_set(e, ERR_BUSY, "id range %u is locked", slot) : 0;
 }
 
 static int lock_slot(const struct registry *r, const struct hostids *h, uint32_t slot, struct err *e)
@@ -253,7 +253,7 @@ static int lock_slot(const struct registry *r, const struct hostids *h, uint32_t
 	return check_older(r, slot, e) < 0 ? -1 : hostids_lock(h, slot, e);
 }
 
-static int is_free(struct registry *r, int fd, uint32_t slot)
+static int is_slot_free(struct registry *r, int fd, uint32_t slot)
 {
 	char id[RANGES_NOTE + 1] = "", path[RANGES_NOTE + 32];
 
@@ -276,7 +276,7 @@ int ranges_note(const struct registry *r, const struct claim *c, struct err *e)
 	const struct range_note text = note_of(c->id, c->promise, c->inner);
 	autoclose int fd = ranges_open(r, e);
 
-	return fd < 0 ? -1 : note(fd, slot_of(c), &text, e);
+	return fd < 0 ? -1 : write_range_note(fd, claim_slot(c), &text, e);
 }
 
 int ranges_stand(int notes_fd, const struct claim *c, const struct standing *s)
@@ -293,7 +293,7 @@ int ranges_stand(int notes_fd, const struct claim *c, const struct standing *s)
 		told.since[1] = (uint32_t)(since >> 32);
 	}
 	return pwrite(notes_fd, (char *)&told + at, sizeof(told) - at,
-		      note_at(slot_of(c)) + (off_t)at) < 0 ? -1 : 0;
+		      note_at(claim_slot(c)) + (off_t)at) < 0 ? -1 : 0;
 }
 
 int ranges_standing(const struct range_note *n, struct standing *ret)
@@ -349,7 +349,7 @@ static int try_slot(struct registry *r, const struct hostids *h, int fd, uint32_
 		t->subs++;
 		return 0;
 	}
-	if (!is_free(r, fd, slot)) {
+	if (!is_slot_free(r, fd, slot)) {
 		t->own++;
 		return 0;
 	}
@@ -370,7 +370,7 @@ static int try_slot(struct registry *r, const struct hostids *h, int fd, uint32_
 }
 
 /* A random place to start makes the search O(1) and reuse of a range late. */
-static int take_from(struct registry *r, const struct hostids *h, struct claim *c, struct err *e)
+static int take_free_slot(struct registry *r, const struct hostids *h, struct claim *c, struct err *e)
 {
 	const struct range_note text = note_of(c->id, c->promise, c->inner);
 	uint32_t count = r->config->id_count, start, i;
@@ -388,7 +388,7 @@ static int take_from(struct registry *r, const struct hostids *h, struct claim *
 
 		if (result == 0)
 			continue;
-		if (result < 0 || note(fd, slot, &text, e) < 0)
+		if (result < 0 || write_range_note(fd, slot, &text, e) < 0)
 			return -1;
 		c->slot_fd = take_fd(&lock);
 		c->id_base = slot * SPEC_IDS;
@@ -403,7 +403,7 @@ int ranges_take(struct registry *r, struct claim *c, struct err *e)
 	int result = hostids_open(&h, r, e);
 
 	if (result == 0)
-		result = take_from(r, &h, c, e);
+		result = take_free_slot(r, &h, c, e);
 	hostids_close(&h);
 	return result;
 }
@@ -473,7 +473,7 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	} else {
 		old.standing = STANDING_TOLD;
 	}
-	if (old.standing && note(fd, slot, &text, e) < 0)
+	if (old.standing && write_range_note(fd, slot, &text, e) < 0)
 		return -1;
 	c->slot_fd = take_fd(&lock);
 	c->id_base = (uint32_t)base;
@@ -506,14 +506,14 @@ static uint32_t first_slot(int fd)
 	return at < 0 ? 0 : (uint32_t)(at / RANGES_NOTE);
 }
 
-static int read_all(struct registry *r, int *ret_fd, uint32_t *ret_first, struct range_note **ret, size_t *ret_count, struct err *e)
+static int read_all_ranges(struct registry *r, int *ret_fd, uint32_t *ret_first, struct range_note **ret, size_t *ret_count, struct err *e)
 {
 	autoclose int fd = ranges_open(r, e);
 
 	if (fd < 0)
 		return -1;
 	*ret_first = first_slot(fd);
-	if (read_notes(fd, *ret_first, ret, ret_count, e) < 0)
+	if (read_range_notes(fd, *ret_first, ret, ret_count, e) < 0)
 		return -1;
 	*ret_fd = take_fd(&fd);
 	return 0;
@@ -524,7 +524,7 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 	autoclose int fd = -1;
 	uint32_t first;
 
-	return read_all(r, &fd, &first, ret, ret_count, e);
+	return read_all_ranges(r, &fd, &first, ret, ret_count, e);
 }
 
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
@@ -534,7 +534,7 @@ int ranges_promise(struct registry *r, const char *id, const struct promise *p, 
 	uint32_t first;
 	size_t count, i;
 
-	if (read_all(r, &fd, &first, &all, &count, e) < 0)
+	if (read_all_ranges(r, &fd, &first, &all, &count, e) < 0)
 		return -1;
 	for (i = 0; i < count && (all[i].version == RANGES_INNER ||
 				  memcmp(all[i].id, text.id, sizeof(text.id))); i++)
@@ -542,5 +542,5 @@ int ranges_promise(struct registry *r, const char *id, const struct promise *p, 
 	if (i < count && !p->tenant[0])
 		memcpy(text.tenant, all[i].tenant, sizeof(text.tenant));
 	free(all);
-	return i < count ? note(fd, first + (uint32_t)i, &text, e) : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
+	return i < count ? write_range_note(fd, first + (uint32_t)i, &text, e) : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
 }

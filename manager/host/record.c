@@ -57,7 +57,7 @@ json_t *record_new(const char *id, const char *name, const char *image, enum rec
 			 name, "image", image, "status", status_names[status], "created", created);
 }
 
-static void path_of(const char *id, char out[100])
+static void record_path(const char *id, char out[100])
 {
 	snprintf(out, 100, "%s/" RECORD_FILE, id);
 }
@@ -66,7 +66,7 @@ int record_is_there(int dirfd, const char *id)
 {
 	char path[100];
 
-	path_of(id, path);
+	record_path(id, path);
 	return path_has(dirfd, path);
 }
 
@@ -75,7 +75,7 @@ int record_is_empty(int dirfd, const char *id)
 	char path[100];
 	struct stat st;
 
-	path_of(id, path);
+	record_path(id, path);
 	return !fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && !st.st_size;
 }
 
@@ -105,7 +105,7 @@ static json_t *read_file(int dirfd, const char *path, struct err *e)
 	       json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
 }
 
-static int take(int dirfd, const char *path, const char *id, json_t **ret, struct err *e)
+static int take_record_file(int dirfd, const char *path, const char *id, json_t **ret, struct err *e)
 {
 	autojson json_t *record = NULL;
 
@@ -126,13 +126,13 @@ int record_read(int dirfd, const char *id, json_t **ret, struct err *e)
 {
 	char path[100];
 
-	path_of(id, path);
-	return take(dirfd, path, id, ret, e);
+	record_path(id, path);
+	return take_record_file(dirfd, path, id, ret, e);
 }
 
 int record_read_in(int dirfd, const char *id, json_t **ret, struct err *e)
 {
-	return take(dirfd, RECORD_FILE, id, ret, e);
+	return take_record_file(dirfd, RECORD_FILE, id, ret, e);
 }
 
 int record_check_format(struct registry *r, const char *id, struct err *e)
@@ -156,7 +156,7 @@ json_t *record_load_run(struct registry *r, const char *id, struct err *e)
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	char path[100];
 
-	path_of(id, path);
+	record_path(id, path);
 	if (io_read_file(r->sandboxes_fd, path, &b, e) < 0)
 		return NULL;
 	return json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
@@ -171,7 +171,7 @@ json_t *record_load_kept(struct registry *r, const char *id, struct err *e)
 }
 
 /* The text over what a record held, in one write: spaces are left where that was longer. */
-static int fill(int fd, off_t old_size, const void *text, size_t n)
+static int overwrite_record(int fd, off_t old_size, const void *text, size_t n)
 {
 	char padded[4096];
 	size_t size = (size_t)old_size > n ? (size_t)old_size : n;
@@ -198,7 +198,7 @@ int record_save_run(const struct claim *c, const json_t *record, struct err *e)
 	/* of this sandbox: a reader must get the old record or the new one */
 	if (first != VOID)
 		return io_replace_file(c->dir_fd, RECORD_FILE, text, n, 0600, 0, e);
-	return fill(fd, st.st_size, text, n) < 0 ? err_sys(e, "record sandbox %s", c->id) : 0;
+	return overwrite_record(fd, st.st_size, text, n) < 0 ? err_sys(e, "record sandbox %s", c->id) : 0;
 }
 
 /* Clears all of it, because it names a command. */
@@ -209,7 +209,7 @@ int record_void(int dirfd)
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
-	return fstat(fd, &st) < 0 ? -1 : fill(fd, st.st_size, "", 0);
+	return fstat(fd, &st) < 0 ? -1 : overwrite_record(fd, st.st_size, "", 0);
 }
 
 int record_replace_run(struct registry *r, const char *id, const json_t *record, struct err *e)
@@ -233,7 +233,7 @@ void record_drop_kept(struct registry *r, const char *id)
 {
 	char path[100];
 
-	path_of(id, path);
+	record_path(id, path);
 	unlinkat(r->kept_fd, path, 0);
 }
 
@@ -244,7 +244,7 @@ int record_is_gone(struct registry *r, const char *id)
 
 	if (record_is_there(r->kept_fd, id) || errno != ENOENT)
 		return 0;
-	/* a run's record may be there and void (rundir.h), or that of a keeper that removes it */
+	/* a run's record may be there and void (registry.h), or that of a keeper that removes it */
 	return record_read(r->sandboxes_fd, id, &run, &ignored) == 0 || record_auto_remove(run);
 }
 

@@ -5,7 +5,7 @@
  * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
  *   run_dir/sandboxes/ID/             flock'ed by the supervisor as long as it lives
  *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
- *   run_dir/spare/                    a directory that was one of these, for the next: rundir.h
+ *   run_dir/spare/                    a directory that was one of these, for the next: registry.h
  *   run_dir/swept                     how far registry_gc_some() has looked
  *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
  *   state_dir/names/NAME -> ID
@@ -144,7 +144,7 @@ void registry_gc_some(struct registry *r);
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
 
 /*
- * Resolves an id, a name, or a unique prefix of an id of at least 4 characters, in this order (find.c).
+ * Resolves an id, a name, or a unique prefix of an id of at least 4 characters, in this order (names.c).
  * ERR_NOT_FOUND, ERR_INVALID when ambiguous.
  */
 int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e);
@@ -180,5 +180,60 @@ int registry_save_ahead(struct registry *r, const char *id, const char *file, co
 int registry_forget(struct registry *r, const char *id, struct err *e);
 /* Removes the directory of a lasting sandbox, and its layer wherever it is (layerhome.h). */
 int registry_remove_kept(struct registry *r, const char *id, struct err *e);
+
+/* ---- lists of sandboxes ---- */
+
+/* The records of sandboxes that live (kept = 0), and of those that are only kept. */
+
+/*
+ * Gets the record of a sandbox, which it may change, and keep by json_incref(). A record of a
+ * newer format has the status RECORD_NEWER, id and name, and the reason in "error". A return
+ * value other than 0 ends the list.
+ */
+typedef int list_each(void *ctx, const char *id, int kept, json_t *record);
+
+/* Calls each for every live sandbox and, with all, every kept one. */
+int registry_list(struct registry *r, int all, list_each *each, void *ctx, struct err *e);
+/* registry_gc() and that in one, at the cost of six system calls for each that lives. */
+int registry_sweep_list(struct registry *r, int all, list_each *each, void *ctx, struct err *e);
+/* Of one sandbox; each is not called when it is gone. */
+int registry_list_one(struct registry *r, const char *id, list_each *each, void *ctx,
+		      struct err *e);
+
+/* ---- what dead supervisors left, one sandbox at a time ---- */
+
+/* What registry_gc() does for one sandbox, for the list, which looks at each anyway. */
+
+/* Clears what a dead supervisor left below run_dir; nothing when it lives.  What fails is left. */
+void sweep_one(struct registry *r, const char *id);
+/* Clears what a removal that was cut short left below state_dir. */
+void sweep_kept(struct registry *r, const char *id);
+
+/* ---- the parent cgroups ---- */
+
+/* Removes the parent cgroups when no sandbox is left. */
+
+/*
+ * Removes the parent cgroups of the configuration unless a sandbox exists or starts. A starting
+ * sandbox counts because it joins the parent's own devices cgroup (hybrid), which has no child
+ * that would prevent the removal.
+ */
+int parentclear(struct registry *r, struct err *e);
+
+/* ---- the directory below run_dir ---- */
+
+/*
+ * The directory of a sandbox below run_dir, and the spare one.
+ *
+ * Making and removing a directory or a file is slow on some file systems (ext4 looks for an
+ * inode that was not freed just now, and may discard the block). So the last directory removed
+ * is kept for the next sandbox, with an empty record.json. A process that finds the spare locked
+ * or with other content leaves it alone.
+ */
+
+/* Gives c->id its directory, locked: c->dir_fd.  ERR_EXISTS. */
+int rundir_take(struct registry *r, struct claim *c, struct err *e);
+/* Releases a directory of rundir_take(), or that of c->id without a descriptor. */
+int rundir_put(struct registry *r, const struct claim *c, struct err *e);
 
 #endif

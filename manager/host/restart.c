@@ -79,7 +79,7 @@ static struct restart_policy policy_of(const json_t *record)
 }
 
 /* No verdict: its keeper was killed, or the host went down. */
-static int has_failed(const json_t *record, const struct restart_policy *p)
+static int has_failed_service(const json_t *record, const struct restart_policy *p)
 {
 	const json_t *verdict = record_verdict(record);
 
@@ -101,7 +101,7 @@ int restart_is_due(const json_t *record)
 	if (p.when == RESTART_NO || is_new(record) ||
 	    record_stopped_by_hand(record))
 		return 0;
-	return p.when != RESTART_ON_FAILURE || has_failed(record, &p);
+	return p.when != RESTART_ON_FAILURE || has_failed_service(record, &p);
 }
 
 int restart_is_due_at_boot(const json_t *record)
@@ -152,7 +152,7 @@ int restart_pending(struct registry *r, const char *id)
  * A guardian that a start has just left has the words of that start until it executes berth
  * anew.
  */
-static int is_guarded(const json_t *record, const char *id)
+static int has_living_guardian(const json_t *record, const char *id)
 {
 	const int pid = (int)record_guardian_pid(record);
 	const char *name = record_guardian(record);
@@ -165,7 +165,7 @@ int restart_is_guarded(struct registry *r, const char *id)
 	struct err ignored;
 	autojson json_t *record = record_load_kept(r, id, &ignored);
 
-	return is_guarded(record, id);
+	return has_living_guardian(record, id);
 }
 
 int restart_is_coming(struct registry *r, const char *id)
@@ -173,7 +173,7 @@ int restart_is_coming(struct registry *r, const char *id)
 	struct err ignored;
 	autojson json_t *record = record_load_kept(r, id, &ignored);
 
-	return restart_is_due(record) && (restart_pending(r, id) || is_guarded(record, id));
+	return restart_is_due(record) && (restart_pending(r, id) || has_living_guardian(record, id));
 }
 
 /* By a pidfd, which identifies this process; before Linux 5.3 by its pid. */

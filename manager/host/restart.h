@@ -3,7 +3,7 @@
  * restart - whether a service that has ended runs again, and when.
  *
  * The decisions are pure.  The guardian of a sandbox, which waits for the end of its keeper
- * (manager/keeper/guardian.h), makes them; while it waits for the next start it says so in
+ * (manager/keeper/keeper.h), makes them; while it waits for the next start it says so in
  * RESTART_FILE of the sandbox's directory, so that a stop can end it.
  */
 #ifndef BERTH_MANAGER_HOST_RESTART_H

@@ -50,7 +50,7 @@ static uint64_t kept_by(enum rights_of who)
 	return set;
 }
 
-static int drop_capabilities(uint64_t keep, struct err *e)
+static int drop_own_capabilities(uint64_t keep, struct err *e)
 {
 	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct d[2];
@@ -79,7 +79,7 @@ static int drop_capabilities(uint64_t keep, struct err *e)
  * flag.  LOG: what a keeper was refused is in the kernel's log (type=1326), as it is a bug or an
  * attack.
  */
-static int load(const struct seccomp_filter *f, struct err *e)
+static int load_own_filter(const struct seccomp_filter *f, struct err *e)
 {
 	const struct sock_fprog prog = { f->len, (struct sock_filter *)f->insns };
 
@@ -94,7 +94,7 @@ int rights_lay_down(enum rights_of who, struct err *e)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
-	if (drop_capabilities(kept_by(who), e) < 0)
+	if (drop_own_capabilities(kept_by(who), e) < 0)
 		return -1;
-	return who == RIGHTS_KEEPER ? load(&seccomp_builtin("keeper")->a, e) : 0;
+	return who == RIGHTS_KEEPER ? load_own_filter(&seccomp_builtin("keeper")->a, e) : 0;
 }

@@ -22,12 +22,12 @@ void shlex_forget(struct shlex *l)
 		l->used = 0;
 }
 
-static void put(struct shlex *l, char c)
+static void shlex_put(struct shlex *l, char c)
 {
 	l->words[l->used++] = c;
 }
 
-static int is(const struct shlex *l, size_t ahead, char c)
+static int shlex_is(const struct shlex *l, size_t ahead, char c)
 {
 	return (size_t)(l->end - l->at) > ahead && l->at[ahead] == c;
 }
@@ -70,19 +70,19 @@ static void take_nested(struct shlex *l, size_t skip, const char *stop)
 	if (l->nested)
 		l->nested(l->ctx, from, (size_t)(stop - from));
 	while (l->at < after)
-		put(l, *l->at++);
+		shlex_put(l, *l->at++);
 }
 
 /* $(...), ${...}, `...`, <(...) at l->at: 1 when there was one. */
 static int take_substitution(struct shlex *l, int quoted)
 {
-	if (is(l, 0, '`'))
+	if (shlex_is(l, 0, '`'))
 		take_nested(l, 1, backtick(l->at + 1, l->end));
-	else if (is(l, 0, '$') && is(l, 1, '('))
+	else if (shlex_is(l, 0, '$') && shlex_is(l, 1, '('))
 		take_nested(l, 2, closing(l->at + 2, l->end, '(', ')'));
-	else if (is(l, 0, '$') && is(l, 1, '{'))
+	else if (shlex_is(l, 0, '$') && shlex_is(l, 1, '{'))
 		take_nested(l, 2, closing(l->at + 2, l->end, '{', '}'));
-	else if (!quoted && (is(l, 0, '<') || is(l, 0, '>')) && is(l, 1, '('))
+	else if (!quoted && (shlex_is(l, 0, '<') || shlex_is(l, 0, '>')) && shlex_is(l, 1, '('))
 		take_nested(l, 2, closing(l->at + 2, l->end, '(', ')'));
 	else
 		return 0;
@@ -98,11 +98,11 @@ static void take_double(struct shlex *l)
 		if (*l->at == '\\' && l->at + 1 < l->end && strchr("$`\"\\\n", l->at[1])) {
 			l->at++;
 			if (*l->at != '\n')
-				put(l, *l->at);
+				shlex_put(l, *l->at);
 			l->at++;
 			continue;
 		}
-		put(l, *l->at++);
+		shlex_put(l, *l->at++);
 	}
 	l->at += l->at < l->end;
 }
@@ -111,7 +111,7 @@ static void take_single(struct shlex *l)
 {
 	l->at++;
 	while (l->at < l->end && *l->at != '\'')
-		put(l, *l->at++);
+		shlex_put(l, *l->at++);
 	l->at += l->at < l->end;
 }
 
@@ -125,7 +125,7 @@ static int ends_word(const struct shlex *l)
 	return l->at == l->end || is_blank(*l->at) || *l->at == '\n' || strchr(";&|()<>", *l->at);
 }
 
-static struct shlex_token take_word(struct shlex *l)
+static struct shlex_token shlex_take_word(struct shlex *l)
 {
 	struct shlex_token t = { SHLEX_WORD, l->words + l->used, 0 };
 	size_t from = l->used;
@@ -138,9 +138,9 @@ static struct shlex_token take_word(struct shlex *l)
 		if (c == '\\') {
 			l->at++;
 			if (l->at < l->end && *l->at != '\n')
-				put(l, *l->at);
+				shlex_put(l, *l->at);
 			l->at += l->at < l->end;
-		} else if (c == '\'' || (c == '$' && is(l, 1, '\''))) {
+		} else if (c == '\'' || (c == '$' && shlex_is(l, 1, '\''))) {
 			l->at += c == '$';
 			take_single(l);
 		} else if (c == '"') {
@@ -148,14 +148,14 @@ static struct shlex_token take_word(struct shlex *l)
 		} else if (l->split_braces && (c == '{' || c == '}')) {
 			if (l->used > from)
 				break;
-			put(l, *l->at++);
+			shlex_put(l, *l->at++);
 			break;
 		} else if (!ends_word(l)) {
-			put(l, *l->at++);
+			shlex_put(l, *l->at++);
 		}
 	}
 	t.len = l->used - from;
-	put(l, '\0');
+	shlex_put(l, '\0');
 	return t;
 }
 
@@ -167,29 +167,29 @@ static struct shlex_token take_op(struct shlex *l, size_t n, enum shlex_kind kin
 	return t;
 }
 
-static int is_here(const struct shlex *l)
+static int is_here_document(const struct shlex *l)
 {
-	return is(l, 0, '<') && is(l, 1, '<') && !is(l, 2, '<');
+	return shlex_is(l, 0, '<') && shlex_is(l, 1, '<') && !shlex_is(l, 2, '<');
 }
 
-static struct shlex_token redirect(struct shlex *l, size_t digits)
+static struct shlex_token shlex_take_redirect(struct shlex *l, size_t digits)
 {
 	size_t n = digits;
 
 	l->at += digits;
-	if (is_here(l)) {
-		n = is(l, 2, '-') ? 3 : 2;
+	if (is_here_document(l)) {
+		n = shlex_is(l, 2, '-') ? 3 : 2;
 		l->body_wanted = n == 3 ? 2 : 1;
 		return take_op(l, n, SHLEX_REDIRECT);
 	}
-	n = is(l, 0, '&') ? 2 : 1;
-	while (n < 3 && (is(l, n, '<') || is(l, n, '>') || is(l, n, '&') || is(l, n, '|')) && !is(l, n + 1, '('))
+	n = shlex_is(l, 0, '&') ? 2 : 1;
+	while (n < 3 && (shlex_is(l, n, '<') || shlex_is(l, n, '>') || shlex_is(l, n, '&') || shlex_is(l, n, '|')) && !shlex_is(l, n + 1, '('))
 		n++;
 	return take_op(l, n, SHLEX_REDIRECT);
 }
 
 /* The text of the next here-document that the line before asked for. */
-static struct shlex_token take_body(struct shlex *l)
+static struct shlex_token shlex_take_body(struct shlex *l)
 {
 	struct shlex_token t = { SHLEX_BODY, l->at, 0 };
 	const char *mark = l->bodies[l->body_at].word;
@@ -211,16 +211,16 @@ static struct shlex_token take_body(struct shlex *l)
 	return t;
 }
 
-static void skip_blanks(struct shlex *l)
+static void shlex_skip_blanks(struct shlex *l)
 {
 	for (;;) {
 		while (l->at < l->end && is_blank(*l->at))
 			l->at++;
-		if (is(l, 0, '\\') && is(l, 1, '\n')) {
+		if (shlex_is(l, 0, '\\') && shlex_is(l, 1, '\n')) {
 			l->at += 2;
 			continue;
 		}
-		if (is(l, 0, '#'))
+		if (shlex_is(l, 0, '#'))
 			while (l->at < l->end && *l->at != '\n')
 				l->at++;
 		return;
@@ -233,11 +233,11 @@ struct shlex_token shlex_next(struct shlex *l)
 	size_t digits = 0;
 
 	if (l->in_bodies) {
-		t = take_body(l);
+		t = shlex_take_body(l);
 		l->in_bodies = l->body_count > 0;
 		return t;
 	}
-	skip_blanks(l);
+	shlex_skip_blanks(l);
 	if (l->at == l->end)
 		return (struct shlex_token){ SHLEX_END, l->at, 0 };
 	if (*l->at == '\n') {
@@ -246,15 +246,15 @@ struct shlex_token shlex_next(struct shlex *l)
 	}
 	while (l->at + digits < l->end && l->at[digits] >= '0' && l->at[digits] <= '9')
 		digits++;
-	if ((is(l, digits, '<') || is(l, digits, '>')) && !is(l, digits + 1, '('))
-		return redirect(l, digits);
-	if (is(l, 0, '&') && is(l, 1, '>'))
-		return redirect(l, 0);
+	if ((shlex_is(l, digits, '<') || shlex_is(l, digits, '>')) && !shlex_is(l, digits + 1, '('))
+		return shlex_take_redirect(l, digits);
+	if (shlex_is(l, 0, '&') && shlex_is(l, 1, '>'))
+		return shlex_take_redirect(l, 0);
 	if (strchr("();", *l->at))
-		return take_op(l, is(l, 0, ';') && is(l, 1, ';') ? 2 : 1, SHLEX_OP);
+		return take_op(l, shlex_is(l, 0, ';') && shlex_is(l, 1, ';') ? 2 : 1, SHLEX_OP);
 	if (*l->at == '&' || *l->at == '|')
-		return take_op(l, is(l, 1, *l->at) || (*l->at == '|' && is(l, 1, '&')) ? 2 : 1, SHLEX_OP);
-	t = take_word(l);
+		return take_op(l, shlex_is(l, 1, *l->at) || (*l->at == '|' && shlex_is(l, 1, '&')) ? 2 : 1, SHLEX_OP);
+	t = shlex_take_word(l);
 	if (l->body_wanted > 0 && l->body_count < SHLEX_BODIES_MAX) {
 		l->bodies[l->body_count].word = t.text;
 		l->bodies[l->body_count].len = t.len;

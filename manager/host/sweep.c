@@ -2,6 +2,8 @@
 /*
  * What dead supervisors left is found and cleared.  Upholds S11 of SECURITY.md.
  */
+#include "manager/host/registry.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,10 +18,9 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/checkpoint.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 #include "manager/host/names.h"
-#include "manager/host/netclear.h"
-#include "manager/host/sweep.h"
+#include "manager/host/netmembers.h"
 #include "manager/host/record.h"
 #include "runtime/kernel/cgroup.h"
 
@@ -114,7 +115,7 @@ static void thaw_left(struct registry *r, const char *id)
 		checkpoint_thaw_left(box);
 }
 
-static int clear(struct registry *r, const char *id, unsigned ms, struct err *e)
+static int clear_dead_sandbox(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
 	struct cgroup cg;
 	int result;
@@ -167,7 +168,7 @@ int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int new
 
 	if (lock < 0)
 		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
-	if ((!newer_too && record_check_format(r, id, e) < 0) || clear(r, id, ms, e) < 0)
+	if ((!newer_too && record_check_format(r, id, e) < 0) || clear_dead_sandbox(r, id, ms, e) < 0)
 		return -1;
 	tell_death(r, id);
 	return 1;
@@ -182,7 +183,7 @@ struct gc {
 	void *report_ctx;
 };
 
-static int gc_one(void *ctx, const char *id)
+static int gc_dead_sandbox(void *ctx, const char *id)
 {
 	struct gc *g = ctx;
 	struct err mine;
@@ -200,7 +201,7 @@ static int gc_one(void *ctx, const char *id)
 		return 0;	/* a newer berth may have left more than we know of: rm --force */
 	if (g->report)
 		return g->report(g->report_ctx, id);
-	if (clear(g->r, id, is_dying(g->r, id) ? 0 : DYING_MS, &mine) < 0) {
+	if (clear_dead_sandbox(g->r, id, is_dying(g->r, id) ? 0 : DYING_MS, &mine) < 0) {
 		*g->e = mine;
 		g->failed = 1;	/* go on: the others can still be cleared */
 		return 0;
@@ -211,7 +212,7 @@ static int gc_one(void *ctx, const char *id)
 }
 
 /* A part of a lasting sandbox, where nothing else points to it any more. */
-static int is_left(struct registry *r, const char *id)
+static int is_left_half(struct registry *r, const char *id)
 {
 	return is_unfinished(r, id) && !path_has(r->sandboxes_fd, id);
 }
@@ -224,11 +225,11 @@ static int gc_kept(void *ctx, const char *id)
 	int left;
 
 	/* a sandbox that is being made has no record either: its lock tells them apart */
-	if (!is_left(g->r, id))
+	if (!is_left_half(g->r, id))
 		return 0;
 	if (registry_lock(g->r, g->e) < 0)
 		return -1;
-	left = is_left(g->r, id);
+	left = is_left_half(g->r, id);
 	registry_unlock(g->r);
 	if (!left)
 		return 0;
@@ -248,7 +249,7 @@ void sweep_one(struct registry *r, const char *id)
 	struct err ignored;
 	struct gc g = { .r = r, .e = &ignored };
 
-	gc_one(&g, id);
+	gc_dead_sandbox(&g, id);
 }
 
 void sweep_kept(struct registry *r, const char *id)
@@ -261,7 +262,7 @@ void sweep_kept(struct registry *r, const char *id)
 
 static int gc_all(struct gc *g)
 {
-	return registry_each(g->r->sandboxes_fd, gc_one, g, g->e) < 0 ? -1 :
+	return registry_each(g->r->sandboxes_fd, gc_dead_sandbox, g, g->e) < 0 ? -1 :
 	       registry_each(g->r->kept_fd, gc_kept, g, g->e);
 }
 
@@ -290,7 +291,7 @@ struct some {
 	unsigned left;	/* how many are still to be looked at */
 };
 
-static int look_at(struct some *s, const char *id)
+static int look_at_some(struct some *s, const char *id)
 {
 	s->left--;
 	/* a failure is left to others */
@@ -316,7 +317,7 @@ static void look_on(struct some *s, int dirfd, int64_t *at)
 				const struct getdents *d = getdents_next(list, &next);
 
 				*at = d->off;
-				if (!getdents_dots(d->name) && look_at(s, d->name))
+				if (!getdents_dots(d->name) && look_at_some(s, d->name))
 					return;
 			}
 	*at = 0;
@@ -338,7 +339,7 @@ void registry_gc_some(struct registry *r)
 	if (fd >= 0 && pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t))
 		t = (struct turn){ .at = { 0 } };
 	for (i = 0; i < ARRAY_LEN(dirs) && !s.g.cleared; i++) {
-		s.look = i ? gc_kept : gc_one;
+		s.look = i ? gc_kept : gc_dead_sandbox;
 		s.left = few ? LOOK_AT : LOOK_AT / 2;
 		look_on(&s, dirs[i], &t.at[i]);
 	}
@@ -351,4 +352,32 @@ int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), 
 	struct gc g = { .r = r, .e = e, .report = each, .report_ctx = ctx };
 
 	return gc_all(&g);
+}
+
+/* ---- the parent cgroups ---- */
+
+static int one_is_enough(void *ctx, const char *name)
+{
+	(void)ctx;
+	return path_is_name(name);
+}
+
+int parentclear(struct registry *r, struct err *e)
+{
+	/* a description of its own: the lock goes with it */
+	autoclose int fd = openat(r->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed = 0, found;
+
+	if (fd < 0)
+		return err_sys(e, "open the registry of sandboxes");
+	/* a claim makes the sandbox's directory under this lock, before anything looks at a cgroup */
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock the registry of sandboxes");
+	found = path_each_entry(fd, one_is_enough, NULL, &failed);
+	if (failed)
+		return err_sys(e, "read the registry of sandboxes");
+	if (!found)
+		cgroup_remove_parent(r->config->cgroup_parent);
+	return 0;
 }

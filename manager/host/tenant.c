@@ -20,7 +20,7 @@
 #define WORKSPACE_BYTES_MIN (1u << 20)	/* a project quota of 0 blocks bounds nothing */
 #define BYTES_AN_INODE 16384	/* of mke2fs.conf(5) */
 
-static int check_host(const char *v, const char *what, struct err *e)
+static int check_tenant_host(const char *v, const char *what, struct err *e)
 {
 	struct nethost host;
 
@@ -64,7 +64,7 @@ const struct config_key tenant_keys[] = {
 	  "zygotes of a tenant; 0 is a sixteenth of sandboxes" },
 	{ "tenant", "zygote_forks", CONFIG_COUNT, "0", 0, 65534, T(zygote_forks), NULL, NULL,
 	  "forks that these may have together; 0 is half of sandboxes" },
-	{ "tenant", "network_hosts", CONFIG_LIST, "", 0, 1023, T(network_hosts), check_host, NULL,
+	{ "tenant", "network_hosts", CONFIG_LIST, "", 0, 1023, T(network_hosts), check_tenant_host, NULL,
 	  "hosts that members of a tenant's networks may reach, by a proxy; empty means none" },
 	{ "tenant", "workspace_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(workspace_bytes), NULL,
 	  NULL, "bytes of a tenant's workspaces together; 0 is a tenth of their file system where "
@@ -93,7 +93,7 @@ const size_t tenant_key_count = ARRAY_LEN(tenant_keys);
 
 /* ---- what no file sets ---- */
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static uint64_t larger_limit(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
@@ -123,56 +123,56 @@ static uint64_t disk_share(const char *dir)
 }
 
 /* A default is never less than the [sandbox] default of a sandbox. */
-static void derive(struct tenant *t, const struct config *c)
+static void derive_tenant_limits(struct tenant *t, const struct config *c)
 {
 	if (!t->memory_bytes)
-		t->memory_bytes = larger(machine_memory() / 2, c->memory_bytes);
+		t->memory_bytes = larger_limit(machine_memory() / 2, c->memory_bytes);
 	if (!t->swap_bytes)
 		t->swap_bytes = c->swap_bytes;
 	if (!t->cpu_milli)
-		t->cpu_milli = larger(machine_cpus(), c->cpu_milli);
+		t->cpu_milli = larger_limit(machine_cpus(), c->cpu_milli);
 	if (!t->pids)
-		t->pids = larger(PIDS_MAX, c->pids);
+		t->pids = larger_limit(PIDS_MAX, c->pids);
 	if (!t->disk_bytes)
-		t->disk_bytes = larger(disk_share(c->state_dir), c->disk_bytes);
+		t->disk_bytes = larger_limit(disk_share(c->state_dir), c->disk_bytes);
 	if (!t->disk_inodes)
-		t->disk_inodes = larger(t->disk_bytes / BYTES_AN_INODE, c->disk_inodes);
+		t->disk_inodes = larger_limit(t->disk_bytes / BYTES_AN_INODE, c->disk_inodes);
 	if (!t->tmp_bytes)
-		t->tmp_bytes = larger(t->memory_bytes, c->tmp_bytes);
+		t->tmp_bytes = larger_limit(t->memory_bytes, c->tmp_bytes);
 	if (!t->sandboxes)
-		t->sandboxes = larger(c->max_sandboxes / 2, 1);
+		t->sandboxes = larger_limit(c->max_sandboxes / 2, 1);
 	if (!t->own_images)
 		t->own_images = t->sandboxes;
 	if (!t->own_image_bytes)
-		t->own_image_bytes = larger(disk_share(c->state_dir), 1);
+		t->own_image_bytes = larger_limit(disk_share(c->state_dir), 1);
 	if (!t->stored_bytes)
-		t->stored_bytes = 16 * larger(c->disk_bytes, 256u << 20);
+		t->stored_bytes = 16 * larger_limit(c->disk_bytes, 256u << 20);
 	if (!t->archives)
 		t->archives = 4 * t->sandboxes;
 	if (!t->volumes)
-		t->volumes = larger(c->volume_max / 4, 1);
+		t->volumes = larger_limit(c->volume_max / 4, 1);
 	if (!t->networks)
-		t->networks = larger(c->network_max / 4, 1);
+		t->networks = larger_limit(c->network_max / 4, 1);
 	if (!t->zygotes)
-		t->zygotes = larger(t->sandboxes / 16, 1);
+		t->zygotes = larger_limit(t->sandboxes / 16, 1);
 	if (!t->zygote_forks)
-		t->zygote_forks = larger(t->sandboxes / 2, 1);
+		t->zygote_forks = larger_limit(t->sandboxes / 2, 1);
 	if (!t->connections)
-		t->connections = larger(c->daemon_max_connections / 4, 1);
+		t->connections = larger_limit(c->daemon_max_connections / 4, 1);
 	if (!t->requests)
 		t->requests = t->connections;
 	if (!t->streams)
-		t->streams = larger(t->requests / 2, 1);
+		t->streams = larger_limit(t->requests / 2, 1);
 	if (!t->memory_total)
-		t->memory_total = c->admit_memory_bytes ? larger(c->admit_memory_bytes / 2, 1) : larger(machine_memory(), t->memory_bytes);
+		t->memory_total = c->admit_memory_bytes ? larger_limit(c->admit_memory_bytes / 2, 1) : larger_limit(machine_memory(), t->memory_bytes);
 	if (!t->cpu_total)
-		t->cpu_total = c->admit_cpu_milli ? larger(c->admit_cpu_milli / 2, 1) : t->sandboxes * t->cpu_milli;
+		t->cpu_total = c->admit_cpu_milli ? larger_limit(c->admit_cpu_milli / 2, 1) : t->sandboxes * t->cpu_milli;
 }
 
 /* ---- the file ---- */
 
 /* A member that is a table is [tenant.NAME], any other a key of all. */
-static int apply(struct tenant *t, const json_t *table, const char *shown, struct err *e)
+static int apply_tenant_table(struct tenant *t, const json_t *table, const char *shown, struct err *e)
 {
 	const char *name;
 	json_t *v;
@@ -210,12 +210,12 @@ int tenant_parse(const json_t *doc, const struct config *c, const char *name, st
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
 	snprintf(shown, sizeof(shown), "tenant.%.64s", name);
 	/* a name that is also a key of all has a table or it has nothing of its own */
-	if (apply(ret, all, "tenant", e) < 0 || (json_is_object(own) && apply(ret, own, shown, e) < 0))
+	if (apply_tenant_table(ret, all, "tenant", e) < 0 || (json_is_object(own) && apply_tenant_table(ret, own, shown, e) < 0))
 		return -1;
 	if (ret->workspace_bytes && ret->workspace_bytes < WORKSPACE_BYTES_MIN)
 		return err_set(e, ERR_CONFIG, "tenant.workspace_bytes %" PRIu64
 			       " is too small; hint: 1m or more", ret->workspace_bytes);
-	derive(ret, c);
+	derive_tenant_limits(ret, c);
 	return 0;
 }
 
@@ -278,7 +278,7 @@ static int too_much(const struct tenant *t, const char *what, const char *asked,
 		       what, asked, t->name, most, key);
 }
 
-static int check_count(const struct tenant *t, const char *what, const char *unit, uint64_t asked, uint64_t most, const char *key,
+static int check_tenant_count(const struct tenant *t, const char *what, const char *unit, uint64_t asked, uint64_t most, const char *key,
 		       struct err *e)
 {
 	char a[40] = "unlimited", m[40];
@@ -293,7 +293,7 @@ static int check_count(const struct tenant *t, const char *what, const char *uni
 
 int tenant_check_memory(const struct tenant *t, uint64_t bytes, struct err *e)
 {
-	return check_count(t, "memory", " bytes", bytes, t->memory_bytes, "memory_limit", e);
+	return check_tenant_count(t, "memory", " bytes", bytes, t->memory_bytes, "memory_limit", e);
 }
 
 int tenant_check_cpus(const struct tenant *t, uint64_t milli, struct err *e)
@@ -310,22 +310,22 @@ int tenant_check_cpus(const struct tenant *t, uint64_t milli, struct err *e)
 
 int tenant_check_pids(const struct tenant *t, uint64_t pids, struct err *e)
 {
-	return check_count(t, "pids", "", pids, t->pids, "pids_limit", e);
+	return check_tenant_count(t, "pids", "", pids, t->pids, "pids_limit", e);
 }
 
 int tenant_check_spec(const struct tenant *t, const struct spec *s, struct err *e)
 {
 	if (tenant_check_memory(t, s->limits.memory_bytes, e) < 0 ||
-	    check_count(t, "swap", " bytes", s->limits.swap_bytes, t->swap_bytes, "swap_limit", e) < 0 ||
+	    check_tenant_count(t, "swap", " bytes", s->limits.swap_bytes, t->swap_bytes, "swap_limit", e) < 0 ||
 	    tenant_check_cpus(t, s->limits.cpu_milli, e) < 0 || tenant_check_pids(t, s->limits.pids, e) < 0 ||
-	    check_count(t, "disk", " bytes", s->disk_bytes, t->disk_bytes, "disk_limit", e) < 0 ||
-	    check_count(t, "disk-inodes", "", s->disk_inodes, t->disk_inodes, "disk_inodes", e) < 0 ||
-	    check_count(t, "tmp-size", " bytes", s->tmp_bytes, t->tmp_bytes, "tmp_size", e) < 0)
+	    check_tenant_count(t, "disk", " bytes", s->disk_bytes, t->disk_bytes, "disk_limit", e) < 0 ||
+	    check_tenant_count(t, "disk-inodes", "", s->disk_inodes, t->disk_inodes, "disk_inodes", e) < 0 ||
+	    check_tenant_count(t, "tmp-size", " bytes", s->tmp_bytes, t->tmp_bytes, "tmp_size", e) < 0)
 		return -1;
 	return 0;
 }
 
-static int cap(json_t *options, const char *name, uint64_t preset, uint64_t most, int is_milli, struct err *e)
+static int cap_tenant_option(json_t *options, const char *name, uint64_t preset, uint64_t most, int is_milli, struct err *e)
 {
 	char text[40];
 
@@ -340,13 +340,13 @@ static int cap(json_t *options, const char *name, uint64_t preset, uint64_t most
 
 int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *options, struct err *e)
 {
-	if (cap(options, "memory", c->memory_bytes, t->memory_bytes, 0, e) < 0 ||
-	    cap(options, "swap", c->swap_bytes, t->swap_bytes, 0, e) < 0 ||
-	    cap(options, "cpus", c->cpu_milli, t->cpu_milli, 1, e) < 0 ||
-	    cap(options, "pids", c->pids, t->pids, 0, e) < 0 ||
-	    cap(options, "disk", c->disk_bytes, t->disk_bytes, 0, e) < 0 ||
-	    cap(options, "disk-inodes", c->disk_inodes, t->disk_inodes, 0, e) < 0 ||
-	    cap(options, "tmp-size", c->tmp_bytes, t->tmp_bytes, 0, e) < 0)
+	if (cap_tenant_option(options, "memory", c->memory_bytes, t->memory_bytes, 0, e) < 0 ||
+	    cap_tenant_option(options, "swap", c->swap_bytes, t->swap_bytes, 0, e) < 0 ||
+	    cap_tenant_option(options, "cpus", c->cpu_milli, t->cpu_milli, 1, e) < 0 ||
+	    cap_tenant_option(options, "pids", c->pids, t->pids, 0, e) < 0 ||
+	    cap_tenant_option(options, "disk", c->disk_bytes, t->disk_bytes, 0, e) < 0 ||
+	    cap_tenant_option(options, "disk-inodes", c->disk_inodes, t->disk_inodes, 0, e) < 0 ||
+	    cap_tenant_option(options, "tmp-size", c->tmp_bytes, t->tmp_bytes, 0, e) < 0)
 		return -1;
 	return 0;
 }

@@ -19,10 +19,68 @@
 #include "base/path.h"
 #include "manager/host/labels.h"
 #include "manager/host/procid.h"
-#include "manager/host/volume_users.h"
+#include "manager/host/record.h"
 #include "runtime/kernel/blankfs.h"
 #include "runtime/kernel/loopdev.h"
 #include "runtime/kernel/quota.h"
+
+/* ---- names ---- */
+
+int volume_key(const char *name, const char *tenant, char ret[VOLUME_KEY_MAX], struct err *e)
+{
+	if (!path_is_name(name))
+		return err_set(e, ERR_INVALID, "'%.80s' is not the name of a volume; "
+			       "hint: up to 64 of a-z 0-9 _ . -, starting with a letter or digit",
+			       name);
+	snprintf(ret, VOLUME_KEY_MAX, "%s%s%s", name, tenant[0] ? "@" : "", tenant);
+	return 0;
+}
+
+int volume_is_key(const char *text)
+{
+	size_t n = strcspn(text, "@");
+	char name[VOLUME_NAME_MAX + 1];
+
+	if (n >= sizeof(name))
+		return 0;
+	memcpy(name, text, n);
+	name[n] = '\0';
+	return path_is_name(name) && (!text[n] || path_is_name(text + n + 1));
+}
+
+/* The word of n bytes, when it can be a name at all. */
+static int take_volume_name(const char *word, size_t n, char ret[VOLUME_NAME_MAX + 1])
+{
+	if (!n || n > VOLUME_NAME_MAX || memchr(word, '/', n))
+		return 0;
+	memcpy(ret, word, n);
+	ret[n] = '\0';
+	return 1;
+}
+
+static int of_mount(const char *value, char ret[VOLUME_NAME_MAX + 1])
+{
+	const char *p, *src = NULL;
+	size_t n;
+	int typed = 0;
+
+	for (p = value; *p; p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		typed |= n == 11 && !strncmp(p, "type=volume", n);
+		if (!strncmp(p, "src=", 4))
+			src = p + 4;
+		else if (!strncmp(p, "source=", 7))
+			src = p + 7;
+	}
+	return typed && src && take_volume_name(src, strcspn(src, ","), ret);
+}
+
+int volume_of_option(const char *option, const char *value, char ret[VOLUME_NAME_MAX + 1])
+{
+	if (!strcmp(option, "mount"))
+		return of_mount(value, ret);
+	return !strcmp(option, "volume") && take_volume_name(value, strcspn(value, ":"), ret);
+}
 
 #define RECORD "record.json"
 #define RECORD_MAX (1u << 20)
@@ -76,7 +134,7 @@ static json_t *load_record(int top, const char *key, struct err *e)
 }
 
 /* Its use of the host's disk; 0 if unknown. */
-static uint64_t disk_bytes(int top, const char *key, const json_t *record)
+static uint64_t volume_disk_bytes(int top, const char *key, const json_t *record)
 {
 	char path[VOLUME_KEY_MAX + 32];
 	struct statvfs fs;
@@ -108,7 +166,7 @@ json_t *volume_load(struct registry *r, const char *key, struct err *e)
 	if (!record)
 		return NULL;
 	if (json_object_set_new(record, "disk_bytes",
-				json_integer((json_int_t)disk_bytes(top, key, record))) < 0) {
+				json_integer((json_int_t)volume_disk_bytes(top, key, record))) < 0) {
 		err_nomem(e);
 		return NULL;
 	}
@@ -121,7 +179,7 @@ struct lister {
 	void *ctx;
 };
 
-static int list_one(void *ctx, const char *name)
+static int list_volume(void *ctx, const char *name)
 {
 	const struct lister *l = ctx;
 	struct err ignored;
@@ -135,12 +193,12 @@ int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json
 {
 	struct lister l = { r, each, ctx };
 	autoclose int top = volume_top(r, e);
-	int failed = 0, result = top < 0 ? -1 : path_each_entry(top, list_one, &l, &failed);
+	int failed = 0, result = top < 0 ? -1 : path_each_entry(top, list_volume, &l, &failed);
 
 	return failed ? err_sys(e, "read the directory of volumes") : result;
 }
 
-static int count_entry(void *ctx, const char *name)
+static int count_volume_entry(void *ctx, const char *name)
 {
 	*(uint64_t *)ctx += name[0] != '.';
 	return 0;
@@ -156,7 +214,7 @@ uint64_t volume_room(const struct config *c)
 	snprintf(path, sizeof(path), "%s/volumes", c->state_dir);
 	top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (top >= 0)
-		path_each_entry(top, count_entry, &count, &failed);
+		path_each_entry(top, count_volume_entry, &count, &failed);
 	return count < c->volume_max ? c->volume_max - count : 0;
 }
 
@@ -169,7 +227,7 @@ struct census {
 	unsigned char taken[PROJECTS / 8 + 1]; /* projects */
 };
 
-static int count_one(void *ctx, const char *name)
+static int count_volume(void *ctx, const char *name)
 {
 	struct census *c = ctx;
 	struct err ignored;
@@ -193,12 +251,12 @@ static int take_census(struct census *c, struct err *e)
 	autoclose int fd = openat(c->top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int failed = 0;
 
-	if (fd < 0 || path_each_entry(fd, count_one, c, &failed) < 0 || failed)
+	if (fd < 0 || path_each_entry(fd, count_volume, c, &failed) < 0 || failed)
 		return err_sys(e, "read the directory of volumes");
 	return 0;
 }
 
-static int check_room(const struct registry *r, const struct volume_wish *w,
+static int check_volume_room(const struct registry *r, const struct volume_wish *w,
 		      const struct census *c, struct err *e)
 {
 	if (w->tenant[0] && c->of_tenant >= w->tenant_max)
@@ -261,7 +319,7 @@ static int empty_image(int file, struct err *e)
 	return 0;
 }
 
-static int make_image(int dir, uint64_t bytes, uint64_t inodes, struct err *e)
+static int make_volume_image(int dir, uint64_t bytes, uint64_t inodes, struct err *e)
 {
 	autoclose int fd =
 		openat(dir, IMAGE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -287,7 +345,7 @@ static int make_image(int dir, uint64_t bytes, uint64_t inodes, struct err *e)
 	return fsync(fd) < 0 ? err_sys(e, "write the file of a volume") : 0;
 }
 
-static int save_record(int dir, const struct volume_wish *w, uint64_t bytes, uint64_t inodes,
+static int save_volume_record(int dir, const struct volume_wish *w, uint64_t bytes, uint64_t inodes,
 		       uint32_t project, struct err *e)
 {
 	autojson json_t *record = NULL;
@@ -311,7 +369,7 @@ static int save_record(int dir, const struct volume_wish *w, uint64_t bytes, uin
 }
 
 /* In .new, under the lock. */
-static int make(int top, const struct volume_wish *w, const struct census *c, uint64_t bytes,
+static int make_new_volume(int top, const struct volume_wish *w, const struct census *c, uint64_t bytes,
 		struct err *e)
 {
 	uint64_t inodes = bytes / BYTES_AN_INODE;
@@ -325,11 +383,11 @@ static int make(int top, const struct volume_wish *w, const struct census *c, ui
 	if (dir < 0)
 		return -1;
 	made = make_data(dir, c, bytes, inodes, &project, e);
-	if (made < 0 || (made > 0 && make_image(dir, bytes, inodes, e) < 0))
+	if (made < 0 || (made > 0 && make_volume_image(dir, bytes, inodes, e) < 0))
 		return -1;
 	if (w->fill && w->fill(w->ctx, dir, e) < 0)
 		return -1;
-	if (save_record(dir, w, bytes, inodes, project, e) < 0)
+	if (save_volume_record(dir, w, bytes, inodes, project, e) < 0)
 		return -1;
 	return fsync(dir) < 0 ? err_sys(e, "write the directory of a volume") : 0;
 }
@@ -345,10 +403,10 @@ static int create_locked(struct registry *r, int top, const struct volume_wish *
 
 	if (path_has(top, key))
 		return err_set(e, ERR_EXISTS, "volume %s exists", w->name);
-	if (take_census(&c, e) < 0 || check_room(r, w, &c, e) < 0)
+	if (take_census(&c, e) < 0 || check_volume_room(r, w, &c, e) < 0)
 		return -1;
 	old = umask(0);
-	result = make(top, w, &c, bytes, e);
+	result = make_new_volume(top, w, &c, bytes, e);
 	umask(old);
 	if (result == 0 && renameat2(top, NEW, top, key, RENAME_NOREPLACE) < 0)
 		result = err_sys(e, "name volume %s", w->name);
@@ -375,7 +433,7 @@ int volume_create(struct registry *r, const struct volume_wish *w, struct err *e
 
 /* The process of a sandbox that has ended, as its record says, holds the lock until its last
  * mounts are gone. */
-static int lock_alone(int dir, const char *key, struct err *e)
+static int lock_volume_alone(int dir, const char *key, struct err *e)
 {
 	int tries;
 
@@ -400,7 +458,7 @@ static int lock_for_removal(struct registry *r, int top, const char *key, struct
 	if (dir < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open volume %s",
 				    key);
-	if (volume_users_check(r, key, e) < 0 || lock_alone(dir, key, e) < 0)
+	if (volume_users_check(r, key, e) < 0 || lock_volume_alone(dir, key, e) < 0)
 		return -1;
 	return take_fd(&dir);
 }
@@ -438,7 +496,7 @@ struct gc {
 	struct err *e;
 };
 
-static int gc_one(void *ctx, const char *name)
+static int gc_volume(void *ctx, const char *name)
 {
 	struct gc *g = ctx;
 	autoclose int dir = -1;
@@ -491,11 +549,219 @@ int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 	if (top < 0 || lock_top(top, e) < 0)
 		return -1;
 	list = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (list < 0 || path_each_entry(list, gc_one, &g, &failed) < 0)
+	if (list < 0 || path_each_entry(list, gc_volume, &g, &failed) < 0)
 		return failed || list < 0 ? err_sys(e, "read the directory of volumes") : -1;
 	flock(top, LOCK_UN);
 	if (volume_each(r, remove_killed, &k, e) < 0)
 		return -1;
 	*ret_cleared = g.cleared + k.cleared;
 	return 0;
+}
+
+/* ---- who uses which volumes ---- */
+
+#define SPEC_BYTES_MAX (8u << 20)	/* as registry_load() takes */
+
+struct users {
+	struct registry *r;
+	json_t *all;		/* what volume_users() answers */
+	char unread[65];	/* a lasting sandbox with unreadable options */
+	struct err why;
+	struct err *e;
+};
+
+static int add_volume_user(struct users *u, const char *name, const char *tenant, json_t *user)
+{
+	char key[VOLUME_KEY_MAX];
+	struct err ignored;
+	json_t *list;
+
+	if (volume_key(name, tenant, key, &ignored) < 0)
+		return 0;
+	list = json_object_get(u->all, key);
+	if (!list && (json_object_set_new(u->all, key, json_array()) < 0 ||
+		      !(list = json_object_get(u->all, key))))
+		return err_nomem(u->e);
+	/* one sandbox may have it in two places */
+	if (json_array_size(list) && json_array_get(list, json_array_size(list) - 1) == user)
+		return 0;
+	return json_array_append(list, user) < 0 ? err_nomem(u->e) : 0;
+}
+
+/* A lasting one: by the options it was made with, which its next start reads again. */
+/* Its users, for volume inspect and the refusal of a removal; NULL without memory. */
+static json_t *describe_volume_user(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = record_load_kept(r, id, &ignored);
+
+	return json_pack("{s:s,s:s,s:s}", "id", id, "name", record_name(record), "status",
+			 path_has(r->sandboxes_fd, id) ? "running" : "stopped");
+}
+
+/* Also for a newer berth, whose options are only looked at here. */
+static json_t *load_spec(struct users *u, const char *id)
+{
+	autobuf struct buf b = BUF_INIT(SPEC_BYTES_MAX);
+	json_t *spec = NULL;
+	struct err why;
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/spec.json", id);
+	if (io_read_file(u->r->kept_fd, path, &b, &why) == 0)
+		spec = json_parse(b.data ? b.data : "", b.len, SPEC_BYTES_MAX, "spec.json", &why);
+	if (!spec && why.os_errno != ENOENT) {
+		snprintf(u->unread, sizeof(u->unread), "%s", id);
+		u->why = why;
+	}
+	return spec;
+}
+
+/* A lasting one: by the options it was made with, which its next start reads again. */
+static int add_lasting(void *ctx, const char *id)
+{
+	struct users *u = ctx;
+	struct err ignored;
+	autojson json_t *spec = load_spec(u, id), *owner = NULL, *user = NULL;
+	char name[VOLUME_NAME_MAX + 1];
+	const char *tenant;
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach(json_object_get(spec, "options"), i, pair) {
+		const char *option = json_string_value(json_array_get(pair, 0));
+		const char *value = json_string_value(json_array_get(pair, 1));
+
+		if (!option || !value || !volume_of_option(option, value, name))
+			continue;
+		if (!user) {
+			owner = registry_load(u->r, id, REGISTRY_OWNER, &ignored);
+			user = describe_volume_user(u->r, id);
+		}
+		if (!user)
+			return err_nomem(u->e);
+		tenant = json_string_value(json_object_get(owner, "name"));
+		if (add_volume_user(u, name, tenant ? tenant : "", user) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * A sandbox of berth run, by its record. It has none until its command runs; until then the lock
+ * of the volume shows it.
+ */
+static int add_run(void *ctx, const char *id)
+{
+	struct users *u = ctx;
+	struct err ignored;
+	autojson json_t *record = NULL, *user = NULL;
+	json_t *mount;
+	size_t i;
+
+	if (path_has(u->r->kept_fd, id) ||
+	    record_read(u->r->sandboxes_fd, id, &record, &ignored) <= 0)
+		return 0;
+	user = json_pack("{s:s,s:O?,s:s}", "id", id, "name", json_object_get(record, "name"),
+			 "status", "running");
+	if (!user)
+		return err_nomem(u->e);
+	json_array_foreach(record_mounts(record), i, mount) {
+		const char *name = json_string_value(json_object_get(mount, "volume"));
+
+		if (name && add_volume_user(u, name, "", user) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static json_t *gather_volume_users(struct users *u)
+{
+	u->all = json_object();
+	if (!u->all) {
+		err_nomem(u->e);
+		return NULL;
+	}
+	if (registry_each(u->r->kept_fd, add_lasting, u, u->e) < 0 ||
+	    registry_each(u->r->sandboxes_fd, add_run, u, u->e) < 0) {
+		json_decref(u->all);
+		return NULL;
+	}
+	return u->all;
+}
+
+json_t *volume_users(struct registry *r, struct err *e)
+{
+	struct users u = { .r = r, .e = e };
+
+	return gather_volume_users(&u);
+}
+
+int volume_users_check(struct registry *r, const char *key, struct err *e)
+{
+	struct users u = { .r = r, .e = e };
+	autojson json_t *all = gather_volume_users(&u);
+	const json_t *list = json_object_get(all, key), *user = json_array_get(list, 0);
+	const char *name = json_string_value(json_object_get(user, "name")),
+		   *id = json_string_value(json_object_get(user, "id"));
+	const char *status = json_string_value(json_object_get(user, "status"));
+	size_t more = json_array_size(list) - 1;
+
+	/* a sandbox with unreadable options may use any volume */
+	if (all && !user && u.unread[0]) {
+		err_set(e, ERR_BUSY, "volume %s may be used by sandbox %s: %.200s", key, u.unread,
+			u.why.msg);
+		return err_hint(e, "berth rm --force %s", u.unread);
+	}
+	if (!all)
+		return -1;
+	if (!user)
+		return 0;
+	err_set(e, ERR_BUSY, "volume %s is used by sandbox %s, which is %s", key,
+		name && name[0] ? name : id, status);
+	if (more)
+		err_set(e, ERR_BUSY, "volume %s is used by sandbox %s, which is %s, and %zu more",
+			key, name && name[0] ? name : id, status, more);
+	return err_hint(e, "berth rm --force %s", name && name[0] ? name : id);
+}
+
+/* ---- volumes made for one sandbox ---- */
+
+#define OWN_FILE "own-volumes.json"
+#define OWN_FORMAT 1
+
+int volume_own_save(struct registry *r, const char *id, const json_t *names, int passing,
+		    struct err *e)
+{
+	autojson json_t *doc = json_pack("{s:i,s:O}", "version", OWN_FORMAT, "volumes", names);
+
+	if (!doc)
+		return err_nomem(e);
+	return passing ? registry_save_passing(r, id, OWN_FILE, doc, e) :
+			 registry_save(r, id, OWN_FILE, doc, e);
+}
+
+json_t *volume_own_load(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *doc = registry_load(r, id, OWN_FILE, &ignored);
+	json_t *names = json_object_get(doc, "volumes");
+
+	return json_array_size(names) ? json_incref(names) : NULL;
+}
+
+void volume_own_remove(struct registry *r, const json_t *names)
+{
+	struct err ignored;
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)names, i, one) {
+		char key[VOLUME_KEY_MAX];
+		const char *name = json_string_value(one);
+
+		/* a volume that cannot be removed is one without users, which a prune removes */
+		if (i < VOLUME_OWN_MAX && name && volume_key(name, "", key, &ignored) == 0)
+			volume_remove(r, key, &ignored);
+	}
 }

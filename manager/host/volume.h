@@ -2,7 +2,7 @@
 /*
  * volume - directories that outlive sandboxes and that several can share.
  *
- * On disk, below state_dir/volumes/ (0700), by key (volume_name.h):
+ * On disk, below state_dir/volumes/ (0700), by key:
  *   KEY/record.json   what it is; written last
  *   KEY/data/         its files, under a project quota where the file system enforces those
  * (runtime/kernel/quota.h), else KEY/image         a file with an ext4 file system, which is
@@ -20,8 +20,10 @@
 #ifndef BERTH_MANAGER_HOST_VOLUME_H
 #define BERTH_MANAGER_HOST_VOLUME_H
 
+#include "base/err.h"
+#include "base/json.h"
 #include "manager/host/registry.h"
-#include "manager/host/volume_name.h"
+#include "runtime/sandbox/spec.h"
 
 #define VOLUME_FORMAT 1
 #define VOLUME_SIZE_MIN (16ULL << 20)
@@ -89,5 +91,79 @@ void volume_close(struct volume *v);
 
 /* Below the volumes' directory, for the parts of this module. */
 int volume_top(struct registry *r, struct err *e);
+
+/* ---- names ---- */
+
+/*
+ * The names of volumes, and which options of a sandbox name one.
+ *
+ * A name has the form of a sandbox's.  A tenant's volumes have names of their own: on disk such a
+ * one is NAME@TENANT, which is the key by which volume.h knows it; that of the command line is
+ * NAME.  Pure.
+ */
+
+#define VOLUME_NAME_MAX 64
+#define VOLUME_KEY_MAX (2 * VOLUME_NAME_MAX + 2)
+
+/*
+ * The key of tenant's volume name; tenant "": a volume without an owner. ERR_INVALID if name is
+ * malformed.
+ */
+int volume_key(const char *name, const char *tenant, char ret[VOLUME_KEY_MAX], struct err *e);
+/* Whether text has the form of a key. */
+int volume_is_key(const char *text);
+/*
+ * Whether an option of a sandbox, such as "volume" with the value "data:/x" or "mount" with
+ * "type=volume,src=data,dst=/x", uses a named volume; then the name, which was not checked.
+ */
+int volume_of_option(const char *option, const char *value, char ret[VOLUME_NAME_MAX + 1]);
+
+/* ---- the first content ---- */
+
+/*
+ * Fills a new volume with a copy of the image's directory at its mount point.
+ *
+ * The image is hostile. Its path is resolved with the image as root, and a separate process
+ * copies. That process may read that directory, write the volume and open nothing else; it has
+ * six capabilities and dies with us. Names, owners, modes, times, links (copied, not followed)
+ * and FIFOs are kept; device nodes are left out. The volume's limit applies.
+ */
+
+/*
+ * Copies target in s's layers to the empty directory root_fd; does nothing if there is no such
+ * directory. ERR_FULL.
+ */
+int volume_seed_from(const struct spec *s, const char *target, const char *scratch, int root_fd,
+		     struct err *e);
+
+/* ---- who uses which volumes ---- */
+
+/* Which sandboxes have which volumes: those that run, and those that are stopped
+ * and would have them again. */
+
+/* {KEY: [{"id", "name", "status"}, ...]} of all volumes that have users: a new reference. */
+json_t *volume_users(struct registry *r, struct err *e);
+/* ERR_BUSY, naming a sandbox, when one has the volume. */
+int volume_users_check(struct registry *r, const char *key, struct err *e);
+
+/* ---- volumes made for one sandbox ---- */
+
+/*
+ * The volumes that were made for one sandbox and that nobody named (docker run -v
+ * /PATH, VOLUME of an image).
+ *
+ * A file beside the sandbox's record lists them.  They go with a sandbox that removes itself, and
+ * with another only when its removal says so; a volume that a second sandbox has by then stays.
+ */
+
+#define VOLUME_OWN_MAX 16 /* of one sandbox */
+
+/* names: an array of at most VOLUME_OWN_MAX.  passing: as registry_save_passing(). */
+int volume_own_save(struct registry *r, const char *id, const json_t *names, int passing,
+		    struct err *e);
+/* A new array, or NULL without any. */
+json_t *volume_own_load(struct registry *r, const char *id);
+/* Once the sandbox is gone: removes those of names (or NULL) that nobody else has. */
+void volume_own_remove(struct registry *r, const json_t *names);
 
 #endif

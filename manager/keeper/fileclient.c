@@ -13,7 +13,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 /* The next packet: 1 it has started, 2 it has ended, -1. */
@@ -60,7 +60,7 @@ int fileclient_start(struct fileclient *f, int sock, const char *const *argv, co
 }
 
 /* "CODE\tMESSAGE" or "ok A B C". */
-static int take_line(char *line, struct filecounts *ret, struct err *e)
+static int take_helper_line(char *line, struct filecounts *ret, struct err *e)
 {
 	unsigned long long a, b, c;
 	enum err_code code;
@@ -90,7 +90,7 @@ int fileclient_judge(const json_t *verdict, const char *line_read, struct fileco
 		return err_set(e, ERR_TIMEOUT, "the file operation was not done in time; hint: --timeout");
 	/* with "cause" exit (or disk, pids: it failed and says why) the helper has had the last word */
 	if (line[0] && (status == 0 || status == 1))
-		return take_line(line, ret, e) < 0 ? -1 :
+		return take_helper_line(line, ret, e) < 0 ? -1 :
 		       status ? err_set(e, ERR_INTERNAL, "the file helper failed without a word") : 0;
 	if (status == 0) {
 		*ret = (struct filecounts){ 0 };
@@ -156,7 +156,7 @@ int fileclient_run(int sock, const char *const *argv, const char *user, uint64_t
 
 /* ---- records ---------------------------------------------------------------------- */
 
-static const char *string_at(const char **at, const char *end)
+static const char *listed_string(const char **at, const char *end)
 {
 	const char *s = *at, *nul = memchr(s, '\0', (size_t)(end - s));
 
@@ -173,8 +173,8 @@ int filerecord_next(const char **at, const char *end, struct filerecord *ret, st
 
 	if (*at >= end)
 		return 0;
-	head = string_at(at, end);
-	ret->link = *at < end ? string_at(at, end) : NULL;
+	head = listed_string(at, end);
+	ret->link = *at < end ? listed_string(at, end) : NULL;
 	if (!head || !ret->link ||
 	    sscanf(head, "%o %u %u %llu %lld.%ld %lu%n", &ret->mode, &ret->uid, &ret->gid, &size, &sec, &ret->mtime_nsec,
 		   &ret->nlink, &used) < 7 || !used || head[used] != ' ')
@@ -185,7 +185,7 @@ int filerecord_next(const char **at, const char *end, struct filerecord *ret, st
 	return 1;
 }
 
-static const char *kind_of(unsigned mode)
+static const char *file_kind_name(unsigned mode)
 {
 	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "symlink" : S_ISFIFO(mode) ? "fifo" :
 	       S_ISSOCK(mode) ? "socket" : S_ISCHR(mode) ? "char-device" : S_ISBLK(mode) ? "block-device" : "unknown";
@@ -202,7 +202,7 @@ json_t *filerecord_json(const struct filerecord *r)
 	snprintf(mode, sizeof(mode), "%04o", r->mode & 07777);
 	if (!gmtime_r(&t, &tm) || !strftime(mtime, sizeof(mtime), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		mtime[0] = '\0';
-	j = json_pack("{s:s,s:s,s:i,s:i,s:I,s:I,s:s,s:I,s:I}", "type", kind_of(r->mode), "mode", mode, "uid", (int)r->uid, "gid",
+	j = json_pack("{s:s,s:s,s:i,s:i,s:I,s:I,s:s,s:I,s:I}", "type", file_kind_name(r->mode), "mode", mode, "uid", (int)r->uid, "gid",
 		      (int)r->gid, "size", (json_int_t)r->size, "links", (json_int_t)r->nlink, "mtime", mtime, "mtime_sec",
 		      (json_int_t)r->mtime_sec, "mtime_nsec", (json_int_t)r->mtime_nsec);
 	json_set_bytes(j, "name", r->name, strlen(r->name), &ignored);

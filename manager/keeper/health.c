@@ -39,7 +39,7 @@ void health_release(struct health *h)
 		free(h->results[--h->count].output);
 }
 
-static void keep(struct health *h, const struct health_result *r)
+static void keep_health_result(struct health *h, const struct health_result *r)
 {
 	if (h->count == HEALTH_RESULTS) {
 		free(h->results[0].output);
@@ -52,7 +52,7 @@ int health_add(struct health *h, const struct health_result *r, uint64_t now_ms)
 {
 	const enum health_status before = h->status;
 
-	keep(h, r);
+	keep_health_result(h, r);
 	if (!r->exit_code) {
 		h->streak = 0;
 		h->status = HEALTH_HEALTHY;

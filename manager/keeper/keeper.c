@@ -20,13 +20,13 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/phases.h"
 #include "base/path.h"
-#include "manager/host/events.h"
+#include "base/phases.h"
+#include "manager/host/journal.h"
 #include "manager/host/record.h"
 #include "manager/host/rights.h"
-#include "manager/keeper/keeper_forfiles.h"
 #include "manager/keeper/keeper_session.h"
+#include "manager/keeper/keeper_state.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/writable.h"
@@ -52,7 +52,7 @@ struct watches {
 	nfds_t n;
 };
 
-static void watch(struct watches *ws, int fd, enum watch_kind kind, int index, int which)
+static void add_watch(struct watches *ws, int fd, enum watch_kind kind, int index, int which)
 {
 	if (fd < 0)
 		return;
@@ -60,43 +60,43 @@ static void watch(struct watches *ws, int fd, enum watch_kind kind, int index, i
 	ws->w[ws->n++] = (struct watch){ kind, index, which };
 }
 
-static void watch_all(struct keeper *k, struct watches *ws)
+static void watch_keeper_fds(struct keeper *k, struct watches *ws)
 {
 	int i;
 
 	ws->n = 0;
-	watch(ws, k->sandbox.sock, WATCH_INIT, 0, 0);
-	watch(ws, k->signal_fd, WATCH_SIGNAL, 0, 0);
-	watch(ws, k->sandbox.cgroup.oom_fd, WATCH_OOM, 0, 0);
-	watch(ws, k->listen_fd, WATCH_LISTEN, 0, 0);
-	watch(ws, sandbox_meter(&k->sandbox)->notice_fd, WATCH_NETWORK, 0, 0);
-	watch(ws, k->sandbox.filters.fd, WATCH_FILTERS, 0, 0);
-	watch(ws, k->owner_fd, WATCH_OWNER, 0, 0);
-	watch(ws, k->code.status_fd, WATCH_CODE, 0, 0);
-	watch(ws, k->checkpoint.pid ? k->checkpoint.sock : -1, WATCH_CHECKPOINT, 0, 0);
+	add_watch(ws, k->sandbox.sock, WATCH_INIT, 0, 0);
+	add_watch(ws, k->signal_fd, WATCH_SIGNAL, 0, 0);
+	add_watch(ws, k->sandbox.cgroup.oom_fd, WATCH_OOM, 0, 0);
+	add_watch(ws, k->listen_fd, WATCH_LISTEN, 0, 0);
+	add_watch(ws, sandbox_meter(&k->sandbox)->notice_fd, WATCH_NETWORK, 0, 0);
+	add_watch(ws, k->sandbox.filters.fd, WATCH_FILTERS, 0, 0);
+	add_watch(ws, k->owner_fd, WATCH_OWNER, 0, 0);
+	add_watch(ws, k->code.status_fd, WATCH_CODE, 0, 0);
+	add_watch(ws, k->checkpoint.pid ? k->checkpoint.sock : -1, WATCH_CHECKPOINT, 0, 0);
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		if (!k->commands[i])
 			continue;
 		if (!keeper_follow_lags(k, k->commands[i]) && !keeper_main_rests(k, k->commands[i]))
-			watch(ws, k->commands[i]->out_fd[0], WATCH_COMMAND, i, 0);
+			add_watch(ws, k->commands[i]->out_fd[0], WATCH_COMMAND, i, 0);
 		if (!keeper_follow_lags(k, k->commands[i]) && !keeper_main_rests(k, k->commands[i]))
-			watch(ws, k->commands[i]->out_fd[1], WATCH_COMMAND, i, 1);
+			add_watch(ws, k->commands[i]->out_fd[1], WATCH_COMMAND, i, 1);
 		if (k->commands[i]->draining)
-			watch(ws, k->commands[i]->silence.fd, WATCH_DRAINED, i, 0);
+			add_watch(ws, k->commands[i]->silence.fd, WATCH_DRAINED, i, 0);
 		if (keeper_send_waits(k, k->commands[i]))
-			watch(ws, k->commands[i]->in_fd, WATCH_INPUT, i, 0);
+			add_watch(ws, k->commands[i]->in_fd, WATCH_INPUT, i, 0);
 	}
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		struct keeper_session *s = &k->sessions[i];
 
 		if (!s->name[0])
 			continue;
-		watch(ws, s->out_fd, WATCH_SESSION, i, 0);
-		watch(ws, s->err_fd, WATCH_SESSION, i, 1);
-		watch(ws, s->status_fd, WATCH_STATUS, i, 0);
+		add_watch(ws, s->out_fd, WATCH_SESSION, i, 0);
+		add_watch(ws, s->err_fd, WATCH_SESSION, i, 1);
+		add_watch(ws, s->status_fd, WATCH_STATUS, i, 0);
 	}
 	for (i = 0; i < KEEPER_CLIENTS; i++)
-		watch(ws, k->clients[i].fd, WATCH_CLIENT, i, 0);
+		add_watch(ws, k->clients[i].fd, WATCH_CLIENT, i, 0);
 }
 
 const struct keeper_part *const keeper_parts[] = {
@@ -106,7 +106,7 @@ const struct keeper_part *const keeper_parts[] = {
 	NULL
 };
 
-static int next_timeout(struct keeper *k)
+static int next_keeper_timeout(struct keeper *k)
 {
 	uint64_t at = 0, now = clock_ms();
 	size_t i;
@@ -124,7 +124,7 @@ static int next_timeout(struct keeper *k)
 	return clock_poll_ms(at, now, 60000);
 }
 
-static void serve_deadlines(struct keeper *k)
+static void serve_keeper_deadlines(struct keeper *k)
 {
 	uint64_t now = clock_ms();
 	int i;
@@ -182,7 +182,7 @@ static void take_signal(struct keeper *k)
 		}
 }
 
-static void serve(struct keeper *k, const struct watch *w)
+static void serve_watched(struct keeper *k, const struct watch *w)
 {
 	/* a client's operation decides whether it counts: a mere question changes nothing */
 	if (w->kind != WATCH_LISTEN && w->kind != WATCH_CLIENT)
@@ -248,7 +248,7 @@ static void serve(struct keeper *k, const struct watch *w)
  * caller_fd: the loop lasts only while the main command begins and this pipe is read; -1: until
  * the end.
  */
-static void loop(struct keeper *k, int caller_fd)
+static void keeper_loop(struct keeper *k, int caller_fd)
 {
 	struct watches *ws = calloc(1, sizeof(*ws));
 	const struct timespec *wait;
@@ -257,9 +257,9 @@ static void loop(struct keeper *k, int caller_fd)
 	int n;
 
 	while (ws && !k->stopping && (caller_fd < 0 || keeper_main_pends(k))) {
-		watch_all(k, ws);
-		watch(ws, caller_fd, WATCH_CALLER, 0, 0);
-		wait = keeper_quiet(k, next_timeout(k), &t);
+		watch_keeper_fds(k, ws);
+		add_watch(ws, caller_fd, WATCH_CALLER, 0, 0);
+		wait = keeper_quiet(k, next_keeper_timeout(k), &t);
 		if (k->trim)
 			keeper_trim(k);	/* right before, so that little is used again until something happens */
 		n = ppoll(ws->p, ws->n, wait, NULL);
@@ -268,8 +268,8 @@ static void loop(struct keeper *k, int caller_fd)
 		keeper_woke(k, n);
 		for (i = 0; i < ws->n && !k->stopping; i++)
 			if (ws->p[i].revents)
-				serve(k, &ws->w[i]);
-		serve_deadlines(k);
+				serve_watched(k, &ws->w[i]);
+		serve_keeper_deadlines(k);
 	}
 	free(ws);
 }
@@ -289,7 +289,7 @@ static int listen_on(struct keeper *k, struct err *e)
 	return 0;
 }
 
-static int take_signals(struct keeper *k, struct err *e)
+static int take_keeper_signals(struct keeper *k, struct err *e)
 {
 	sigset_t set;
 	size_t i;
@@ -306,13 +306,13 @@ static int take_signals(struct keeper *k, struct err *e)
 	return 0;
 }
 
-static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
+static int start_keeper(struct keeper *k, const struct keeper_start *ks, struct err *e)
 {
 	k->let_go = ks->let_go;
 	k->let_go_ctx = ks->let_go_ctx;
 	if (ks->for_files)
 		keeper_files_begin(k);
-	if (take_signals(k, e) < 0 || keeper_owner_begin(k, e) < 0 || keeper_memory_even(e) < 0 ||
+	if (take_keeper_signals(k, e) < 0 || keeper_owner_begin(k, e) < 0 || keeper_memory_even(e) < 0 ||
 	    sandbox_launch(&k->sandbox, &ks->where, e) < 0 || keeper_memory_count(k, e) < 0)
 		return -1;
 	if (k->main.service)
@@ -362,7 +362,7 @@ static void tell_ends(struct keeper *k)
 			keeper_command_lost(k, k->commands[i], asked);
 }
 
-static void end(struct keeper *k)
+static void end_keeper(struct keeper *k)
 {
 	struct err ignored;
 	char id[65];
@@ -409,7 +409,7 @@ static void end(struct keeper *k)
 }
 
 /* The keeper has nothing of the caller's but what it was given. */
-static void detach(void)
+static void detach_keeper(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), i;
 
@@ -425,7 +425,7 @@ static void detach(void)
 		phases_on->keeper = getpid();
 }
 
-static void announce(struct keeper *k, const json_t *record)
+static void announce_start(struct keeper *k, const json_t *record)
 {
 	phases_end();
 	if (k->for_files)
@@ -441,7 +441,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	struct err e = { 0 };
 	int r = -1;
 
-	detach();
+	detach_keeper();
 	if (!k) {
 		err_nomem(&e);
 	} else {
@@ -459,25 +459,25 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		keeper_clients_begin(k);
 		sandbox_init(&k->sandbox, ks->spec);
 		k->main.service = ks->service;
-		r = start(k, ks, &e);
+		r = start_keeper(k, ks, &e);
 		spec_close_sources(ks->spec);
 		/* only now it reads what the sandbox writes; no client is served with more (S56) */
 		if (r == 0)
 			r = rights_lay_down(RIGHTS_KEEPER, &e);
 	}
 	if (r == 0 && keeper_main_pends(k)) {
-		loop(k, ready_fd);
+		keeper_loop(k, ready_fd);
 		r = keeper_main_result(k, &e);
 	}
 	if (r == 0)
 		e.code = ERR_NONE;	/* errors in there were overcome on the way */
 	/* report a failure when nothing is left, so that the caller need not wait for us */
 	if (r < 0 && k)
-		end(k);
+		end_keeper(k);
 	if (io_write_all(ready_fd, &e, sizeof(e)) < 0 && k) {
 		/* the caller was killed meanwhile: nobody knows of this sandbox */
 		if (r == 0)
-			end(k);
+			end_keeper(k);
 		if (ks->fresh) {
 			events_add(ks->registry, "create-failed", ks->spec->id, json_pack("{s:s}", "error", "berth create was killed"));
 			registry_forget(ks->registry, ks->spec->id, &e);
@@ -489,7 +489,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		(void)!io_write_all(go_fd, "", 1);
 	fd_close(&go_fd);
 	if (r == 0) {
-		announce(k, ks->record);
+		announce_start(k, ks->record);
 		mem_keep_small();
 #ifndef __SANITIZE_ADDRESS__ /* its shadow memory is over any bound */
 		/* the buffers together need less: only a keeper that overflows one fails (D13) */
@@ -497,8 +497,8 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 #endif
 		session_states_start(k);
 		k->trim = 1;	/* what made the sandbox will not run any more */
-		loop(k, -1);
-		end(k);
+		keeper_loop(k, -1);
+		end_keeper(k);
 	}
 	_exit(r < 0);
 }

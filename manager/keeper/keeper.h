@@ -13,6 +13,8 @@
 #ifndef BERTH_MANAGER_KEEPER_KEEPER_H
 #define BERTH_MANAGER_KEEPER_KEEPER_H
 
+#include <stdint.h>
+
 #include "manager/host/registry.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/health.h"
@@ -139,5 +141,26 @@ int keeper_await_stop(struct registry *r, const char *id, int ms, struct err *e)
 json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
 /* The second half of that, for a request that wire_request() has sent. */
 json_t *keeper_take_answer(int sock, int *ret_fd, struct err *e);
+
+/* ---- the guardian ---- */
+
+/*
+ * The parent of a keeper whose sandbox has a restart policy.
+ *
+ * It is the process between the caller and the keeper; without a policy it ends at once. When
+ * the caller was told that the sandbox runs, it becomes the small program of "berth guard", with
+ * no descriptors, in a session of its own, and waits for the keeper's end.
+ */
+
+/*
+ * Waits until the keeper, our child, reports at go_fd, and becomes the guardian of sandbox id;
+ * ends if the keeper ends before. backoff_ms: the wait before this start, or 0.
+ */
+void guardian_become(const char *id, uint64_t backoff_ms, int go_fd) __attribute__((noreturn));
+/*
+ * Executes berth anew as "berth guard" and the words that follow, up to NULL; returns when it
+ * cannot.
+ */
+void guardian_exec(const char *word, ...) __attribute__((sentinel));
 
 #endif

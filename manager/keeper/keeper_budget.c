@@ -41,7 +41,7 @@ static int read_cgroup(struct keeper *k, struct err *e)
 	return 0;
 }
 
-static int read_network(struct keeper *k, struct err *e)
+static int read_network_use(struct keeper *k, struct err *e)
 {
 	const struct nethelper *meter = sandbox_meter(&k->sandbox);
 	struct netcounters c, near;
@@ -73,7 +73,7 @@ static int read_used(struct keeper *k, struct err *e)
 	if (!k->budget.began_ms)
 		k->budget.began_ms = now;
 	k->budget.run.v[LIVEBUDGET_TIME] = now - k->budget.began_ms - k->budget.stood_ms;
-	return read_cgroup(k, e) < 0 || read_network(k, e) < 0 ? -1 : 0;
+	return read_cgroup(k, e) < 0 || read_network_use(k, e) < 0 ? -1 : 0;
 }
 
 static void add_earlier(const struct keeper *k, struct livebudget *ret)
@@ -124,7 +124,7 @@ static uint64_t fastest(const struct keeper *k, size_t kind)
 }
 
 /* No rest can be gone before. */
-static uint64_t time_of(const struct keeper *k, const struct livebudget *used)
+static uint64_t time_to_budget_end(const struct keeper *k, const struct livebudget *used)
 {
 	uint64_t soonest = LOOK_MAX_MS;
 	size_t i;
@@ -161,7 +161,7 @@ static void budget_check(struct keeper *k, uint64_t now)
 	add_earlier(k, &used);
 	kind = used_up(k, &used);
 	if (kind == LIVEBUDGET_KINDS) {
-		k->budget.look_ms = now + time_of(k, &used);
+		k->budget.look_ms = now + time_to_budget_end(k, &used);
 		return;
 	}
 	if (cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0)
@@ -212,7 +212,7 @@ void keeper_budget_save(struct keeper *k)
 	record_save_kept(k->registry, k->claim.id, record, &ignored);
 }
 
-static int go_on(struct keeper *k, struct err *e)
+static int thaw_after_grant(struct keeper *k, struct err *e)
 {
 	if (k->owner_until_ms || k->held_by)	/* it is frozen for another reason, too */
 		return 0;
@@ -244,7 +244,7 @@ int keeper_op_grant(struct keeper *k, const struct keeper_request *rq, struct er
 	if (k->budget.over_ms && kind < LIVEBUDGET_KINDS) {
 		k->budget.kind = kind;
 	} else if (k->budget.over_ms) {
-		if (go_on(k, e) < 0)
+		if (thaw_after_grant(k, e) < 0)
 			return -1;
 		k->budget.stood_ms += clock_ms() - k->budget.over_ms;
 		k->budget.over_ms = 0;

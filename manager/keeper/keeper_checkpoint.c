@@ -1,4 +1,248 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/encoding.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/copyturn.h"
+#include "manager/host/procid.h"
+#include "manager/keeper/keeper_session.h"
+#include "manager/keeper/snapshot.h"
+#include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/fileclone.h"
+#include "runtime/sandbox/writable.h"
+
+/* ---- the process that copies the layer ---- */
+
+#define STILL_MS 1000
+
+enum { BOX = 3, LAYER, LOCK, SOCK, CGROUP, TURN, KEPT }; /* descriptors of the process */
+
+struct work {
+	const struct snapshot *s;
+	struct checkpoints all;
+	pid_t keeper;
+	int layer, file; /* of the sandbox, of the checkpoint */
+	struct snapshot_note note;
+};
+
+static uint64_t snapshot_now_us(void)
+{
+	struct timespec t = clock_now(CLOCK_MONOTONIC);
+
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void tell_snapshot(struct work *w, enum snapshot_kind kind)
+{
+	w->note.kind = kind;
+	(void)!send(SOCK, &w->note, sizeof(w->note), MSG_NOSIGNAL);
+}
+
+/* Nothing else of the keeper's: its socket and its clients would outlive it. */
+static int keep_snapshot_fds(const struct snapshot *s, int sock)
+{
+	const int fds[] = { s->box_fd, s->layer_fd,  s->lock_fd,
+			    sock,      s->cgroup_fd, s->turn_fd };
+	const size_t count = ARRAY_LEN(fds) - (s->turn_fd < 0);
+	int high[ARRAY_LEN(fds)];
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if ((high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, KEPT)) < 0)
+			return -1;
+	for (i = 0; i < count; i++)
+		if (dup2(high[i], BOX + (int)i) < 0)
+			return -1;
+	return (int)syscall(SYS_close_range, BOX + count, ~0U, 0);
+}
+
+static int write_out_layer(struct err *e)
+{
+	autoclose int top = openat(LAYER, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return top < 0 || syncfs(top) < 0 ? err_sys(e, "write out the writable layer") : 0;
+}
+
+static int begin_snapshot(struct work *w, struct err *e)
+{
+	uint64_t began;
+
+	if (w->s->waits) {
+		if (copyturn_wait(TURN, w->s->turn_at, e) < 0)
+			return -1;
+		tell_snapshot(w, SNAPSHOT_TURN);
+	}
+	if (checkpoints_open(BOX, 1, &w->all, e) < 0)
+		return -1;
+	w->layer = openat(w->all.home_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (w->layer < 0)
+		return err_sys(e, "open the writable layer");
+	if (w->s->name[0] && checkpoints_check_name(&w->all, w->s->name, e) < 0)
+		return -1;
+	began = snapshot_now_us();
+	if (write_out_layer(e) < 0)
+		return -1;
+	w->note.flush_us = snapshot_now_us() - began;
+	/* now the layer has the blocks that count */
+	w->file = checkpoint_begin(&w->all, w->layer, &w->s->bounds, w->note.id, e);
+	return w->file < 0 ? -1 : 0;
+}
+
+static int keeper_lives(void *ctx)
+{
+	const struct work *w = ctx;
+
+	return getppid() == w->keeper;
+}
+
+static int copy_frozen_layer(struct work *w, struct err *e)
+{
+	struct err ignored;
+	int result;
+
+	/* from here on it outlives the keeper, until it has thawed the layer */
+	if (prctl(PR_SET_PDEATHSIG, 0) < 0)
+		return err_sys(e, "outlive the keeper");
+	if (fsfreeze(LAYER, e) < 0)
+		return -1;
+	/* again: files that were removed while they were open may have ended during the freeze */
+	result = write_out_layer(e);
+	if (result == 0)
+		result = fileclone(w->layer, w->file, keeper_lives, w, e);
+	if (fsfreeze_thaw(LAYER, result < 0 ? &ignored : e) < 0)
+		result = -1;
+	w->note.shared = result > 0;
+	return result < 0 ? -1 : 0;
+}
+
+/*
+ * The layer has no journal that a mount could replay: its file is that of a whole file system only
+ * while nobody is at work in it, and all is written out.  The keeper has told the kernel to freeze
+ * the cgroup, which a process in a system call, fsync(2) for example, obeys at the end of that.
+ * When every process stands still, the file is cloned without FIFREEZE, which waits for three
+ * grace periods of RCU.  When one sleeps in the kernel without end, as on a file system of the
+ * network, FIFREEZE waits for what it does in this one.  A copy takes its time and is made under
+ * FIFREEZE, too.
+ */
+static int copy_still(struct work *w, struct err *e)
+{
+	const int still = cgroup_wait_still(CGROUP, STILL_MS);
+	int result;
+
+	if (!still || !w->all.shares)
+		return copy_frozen_layer(w, e);
+	if (write_out_layer(e) < 0)
+		return -1;
+	result = fileclone_share(w->layer, w->file, e);
+	w->note.shared = result > 0;
+	return result != 0 ? (result < 0 ? -1 : 0) : copy_frozen_layer(w, e);
+}
+
+static int copy_snapshot(struct work *w, struct err *e)
+{
+	uint64_t began;
+	int result;
+	char go;
+
+	if (checkpoint_note_frozen(w->all.dir_fd, LAYER, e) < 0)
+		return -1;
+	began = snapshot_now_us();
+	tell_snapshot(w, SNAPSHOT_READY);
+	if (recv(SOCK, &go, 1, 0) == 1) {
+		result = copy_still(w, e);
+	} else {
+		result = err_set(e, ERR_BUSY, "the keeper has ended");
+	}
+	w->note.frozen_us = snapshot_now_us() - began;
+	if (result == 0)
+		tell_snapshot(w, SNAPSHOT_COPIED);
+	/* from here on the sandbox may end, and its layer be mounted again: the note goes last, for
+	 * who waits for that */
+	close(LAYER);
+	close(LOCK);
+	checkpoint_note_thawed(w->all.dir_fd);
+	return result;
+}
+
+static int commit_snapshot(struct work *w, struct err *e)
+{
+	const char *head = checkpoints_head(&w->all);
+	struct stat st;
+
+	snprintf(w->note.parent, sizeof(w->note.parent), "%s", head ? head : "");
+	/* one of a process ends with the host at the latest */
+	if ((!json_object_get(w->s->members, "owner") && fsync(w->file) < 0) ||
+	    fstat(w->file, &st) < 0)
+		return err_sys(e, "write a checkpoint");
+	w->note.bytes = (uint64_t)st.st_blocks * 512;
+	return checkpoint_commit(&w->all, w->note.id, json_incref(w->s->members), &w->s->bounds, e);
+}
+
+static void run_snapshot(struct work *w) __attribute__((noreturn));
+static void run_snapshot(struct work *w)
+{
+	struct err e = { 0 };
+
+	prctl(PR_SET_NAME, "berth-snapshot");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !keeper_lives(w))
+		_exit(1);
+	if (begin_snapshot(w, &e) == 0 && copy_snapshot(w, &e) == 0) {
+		if (commit_snapshot(w, &e) == 0) {
+			tell_snapshot(w, SNAPSHOT_DONE);
+			_exit(0);
+		}
+	} else if (w->file >= 0) {
+		/* the next one would remove it, too: the list does not name it */
+		checkpoint_cancel(&w->all, w->note.id);
+	}
+	w->note.err = e;
+	tell_snapshot(w, SNAPSHOT_FAILED);
+	_exit(1);
+}
+
+int snapshot_start(const struct snapshot *s, pid_t *ret_pid, int *ret_sock, struct err *e)
+{
+	struct work w = { .s = s,
+			  .all = CHECKPOINTS_NONE,
+			  .keeper = getpid(),
+			  .layer = -1,
+			  .file = -1 };
+	autoclose int ours = -1, theirs = -1;
+	int sv[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, "make a socket for a checkpoint");
+	ours = sv[0];
+	theirs = sv[1];
+	pid = fork();
+	if (pid == 0) {
+		if (keep_snapshot_fds(s, theirs) < 0)
+			_exit(1);
+		run_snapshot(&w);
+	}
+	if (pid < 0)
+		return err_sys(e, "fork for a checkpoint");
+	*ret_pid = pid;
+	*ret_sock = take_fd(&ours);
+	return 0;
+}
+
+/* ---- the jobs of the keeper ---- */
+
 /*
  * Checkpoints: those that a client asks for, and those before a command.
  *
@@ -7,24 +251,6 @@
  * A job before a command keeps the client's request, which is served when the checkpoint is there,
  * and refused when it cannot be made.
  */
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "base/encoding.h"
-#include "base/mem.h"
-#include "base/path.h"
-#include "manager/host/copyturn.h"
-#include "manager/host/procid.h"
-#include "manager/keeper/keeper_session.h"
-#include "manager/keeper/snapshot.h"
-#include "runtime/kernel/fileclone.h"
-#include "runtime/sandbox/writable.h"
 
 struct checkpoint_job {
 	struct checkpoint_job *next;
@@ -56,7 +282,7 @@ void keeper_checkpoint_ran(struct keeper *k, const char *text, size_t n)
 		checkpoint_touched(dir);
 }
 
-static void release(struct checkpoint_job *j)
+static void release_checkpoint_job(struct checkpoint_job *j)
 {
 	size_t i;
 
@@ -74,7 +300,7 @@ static struct checkpoint_job *take_first(struct keeper *k)
 	return j;
 }
 
-static int add(struct keeper *k, const struct keeper_request *rq, struct err *e)
+static int add_checkpoint_job(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	struct checkpoint_job **at = &k->checkpoint.jobs, *j = calloc(1, sizeof(*j));
 
@@ -87,7 +313,7 @@ static int add(struct keeper *k, const struct keeper_request *rq, struct err *e)
 		j->fds[j->rq.count] = fcntl(rq->fds[j->rq.count], F_DUPFD_CLOEXEC, 3);
 		if (j->fds[j->rq.count] < 0) {
 			err_sys(e, "keep a request");
-			release(j);
+			release_checkpoint_job(j);
 			return -1;
 		}
 	}
@@ -108,7 +334,7 @@ static int stand(struct keeper *k, struct err *e)
 	return 0;
 }
 
-static void go_on(struct keeper *k)
+static void thaw_after_checkpoint(struct keeper *k)
 {
 	struct err ignored;
 
@@ -122,26 +348,26 @@ static void go_on(struct keeper *k)
 /* ---- one checkpoint ------------------------------------------------------------ */
 
 /* The process that it is for alone; NULL: it stays. */
-static const char *owner_of(const struct keeper_request *rq)
+static const char *checkpoint_owner(const struct keeper_request *rq)
 {
 	const char *owner = rq->op == OP_checkpoint ? request_owner(rq->json, "") : "";
 
 	return owner[0] ? owner : NULL;
 }
 
-static json_t *members_of(const struct keeper *k, const struct keeper_request *rq)
+static json_t *checkpoint_members(const struct keeper *k, const struct keeper_request *rq)
 {
 	const char *name = rq->op == OP_checkpoint ? request_name(rq->json, "") : "";
 
 	return json_pack("{s:s*,s:s*,s:s*,s:b}", "name", name[0] ? name : NULL, "command",
-			 k->checkpoint.last[0] ? k->checkpoint.last : NULL, "owner", owner_of(rq),
+			 k->checkpoint.last[0] ? k->checkpoint.last : NULL, "owner", checkpoint_owner(rq),
 			 "before_command", rq->op != OP_checkpoint);
 }
 
-static int begin(struct keeper *k, const struct keeper_request *rq, struct err *e)
+static int begin_checkpoint(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	autoclose int box = registry_keep_dir(k->registry, k->claim.id, e);
-	autojson json_t *members = members_of(k, rq);
+	autojson json_t *members = checkpoint_members(k, rq);
 	struct snapshot s = {
 		.box_fd = box,
 		.layer_fd = k->sandbox.base_fd,
@@ -163,7 +389,7 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 	if (s.bounds.keep_from_now_on > CHECKPOINT_KEEP_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox keeps at most %u checkpoints",
 			       CHECKPOINT_KEEP_MAX);
-	if (owner_of(rq) && procid_has_ended(owner_of(rq)))
+	if (checkpoint_owner(rq) && procid_has_ended(checkpoint_owner(rq)))
 		return err_set(e, ERR_INVALID,
 			       "the process that the checkpoint is for has ended");
 	if (path_has(box, WRITABLE_DIR))
@@ -178,7 +404,7 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 	s.waits = !ours;
 	if (ours < 0 || snapshot_start(&s, &k->checkpoint.pid, &k->checkpoint.sock, e) < 0)
 		return -1;
-	if (ours && !owner_of(rq))
+	if (ours && !checkpoint_owner(rq))
 		session_states_ask(k);
 	return 0;
 }
@@ -194,25 +420,25 @@ static int is_restored(const struct keeper *k)
 	return box >= 0 && checkpoint_restored(box, id);
 }
 
-static void serve(struct keeper *k, struct checkpoint_job *j)
+static void serve_checkpoint_job(struct keeper *k, struct checkpoint_job *j)
 {
 	struct err e = { 0 };
 
 	if (j->rq.client >= 0 && keeper_serve_again(k, &j->rq, &e) < 0)
 		keeper_answer_error(k, j->rq.client, &e);
-	release(j);
+	release_checkpoint_job(j);
 }
 
-static void refuse(struct keeper *k, struct checkpoint_job *j, struct err *e)
+static void refuse_checkpoint_job(struct keeper *k, struct checkpoint_job *j, struct err *e)
 {
 	if (j->rq.op != OP_checkpoint)
 		err_wrap(e, "the checkpoint before the command, which was not run");
 	keeper_answer_error(k, j->rq.client, e);
-	release(j);
+	release_checkpoint_job(j);
 }
 
 /* Until one is under way, or no job is left. */
-static void next(struct keeper *k)
+static void next_checkpoint_job(struct keeper *k)
 {
 	struct err e = { 0 };
 
@@ -220,11 +446,11 @@ static void next(struct keeper *k)
 		struct checkpoint_job *j = k->checkpoint.jobs;
 
 		if (j->rq.client < 0)
-			release(take_first(k));
+			release_checkpoint_job(take_first(k));
 		else if (j->rq.op != OP_checkpoint && is_restored(k))
-			serve(k, take_first(k));
-		else if (begin(k, &j->rq, &e) < 0)
-			refuse(k, take_first(k), &e);
+			serve_checkpoint_job(k, take_first(k));
+		else if (begin_checkpoint(k, &j->rq, &e) < 0)
+			refuse_checkpoint_job(k, take_first(k), &e);
 	}
 }
 
@@ -232,9 +458,9 @@ int keeper_op_checkpoint(struct keeper *k, const struct keeper_request *rq, stru
 {
 	if (k->stop_at_ms || k->drain_until_ms)
 		return err_set(e, ERR_BUSY, "sandbox %s is stopping", k->claim.id);
-	if (add(k, rq, e) < 0)
+	if (add_checkpoint_job(k, rq, e) < 0)
 		return -1;
-	next(k);
+	next_checkpoint_job(k);
 	return 0;
 }
 
@@ -243,16 +469,16 @@ int keeper_checkpoint_before(struct keeper *k, const struct keeper_request *rq, 
 	if (!request_checkpoint(rq->json) &&
 	    strcmp(k->registry->config->checkpoint, "command") != 0)
 		return 0;
-	if (add(k, rq, e) < 0)
+	if (add_checkpoint_job(k, rq, e) < 0)
 		return -1;
-	next(k);
+	next_checkpoint_job(k);
 	return 1;
 }
 
 /* ---- its end ------------------------------------------------------------------- */
 
 /* Its process is gone, at whatever point. */
-static void reap(struct keeper *k)
+static void reap_snapshot(struct keeper *k)
 {
 	struct err ignored;
 
@@ -263,15 +489,15 @@ static void reap(struct keeper *k)
 	k->checkpoint.pid = 0;
 	if (k->checkpoint.stands)
 		fsfreeze_thaw(k->sandbox.base_fd, &ignored);
-	go_on(k);
+	thaw_after_checkpoint(k);
 }
 
-static void done(struct keeper *k, const struct snapshot_note *n)
+static void checkpoint_done(struct keeper *k, const struct snapshot_note *n)
 {
 	struct checkpoint_job *j = take_first(k);
-	json_t *members = members_of(k, &j->rq);
+	json_t *members = checkpoint_members(k, &j->rq);
 
-	if (!owner_of(&j->rq))
+	if (!checkpoint_owner(&j->rq))
 		session_states_write(k, n->id);
 	/* of a fork or a diff, and gone with it: whose process that is, is no user's business */
 	if (json_object_del(members, "owner") == 0)
@@ -287,12 +513,12 @@ static void done(struct keeper *k, const struct snapshot_note *n)
 	keeper_busy(k);
 	if (j->rq.op == OP_checkpoint) {
 		keeper_answer(k, j->rq.client, json_incref(members), NULL, 0);
-		release(j);
+		release_checkpoint_job(j);
 	} else {
-		serve(k, j);
+		serve_checkpoint_job(k, j);
 	}
 	json_decref(members);
-	next(k);
+	next_checkpoint_job(k);
 }
 
 static uint64_t checkpoint_next(struct keeper *k)
@@ -309,14 +535,14 @@ static void checkpoint_check(struct keeper *k, uint64_t now)
 		return;
 	n = k->checkpoint.made;
 	k->checkpoint.made = NULL;
-	done(k, n);
+	checkpoint_done(k, n);
 }
 
-static void failed(struct keeper *k, struct err *e)
+static void checkpoint_failed(struct keeper *k, struct err *e)
 {
 	if (k->checkpoint.jobs)
-		refuse(k, take_first(k), e);
-	next(k);
+		refuse_checkpoint_job(k, take_first(k), e);
+	next_checkpoint_job(k);
 }
 
 void keeper_checkpoint_note(struct keeper *k)
@@ -331,7 +557,7 @@ void keeper_checkpoint_note(struct keeper *k)
 		err_set(&n.err, ERR_INTERNAL, "the process that made the checkpoint was killed");
 	}
 	if (n.kind == SNAPSHOT_TURN) {
-		if (!owner_of(&k->checkpoint.jobs->rq))
+		if (!checkpoint_owner(&k->checkpoint.jobs->rq))
 			session_states_ask(k);
 		return;
 	}
@@ -343,16 +569,16 @@ void keeper_checkpoint_note(struct keeper *k)
 			err_sys(&n.err, "go on with a checkpoint");
 	}
 	if (n.kind == SNAPSHOT_COPIED) {
-		go_on(k);
+		thaw_after_checkpoint(k);
 		return;
 	}
-	reap(k);
+	reap_snapshot(k);
 	if (n.kind != SNAPSHOT_DONE)
-		failed(k, &n.err);
+		checkpoint_failed(k, &n.err);
 	else if (session_states_next(k) && (k->checkpoint.made = malloc(sizeof(n))))
 		*k->checkpoint.made = n;
 	else
-		done(k, &n);
+		checkpoint_done(k, &n);
 }
 
 void keeper_checkpoint_client_gone(struct keeper *k, int client)
@@ -369,12 +595,12 @@ void keeper_checkpoint_end(struct keeper *k)
 	struct err e;
 
 	if (k->checkpoint.pid)
-		reap(k);
+		reap_snapshot(k);
 	free(k->checkpoint.made);
 	k->checkpoint.made = NULL;
 	err_set(&e, ERR_BUSY, "sandbox %s was stopped meanwhile", k->claim.id);
 	while (k->checkpoint.jobs)
-		refuse(k, take_first(k), &e);
+		refuse_checkpoint_job(k, take_first(k), &e);
 }
 
 const struct keeper_part keeper_part_checkpoint = { .next = checkpoint_next, .check = checkpoint_check };

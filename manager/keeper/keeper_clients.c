@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "manager/keeper/keeper_forfiles.h"
 #include "manager/keeper/keeper_session.h"
+#include "manager/keeper/keeper_state.h"
 
 static void drop_client(struct keeper *k, int i)
 {
@@ -114,7 +114,7 @@ static keeper_handler *const handlers[OP_COUNT] = {
 };
 
 /* An operation that init or a process of the sandbox serves would wait while they are frozen. */
-static int check_running(const struct keeper *k, unsigned flags, struct err *e)
+static int check_operation_allowed(const struct keeper *k, unsigned flags, struct err *e)
 {
 	if (!(flags & PROTOCOL_RUNNING))
 		return 0;
@@ -126,7 +126,7 @@ static int check_running(const struct keeper *k, unsigned flags, struct err *e)
 	return 0;
 }
 
-static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds, size_t count,
+static int dispatch_request(struct keeper *k, int i, const json_t *json, const int *fds, size_t count,
 		    struct err *e)
 {
 	struct keeper_request rq = { .client = i, .json = json, .fds = fds, .count = count };
@@ -142,7 +142,7 @@ static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds,
 		k->clients[i].guarded = 1;
 	if (flags & (PROTOCOL_RUNNING | PROTOCOL_WAKES) && keeper_life_wake(k, e) < 0)
 		return -1;
-	if (check_running(k, flags, e) < 0)
+	if (check_operation_allowed(k, flags, e) < 0)
 		return -1;
 	if (rq.op == OP_wait && keeper_main_awaits(k, i, request_command(json, NULL)))
 		return 0;
@@ -162,13 +162,13 @@ static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds,
 
 int keeper_serve_again(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	if (check_running(k, protocol_operations[rq->op].flags, e) < 0)
+	if (check_operation_allowed(k, protocol_operations[rq->op].flags, e) < 0)
 		return -1;
 	return handlers[rq->op](k, rq, e);
 }
 
 /* A long request is {"op":...,"data":true}; its members are in a memfd, the last descriptor. */
-static int unfold(json_t *rq, const int *fds, size_t *count, struct err *e)
+static int unfold_request(json_t *rq, const int *fds, size_t *count, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	autojson json_t *more = NULL;
@@ -201,7 +201,7 @@ void keeper_serve_client(struct keeper *k, int i)
 		return;
 	}
 	all = count;
-	if (unfold(rq, fds, &count, &e) < 0 || dispatch(k, i, rq, fds, count, &e) < 0)
+	if (unfold_request(rq, fds, &count, &e) < 0 || dispatch_request(k, i, rq, fds, count, &e) < 0)
 		keeper_answer_error(k, i, &e);
 	json_decref(rq);
 	for (j = 0; j < all; j++)

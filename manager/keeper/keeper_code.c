@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_state.h"
-#include "manager/zygote/home.h"
+#include "manager/zygote/client.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/sandbox/writable.h"
 
@@ -38,7 +38,7 @@ struct code_wait {
 	uint64_t timeout_ms, since_ms;
 };
 
-static void wait_free(struct code_wait *w)
+static void code_wait_free(struct code_wait *w)
 {
 	size_t i;
 
@@ -50,7 +50,7 @@ static void wait_free(struct code_wait *w)
 /* ---- the interpreter ------------------------------------------------------------------ */
 
 /* Its processes die with it. */
-static void drop(struct keeper *k)
+static void drop_interpreter(struct keeper *k)
 {
 	struct keeper_code *c = &k->code;
 	struct err ignored;
@@ -70,7 +70,7 @@ static void drop(struct keeper *k)
 }
 
 /* A new fork; init has not adopted it yet. */
-static int make_fork(struct keeper *k, pid_t *ret_inner, struct err *e)
+static int make_code_fork(struct keeper *k, pid_t *ret_inner, struct err *e)
 {
 	struct keeper_code *c = &k->code;
 	autoclose int far = -1;
@@ -101,9 +101,9 @@ int keeper_code_begin(struct keeper *k, int home_fd, struct err *e)
 	c->home_fd = home_fd;
 	if (home_fd < 0 || k->for_files)
 		return 0;
-	if (make_fork(k, &inner, e) < 0 ||
+	if (make_code_fork(k, &inner, e) < 0 ||
 	    sandbox_adopt(&k->sandbox, KEEPER_CODE, inner, 0, e) < 0) {
-		drop(k);
+		drop_interpreter(k);
 		return -1;
 	}
 	c->phase = CODE_WAITS;
@@ -111,13 +111,13 @@ int keeper_code_begin(struct keeper *k, int home_fd, struct err *e)
 }
 
 /* Init answers when it can: keeper_code_reply(). */
-static int begin_again(struct keeper *k, struct err *e)
+static int begin_interpreter(struct keeper *k, struct err *e)
 {
 	pid_t inner;
 
-	if (make_fork(k, &inner, e) < 0 ||
+	if (make_code_fork(k, &inner, e) < 0 ||
 	    sandbox_adopt_begin(&k->sandbox, KEEPER_CODE, inner, 0, e) < 0) {
-		drop(k);
+		drop_interpreter(k);
 		return -1;
 	}
 	k->code.phase = CODE_STARTS;
@@ -125,7 +125,7 @@ static int begin_again(struct keeper *k, struct err *e)
 	return 0;
 }
 
-static void send_signal(const struct keeper *k, int signo)
+static void signal_interpreter(const struct keeper *k, int signo)
 {
 	if (k->code.pid_fd >= 0)
 		syscall(SYS_pidfd_send_signal, k->code.pid_fd, signo, NULL, 0);
@@ -133,7 +133,7 @@ static void send_signal(const struct keeper *k, int signo)
 
 /* ---- a request ------------------------------------------------------------------------- */
 
-static void next(struct keeper *k);
+static void run_next_code(struct keeper *k);
 
 static void take_usage(struct keeper *k)
 {
@@ -166,7 +166,7 @@ static void empty_text(struct keeper_code *c)
 }
 
 /* The request that runs has ended, as facts say. */
-static void finish(struct keeper *k)
+static void finish_code(struct keeper *k)
 {
 	struct keeper_code *c = &k->code;
 	struct verdict v;
@@ -193,7 +193,7 @@ static void finish(struct keeper *k)
 }
 
 /* 0; -1: the interpreter cannot take it. */
-static int hand_over(struct keeper *k, const struct code_wait *w)
+static int hand_over_code(struct keeper *k, const struct code_wait *w)
 {
 	int fds[REQUEST_FDS + 1], p[2], sent;
 
@@ -209,7 +209,7 @@ static int hand_over(struct keeper *k, const struct code_wait *w)
 	return sent;
 }
 
-static void run(struct keeper *k, struct code_wait *w)
+static void run_code(struct keeper *k, struct code_wait *w)
 {
 	struct keeper_code *c = &k->code;
 	struct err ignored;
@@ -225,10 +225,10 @@ static void run(struct keeper *k, struct code_wait *w)
 	c->deadline_ms = w->timeout_ms ? c->started_ms + w->timeout_ms : 0;
 	c->kill_at_ms = 0;
 	keeper_event(k, "code", NULL);
-	if (hand_over(k, w) < 0)
+	if (hand_over_code(k, w) < 0)
 		cgroup_kill(&c->leaf, &ignored); /* its end is that of the request */
 	c->text_fd = take_fd(&w->fds[REQUEST_FDS - 1]);
-	wait_free(w);
+	code_wait_free(w);
 }
 
 static void fail_all(struct keeper *k, const struct err *why)
@@ -238,12 +238,12 @@ static void fail_all(struct keeper *k, const struct err *why)
 	while ((w = k->code.queue)) {
 		k->code.queue = w->next;
 		keeper_answer_error(k, w->client, why);
-		wait_free(w);
+		code_wait_free(w);
 	}
 }
 
 /* The first in the queue runs, in a new fork if need be. */
-static void next(struct keeper *k)
+static void run_next_code(struct keeper *k)
 {
 	struct keeper_code *c = &k->code;
 	struct code_wait *w = c->queue;
@@ -253,8 +253,8 @@ static void next(struct keeper *k)
 		return;
 	if (c->phase == CODE_WAITS) {
 		c->queue = w->next;
-		run(k, w);
-	} else if (c->phase == CODE_NONE && begin_again(k, &e) < 0) {
+		run_code(k, w);
+	} else if (c->phase == CODE_NONE && begin_interpreter(k, &e) < 0) {
 		fail_all(k, &e);
 	}
 }
@@ -295,7 +295,7 @@ int keeper_op_code(struct keeper *k, const struct keeper_request *rq, struct err
 	*at = w;
 	keeper_busy(k);
 	if (k->code.phase != CODE_RUNS && k->code.phase != CODE_STARTS)
-		next(k);
+		run_next_code(k);
 	return 0;
 }
 
@@ -309,20 +309,20 @@ static void interpreter_ended(struct keeper *k, const struct init_reply *r)
 		c->facts.ended = 1;
 		c->facts.exited = (int)r->exited;
 		c->facts.value = r->value;
-		finish(k);
+		finish_code(k);
 	}
-	drop(k);
-	next(k);
+	drop_interpreter(k);
+	run_next_code(k);
 }
 
 void keeper_code_reply(struct keeper *k, const struct init_reply *r)
 {
 	if (r->type == INIT_STARTED && k->code.phase == CODE_STARTS) {
 		k->code.phase = CODE_WAITS;
-		next(k);
+		run_next_code(k);
 	} else if (r->type == INIT_EXEC_FAILED) {
 		fail_all(k, &r->err);
-		drop(k);
+		drop_interpreter(k);
 	} else if (r->type == INIT_EXITED && k->code.phase != CODE_NONE) {
 		interpreter_ended(k, r);
 	}
@@ -344,15 +344,15 @@ void keeper_code_status(struct keeper *k)
 	}
 	c->facts.ended = c->facts.exited = 1;
 	c->facts.value = status;
-	finish(k);
-	next(k);
+	finish_code(k);
+	run_next_code(k);
 }
 
 /* A Python that heeds SIGINT keeps its state. */
-static void interrupt(struct keeper *k, uint64_t now)
+static void interrupt_code(struct keeper *k, uint64_t now)
 {
 	k->code.kill_at_ms = now + k->spec->grace_ms + !k->spec->grace_ms;
-	send_signal(k, SIGINT);
+	signal_interpreter(k, SIGINT);
 }
 
 static uint64_t code_next(struct keeper *k)
@@ -370,7 +370,7 @@ static void code_check(struct keeper *k, uint64_t now)
 	if (c->deadline_ms && now >= c->deadline_ms) {
 		c->deadline_ms = 0;
 		c->facts.timed_out = 1;
-		interrupt(k, now);
+		interrupt_code(k, now);
 	}
 	if (c->kill_at_ms && now >= c->kill_at_ms) {
 		c->kill_at_ms = 0;
@@ -399,7 +399,7 @@ void keeper_code_client_gone(struct keeper *k, int client)
 	while ((w = *at)) {
 		if (w->client == client) {
 			*at = w->next;
-			wait_free(w);
+			code_wait_free(w);
 		} else {
 			at = &w->next;
 		}
@@ -408,13 +408,13 @@ void keeper_code_client_gone(struct keeper *k, int client)
 		return;
 	k->code.client = -1;
 	k->code.facts.killed_by_us = 1;
-	interrupt(k, clock_ms());
+	interrupt_code(k, clock_ms());
 }
 
 void keeper_code_ask_to_end(struct keeper *k)
 {
 	if (k->code.phase == CODE_RUNS)
-		send_signal(k, SIGTERM);
+		signal_interpreter(k, SIGTERM);
 	else
 		fd_close(&k->code.control_fd);
 }
@@ -428,11 +428,11 @@ void keeper_code_end(struct keeper *k, int killed_by_us)
 		cgroup_kill(&c->leaf, &gone);
 		cgroup_wait_empty(&c->leaf, KEEPER_DYING_MS, &gone);
 		c->facts.killed_by_us |= killed_by_us;
-		finish(k);
+		finish_code(k);
 	}
 	err_set(&gone, ERR_NOT_FOUND, "the sandbox has ended");
 	fail_all(k, &gone);
-	drop(k);
+	drop_interpreter(k);
 }
 
 static void code_describe(struct keeper *k, json_t *answer)

@@ -7,6 +7,7 @@
  * left behind are in there.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_session.h"
+#include "manager/keeper/keeper_state.h"
 #include "runtime/sandbox/writable.h"
 
 #define OUTPUT_CHUNK 65536
@@ -31,7 +33,7 @@ struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq)
 }
 
 /* Room for one more: the oldest ended and unread one goes first. */
-static int make_room(struct keeper *k, int *ret_slot, struct err *e)
+static int make_command_room(struct keeper *k, int *ret_slot, struct err *e)
 {
 	int i, ended = 0, oldest = -1;
 
@@ -60,7 +62,7 @@ struct keeper_command *keeper_command_new(struct keeper *k, int check, const str
 	struct keeper_command *c;
 	int slot;
 
-	if (make_room(k, &slot, e) < 0)
+	if (make_command_room(k, &slot, e) < 0)
 		return NULL;
 	c = calloc(1, sizeof(*c));
 	if (!c) {
@@ -156,7 +158,7 @@ struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, str
 
 /* ---- how it ends ---------------------------------------------------------------------- */
 
-static void tell_end(struct keeper *k, int client, const struct keeper_command *c)
+static void tell_command_end(struct keeper *k, int client, const struct keeper_command *c)
 {
 	char id[24];
 
@@ -171,7 +173,7 @@ static void tell_waiters(struct keeper *k, struct keeper_command *c)
 	for (i = 0; i < KEEPER_CLIENTS; i++) {
 		if (k->clients[i].fd >= 0 && k->clients[i].waits == c->seq) {
 			k->clients[i].waits = 0;
-			tell_end(k, i, c);
+			tell_command_end(k, i, c);
 		}
 	}
 }
@@ -191,7 +193,7 @@ static void put_away(struct keeper *k, struct keeper_command *c)
 	fd_close(&c->in_fd);
 }
 
-static void announce(struct keeper *k, struct keeper_command *c)
+static void announce_command(struct keeper *k, struct keeper_command *c)
 {
 	if (c->unannounced)
 		keeper_event_exec(k, c);
@@ -204,15 +206,15 @@ void keeper_command_announce(struct keeper *k)
 
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i])
-			announce(k, k->commands[i]);
+			announce_command(k, k->commands[i]);
 }
 
-static void note_end(struct keeper *k, struct keeper_command *c)
+static void note_command_end(struct keeper *k, struct keeper_command *c)
 {
 	char id[24];
 	int i;
 
-	announce(k, c);
+	announce_command(k, c);
 	snprintf(id, sizeof(id), "c%u", c->seq);
 	for (i = 0; i < 2 && c->detached && !c->tty; i++)
 		keeper_log_dropped(k, id, i ? "stderr" : "stdout", c->out[i].total - c->logged[i]);
@@ -246,13 +248,13 @@ void keeper_command_conclude(struct keeper *k, struct keeper_command *c)
 		return;
 	}
 	if (c->client >= 0)
-		tell_end(k, c->client, c);
+		tell_command_end(k, c->client, c);
 	c->client = -1;
 	k->rest = 1;
 	tell_waiters(k, c);
 	keeper_follow_news(k, c);
 	keeper_busy(k);
-	note_end(k, c);
+	note_command_end(k, c);
 	is_main = keeper_main_is(k, c);
 	if (!c->facts.left_behind)
 		put_away(k, c);
@@ -493,6 +495,332 @@ int keeper_op_wait(struct keeper *k, const struct keeper_request *rq, struct err
 	keeper_main_attended(k, rq->client, rq->command);
 	k->clients[rq->client].waits = rq->command->concluded ? 0 : rq->command->seq;
 	if (rq->command->concluded)
-		tell_end(k, rq->client, rq->command);
+		tell_command_end(k, rq->client, rq->command);
+	return 0;
+}
+
+/* ---- operations on commands ---- */
+
+/* Operations on the commands of a keeper: the list, their output, signals. */
+
+#define OUTPUT_MAX (16u << 20)	/* bytes of an answer to "output" that names no maximum */
+
+static json_t *describe_command(const struct keeper_command *c, int is_main)
+{
+	char id[24];
+	json_t *j;
+
+	snprintf(id, sizeof(id), "c%u", c->seq);
+	j = json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:I,s:I}", "command", id,
+		      "text", c->text ? c->text : "",
+		      "state", c->concluded ? "ended" : c->started ? "running" : "starting",
+		      "detached", c->detached, "tty", c->tty,
+		      "stdout_bytes", (json_int_t)c->out[0].total,
+		      "stderr_bytes", (json_int_t)c->out[1].total,
+		      "age_ms", (json_int_t)(clock_ms() - c->started_ms));
+	if (c->pid)
+		json_object_set_new(j, "pid", json_integer(c->pid));
+	if (c->workdir)
+		json_object_set_new(j, "workdir", json_string(c->workdir));
+	if (c->name[0])
+		json_object_set_new(j, "name", json_string(c->name));
+	if (is_main && json_object_set_new(j, KEEPER_MAIN, json_true()) == 0)
+		json_object_set_new(j, "stdin_open", json_boolean(c->in_fd >= 0));
+	if (c->concluded)
+		json_object_set_new(j, "verdict", keeper_command_verdict(&c->verdict));
+	return j;
+}
+
+int keeper_op_commands(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	json_t *list = json_array();
+	int i;
+
+	(void)e;
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && !k->commands[i]->check && k->commands[i]->session < 0)
+			json_array_append_new(list, describe_command(k->commands[i],
+				k->commands[i] == keeper_main_command(k)));
+	keeper_answer(k, rq->client, json_pack("{s:o}", "commands", list), NULL, 0);
+	return 0;
+}
+
+int keeper_op_output(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	const uint64_t from = request_from(rq->json, 0), max = request_max(rq->json, OUTPUT_MAX);
+	const char *stream = request_stream(rq->json, "stdout");
+	struct keeper_command *c = rq->command;
+	uint64_t start, next;
+	int which;
+	autoclose int fd = -1;
+
+	which = !strcmp(stream, "stderr");
+	if (!which && strcmp(stream, "stdout"))
+		return err_set(e, ERR_INVALID, "'%.20s' is neither stdout nor stderr", stream);
+	keeper_command_read(k, c, which);
+	if (ring_read(&c->out[which], from, (size_t)max, &b, &start, &next, e) < 0)
+		return -1;
+	fd = wire_data(b.data ? b.data : "", b.len, e);
+	if (fd < 0)
+		return -1;
+	keeper_answer(k, rq->client, json_pack("{s:I,s:I,s:I,s:I,s:b}", "from", (json_int_t)start, "next", (json_int_t)next,
+					   "total", (json_int_t)c->out[which].total, "dropped",
+					   (json_int_t)ring_dropped(&c->out[which]), "ended", c->concluded), &fd, 1);
+	return 0;
+}
+
+static int signal_command(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const uint64_t signo = request_signal(rq->json, 15);
+	const int all = request_all(rq->json);
+	struct keeper_command *c = rq->command;
+
+	if (signo < 1 || signo > 64)
+		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
+	if (c->ended)
+		return err_set(e, ERR_NOT_FOUND, "command c%u has ended", c->seq);
+	c->facts.killed_by_us |= signo == 9;
+	if (c == keeper_main_command(k))
+		k->main.by_hand |= signo == 9 || (int)signo == k->main.service->stop_signal;
+	if (all && signo == 9 ? cgroup_kill(&c->leaf, e) < 0 : keeper_command_signal(k, c, (int)signo, e) < 0)
+		return -1;
+	keeper_answer(k, rq->client, json_pack("{s:b}", "signalled", 1), NULL, 0);
+	return 0;
+}
+
+int keeper_op_signal(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	return rq->command ? signal_command(k, rq, e) : session_op_signal(k, rq, e);
+}
+
+int keeper_op_send(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	return rq->command ? keeper_send(k, rq, e) : session_op_send(k, rq, e);
+}
+
+/* The foreground command of this very client. */
+int keeper_op_forward(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const uint64_t signo = request_signal(rq->json, 0);
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && k->commands[i]->client == rq->client && !k->commands[i]->ended)
+			return keeper_command_signal(k, k->commands[i], (int)signo, e);
+	return 0;	/* it ended meanwhile: no answer is expected either way */
+}
+
+/* ---- further processes of a command ---- */
+
+/*
+ * The further processes of a command. When the first process has ended, the others are left
+ * behind: they are counted, and go on; or the command lasts until the last of them has ended
+ * ("wait_children").
+ */
+
+#define LOOK_FIRST_MS 2
+#define LOOK_MS 100
+#define OOM_LOOK_MS 500
+
+uint32_t keeper_rest_count(const struct keeper_command *c)
+{
+	char text[16384], *p;
+	uint32_t n = 0;
+
+	if (cgroup_read(c->leaf.v2_fd, "cgroup.procs", text, sizeof(text)) <= 0)
+		return 0;
+	for (p = text; *p; p++)
+		n += *p == '\n';
+	return n;
+}
+
+static void signal_one(void *ctx, pid_t pid)
+{
+	if (pid > 1)
+		kill(pid, *(const int *)ctx);
+}
+
+void keeper_rest_signal(const struct keeper_command *c, int signo)
+{
+	cgroup_each_process(c->leaf.v2_fd, signal_one, &signo);
+}
+
+void keeper_rest_limit(struct keeper_command *c)
+{
+	struct err ignored;
+
+	if ((c->facts.timed_out || c->check) && keeper_rest_count(c) &&
+	    cgroup_kill(&c->leaf, &ignored) == 0)
+		cgroup_wait_empty(&c->leaf, KEEPER_DYING_MS, &ignored);
+}
+
+int keeper_rest_waited(struct keeper_command *c, uint64_t now)
+{
+	if (!c->wait_children || !keeper_rest_count(c))
+		return 0;
+	c->rest_gap_ms = c->rest_gap_ms ? c->rest_gap_ms * 2 : LOOK_FIRST_MS;
+	if (c->rest_gap_ms > LOOK_MS)
+		c->rest_gap_ms = LOOK_MS;
+	c->rest_look_ms = now + c->rest_gap_ms;
+	return 1;
+}
+
+static int take_command_stream(struct keeper_command *c, const char *name, int fd, struct err *e)
+{
+	const int which = name && !strcmp(name, "stderr");
+
+	if (!which && (!name || strcmp(name, "stdout")))
+		return err_set(e, ERR_INVALID, "\"streams\" holds something else than stdout and stderr");
+	if (c->out_fd[which] >= 0)
+		return err_set(e, ERR_EXISTS, "%s of command c%u is read already", name, c->seq);
+	c->out_fd[which] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (c->out_fd[which] < 0 || fcntl(c->out_fd[which], F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "take over %s of command c%u", name, c->seq);
+	return 0;
+}
+
+int keeper_op_leave(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	struct keeper_command *c = rq->command;
+	json_t *streams = request_streams(rq->json), *name;
+	size_t i;
+
+	(void)k;
+	if (!c->concluded || c->detached)
+		return err_set(e, ERR_INVALID, "command c%u left nothing whose output nobody reads", c->seq);
+	if (json_array_size(streams) != rq->count)
+		return err_set(e, ERR_INVALID, "%zu streams and %zu descriptors", json_array_size(streams), rq->count);
+	json_array_foreach(streams, i, name)
+		if (take_command_stream(c, json_string_value(name), rq->fds[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* v1 has no oom.group: where the kernel killed one process of a command, the rest follows. */
+/* The kernel reports it before it kills: look until the counters show the victim. */
+void keeper_command_oom(struct keeper *k)
+{
+	uint64_t n;
+
+	(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
+	k->oom_until_ms = clock_ms() + OOM_LOOK_MS;
+}
+
+void keeper_command_check_oom(struct keeper *k)
+{
+	struct cgroup_usage u;
+	struct err ignored;
+	int i;
+
+	keeper_code_check_oom(k);
+	for (i = 0; i < KEEPER_COMMANDS; i++) {
+		struct keeper_command *c = k->commands[i];
+
+		if (!c || c->ended || c->session >= 0 || c->facts.killed_for_oom ||
+		    cgroup_usage(&c->leaf, &u, &ignored) < 0 || !u.oom_kills)
+			continue;
+		c->facts.killed_for_oom = 1;
+		cgroup_kill(&c->leaf, &ignored);
+	}
+}
+
+/* ---- a limit of the time without output ---- */
+
+/*
+ * A limit of the time for which a command may write nothing (--max-silent-time).
+ *
+ * Output that the keeper reads shows it by itself.  Where a command writes to descriptors of its
+ * client, a process between them sees it (runtime/kernel/silence.h); the verdict waits then until
+ * that has moved on the rest.  A terminal whose master side the client holds is watched by the
+ * client, which was told the limit and asks for "silent".
+ */
+
+uint64_t keeper_silence_limit(const struct keeper *k, const json_t *rq)
+{
+	return request_max_silent_ms(rq, k->spec->max_silent_ms);
+}
+
+int keeper_silence_begin(struct keeper *k, struct keeper_command *c, int tty, int std[3],
+			 struct err *e)
+{
+	int theirs[2];
+
+	(void)k;
+	if (!c->max_silent_ms || c->detached || tty)
+		return 0;
+	if (silence_open(&c->silence, std + 1, theirs, e) < 0)
+		return -1;
+	close(std[1]);
+	close(std[2]);
+	std[1] = theirs[0];
+	std[2] = theirs[1];
+	return 0;
+}
+
+/* Its client holds the terminal, and tells. */
+static int is_told(const struct keeper_command *c)
+{
+	return !c->detached && !c->silence.shared;
+}
+
+uint64_t keeper_silence_due(const struct keeper_command *c)
+{
+	const uint64_t now = clock_ms();
+	uint64_t last = c->spoke_ms;
+
+	if (!c->max_silent_ms || is_told(c) || c->facts.timed_out || c->ended)
+		return 0;
+	if (c->silence.shared && silence_last_ms(&c->silence, now) > last)
+		last = silence_last_ms(&c->silence, now);
+	return last + c->max_silent_ms;
+}
+
+int keeper_silence_over(struct keeper *k, struct keeper_command *c, uint64_t now)
+{
+	if (!keeper_silence_due(c))
+		return 0;
+	/* it cannot write, or what it wrote is not read */
+	if (k->paused || k->held_by || keeper_follow_lags(k, c) || keeper_main_rests(k, c))
+		c->spoke_ms = now;
+	if (now < keeper_silence_due(c))
+		return 0;
+	c->facts.silent = 1;
+	return 1;
+}
+
+int keeper_silence_drains(struct keeper_command *c)
+{
+	if (!c->silence.shared || c->client < 0)
+		return 0;
+	c->facts.wall_ms = clock_ms() - c->started_ms;
+	keeper_rest_limit(c);
+	silence_stop(&c->silence);
+	c->draining = 1;
+	c->drained_ms = c->facts.timed_out ? clock_ms() + SILENCE_STUCK_MS : 0;
+	return 1;
+}
+
+void keeper_silence_drained(struct keeper *k, struct keeper_command *c)
+{
+	if (c && c->draining)
+		keeper_command_conclude(k, c);
+}
+
+/* The foreground command of this very client; one that has ended meanwhile is no error. */
+int keeper_op_silent(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	int i;
+
+	(void)e;
+	for (i = 0; i < KEEPER_COMMANDS; i++) {
+		struct keeper_command *c = k->commands[i];
+
+		if (!c || c->client != rq->client || c->ended || c->facts.timed_out ||
+		    !c->max_silent_ms || !is_told(c))
+			continue;
+		c->facts.silent = 1;
+		keeper_command_over_time(k, c, clock_ms());
+	}
 	return 0;
 }

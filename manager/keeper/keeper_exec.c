@@ -1,14 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns a request into a command: its descriptors, limits, environment and words. */
+/*
+ * The command policy in a keeper, where every client comes through.  The file
+ * is looked at before each command, so that a rule counts as soon as it is
+ * written; while the file is wrong the last rules stay.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/keeper/keeper_state.h"
+
+/* ---- the command policy ---- */
+
+static int is_same_policy_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static const struct policy *current(struct keeper *k)
+{
+	const char *path = secure_getenv("BERTH_CONFIG");
+	autofree struct config *c = NULL;
+	struct policy *fresh;
+	struct stat st = { 0 };
+	struct err ignored;
+
+	if (stat(path ? path : CONFIG_PATH, &st) < 0)
+		st = (struct stat){ 0 };
+	if (k->policy && is_same_policy_file(&st, &k->policy_file))
+		return k->policy;
+	c = malloc(sizeof(*c));
+	if (c && config_load(c, &ignored) == 0)
+		fresh = policy_new(c->deny, &ignored);
+	else
+		fresh = k->policy ? NULL : policy_new(k->registry->config->deny, &ignored);
+	if (fresh) {
+		policy_free(k->policy);
+		k->policy = fresh;
+	}
+	k->policy_file = st;
+	return k->policy;
+}
+
+int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e)
+{
+	return policy_check_argv(current(k), argv, argc, e);
+}
+
+int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e)
+{
+	return policy_check_text(current(k), text, n, e);
+}
+
+/* ---- requests ---- */
+
+/* Turns a request into a command: its descriptors, limits, environment and words. */
 
 #define ARGS_MAX 262144	/* as many of two bytes as the kernel takes with a stack of 8 MiB */
 #define ENV_MAX 65536	/* each is looked for among those before it */
@@ -107,7 +159,7 @@ static int get_rlimits(const json_t *rq, struct rlimits *r, struct err *e)
 }
 
 /* Pipes for a detached command; ours are non-blocking. */
-static int make_pipes(struct keeper_command *c, int std[3], struct err *e)
+static int make_command_pipes(struct keeper_command *c, int std[3], struct err *e)
 {
 	int in[2], out[2], err[2] = { -1, -1 };
 
@@ -144,7 +196,7 @@ static int arrange_stdio(struct keeper *k, struct keeper_command *c, int tty, co
 		return 0;
 	}
 	if (c->detached)
-		return make_pipes(c, std, e);
+		return make_command_pipes(c, std, e);
 	if (count != 3)
 		return err_set(e, ERR_INVALID, "exec takes three descriptors, not %zu", count);
 	for (int i = 0; i < 3; i++)
@@ -167,7 +219,7 @@ static int keep_terminal(struct keeper *k, struct keeper_command *c, const json_
 	return keeper_resize(c->in_fd, rq, e);
 }
 
-static char *text_of(const struct strings *argv)
+static char *command_text(const struct strings *argv)
 {
 	autobuf struct buf b = BUF_INIT(256);
 	struct err ignored;
@@ -211,7 +263,7 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 		goto out;
 	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
 		goto out;
-	c->text = text_of(&argv);
+	c->text = command_text(&argv);
 	c->workdir = strdup(workdir);
 	if (q->client != -1)
 		keeper_checkpoint_ran(k, c->text ? c->text : "",
@@ -233,7 +285,7 @@ out:
 }
 
 /* A name is one command's as long as it runs. */
-static int check_name(struct keeper *k, const json_t *rq, const char **ret, struct err *e)
+static int check_command_name(struct keeper *k, const json_t *rq, const char **ret, struct err *e)
 {
 	int i;
 
@@ -261,7 +313,7 @@ int keeper_op_exec(struct keeper *k, const struct keeper_request *q, struct err 
 	const char *name;
 	json_t *answer;
 
-	if (get_limits(k, rq, &limits, e) < 0 || check_name(k, rq, &name, e) < 0)
+	if (get_limits(k, rq, &limits, e) < 0 || check_command_name(k, rq, &name, e) < 0)
 		return -1;
 	c = keeper_command_new(k, q->client == -1, &limits, e);
 	if (!c)

@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/keeper/keeper_forfiles.h"
+#include "manager/keeper/keeper_state.h"
 
 #define FILE_ARGS_MAX 4096
 #define CLIENT_COMES_MS 10000	/* after such a keeper was made */

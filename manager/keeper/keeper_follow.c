@@ -27,7 +27,7 @@
 
 static const char *const stream_names[] = { "stdout", "stderr" };
 
-static int wanted(const struct keeper_follow *f, int which)
+static int wants_stream(const struct keeper_follow *f, int which)
 {
 	return f->streams & 1 << which;
 }
@@ -37,12 +37,12 @@ static int has_news(const struct keeper_follow *f, const struct keeper_command *
 	int i;
 
 	for (i = 0; i < 2; i++)
-		if (wanted(f, i) && c->out[i].total > f->from[i])
+		if (wants_stream(f, i) && c->out[i].total > f->from[i])
 			return 1;
 	return c->concluded;
 }
 
-static int add_stream(json_t *answer, struct keeper_follow *f, const struct keeper_command *c, int which, struct buf *data,
+static int add_followed_stream(json_t *answer, struct keeper_follow *f, const struct keeper_command *c, int which, struct buf *data,
 		      struct err *e)
 {
 	uint64_t start, next;
@@ -58,7 +58,7 @@ static int add_stream(json_t *answer, struct keeper_follow *f, const struct keep
 	return next == c->out[which].total;
 }
 
-static int answer(struct keeper *k, int client, const struct keeper_command *c, struct err *e)
+static int answer_follow(struct keeper *k, int client, const struct keeper_command *c, struct err *e)
 {
 	struct keeper_follow *f = &k->clients[client].follow;
 	autobuf struct buf data = BUF_INIT(2 * FOLLOW_MAX + 1);
@@ -68,9 +68,9 @@ static int answer(struct keeper *k, int client, const struct keeper_command *c, 
 
 	f->armed = 0;
 	for (i = 0; i < 2; i++) {
-		if (!wanted(f, i))
+		if (!wants_stream(f, i))
 			continue;
-		r = add_stream(a, f, c, i, &data, e);
+		r = add_followed_stream(a, f, c, i, &data, e);
 		if (r < 0)
 			goto fail;
 		whole &= r;
@@ -100,7 +100,7 @@ void keeper_follow_news(struct keeper *k, struct keeper_command *c)
 	for (i = 0; i < KEEPER_CLIENTS; i++) {
 		struct keeper_follow *f = &k->clients[i].follow;
 
-		if (k->clients[i].fd >= 0 && f->armed && f->seq == c->seq && has_news(f, c) && answer(k, i, c, &e) < 0)
+		if (k->clients[i].fd >= 0 && f->armed && f->seq == c->seq && has_news(f, c) && answer_follow(k, i, c, &e) < 0)
 			keeper_answer_error(k, i, &e);
 	}
 }
@@ -230,7 +230,7 @@ void keeper_send_ready(struct keeper *k, struct keeper_command *c)
 			send_on(k, i, c);
 }
 
-static uint64_t send_next(struct keeper *k)
+static uint64_t next_send_look(struct keeper *k)
 {
 	uint64_t at = 0;
 	int i;
@@ -299,14 +299,14 @@ int keeper_op_follow(struct keeper *k, const struct keeper_request *rq, struct e
 	if (!f.streams)
 		return err_set(e, ERR_INVALID, "'%.20s' is not one of stdout, stderr, both", streams);
 	for (i = 0; i < 2; i++)
-		if (wanted(&f, i) && f.from[i] > c->out[i].total)
+		if (wants_stream(&f, i) && f.from[i] > c->out[i].total)
 			return err_set(e, ERR_INVALID, "offset %llu is beyond the end of %s at %llu",
 				       (unsigned long long)f.from[i], stream_names[i], (unsigned long long)c->out[i].total);
 	f.hold = request_hold(rq->json);
 	c->held_until_ms = 0;
 	k->clients[rq->client].follow = f;
 	keeper_main_attended(k, rq->client, c);
-	return has_news(&f, c) ? answer(k, rq->client, c, e) : 0;
+	return has_news(&f, c) ? answer_follow(k, rq->client, c, e) : 0;
 }
 
 int keeper_op_resize(struct keeper *k, const struct keeper_request *rq, struct err *e)
@@ -348,4 +348,4 @@ int keeper_op_forget(struct keeper *k, const struct keeper_request *rq, struct e
 	return 0;
 }
 
-const struct keeper_part keeper_part_send = { .next = send_next, .check = send_check };
+const struct keeper_part keeper_part_send = { .next = next_send_look, .check = send_check };

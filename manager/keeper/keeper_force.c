@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "manager/keeper/keeper_look.h"
 #include "manager/keeper/keeper_session.h"
 
 #define ESCALATE_FIRST_MS 1200	/* time for the shell to leave many levels, a fork each */
@@ -31,7 +30,7 @@
 /* ---- interrupts --------------------------------------------------------------------------- */
 
 /* A process of the group, the shell aside; 0: none lives. */
-static pid_t member_of(pid_t group, pid_t shell, const pid_t *pids, size_t n)
+static pid_t foreground_member(pid_t group, pid_t shell, const pid_t *pids, size_t n)
 {
 	size_t i;
 
@@ -46,7 +45,7 @@ static int is_live(struct keeper *k, const struct keeper_session *s, pid_t group
 {
 	pid_t *pids = NULL;
 	size_t n = 0;
-	int r = group && look_pids(k, s, &pids, &n) == 0 && member_of(group, 0, pids, n);
+	int r = group && look_pids(k, s, &pids, &n) == 0 && foreground_member(group, 0, pids, n);
 
 	free(pids);
 	return r;
@@ -185,7 +184,7 @@ static void follow_up(struct keeper_session *s, int own, unsigned long long at_t
  * rest of the text must not run when the foreground dies of it. The shell takes our signal once
  * its foreground has ended.
  */
-static int interrupt(struct keeper *k, struct keeper_session *s, const struct look *l, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
+static int interrupt_foreground(struct keeper *k, struct keeper_session *s, const struct look *l, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
 {
 	pid_t group = 0, member, next;
 	int own, alive, result;
@@ -193,7 +192,7 @@ static int interrupt(struct keeper *k, struct keeper_session *s, const struct lo
 
 	if (ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
 		group = 0;
-	member = member_of(group, l->shell, l->pids, l->n);
+	member = foreground_member(group, l->shell, l->pids, l->n);
 	if (l->c && withdraw(k, s, l->shell))
 		return type(ctx, group, l->shell && member);
 	if (!l->n || !group)
@@ -220,7 +219,7 @@ static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(
 	int result;
 
 	look_begin(k, s, &l);
-	result = interrupt(k, s, &l, type, ctx);
+	result = interrupt_foreground(k, s, &l, type, ctx);
 	look_end(&l);
 	return result;
 }

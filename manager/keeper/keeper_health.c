@@ -6,7 +6,7 @@
  *
  * A check is as hostile as any other command. It may use half of the sandbox's processes, output
  * above the limit is read and dropped, and no process that it leaves behind outlives it. It does
- * not count as use of the sandbox (keeper_idle.c), and appears in no list of commands, no log
+ * not count as use of the sandbox (keeper_life.c), and appears in no list of commands, no log
  * and no event.
  */
 #include <stdlib.h>
@@ -73,7 +73,7 @@ int keeper_health_update(struct keeper *k, const json_t *rq, struct err *e)
 	return 0;
 }
 
-static void tell_waiting(struct keeper *k)
+static void tell_health_waiters(struct keeper *k)
 {
 	int i;
 
@@ -85,7 +85,7 @@ static void tell_waiting(struct keeper *k)
 	}
 }
 
-static void add_result(struct keeper *k, struct health_result *r)
+static void add_check_result(struct keeper *k, struct health_result *r)
 {
 	struct keeper_health *kh = k->health;
 
@@ -96,7 +96,7 @@ static void add_result(struct keeper *k, struct health_result *r)
 	if (!health_add(&kh->h, r, clock_ms()))
 		return;
 	keeper_event(k, "health", json_pack("{s:s}", "status", health_name(kh->h.status)));
-	tell_waiting(k);
+	tell_health_waiters(k);
 }
 
 /* The check could not be started: that is a failed one, and its output says why. */
@@ -106,7 +106,7 @@ static void add_failure(struct keeper *k, const struct err *e)
 
 	r.output = strdup(e->msg);
 	r.output_len = r.output ? strlen(r.output) : 0;
-	add_result(k, &r);
+	add_check_result(k, &r);
 }
 
 void keeper_health_failed(struct keeper *k, const struct err *e)
@@ -139,7 +139,7 @@ void keeper_health_ended(struct keeper *k, struct keeper_command *c)
 	if (k->stopping || k->stop_at_ms || k->health->stale)
 		free(r.output);
 	else
-		add_result(k, &r);
+		add_check_result(k, &r);
 	k->health->stale = 0;
 }
 

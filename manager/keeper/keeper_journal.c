@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/host/events.h"
+#include "manager/host/journal.h"
 #include "manager/keeper/keeper_state.h"
 
 #define PIECE 16384		/* bytes of output in one entry */
@@ -91,7 +91,7 @@ static void set_data(json_t *entry, const char *p, size_t n)
 	json_object_set_new(entry, "bytes", json_true());
 }
 
-static struct journal *log_of(struct keeper *k)
+static struct journal *keeper_output_log(struct keeper *k)
 {
 	struct err ignored;
 
@@ -104,7 +104,7 @@ static struct journal *log_of(struct keeper *k)
 	return k->log_dir_fd < 0 ? NULL : &k->log;
 }
 
-static size_t cut(const char *p, size_t n)
+static size_t log_piece(const char *p, size_t n)
 {
 	size_t part = n < PIECE ? n : PIECE, back;
 
@@ -117,14 +117,14 @@ static size_t cut(const char *p, size_t n)
 static void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p,
 		       size_t n)
 {
-	struct journal *log = n ? log_of(k) : NULL;
+	struct journal *log = n ? keeper_output_log(k) : NULL;
 	struct err ignored;
 	size_t part;
 
 	for (; log && n; p += part, n -= part) {
 		json_t *entry = json_pack("{s:s,s:s}", "source", source, "stream", stream);
 
-		part = cut(p, n);
+		part = log_piece(p, n);
 		set_data(entry, p, part);
 		if (journal_add(log, entry, &ignored) < 0)
 			return;
@@ -133,7 +133,7 @@ static void keeper_log(struct keeper *k, const char *source, const char *stream,
 
 void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n)
 {
-	struct journal *log = n ? log_of(k) : NULL;
+	struct journal *log = n ? keeper_output_log(k) : NULL;
 	struct err ignored;
 
 	if (log)

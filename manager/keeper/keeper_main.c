@@ -58,7 +58,7 @@ static void set_waiters(struct keeper *k)
 			k->clients[i].waits = k->main.seq;
 }
 
-static int launch(struct keeper *k, enum main_phase phase, struct err *e)
+static int launch_main(struct keeper *k, enum main_phase phase, struct err *e)
 {
 	struct keeper_request ask = { .client = KEEPER_OWN, .op = OP_exec };
 	autojson json_t *rq = NULL;
@@ -93,7 +93,7 @@ int keeper_main_begin(struct keeper *k, struct err *e)
 	if (!s)
 		return 0;
 	k->main.awaited = s->awaited;
-	if (launch(k, s->init_command ? MAIN_PREPARES : MAIN_STARTS, e) == 0)
+	if (launch_main(k, s->init_command ? MAIN_PREPARES : MAIN_STARTS, e) == 0)
 		return 0;
 	k->main.phase = MAIN_FAILED;
 	return err_wrap(e, s->init_command ? "init command" : "main command");
@@ -138,7 +138,7 @@ void keeper_main_started(struct keeper *k)
 		k->main.phase = MAIN_RUNS;
 }
 
-static void fail(struct keeper *k, const struct err *why, const char *what)
+static void fail_main(struct keeper *k, const struct err *why, const char *what)
 {
 	k->main.failed = *why;
 	err_wrap(&k->main.failed, "%s", what);
@@ -149,11 +149,11 @@ static void fail(struct keeper *k, const struct err *why, const char *what)
 
 void keeper_main_failed(struct keeper *k, const struct err *why)
 {
-	fail(k, why, k->main.phase == MAIN_PREPARES ? "init command" : "main command");
+	fail_main(k, why, k->main.phase == MAIN_PREPARES ? "init command" : "main command");
 }
 
 /* The last line that it wrote, as it says mostly why. */
-static void last_words(const struct keeper_command *c, char out[LAST_WORDS])
+static void last_main_line(const struct keeper_command *c, char out[LAST_WORDS])
 {
 	autobuf struct buf b = BUF_INIT(LAST_WORDS + 1);
 	uint64_t start, next, total;
@@ -182,15 +182,15 @@ static void prepared(struct keeper *k, const struct keeper_command *c)
 	struct err e;
 
 	if (c->verdict.cause == CAUSE_EXIT && verdict_exit_status(&c->verdict) == 0) {
-		if (launch(k, MAIN_STARTS, &e) < 0)
+		if (launch_main(k, MAIN_STARTS, &e) < 0)
 			keeper_main_failed(k, &e);
 		return;
 	}
-	last_words(c, words);
+	last_main_line(c, words);
 	err_set(&e, ERR_INTERNAL, "it ended with exit status %d, cause %s%s%s",
 		verdict_exit_status(&c->verdict),
 		verdict_cause_name(c->verdict.cause), words[0] ? ": " : "", words);
-	fail(k, &e, "init command");
+	fail_main(k, &e, "init command");
 }
 
 static void main_check(struct keeper *k, uint64_t now);

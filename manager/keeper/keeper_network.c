@@ -7,12 +7,15 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/host/netmerge.h"
+#include "manager/host/netmembers.h"
 #include "manager/host/nets.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/net/netpolicy.h"
 
@@ -57,7 +60,7 @@ int keeper_netns(const struct keeper *k, struct err *e)
 }
 
 /* The rate bounds one interface, and a proxy beside it would not hear of the change. */
-static int check_rate(const struct keeper *k, const json_t *rq, struct err *e)
+static int check_network_rate(const struct keeper *k, const json_t *rq, struct err *e)
 {
 	if (!request_has_max_rate(rq))
 		return 0;
@@ -74,7 +77,7 @@ static int check_rate(const struct keeper *k, const json_t *rq, struct err *e)
 }
 
 /* A new policy, whole: k->net_policy takes its reference. */
-static int put_policy(struct keeper *k, json_t *fresh, uint64_t *ret_cut, struct err *e)
+static int put_network_policy(struct keeper *k, json_t *fresh, uint64_t *ret_cut, struct err *e)
 {
 	autofree char *text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
 	autoclose int netns = keeper_netns(k, e);
@@ -108,10 +111,10 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 			       "reach; hint: berth network update --allow-net", k->spec->id);
 	if (k->spec->network == NETWORK_BRIDGE && !k->spec->net_egress && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host")))
 		return err_set(e, ERR_INVALID, "rules by name take --network egress; hint: --allow-net and --deny-net work with a bridge");
-	if (check_rate(k, rq, e) < 0)
+	if (check_network_rate(k, rq, e) < 0)
 		return -1;
 	fresh = changed(k, rq, e);
-	return fresh ? put_policy(k, fresh, ret_cut, e) : -1;
+	return fresh ? put_network_policy(k, fresh, ret_cut, e) : -1;
 }
 
 /* The rules of its network, as the network's record has them now. */
@@ -133,7 +136,7 @@ static int reload_rules(struct keeper *k, uint64_t *ret_cut, struct err *e)
 		json_decref(fresh);
 		return err_nomem(e);
 	}
-	return put_policy(k, fresh, ret_cut, e);
+	return put_network_policy(k, fresh, ret_cut, e);
 }
 
 /* They may have changed between the reading of the options and the first moment we can be told. */
@@ -167,7 +170,7 @@ uint64_t keeper_network_rate(struct keeper *k)
 }
 
 /* The budgets and the used parts, including earlier runs. */
-static json_t *describe(struct keeper *k)
+static json_t *describe_network_use(struct keeper *k)
 {
 	json_t *j = nethelper_describe(&k->sandbox.net, k->spec), *b;
 	uint64_t bytes = budget(k, "max_bytes"), connections = budget(k, "max_connections");
@@ -198,7 +201,7 @@ static json_t *describe(struct keeper *k)
 
 static void network_describe(struct keeper *k, json_t *answer)
 {
-	json_t *j = describe(k);
+	json_t *j = describe_network_use(k);
 
 	if (j)
 		json_object_set_new(answer, "network", j);
@@ -206,12 +209,12 @@ static void network_describe(struct keeper *k, json_t *answer)
 
 /* ---- counters, events, verdicts ------------------------------------------------------- */
 
-static void emit(void *ctx, const char *event, json_t *members)
+static void emit_network_event(void *ctx, const char *event, json_t *members)
 {
 	keeper_event(ctx, event, members);
 }
 
-static void save(struct keeper *k, const struct netcounters *c)
+static void save_network_counters(struct keeper *k, const struct netcounters *c)
 {
 	autojson json_t *j = json_pack("{s:I,s:I}", "bytes", (json_int_t)nethelper_used(c, k->spec), "connections",
 				       (json_int_t)(k->spec->net_used_connections + c->allowed));
@@ -230,7 +233,7 @@ static int has_budget(struct keeper *k)
 	return budget(k, "max_bytes") || (spec_is_proxied(k->spec) && budget(k, "max_connections"));
 }
 
-static int look(struct keeper *k, struct netcounters *ret)
+static int look_at_network(struct keeper *k, struct netcounters *ret)
 {
 	const struct nethelper *h = sandbox_meter(&k->sandbox);
 	struct err ignored;
@@ -238,9 +241,9 @@ static int look(struct keeper *k, struct netcounters *ret)
 	k->net_looked_ms = clock_ms();
 	if (nethelper_count(h, k->spec, ret, &ignored) <= 0)
 		return 0;
-	netevents_counters(&k->net_events, ret, h->bridge, emit, k);
+	netevents_counters(&k->net_events, ret, h->bridge, emit_network_event, k);
 	if (has_budget(k) && nethelper_used(ret, k->spec) != k->net_saved_bytes)
-		save(k, ret);
+		save_network_counters(k, ret);
 	return 1;
 }
 
@@ -270,12 +273,12 @@ void keeper_network_notice(struct keeper *k)
 		keeper_share_lost(k);
 		return;
 	}
-	if (netevents_notices(&k->net_events, h->notice_fd, clock_ms(), emit, k) < 0) {
+	if (netevents_notices(&k->net_events, h->notice_fd, clock_ms(), emit_network_event, k) < 0) {
 		fd_close(&h->notice_fd);
 		k->budget.look_ms = 0;
 		keeper_event(k, "network-failed", json_pack("{s:s}", "reason", "its proxy ended, and nothing passes any more"));
 	}
-	look(k, &c);
+	look_at_network(k, &c);
 }
 
 #define LOOK_MS 1000		/* while something runs */
@@ -297,7 +300,7 @@ static void network_check(struct keeper *k, uint64_t now)
 	uint64_t at = network_next(k);
 
 	if (at && now >= at)
-		look(k, &c);
+		look_at_network(k, &c);
 }
 
 void keeper_network_last(struct keeper *k)
@@ -306,21 +309,21 @@ void keeper_network_last(struct keeper *k)
 	const int fd = sandbox_meter(&k->sandbox)->notice_fd;
 
 	if (fd >= 0 && k->spec->network != NETWORK_JOINED)
-		netevents_notices(&k->net_events, fd, clock_ms(), emit, k);
-	look(k, &c);
+		netevents_notices(&k->net_events, fd, clock_ms(), emit_network_event, k);
+	look_at_network(k, &c);
 }
 
 void keeper_network_save(struct keeper *k)
 {
 	if (spec_needs_nethelper(k->spec))
-		save(k, &sandbox_meter(&k->sandbox)->last);
+		save_network_counters(k, &sandbox_meter(&k->sandbox)->last);
 }
 
 /* ---- requests -------------------------------------------------------------------------- */
 
 int keeper_op_network(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	json_t *j = describe(k), *policy = NULL;
+	json_t *j = describe_network_use(k), *policy = NULL;
 
 	if (spec_needs_nethelper(k->spec) && !(policy = policy_now(k, e))) {
 		json_decref(j);
@@ -333,3 +336,228 @@ int keeper_op_network(struct keeper *k, const struct keeper_request *rq, struct 
 }
 
 const struct keeper_part keeper_part_network = { .next = network_next, .check = network_check, .describe = network_describe };
+
+/* ---- networks that it joined ---- */
+
+/*
+ * The networks that a living sandbox joined besides the one it was made with: an interface each,
+ * made and taken back by runs of berth-net.  They are in its record before the answer, so that the
+ * next start joins them, too.
+ */
+
+static json_t *joined(const struct keeper *k, const char *network, size_t *ret_index)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(k->joined, i, row)
+		if (!strcmp(json_string_value(json_object_get(row, "network")), network)) {
+			*ret_index = i;
+			return row;
+		}
+	return NULL;
+}
+
+/* The lowest number of an interface that is free; eth0 is the first network's. */
+static unsigned free_interface(const struct keeper *k)
+{
+	unsigned n = 1;
+	json_t *row;
+	size_t i;
+
+	for (i = 0; i < json_array_size(k->joined); i++) {
+		row = json_array_get(k->joined, i);
+		if ((unsigned)json_integer_value(json_object_get(row, "interface")) == n) {
+			n++;
+			i = (size_t)-1;
+		}
+	}
+	return n;
+}
+
+static int join_live_network(struct keeper *k, const char *network, const json_t *end, struct err *e)
+{
+	autojson json_t *policy = netjoin_policy(k->registry->config, network, end, e);
+	autojson json_t *told = NULL, *record = NULL;
+	const char *name = NULL;
+	const unsigned interface = free_interface(k);
+	autoclose int netns = policy ? keeper_netns(k, e) : -1;
+	struct err ignored;
+
+	if (netns < 0)
+		return -1;
+	if (keeper_network_rate(k))
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s has a --network-rate, which bounds "
+			       "one network; hint: berth update --network-rate unlimited %s",
+			       k->spec->id, k->spec->id);
+	/* it may have been renamed since this run began */
+	record = record_load_kept(k->registry, k->claim.id, &ignored);
+	name = record_name(record ? record : k->record);
+	if (nethelper_join(&k->sandbox.net, k->spec, name, netns, interface, policy,
+			   &told, e) < 0)
+		return -1;
+	if (!k->joined)
+		k->joined = json_array();
+	return json_array_append_new(k->joined, json_pack("{s:s,s:i,s:O,s:O}", "network", network,
+							  "interface", (int)interface, "policy",
+							  policy, "told", told)) < 0 ?
+	       err_nomem(e) : 0;
+}
+
+static int part_from_network(struct keeper *k, const char *network, struct err *e)
+{
+	size_t i;
+	json_t *row = joined(k, network, &i);
+	int r;
+
+	if (!row)
+		return 0;
+	r = nethelper_part(&k->sandbox.net, k->spec, json_object_get(row, "policy"), e);
+	json_array_remove(k->joined, i);
+	return r;
+}
+
+int keeper_join_begin(struct keeper *k, struct err *e)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(record_networks(k->record), i, row)
+		if (join_live_network(k, json_string_value(json_object_get(row, "network")), row, e) < 0)
+			return -1;
+	return 0;
+}
+
+void keeper_join_end(struct keeper *k)
+{
+	struct err ignored;
+
+	/* what fails is found by gc, as its record is in the network's directory */
+	while (json_array_size(k->joined))
+		part_from_network(k, json_string_value(json_object_get(json_array_get(k->joined, 0), "network")),
+		     &ignored);
+	json_decref(k->joined);
+	k->joined = NULL;
+}
+
+void keeper_join_describe(const struct keeper *k, json_t *network)
+{
+	json_t *list = json_array(), *row;
+	size_t i;
+
+	json_array_foreach(k->joined, i, row) {
+		json_t *one = json_deep_copy(json_object_get(row, "told"));
+
+		json_object_set(one, "interface", json_object_get(row, "interface"));
+		json_object_set(one, "pool", json_object_get(json_object_get(json_object_get(row, "policy"), "bridge"), "pool"));
+		json_object_set(one, "gateway", json_object_get(json_object_get(json_object_get(row, "policy"), "bridge"), "gateway"));
+		json_array_append_new(list, one);
+	}
+	if (json_array_size(list))
+		json_object_set(network, "networks", list);
+	json_decref(list);
+}
+
+/* In both records; end NULL: the network is left. */
+static int record_joined_network(struct keeper *k, const char *network, const json_t *end, struct err *e)
+{
+	if (netjoin_record(k->registry, k->claim.id, network, end, e) < 0 ||
+	    netjoin_edit(k->record, network, end, e) < 0)
+		return -1;
+	return record_save_run(&k->claim, k->record, e);
+}
+
+int keeper_op_network_join(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const char *network = request_name(rq->json, "");
+	autojson json_t *end = json_pack("{s:O*,s:O*}", "aliases", json_object_get(rq->json, "aliases"), "addresses",
+					 json_object_get(rq->json, "addresses"));
+	struct err ignored;
+
+	if (!end)
+		return err_nomem(e);
+	if (netjoin_check(k->record, network, end, e) < 0 || join_live_network(k, network, end, e) < 0)
+		return -1;
+	if (record_joined_network(k, network, end, e) < 0) {
+		part_from_network(k, network, &ignored);
+		return -1;
+	}
+	keeper_event(k, "network-join", json_pack("{s:s}", "network", network));
+	keeper_answer(k, rq->client, json_object(), NULL, 0);
+	return 0;
+}
+
+int keeper_op_network_leave(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const char *network = request_name(rq->json, "");
+
+	/* first the record: the kernel's objects can be found without it */
+	if (record_joined_network(k, network, NULL, e) < 0 || part_from_network(k, network, e) < 0)
+		return -1;
+	keeper_event(k, "network-leave", json_pack("{s:s}", "network", network));
+	keeper_answer(k, rq->client, json_object(), NULL, 0);
+	return 0;
+}
+
+/* ---- its network for another sandbox ---- */
+
+/*
+ * "network-share": hands the network namespace of the sandbox to one that joins it (netclient.h),
+ * and what the files of its network say.  Of one that has joined another's it is that one's.
+ */
+
+static int check_network_share(const struct keeper *k, struct err *e)
+{
+	if (k->spec->network == NETWORK_HOST)
+		return err_set(e, ERR_INVALID,
+			       "it has the host's network, not one of its own; hint: --network "
+			       "host");
+	/* at its end this sandbox would stand still, and the other one go on */
+	if (k->life.budget.v[LIVEBUDGET_NET])
+		return err_set(e, ERR_INVALID,
+			       "its traffic has a budget, which no other sandbox can use up; hint: "
+			       "--network-bytes in place of net in --budget");
+	if (k->spec->network == NETWORK_JOINED && k->sandbox.net.notice_fd < 0)
+		return err_set(e, ERR_INVALID,
+			       "sandbox %s, whose network it had joined, has ended; hint: berth "
+			       "restart both of them, that one first",
+			       k->spec->joined.id);
+	return 0;
+}
+
+/* Of the process whose end is the network's. */
+static int open_end(const struct keeper *k, struct err *e)
+{
+	const int fd = k->spec->network == NETWORK_JOINED ?
+			       fcntl(k->sandbox.net.notice_fd, F_DUPFD_CLOEXEC, 3) :
+			       fcntl(k->sandbox.pidfd, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? err_sys(e, "open the sandbox's init") : fd;
+}
+
+int keeper_op_network_share(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const struct spec *s = k->spec;
+	autoclose int netns = -1, init = -1;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", k->sandbox.pid);
+	if (check_network_share(k, e) < 0 || (init = open_end(k, e)) < 0)
+		return -1;
+	/* not reaped: no other process can have the pid */
+	netns = open(path, O_RDONLY | O_CLOEXEC);
+	if (netns < 0)
+		return err_sys(e, "open the sandbox's network namespace");
+	keeper_answer(k, rq->client,
+		      json_pack("{s:s,s:b,s:s,s:s*,s:s*}", "mode",
+				spec_network_name(spec_network_inside(s)), "proxied",
+				spec_is_proxied(s), "hostname", s->hostname, "hosts", s->hosts, "dir", s->net_dir),
+		      (int[]){ netns, init }, 2);
+	return 0;
+}
+
+void keeper_share_lost(struct keeper *k)
+{
+	fd_close(&k->sandbox.net.notice_fd);
+	keeper_event(k, "network-lost", json_pack("{s:s}", "container", k->spec->joined.id));
+}

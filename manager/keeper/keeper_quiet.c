@@ -120,7 +120,7 @@ static void remove_dropped(struct keeper *k)
 }
 
 /* One at a time: requests come first. */
-static void do_chore(struct keeper *k)
+static void do_quiet_chore(struct keeper *k)
 {
 	if (k->dropped_count)
 		remove_dropped(k);
@@ -171,7 +171,7 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 	return cgroup_create_leaf(ret, &k->sandbox.cgroup, name, l, k->spec->id_base, e);
 }
 
-static int is_running(const struct keeper *k)
+static int is_command_running(const struct keeper *k)
 {
 	int i;
 
@@ -186,7 +186,7 @@ const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct tim
 	int64_t wait_us = timeout_ms < 0 ? INT64_MAX : (int64_t)timeout_ms * 1000, most_us = INT64_MAX;
 
 	if (has_chores(k))
-		most_us = is_running(k) ? BUSY_MS * 1000 : k->rest ? REST_US : 0;
+		most_us = is_command_running(k) ? BUSY_MS * 1000 : k->rest ? REST_US : 0;
 	else if ((!k->trimmed && is_quiet(k)) || (!k->still_looked && keeper_idle_may_stand(k)))
 		most_us = TRIM_AFTER_MS * 1000;
 	if (wait_us > most_us)
@@ -205,7 +205,7 @@ void keeper_woke(struct keeper *k, int events)
 	}
 	k->rest = 0;
 	if (has_chores(k)) {
-		do_chore(k);
+		do_quiet_chore(k);
 		return;
 	}
 	if (!k->still_looked && keeper_idle_may_stand(k))

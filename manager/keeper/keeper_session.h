@@ -2,8 +2,8 @@
 /*
  * keeper_session - a shell session of a keeper, in parts: keeper_sessions.c is which there are and
  * the requests to them; keeper_shell.c the shell's process; keeper_text.c one text that it runs;
- * keeper_transcript.c what it prints; keeper_shellstate.c what a checkpoint keeps of it;
- * keeper_queue.c the texts that wait; keeper_force.c and keeper_look.c how a text is interrupted
+ * keeper_text.c what it prints; keeper_shellstate.c what a checkpoint keeps of it;
+ * keeper_sessions.c the texts that wait; keeper_force.c and keeper_look.c how a text is interrupted
  * and ended.
  */
 #ifndef BERTH_MANAGER_KEEPER_KEEPER_SESSION_H
@@ -51,7 +51,7 @@ void session_shell_close(struct keeper_session *s);
 /* Lines for it to read. */
 int session_shell_write(struct keeper_session *s, const char *lines, struct err *e);
 
-/* keeper_transcript.c */
+/* keeper_text.c */
 void session_read(struct keeper *k, struct keeper_session *s, int which);
 void session_drop_output(struct keeper_session *s);
 /* Answers the client of s: what the text printed, and its verdict unless v is NULL. */
@@ -82,7 +82,7 @@ int session_put_text(struct keeper *k, struct keeper_session *s, const char *tex
 /* From now on a client waits for what runs, and for its input; timeout_ms 0: without a deadline. */
 void session_watch(struct keeper_session *s, uint64_t timeout_ms);
 
-/* keeper_queue.c */
+/* keeper_sessions.c */
 /* Runs t now, or when those before it have ended, as rq's "no_wait" and "queue_ms" allow. */
 int session_queue_add(struct keeper *k, struct keeper_session *s, const struct session_text *t, const json_t *rq, struct err *e);
 /* When the queue is to be served next; 0: when something happens. */
@@ -96,7 +96,7 @@ int session_queue_cancel(struct keeper *k, struct keeper_session *s, int client)
 /* Answers all waiting clients with e. */
 void session_queue_refuse(struct keeper *k, struct keeper_session *s, const struct err *e);
 
-/* keeper_input.c */
+/* keeper_look.c */
 /* Does some process of the session's foreground wait for its terminal? */
 int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 
@@ -119,5 +119,63 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);
 void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c);
 /* A timeout's next step: interrupt, kill the command's tree, at last the shell. */
 void session_force(struct keeper *k, struct keeper_session *s, uint64_t now);
+
+/* ---- its processes as /proc shows them ---- */
+
+/*
+ * A session's processes as /proc shows them, best while they are frozen: then nothing starts,
+ * ends or changes its group between the look and the signal.
+ */
+
+#define FORKED_NO_EXEC 0x40	/* PF_FORKNOEXEC of linux/sched.h, in proc(5)'s flags */
+
+/* The fields of a process in /proc/PID/stat. */
+struct process {
+	int parent, group;
+	unsigned flags;
+	unsigned long long started;	/* clock ticks since the boot */
+};
+/* -1: it is gone. */
+int look_process(pid_t pid, struct process *ret);
+
+/* What /proc/PID/status says; all signals in each set when the process is gone. */
+struct signals {
+	unsigned long long pending, ignored, caught;
+};
+struct signals look_signals(pid_t pid);
+
+/* The live processes of the command in *ret, to be freed; -1: none. */
+int look_command_pids(struct keeper_command *c, pid_t **ret, size_t *ret_count);
+/* The processes of the session. */
+int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
+/* The session's shell among them; 0: it is not there. */
+pid_t look_shell(const struct keeper_session *s, const pid_t *pids, size_t n);
+/* Was it there before the text that runs? */
+int look_is_older(const struct keeper_session *s, pid_t pid);
+/* That, or was it started by one, not the shell, that was?  So it is an earlier job's, whenever it began. */
+int look_is_of_older(const struct keeper_session *s, pid_t shell, pid_t pid);
+
+/* The session's processes while they are frozen. */
+struct look {
+	struct keeper_command *c;	/* NULL: no text runs */
+	unsigned long long at_ticks;	/* when it began: to freeze can take longer than a process is young */
+	pid_t *pids, shell;
+	size_t n;
+	int frozen;
+};
+/*
+ * 1: frozen, call look_thaw(); 0: it was frozen already. It does not wait for a process that
+ * cannot freeze right now (it waits for a disk): the look may then be a little late.
+ */
+int look_freeze(struct keeper_command *c);
+void look_thaw(struct keeper_command *c);
+/*
+ * Freezes them, reads, and look_end() lets them go on.  Never while dash is in vfork(2), as it forgets the signals it gets
+ * there: that is short, and waited for.
+ */
+void look_begin(struct keeper *k, struct keeper_session *s, struct look *l);
+void look_end(struct look *l);
+/* Waits a moment for the kernel. */
+void look_pause(void);
 
 #endif

@@ -9,13 +9,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/keeper/keeper_look.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/shellscript.h"
 
 #define TEXT_MAX (8u << 20)
 
-static struct keeper_session *find(struct keeper *k, const char *name)
+static struct keeper_session *find_keeper_session(struct keeper *k, const char *name)
 {
 	int i;
 
@@ -49,7 +48,7 @@ void session_release(struct keeper *k, struct keeper_session *s)
 struct keeper_session *session_of_name(struct keeper *k, const char *name, int split,
 				       struct err *e)
 {
-	struct keeper_session *s = find(k, name);
+	struct keeper_session *s = find_keeper_session(k, name);
 
 	if (s && s->split != split) {
 		err_set(e, ERR_EXISTS, "session %s is %s --split; hint: another --session", name,
@@ -58,7 +57,7 @@ struct keeper_session *session_of_name(struct keeper *k, const char *name, int s
 	}
 	if (s)
 		return s;
-	s = find(k, "");
+	s = find_keeper_session(k, "");
 	if (!s) {
 		err_set(e, ERR_LIMIT, "%d sessions are open already; hint: close one",
 			KEEPER_SESSIONS);
@@ -138,14 +137,14 @@ int keeper_op_sh(struct keeper *k, const struct keeper_request *q, struct err *e
 	return s ? session_queue_add(k, s, &t, rq, e) : -1;
 }
 
-static struct keeper_session *session_of(struct keeper *k, const json_t *rq, struct err *e)
+static struct keeper_session *requested_session(struct keeper *k, const json_t *rq, struct err *e)
 {
 	struct keeper_session *s;
 	const char *name;
 
 	if (get_name(rq, &name, e) < 0)
 		return NULL;
-	s = find(k, name);
+	s = find_keeper_session(k, name);
 	if (!s)
 		err_set(e, ERR_NOT_FOUND, "no session '%s'; hint: berth sh --list ID", name);
 	return s;
@@ -154,7 +153,7 @@ static struct keeper_session *session_of(struct keeper *k, const json_t *rq, str
 /* Waits for the command that runs, with a new deadline; thaws a frozen one. */
 int keeper_op_sh_wait(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq->json, e);
+	struct keeper_session *s = requested_session(k, rq->json, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
 	const uint64_t timeout_ms = request_timeout_ms(rq->json, keeper_timeout(k, 1));
 
@@ -182,7 +181,7 @@ int keeper_op_sh_wait(struct keeper *k, const struct keeper_request *rq, struct 
 int session_op_send(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 16);
-	struct keeper_session *s = session_of(k, rq->json, e);
+	struct keeper_session *s = requested_session(k, rq->json, e);
 	ssize_t n;
 
 	if (!s)
@@ -202,7 +201,7 @@ int session_op_send(struct keeper *k, const struct keeper_request *rq, struct er
 
 int session_op_signal(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq->json, e);
+	struct keeper_session *s = requested_session(k, rq->json, e);
 	const uint64_t signo = request_signal(rq->json, 2);
 
 	if (!s)
@@ -222,7 +221,7 @@ int session_op_signal(struct keeper *k, const struct keeper_request *rq, struct 
  */
 int keeper_op_sh_cancel(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq->json, e);
+	struct keeper_session *s = requested_session(k, rq->json, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
 	const int own = request_own(rq->json);
 
@@ -255,7 +254,7 @@ static pid_t shell_of(struct keeper *k, const struct keeper_session *s)
 	return shell;
 }
 
-static json_t *describe(struct keeper *k, const struct keeper_session *s)
+static json_t *describe_session(struct keeper *k, const struct keeper_session *s)
 {
 	return json_pack("{s:s,s:b,s:b,s:b,s:i,s:i,s:I}", "session", s->name, "busy", s->busy,
 			 "alive", s->shell_seq != 0, "split", s->split, "commands", (int)s->number,
@@ -270,14 +269,14 @@ int keeper_op_sessions(struct keeper *k, const struct keeper_request *rq, struct
 	(void)e;
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
-			json_array_append_new(list, describe(k, &k->sessions[i]));
+			json_array_append_new(list, describe_session(k, &k->sessions[i]));
 	keeper_answer(k, rq->client, json_pack("{s:o}", "sessions", list), NULL, 0);
 	return 0;
 }
 
 int keeper_op_session_close(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq->json, e);
+	struct keeper_session *s = requested_session(k, rq->json, e);
 
 	if (!s)
 		return -1;
@@ -290,4 +289,194 @@ int keeper_op_session_close(struct keeper *k, const struct keeper_request *rq, s
 	session_release(k, s);
 	keeper_answer(k, rq->client, json_pack("{s:b}", "closed", 1), NULL, 0);
 	return 0;
+}
+
+/* ---- texts that wait ---- */
+
+/*
+ * Texts that wait for their session.
+ *
+ * Each waits at most as long as its client asks. This is not the command's timeout, which begins
+ * with the text. No later text waits behind a command without a waiting client (it awaits input,
+ * is frozen or was left running), because the later client may be the one that has to continue
+ * it.
+ */
+
+#define QUEUE_MAX 16		/* of one session */
+#define QUEUE_ALL (KEEPER_CLIENTS / 2)	/* of all: each holds a connection, and others must get one */
+#define QUEUE_BYTES (16u << 20)		/* of all */
+
+struct session_wait {
+	struct session_wait *next;
+	struct session_text t;
+	uint64_t since_ms, until_ms;	/* 0: for ever */
+	char text[];
+};
+
+static unsigned count_all(const struct keeper *k, size_t *ret_bytes)
+{
+	unsigned n = 0;
+	int i;
+
+	*ret_bytes = 0;
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		n += k->sessions[i].queue_length;
+		*ret_bytes += k->sessions[i].queue_bytes;
+	}
+	return n;
+}
+
+/* Takes one out of the list; the caller frees it. */
+static struct session_wait *take_waiting_text(struct keeper_session *s, struct session_wait **at)
+{
+	struct session_wait *w = *at;
+
+	*at = w->next;
+	s->queue_length--;
+	s->queue_bytes -= w->t.n;
+	return w;
+}
+
+static void refuse_waiting_text(struct keeper *k, struct keeper_session *s, struct session_wait **at, const struct err *e)
+{
+	struct session_wait *w = take_waiting_text(s, at);
+
+	keeper_answer_error(k, w->t.client, e);
+	free(w);
+}
+
+static int queue_text(struct keeper *k, struct keeper_session *s, const struct session_text *t, uint64_t queue_ms, struct err *e)
+{
+	struct session_wait **at = &s->queue, *w;
+	size_t bytes;
+	unsigned all;
+
+	all = count_all(k, &bytes);
+	if (s->queue_length == QUEUE_MAX)
+		return err_set(e, ERR_LIMIT, "%u commands wait for session %s already; hint: another --session, or later", s->queue_length, s->name);
+	if (all >= QUEUE_ALL || bytes + t->n > QUEUE_BYTES)
+		return err_set(e, ERR_LIMIT, "%u commands of %zu bytes wait for sessions of this sandbox already; hint: later", all, bytes);
+	w = malloc(sizeof(*w) + t->n + 1);
+	if (!w)
+		return err_nomem(e);
+	w->next = NULL;
+	w->t = *t;
+	memcpy(w->text, t->text, t->n);
+	w->text[t->n] = '\0';
+	w->t.text = w->text;
+	w->since_ms = clock_ms();
+	w->until_ms = queue_ms ? w->since_ms + queue_ms : 0;
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+	s->queue_length++;
+	s->queue_bytes += t->n;
+	return 0;
+}
+
+static int run_now(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e)
+{
+	if (session_run(k, s, t, e) == 0) {
+		keeper_checkpoint_ran(k, t->text, t->n);
+		session_state_ran(s, t->text, t->n);
+		return 0;
+	}
+	if (!s->shell_seq)
+		session_release(k, s);
+	return -1;
+}
+
+int session_queue_add(struct keeper *k, struct keeper_session *s, const struct session_text *t, const json_t *rq, struct err *e)
+{
+	const uint64_t queue_ms = request_queue_ms(rq, keeper_timeout(k, 1));
+	const int no_wait = request_no_wait(rq);
+
+	if (!s->busy && !s->queue)
+		return run_now(k, s, t, e);
+	if (no_wait || (s->busy && s->client < 0 && !s->facts.killed_by_us))
+		return err_set(e, ERR_BUSY, "session %s still runs a command%s; hint: wait for it, send it input, interrupt it, or "
+			       "use another --session", s->name, no_wait ? "" : " that nobody waits for");
+	return queue_text(k, s, t, queue_ms, e);
+}
+
+uint64_t session_queue_deadline(const struct keeper_session *s)
+{
+	const struct session_wait *w;
+	uint64_t at = 0;
+
+	for (w = s->queue; w; w = w->next)
+		at = clock_earlier(at, w->until_ms);
+	return at;
+}
+
+static void refuse_late(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct session_wait **at = &s->queue;
+	struct err e;
+
+	while (*at) {
+		if (!(*at)->until_ms || now < (*at)->until_ms) {
+			at = &(*at)->next;
+			continue;
+		}
+		err_set(&e, ERR_BUSY, "session %s ran other commands for all of the %llu ms that this one waited; hint: another --session, "
+			"or a longer --queue-timeout", s->name, (unsigned long long)(now - (*at)->since_ms));
+		refuse_waiting_text(k, s, at, &e);
+	}
+}
+
+void session_queue_refuse(struct keeper *k, struct keeper_session *s, const struct err *e)
+{
+	while (s->queue)
+		refuse_waiting_text(k, s, &s->queue, e);
+}
+
+void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct session_wait *w;
+	struct err e;
+
+	if (k->stop_at_ms || k->drain_until_ms) {
+		err_set(&e, ERR_BUSY, "sandbox %s is stopping", k->claim.id);
+		session_queue_refuse(k, s, &e);
+		return;
+	}
+	refuse_late(k, s, now);
+	if (s->busy || !s->queue || k->paused)
+		return;
+	w = take_waiting_text(s, &s->queue);
+	/* at least 1: it has waited */
+	w->t.queued_ms = now > w->since_ms ? now - w->since_ms : 1;
+	if (run_now(k, s, &w->t, &e) < 0)
+		keeper_answer_error(k, w->t.client, &e);
+	free(w);
+}
+
+static struct session_wait **find_waiting_text(struct keeper_session *s, int client)
+{
+	struct session_wait **at = &s->queue;
+
+	while (*at && (*at)->t.client != client)
+		at = &(*at)->next;
+	return at;
+}
+
+void session_queue_leave(struct keeper_session *s, int client)
+{
+	struct session_wait **at;
+
+	while (*(at = find_waiting_text(s, client)))
+		free(take_waiting_text(s, at));
+}
+
+int session_queue_cancel(struct keeper *k, struct keeper_session *s, int client)
+{
+	struct session_wait **at = find_waiting_text(s, client);
+	struct err e;
+
+	if (!*at)
+		return 0;
+	err_set(&e, ERR_BUSY, "the command was cancelled before its turn in session %s", s->name);
+	refuse_waiting_text(k, s, at, &e);
+	return 1;
 }

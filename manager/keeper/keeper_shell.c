@@ -15,7 +15,7 @@
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/shellscript.h"
 
-static int index_of(struct keeper *k, const struct keeper_session *s)
+static int session_index(struct keeper *k, const struct keeper_session *s)
 {
 	return (int)(s - k->sessions);
 }
@@ -71,7 +71,7 @@ static int open_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
 }
 
-static int open_pipes(struct keeper_session *s, int std[3], struct err *e)
+static int open_shell_pipes(struct keeper_session *s, int std[3], struct err *e)
 {
 	if (open_pipe(&s->tty_fd, &std[0], 0, e) < 0 || open_pipe(&s->out_fd, &std[1], 1, e) < 0)
 		return -1;
@@ -82,7 +82,7 @@ static const char *const shell_env[] = {
 	"PS1=", "PS2=", "PROMPT_COMMAND=", "HISTFILE=/dev/null", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat",
 };
 
-static int is_replaced(const char *entry)
+static int is_replaced_variable(const char *entry)
 {
 	static const char *const dropped[] = { "ENV=", "BASH_ENV=" };
 	size_t i;
@@ -105,7 +105,7 @@ int session_shell_env(const struct keeper *k, const char ***ret, size_t *ret_cou
 	if (!env)
 		return err_nomem(e);
 	for (i = 0; i < spec->env_count; i++)
-		if (!is_replaced(spec->env[i]))
+		if (!is_replaced_variable(spec->env[i]))
 			env[n++] = spec->env[i];
 	for (i = 0; i < ARRAY_LEN(shell_env); i++)
 		env[n++] = shell_env[i];
@@ -161,14 +161,14 @@ int session_shell_start(struct keeper *k, struct keeper_session *s, struct err *
 
 	if (!c)
 		return -1;
-	c->session = index_of(k, s);
+	c->session = session_index(k, s);
 	cgroup_hold(&c->leaf);	/* each of its commands asks for its use */
 	s->shell_seq = c->seq;
 	s->shell_ns_pid = 0;
 	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
 	s->status_len = 0;
 	name_shell(s);
-	if ((s->split ? open_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
+	if ((s->split ? open_shell_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
 	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
 		goto out;
 	/* the shell opens it again by /proc/self/fd, as any user */

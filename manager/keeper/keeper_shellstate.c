@@ -19,7 +19,7 @@
 #include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/host/checkpoint_shells.h"
+#include "manager/host/checkpoint.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/shellscript.h"
 #include "manager/keeper/shellstate.h"
@@ -46,7 +46,7 @@ struct session_state {
 	int begun, overflowed;
 };
 
-static struct session_state *state_of(struct keeper_session *s)
+static struct session_state *session_state_of(struct keeper_session *s)
 {
 	if (!s->state) {
 		s->state = calloc(1, sizeof(*s->state));
@@ -95,25 +95,25 @@ void session_state_ran(struct keeper_session *s, const char *text, size_t n)
 	/* bash tells its own; whether an image has it is known from its first answer on */
 	if ((s->number > 1 && !s->fallback) || !memmem(text, n, "(", 1))
 		return;
-	t = state_of(s);
+	t = session_state_of(s);
 	if (t && shellfuncs_add(&t->funcs, text, n, &e) < 0)
 		t->funcs_missing = 1;
 }
 
 /* ---- asking -------------------------------------------------------------------------- */
 
-static void state_file(const struct keeper_session *s, char out[80])
+static void session_state_file(const struct keeper_session *s, char out[80])
 {
 	snprintf(out, 80, "+%s", s->name); /* no session has such a name */
 }
 
-static int put_file(struct keeper *k, const struct keeper_session *s, const struct buf *b,
+static int put_state_file(struct keeper *k, const struct keeper_session *s, const struct buf *b,
 		    struct err *e)
 {
 	autoclose int fd = -1;
 	char file[80];
 
-	state_file(s, file);
+	session_state_file(s, file);
 	unlinkat(k->sandbox.control_fd, file, 0);
 	fd = openat(k->sandbox.control_fd, file,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -122,7 +122,7 @@ static int put_file(struct keeper *k, const struct keeper_session *s, const stru
 	return 0;
 }
 
-static int ask(struct keeper *k, struct keeper_session *s, struct session_state *t, struct err *e)
+static int ask_shell_state(struct keeper *k, struct keeper_session *s, struct session_state *t, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(SHELLSTATE_MAX);
 	char lines[SHELLSCRIPT_LINES];
@@ -130,7 +130,7 @@ static int ask(struct keeper *k, struct keeper_session *s, struct session_state 
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return err_sys(e, "get random bytes");
-	if (shellstate_question(!s->fallback, &t->funcs, &b, e) < 0 || put_file(k, s, &b, e) < 0)
+	if (shellstate_question(!s->fallback, &t->funcs, &b, e) < 0 || put_state_file(k, s, &b, e) < 0)
 		return -1;
 	hex_format(t->nonce, raw, sizeof(raw));
 	shellscript_ask(s->name, t->nonce, !s->fallback, lines);
@@ -160,10 +160,10 @@ void session_states_ask(struct keeper *k)
 		struct keeper_session *s = &k->sessions[i];
 		struct session_state *t;
 
-		if (!may_ask(k, s) || !(t = state_of(s)) || t->nonce[0] ||
+		if (!may_ask(k, s) || !(t = session_state_of(s)) || t->nonce[0] ||
 		    (t->known && t->number == s->number))
 			continue;
-		ask(k, s, t, &ignored);
+		ask_shell_state(k, s, t, &ignored);
 	}
 }
 
@@ -193,7 +193,7 @@ static void keep_answer(struct keeper *k, struct keeper_session *s, struct sessi
 	t->known = 1;
 }
 
-static void add(struct session_state *t, const char *p, size_t n)
+static void add_state_answer(struct session_state *t, const char *p, size_t n)
 {
 	struct err ignored;
 	size_t keep = sizeof(t->nonce) + 32;
@@ -210,7 +210,7 @@ static void add(struct session_state *t, const char *p, size_t n)
 }
 
 /* The place behind the line with the nonce, or NULL; new_bytes came last. */
-static const char *end_of(const struct session_state *t, size_t new_bytes, size_t *ret_len)
+static const char *state_answer_end(const struct session_state *t, size_t new_bytes, size_t *ret_len)
 {
 	const size_t len = strlen(t->nonce), back = new_bytes + len + 32;
 	const size_t from = t->answer.len > back ? t->answer.len - back : 0;
@@ -234,14 +234,14 @@ size_t session_state_feed(struct keeper *k, struct keeper_session *s, const char
 
 	if (!t || !t->nonce[0])
 		return 0;
-	add(t, p, n);
-	end = end_of(t, n, &len);
+	add_state_answer(t, p, n);
+	end = state_answer_end(t, n, &len);
 	if (end && !t->begun) {
 		/* before it is what the shell still had to say of its last text */
 		t->begun = 1;
 		t->answer.len -= (size_t)(end - t->answer.data);
 		memmove(t->answer.data, end, t->answer.len);
-		end = end_of(t, t->answer.len, &len);
+		end = state_answer_end(t, t->answer.len, &len);
 	}
 	if (!end)
 		return n;
@@ -339,7 +339,7 @@ struct load {
 	const char *id;
 };
 
-static int load_one(void *ctx, const char *name)
+static int load_shell_state(void *ctx, const char *name)
 {
 	const struct load *l = ctx;
 	autobuf struct buf script = BUF_INIT(SHELLSTATE_MAX);
@@ -352,7 +352,7 @@ static int load_one(void *ctx, const char *name)
 	    head.lost[0] || !script.len)
 		return 0;
 	s = session_of_name(l->k, name, head.split, &ignored);
-	t = s ? state_of(s) : NULL;
+	t = s ? session_state_of(s) : NULL;
 	if (!t)
 		return 0;
 	s->fallback = !head.is_bash;
@@ -376,7 +376,7 @@ void session_states_load(struct keeper *k)
 
 	if (box < 0 || !checkpoint_shells_due(box, id))
 		return;
-	checkpoint_shells_each(box, id, load_one, &l, &ignored);
+	checkpoint_shells_each(box, id, load_shell_state, &l, &ignored);
 	checkpoint_shells_done(box);
 }
 
@@ -415,7 +415,7 @@ int session_state_restore(struct keeper *k, struct keeper_session *s, struct err
 	if (!t || !t->due)
 		return 0;
 	t->due = 0;
-	if (put_file(k, s, &t->script, e) < 0)
+	if (put_state_file(k, s, &t->script, e) < 0)
 		return -1;
 	shellscript_restore(s->name, t->head.is_bash, t->head.status, lines);
 	return session_shell_write(s, lines, e) < 0 ? -1 : 1;

@@ -4,23 +4,163 @@
 #define BERTH_MANAGER_KEEPER_KEEPER_STATE_H
 
 #include <poll.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/err.h"
+#include "base/json.h"
 #include "manager/host/netevents.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/keeper_timeline.h"
-#include "manager/keeper/keeper_interpreter.h"
 #include "manager/keeper/keeper_log.h"
-#include "manager/keeper/keeper_service.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/ring.h"
-#include "manager/keeper/shellname.h"
+#include "manager/keeper/shellscript.h"
 #include "manager/keeper/wire.h"
+#include "runtime/kernel/cgroup.h"
 #include "runtime/kernel/silence.h"
 #include "runtime/sandbox/verdict.h"
+
+/* ---- the interpreter of a sandbox of a zygote (keeper_code.c) ---- */
+
+struct keeper;
+struct init_reply;
+
+#define KEEPER_CODE 0x7fffffffu	/* what init calls the interpreter that waits for code */
+
+/* A request to the interpreter that waits for its turn. */
+struct code_wait;
+
+/* The interpreter of a sandbox that was made of a zygote. */
+struct keeper_code {
+	int home_fd;		/* to the zygote's supervisor; -1: the sandbox has none */
+	enum { CODE_NONE, CODE_STARTS, CODE_WAITS, CODE_RUNS } phase;
+	struct cgroup leaf;	/* ops NULL: none */
+	int control_fd, pid_fd;
+	int fresh;		/* it was started for this request, as the one before had ended */
+	/* the request that runs */
+	int client;		/* that waits for its end, or -1 */
+	int status_fd;		/* brings its exit status, one byte */
+	int text_fd;		/* the file with its code */
+	uint64_t started_ms, queued_ms, deadline_ms, kill_at_ms;
+	struct cgroup_usage before;
+	struct verdict_facts facts;
+	struct code_wait *queue;
+};
+#define KEEPER_CODE_NONE { .home_fd = -1, .control_fd = -1, .pid_fd = -1, .client = -1, \
+			   .status_fd = -1, .text_fd = -1 }
+
+/* The first fork of the zygote whose supervisor home_fd leads to; -1: there is none to be. */
+int keeper_code_begin(struct keeper *k, int home_fd, struct err *e);
+/* Init says something of KEEPER_CODE. */
+void keeper_code_reply(struct keeper *k, const struct init_reply *r);
+/* code.status_fd can be read. */
+void keeper_code_status(struct keeper *k);
+void keeper_code_check_oom(struct keeper *k);
+void keeper_code_client_gone(struct keeper *k, int client);
+/* The sandbox is asked to stop: what waits ends, what runs gets SIGTERM. */
+void keeper_code_ask_to_end(struct keeper *k);
+/* The sandbox ends. */
+void keeper_code_end(struct keeper *k, int killed_by_us);
+
+/* ---- checkpoints (keeper_checkpoint.c) ---- */
+
+struct keeper;
+struct keeper_request;
+struct checkpoint_job;
+
+/* At most one checkpoint is under way; the others wait for it. */
+struct keeper_checkpoint {
+	struct checkpoint_job *jobs; /* the first one's is under way while pid is not 0 */
+	pid_t pid;                   /* its process; 0: none */
+	int sock;                    /* to it */
+	int stands;                  /* the sandbox is frozen for it */
+	struct snapshot_note *made; /* it is made, and waits for the states of shells; or NULL */
+	int touched;                 /* something ran: the layer is no checkpoint's any more */
+	char last[128];              /* the command that began last */
+};
+
+/* Something begins to run; text, n bytes, is its beginning. */
+void keeper_checkpoint_ran(struct keeper *k, const char *text, size_t n);
+/*
+ * A request that runs a command, which asks for a checkpoint before it: 1, and it is served when
+ * that is made; 0: it asks for none; -1.
+ */
+int keeper_checkpoint_before(struct keeper *k, const struct keeper_request *rq, struct err *e);
+/* Its process sends a report. */
+void keeper_checkpoint_note(struct keeper *k);
+/* It waits for the states of shells: until when; 0: it does not. */
+void keeper_checkpoint_client_gone(struct keeper *k, int client);
+/* The keeper ends: nothing of it is left, and the layer is not frozen. */
+void keeper_checkpoint_end(struct keeper *k);
+
+/* ---- the main command of a service (keeper_main.c) ---- */
+
+#define KEEPER_AWAITED_MS 10000	/* for clients that were announced */
+
+struct keeper;
+struct keeper_command;
+
+enum main_phase { MAIN_NONE, MAIN_PREPARES, MAIN_STARTS, MAIN_RUNS, MAIN_ENDED, MAIN_FAILED };
+
+/* Of a service (keeper_main.c). */
+struct keeper_main {
+	const struct keeper_service *service;	/* NULL: it is not a service */
+	enum main_phase phase;
+	/* of the init command while that prepares, then of the main command */
+	uint32_t seq;
+	int by_hand;		/* a client asked for its end */
+	uint64_t until_ms;	/* it has ended, and its followers are waited for */
+	uint64_t paced_ms, paced_bytes;	/* the bytes of its output that were read since then */
+	unsigned awaited;	/* clients that have not come yet */
+	uint64_t held_until_ms;	/* its output waits for those until then; 0: for none of them */
+	struct err failed;	/* why it could not begin */
+	struct verdict verdict;	/* of the main command, once it has ended */
+};
+
+/*
+ * Begins the init command or the main command of a service; keeper_main_pends() until that is
+ * known to run.
+ */
+int keeper_main_begin(struct keeper *k, struct err *e);
+int keeper_main_pends(const struct keeper *k);
+/* -1: why the main command did not begin. */
+int keeper_main_result(const struct keeper *k, struct err *e);
+/*
+ * Whether c is the main command, or its init command while that runs; the name of that in the
+ * log.
+ */
+int keeper_main_is(const struct keeper *k, const struct keeper_command *c);
+const char *keeper_main_source(const struct keeper *k);
+/* NULL: there is none, or it has not begun. */
+struct keeper_command *keeper_main_command(struct keeper *k);
+/* "restart" and "guardian_pid" of an update, in both records. */
+int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e);
+/* Handles the end of a command for which keeper_main_is() is true. */
+void keeper_main_started(struct keeper *k);
+void keeper_main_failed(struct keeper *k, const struct err *why);
+void keeper_main_concluded(struct keeper *k, const struct keeper_command *c);
+/* Whether its output waits for clients that have not come yet, however far it has got. */
+int keeper_main_holds(const struct keeper *k, const struct keeper_command *c);
+/* A client follows or waits for c; it may or may not be one of those that were announced. */
+void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c);
+/* n bytes of its output were read; whether the next ones wait a moment. */
+void keeper_main_read(struct keeper *k, uint64_t n);
+int keeper_main_rests(const struct keeper *k, const struct keeper_command *c);
+/* Sends the stop signal to the main command; 0: there is none. */
+int keeper_main_ask_to_end(struct keeper *k);
+/* "wait" for the command id: 1 when that is a main command which has not begun. */
+int keeper_main_awaits(struct keeper *k, int client, const char *id);
+/* Writes down how it ended. */
+void keeper_main_record(struct keeper *k);
+/* From the request for its end to the force. */
+uint64_t keeper_main_grace_ms(const struct keeper *k);
+
+#define KEEPER_OWN (-2)	/* the client of the request that starts it */
+
+/* ---- the keeper and its parts ---- */
 
 #define KEEPER_CLIENTS 64
 #define KEEPER_MEMORY (192U << 20)	/* bytes of its heap */
@@ -87,7 +227,7 @@ struct keeper_command {
 	struct ring out[2];
 	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
 	uint64_t started_ms, deadline_ms, grace_ms;	/* 0: none */
-	/* keeper_silence.c: the limit (0: none), and when something was last written */
+	/* keeper_commands.c: the limit (0: none), and when something was last written */
 	uint64_t max_silent_ms, spoke_ms;
 	struct silence silence;		/* what watches its client's descriptors */
 	int draining;			/* it has ended, and they get the rest of its output */
@@ -106,7 +246,7 @@ struct keeper_command {
 
 enum session_on_timeout { ON_TIMEOUT_KILL, ON_TIMEOUT_INTERRUPT, ON_TIMEOUT_FREEZE, ON_TIMEOUT_DETACH };
 
-/* A text that waits for its turn (keeper_queue.c). */
+/* A text that waits for its turn (keeper_sessions.c). */
 struct session_wait;
 
 /* What is known of a shell's state (keeper_shellstate.c). */
@@ -209,7 +349,7 @@ struct keeper {
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */
 	int limits_changed;
 	json_t *net_policy;		/* the present policy; NULL: as the spec has it */
-	json_t *joined;			/* networks besides the first (keeper_join.c); NULL: none */
+	json_t *joined;			/* networks besides the first (keeper_network.c); NULL: none */
 	struct netevents net_events;
 	struct keeper_health *health;	/* NULL: it has no health check */
 	/* the last look at its counters, and the value recorded then */
@@ -317,7 +457,7 @@ json_t *keeper_command_verdict(const struct verdict *v);
  */
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd) __attribute__((noreturn));
 
-/* keeper_rings.c */
+/* keeper_memory.c */
 /* Its memory is counted below the cgroup parent from here on (D13); the sandbox's is there. */
 int keeper_memory_count(const struct keeper *k, struct err *e);
 /*
@@ -329,7 +469,7 @@ int keeper_memory_even(struct err *e);
 /* ring_add() within one budget for all rings of the keeper: the largest ones give bytes up, which count as dropped. */
 void keeper_ring_add(struct keeper *k, struct ring *r, const void *p, size_t n);
 
-/* keeper_silence.c: a limit of the time without output */
+/* keeper_commands.c: a limit of the time without output */
 /* The limit of a command whose request names none. */
 uint64_t keeper_silence_limit(const struct keeper *k, const json_t *rq);
 /* c has the limit max_ms; puts what watches them in the place of the client's descriptors std. */
@@ -343,7 +483,7 @@ int keeper_silence_over(struct keeper *k, struct keeper_command *c, uint64_t now
 int keeper_silence_drains(struct keeper_command *c);
 void keeper_silence_drained(struct keeper *k, struct keeper_command *c);
 
-/* keeper_rest.c */
+/* keeper_commands.c */
 /* How many processes run in its cgroup. */
 uint32_t keeper_rest_count(const struct keeper_command *c);
 void keeper_rest_signal(const struct keeper_command *c, int signo);
@@ -386,7 +526,7 @@ void keeper_journal_end(struct keeper *k);
 void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms);
 void keeper_stop_begin(struct keeper *k, uint64_t grace_ms);
 
-/* keeper_idle.c */
+/* keeper_life.c */
 /* Real work was seen: the sandbox is not idle now. */
 void keeper_busy(struct keeper *k);
 /* For berth ps -a, inspect and wait: why it does not run any more. */
@@ -409,7 +549,7 @@ int keeper_life_wake(struct keeper *k, struct err *e);
 /* keeper_whole.c: freezes or thaws it, unless a commit has (ERR_BUSY); tells nobody but events. */
 int keeper_pause(struct keeper *k, int paused, struct err *e);
 int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e);
-/* keeper_owner.c: watches the owner from now on; ERR_INVALID when it has ended. */
+/* keeper_life.c: watches the owner from now on; ERR_INVALID when it has ended. */
 extern const char keeper_owner_reason[];
 int keeper_owner_begin(struct keeper *k, struct err *e);
 /* A descriptor of the process of that name, which ERR_INVALID says has ended; -1 of "". */
@@ -436,11 +576,11 @@ void keeper_health_failed(struct keeper *k, const struct err *e);
 /* The CPU time of all checks so far, which does not count as use of the sandbox. */
 uint64_t keeper_health_cpu_us(struct keeper *k);
 
-/* keeper_policy.c */
+/* keeper_exec.c */
 int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
 int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e);
 
-/* keeper_join.c */
+/* keeper_network.c */
 /* Joins what the record names, before anything runs in the sandbox. */
 int keeper_join_begin(struct keeper *k, struct err *e);
 void keeper_join_end(struct keeper *k);
@@ -477,12 +617,23 @@ int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
 int keeper_resize(int master, const json_t *rq, struct err *e);
 
-/* keeper_input.c */
+/* keeper_look.c */
 /*
  * Types ^D at c's terminal: 1 when it is typed, 0 not yet. Before a shell sets its mode it would
  * become a NUL, and behind an unread line a byte of data, so this waits until the foreground
  * waits for input and nothing is left to read. late: do not wait, even for that.
  */
 int input_end_terminal(struct keeper_command *c, int late);
+
+/*
+ * A keeper for files only (keeper_files.c), while its sandbox does not run.
+ */
+
+/* It is one. */
+void keeper_files_begin(struct keeper *k);
+/* Whether it serves this operation: ERR_BUSY. */
+int keeper_files_allows(const struct keeper *k, enum protocol_op op, struct err *e);
+/* Client i has gone: 1 if it was the last, with which such a keeper ends. */
+int keeper_files_left(struct keeper *k, int i);
 
 #endif

@@ -35,7 +35,7 @@ static void ask_to_end(const struct keeper_command *c, int signo)
 	keeper_rest_signal(c, SIGCONT);
 }
 
-static int is_empty(const struct keeper *k)
+static int has_no_processes(const struct keeper *k)
 {
 	char text[16];
 	int i;
@@ -57,9 +57,9 @@ static int is_unreported(const struct keeper *k)
 	return 0;
 }
 
-static int is_over(struct keeper *k, uint64_t now)
+static int is_stop_over(struct keeper *k, uint64_t now)
 {
-	if (!is_empty(k))
+	if (!has_no_processes(k))
 		return 0;
 	if (!k->stop_empty_ms)
 		k->stop_empty_ms = now;
@@ -91,7 +91,7 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 			ask_to_end(k->commands[i], k->end_signal ? k->end_signal : SIGTERM);
 }
 
-static int is_guarded(const struct keeper *k)
+static int has_guarding_client(const struct keeper *k)
 {
 	int i;
 
@@ -105,7 +105,7 @@ void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
 {
 	uint64_t until = clock_ms() + drain_ms;
 
-	if (!drain_ms || !is_guarded(k) || k->stop_at_ms) {
+	if (!drain_ms || !has_guarding_client(k) || k->stop_at_ms) {
 		k->drain_until_ms = 0;
 		keeper_stop_begin(k, grace_ms);
 		return;
@@ -126,13 +126,13 @@ static uint64_t stop_next(struct keeper *k)
 
 static void stop_check(struct keeper *k, uint64_t now)
 {
-	if (k->drain_until_ms && (now >= k->drain_until_ms || !is_guarded(k))) {
+	if (k->drain_until_ms && (now >= k->drain_until_ms || !has_guarding_client(k))) {
 		k->drain_until_ms = 0;
 		keeper_stop_begin(k, k->drain_grace_ms);
 	}
 	if (!k->stop_at_ms || now < k->stop_look_ms)
 		return;
-	if (now >= k->stop_at_ms || is_over(k, now))
+	if (now >= k->stop_at_ms || is_stop_over(k, now))
 		k->stopping = 1;
 	k->stop_look_ms = now + LOOK_MS;
 }
@@ -177,7 +177,7 @@ int keeper_is_run(struct registry *r, const char *id)
 }
 
 /* gc removes what dead processes leave. */
-static int wait_gone(struct registry *r, const char *id, struct err *e)
+static int wait_sandbox_gone(struct registry *r, const char *id, struct err *e)
 {
 	uint64_t until = clock_ms() + END_MS;
 	unsigned cleared;
@@ -209,14 +209,14 @@ static int kill_run(struct registry *r, const char *id, struct err *e)
 	if (result == 0)
 		result = cgroup_kill(&cg, e);
 	cgroup_release(&cg);
-	return result < 0 ? -1 : wait_gone(r, id, e);
+	return result < 0 ? -1 : wait_sandbox_gone(r, id, e);
 }
 
 /*
  * By a pidfd, which identifies the process; before Linux 5.3 by its pid, right after a look at
  * its descriptors.
  */
-static int kill_keeper(struct registry *r, const char *id, int pid)
+static int kill_silent_keeper(struct registry *r, const char *id, int pid)
 {
 	autoclose int pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 
@@ -237,10 +237,10 @@ int keeper_kill(struct registry *r, const char *id, struct err *e)
 	if (is_runs_record(record) && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
 		return path_has(r->sandboxes_fd, id) ? -1 : 0;
 	pid = (int)record_supervisor_pid(record);
-	if (kill_keeper(r, id, pid) < 0)
+	if (kill_silent_keeper(r, id, pid) < 0)
 		return err_sys(e, "end the keeper of sandbox %s", id);
 	/* its death ends the sandbox */
-	return wait_gone(r, id, e);
+	return wait_sandbox_gone(r, id, e);
 }
 
 const struct keeper_part keeper_part_stop = { .next = stop_next, .check = stop_check };

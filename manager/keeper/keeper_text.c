@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One text in a session, from its file to its verdict.
- *
- * shellscript.h describes how the shell gets its text and reports the end: a text is a file that
- * the sandbox can only read, and nothing is parsed out of the terminal's stream.
- */
+/* What the shell of a session prints: kept, without the names of our files, and handed over in answers. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +16,135 @@
 #include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/keeper/keeper_look.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/shellscript.h"
 #include "runtime/sandbox/writable.h"
+
+/* ---- what the shell prints ---- */
+
+#define OUTPUT_CHUNK 65536
+#define INLINE_MAX 8192	/* bytes; JSON may need six times as many */
+
+struct output {
+	struct keeper *k;
+	struct ring *ring;
+};
+
+static void keep_output(void *ctx, const char *p, size_t n)
+{
+	struct output *o = ctx;
+
+	keeper_ring_add(o->k, o->ring, p, n);
+}
+
+void session_drop_output(struct keeper_session *s)
+{
+	s->names[0].held = s->names[1].held = 0;
+	ring_release(&s->out[0]);
+	ring_release(&s->out[1]);
+}
+
+static int take_session_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd, struct buf *b,
+		       struct err *e)
+{
+	json_t *text;
+	uint64_t start, next = 0;
+	char key[32];
+	int result;
+
+	result = ring_read(r, 0, SIZE_MAX / 2, b, &start, &next, e);
+	snprintf(key, sizeof(key), "%s_head_bytes", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)b->len));
+	if (result == 0 && next < r->total)
+		result = ring_read(r, next, SIZE_MAX / 2, b, &start, &next, e);
+	snprintf(key, sizeof(key), "%s_bytes", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)r->total));
+	snprintf(key, sizeof(key), "%s_dropped", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)ring_dropped(r)));
+	/* short text goes along in the answer, which saves a memfd on both sides */
+	if (result < 0)
+		;
+	else if (inlined && b->len <= INLINE_MAX && !memchr(b->len ? b->data : "", 0, b->len) &&
+		 (text = json_stringn(b->len ? b->data : "", b->len)))
+		json_object_set_new(answer, prefix, text);
+	else if ((*ret_fd = wire_data(b->data ? b->data : "", b->len, e)) < 0)
+		result = -1;
+	ring_release(r);
+	return result;
+}
+
+void session_answer(struct keeper *k, struct keeper_session *s, const char *status,
+		    const struct verdict *v)
+{
+	static const char *const streams[] = { "output", "stderr" };
+	json_t *a = json_pack("{s:s,s:s,s:b}", "session", s->name, "status", status, "fresh_shell", s->fresh);
+	struct buf b[2] = { BUF_INIT(WIRE_DATA_MAX), BUF_INIT(WIRE_DATA_MAX) };
+	size_t head[2] = { 0 };
+	uint64_t dropped[2] = { 0 };
+	int fds[2] = { -1, -1 }, i, r = 0;
+	struct err e;
+
+	if (!s->shell_seq)
+		json_object_set_new(a, "session_ended", json_true());
+	if (s->queued_ms)
+		json_object_set_new(a, "queued_ms", json_integer((json_int_t)s->queued_ms));
+	for (i = 0; i <= s->split && r == 0; i++) {
+		shellname_flush(&s->names[i], keep_output, &(struct output){ k, &s->out[i] });
+		dropped[i] = ring_dropped(&s->out[i]);
+		head[i] = s->out[i].head_len;
+		r = take_session_output(&s->out[i], a, streams[i], s->inlined && !s->split, &fds[i], &b[i], &e);
+	}
+	if (r < 0) {
+		/* never an answer that looks like a command without output */
+		err_wrap(&e, "hand over the output of a command that is %s", status);
+		keeper_answer_error(k, s->client, &e);
+		json_decref(a);
+	} else if (v) {
+		keeper_answer_verdict(k, s->client, a, v, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
+	} else {
+		keeper_answer(k, s->client, a, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
+	}
+	fd_close(&fds[0]);
+	fd_close(&fds[1]);
+	s->client = -1;
+	s->fresh = 0;
+	for (i = 0; i < 2; i++) {
+		keeper_log_session(k, s, i ? "stderr" : "stdout", b[i].data, head[i], b[i].len, dropped[i]);
+		buf_release(&b[i]);
+	}
+}
+
+void session_read(struct keeper *k, struct keeper_session *s, int which)
+{
+	struct output o = { k, &s->out[which] };
+	int *fd = which ? &s->err_fd : &s->out_fd;
+	char buf[OUTPUT_CHUNK];
+	int rounds;
+	ssize_t n;
+
+	for (rounds = 0; rounds < 64 && *fd >= 0; rounds++) {
+		n = read(*fd, buf, sizeof(buf));
+		if (n > 0) {
+			shellname_feed(&s->names[which], buf, (size_t)n, keep_output, &o);
+			s->spoke_ms = s->max_silent_ms ? clock_ms() : 0;
+		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+			fd_close(fd);	/* EIO: no process has the terminal open any more */
+			if (!which && !s->split)
+				s->tty_fd = -1;
+		} else {
+			return;
+		}
+	}
+}
+
+/* ---- a text from its file to its verdict ---- */
+
+/*
+ * One text in a session, from its file to its verdict.
+ *
+ * shellscript.h describes how the shell gets its text and reports the end: a text is a file that
+ * the sandbox can only read, and nothing is parsed out of the terminal's stream.
+ */
 
 #define PROBE_MS 100
 
@@ -38,7 +158,7 @@ static int new_nonce(struct keeper_session *s, struct err *e)
 	return 0;
 }
 
-static int feed(struct keeper_session *s, struct err *e)
+static int feed_shell(struct keeper_session *s, struct err *e)
 {
 	const struct shelltext t = {
 		.session = s->name, .nonce = s->nonce, .is_bash = !s->fallback, .traps = s->traps, .traces = s->traces,
@@ -179,7 +299,7 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 		if (c)
 			cgroup_usage(&c->leaf, &s->before, &ignored);
 	}
-	if (new_nonce(s, e) < 0 || feed(s, e) < 0)
+	if (new_nonce(s, e) < 0 || feed_shell(s, e) < 0)
 		return -1;
 	s->number++;
 	s->busy = 1;
@@ -202,7 +322,7 @@ static void sub(uint64_t *a, uint64_t b)
 }
 
 /* The command's share: the increase of the counters of the session's cgroup since it began. */
-static void finish(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
+static void finish_text(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
 {
 	struct verdict v;
 	struct err ignored;
@@ -277,7 +397,7 @@ static void status_line(struct keeper *k, struct keeper_session *s)
 	s->facts.ended = s->facts.exited = 1;
 	/* dash and ash may run one more command on their way out, and have its status then */
 	s->facts.value = s->interrupted ? 128 + SIGINT : (uint32_t)v;
-	finish(k, s, keeper_command_find(k, s->shell_seq));
+	finish_text(k, s, keeper_command_find(k, s->shell_seq));
 }
 
 /* Of a long line the beginning and the end are kept. */
@@ -319,7 +439,7 @@ void session_shell_failed(struct keeper *k, int index, const struct err *why)
 	s->shell_seq = 0;
 	if (!s->fallback && why->code == ERR_EXEC_NOT_FOUND) {
 		s->fallback = 1;	/* no bash in this image; the text is still in its file */
-		if (session_shell_start(k, s, &e) == 0 && feed(s, &e) == 0)
+		if (session_shell_start(k, s, &e) == 0 && feed_shell(s, &e) == 0)
 			return;
 	}
 	keeper_answer_error(k, s->client, &e);
@@ -340,7 +460,7 @@ void session_shell_ended(struct keeper *k, int index, struct keeper_command *c)
 		s->facts.ended = 1;
 		s->facts.exited = c->facts.exited;
 		s->facts.value = c->facts.value;
-		finish(k, s, c);
+		finish_text(k, s, c);
 	}
 	session_shell_close(s);
 	session_state_release(s);
@@ -354,7 +474,7 @@ void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us)
 		return;
 	s->facts.killed_by_us |= killed_by_us;
 	s->shell_seq = 0;
-	finish(k, s, c);
+	finish_text(k, s, c);
 }
 
 static void over_time(struct keeper *k, struct keeper_session *s, int silent, uint64_t now)
@@ -377,7 +497,7 @@ static void over_time(struct keeper *k, struct keeper_session *s, int silent, ui
 	session_force(k, s, now);
 }
 
-static void probe(struct keeper *k, struct keeper_session *s, uint64_t now)
+static void probe_terminal_input(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	s->probe_ms = now + PROBE_MS;
 	session_read(k, s, 0);
@@ -400,7 +520,7 @@ static int is_probed(const struct keeper_session *s)
 }
 
 /* When its text will have printed nothing for too long; 0: that is not limited. */
-static uint64_t silent_at(const struct keeper_session *s)
+static uint64_t text_silent_at(const struct keeper_session *s)
 {
 	return s->max_silent_ms && !s->facts.timed_out ? s->spoke_ms + s->max_silent_ms : 0;
 }
@@ -412,7 +532,7 @@ uint64_t session_next_deadline(const struct keeper_session *s)
 	if (!s->busy)
 		return at;
 	at = clock_earlier(at, s->deadline_ms);
-	at = clock_earlier(at, silent_at(s));
+	at = clock_earlier(at, text_silent_at(s));
 	at = clock_earlier(at, s->escalate_ms);
 	at = clock_earlier(at, s->nudge_ms);
 	return is_probed(s) ? clock_earlier(at, s->probe_ms) : at;
@@ -422,12 +542,12 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	if (s->busy && s->deadline_ms && now >= s->deadline_ms)
 		over_time(k, s, 0, now);
-	if (s->busy && silent_at(s) && now >= silent_at(s)) {
+	if (s->busy && text_silent_at(s) && now >= text_silent_at(s)) {
 		session_read(k, s, 0);
 		session_read(k, s, 1);
 		if (k->paused || k->held_by)
 			s->spoke_ms = now;
-		if (now >= silent_at(s))
+		if (now >= text_silent_at(s))
 			over_time(k, s, 1, now);
 	}
 	if (s->busy && s->escalate_ms && now >= s->escalate_ms)
@@ -435,7 +555,7 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 	if (s->busy && s->nudge_ms && now >= s->nudge_ms)
 		session_nudge(k, s, now);
 	if (s->busy && is_probed(s) && now >= s->probe_ms)
-		probe(k, s, now);
+		probe_terminal_input(k, s, now);
 	if (s->queue)
 		session_queue_serve(k, s, now);
 }

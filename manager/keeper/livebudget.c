@@ -24,7 +24,7 @@ const struct livebudget_row livebudget_rows[] = {
 			     OF_RECORD(net_bytes, net_used_bytes), "1g" },
 };
 
-static int wrong(const char *text, struct err *e)
+static int not_a_budget(const char *text, struct err *e)
 {
 	return err_set(e, ERR_INVALID,
 		       "'%.80s' is not a budget; "
@@ -41,18 +41,18 @@ static int parse_one(const char *word, size_t n, const char *text, struct livebu
 	int r;
 
 	if (n >= sizeof(one))
-		return wrong(text, e);
+		return not_a_budget(text, e);
 	memcpy(one, word, n);
 	one[n] = '\0';
 	value = strchr(one, '=');
 	if (!value)
-		return wrong(text, e);
+		return not_a_budget(text, e);
 	*value++ = '\0';
 	value += *value == '+';
 	for (k = 0; k < LIVEBUDGET_KINDS && strcmp(one, livebudget_rows[k].word); k++)
 		;
 	if (k == LIVEBUDGET_KINDS || ret->v[k])
-		return wrong(text, e);
+		return not_a_budget(text, e);
 	r = livebudget_rows[k].is_time ?
 		    num_duration_ms(value, "budget", TIME_MAX, &ret->v[k], e) :
 		    num_size(value, "budget", 1, BYTES_MAX, &ret->v[k], e);

@@ -13,7 +13,7 @@
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/keeper_log.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 struct batch {
@@ -66,7 +66,7 @@ static int is_worth(const struct range_note *n)
 	return n && ranges_standing(n, &s) && !s.is_main;
 }
 
-static void remember(struct pings_memory *m, const char *id, const struct range_note *n,
+static void remember_ping(struct pings_memory *m, const char *id, const struct range_note *n,
 		     const json_t *answer)
 {
 	json_t *copy;
@@ -80,7 +80,7 @@ static void remember(struct pings_memory *m, const char *id, const struct range_
 	pthread_mutex_unlock(&m->lock);
 }
 
-static json_int_t member(const json_t *one, const char *name)
+static json_int_t ping_member(const json_t *one, const char *name)
 {
 	return json_integer_value(json_object_get(one, name));
 }
@@ -98,9 +98,9 @@ static json_t *recall(struct pings_memory *m, const char *id, const struct range
 	ranges_standing(n, &s);
 	pthread_mutex_lock(&m->lock);
 	one = json_object_get(m->answers, id);
-	passed = now - (uint64_t)member(one, "at");
-	if (one && member(one, "note") == (json_int_t)n->standing &&
-	    member(one, "since") == since_of(n) && passed < PINGS_REMEMBERED_MS)
+	passed = now - (uint64_t)ping_member(one, "at");
+	if (one && ping_member(one, "note") == (json_int_t)n->standing &&
+	    ping_member(one, "since") == since_of(n) && passed < PINGS_REMEMBERED_MS)
 		answer = json_deep_copy(json_object_get(one, "answer"));
 	pthread_mutex_unlock(&m->lock);
 	if (!answer)
@@ -108,7 +108,7 @@ static json_t *recall(struct pings_memory *m, const char *id, const struct range
 	json_object_set_new(answer, "idle_ms",
 			    json_integer(now < s.since_ms ? 0 : (json_int_t)(now - s.since_ms)));
 	json_object_set_new(answer, "uptime_ms",
-			    json_integer(member(answer, "uptime_ms") + (json_int_t)passed));
+			    json_integer(ping_member(answer, "uptime_ms") + (json_int_t)passed));
 	return answer;
 }
 
@@ -121,7 +121,7 @@ static void drop_old(struct pings_memory *m, uint64_t now)
 
 	pthread_mutex_lock(&m->lock);
 	json_object_foreach_safe(m->answers, next, id, one)
-		if (now - (uint64_t)member(one, "at") >= PINGS_REMEMBERED_MS)
+		if (now - (uint64_t)ping_member(one, "at") >= PINGS_REMEMBERED_MS)
 			json_object_del(m->answers, id);
 	pthread_mutex_unlock(&m->lock);
 }
@@ -129,7 +129,7 @@ static void drop_old(struct pings_memory *m, uint64_t now)
 /* ---- asking ----------------------------------------------------------------------------- */
 
 /* Adds the sandbox to the batch, with its request sent, when its keeper takes it. */
-static void ask(struct batch *b, struct registry *r, json_t *record, const struct range_note *note,
+static void ask_ping(struct batch *b, struct registry *r, json_t *record, const struct range_note *note,
 		json_t *ping)
 {
 	struct err ignored;
@@ -142,7 +142,7 @@ static void ask(struct batch *b, struct registry *r, json_t *record, const struc
 	b->socks[b->count++] = take_fd(&sock);
 }
 
-static void collect(struct batch *b, pings_fn *answered)
+static void collect_pings(struct batch *b, pings_fn *answered)
 {
 	const uint64_t until = clock_ms() + PINGS_MS;
 	size_t i;
@@ -157,20 +157,20 @@ static void collect(struct batch *b, pings_fn *answered)
 		if (wire_recv(b->socks[i], now < until ? (int)(until - now) : 0, &answer, NULL, 0,
 			      &fds, &ignored) == 1) {
 			answered(b->records[i], answer);
-			remember(b->memory, record_id(b->records[i]), b->notes[i], answer);
+			remember_ping(b->memory, record_id(b->records[i]), b->notes[i], answer);
 		}
 		fd_close(&b->socks[i]);
 	}
 	b->count = 0;
 }
 
-static int by_id(const void *a, const void *b)
+static int compare_note_ids(const void *a, const void *b)
 {
 	return strcmp(((const struct range_note *)a)->id, ((const struct range_note *)b)->id);
 }
 
 /* The keepers' notes, by id, for those that wrote one; the caller frees it. */
-static struct range_note *read_notes(struct registry *r, size_t *ret_count)
+static struct range_note *read_keeper_notes(struct registry *r, size_t *ret_count)
 {
 	struct range_note *notes = NULL;
 	struct err ignored;
@@ -181,7 +181,7 @@ static struct range_note *read_notes(struct registry *r, size_t *ret_count)
 	for (i = 0; i < count; i++)
 		if (notes[i].standing && !notes[i].id[sizeof(notes[i].id) - 1])
 			notes[n++] = notes[i];
-	qsort(notes, n, sizeof(notes[0]), by_id);
+	qsort(notes, n, sizeof(notes[0]), compare_note_ids);
 	*ret_count = n;
 	return notes;
 }
@@ -223,16 +223,16 @@ static void ask_all(struct registry *r, json_t *list, const struct range_note *n
 		if (!id[0] || record_status(record) != RECORD_RUNNING)
 			continue;
 		snprintf(key.id, sizeof(key.id), "%s", id);
-		note = count ? bsearch(&key, notes, count, sizeof(key), by_id) : NULL;
+		note = count ? bsearch(&key, notes, count, sizeof(key), compare_note_ids) : NULL;
 		known = memory ? recall(memory, id, note, now) : answer_for(note, now);
 		if (known)
 			answered(record, known);
 		else
-			ask(&b, r, record, note, ping);
+			ask_ping(&b, r, record, note, ping);
 		if (b.count == PINGS_AT_ONCE)
-			collect(&b, answered);
+			collect_pings(&b, answered);
 	}
-	collect(&b, answered);
+	collect_pings(&b, answered);
 }
 
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
@@ -240,24 +240,24 @@ void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
 	ask_all(r, list, NULL, 0, NULL, answered);
 }
 
-static void look(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered)
+static void look_at_records(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered)
 {
 	size_t count = 0;
 	struct range_note *notes = NULL;
 
 	if (json_array_size(list) >= PINGS_MANY)
-		notes = read_notes(r, &count);
+		notes = read_keeper_notes(r, &count);
 	ask_all(r, list, notes, count, m, answered);
 	free(notes);
 }
 
 void pings_look(struct registry *r, json_t *list, pings_fn *answered)
 {
-	look(r, list, NULL, answered);
+	look_at_records(r, list, NULL, answered);
 }
 
 void pings_remember(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered)
 {
 	drop_old(m, clock_ms());
-	look(r, list, m, answered);
+	look_at_records(r, list, m, answered);
 }

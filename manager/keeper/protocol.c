@@ -68,7 +68,7 @@ static int are_strings(const json_t *v)
 }
 
 /* NULL, or what v should have been. */
-static const char *not_of_type(enum protocol_type type, const json_t *v)
+static const char *wrong_member_type(enum protocol_type type, const json_t *v)
 {
 	switch (type) {
 	case PROTOCOL_STRING:
@@ -90,7 +90,7 @@ static const char *not_of_type(enum protocol_type type, const json_t *v)
 	return "known";
 }
 
-static int check_members(enum protocol_op op, const json_t *rq, struct err *e)
+static int check_request_members(enum protocol_op op, const json_t *rq, struct err *e)
 {
 	const struct protocol_has *has;
 	const char *key, *want;
@@ -103,7 +103,7 @@ static int check_members(enum protocol_op op, const json_t *rq, struct err *e)
 			return err_set(e, ERR_INVALID,
 				       "unknown member \"%.40s\" of the keeper's operation %s", key,
 				       protocol_operations[op].name);
-		want = json_is_null(v) ? NULL : not_of_type(members[has->member].type, v);
+		want = json_is_null(v) ? NULL : wrong_member_type(members[has->member].type, v);
 		if (want)
 			return err_set(e, ERR_INVALID,
 				       "\"%s\" of the keeper's operation %s is not %s", key,
@@ -130,7 +130,7 @@ enum protocol_op protocol_check(const json_t *rq, size_t count, struct err *e)
 		err_set(e, ERR_INVALID,
 			"the keeper's operation %s takes at most %u descriptors, not %zu", name,
 			protocol_operations[op].fds, count);
-	else if (check_members(op, rq, e) == 0)
+	else if (check_request_members(op, rq, e) == 0)
 		return op;
 	return OP_COUNT;
 }

@@ -16,7 +16,7 @@ void ring_release(struct ring *r)
 	*r = (struct ring){ .head_max = r->head_max, .tail_max = r->tail_max };
 }
 
-static int grow(char **p, size_t *cap, size_t need, size_t max, struct err *e)
+static int grow_ring(char **p, size_t *cap, size_t need, size_t max, struct err *e)
 {
 	size_t n = *cap ? *cap : 1024;
 	char *q;
@@ -68,8 +68,8 @@ int ring_add(struct ring *r, const void *data, size_t n, struct err *e)
 
 	if (want > r->tail_max)
 		want = r->tail_max;
-	if (grow(&r->head, &r->head_cap, r->head_len + head, r->head_max, e) < 0 ||
-	    (rest && grow(&r->tail, &r->tail_cap, want, r->tail_max, e) < 0))
+	if (grow_ring(&r->head, &r->head_cap, r->head_len + head, r->head_max, e) < 0 ||
+	    (rest && grow_ring(&r->tail, &r->tail_cap, want, r->tail_max, e) < 0))
 		return -1;
 	if (head)
 		memcpy(r->head + r->head_len, p, head);

@@ -2,9 +2,205 @@
 #include "manager/keeper/shellstate.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/host/shlex.h"
+
+/* ---- the functions that texts define ---- */
+
+#define DEPTH_MAX 64
+
+void shellfuncs_release(struct shellfuncs *f)
+{
+	size_t i;
+
+	for (i = 0; i < f->count; i++) {
+		free(f->list[i].name);
+		free(f->list[i].text);
+	}
+	free(f->list);
+	*f = (struct shellfuncs){ 0 };
+}
+
+static int is_function_name(const char *s)
+{
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return 0;
+	while (isalnum((unsigned char)*s) || *s == '_')
+		s++;
+	return !*s;
+}
+
+static size_t shellfunc_size(const struct shellfunc *one)
+{
+	return strlen(one->name) + strlen(one->text);
+}
+
+static int put_shellfunc(struct shellfuncs *f, const char *name, const char *text, size_t n, struct err *e)
+{
+	struct shellfunc one = { strdup(name), strndup(text, n) }, *list;
+	size_t i;
+
+	for (i = 0; one.name && one.text && i < f->count; i++)
+		if (!strcmp(f->list[i].name, name))
+			break;
+	if (!one.name || !one.text) {
+		err_nomem(e);
+	} else if (i == SHELLFUNCS_MAX || f->bytes + shellfunc_size(&one) > SHELLFUNCS_BYTES) {
+		err_set(e, ERR_LIMIT, "the session has more functions than are kept");
+	} else {
+		list = i < f->count ? f->list : reallocarray(f->list, i + 1, sizeof(*list));
+		if (list) {
+			f->list = list;
+			if (i < f->count) {
+				f->bytes -= shellfunc_size(&list[i]);
+				free(list[i].name);
+				free(list[i].text);
+			} else {
+				f->count++;
+			}
+			list[i] = one;
+			f->bytes += shellfunc_size(&one);
+			return 0;
+		}
+		err_nomem(e);
+	}
+	free(one.name);
+	free(one.text);
+	return -1;
+}
+
+/* ---- compound commands ------------------------------------------------------------- */
+
+struct reader {
+	struct shlex l;
+	struct shlex_token t, before[2]; /* the token now, and the two before it */
+	int begins;                      /* a command may begin with t */
+	const char *open[DEPTH_MAX];     /* what closes each compound that is open */
+	size_t depth;
+};
+
+static int is_op(const struct shlex_token *t, const char *text)
+{
+	return t->kind == SHLEX_OP && t->len == strlen(text) && !memcmp(t->text, text, t->len);
+}
+
+static int is_shell_word(const struct shlex_token *t, const char *text)
+{
+	return t->kind == SHLEX_WORD && !strcmp(t->text, text);
+}
+
+/* After it a command may begin. */
+static int precedes_command(const struct reader *r, const struct shlex_token *t)
+{
+	static const char *const words[] = { "{",     "!",  "if", "then", "else", "elif", "while",
+					     "until", "do", "}",  "fi",   "done", "esac" };
+	size_t i;
+
+	if (t->kind != SHLEX_WORD)
+		return t->kind != SHLEX_REDIRECT;
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (r->begins && !strcmp(t->text, words[i]))
+			return 1;
+	return is_shell_word(t, "in") && r->depth && !strcmp(r->open[r->depth - 1], "esac");
+}
+
+static const char *closing_of(const struct reader *r)
+{
+	static const char *const pairs[][2] = { { "{", "}" },        { "if", "fi" },
+						{ "case", "esac" },  { "for", "done" },
+						{ "while", "done" }, { "until", "done" } };
+	size_t i;
+
+	if (is_op(&r->t, "("))
+		return ")";
+	for (i = 0; i < ARRAY_LEN(pairs); i++)
+		if (r->begins && is_shell_word(&r->t, pairs[i][0]))
+			return pairs[i][1];
+	return NULL;
+}
+
+static int closes(const struct reader *r)
+{
+	const char *with = r->depth ? r->open[r->depth - 1] : "";
+
+	return is_op(&r->t, ")") ? !strcmp(with, ")") : r->begins && is_shell_word(&r->t, with);
+}
+
+/* Reads a token and keeps count of what is open: 0 at the end, or where it cannot be followed. */
+static int advance_reader(struct reader *r)
+{
+	const char *with;
+
+	r->begins = precedes_command(r, &r->t);
+	r->before[1] = r->before[0];
+	r->before[0] = r->t;
+	r->t = shlex_next(&r->l);
+	if (r->t.kind == SHLEX_END)
+		return 0;
+	if (closes(r)) {
+		r->depth--;
+		/* a redirection or an operator follows, and no command */
+		return 1;
+	}
+	with = closing_of(r);
+	if (!with)
+		return 1;
+	if (r->depth == DEPTH_MAX)
+		return 0;
+	r->open[r->depth++] = with;
+	return 1;
+}
+
+/* The body that comes next, up to its end. */
+static int skip_body(struct reader *r)
+{
+	const size_t depth = r->depth;
+
+	do {
+		if (!advance_reader(r))
+			return 0;
+	} while (r->t.kind == SHLEX_NEWLINE);
+	if (r->depth != depth + 1)
+		return 0;
+	while (r->depth > depth)
+		if (!advance_reader(r))
+			return 0;
+	return 1;
+}
+
+int shellfuncs_add(struct shellfuncs *f, const char *text, size_t n, struct err *e)
+{
+	struct reader r = { .t.kind = SHLEX_NEWLINE };
+	autofree char *words = NULL;
+	const char *from = NULL;
+	struct shlex_token name = { SHLEX_END, NULL, 0 };
+
+	if (!memmem(text, n, "(", 1))
+		return 0;
+	words = malloc(shlex_room(n));
+	if (!words)
+		return err_nomem(e);
+	shlex_init(&r.l, text, n, words);
+	while (advance_reader(&r)) {
+		if (r.begins && r.t.kind == SHLEX_WORD && is_function_name(r.t.text)) {
+			name = r.t;
+			from = r.l.at - r.t.len;
+		}
+		if (!is_op(&r.t, ")") || !is_op(&r.before[0], "(") ||
+		    r.before[1].kind != SHLEX_WORD || r.before[1].text != name.text)
+			continue;
+		if (!skip_body(&r))
+			return 0;
+		if (put_shellfunc(f, name.text, from, (size_t)(r.l.at - from), e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- the script ---- */
 
 /* The sections of a dump; the parameters of the shell follow, each a section. */
 enum { MASK, VARIABLES, EXPORTS, READONLY, SETTINGS, OPTIONS, TRAPS, FUNCTIONS, ALIASES, SECTIONS };
@@ -79,12 +275,12 @@ static size_t name_length(const char *p, const char *end)
 	return (size_t)(at - p);
 }
 
-static int begins(const char *p, const char *end, const char *with)
+static int text_begins(const char *p, const char *end, const char *with)
 {
 	return (size_t)(end - p) >= strlen(with) && !memcmp(p, with, strlen(with));
 }
 
-static int is_one_of(const char *p, size_t n, const char *const *list, size_t count)
+static int is_word_of_list(const char *p, size_t n, const char *const *list, size_t count)
 {
 	size_t i;
 
@@ -115,29 +311,29 @@ static int is_its_own(const char *name, size_t n)
 		"UID",           "_",
 	};
 
-	return begins(name, name + n, "__berth") || is_one_of(name, n, own, ARRAY_LEN(own));
+	return text_begins(name, name + n, "__berth") || is_word_of_list(name, n, own, ARRAY_LEN(own));
 }
 
 /* ---- the script ------------------------------------------------------------------- */
 
 /* The name that a statement of `declare -p`, `export -p`, `readonly -p` or `set` is about. */
-static struct section name_of(const char *p, const char *end)
+static struct section statement_name(const char *p, const char *end)
 {
 	const char *word;
 
-	if (begins(p, end, "declare -")) {
+	if (text_begins(p, end, "declare -")) {
 		word = memchr(p + 8, ' ', (size_t)(end - p - 8));
 		p = word ? word + 1 : end;
-	} else if (begins(p, end, "export ") || begins(p, end, "readonly ")) {
+	} else if (text_begins(p, end, "export ") || text_begins(p, end, "readonly ")) {
 		p = memchr(p, ' ', (size_t)(end - p));
 		p++;
 	}
 	return (struct section){ p, p + name_length(p, end) };
 }
 
-static int is_named(const struct section *name, const char *s)
+static int section_is_named(const struct section *name, const char *s)
 {
-	return (size_t)(name->end - name->at) == strlen(s) && begins(name->at, name->end, s);
+	return (size_t)(name->end - name->at) == strlen(s) && text_begins(name->at, name->end, s);
 }
 
 struct filter {
@@ -151,17 +347,17 @@ static int add_variables(const struct section *from, const struct filter *f, str
 	const char *p, *next;
 
 	for (p = from->at; p < from->end; p = next) {
-		const struct section name = name_of(p, from->end);
+		const struct section name = statement_name(p, from->end);
 
 		next = statement(p, from->end);
 		if (name.at == name.end || is_its_own(name.at, (size_t)(name.end - name.at)))
 			continue;
-		if (f->prefix ? !begins(p, next, f->prefix) : name.at != p || *name.end != '=')
+		if (f->prefix ? !text_begins(p, next, f->prefix) : name.at != p || *name.end != '=')
 			continue;
 		/* a name that has no value, and no other property */
-		if (begins(p, next, "declare -- ") && *name.end != '=')
+		if (text_begins(p, next, "declare -- ") && *name.end != '=')
 			continue;
-		if (is_named(&name, "PWD") != f->only_directory)
+		if (section_is_named(&name, "PWD") != f->only_directory)
 			continue;
 		if (buf_add(ret, p, (size_t)(next - p), e) < 0)
 			return -1;
@@ -212,7 +408,7 @@ static int add_mask(const struct section *s, struct buf *ret, struct err *e)
 }
 
 /* -n would end the session; of -x and -v the keeper knows itself; dash lists what cannot be set. */
-static int add_options(const struct section *s, struct buf *ret, struct err *e)
+static int add_shell_options(const struct section *s, struct buf *ret, struct err *e)
 {
 	static const char *const left[] = { "noexec", "xtrace",     "verbose", "interactive",
 					    "stdin",  "privileged", "debug" };
@@ -221,8 +417,8 @@ static int add_options(const struct section *s, struct buf *ret, struct err *e)
 	for (p = s->at; p < s->end; p = next) {
 		next = memchr(p, '\n', (size_t)(s->end - p));
 		next = next ? next + 1 : s->end;
-		if ((begins(p, next, "set -o ") || begins(p, next, "set +o ")) &&
-		    !is_one_of(p + 7, strcspn(p + 7, "\n"), left, ARRAY_LEN(left)) &&
+		if ((text_begins(p, next, "set -o ") || text_begins(p, next, "set +o ")) &&
+		    !is_word_of_list(p + 7, strcspn(p + 7, "\n"), left, ARRAY_LEN(left)) &&
 		    buf_add(ret, p, (size_t)(next - p), e) < 0)
 			return -1;
 	}
@@ -240,8 +436,8 @@ static int add_traps(const struct section *s, struct buf *ret, struct err *e)
 	for (p = s->at; p < s->end; p = next) {
 		next = statement(p, s->end);
 		word = memrchr(p, ' ', (size_t)(next - p));
-		if (!word || !begins(p, next, "trap -- ") ||
-		    is_one_of(word + 1, strcspn(word + 1, "\n"), ours, ARRAY_LEN(ours)))
+		if (!word || !text_begins(p, next, "trap -- ") ||
+		    is_word_of_list(word + 1, strcspn(word + 1, "\n"), ours, ARRAY_LEN(ours)))
 			continue;
 		if (buf_add(ret, p, (size_t)(next - p), e) < 0)
 			return -1;
@@ -249,13 +445,13 @@ static int add_traps(const struct section *s, struct buf *ret, struct err *e)
 	return 0;
 }
 
-static int add_aliases(const struct section *s, struct buf *ret, struct err *e)
+static int add_shell_aliases(const struct section *s, struct buf *ret, struct err *e)
 {
 	const char *p, *next;
 
 	for (p = s->at; p < s->end; p = next) {
 		next = statement(p, s->end);
-		if (!begins(p, next, "alias ") && buf_adds(ret, "alias ", e) < 0)
+		if (!text_begins(p, next, "alias ") && buf_adds(ret, "alias ", e) < 0)
 			return -1;
 		if (buf_add(ret, p, (size_t)(next - p), e) < 0)
 			return -1;
@@ -276,7 +472,7 @@ static int add_known(const struct section *s, const struct shellfuncs *f, struct
 		if (!memmem(p, (size_t)(next - p), "function", strlen("function")))
 			continue;
 		for (i = 0; i < f->count; i++)
-			if (begins(p, next, f->list[i].name) && p[strlen(f->list[i].name)] == ' ' &&
+			if (text_begins(p, next, f->list[i].name) && p[strlen(f->list[i].name)] == ' ' &&
 			    buf_addf(ret, e, "%s\n", f->list[i].text) < 0)
 				return -1;
 	}
@@ -342,7 +538,7 @@ int shellstate_script(int is_bash, const char *dump, size_t n, const char *const
 		      add_known(&s[FUNCTIONS], funcs, ret, e) < 0)
 		return -1;
 	if (add_parameters(at, end, ret, e) < 0 || add_traps(&s[TRAPS], ret, e) < 0 ||
-	    add_options(&s[OPTIONS], ret, e) < 0)
+	    add_shell_options(&s[OPTIONS], ret, e) < 0)
 		return -1;
-	return add_aliases(&s[ALIASES], ret, e);
+	return add_shell_aliases(&s[ALIASES], ret, e);
 }

@@ -1,6 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shellstate - the state of a session's shell as a script that brings it back.
+ * shellfunc - the functions that texts define: dash and ash do not tell what is in theirs.
+ *
+ * Found by reading the texts as a shell would, without running anything: NAME() and a body in
+ * braces or parentheses.  The shell is asked later whether NAME is a function.
+ * Functions of a file that a text sources, or that eval defines, are not found.
+ *
+ * Pure.  The owner calls shellfuncs_release().
+ */
+#ifndef BERTH_MANAGER_KEEPER_SHELLSTATE_H
+#define BERTH_MANAGER_KEEPER_SHELLSTATE_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* ---- the functions that texts define ---- */
+
+#define SHELLFUNCS_MAX 256
+#define SHELLFUNCS_BYTES (128u << 10) /* of all */
+
+struct shellfuncs {
+	struct shellfunc {
+		char *name, *text; /* text: its whole definition */
+	} * list;
+	size_t count, bytes;
+};
+
+/* Takes in those that the text defines.  ERR_LIMIT: too many; those before are there. */
+int shellfuncs_add(struct shellfuncs *f, const char *text, size_t n, struct err *e);
+void shellfuncs_release(struct shellfuncs *f);
+
+/*
+ * The state of a session's shell as a script that brings it back.
  *
  * A checkpoint asks each shell that waits for a command.  The shell writes to the status pipe what
  * its own built-ins say of its variables, functions, aliases, options, traps, umask and
@@ -13,13 +46,6 @@
  * What stays behind: shell variables that the shell itself sets (RANDOM, PIPESTATUS, ...), open
  * descriptors, background jobs, ulimits, the history and the directory stack.
  */
-#ifndef BERTH_MANAGER_KEEPER_SHELLSTATE_H
-#define BERTH_MANAGER_KEEPER_SHELLSTATE_H
-
-#include <stddef.h>
-
-#include "base/buf.h"
-#include "manager/keeper/shellfunc.h"
 
 #define SHELLSTATE_MAX (256u << 10) /* of a dump, and of its script */
 

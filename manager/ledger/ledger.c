@@ -33,7 +33,7 @@ int ledger_ping(struct ledger *s, struct err *e)
 	return s->ops->ping(s, e);
 }
 
-static int check_key(const char *key, struct err *e)
+static int check_ledger_key(const char *key, struct err *e)
 {
 	const char *p;
 
@@ -58,7 +58,7 @@ int ledger_commit(struct ledger *s, const struct ledger_op *ops, size_t n, uint6
 	if (!n || n > LEDGER_OPS_MAX)
 		return err_set(e, ERR_LIMIT, "a batch of the store has 1 to %d changes, not %zu", LEDGER_OPS_MAX, n);
 	for (i = 0; i < n; i++) {
-		if (check_key(ops[i].key, e) < 0)
+		if (check_ledger_key(ops[i].key, e) < 0)
 			return -1;
 		for (j = 0; j < i; j++)
 			if (changes_key(ops[j].kind) && ops[i].kind < LEDGER_PUSH && !strcmp(ops[i].key, ops[j].key))
@@ -73,7 +73,7 @@ int ledger_get(struct ledger *s, const char *key, struct buf *out, uint64_t *ret
 {
 	uint64_t version;
 
-	if (check_key(key, e) < 0)
+	if (check_ledger_key(key, e) < 0)
 		return -1;
 	return s->ops->get(s, key, out, ret_version ? ret_version : &version, e);
 }
@@ -92,7 +92,7 @@ int ledger_scan(struct ledger *s, const char *prefix, ledger_each *each, void *c
 
 int ledger_list(struct ledger *s, const char *list, size_t max, ledger_item *each, void *ctx, struct err *e)
 {
-	return check_key(list, e) < 0 ? -1 : s->ops->list(s, list, max, each, ctx, e);
+	return check_ledger_key(list, e) < 0 ? -1 : s->ops->list(s, list, max, each, ctx, e);
 }
 
 static int lock_key(char out[LEDGER_KEY_MAX + 1], const char *name, struct err *e)

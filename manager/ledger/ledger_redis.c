@@ -1,4 +1,244 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/ledger/ledger.h"
+#include "manager/ledger/redisconn.h"
+#include "manager/ledger/storeurl.h"
+
+/* ---- connections to one server ---- */
+
+#define CONNECT_MS 2000
+#define CALL_MS 5000
+
+static int expect_ok(redisReply *r, const char *what, redisContext *c, struct err *e)
+{
+	int ok = r && r->type != REDIS_REPLY_ERROR;
+
+	if (!r)
+		err_set(e, ERR_NET, "%s Redis: %s", what, c->errstr);
+	else if (!ok)
+		err_set(e, ERR_NET, "%s Redis: %.200s", what, r->str);
+	if (r)
+		freeReplyObject(r);
+	return ok ? 0 : -1;
+}
+
+static int redis_log_in(struct redisconn *s, redisContext *c, struct err *e)
+{
+	if (s->password[0]) {
+		redisReply *r = s->user[0] ? redisCommand(c, "AUTH %s %s", s->user, s->password) :
+					     redisCommand(c, "AUTH %s", s->password);
+
+		if (expect_ok(r, "log in to", c, e) < 0)
+			return -1;
+	}
+	if (s->db && expect_ok(redisCommand(c, "SELECT %llu", (unsigned long long)s->db),
+			       "select the database of", c, e) < 0)
+		return -1;
+	return 0;
+}
+
+static int load_scripts(struct redisconn *s, redisContext *c, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < s->script_count; i++) {
+		redisReply *r = redisCommand(c, "SCRIPT LOAD %s", s->scripts[i]);
+
+		/* the hash of a text is the same on every connection: written under no lock, once
+		 */
+		if (r && r->type == REDIS_REPLY_STRING && r->len == 40 && !s->sha[i][0])
+			memcpy(s->sha[i], r->str, 41);
+		if (expect_ok(r, "load a script into", c, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static redisContext *dial(struct redisconn *s, struct err *e)
+{
+	struct timeval limit = { CONNECT_MS / 1000, 0 }, call = { CALL_MS / 1000, 0 };
+	redisContext *c = s->path[0] ? redisConnectUnixWithTimeout(s->path, limit) :
+				       redisConnectWithTimeout(s->host, s->port, limit);
+
+	if (!c) {
+		err_nomem(e);
+		return NULL;
+	}
+	if (c->err)
+		err_set(e, ERR_NET, "reach Redis at %s: %s", s->path[0] ? s->path : s->host,
+			c->errstr);
+	else if (redisSetTimeout(c, call) != REDIS_OK)
+		err_set(e, ERR_NET, "set up the connection to Redis");
+	else if (redis_log_in(s, c, e) == 0)
+		return c;
+	redisFree(c);
+	return NULL;
+}
+
+/* A slot for the caller; its connection may be NULL. */
+static int take_slot(struct redisconn *s)
+{
+	int i;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		int dead = -1;
+
+		for (i = 0; i < REDISCONN_MAX; i++) {
+			if (s->used[i])
+				continue;
+			if (s->c[i])
+				break;
+			dead = i;
+		}
+		if (i == REDISCONN_MAX)
+			i = dead;
+		if (i >= 0)
+			break;
+		pthread_cond_wait(&s->freed, &s->lock);
+	}
+	s->used[i] = 1;
+	pthread_mutex_unlock(&s->lock);
+	return i;
+}
+
+static void give_slot(struct redisconn *s, int i)
+{
+	pthread_mutex_lock(&s->lock);
+	s->used[i] = 0;
+	pthread_cond_signal(&s->freed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* An answer that says "not now": a server that starts, or has just become a replica. */
+static int is_passing(const redisReply *r)
+{
+	static const char *const words[] = { "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN",
+					     "TRYAGAIN", "BUSY " };
+	size_t i;
+
+	for (i = 0; r->type == REDIS_REPLY_ERROR && i < ARRAY_LEN(words); i++)
+		if (!strncmp(r->str, words[i], strlen(words[i])))
+			return 1;
+	return 0;
+}
+
+static redisReply *try_once(struct redisconn *s, int slot, int script, int argc, const char **argv,
+			    const size_t *len, struct err *e)
+{
+	redisReply *r;
+	int again;
+
+	if (!s->c[slot]) {
+		s->c[slot] = dial(s, e);
+		if (!s->c[slot])
+			return NULL;
+	}
+	for (again = 0; again < 2; again++) {
+		if (script >= 0)
+			argv[1] = s->sha[script];
+		r = redisCommandArgv(s->c[slot], argc, argv, len);
+		if (!r || script < 0 || r->type != REDIS_REPLY_ERROR ||
+		    strncmp(r->str, "NOSCRIPT", 8))
+			break;
+		freeReplyObject(r); /* a server that was restarted has forgotten them */
+		r = NULL;
+		if (load_scripts(s, s->c[slot], e) < 0)
+			break;
+	}
+	if (!r) {
+		err_set(e, ERR_NET, "lost the connection to Redis: %s", s->c[slot]->errstr);
+	} else if (is_passing(r)) {
+		err_set(e, ERR_NET, "Redis is not ready: %.200s", r->str);
+		freeReplyObject(r);
+		r = NULL;
+	} else {
+		return r;
+	}
+	redisFree(s->c[slot]);
+	s->c[slot] = NULL;
+	return NULL;
+}
+
+redisReply *redisconn_call(struct redisconn *s, int script, int argc, const char **argv,
+			   const size_t *len, struct err *e)
+{
+	uint64_t until = clock_ms() + s->retry_ms, pause_ms = 5;
+	int slot = take_slot(s);
+	redisReply *r;
+
+	while (!(r = try_once(s, slot, script, argc, argv, len, e)) && e->code == ERR_NET &&
+	       clock_ms() + pause_ms < until) {
+		struct timespec t = { .tv_nsec = (long)pause_ms * 1000000 };
+
+		nanosleep(&t, NULL);
+		pause_ms = pause_ms < 250 ? pause_ms * 2 : 250;
+	}
+	give_slot(s, slot);
+	if (r && r->type == REDIS_REPLY_ERROR) {
+		err_set(e, ERR_NET, "Redis refused: %.300s", r->str);
+		freeReplyObject(r);
+		return NULL;
+	}
+	return r;
+}
+
+int redisconn_ping(struct redisconn *s, struct err *e)
+{
+	redisContext *c = dial(s, e);
+	int r;
+
+	if (!c)
+		return -1;
+	r = expect_ok(redisCommand(c, "PING"), "be answered by", c, e);
+	redisFree(c);
+	return r;
+}
+
+void redisconn_init(struct redisconn *s, const char *const *scripts, int count)
+{
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->freed, NULL);
+	s->scripts = scripts;
+	s->script_count = count;
+}
+
+int redisconn_open(struct redisconn *s, struct err *e)
+{
+	int i;
+
+	s->c[0] = dial(s, e);
+	if (!s->c[0] || load_scripts(s, s->c[0], e) < 0)
+		return -1;
+	for (i = 0; i < s->script_count; i++)
+		if (!s->sha[i][0])
+			return err_set(e, ERR_NET, "Redis did not take a script");
+	return 0;
+}
+
+void redisconn_close(struct redisconn *s)
+{
+	int i;
+
+	for (i = 0; i < REDISCONN_MAX; i++)
+		if (s->c[i])
+			redisFree(s->c[i]);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->freed);
+	explicit_bzero(s->password, sizeof(s->password));
+}
+
+/* ---- the store ---- */
+
 /*
  * The shared store: Redis, by hiredis.
  *
@@ -13,17 +253,6 @@
  * batch is sent again with the same ID and answered from PREFIX:req:ID if it
  * happened.  Put the prefix in braces ("{berth}") for a Redis cluster.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
-
-#include "base/mem.h"
-#include "base/num.h"
-#include "manager/ledger/ledger.h"
-#include "manager/ledger/redisconn.h"
-#include "manager/ledger/storeurl.h"
 
 #define PAGE_KEYS 200
 #define ARGS_MAX (LEDGER_OPS_MAX * 5 + 16)
@@ -85,7 +314,7 @@ struct redis_ledger {
 	uint64_t nonce;
 };
 
-static struct redis_ledger *of(struct ledger *s)
+static struct redis_ledger *redis_of(struct ledger *s)
 {
 	return (struct redis_ledger *)s;
 }
@@ -164,7 +393,7 @@ static int commit_answer(const redisReply *r, const struct ledger_op *ops, size_
 
 static int redis_commit(struct ledger *base, const struct ledger_op *ops, size_t n, uint64_t *ret_version, struct err *e)
 {
-	struct redis_ledger *s = of(base);
+	struct redis_ledger *s = redis_of(base);
 	struct args *a = calloc(1, sizeof(*a));
 	uint64_t request = __atomic_add_fetch(&s->requests, 1, __ATOMIC_RELAXED);
 	redisReply *r = NULL;
@@ -198,7 +427,7 @@ static int redis_commit(struct ledger *base, const struct ledger_op *ops, size_t
 
 static int redis_get(struct ledger *base, const char *key, struct buf *out, uint64_t *ret_version, struct err *e)
 {
-	struct redis_ledger *s = of(base);
+	struct redis_ledger *s = redis_of(base);
 	struct args *a = calloc(1, sizeof(*a));
 	redisReply *r = NULL;
 	int result = -1;
@@ -250,7 +479,7 @@ static int page_answer(const redisReply *r, char after[LEDGER_KEY_MAX + 1], ledg
 static int redis_page(struct ledger *base, const char *prefix, char after[LEDGER_KEY_MAX + 1], ledger_each *each, void *ctx,
 		      int *ret_more, struct err *e)
 {
-	struct redis_ledger *s = of(base);
+	struct redis_ledger *s = redis_of(base);
 	struct args *a = calloc(1, sizeof(*a));
 	redisReply *r = NULL;
 	int result = -1;
@@ -288,7 +517,7 @@ static int redis_page(struct ledger *base, const char *prefix, char after[LEDGER
 
 static int redis_list(struct ledger *base, const char *list, size_t max, ledger_item *each, void *ctx, struct err *e)
 {
-	struct redis_ledger *s = of(base);
+	struct redis_ledger *s = redis_of(base);
 	struct args *a = calloc(1, sizeof(*a));
 	redisReply *r = NULL;
 	int result = -1;
@@ -321,13 +550,13 @@ static int redis_list(struct ledger *base, const char *list, size_t max, ledger_
 
 static int redis_ping(struct ledger *base, struct err *e)
 {
-	return redisconn_ping(&of(base)->conn, e);
+	return redisconn_ping(&redis_of(base)->conn, e);
 }
 
 static void redis_close(struct ledger *base)
 {
-	redisconn_close(&of(base)->conn);
-	free(of(base));
+	redisconn_close(&redis_of(base)->conn);
+	free(redis_of(base));
 }
 
 static const struct ledger_ops redis_ops = {
@@ -337,20 +566,20 @@ static const struct ledger_ops redis_ops = {
 
 /* ---- open ----------------------------------------------------------------------- */
 
-static int copy(char *out, size_t n, const char *s, const char *what, struct err *e)
+static int copy_redis_setting(char *out, size_t n, const char *s, const char *what, struct err *e)
 {
 	return (size_t)snprintf(out, n, "%s", s) >= n ? err_set(e, ERR_CONFIG, "%s is too long", what) : 0;
 }
 
-static int fill_in(struct redis_ledger *s, const struct storeurl *url, const struct ledger_options *o,
+static int fill_in_redis(struct redis_ledger *s, const struct storeurl *url, const struct ledger_options *o,
 		   struct err *e)
 {
 	struct redisconn *c = &s->conn;
 
-	if (copy(c->user, sizeof(c->user), o->user ? o->user : "", "store.user", e) < 0 ||
-	    copy(c->password, sizeof(c->password), o->password ? o->password : "",
+	if (copy_redis_setting(c->user, sizeof(c->user), o->user ? o->user : "", "store.user", e) < 0 ||
+	    copy_redis_setting(c->password, sizeof(c->password), o->password ? o->password : "",
 		 "the password of Redis", e) < 0 ||
-	    copy(s->prefix, sizeof(s->prefix), o->prefix ? o->prefix : "berth", "store.prefix",
+	    copy_redis_setting(s->prefix, sizeof(s->prefix), o->prefix ? o->prefix : "berth", "store.prefix",
 		 e) < 0)
 		return -1;
 	if (url->kind == STORE_REDIS_UNIX)
@@ -372,7 +601,7 @@ int ledger_redis_open(struct ledger **ret, const struct storeurl *url, const str
 	s->base.ops = &redis_ops;
 	redisconn_init(&s->conn, scripts, SCRIPTS);
 	r = getrandom(&s->nonce, sizeof(s->nonce), 0) != (ssize_t)sizeof(s->nonce) ?
-		    err_sys(e, "get random bytes") : fill_in(s, url, o, e);
+		    err_sys(e, "get random bytes") : fill_in_redis(s, url, o, e);
 	if (r == 0)
 		r = redisconn_open(&s->conn, e);
 	if (r < 0) {

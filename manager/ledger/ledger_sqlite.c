@@ -51,12 +51,12 @@ struct sqlite_ledger {
 	unsigned commits;
 };
 
-static struct sqlite_ledger *of(struct ledger *s)
+static struct sqlite_ledger *sqlite_of(struct ledger *s)
 {
 	return (struct sqlite_ledger *)s;
 }
 
-static int failed(struct sqlite_ledger *s, const char *what, struct err *e)
+static int sqlite_failed(struct sqlite_ledger *s, const char *what, struct err *e)
 {
 	int code = sqlite3_extended_errcode(s->db);
 
@@ -70,33 +70,33 @@ static sqlite3_int64 now_ms(void)
 	return (sqlite3_int64)clock_wall_ms();
 }
 
-static sqlite3_stmt *take(struct sqlite_ledger *s, enum statement which)
+static sqlite3_stmt *take_statement(struct sqlite_ledger *s, enum statement which)
 {
 	sqlite3_reset(s->st[which]);
 	sqlite3_clear_bindings(s->st[which]);
 	return s->st[which];
 }
 
-static int step(struct sqlite_ledger *s, enum statement which, const char *what, struct err *e)
+static int step_statement(struct sqlite_ledger *s, enum statement which, const char *what, struct err *e)
 {
 	int r = sqlite3_step(s->st[which]);
 
 	if (r != SQLITE_DONE && r != SQLITE_ROW)
-		failed(s, what, e);
+		sqlite_failed(s, what, e);
 	if (r != SQLITE_ROW)
 		sqlite3_reset(s->st[which]);
 	return r == SQLITE_ROW ? 1 : r == SQLITE_DONE ? 0 : -1;
 }
 
 /* The version of a living key, LEDGER_ABSENT for none. */
-static int version_of(struct sqlite_ledger *s, const char *key, uint64_t *ret, struct err *e)
+static int sqlite_key_version(struct sqlite_ledger *s, const char *key, uint64_t *ret, struct err *e)
 {
-	sqlite3_stmt *q = take(s, S_GET);
+	sqlite3_stmt *q = take_statement(s, S_GET);
 	int r;
 
 	sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(q, 2, now_ms());
-	r = step(s, S_GET, "read", e);
+	r = step_statement(s, S_GET, "read", e);
 	*ret = r > 0 ? (uint64_t)sqlite3_column_int64(q, 0) : LEDGER_ABSENT;
 	sqlite3_reset(q);
 	return r < 0 ? -1 : 0;
@@ -108,12 +108,12 @@ static int expect(struct sqlite_ledger *s, const struct ledger_op *op, struct er
 
 	if (op->version == LEDGER_ANY)
 		return 0;
-	if (version_of(s, op->key, &version, e) < 0)
+	if (sqlite_key_version(s, op->key, &version, e) < 0)
 		return -1;
 	return version == op->version ? 0 : err_set(e, ERR_BUSY, "%.100s was changed by another", op->key);
 }
 
-static int change(struct sqlite_ledger *s, const struct ledger_op *op, uint64_t version, struct err *e)
+static int sqlite_change(struct sqlite_ledger *s, const struct ledger_op *op, uint64_t version, struct err *e)
 {
 	static const enum statement of_kind[] = {
 		[LEDGER_SET] = S_SET, [LEDGER_DELETE] = S_DELETE, [LEDGER_TOUCH] = S_TOUCH, [LEDGER_PUSH] = S_PUSH, [LEDGER_TAKE] = S_TAKE,
@@ -127,7 +127,7 @@ static int change(struct sqlite_ledger *s, const struct ledger_op *op, uint64_t 
 	if (op->kind == LEDGER_CHECK)
 		return 0;
 	which = of_kind[op->kind];
-	q = take(s, which);
+	q = take_statement(s, which);
 	sqlite3_bind_text(q, 1, op->key, -1, SQLITE_STATIC);
 	if (op->kind == LEDGER_TOUCH)
 		sqlite3_bind_int64(q, 2, expires);
@@ -137,7 +137,7 @@ static int change(struct sqlite_ledger *s, const struct ledger_op *op, uint64_t 
 		sqlite3_bind_int64(q, 3, (sqlite3_int64)version);
 		sqlite3_bind_int64(q, 4, expires);
 	}
-	if (step(s, which, "write to", e) < 0)
+	if (step_statement(s, which, "write to", e) < 0)
 		return -1;
 	if (op->kind == LEDGER_TAKE && sqlite3_changes(s->db) != 1)
 		return err_set(e, ERR_BUSY, "%.100s was taken from %.80s by another", op->value, op->key);
@@ -151,37 +151,37 @@ static int commit_locked(struct sqlite_ledger *s, const struct ledger_op *ops, s
 	uint64_t version;
 	size_t i;
 
-	take(s, S_BEGIN);
-	if (step(s, S_BEGIN, "lock", e) < 0)
+	take_statement(s, S_BEGIN);
+	if (step_statement(s, S_BEGIN, "lock", e) < 0)
 		return -1;
-	q = take(s, S_NEXT);
-	if (step(s, S_NEXT, "count in", e) < 1)
+	q = take_statement(s, S_NEXT);
+	if (step_statement(s, S_NEXT, "count in", e) < 1)
 		goto undo;
 	version = (uint64_t)sqlite3_column_int64(q, 0);
 	sqlite3_reset(q);
 	for (i = 0; i < n; i++)
-		if (change(s, &ops[i], version, e) < 0)
+		if (sqlite_change(s, &ops[i], version, e) < 0)
 			goto undo;
 	if (s->commits++ % 1000 == 0) {
-		sqlite3_bind_int64(take(s, S_PURGE), 1, now_ms());
-		if (step(s, S_PURGE, "clear", e) < 0)
+		sqlite3_bind_int64(take_statement(s, S_PURGE), 1, now_ms());
+		if (step_statement(s, S_PURGE, "clear", e) < 0)
 			goto undo;
 	}
-	take(s, S_COMMIT);
-	if (step(s, S_COMMIT, "commit to", e) < 0)
+	take_statement(s, S_COMMIT);
+	if (step_statement(s, S_COMMIT, "commit to", e) < 0)
 		goto undo;
 	*ret_version = version;
 	return 0;
 undo:
 	sqlite3_reset(s->st[S_NEXT]);
-	take(s, S_ROLLBACK);
-	step(s, S_ROLLBACK, "undo in", &ignored);
+	take_statement(s, S_ROLLBACK);
+	step_statement(s, S_ROLLBACK, "undo in", &ignored);
 	return -1;
 }
 
 static int sqlite_commit(struct ledger *base, const struct ledger_op *ops, size_t n, uint64_t *ret_version, struct err *e)
 {
-	struct sqlite_ledger *s = of(base);
+	struct sqlite_ledger *s = sqlite_of(base);
 	int r;
 
 	pthread_mutex_lock(&s->lock);
@@ -192,15 +192,15 @@ static int sqlite_commit(struct ledger *base, const struct ledger_op *ops, size_
 
 static int sqlite_get(struct ledger *base, const char *key, struct buf *out, uint64_t *ret_version, struct err *e)
 {
-	struct sqlite_ledger *s = of(base);
+	struct sqlite_ledger *s = sqlite_of(base);
 	sqlite3_stmt *q;
 	int r;
 
 	pthread_mutex_lock(&s->lock);
-	q = take(s, S_GET);
+	q = take_statement(s, S_GET);
 	sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(q, 2, now_ms());
-	r = step(s, S_GET, "read", e);
+	r = step_statement(s, S_GET, "read", e);
 	if (r > 0) {
 		*ret_version = (uint64_t)sqlite3_column_int64(q, 0);
 		if (buf_add(out, sqlite3_column_text(q, 1), (size_t)sqlite3_column_bytes(q, 1), e) < 0)
@@ -232,7 +232,7 @@ static int read_rows(struct sqlite_ledger *s, enum statement which, struct row *
 	int r = 0;
 
 	*ret_n = 0;
-	while (*ret_n < max && (r = step(s, which, "read", e)) > 0) {
+	while (*ret_n < max && (r = step_statement(s, which, "read", e)) > 0) {
 		struct row *row = &rows[*ret_n];
 
 		row->key = strdup((const char *)sqlite3_column_text(q, 0));
@@ -253,7 +253,7 @@ static int read_rows(struct sqlite_ledger *s, enum statement which, struct row *
 static int sqlite_page(struct ledger *base, const char *prefix, char after[LEDGER_KEY_MAX + 1], ledger_each *each, void *ctx,
 		       int *ret_more, struct err *e)
 {
-	struct sqlite_ledger *s = of(base);
+	struct sqlite_ledger *s = sqlite_of(base);
 	struct row *rows = calloc(PAGE_KEYS, sizeof(*rows));
 	char end[LEDGER_KEY_MAX + 2];
 	size_t n = 0, i;
@@ -265,7 +265,7 @@ static int sqlite_page(struct ledger *base, const char *prefix, char after[LEDGE
 	/* 0xff is not a byte of UTF-8: it ends the range */
 	snprintf(end, sizeof(end), "%s\xff", prefix);
 	pthread_mutex_lock(&s->lock);
-	q = take(s, S_PAGE);
+	q = take_statement(s, S_PAGE);
 	sqlite3_bind_text(q, 1, after, -1, SQLITE_STATIC);
 	sqlite3_bind_text(q, 2, prefix, -1, SQLITE_STATIC);
 	sqlite3_bind_text(q, 3, end, -1, SQLITE_STATIC);
@@ -284,7 +284,7 @@ static int sqlite_page(struct ledger *base, const char *prefix, char after[LEDGE
 
 static int sqlite_list(struct ledger *base, const char *list, size_t max, ledger_item *each, void *ctx, struct err *e)
 {
-	struct sqlite_ledger *s = of(base);
+	struct sqlite_ledger *s = sqlite_of(base);
 	size_t n = 0, i;
 	struct row *rows;
 	sqlite3_stmt *q;
@@ -296,7 +296,7 @@ static int sqlite_list(struct ledger *base, const char *list, size_t max, ledger
 	if (!rows)
 		return err_nomem(e);
 	pthread_mutex_lock(&s->lock);
-	q = take(s, S_LIST);
+	q = take_statement(s, S_LIST);
 	sqlite3_bind_text(q, 1, list, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(q, 2, (sqlite3_int64)max);
 	r = read_rows(s, S_LIST, rows, max, &n, e);
@@ -309,7 +309,7 @@ static int sqlite_list(struct ledger *base, const char *list, size_t max, ledger
 
 static void sqlite_close(struct ledger *base)
 {
-	struct sqlite_ledger *s = of(base);
+	struct sqlite_ledger *s = sqlite_of(base);
 	int i;
 
 	for (i = 0; i < S_COUNT; i++)
@@ -332,7 +332,7 @@ static const struct ledger_ops sqlite_ops = {
 	.ping = sqlite_ping, .close = sqlite_close,
 };
 
-static int set_up(struct sqlite_ledger *s, const struct ledger_options *o, struct err *e)
+static int set_up_sqlite(struct sqlite_ledger *s, const struct ledger_options *o, struct err *e)
 {
 	sqlite3_stmt *q = NULL;
 	int version = -1;
@@ -342,7 +342,7 @@ static int set_up(struct sqlite_ledger *s, const struct ledger_options *o, struc
 		version = sqlite3_column_int(q, 0);
 	sqlite3_finalize(q);
 	if (version < 0)
-		return failed(s, "read", e);
+		return sqlite_failed(s, "read", e);
 	if (version > SCHEMA_VERSION)
 		return err_set(e, ERR_UNSUPPORTED, "the store was written by a newer berth (version %d, this one knows %d)", version,
 			       SCHEMA_VERSION);
@@ -357,7 +357,7 @@ static int set_up(struct sqlite_ledger *s, const struct ledger_options *o, struc
 			 "CREATE TABLE IF NOT EXISTS counter(n INTEGER NOT NULL);"
 			 "INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM counter);"
 			 "PRAGMA user_version=2; COMMIT;", NULL, NULL, NULL))
-		return failed(s, "set up", e);
+		return sqlite_failed(s, "set up", e);
 	return 0;
 }
 
@@ -376,11 +376,11 @@ int ledger_sqlite_open(struct ledger **ret, const char *path, const struct ledge
 		err_set(e, ERR_SYS, "open the store %.200s: %s", path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
 		goto fail;
 	}
-	if (set_up(s, o, e) < 0)
+	if (set_up_sqlite(s, o, e) < 0)
 		goto fail;
 	for (i = 0; i < S_COUNT; i++) {
 		if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i], NULL) != SQLITE_OK) {
-			failed(s, "prepare", e);
+			sqlite_failed(s, "prepare", e);
 			goto fail;
 		}
 	}

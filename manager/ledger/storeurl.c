@@ -10,7 +10,7 @@
 #define KNOWN "sqlite:/PATH, redis://HOST:PORT/DB or redis+unix:/PATH"
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 
-static int take_path(const char *path, size_t max, const char *what, char out[256], struct err *e)
+static int take_store_path(const char *path, size_t max, const char *what, char out[256], struct err *e)
 {
 	if (path[0] != '/' || !path[1])
 		return err_set(e, ERR_CONFIG, "%s names no absolute path; hint: " KNOWN, what);
@@ -20,7 +20,7 @@ static int take_path(const char *path, size_t max, const char *what, char out[25
 	return 0;
 }
 
-static int take_number(const char *text, const char *part, const char *what, uint64_t min, uint64_t *ret, struct err *e)
+static int take_store_number(const char *text, const char *part, const char *what, uint64_t min, uint64_t *ret, struct err *e)
 {
 	char name[120];
 
@@ -46,7 +46,7 @@ static int take_server(const char *rest, const char *what, struct storeurl *ret,
 	snprintf(ret->host, sizeof(ret->host), "%.*s", (int)n, rest);
 	colon = strrchr(ret->host, ':');
 	if (colon && (ret->host[0] != '[' || (colon > ret->host && colon[-1] == ']'))) {
-		if (take_number(colon + 1, "port", what, 1, &port, e) < 0)
+		if (take_store_number(colon + 1, "port", what, 1, &port, e) < 0)
 			return -1;
 		*colon = '\0';
 	}
@@ -58,17 +58,17 @@ static int take_server(const char *rest, const char *what, struct storeurl *ret,
 	if (!ret->host[0])
 		return err_set(e, ERR_CONFIG, "%s names no host; hint: redis://127.0.0.1:6379/0", what);
 	ret->port = (int)port;
-	return slash && slash[1] ? take_number(slash + 1, "database", what, 0, &ret->db, e) : 0;
+	return slash && slash[1] ? take_store_number(slash + 1, "database", what, 0, &ret->db, e) : 0;
 }
 
 int storeurl_parse(const char *url, const char *what, struct storeurl *ret, struct err *e)
 {
 	memset(ret, 0, sizeof(*ret));
 	if (!strncmp(url, "sqlite:", 7))
-		return take_path(url + 7, sizeof(ret->path) - 1, what, ret->path, e);
+		return take_store_path(url + 7, sizeof(ret->path) - 1, what, ret->path, e);
 	ret->kind = STORE_REDIS_UNIX;
 	if (!strncmp(url, "redis+unix:", 11))
-		return take_path(url + 11, SOCKET_PATH_MAX, what, ret->path, e);
+		return take_store_path(url + 11, SOCKET_PATH_MAX, what, ret->path, e);
 	ret->kind = STORE_REDIS;
 	if (!strncmp(url, "redis://", 8))
 		return take_server(url + 8, what, ret, e);

@@ -27,7 +27,7 @@ int sigv4_encode(const char *s, int keep_slash, struct buf *out, struct err *e)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_header_names(const void *a, const void *b)
 {
 	const struct sigv4_pair *x = a, *y = b;
 	int r = strcmp(x->name, y->name);
@@ -41,7 +41,7 @@ static int sorted(const struct sigv4_pair *from, size_t n, struct sigv4_pair *to
 		return err_set(e, ERR_LIMIT, "more than %d pairs to sign", PAIRS_MAX);
 	if (n) {
 		memcpy(to, from, n * sizeof(*to));
-		qsort(to, n, sizeof(*to), by_name);
+		qsort(to, n, sizeof(*to), compare_header_names);
 	}
 	return 0;
 }
@@ -78,7 +78,7 @@ static int add_trimmed(struct buf *out, const char *v, struct err *e)
 	return 0;
 }
 
-static int canonical(const struct sigv4_request *r, const struct sigv4_pair *h, const char *signed_headers, struct buf *out, struct err *e)
+static int canonical_request(const struct sigv4_request *r, const struct sigv4_pair *h, const char *signed_headers, struct buf *out, struct err *e)
 {
 	size_t i;
 
@@ -113,7 +113,7 @@ int sigv4_sign(const struct sigv4_request *r, struct buf *out, struct err *e)
 	for (i = 0; i < r->header_count; i++)
 		if (buf_addf(&names, e, "%s%s", i ? ";" : "", h[i].name) < 0)
 			return -1;
-	if (canonical(r, h, names.data ? names.data : "", &text, e) < 0)
+	if (canonical_request(r, h, names.data ? names.data : "", &text, e) < 0)
 		return -1;
 	if (!EVP_Digest(text.data, text.len, key, &n, EVP_sha256(), NULL))
 		return err_set(e, ERR_INTERNAL, "hash a request");

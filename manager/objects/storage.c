@@ -2,9 +2,12 @@
 #include "manager/objects/storage.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -113,7 +116,7 @@ int storage_probe(struct storage *st, const char *name, struct err *e)
 	return got < 0 ? -1 : storage_delete(st, key, e);
 }
 
-static ssize_t fill(int fd, char *buf, size_t max, uint64_t at)
+static ssize_t fill_chunk(int fd, char *buf, size_t max, uint64_t at)
 {
 	size_t n = 0;
 
@@ -132,7 +135,7 @@ static ssize_t fill(int fd, char *buf, size_t max, uint64_t at)
 }
 
 /* A whole chunk of zeros is a hole: sparse disk images stay small. */
-static int is_zero(const char *p, size_t n)
+static int is_zero_chunk(const char *p, size_t n)
 {
 	return n == STORAGE_CHUNK && !p[0] && !memcmp(p, p + 1, n - 1);
 }
@@ -149,8 +152,8 @@ ssize_t storage_next_chunk(struct storage_chunks *c, int *ret_hole)
 	}
 	*ret_hole = c->data >= c->at + STORAGE_CHUNK && c->size >= c->at + STORAGE_CHUNK;
 	if (!*ret_hole) {
-		n = fill(c->fd, c->buf, STORAGE_CHUNK, c->at);
-		*ret_hole = n > 0 && is_zero(c->buf, (size_t)n);
+		n = fill_chunk(c->fd, c->buf, STORAGE_CHUNK, c->at);
+		*ret_hole = n > 0 && is_zero_chunk(c->buf, (size_t)n);
 	}
 	c->at += n > 0 ? (uint64_t)n : 0;
 	return n;
@@ -177,5 +180,49 @@ int storage_delete_folder(struct storage *st, const char *path, struct err *e)
 	json_array_foreach(keys, i, k)
 		if (storage_delete(st, json_string_value(k), e) < 0)
 			return -1;
+	return 0;
+}
+
+/* ---- the seal of a piece ---- */
+
+int seal_key(char ret[SEAL_KEY_SIZE], struct err *e)
+{
+	unsigned char random[SEAL_KEY_BYTES];
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return err_sys(e, "get random bytes");
+	hex_format(ret, random, sizeof(random));
+	return 0;
+}
+
+/* Of HMAC(key, number || HMAC(key, content)): the content need not be copied behind its number. */
+static int seal_of(const char *key, uint64_t number, const void *data, size_t n, unsigned char ret[SEAL_BYTES], struct err *e)
+{
+	unsigned char both[8 + SEAL_BYTES];
+	int i;
+
+	for (i = 0; i < 8; i++)
+		both[i] = (unsigned char)(number >> (56 - 8 * i));
+	return HMAC(EVP_sha256(), key, (int)strlen(key), data, n, both + 8, NULL) &&
+	       HMAC(EVP_sha256(), key, (int)strlen(key), both, sizeof(both), ret, NULL) ? 0 : err_set(e, ERR_INTERNAL, "libcrypto made no HMAC");
+}
+
+int seal_add(const char *key, uint64_t number, const void *data, size_t n, struct buf *ret, struct err *e)
+{
+	unsigned char seal[SEAL_BYTES];
+
+	return seal_of(key, number, data, n, seal, e) < 0 || buf_add(ret, data, n, e) < 0 ? -1 : buf_add(ret, (const char *)seal, sizeof(seal), e);
+}
+
+int seal_take(const char *key, uint64_t number, struct buf *piece, struct err *e)
+{
+	unsigned char seal[SEAL_BYTES];
+	const size_t n = piece->len < SEAL_BYTES ? 0 : piece->len - SEAL_BYTES;
+
+	if (seal_of(key, number, n ? piece->data : "", n, seal, e) < 0)
+		return -1;
+	if (piece->len < SEAL_BYTES || CRYPTO_memcmp(seal, piece->data + n, SEAL_BYTES))
+		return err_set(e, ERR_CORRUPT, "it is not what was stored");
+	piece->len = n;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * storage_folder - shared by the upload (storage_put.c) and the download (storage_get.c) of a
+ * storage_folder - shared by the upload and the download (storage_folder.c) of a
  * folder: the form of its manifest, and its limits.
  */
 #ifndef BERTH_MANAGER_OBJECTS_STORAGE_FOLDER_H

@@ -23,13 +23,13 @@ struct local_storage {
 	int dir_fd;
 };
 
-static int root_of(struct storage *st)
+static int storage_root(struct storage *st)
 {
 	return ((struct local_storage *)st)->dir_fd;
 }
 
 /* The directory of key, made if make; -1 with errno ENOENT without one. */
-static int open_parent(int root, const char *key, int make, const char **ret_name)
+static int open_key_parent(int root, const char *key, int make, const char **ret_name)
 {
 	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), next;
 	char part[1024];
@@ -56,7 +56,7 @@ static int open_parent(int root, const char *key, int make, const char **ret_nam
 static int put_once(int root, const char *key, const void *data, size_t n, struct err *e)
 {
 	const char *name;
-	autoclose int dir = open_parent(root, key, 1, &name);
+	autoclose int dir = open_key_parent(root, key, 1, &name);
 	uint64_t chance;
 	char own[40];
 
@@ -81,7 +81,7 @@ static int local_put(struct storage *st, const char *key, const void *data, size
 
 	(void)sha256;
 	do
-		r = put_once(root_of(st), key, data, n, e);
+		r = put_once(storage_root(st), key, data, n, e);
 	while (r < 0 && e->os_errno == ENOENT && ++tries < PUT_TRIES);
 	return r;
 }
@@ -89,7 +89,7 @@ static int local_put(struct storage *st, const char *key, const void *data, size
 static int local_get(struct storage *st, const char *key, struct buf *out, struct err *e)
 {
 	const char *name;
-	autoclose int dir = open_parent(root_of(st), key, 0, &name);
+	autoclose int dir = open_key_parent(storage_root(st), key, 0, &name);
 
 	if (dir < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open the directory of %.200s", key);
@@ -101,7 +101,7 @@ static int local_get(struct storage *st, const char *key, struct buf *out, struc
 static int local_head(struct storage *st, const char *key, uint64_t *ret_size, struct err *e)
 {
 	const char *name;
-	autoclose int dir = open_parent(root_of(st), key, 0, &name);
+	autoclose int dir = open_key_parent(storage_root(st), key, 0, &name);
 	struct stat s;
 
 	if (dir < 0 || fstatat(dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0)
@@ -117,14 +117,14 @@ static int local_del(struct storage *st, const char *key, struct err *e)
 {
 	char path[1024], *slash;
 	const char *name;
-	autoclose int dir = open_parent(root_of(st), key, 0, &name);
+	autoclose int dir = open_key_parent(storage_root(st), key, 0, &name);
 
 	if (dir < 0 || unlinkat(dir, name, 0) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "remove %.200s", key);
 	snprintf(path, sizeof(path), "%s", key);
 	while ((slash = strrchr(path, '/'))) {
 		*slash = '\0';
-		if (unlinkat(root_of(st), path, AT_REMOVEDIR) < 0)
+		if (unlinkat(storage_root(st), path, AT_REMOVEDIR) < 0)
 			break;
 	}
 	return 0;
@@ -164,7 +164,7 @@ static int each_below(int dir_fd, const char *prefix, int depth, int (*each)(voi
 static int local_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx,
 		      struct err *e)
 {
-	autoclose int dir = path_open_beneath(root_of(st), prefix, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	autoclose int dir = path_open_beneath(storage_root(st), prefix, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
 	if (dir < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open %.200s of the storage", prefix);

@@ -36,7 +36,7 @@ struct s3_storage {
 	uint64_t retry_ms;
 };
 
-static struct s3_storage *of(struct storage *st)
+static struct s3_storage *s3_of(struct storage *st)
 {
 	return (struct s3_storage *)st;
 }
@@ -54,7 +54,7 @@ struct s3_request {
 	uint64_t began_ms;	/* this try; monotonic */
 };
 
-static size_t take_body(char *p, size_t size, size_t n, void *ctx)
+static size_t take_s3_body(char *p, size_t size, size_t n, void *ctx)
 {
 	struct s3_request *q = ctx;
 	struct err e;
@@ -75,7 +75,7 @@ static size_t give_body(char *p, size_t size, size_t n, void *ctx)
 }
 
 /* Called each second at least, also while nothing comes. */
-static int is_over(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all, curl_off_t up)
+static int is_s3_overdue(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all, curl_off_t up)
 {
 	const struct s3_request *q = ctx;
 
@@ -169,10 +169,10 @@ static int perform(struct s3_storage *s, struct s3_request *q, struct err *e)
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, LOW_SPEED_BYTES);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, LOW_SPEED_S);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_s3_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, q);
 	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_over);
+	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_s3_overdue);
 	curl_easy_setopt(c, CURLOPT_XFERINFODATA, q);
 	set_body(c, q);
 	code = curl_easy_perform(c);
@@ -207,7 +207,7 @@ static int wait_ms(uint64_t ms, struct err *e)
 }
 
 /* The last status, unless it is a passing fault. */
-static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
+static int send_s3_request(struct s3_storage *s, struct s3_request *q, struct err *e)
 {
 	uint64_t until = clock_ms() + s->retry_ms, pause_ms = 50;
 	int status;
@@ -231,7 +231,7 @@ static int refused(const struct s3_request *q, int status, struct err *e)
 		       status == 404 ? "; hint: is there such a bucket?  [storage] url names it" : "");
 }
 
-static void path_of(const struct s3_storage *s, const char *key, char out[1500])
+static void s3_object_path(const struct s3_storage *s, const char *key, char out[1500])
 {
 	snprintf(out, 1500, "%s/%s%s%s", s->bucket_path, s->prefix, s->prefix[0] ? "/" : "", key);
 }
@@ -242,8 +242,8 @@ static int s3_put(struct storage *st, const char *key, const void *data, size_t 
 	struct s3_request q = { .method = "PUT", .path = path, .data = data, .len = n, .sha256 = sha256 };
 	int status;
 
-	path_of(of(st), key, path);
-	status = request(of(st), &q, e);
+	s3_object_path(s3_of(st), key, path);
+	status = send_s3_request(s3_of(st), &q, e);
 	return status < 0 ? -1 : status / 100 == 2 ? 0 : refused(&q, status, e);
 }
 
@@ -253,8 +253,8 @@ static int s3_get(struct storage *st, const char *key, struct buf *out, struct e
 	struct s3_request q = { .method = "GET", .path = path, .sha256 = SIGV4_EMPTY_HASH, .out = out };
 	int status;
 
-	path_of(of(st), key, path);
-	status = request(of(st), &q, e);
+	s3_object_path(s3_of(st), key, path);
+	status = send_s3_request(s3_of(st), &q, e);
 	return status < 0 ? -1 : status == 404 ? 0 : status == 200 ? 1 : refused(&q, status, e);
 }
 
@@ -264,8 +264,8 @@ static int s3_head(struct storage *st, const char *key, uint64_t *ret_size, stru
 	struct s3_request q = { .method = "HEAD", .path = path, .sha256 = SIGV4_EMPTY_HASH };
 	int status;
 
-	path_of(of(st), key, path);
-	status = request(of(st), &q, e);
+	s3_object_path(s3_of(st), key, path);
+	status = send_s3_request(s3_of(st), &q, e);
 	if (status == 200)
 		*ret_size = q.length;
 	return status < 0 ? -1 : status == 404 ? 0 : status == 200 ? 1 : refused(&q, status, e);
@@ -277,8 +277,8 @@ static int s3_del(struct storage *st, const char *key, struct err *e)
 	struct s3_request q = { .method = "DELETE", .path = path, .sha256 = SIGV4_EMPTY_HASH };
 	int status;
 
-	path_of(of(st), key, path);
-	status = request(of(st), &q, e);
+	s3_object_path(s3_of(st), key, path);
+	status = send_s3_request(s3_of(st), &q, e);
 	return status < 0 ? -1 : status / 100 == 2 || status == 404 ? 0 : refused(&q, status, e);
 }
 
@@ -317,7 +317,7 @@ static int each_page(struct s3_storage *s, const char *text, int (*each)(void *c
 static int s3_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx,
 		   struct err *e)
 {
-	struct s3_storage *s = of(st);
+	struct s3_storage *s = s3_of(st);
 	char path[200], full[1300], token[1100] = "";
 	int r, status;
 
@@ -330,7 +330,7 @@ static int s3_each(struct storage *st, const char *prefix, int (*each)(void *ctx
 					.sha256 = SIGV4_EMPTY_HASH, .out = &out };
 		const char *at;
 
-		status = request(s, &q, e);
+		status = send_s3_request(s, &q, e);
 		if (status != 200)
 			return status < 0 ? -1 : status == 404 ? 0 : refused(&q, status, e);
 		r = each_page(s, out.data ? out.data : "", each, ctx, e);
@@ -343,7 +343,7 @@ static int s3_each(struct storage *st, const char *prefix, int (*each)(void *ctx
 
 static void s3_close(struct storage *st)
 {
-	explicit_bzero(of(st)->secret_key, sizeof(of(st)->secret_key));
+	explicit_bzero(s3_of(st)->secret_key, sizeof(s3_of(st)->secret_key));
 	free(st);
 }
 
@@ -378,7 +378,7 @@ static int read_credentials(struct s3_storage *s, const char *path, struct err *
 	return 0;
 }
 
-static int is_loopback(const char *host)
+static int is_loopback_store(const char *host)
 {
 	size_t n = strcspn(host, ":");
 
@@ -421,7 +421,7 @@ static int parse_endpoint(struct s3_storage *s, const char *bucket, const struct
 	if (!host || !host[0] || strpbrk(host, "/?#@"))
 		return err_set(e, ERR_CONFIG, "storage.endpoint '%.100s' is not a URL of a server; hint: https://HOST[:PORT]", s->endpoint);
 	/* secrets are signed, not sent, but workspaces would be read by anybody on the way */
-	if (!strncmp(s->endpoint, "http://", 7) && !is_loopback(host))
+	if (!strncmp(s->endpoint, "http://", 7) && !is_loopback_store(host))
 		return err_set(e, ERR_CONFIG, "storage.endpoint is http and not on loopback; hint: https");
 	if (!strcmp(c->storage_addressing, "virtual"))
 		return put_in_host(s, bucket, host, e);

@@ -122,7 +122,7 @@ struct scan {
 	char *upload;
 };
 
-static int is_key(const struct scan *c, const char *key)
+static int is_scan_key(const struct scan *c, const char *key)
 {
 	return c->key_len == strlen(key) && !memcmp(c->key, key, c->key_len);
 }
@@ -139,7 +139,7 @@ static int scan_string(struct scan *c, const char *p, size_t n, int key, struct 
 		if (c->chunks && c->depth == c->chunks && c->pieces && storage_is_piece(text) &&
 		    json_object_set_new(c->pieces, text, json_true()) < 0)
 			return err_nomem(e);
-		if (c->depth == 1 && is_key(c, "upload"))
+		if (c->depth == 1 && is_scan_key(c, "upload"))
 			snprintf(c->upload, 33, "%.32s", text);
 	}
 	return 0;
@@ -149,7 +149,7 @@ static void scan_bracket(struct scan *c, char bracket)
 {
 	if (bracket == '[' || bracket == '{') {
 		c->depth++;
-		if (bracket == '[' && !c->chunks && is_key(c, "chunks"))
+		if (bracket == '[' && !c->chunks && is_scan_key(c, "chunks"))
 			c->chunks = c->depth;
 	} else {
 		if (c->chunks == c->depth)
@@ -205,7 +205,7 @@ static int is_mark(const char *name)
 	return strlen(name) == MARK_BYTES && strspn(name, HEX) == 16 && name[16] == '-' && strspn(name + 17, HEX) == 16;
 }
 
-static int list_one(void *ctx, const char *key, struct err *e)
+static int list_folder_part(void *ctx, const char *key, struct err *e)
 {
 	struct listing *l = ctx;
 	const char *name = key + l->skip;
@@ -219,17 +219,17 @@ static int list_one(void *ctx, const char *key, struct err *e)
 	return json_object_set_new(l->found, name, json_true()) < 0 ? err_nomem(e) : 0;
 }
 
-static int list(struct storage *st, const char *path, const char *part, json_t **ret, struct err *e)
+static int list_folder(struct storage *st, const char *path, const char *part, json_t **ret, struct err *e)
 {
 	struct listing l = { .marks = part[0] == 'i', .found = json_object() };
 	char prefix[KEY_MAX];
 
 	l.skip = (size_t)snprintf(prefix, sizeof(prefix), "%.900s/%s", path, part) + 1;
 	*ret = l.found;
-	return storage_each(st, prefix, list_one, &l, e);
+	return storage_each(st, prefix, list_folder_part, &l, e);
 }
 
-static int remove_all(struct storage *st, const char *path, const char *part, const json_t *names, const json_t *but, struct err *e)
+static int remove_folder_parts(struct storage *st, const char *path, const char *part, const json_t *names, const json_t *but, struct err *e)
 {
 	const char *name;
 	json_t *unused;
@@ -260,8 +260,8 @@ int storage_collect(struct storage *st, const char *path, struct err *e)
 	const char *name;
 	json_t *unused;
 
-	if (list(st, path, "chunks", &pieces, e) < 0 || read_upload(st, path, before, named, e) < 0 ||
-	    list(st, path, "in-use", &marks, e) < 0)
+	if (list_folder(st, path, "chunks", &pieces, e) < 0 || read_upload(st, path, before, named, e) < 0 ||
+	    list_folder(st, path, "in-use", &marks, e) < 0)
 		return -1;
 	json_object_foreach(marks, name, unused)
 		if (is_alive(name))
@@ -270,5 +270,5 @@ int storage_collect(struct storage *st, const char *path, struct err *e)
 		return -1;
 	if (!before[0] || strcmp(before, after))
 		return 0;
-	return remove_all(st, path, "chunks", pieces, named, e) < 0 ? -1 : remove_all(st, path, "in-use", marks, NULL, e);
+	return remove_folder_parts(st, path, "chunks", pieces, named, e) < 0 ? -1 : remove_folder_parts(st, path, "in-use", marks, NULL, e);
 }

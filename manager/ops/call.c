@@ -22,7 +22,7 @@
 
 /* ---- the document -------------------------------------------------------------------------------- */
 
-static void fail(json_t *call)
+static void call_fail(json_t *call)
 {
 	if (call)
 		json_object_set_new(call, "failed", json_true());
@@ -54,7 +54,7 @@ static void extend(json_t *call, const char *option, json_t *value)
 	r = json_is_array(value) ? json_array_extend(had, value) : json_array_append(had, value);
 	json_decref(value);
 	if (r < 0)
-		fail(call);
+		call_fail(call);
 }
 
 void call_set(json_t *call, const char *option, json_t *value)
@@ -70,7 +70,7 @@ void call_set(json_t *call, const char *option, json_t *value)
 	if (p && p->opt.kind == OPT_LIST)
 		extend(call, option, value);
 	else if (json_object_set_new(options, option, value) < 0)
-		fail(call);
+		call_fail(call);
 }
 
 void call_text(json_t *call, const char *option, const char *value)
@@ -78,7 +78,7 @@ void call_text(json_t *call, const char *option, const char *value)
 	json_t *text = value ? json_string(value) : NULL;
 
 	if (value && !text)
-		fail(call);
+		call_fail(call);
 	call_set(call, option, text);
 }
 
@@ -99,20 +99,20 @@ void call_options(json_t *call, const json_t *options)
 void call_operand(json_t *call, const char *text)
 {
 	if (json_array_append_new(json_object_get(call, "operands"), json_string(text)) < 0)
-		fail(call);
+		call_fail(call);
 }
 
 void call_operands(json_t *call, const json_t *texts)
 {
 	if (texts && json_array_extend(json_object_get(call, "operands"), (json_t *)(uintptr_t)texts) < 0)
-		fail(call);
+		call_fail(call);
 }
 
 /* An option that comes again on a command line has a list of values, unless it is one of a sandbox that has one. */
-static void add_word(json_t *call, const char *name, json_t *value)
+static void add_call_word(json_t *call, const char *name, json_t *value)
 {
 	if (!value)
-		fail(call);
+		call_fail(call);
 	else if (json_object_get(json_object_get(call, "options"), name) && !param_named(name))
 		extend(call, name, value);
 	else
@@ -126,9 +126,9 @@ static void add_option_word(json_t *call, const char *word)
 	autofree char *name = strndup(word + 2, eq ? (size_t)(eq - word) - 2 : strlen(word));
 
 	if (!name)
-		fail(call);
+		call_fail(call);
 	else if (eq)
-		add_word(call, name, json_string(eq + 1));
+		add_call_word(call, name, json_string(eq + 1));
 	else
 		call_flag(call, name);
 }
@@ -156,13 +156,13 @@ void call_sandbox(json_t *call, const char *sandbox, const char *checkpoint)
 	json_t *text = checkpoint ? json_sprintf("%s@%s", sandbox, checkpoint) : json_string(sandbox);
 
 	if (json_array_append_new(json_object_get(call, "operands"), text) < 0)
-		fail(call);
+		call_fail(call);
 }
 
 /* ---- its process --------------------------------------------------------------------------------- */
 
 /* A descriptor from which the document can be read; consumes the call. */
-static int document(json_t *call, struct err *e)
+static int call_document_fd(json_t *call, struct err *e)
 {
 	autofree char *text = NULL;
 	int fd;
@@ -217,7 +217,7 @@ static int exec_with(const char *program, char *const *environment, char *name, 
 }
 
 /* Above the descriptors that the process gets: moving one there must not close another. */
-static int lift(int *fd, struct err *e)
+static int lift_above_call(int *fd, struct err *e)
 {
 	int up;
 
@@ -231,7 +231,7 @@ static int lift(int *fd, struct err *e)
 	return 0;
 }
 
-static int make_pipe(int *ret_ours, int *ret_theirs, struct err *e)
+static int make_call_pipe(int *ret_ours, int *ret_theirs, struct err *e)
 {
 	int p[2];
 
@@ -240,15 +240,15 @@ static int make_pipe(int *ret_ours, int *ret_theirs, struct err *e)
 	*ret_ours = p[0];
 	*ret_theirs = p[1];
 	/* only our end: the program's own writes wait */
-	return fcntl(p[0], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : lift(ret_theirs, e);
+	return fcntl(p[0], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : lift_above_call(ret_theirs, e);
 }
 
 int call_start(const char *program, char *const *environment, json_t *call, int in_fd, struct called *ret,
 	       struct err *e)
 {
 	autofree char *name = name_in(call);
-	autoclose int doc = document(call, e), out = -1, err = -1, in = -1;
-	int r = doc < 0 ? -1 : lift(&doc, e);
+	autoclose int doc = call_document_fd(call, e), out = -1, err = -1, in = -1;
+	int r = doc < 0 ? -1 : lift_above_call(&doc, e);
 
 	*ret = (struct called)CALLED_NONE;
 	if (r == 0 && in_fd > 0 && in_fd <= CALL_FD) {
@@ -256,9 +256,9 @@ int call_start(const char *program, char *const *environment, json_t *call, int 
 		in_fd = in;
 	}
 	if (r == 0)
-		r = make_pipe(&ret->out, &out, e);
+		r = make_call_pipe(&ret->out, &out, e);
 	if (r == 0)
-		r = make_pipe(&ret->err, &err, e);
+		r = make_call_pipe(&ret->err, &err, e);
 	if (r == 0)
 		r = exec_with(program, environment, name, (const int[]){ in_fd, out, err, doc }, &ret->pid, e);
 	if (r < 0)
@@ -266,7 +266,7 @@ int call_start(const char *program, char *const *environment, json_t *call, int 
 	return r;
 }
 
-static int reap(struct called *c)
+static int reap_call(struct called *c)
 {
 	int status = 0;
 
@@ -283,11 +283,11 @@ void call_abort(struct called *c)
 	if (c->pid > 0)
 		kill(c->pid, SIGTERM);
 	fd_close(&c->out); /* a program that waits for room in the pipe would never end */
-	reap(c);
+	reap_call(c);
 }
 
 /* Reads both outputs to their end, so that neither can fill up and stop it. */
-static int drain(struct called *c, call_look_fn *look, void *ctx, struct buf *to[2], struct err *e)
+static int drain_call(struct called *c, call_look_fn *look, void *ctx, struct buf *to[2], struct err *e)
 {
 	int fds[2] = { c->out, c->err }, left = 2, i;
 	char piece[16384];
@@ -321,11 +321,11 @@ int call_finish(struct called *c, call_look_fn *look, void *ctx, struct buf *out
 	struct buf *to[2] = { out, &errors };
 	int status;
 
-	if (drain(c, look, ctx, to, e) < 0) {
+	if (drain_call(c, look, ctx, to, e) < 0) {
 		call_abort(c);
 		return -1;
 	}
-	status = reap(c);
+	status = reap_call(c);
 	if (!WIFEXITED(status))
 		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
 	return WEXITSTATUS(status) ? json_take_error_line(errors.data, "berth", e) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/ops/cdi.h"
+#include "manager/ops/devices.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,7 +15,6 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "manager/ops/devices.h"
 
 #define FILE_MAX (4u << 20)
 #define FILES_MAX 256
@@ -61,7 +60,7 @@ int cdi_is_name(const char *text)
 
 /* ---- the files ---- */
 
-static int read_file(struct cdi *x, int dir_fd, const char *dir, unsigned which, const char *name,
+static int read_cdi_file(struct cdi *x, int dir_fd, const char *dir, unsigned which, const char *name,
 		     struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(FILE_MAX);
@@ -112,7 +111,7 @@ static int read_dir(struct cdi *x, const char *dir, unsigned which, struct err *
 	while (r == 0 && (one = readdir(d))) {
 		x->has_yaml |= has_suffix(one->d_name, ".yaml") || has_suffix(one->d_name, ".yml");
 		if (one->d_name[0] != '.' && has_suffix(one->d_name, ".json"))
-			r = read_file(x, dirfd(d), dir, which, one->d_name, e);
+			r = read_cdi_file(x, dirfd(d), dir, which, one->d_name, e);
 	}
 	closedir(d);
 	return r;
@@ -150,7 +149,7 @@ struct cdi *cdi_open(const struct config *c, struct err *e)
 /* ---- what a device wants ---- */
 
 /* A member that this berth does not know may be what confines the device. */
-static int check_members(const json_t *obj, const char *const *known, size_t n, const char *what,
+static int check_cdi_members(const json_t *obj, const char *const *known, size_t n, const char *what,
 			 struct err *e)
 {
 	const char *key;
@@ -208,7 +207,7 @@ static int add_node(struct cdi *x, const json_t *j, struct devices *d, const cha
 	struct device_node n = { NULL, NULL, 0, -1, -1, -1 };
 	const char *access = "rwm";
 
-	if (check_members(j, known, ARRAY_LEN(known), what, e) < 0 ||
+	if (check_cdi_members(j, known, ARRAY_LEN(known), what, e) < 0 ||
 	    json_get_str(j, "path", &n.target, what, e) < 0 ||
 	    json_get_str(j, "hostPath", &n.path, what, e) < 0 ||
 	    json_get_str(j, "permissions", &access, what, e) < 0 ||
@@ -226,7 +225,7 @@ static int add_node(struct cdi *x, const json_t *j, struct devices *d, const cha
 	return 0;
 }
 
-static int set_option(struct spec_mount *m, const char *option, const char *what, struct err *e)
+static int set_cdi_mount_option(struct spec_mount *m, const char *option, const char *what, struct err *e)
 {
 	static const char *const plain[] = { "ro", "bind", "rbind", "nosuid", "nodev", "private",
 					     "rprivate", "slave", "rslave", "exec", "" };
@@ -243,7 +242,7 @@ static int set_option(struct spec_mount *m, const char *option, const char *what
 }
 
 /* Read-only unless it says rw; never set-id, nor a place for devices. */
-static int add_mount(const json_t *j, struct devices *d, const char *what, struct err *e)
+static int add_cdi_mount(const json_t *j, struct devices *d, const char *what, struct err *e)
 {
 	static const char *const known[] = { "hostPath", "containerPath", "options", "type" };
 	struct spec_mount m = { .kind = SPEC_BIND, .source_fd = -1, .links = 1, .exec = 1 };
@@ -251,7 +250,7 @@ static int add_mount(const json_t *j, struct devices *d, const char *what, struc
 	json_t *options = NULL, *option;
 	size_t i;
 
-	if (check_members(j, known, ARRAY_LEN(known), what, e) < 0 ||
+	if (check_cdi_members(j, known, ARRAY_LEN(known), what, e) < 0 ||
 	    json_get_str(j, "hostPath", &m.source, what, e) < 0 ||
 	    json_get_str(j, "containerPath", &m.target, what, e) < 0 ||
 	    json_get_str(j, "type", &type, what, e) < 0 ||
@@ -265,7 +264,7 @@ static int add_mount(const json_t *j, struct devices *d, const char *what, struc
 	json_array_foreach(options, i, option) {
 		const char *word = json_string_value(option);
 
-		if (set_option(&m, word ? word : "?", what, e) < 0)
+		if (set_cdi_mount_option(&m, word ? word : "?", what, e) < 0)
 			return -1;
 	}
 	for (i = 0; i < d->mount_count; i++)
@@ -282,7 +281,7 @@ static int add_mount(const json_t *j, struct devices *d, const char *what, struc
 	return 0;
 }
 
-static int add_env(const json_t *v, struct devices *d, const char *what, struct err *e)
+static int add_cdi_env(const json_t *v, struct devices *d, const char *what, struct err *e)
 {
 	const char *text = json_string_value(v);
 	const char **more;
@@ -326,19 +325,19 @@ static int add_edits(struct cdi *x, const json_t *of, struct devices *d, const c
 		return -1;
 	if (!edits)
 		return 0;
-	if (check_members(edits, known, ARRAY_LEN(known), what, e) < 0 ||
+	if (check_cdi_members(edits, known, ARRAY_LEN(known), what, e) < 0 ||
 	    check_hooks(x, edits, what, e) < 0 || json_get_arr(edits, "env", &env, what, e) < 0 ||
 	    json_get_arr(edits, "deviceNodes", &nodes, what, e) < 0 ||
 	    json_get_arr(edits, "mounts", &mounts, what, e) < 0)
 		return -1;
 	json_array_foreach(env, i, one)
-		if (add_env(one, d, what, e) < 0)
+		if (add_cdi_env(one, d, what, e) < 0)
 			return -1;
 	json_array_foreach(nodes, i, one)
 		if (add_node(x, one, d, what, e) < 0)
 			return -1;
 	json_array_foreach(mounts, i, one)
-		if (add_mount(one, d, what, e) < 0)
+		if (add_cdi_mount(one, d, what, e) < 0)
 			return -1;
 	return 0;
 }

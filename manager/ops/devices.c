@@ -2,6 +2,7 @@
 /* Upholds S47 of SECURITY.md. */
 #include "manager/ops/devices.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +13,9 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
+
+/* ---- what the options ask for ---- */
 
 #define OWNED_MAX 4096
 
@@ -157,7 +161,7 @@ static int is_everybodys(unsigned major, unsigned minor)
 	       (major == 5 && (minor == 0 || minor == 2));
 }
 
-static int is_named(const char *list, const char *path)
+static int is_listed_device(const char *list, const char *path)
 {
 	const size_t n = strlen(path);
 	const char *p;
@@ -175,8 +179,8 @@ static int check_power(const struct config *c, const char *path, const struct st
 	autofree char *real = realpath(path, NULL);
 	char driver[64] = "a block device";
 
-	if (is_named(c->devices_privileged, path) ||
-	    (real && is_named(c->devices_privileged, real)))
+	if (is_listed_device(c->devices_privileged, path) ||
+	    (real && is_listed_device(c->devices_privileged, real)))
 		return 0;
 	if (S_ISCHR(st->st_mode) && is_everybodys(ma, mi))
 		return 0;
@@ -235,4 +239,111 @@ int devices_add_node(struct devices *d, const struct config *c, const struct dev
 			S_ISBLK(st.st_mode) ? 'b' : 'c', major(st.st_rdev), minor(st.st_rdev),
 			n->access };
 	return 0;
+}
+
+/* ---- --device and --gpus ---- */
+
+#define ALL_ACCESS (DEVICE_READ | DEVICE_WRITE | DEVICE_MKNOD)
+#define GPUS_MAX 64
+#define GPU_KIND "nvidia.com/gpu="
+
+/* PATH[:TARGET][:rwm]; the parts are in text afterwards. */
+static int parse_path(char *text, struct device_node *n, struct err *e)
+{
+	char *part = strchr(text, ':'), *last;
+
+	*n = (struct device_node){ text, text, ALL_ACCESS, -1, -1, -1 };
+	if (part)
+		*part++ = '\0';
+	last = part ? strchr(part, ':') : NULL;
+	if (last)
+		*last++ = '\0';
+	if (part && part[0] == '/')
+		n->target = part;
+	else if (part && !last)
+		last = part;
+	else if (part)
+		return err_set(e, ERR_INVALID, "'%.80s' is not an absolute path", part);
+	if (last && devices_access(last, &n->access, e) < 0)
+		return -1;
+	return devices_check_target(n->target, e);
+}
+
+int deviceopts_check(const char *value, struct err *e)
+{
+	autofree char *copy = strdup(value);
+	struct device_node n;
+
+	if (!copy)
+		return err_nomem(e);
+	if (value[0] == '/')
+		return parse_path(copy, &n, e);
+	if (!cdi_is_name(value))
+		return err_set(e, ERR_INVALID, "'%.80s' is neither the path of a device nor the "
+			       "name of one; hint: /dev/fuse, or vendor.com/class=name", value);
+	return 0;
+}
+
+int deviceopts_gpus(const char *value, int (*each)(void *ctx, const char *device, struct err *e),
+		 void *ctx, struct err *e)
+{
+	static const char by_name[] = "device=";
+	autofree char *copy = strdup(value);
+	char name[200], *word, *save = NULL;
+	uint64_t n = 0, i;
+
+	if (!copy)
+		return err_nomem(e);
+	if (!strcmp(value, "all"))
+		return each(ctx, GPU_KIND "all", e);
+	if (isdigit((unsigned char)value[0])) {
+		if (num_u64(value, "gpus", 1, GPUS_MAX, &n, e) < 0)
+			return -1;
+		for (i = 0; i < n; i++) {
+			snprintf(name, sizeof(name), GPU_KIND "%llu", (unsigned long long)i);
+			if (each(ctx, name, e) < 0)
+				return -1;
+		}
+		return 0;
+	}
+	if (strncmp(value, by_name, sizeof(by_name) - 1) || !value[sizeof(by_name) - 1])
+		return err_set(e, ERR_INVALID, "'%.80s' does not say which GPUs; hint: all, a "
+			       "number, or device=0,1", value);
+	for (word = strtok_r(copy + sizeof(by_name) - 1, ",", &save); word;
+	     word = strtok_r(NULL, ",", &save)) {
+		snprintf(name, sizeof(name), GPU_KIND "%.150s", word);
+		if (deviceopts_check(name, e) < 0 || each(ctx, name, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_path(struct devices *d, const struct config *c, const char *value, struct err *e)
+{
+	autofree char *text = strdup(value);
+	struct device_node n;
+
+	if (!text)
+		return err_nomem(e);
+	return parse_path(text, &n, e) < 0 ? -1 : devices_add_node(d, c, &n, e);
+}
+
+int deviceopts_resolve(struct devices *d, const struct config *c, const char *const *values,
+		       size_t n, struct err *e)
+{
+	struct cdi *cdi = NULL;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < n; i++) {
+		if (values[i][0] == '/') {
+			r = add_path(d, c, values[i], e);
+			continue;
+		}
+		if (!cdi && !(cdi = cdi_open(c, e)))
+			return -1;
+		r = cdi_add(cdi, values[i], d, e);
+	}
+	cdi_close(cdi);
+	return r;
 }

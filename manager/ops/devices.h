@@ -9,6 +9,7 @@
 #ifndef BERTH_MANAGER_OPS_DEVICES_H
 #define BERTH_MANAGER_OPS_DEVICES_H
 
+#include "base/err.h"
 #include "manager/host/config.h"
 #include "runtime/sandbox/spec.h"
 
@@ -49,5 +50,53 @@ int devices_access(const char *text, unsigned *ret, struct err *e);
  * /proc/misc with is_misc) has devices that give no power over the host.
  */
 int devices_is_harmless(const char *driver, int is_misc);
+
+/* ---- --device and --gpus ---- */
+
+/*
+ * --device and --gpus.
+ *
+ * A value that begins with / is the path of a node, any other the name of a device in a CDI
+ * specification.  The text is checked when the option is read; what it means on this host
+ * is found out at each start, as numbers of devices change.
+ */
+
+/* PATH[:TARGET][:rwm], or VENDOR/CLASS=NAME.  ERR_INVALID. */
+int deviceopts_check(const char *value, struct err *e);
+/* all, a number of GPUs, or device=NAME,...: calls each with VENDOR/CLASS=NAME.  ERR_INVALID. */
+int deviceopts_gpus(const char *value, int (*each)(void *ctx, const char *device, struct err *e),
+		    void *ctx, struct err *e);
+/*
+ * Resolves the values on this host now. ERR_NOT_FOUND, ERR_DENIED for a device that is as good
+ * as root, ERR_UNSUPPORTED for requests of a specification that berth does not support.
+ */
+int deviceopts_resolve(struct devices *d, const struct config *c, const char *const *values,
+		       size_t n, struct err *e);
+
+/* ---- devices by name, as vendors describe them ---- */
+
+/*
+ * Devices by name, as vendors describe them: the Container Device Interface
+ * (github.com/cncf-tags/container-device-interface, SPEC.md 1.0).
+ *
+ * A specification is a JSON file of one of the directories devices.cdi_dirs: device nodes, mounts
+ * and environment variables of a class of devices.  It is the host's, so its files must be root's
+ * alone to write.  A device that two directories describe is that of the later one; two files of
+ * one directory that do so are an error.
+ *
+ * Hooks are programs of the host that a runtime would run as root.  berth runs none: a device that
+ * wants one is refused, or with devices.cdi_hooks = "skip" made without.
+ */
+
+struct cdi;
+struct devices;
+
+/* Whether it is VENDOR/CLASS=NAME. */
+int cdi_is_name(const char *text);
+/* Reads the directories; NULL with e, as for a file that is not a specification. */
+struct cdi *cdi_open(const struct config *c, struct err *e);
+void cdi_close(struct cdi *x);
+/* Adds the edits of the device of that name, and once those for all devices of its file. */
+int cdi_add(struct cdi *x, const char *name, struct devices *d, struct err *e);
 
 #endif

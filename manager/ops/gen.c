@@ -27,7 +27,7 @@ static const struct {
 
 enum kind { KIND_BOOL, KIND_INT, KIND_SIZE, KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_PAIRS, KINDS };
 
-static enum kind kind_of(const struct param *p)
+static enum kind param_kind(const struct param *p)
 {
 	switch (p->type) {
 	case PARAM_FLAG:
@@ -63,7 +63,7 @@ static void print_python(void)
 			printf("    ");
 			for (c = p->opt.name; *c; c++)
 				putchar(*c == '-' ? '_' : *c);
-			printf(": %s\n", types[kind_of(p)]);
+			printf(": %s\n", types[param_kind(p)]);
 		}
 	}
 }
@@ -84,7 +84,7 @@ static void print_typescript(void)
 			printf("  ");
 			for (c = p->opt.name; *c; c++)
 				putchar(*c == '-' ? toupper((unsigned char)*++c) : *c);
-			printf("?: %s;\n", types[kind_of(p)]);
+			printf("?: %s;\n", types[param_kind(p)]);
 		}
 		printf("}\n");
 	}

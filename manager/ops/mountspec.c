@@ -244,7 +244,7 @@ int mountspec_tmpfs(struct spec *s, const char *text, char **ret_owned, struct e
 	return 0;
 }
 
-static int has_prefix(const char *word, const char *prefix, char **ret_value)
+static int mount_word_has(const char *word, const char *prefix, char **ret_value)
 {
 	size_t n = strlen(prefix);
 
@@ -284,11 +284,11 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 		if (set_kind(m, word)) {
 			twice |= typed;
 			typed = 1;
-		} else if (has_prefix(word, "src=", &v) || has_prefix(word, "source=", &v)) {
+		} else if (mount_word_has(word, "src=", &v) || mount_word_has(word, "source=", &v)) {
 			twice |= src != NULL;
 			src = v;
-		} else if (has_prefix(word, "dst=", &v) || has_prefix(word, "destination=", &v) ||
-			   has_prefix(word, "target=", &v)) {
+		} else if (mount_word_has(word, "dst=", &v) || mount_word_has(word, "destination=", &v) ||
+			   mount_word_has(word, "target=", &v)) {
 			twice |= dst != NULL;
 			dst = v;
 		} else if (n < ARRAY_LEN(rest)) {
@@ -317,7 +317,7 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 }
 
 /* "" and root are 0:0; else numbers, as a name is looked up in the image by the sandbox itself. */
-static int owner_of(const char *user, uint32_t *ret_uid, uint32_t *ret_gid)
+static int numeric_owner(const char *user, uint32_t *ret_uid, uint32_t *ret_gid)
 {
 	char text[32], *colon;
 	const size_t n = strcspn(user, ","); /* further groups own nothing */
@@ -350,7 +350,7 @@ int mountspec_owner(struct spec *s, struct err *e)
 	for (i = 0; i < s->mount_count; i++) {
 		struct spec_mount *m = &s->mounts[i];
 
-		if (m->owner_auto && owner_of(s->user, &m->owner_uid, &m->owner_gid) < 0)
+		if (m->owner_auto && numeric_owner(s->user, &m->owner_uid, &m->owner_gid) < 0)
 			return err_set(e, ERR_INVALID, "owner=auto cannot tell the numbers of user "
 				       "'%.64s'; hint: --user UID:GID", s->user);
 	}

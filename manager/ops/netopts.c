@@ -53,7 +53,7 @@ const char *netopts_option(enum netopts_list l)
 	return lists[l].option;
 }
 
-static int is_loopback(const struct netaddr *a)
+static int is_loopback_address(const struct netaddr *a)
 {
 	const char *what = netaddr_special(a);
 
@@ -78,14 +78,14 @@ int netopts_check(enum netopts_list l, const char *value, struct err *e)
 	case NETOPTS_ALLOW_HOST:
 		if (nethost_parse(value, &host, e) < 0)
 			return -1;
-		return (host.kind == NETHOST_ADDRESS && is_loopback(&host.addr)) ||
+		return (host.kind == NETHOST_ADDRESS && is_loopback_address(&host.addr)) ||
 		       (host.kind == NETHOST_EXACT && !strcmp(host.name, "localhost")) ? refuse_loopback(value, e) : 0;
 	case NETOPTS_DENY_HOST:
 		return nethost_parse(value, &host, e);
 	case NETOPTS_ALLOW_NET:
 		if (netcidr_parse(value, &net, e) < 0)
 			return -1;
-		return net.bits >= 8 && is_loopback(&net.net) ? refuse_loopback(value, e) : 0;
+		return net.bits >= 8 && is_loopback_address(&net.net) ? refuse_loopback(value, e) : 0;
 	case NETOPTS_DENY_NET:
 		return netcidr_parse(value, &net, e);
 	case NETOPTS_DNS:
@@ -303,23 +303,23 @@ static int settle_hosts(struct netopts *o, struct spec *s, struct err *e)
 	return 0;
 }
 
-static int refuse(const char *option, unsigned modes, struct err *e)
+static int refuse_net_option(const char *option, unsigned modes, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "--%s has no meaning with this network mode; hint: --network %s", option,
 		       (modes & ~GROUP) == EGRESS ? "egress" : modes == BRIDGE ? "bridge" : "egress or bridge");
 }
 
 /* Each given option must fit the mode: none is ignored silently. */
-static int check_mode(const struct netopts *o, unsigned mode, struct err *e)
+static int check_net_mode(const struct netopts *o, unsigned mode, struct err *e)
 {
 	size_t i;
 
 	for (i = 0; i < NETOPTS_LISTS; i++)
 		if (json_object_get(o->policy, lists[i].key) && !(lists[i].modes & mode))
-			return refuse(lists[i].option, lists[i].modes, e);
+			return refuse_net_option(lists[i].option, lists[i].modes, e);
 	for (i = 0; i < NETOPTS_BUDGETS; i++)
 		if (json_object_get(o->policy, budgets[i].key) && !(budgets[i].modes & mode))
-			return refuse(budgets[i].option, budgets[i].modes, e);
+			return refuse_net_option(budgets[i].option, budgets[i].modes, e);
 	return 0;
 }
 
@@ -405,7 +405,7 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 	/* the policy keeps it, and with it what spec borrows */
 	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
-	if (check_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
+	if (check_net_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
 	    (o->name[0] && (check_internal(o, place, e) < 0 || check_ip(o, place, e) < 0)) || split_own(o, place, s, e) < 0)
 		return -1;
 	memcpy(text, c->network_allow, sizeof(text));
@@ -458,7 +458,7 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 	if (s->network == NETWORK_JOINED)
 		return settle_joined(o, c, s, e);
 	if (s->network != NETWORK_BRIDGE &&
-	    check_mode(o, s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
+	    check_net_mode(o, s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
 	if (json_object_get(o->policy, ALIASES) && !o->name[0])
 		return err_set(e, ERR_INVALID, "--alias has no meaning without a network that has a "

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/ops/params.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "manager/host/labels.h"
-#include "manager/ops/deviceopts.h"
-#include "manager/ops/envopts.h"
-#include "manager/ops/healthopts.h"
-#include "manager/ops/limitopts.h"
+#include "manager/host/nets.h"
+#include "manager/host/volume.h"
+#include "manager/ops/devices.h"
+#include "manager/ops/lifeopts.h"
 #include "manager/ops/mountspec.h"
+#include "manager/ops/optvalues.h"
 #include "manager/ops/runopts.h"
-#include "manager/ops/signals.h"
 #include "runtime/kernel/caps.h"
+
+/* ---- the rows, and their texts ---- */
 
 /* Values with a grammar of their own: the functions that READ() names in params.def. */
 
@@ -116,7 +120,7 @@ static int read_tmpfs(struct runopts *o, const struct param *p, const char *v, s
 	return own_mount(o, r, owned, e);
 }
 
-static int add_device(void *ctx, const char *name, struct err *e)
+static int add_device_option(void *ctx, const char *name, struct err *e)
 {
 	struct runopts *o = ctx;
 	char *own = strdup(name);
@@ -129,18 +133,18 @@ static int add_device(void *ctx, const char *name, struct err *e)
 static int read_device(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
-	return deviceopts_check(v, e) < 0 ? -1 : add_device(o, v, e);
+	return deviceopts_check(v, e) < 0 ? -1 : add_device_option(o, v, e);
 }
 
 static int read_gpus(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
-	return deviceopts_gpus(v, add_device, o, e);
+	return deviceopts_gpus(v, add_device_option, o, e);
 }
 
 /* ---- its network -------------------------------------------------------------------------------- */
 
-static int read_network(struct runopts *o, const struct param *p, const char *v, struct err *e)
+static int read_network_mode(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
 	return netopts_mode(&o->net, v, &o->spec.network, e);
@@ -178,7 +182,7 @@ static int read_network_budget(struct runopts *o, const struct param *p, const c
 
 /* ---- its rights, its labels ----------------------------------------------------------------------- */
 
-static int add_caps(uint64_t *set, const char *v, struct err *e)
+static int add_cap_option(uint64_t *set, const char *v, struct err *e)
 {
 	uint64_t caps;
 
@@ -191,23 +195,23 @@ static int add_caps(uint64_t *set, const char *v, struct err *e)
 static int read_cap_add(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
-	return add_caps(&o->caps_added, v, e);
+	return add_cap_option(&o->caps_added, v, e);
 }
 
 static int read_cap_drop(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
-	return add_caps(&o->caps_dropped, v, e);
+	return add_cap_option(&o->caps_dropped, v, e);
 }
 
-static int add_label(void *ctx, const char *text, struct err *e)
+static int add_label_option(void *ctx, const char *text, struct err *e)
 {
 	struct runopts *o = ctx;
 
 	return labels_add(&o->labels, text, e);
 }
 
-static int read_mark(struct runopts *o, const struct param *p, const char *v, struct err *e)
+static int read_own_label(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
 	return labels_add(&o->marks, v, e);
@@ -216,13 +220,13 @@ static int read_mark(struct runopts *o, const struct param *p, const char *v, st
 /* An older berth kept its own among the others, in spec.json. */
 static int read_label(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
-	return labels_are_own(v) ? read_mark(o, p, v, e) : add_label(o, v, e);
+	return labels_are_own(v) ? read_own_label(o, p, v, e) : add_label_option(o, v, e);
 }
 
 static int read_label_file(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	(void)p;
-	return envopts_lines(v, add_label, o, e);
+	return envopts_lines(v, add_label_option, o, e);
 }
 
 /* ---- its life ------------------------------------------------------------------------------------- */
@@ -407,4 +411,276 @@ int params_read(struct runopts *o, const struct param *p, const char *value, str
 	if (r == 0)
 		runopts_note_given(o, p->opt.id);
 	return r;
+}
+
+/* ---- options as JSON ---- */
+
+/* Options as JSON has them, as spec.json keeps them, and one option in the place of another. */
+
+int params_keep(json_t *list, const char *name, const char *value, struct err *e)
+{
+	return json_array_append_new(list, json_pack("[s,s]", name, value ? value : "")) < 0 ?
+		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
+		       0;
+}
+
+/* ---- from JSON --------------------------------------------------------------------------------- */
+
+static const char *const wanted[] = {
+	[PARAM_FLAG] = "true or false",
+	[PARAM_SIZE] = "a number of bytes or a text such as \"512m\"",
+	[PARAM_COUNT] = "a whole number",
+	[PARAM_MILLI] = "a number such as 0.5",
+	[PARAM_TIME] = "a number of seconds or a text such as \"10m\"",
+	[PARAM_TEXT] = "a string",
+	[PARAM_LIST] = "a string or an array of strings",
+	[PARAM_PAIRS] = "an array of strings NAME=VALUE, or an object of strings",
+};
+
+static char *refuse_type(const struct param *p, struct err *e)
+{
+	err_set(e, ERR_INVALID, "option %s is not %s", p->opt.name, wanted[p->type]);
+	return NULL;
+}
+
+/* The shortest decimals that read back as v, never with an exponent; NULL beyond 10^18. */
+static char *real_text(double v)
+{
+	char text[64];
+	int decimals;
+
+	if (!(v > -1e18 && v < 1e18))
+		return NULL;
+	for (decimals = 0; decimals < 20; decimals++) {
+		snprintf(text, sizeof(text), "%.*f", decimals, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	return strdup(text);
+}
+
+char *param_text(const struct param *p, const json_t *value, struct err *e)
+{
+	const int takes_number = p->number_too || (p->type != PARAM_TEXT && p->type != PARAM_FLAG);
+	char *text = NULL;
+
+	if (json_is_string(value)) {
+		if (p->type == PARAM_FLAG)
+			return refuse_type(p, e);
+		if (strlen(json_string_value(value)) != json_string_length(value)) {
+			err_set(e, ERR_INVALID, "option %s holds a NUL character", p->opt.name);
+			return NULL;
+		}
+		text = strdup(json_string_value(value));
+	} else if (takes_number && json_is_integer(value)) {
+		if (asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) < 0)
+			text = NULL;
+	} else if (takes_number && json_is_real(value)) {
+		text = real_text(json_real_value(value));
+		if (!text)
+			return refuse_type(p, e);
+	} else {
+		return refuse_type(p, e);
+	}
+	if (!text)
+		err_nomem(e);
+	return text;
+}
+
+int param_number(const struct param *p, const json_t *value, uint64_t *ret, struct err *e)
+{
+	autofree char *text = param_text(p, value, e);
+
+	return text ? param_parse(p, text, ret, e) : -1;
+}
+
+static int keep_one(const struct param *p, const json_t *value, json_t *list, struct err *e)
+{
+	autofree char *text = NULL;
+
+	if (p->type == PARAM_FLAG && json_is_true(value))
+		return params_keep(list, p->opt.name, "", e);
+	text = param_text(p, value, e);
+	return text ? params_keep(list, p->opt.name, text, e) : -1;
+}
+
+/* A variable's NAME alone takes the value that it has here, and labels of berth's own are not the client's. */
+static int check_from_afar(const json_t *list, struct err *e)
+{
+	const json_t *pair;
+	size_t i;
+
+	json_array_foreach(list, i, pair) {
+		const struct param *p = param_named(json_string_value(json_array_get(pair, 0)));
+		const char *value = json_string_value(json_array_get(pair, 1));
+
+		if (p->opt.id == PARAM_ENV && !strchr(value, '='))
+			return err_set(e, ERR_INVALID, "options.env holds something else than NAME=VALUE");
+		if (p->opt.id == PARAM_LABEL && labels_refuse_own(value, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+json_t *param_pairs(const struct param *p, const json_t *value, struct err *e)
+{
+	json_t *pairs = json_array(), *one;
+	const char *name;
+
+	json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+		autofree char *text = param_text(p, one, e);
+
+		/* a name with "=" in it would be another name */
+		if (text && !strchr(name, '=') && json_array_append_new(pairs, json_sprintf("%s=%s", name, text)) == 0)
+			continue;
+		if (text)
+			refuse_type(p, e);
+		json_decref(pairs);
+		return NULL;
+	}
+	return pairs;
+}
+
+static int keep_values(const struct param *p, const json_t *value, json_t *list, struct err *e)
+{
+	autojson json_t *pairs = NULL;
+	const json_t *one;
+	size_t i;
+
+	if (json_is_object(value) && p->type == PARAM_PAIRS) {
+		pairs = param_pairs(p, value, e);
+		return pairs ? keep_values(p, pairs, list, e) : -1;
+	}
+	if (!json_is_array(value))
+		return keep_one(p, value, list, e);
+	if (p->opt.kind != OPT_LIST && json_array_size(value) != 1)
+		return refuse_type(p, e), -1;
+	json_array_foreach((json_t *)(uintptr_t)value, i, one)
+		if (keep_one(p, one, list, e) < 0)
+			return -1;
+	return 0;
+}
+
+int params_from_json(const json_t *options, unsigned of, json_t *list, struct err *e)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)options, name, value) {
+		const struct param *p = param_named(name);
+
+		/* a request from afar has the name as a member of its own */
+		if (!p || !(p->of & of) || (of & PARAM_FROM_AFAR && (p->hidden || p->opt.id == PARAM_NAME)))
+			return err_set(e, ERR_USAGE, "'%.60s' is not an option here", name);
+		if (json_is_null(value) || json_is_false(value))
+			continue;
+		if (keep_values(p, value, list, e) < 0)
+			return -1;
+	}
+	return of & PARAM_FROM_AFAR ? check_from_afar(list, e) : 0;
+}
+
+/* ---- one option in the place of another ---------------------------------------------------------- */
+
+static const struct param *param_of_pair(const json_t *pair)
+{
+	const char *name = json_string_value(json_array_get(pair, 0));
+
+	return name ? param_named(name) : NULL;
+}
+
+static int is_health_param(const struct param *p)
+{
+	return p->group == PARAM_G_HEALTH || p->group == PARAM_G_CHECK || p->group == PARAM_G_NO_CHECK;
+}
+
+/* allow-host and deny-host judge the same thing, allow-net and deny-net another. */
+static int judge_the_same(const struct param *a, const struct param *b)
+{
+	return !strcmp(strchr(a->opt.name, '-'), strchr(b->opt.name, '-'));
+}
+
+int params_update_replaces(const json_t *now, const json_t *before)
+{
+	const struct param *a = param_of_pair(now), *b = param_of_pair(before);
+	const json_t *value = json_array_get(now, 1), *old = json_array_get(before, 1);
+
+	if (!a || !b)
+		return 0;
+	if (a->group == PARAM_G_RULE && b->group == PARAM_G_RULE)
+		return judge_the_same(a, b) && json_equal(value, old);
+	if (is_health_param(a) && is_health_param(b))
+		return a == b || a->group == PARAM_G_NO_CHECK || b->group == PARAM_G_NO_CHECK ||
+		       (a->group == PARAM_G_CHECK && b->group == PARAM_G_CHECK);
+	if (a->opt.id == PARAM_IO_RATE && a == b)
+		return limitopts_io_same(json_string_value(value), json_string_value(old));
+	return a == b;
+}
+
+/* ---- what a tenant may give ---- */
+
+static int is_named_volume(const json_t *value)
+{
+	const char *text = json_string_value(value);
+	char name[VOLUME_NAME_MAX + 1];
+
+	return text && volume_of_option("volume", text, name) && path_is_name(name);
+}
+
+/* Volumes by name; a path, or what could be one, is the host's. */
+static int are_named(const json_t *value)
+{
+	const json_t *one;
+	size_t i;
+
+	if (!json_is_array(value))
+		return is_named_volume(value);
+	json_array_foreach ((json_t *)(size_t)value, i, one)
+		if (!is_named_volume(one))
+			return 0;
+	return 1;
+}
+
+/*
+ * None, which takes a right away, or a network of its own by name: what is no mode, and no key.
+ * The sandbox's making adds whose it is.
+ */
+static int may_be_on(const char *network)
+{
+	struct err ignored;
+
+	return !strcmp(network, "none") ||
+	       (path_is_name(network) && nets_check_name(network, &ignored) == 0);
+}
+
+/* Upholds S19 of SECURITY.md. */
+static int is_tenant_option(const char *option, const json_t *value)
+{
+	const struct param *p = param_named(option);
+
+	if (!p)
+		return 0;
+	if (p->rights & PARAM_BY_TENANT)
+		return 1;
+	if (!value || !(p->rights & PARAM_BY_TENANT_NAMED))
+		return 0;
+	return p->opt.id == PARAM_VOLUME ? are_named(value) :
+					   json_is_string(value) && may_be_on(json_string_value(value));
+}
+
+int tenantopts_check(const char *option, const json_t *value, struct err *e)
+{
+	return is_tenant_option(option, value) ?
+		       0 :
+		       err_set(e, ERR_DENIED, "option %s needs an admin token", option);
+}
+
+int tenantopts_check_change(const char *option, struct err *e)
+{
+	const int life = !strcmp(option, "idle-timeout") || !strncmp(option, "owner-", 6);
+
+	if (is_tenant_option(option, NULL))
+		return 0;
+	return err_set(e, ERR_DENIED, "%s needs an admin token",
+		       life || !strncmp(option, "io-", 3) ? option : "a rule of the network");
 }

@@ -12,9 +12,48 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/json.h"
-#include "manager/ops/opt.h"
-#include "manager/ops/paramid.h"
+
+/* ---- an option of a command line, as parsing, help and completion see it ---- */
+
+enum opt_kind {
+	OPT_FLAG,	/* takes no value; value is NULL */
+	OPT_VALUE,	/* takes one value; the last one given counts */
+	OPT_LIST,	/* takes one value; may be repeated, each is handed on */
+};
+
+/* How the shell completes a value. */
+enum opt_complete {
+	COMPLETE_NONE, COMPLETE_FILE, COMPLETE_DIR, COMPLETE_IMAGE, COMPLETE_SANDBOX,
+	COMPLETE_VOLUME, COMPLETE_WORDS, COMPLETE_NETWORK, COMPLETE_ZYGOTE,
+};
+
+struct opt {
+	const char *name;	/* long name without dashes */
+	char letter;		/* or 0 */
+	enum opt_kind kind;
+	const char *arg;	/* placeholder of the value, e.g. "SIZE"; NULL for a flag */
+	const char *help;	/* one line, lower case, no full stop */
+	int id;			/* what the handler switches on; unique in the table */
+	enum opt_complete complete;
+	const char *words;	/* more words to complete a value from: "none host bridge" */
+	const char *preset;	/* what holds without it, for help; NULL: help says it, or nothing does */
+};
+
+/* ---- a number for each row of params.def ---- */
+
+enum param_id {
+	PARAM_NONE,
+#define PARAM(id, ...) PARAM_##id,
+#include "manager/ops/params.def"
+#undef PARAM
+	PARAM_END	/* a command's own ids start here */
+};
+
+#define PARAM_GIVEN_WORDS ((PARAM_END + 63) / 64)
+
+/* ---- the rows ---- */
 
 struct runopts;
 struct param;
@@ -131,5 +170,17 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 
 /* Whether the option `now`, given to an update, takes the place of `before`: [name, value] each. */
 int params_update_replaces(const json_t *now, const json_t *before);
+
+/* ---- what a tenant may give ---- */
+
+/* Which options of berth create and berth update a tenant of berthd may give. */
+
+/*
+ * ERR_DENIED unless a tenant may give the option: what says nothing about the host's files,
+ * processes and devices, and volumes by their names, which for a tenant are its own.
+ */
+int tenantopts_check(const char *option, const json_t *value, struct err *e);
+/* ERR_DENIED for what a tenant may not change of its sandbox. */
+int tenantopts_check_change(const char *option, struct err *e);
 
 #endif

@@ -11,13 +11,15 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "manager/ops/deviceopts.h"
-#include "manager/ops/limitopts.h"
 #include "manager/host/labels.h"
+#include "manager/ops/devices.h"
 #include "manager/ops/mountspec.h"
+#include "manager/ops/optvalues.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/nethelper.h"
+#include "runtime/sandbox/spec.h"
 
 #define STRINGS_MAX 262144	/* as many arguments of two bytes as the kernel takes with a stack of 8 MiB */
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -182,7 +184,7 @@ int runopts_given(const struct runopts *o, int id)
 }
 
 /* Later settings of a name replace earlier ones, in place. */
-static int set_env(struct runopts_strings *env, const char *text, struct err *e)
+static int set_run_env(struct runopts_strings *env, const char *text, struct err *e)
 {
 	size_t n = strcspn(text, "=") + 1, i;
 
@@ -223,7 +225,7 @@ static int add_java(struct runopts *o, int is_member, struct err *e)
 	if (asprintf(&all, JAVA_ENV "=%s%s" JAVA_PROXY("https") "%s", had, *had ? " " : "",
 		     is_member ? "" : " " JAVA_PROXY("http")) < 0)
 		return err_nomem(e);
-	return runopts_own(o, all, e) < 0 ? -1 : set_env(&o->full_env, all, e);
+	return runopts_own(o, all, e) < 0 ? -1 : set_run_env(&o->full_env, all, e);
 }
 
 /* Docker adds nothing of the kind to a container. */
@@ -235,7 +237,7 @@ static int is_docker_container(const struct runopts *o)
 }
 
 /* Order: berth's own, the image's, those of the proxy, of devices, the caller's. */
-static int build_env(struct runopts *o, const struct image *im, struct err *e)
+static int build_run_env(struct runopts *o, const struct image *im, struct err *e)
 {
 	const size_t proxied = !spec_is_proxied(&o->spec) ? 0 :
 			       spec_network_inside(&o->spec) == NETWORK_BRIDGE ? MEMBER_ENV :
@@ -243,28 +245,28 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 	char *host;
 	size_t i;
 
-	if (set_env(&o->full_env, DEFAULT_PATH, e) < 0 ||
-	    (!is_docker_container(o) && set_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0) ||
-	    (o->spec.tty && set_env(&o->full_env, "TERM=xterm-256color", e) < 0))
+	if (set_run_env(&o->full_env, DEFAULT_PATH, e) < 0 ||
+	    (!is_docker_container(o) && set_run_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0) ||
+	    (o->spec.tty && set_run_env(&o->full_env, "TERM=xterm-256color", e) < 0))
 		return -1;
 	if (asprintf(&host, "HOSTNAME=%s", o->spec.hostname) < 0)
 		return err_nomem(e);
-	if (runopts_own(o, host, e) < 0 || set_env(&o->full_env, host, e) < 0)
+	if (runopts_own(o, host, e) < 0 || set_run_env(&o->full_env, host, e) < 0)
 		return -1;
 	for (i = 0; im && i < im->env_count; i++)
-		if (set_env(&o->full_env, im->env[i], e) < 0)
+		if (set_run_env(&o->full_env, im->env[i], e) < 0)
 			return -1;
 	/* after the image's: its proxy is not there */
 	for (i = 0; i < proxied; i++)
-		if (set_env(&o->full_env, proxy_env[i], e) < 0)
+		if (set_run_env(&o->full_env, proxy_env[i], e) < 0)
 			return -1;
 	if (proxied && add_java(o, proxied == MEMBER_ENV, e) < 0)
 		return -1;
 	for (i = 0; o->devices && i < o->devices->env_count; i++)
-		if (set_env(&o->full_env, o->devices->env[i], e) < 0)
+		if (set_run_env(&o->full_env, o->devices->env[i], e) < 0)
 			return -1;
 	for (i = 0; i < o->env.count; i++)
-		if (set_env(&o->full_env, o->env.v[i], e) < 0)
+		if (set_run_env(&o->full_env, o->env.v[i], e) < 0)
 			return -1;
 	o->spec.env = o->full_env.v;
 	o->spec.env_count = o->full_env.count;
@@ -333,8 +335,66 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	if (mountspec_owner(s, e) < 0)
 		return -1;
 	if (runopts_choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||
-	    build_env(o, im, e) < 0)
+	    build_run_env(o, im, e) < 0)
 		return -1;
 	s->loosened = runopts_loosened(o);
 	return build_argv(o, im, command, words, e);
+}
+
+/* ---- protections that are removed ---- */
+
+/*
+ * The protections that the given options remove: collected once all options are read, and
+ * reported once.
+ */
+
+#define TEXT_MAX 4096
+
+static uint32_t bit(enum loosened which, int is)
+{
+	return is ? 1u << which : 0;
+}
+
+static int more_unlimited(uint64_t has, uint64_t usual)
+{
+	return has == CGROUP_UNLIMITED && usual != CGROUP_UNLIMITED;
+}
+
+/* strict < standard < dev; the rank of a file is unknown. */
+static int is_looser(const char *profile, const char *usual)
+{
+	static const char *const order[] = { "strict", "standard", "dev" };
+	size_t has = 0, had = 0;
+
+	while (has < ARRAY_LEN(order) && strcmp(profile, order[has]))
+		has++;
+	while (had < ARRAY_LEN(order) && strcmp(usual, order[had]))
+		had++;
+	return has == ARRAY_LEN(order) ? strcmp(profile, usual) != 0 : has > had;
+}
+
+uint32_t runopts_loosened(const struct runopts *o)
+{
+	const struct spec *s = &o->spec;
+	const struct config *c = o->config;
+	uint32_t set = bit(LOOSE_NETWORK, s->network == NETWORK_HOST) | bit(LOOSE_CAPS, (s->caps & ~caps_default()) != 0) |
+		       bit(LOOSE_CONNECTIONS, s->network == NETWORK_BRIDGE && netopts_is_unlimited(&o->net, NETOPTS_CONNECTIONS)) |
+		       bit(LOOSE_MEMORY, more_unlimited(s->limits.memory_bytes, c->memory_bytes)) |
+		       bit(LOOSE_SWAP, more_unlimited(s->limits.swap_bytes, c->swap_bytes)) |
+		       bit(LOOSE_CPUS, more_unlimited(s->limits.cpu_milli, c->cpu_milli)) |
+		       bit(LOOSE_DEVICES, o->device_names.count > 0) |
+		       bit(LOOSE_PIDS, more_unlimited(s->limits.pids, c->pids));
+
+	if (s->unconfined_seccomp)
+		return set | bit(LOOSE_SECCOMP, strcmp(c->seccomp, "unconfined") != 0);
+	return set | bit(LOOSE_PROFILE, strcmp(c->seccomp, "unconfined") && is_looser(o->seccomp, c->seccomp));
+}
+
+void runopts_tell_loosened(const struct runopts *o, const char *prog)
+{
+	autobuf struct buf b = BUF_INIT(TEXT_MAX);
+	struct err ignored;
+
+	if (o->spec.loosened && loosen_text(o->spec.loosened, &b, &ignored) == 0)
+		log_note(prog, "less confined than by default: %s", b.data);
 }

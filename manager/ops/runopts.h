@@ -11,12 +11,43 @@
 
 #include "base/json.h"
 #include "manager/host/config.h"
+#include "manager/host/procid.h"
+#include "manager/keeper/health.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/livebudget.h"
 #include "manager/ops/devices.h"
-#include "manager/ops/life.h"
 #include "manager/ops/netopts.h"
-#include "manager/ops/paramid.h"
+#include "manager/ops/params.h"
 #include "rootfs/store/image.h"
 #include "runtime/sandbox/spec.h"
+
+/* ---- how a sandbox lives that outlasts its maker: how long, for whom, how checked, as what service ---- */
+
+#define OWNER_GRACE_MS 10000
+
+/* Its main command, and how that begins and ends. */
+struct serviceopts {
+	int is_service;
+	struct keeper_service service;	/* its strings are borrowed */
+	char **words;			/* the command line's; the strings are borrowed */
+	size_t word_count;
+};
+
+struct life {
+	uint64_t idle_timeout_ms, ttl_ms;
+	int auto_remove;
+	char owner[PROCID_SIZE];	/* "": none */
+	uint64_t owner_grace_ms;
+	struct livebudget budget;
+	struct health_spec health;	/* owns argv */
+	int no_health;
+	struct serviceopts service;
+};
+
+#define LIFE_INIT { .owner_grace_ms = OWNER_GRACE_MS, .health = HEALTH_SPEC_INIT, \
+		    .service = { .service = { .stop_timeout_ms = 10000 } } }
+
+/* ---- the options ---- */
 
 #define DISK_BYTES_AN_INODE 4096	/* what is not asked for: a file for each block of the disk at most */
 

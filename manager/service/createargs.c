@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "manager/ops/call.h"
 #include "manager/ops/params.h"
-#include "manager/ops/tenantopts.h"
 
 static const char *const members[] = {"image", "pull", "options", "command"};
 

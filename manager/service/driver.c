@@ -18,10 +18,10 @@
 #include "manager/host/forget.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/call.h"
-#include "manager/ops/sources.h"
+#include "manager/ops/settleopt.h"
 #include "manager/service/state.h"
 
 #define ANSWER_MAX 65536

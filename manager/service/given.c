@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "manager/host/rename.h"
+#include "manager/host/names.h"
 #include "manager/service/state.h"
 
 #define TAKE_TRIES 5

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
 static int wait_started(int sock, struct err *e)

@@ -17,7 +17,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/keeper.h"
-#include "manager/keeper/request.h"
+#include "manager/keeper/protocol.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
 

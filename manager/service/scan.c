@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/host/expire.h"
+#include "manager/host/forget.h"
 #include "manager/host/volume.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"

@@ -14,7 +14,7 @@
 #ifndef BERTH_MANAGER_SERVICE_STORED_H
 #define BERTH_MANAGER_SERVICE_STORED_H
 
-#include "manager/objects/seal.h"
+#include "manager/objects/storage.h"
 #include "manager/service/service.h"
 
 #define STORED_PIECE (2u << 20) /* bytes of a piece; each counts for as many */

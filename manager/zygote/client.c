@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -18,9 +19,11 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/zygote/owner.h"
+#include "manager/zygote/list.h"
 #include "manager/zygote/wire.h"
 #include "runtime/kernel/fdpass.h"
+
+/* ---- code in a fork ---- */
 
 void zygote_address(int dir_fd, const char *name, struct sockaddr_un *ret)
 {
@@ -28,7 +31,7 @@ void zygote_address(int dir_fd, const char *name, struct sockaddr_un *ret)
 	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
 }
 
-static int open_dir(struct registry *r, const char *ref, const char *id, struct err *e)
+static int open_zygote_dir(struct registry *r, const char *ref, const char *id, struct err *e)
 {
 	autoclose int dir = openat(r->sandboxes_fd, id,
 				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -47,7 +50,7 @@ int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err
 		if (e->code != ERR_NOT_FOUND)
 			return -1;
 	} else if (zygote_is_meant(r, ref, ret_id)) {
-		return open_dir(r, ref, ret_id, e);
+		return open_zygote_dir(r, ref, ret_id, e);
 	}
 	return err_set(e, ERR_NOT_FOUND, "zygote '%.80s' not found; hint: berth zygote ls", ref);
 }
@@ -89,7 +92,7 @@ static int connect_to(struct registry *r, const char *ref, struct err *e)
 }
 
 /* What agent.py reads, in its order. */
-static int pack(const struct zygote_request *q, struct buf *b, struct err *e)
+static int pack_zygote_request(const struct zygote_request *q, struct buf *b, struct err *e)
 {
 	const json_t *one;
 	size_t i;
@@ -114,7 +117,7 @@ int zygote_request_file(const struct zygote_request *q, struct err *e)
 	autobuf struct buf b = BUF_INIT(ZYGOTE_REQUEST_MAX);
 	autoclose int file = -1;
 
-	if (pack(q, &b, e) < 0)
+	if (pack_zygote_request(q, &b, e) < 0)
 		return err_wrap(e, "the code with its variables and arguments");
 	file = memfd_create("berth-request", MFD_CLOEXEC);
 	if (file < 0 || io_write_all(file, b.data, b.len) < 0)
@@ -184,7 +187,7 @@ int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int
 	return sock < 0 || send_request(sock, q, std, e) < 0 ? -1 : take_fd(&sock);
 }
 
-static int check_env(const json_t *env, struct err *e)
+static int check_zygote_env(const json_t *env, struct err *e)
 {
 	const json_t *one;
 	size_t i;
@@ -233,7 +236,7 @@ int zygote_ask_json(struct registry *r, const char *zygote, const json_t *rq, co
 		return err_set(e, ERR_INVALID, "working directory '%.200s' must be absolute",
 			       q.cwd);
 	if (json_get_u64(rq, "timeout_ms", &q.timeout_ms, "request", e) < 0 ||
-	    check_env(q.env, e) < 0)
+	    check_zygote_env(q.env, e) < 0)
 		return -1;
 	q.code = code.data ? code.data : "";
 	q.code_len = code.len;
@@ -267,4 +270,101 @@ int zygote_run(struct registry *r, const struct zygote_request *q, const int std
 			return got < 0 ? -1 : 0;
 		taken |= got == ZYGOTE_TAKEN;
 	}
+}
+
+/* ---- a place in a zygote ---- */
+
+#define ANSWER_S 10 /* more than the supervisor gives a zygote to fork */
+
+static int zygote_has_ended(struct err *e)
+{
+	return err_set(e, ERR_BUSY, "the zygote has ended");
+}
+
+int zygote_home_open(struct registry *r, const char *zygote, struct zygote_home *ret, struct err *e)
+{
+	const struct timeval limit = {.tv_sec = ANSWER_S};
+	char id[65];
+	autoclose int dir = zygote_open(r, zygote, id, e);
+	autoclose int sock = dir < 0 ? -1 : zygote_connect(dir, ZYGOTE_HOME, 0, zygote, e);
+	struct home_place place;
+	int fds[2] = {-1, -1};
+	size_t n = 0;
+
+	if (sock < 0)
+		return -1;
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (fdpass_recv(sock, &place, sizeof(place), fds, 2, &n) != (ssize_t)sizeof(place))
+		return zygote_has_ended(e);
+	if (place.err.code != ERR_NONE) {
+		*e = place.err;
+		return -1;
+	}
+	if (n != 2) {
+		fd_close(&fds[0]);
+		return err_set(e, ERR_INTERNAL, "a place in a zygote without its namespaces");
+	}
+	*ret = (struct zygote_home){take_fd(&sock), "", place.id_base, place.inside};
+	snprintf(ret->zygote, sizeof(ret->zygote), "%s", id);
+	ret->inside.userns_fd = fds[0];
+	ret->inside.pidns_fd = fds[1];
+	return 0;
+}
+
+void zygote_home_close(struct zygote_home *h)
+{
+	if (h->sock < 0)
+		return;
+	fd_close(&h->sock);
+	fd_close(&h->inside.userns_fd);
+	fd_close(&h->inside.pidns_fd);
+}
+
+/* The `tasks` files of v1: of each hierarchy that of the leaf, where it has one. */
+static size_t joins(const struct cgroup *c, const struct cgroup *leaf, int *ret_fd)
+{
+	struct cgroup both = *c;
+	size_t i;
+
+	for (i = 0; leaf && i < CGROUP_JOIN_MAX; i++)
+		if (leaf->join_fd[i] >= 0)
+			both.join_fd[i] = leaf->join_fd[i];
+	return cgroup_joins(&both, ret_fd);
+}
+
+int zygote_home_fork(int sock, pid_t init, const struct cgroup *c, const struct cgroup *leaf,
+		     int control, struct graft *ret, struct err *e)
+{
+	struct home_ask ask = {.word = HOME_GRAFT, .init = init};
+	struct home_answer answer;
+	int fds[2 + CGROUP_JOIN_MAX + GRAFT_NS_COUNT];
+	struct graft_place p = {.init = init};
+	size_t n = 0, i;
+	int sent;
+
+	for (i = 0; i < GRAFT_NS_COUNT; i++)
+		p.ns_fd[i] = -1;
+	snprintf(ask.leaf, sizeof(ask.leaf), "%s", leaf ? leaf->name : "");
+	fds[n++] = leaf ? leaf->v2_fd : c->v2_fd;
+	fds[n++] = control;
+	ask.tasks = (uint32_t)joins(c, leaf, fds + n);
+	n += ask.tasks;
+	sent = graft_open_namespaces(init, &p, e);
+	ask.has_time = p.ns_fd[GRAFT_TIME] >= 0;
+	for (i = 0; i < GRAFT_NS_COUNT; i++)
+		if (p.ns_fd[i] >= 0)
+			fds[n++] = p.ns_fd[i];
+	if (sent == 0 && (fdpass_send(sock, &ask, sizeof(ask), fds, n) < 0 ||
+			  recv(sock, &answer, sizeof(answer), 0) != (ssize_t)sizeof(answer)))
+		sent = zygote_has_ended(e);
+	for (i = 0; i < GRAFT_NS_COUNT; i++)
+		fd_close(&p.ns_fd[i]);
+	if (sent < 0)
+		return -1;
+	if (answer.err.code != ERR_NONE) {
+		*e = answer.err;
+		return -1;
+	}
+	*ret = answer.graft;
+	return 0;
 }

@@ -64,7 +64,7 @@ struct spec_device {
 	unsigned access;	/* a set of enum cgroup_access, which limits.devices grants */
 };
 
-/* The sandbox whose network namespace this one enters (manager/keeper/netguest.h); all borrowed. */
+/* The sandbox whose network namespace this one enters (manager/keeper/netclient.h); all borrowed. */
 struct spec_joined {
 	const char *id;
 	int netns_fd;	/* -1: not opened yet */
@@ -116,7 +116,7 @@ struct spec {
 	uint64_t tmp_bytes;
 	uint64_t shm_bytes;
 	struct spec_mount mounts[SPEC_MOUNTS_MAX];
-	int sources_resolved;	/* the paths of binds were resolved before, and are not again (manager/ops/sources.h) */
+	int sources_resolved;	/* the paths of binds were resolved before, and are not again (manager/ops/settleopt.h) */
 	size_t mount_count;
 
 	const struct spec_device *devices;

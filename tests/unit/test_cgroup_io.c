@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "manager/ops/limitopts.h"
+#include "manager/ops/optvalues.h"
 #include "runtime/kernel/cgroup_io.h"
 
 #define NONE CGROUP_UNLIMITED

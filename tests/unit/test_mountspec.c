@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/host/volume.h"
 #include "manager/ops/mountspec.h"
-#include "manager/host/volume_name.h"
 #include "runtime/sandbox/mountplan.h"
 
 typedef int reader(struct spec *s, const char *text, char **ret_owned, struct err *e);

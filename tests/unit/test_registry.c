@@ -19,7 +19,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/host/list.h"
 #include "manager/host/procid.h"
 #include "manager/host/ranges.h"
 #include "manager/host/record.h"

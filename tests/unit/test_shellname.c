@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "manager/keeper/shellname.h"
+#include "manager/keeper/shellscript.h"
 
 static char out[1024];
 static size_t out_len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "manager/host/subnets.h"
+#include "manager/host/nets.h"
 
 static struct subnets taken;
 

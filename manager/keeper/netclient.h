@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netclient - what a client asks keepers about networks.
+ *
+ * A sandbox, running or stopped, joins another network (manager/host/netmembers.h).
+ */
+#ifndef BERTH_MANAGER_KEEPER_NETCLIENT_H
+#define BERTH_MANAGER_KEEPER_NETCLIENT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/host/registry.h"
+#include "runtime/sandbox/spec.h"
+
+/* ---- another network ---- */
+
+/*
+ * kept: it does not run, and joins when it starts.  aliases: an array of its names there, or NULL; addresses: those that it asks for, or NULL.
+ * ERR_NOT_FOUND, ERR_EXISTS, ERR_LIMIT, ERR_INVALID.
+ */
+int netconnect(struct registry *r, const char *id, int kept, const char *network,
+	       const json_t *aliases, const json_t *addresses, struct err *e);
+/* The network may be NETJOIN_BRIDGE, where the sandbox is stopped and on another network. */
+int netdisconnect(struct registry *r, const char *id, int kept, const char *network,
+		  struct err *e);
+
+/* ---- the network namespace of another sandbox ---- */
+
+/*
+ * The network namespace of another sandbox, for one that joins it (--network
+ * container:NAME).
+ *
+ * The keeper of the other sandbox hands it over, since it alone knows that the namespace is still
+ * that of its sandbox.  The namespace lives as long as anybody is in it; its interfaces, proxy and
+ * resolver end with the other sandbox.
+ */
+
+struct netguest {
+	char id[65];
+	int netns_fd, init_fd;
+	json_t *told;	/* what struct spec borrows strings from */
+};
+
+#define NETGUEST_NONE { .id = "", .netns_fd = -1, .init_fd = -1 }
+
+/*
+ * The id of the sandbox that ref names, if it is of the same owner; tenant "": of no tenant.
+ * ERR_NOT_FOUND, ERR_DENIED.
+ */
+int netguest_find(struct registry *r, const char *ref, const char *tenant, char ret_id[65],
+		  struct err *e);
+/*
+ * The same, and its network: fills in what s has from the other sandbox, which is borrowed from
+ * *ret.  ERR_NOT_FOUND when it does not run, ERR_INVALID when its network cannot be joined.
+ */
+int netguest_open(struct registry *r, const char *ref, const char *tenant, struct netguest *ret,
+		  struct spec *s, struct err *e);
+void netguest_close(struct netguest *g);
+
+/* ---- rules of a network ---- */
+
+/* A change of the rules that the members of a network share, which all of them hear. */
+
+struct netrules_done {
+	unsigned members;	/* that run, and have the new rules */
+	uint64_t cut;		/* connections that complied no more */
+};
+
+/*
+ * Writes the changes down and tells every member that runs.  Those that start meanwhile read the
+ * record once they can be told.  -1 also when a member could not be told, once all others were.
+ */
+int netrules_update(struct registry *r, const char *network, const json_t *changes,
+		    json_t **ret_record, struct netrules_done *ret, struct err *e);
+
+#endif
