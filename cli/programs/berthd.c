@@ -30,7 +30,6 @@
 #include "base/path.h"
 #include "base/sdnotify.h"
 #include "manager/api/api.h"
-#include "manager/api/daemon.h"
 #include "manager/api/e2b.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"

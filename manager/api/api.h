@@ -177,7 +177,7 @@ json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *bod
 int api_follow(struct http_request *rq, struct box *b, const char *command, json_t *first, void (*end)(void *ctx), void *ctx,
 	       struct err *e);
 
-/* ---- stdin of commands that an exec request of another connection runs (livein.c) ---- */
+/* ---- stdin of commands that an exec request of another connection runs (route_command.c) ---- */
 
 /* Takes fd over: bytes may be sent to this command until livein_remove().  ERR_NOMEM. */
 int livein_add(struct api *a, const char *box, const char *command, int fd, struct err *e);
@@ -228,5 +228,19 @@ void api_show_image_names(struct http_request *rq, json_t *j);
 /* ERR_DENIED when a tenant's request has an option that is not in the list (to a NULL). */
 int api_check_options(struct http_request *rq, const json_t *options, const char *const *allowed,
 		      struct err *e);
+
+/* daemon - what berthd consists of: the table of all routes, and the threads behind them. */
+
+/* All routes, in the order they are tried; the last table is NULL. */
+extern const struct http_route *const daemon_routes[];
+
+/* Starts the threads, after api_init(), and after signals are blocked. */
+int daemon_start(struct api *a, struct err *e);
+/* api_reload(), and ends the MCP sessions whose token has its role no longer. */
+int daemon_reload(struct api *a, struct err *e);
+/* Ends the threads, and api_release(). */
+void daemon_end(struct api *a);
+/* http_options.on_audit: publishes the audit line of a request that changed something. */
+void daemon_on_audit(void *context, const json_t *line);
 
 #endif

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The sandboxes of requests: one that is named, all that the caller sees, a new one, one that arrives. */
+#include "manager/api/box.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -10,10 +14,18 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/api/route_manager.h"
+#include "manager/host/filter.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/pings.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "manager/service/createargs.h"
+#include "manager/service/service.h"
+
+/* ---- one sandbox of a request ---- */
 
 #define LOCK_LOOK_MS 5
 
@@ -49,7 +61,7 @@ int box_allowed(struct box *b, const char *id)
 	return name && !strcmp(name, who->name);
 }
 
-static int is_seen(void *ctx, const char *id)
+static int is_box_seen(void *ctx, const char *id)
 {
 	return box_allowed(ctx, id);
 }
@@ -75,7 +87,7 @@ int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct
 	 * a sandbox that the caller may not see is answered, in every word, like one that does
 	 * not exist
 	 */
-	if (registry_find_seen(&b->registry, ref, sees_all(rq) ? NULL : is_seen, b, b->id,
+	if (registry_find_seen(&b->registry, ref, sees_all(rq) ? NULL : is_box_seen, b, b->id,
 			       &b->kept, e) < 0)
 		return e->code != ERR_NOT_FOUND ? -1 :
 		       err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'; hint: GET /v1/sandboxes lists them", ref);
@@ -90,7 +102,7 @@ int box_name_taken(struct http_request *rq, const char *name, struct err *e)
 	return -1;
 }
 
-static int look_again(struct box *b, struct err *e)
+static int look_again_at_box(struct box *b, struct err *e)
 {
 	b->kept = !record_is_there(b->registry.sandboxes_fd, b->id);
 	if (b->kept && !record_is_there(b->registry.kept_fd, b->id))
@@ -102,14 +114,14 @@ int box_lock(struct box *b, struct err *e)
 {
 	b->lock_fd = openat(b->registry.kept_fd, b->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (b->lock_fd < 0)	/* of berth run: no directory, nothing to lock */
-		return look_again(b, e);
+		return look_again_at_box(b, e);
 	while (flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, "lock sandbox %s", b->id);
 		if (http_wait(b->rq, -1, 0, LOCK_LOOK_MS, e) < 0)
 			return -1;
 	}
-	return look_again(b, e);
+	return look_again_at_box(b, e);
 }
 
 static int tell_stopped(const struct box *b, struct err *e)
@@ -275,4 +287,399 @@ int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, str
 		}
 	}
 	return 0;
+}
+
+/* ---- lists and records ---- */
+
+static const char *const live_keys[] = {
+	"idle_ms",
+	"health",
+	"busy",
+	"commands",
+	"sessions",
+	"uptime_ms",
+	"cpu_ms",
+	"memory_bytes",
+	"peak_memory_bytes",
+	"pids",
+	"oom_kills",
+	"read_bytes",
+	"write_bytes",
+	"memory_limit_bytes",
+	"cpu_limit_milli",
+	"pids_limit",
+};
+
+void boxlist_add_live(json_t *record, const json_t *answer)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(live_keys); i++)
+		json_object_set(record, live_keys[i], json_object_get(answer, live_keys[i]));
+}
+
+struct listing {
+	struct box *box;
+	json_t *list;
+	struct filter filter;
+};
+
+static int list_box_record(void *ctx, const char *id, int kept, json_t *record)
+{
+	struct listing *l = ctx;
+
+	if (!box_allowed(l->box, id))
+		return 0;
+	if (kept)
+		record_settle_kept(record);
+	return json_array_append(l->list, record);
+}
+
+/* ?label=K=V&label=... and ?filter=KEY=VALUE&..., as berth ps takes them. */
+static int add_box_filters(struct http_request *rq, struct listing *l, struct err *e)
+{
+	const char *v;
+	size_t i;
+
+	for (i = 0; (v = http_query_each(rq, "label", i)); i++)
+		if (filter_add_label(&l->filter, v, e) < 0)
+			return -1;
+	for (i = 0; (v = http_query_each(rq, "filter", i)); i++)
+		if (filter_add(&l->filter, v, e) < 0)
+			return -1;
+	return 0;
+}
+
+static void drop_unwanted(struct listing *l)
+{
+	size_t i;
+
+	for (i = json_array_size(l->list); i-- > 0;)
+		if (!filter_matches(&l->filter, json_array_get(l->list, i)))
+			json_array_remove(l->list, i);
+}
+
+int boxlist_get(struct http_request *rq, struct err *e)
+{
+	struct listing l = { .list = json_array(), .filter = { .keys = filter_sandbox_keys } };
+	struct box b;
+	int r = box_open(&b, rq, e);
+
+	l.box = &b;
+	if (r == 0)
+		r = add_box_filters(rq, &l, e);
+	if (r == 0) {
+		/* a sandbox whose keeper was killed does not run */
+		r = registry_sweep_list(&b.registry, !http_query_bool(rq, "running"), list_box_record,
+					&l, e);
+	}
+	if (r == 0)
+		drop_unwanted(&l);
+	if (r == 0)
+		pings_remember(&b.registry, l.list, api_of(rq)->pings, boxlist_add_live);
+	box_close(&b);
+	if (r < 0) {
+		json_decref(l.list);
+		return -1;
+	}
+	return http_reply_json(rq, 0, json_pack("{s:o}", "sandboxes", l.list), e);
+}
+
+/* The record of one sandbox: a list of all would cost more with each sandbox. */
+json_t *boxlist_load(struct box *b, struct err *e)
+{
+	json_t *record = record_load_kept(&b->registry, b->id, e);
+	struct listing l = { .box = b };
+
+	if (record) {
+		if (b->kept)
+			record_set_status(record, RECORD_STOPPED);
+		return record;
+	}
+	if (e->code == ERR_UNSUPPORTED) /* of a newer format */
+		return NULL;
+	/* a sandbox of berth run has its record in the run directory only */
+	l.list = json_array();
+	if (registry_list_one(&b->registry, b->id, list_box_record, &l, e) == 0 &&
+	    json_array_size(l.list))
+		record = json_incref(json_array_get(l.list, 0));
+	else
+		err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", b->id);
+	json_decref(l.list);
+	return record;
+}
+
+/* ---- one of its own ---------------------------------------------------------------- */
+
+/* By its id, which only the zygote has that the caller sees now. */
+static int find_zygote(struct http_request *rq, const json_t *body, char ret[65], struct err *e)
+{
+	const char *ref = NULL;
+	struct box b;
+	int r;
+
+	ret[0] = '\0';
+	if (json_get_str(body, "zygote", &ref, "body", e) < 0)
+		return -1;
+	if (!ref)
+		return 0;
+	if (json_object_get(body, "image") || json_object_get(body, "command") ||
+	    json_object_get(body, "pull"))
+		return err_set(e, ERR_INVALID,
+			       "\"zygote\" goes without \"image\", \"command\" and \"pull\", as it "
+			       "brings its own");
+	r = api_find_zygote(&b, rq, ref, e);
+	if (r == 0)
+		memcpy(ret, b.id, sizeof(b.id));
+	box_close(&b);
+	return r;
+}
+
+static json_t *create_call(struct http_request *rq, const json_t *body, const json_t *own,
+			   const char *name, struct err *e)
+{
+	struct config c;
+	char zygote[65];
+	struct createargs what = {.own = own,
+				  .tenant = http_who(rq)->admin ? NULL : http_who(rq)->name,
+				  .zygote = zygote};
+	json_t *call;
+
+	api_config(api_of(rq), &c);
+	what.image = c.image;
+	what.pull = c.registry_pull;
+	if (find_zygote(rq, body, zygote, e) < 0 || createargs_read(&what, body, e) < 0)
+		return NULL;
+	call = createargs_call(&what, e);
+	if (name && name[0])
+		call_text(call, "name", name);
+	return call;
+}
+
+json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own, struct err *e)
+{
+	const char *name = NULL, *id;
+	json_t *made, *call;
+
+	if (json_get_str(body, "name", &name, "body", e) < 0 ||
+	    !(call = create_call(rq, body, own, name, e)))
+		return NULL;
+	made = spawn_json(rq, call, 1, e);
+	if (!made && name)
+		box_name_taken(rq, name, e);
+	id = json_string_value(json_object_get(made, "id"));
+	if (!id) {
+		if (made)
+			err_set(e, ERR_INTERNAL, "berth create gave no id");
+		json_decref(made);
+		return NULL;
+	}
+	http_audit(rq, "id", id);
+	/* no client would ever learn its id */
+	if (http_wait(rq, -1, 0, 0, e) < 0) {
+		api_forget(rq, id);
+		json_decref(made);
+		return NULL;
+	}
+	atomic_fetch_add(&api_of(rq)->creates, 1);
+	return made;
+}
+
+/* ---- one that the manager keeps -------------------------------------------------- */
+
+static const char *const manager_members[] = {
+	"session", "sandbox_type", "storage_path", "auto_stop", "auto_archive", "auto_delete",
+};
+
+static int is_managers(const json_t *body)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(manager_members); i++)
+		if (json_object_get(body, manager_members[i]))
+			return 1;
+	return 0;
+}
+
+/* The arguments of service_create(), where a session is a part of "meta". */
+static json_t *manager_args(const json_t *body)
+{
+	json_t *args = json_copy((json_t *)(size_t)body),
+	       *session = json_object_get(args, "session");
+
+	if (session)
+		json_object_set_new(args, "meta", json_pack("{s:O}", "session_ctx_id", session));
+	json_object_del(args, "session");
+	return args;
+}
+
+static int make_managed(struct http_request *rq, struct err *e)
+{
+	struct service_who who = manager_who(rq);
+	autojson json_t *args = manager_args(http_json(rq)), *info = NULL;
+	const char *given = json_string_value(json_object_get(args, "name"));
+	char name[65];
+
+	if (!manager_of(rq))
+		return err_set(e, ERR_UNSUPPORTED, "this berthd serves without its manager");
+	if (!args)
+		return err_nomem(e);
+	if (service_create(manager_of(rq), &who, args, 0, name, e) < 0)
+		return -1;
+	http_audit(rq, "sandbox", name);
+	info = service_info(manager_of(rq), &who, name, e);
+	return info ? http_reply_json(rq, 0,
+				      json_pack("{s:O,s:s,s:O}", "id",
+						json_object_get(info, "container_id"), "name",
+						given ? given : name, "session",
+						json_object_get(info, "session_ctx_id")),
+				      e) :
+		      -1;
+}
+
+int boxcreate_post(struct http_request *rq, struct err *e)
+{
+	json_t *made;
+
+	if (is_managers(http_json(rq)) && json_object_get(http_json(rq), "zygote"))
+		return err_set(e, ERR_INVALID,
+			       "a sandbox of a session has the zygote of its type; hint: "
+			       "[pool.NAME] zygote, or leave the session out");
+	if (is_managers(http_json(rq)))
+		return make_managed(rq, e);
+	made = api_create(rq, http_json(rq), NULL, e);
+	return made ? http_reply_json(rq, 0, made, e) : -1;
+}
+
+/* ---- one that arrives as a file ---- */
+
+#define ANSWER_MAX 65536
+
+struct arrival {
+	struct http_request *rq; /* which lasts as long */
+	struct called program;
+	int in; /* our end of its stdin */
+	char *name; /* of the sandbox, or NULL */
+};
+
+static json_t *finish_arrival(struct arrival *a, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(ANSWER_MAX);
+
+	fd_close(&a->in);
+	if (spawn_finish(a->rq, &a->program, 1, &out, e) < 0)
+		return NULL;
+	return json_parse(out.data ? out.data : "", out.len, ANSWER_MAX, "berth's answer", e);
+}
+
+/* No client would ever learn its id. */
+static void forget_again(struct http_request *rq, const json_t *made)
+{
+	const char *id = json_string_value(json_object_get(made, "id"));
+
+	if (id)
+		api_forget(rq, id);
+}
+
+/* The client has gone, or was told an error; the program ends by itself, and leaves nothing. */
+static void arrival_free(void *data)
+{
+	struct arrival *a = data;
+	struct err ignored;
+
+	if (a->program.pid > 0) {
+		autojson json_t *made = finish_arrival(a, &ignored);
+
+		forget_again(a->rq, made);
+	}
+	fd_close(&a->in);
+	free(a->name);
+	free(a);
+}
+
+static int start_arrival(struct http_request *rq, struct arrival *a, const struct arrival_options *o,
+		 struct err *e)
+{
+	json_t *call;
+	int p[2], r;
+
+	if (o->name && !(a->name = strdup(o->name)))
+		return err_nomem(e);
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	a->in = p[1];
+	call = call_of("checkpoint import", "-", NULL);
+	spawn_tenant(rq, call);
+	call_text(call, "name", o->name);
+	call_set(call, "trust", json_boolean(o->trust));
+	call_set(call, "drop", json_boolean(o->drop));
+	call_set(call, "no-start", json_boolean(o->no_start));
+	r = spawn_start(rq, call, p[0], &a->program, e);
+	close(p[0]);
+	return r == 0 && fcntl(a->in, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : r;
+}
+
+int arrival_begin(struct http_request *rq, const struct arrival_options *o, struct err *e)
+{
+	struct arrival *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return err_nomem(e);
+	*a = (struct arrival){ .rq = rq, .program = CALLED_NONE, .in = -1 };
+	http_set_data(rq, a, arrival_free);
+	return start_arrival(rq, a, o, e);
+}
+
+/* The program reads up to the end of the body, unless it refuses an earlier part. */
+static int end_early(struct arrival *a, struct err *e)
+{
+	autojson json_t *made = finish_arrival(a, e);
+
+	if (!made)
+		return -1;
+	forget_again(a->rq, made);
+	return err_set(e, ERR_INTERNAL, "berth checkpoint import did not read all of the body");
+}
+
+int arrival_feed(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct arrival *a = http_data(rq);
+
+	while (n) {
+		const ssize_t w = write(a->in, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+		} else if (errno == EPIPE) {
+			return end_early(a, e);
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "hand on the checkpoint's file");
+		} else if (http_wait(rq, a->in, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int arrival_end(struct http_request *rq, struct err *e)
+{
+	struct arrival *a = http_data(rq);
+	json_t *made = finish_arrival(a, e);
+	const char *id;
+
+	if (!made) {
+		if (a->name)
+			box_name_taken(rq, a->name, e);
+		return -1;
+	}
+	if (http_wait(rq, -1, 0, 0, e) < 0) {
+		forget_again(rq, made);
+		json_decref(made);
+		return -1;
+	}
+	id = json_string_value(json_object_get(made, "id"));
+	http_audit(rq, "id", id ? id : "");
+	atomic_fetch_add(&api_of(rq)->creates, 1);
+	return http_reply_json(rq, 0, made, e);
 }

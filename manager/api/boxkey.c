@@ -56,7 +56,7 @@ int boxkey_check(const unsigned char secret[BOXKEY_SECRET], const char *text, ch
 /* ---- addresses ---------------------------------------------------------------------------- */
 
 /* The value's place by the parameter's name; NULL: the address has no business with it. */
-static const char **place_of(struct boxkey_address *a, const char *name)
+static const char **address_part(struct boxkey_address *a, const char *name)
 {
 	return !strcmp(name, "path")                 ? &a->path :
 	       !strcmp(name, "username")             ? &a->user :
@@ -65,7 +65,7 @@ static const char **place_of(struct boxkey_address *a, const char *name)
 						       NULL;
 }
 
-static int cut_query(struct boxkey_address *a, char *query, struct err *e)
+static int cut_address_query(struct boxkey_address *a, char *query, struct err *e)
 {
 	char *part, *save = NULL;
 
@@ -77,7 +77,7 @@ static int cut_query(struct boxkey_address *a, char *query, struct err *e)
 			*value++ = '\0';
 		if (http_unescape(part) < 0 || http_unescape(value) < 0)
 			return err_set(e, ERR_INVALID, "the address has a malformed escape");
-		place = place_of(a, part);
+		place = address_part(a, part);
 		if (place && *place)
 			return err_set(e, ERR_INVALID, "query parameter %s came twice", part);
 		if (place)
@@ -91,7 +91,7 @@ static int cut_query(struct boxkey_address *a, char *query, struct err *e)
  * in the user's name it can be read in one way only: else who may read /a:write:x as user y could
  * write /a as user "x:read:y".
  */
-static int check(struct boxkey_address *a, struct err *e)
+static int check_signed_address(struct boxkey_address *a, struct err *e)
 {
 	if (strchr(a->user, ':'))
 		return err_set(e, ERR_INVALID, "the user's name is malformed");
@@ -128,13 +128,13 @@ int boxkey_address_parse(struct boxkey_address *ret, const char *method, const c
 	ret->text = strdup(target + sizeof(files) - 1);
 	if (!ret->text)
 		return err_nomem(e);
-	if (cut_query(ret, ret->text, e) < 0)
+	if (cut_address_query(ret, ret->text, e) < 0)
 		return -1;
 	if (!ret->signature)
 		return 0;
 	ret->path = ret->path ? ret->path : "";
 	ret->user = ret->user ? ret->user : "";
-	return check(ret, e) < 0 || begin_digest(ret, e) < 0 ? -1 : 1;
+	return check_signed_address(ret, e) < 0 || begin_digest(ret, e) < 0 ? -1 : 1;
 }
 
 void boxkey_address_release(struct boxkey_address *a)

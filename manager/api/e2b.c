@@ -16,7 +16,7 @@
 
 /* ---- errors ----------------------------------------------------------------------------- */
 
-static int number_of(const struct err *e)
+static int e2b_status_of(const struct err *e)
 {
 	return e->code == ERR_NOT_FOUND   ? 404 :
 	       e->code == ERR_DENIED      ? 403 :
@@ -30,7 +30,7 @@ static int number_of(const struct err *e)
 
 json_t *e2b_error(const struct err *e)
 {
-	return json_pack("{s:i,s:s}", "code", number_of(e), "message", e->msg);
+	return json_pack("{s:i,s:s}", "code", e2b_status_of(e), "message", e->msg);
 }
 
 json_t *e2b_connect_error(const struct err *e)
@@ -103,7 +103,7 @@ int e2b_health(struct http_request *rq, struct err *e)
 
 /* ---- who ------------------------------------------------------------------------------------ */
 
-static int take_name(const char *name, size_t n, struct e2b_user *ret, struct err *e)
+static int take_e2b_user_name(const char *name, size_t n, struct e2b_user *ret, struct err *e)
 {
 	if (n > 64 || memchr(name, '\0', n) || memchr(name, '|', n))
 		return err_set(e, ERR_INVALID, "the user's name is too long or malformed");
@@ -124,14 +124,14 @@ int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret
 	size_t n = 0;
 
 	if (named)
-		return take_name(named, strlen(named), ret, e);
+		return take_e2b_user_name(named, strlen(named), ret, e);
 	if (!auth || strncasecmp(auth, scheme, sizeof(scheme) - 1))
-		return take_name("", 0, ret, e);
+		return take_e2b_user_name("", 0, ret, e);
 	auth += sizeof(scheme) - 1;
 	if (strlen(auth) > 128 || base64_decode(text, &n, auth, strlen(auth)) < 0)
 		return err_set(e, ERR_INVALID, "the field Authorization is malformed");
 	text[n] = '\0';
-	return take_name(text, strcspn(text, ":"), ret, e);
+	return take_e2b_user_name(text, strcspn(text, ":"), ret, e);
 }
 
 int e2b_user_retry(struct e2b_user *u, const struct err *e)
@@ -200,7 +200,7 @@ int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct 
 	return r;
 }
 
-static const char *type_of(unsigned mode)
+static const char *e2b_file_type(unsigned mode)
 {
 	return S_ISDIR(mode) ? "FILE_TYPE_DIRECTORY" :
 	       S_ISLNK(mode) ? "FILE_TYPE_SYMLINK" :
@@ -262,7 +262,7 @@ json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct fi
 	if (gmtime_r(&t, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:s,s:s,s:s}", "name", name, "type",
-		      type_of(r->mode), "path", path, "size", size, "mode", (int)(r->mode & 07777),
+		      e2b_file_type(r->mode), "path", path, "size", size, "mode", (int)(r->mode & 07777),
 		      "permissions", permissions, "owner", owner, "group", group, "modifiedTime",
 		      when);
 	if (j && S_ISLNK(r->mode) && r->link[0])

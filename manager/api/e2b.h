@@ -10,10 +10,42 @@
 #ifndef BERTH_MANAGER_API_E2B_H
 #define BERTH_MANAGER_API_E2B_H
 
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/netaddr.h"
 #include "manager/api/api.h"
-#include "manager/api/e2b_accounts.h"
 #include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
+
+/*
+ * e2b_accounts - the users and groups of a sandbox, for E2B's answers: where a user's home is, and
+ * the names of a file's owner and group.
+ *
+ * The text of /etc/passwd and /etc/group is the sandbox's and hostile.  It decides only what is
+ * said and where a relative path begins: init reads the same files when it starts a command or the
+ * file helper, and that reading decides the rights.
+ */
+
+struct accounts {
+	struct buf passwd, group; /* "" if the sandbox has none */
+	int has_passwd, has_group;
+};
+
+/* Reads nothing yet. */
+void accounts_init(struct accounts *a);
+void accounts_release(struct accounts *a);
+/* The home of a user as init chooses it: NAME, UID or NAME|OTHER.  sock is the keeper's. */
+int accounts_home(struct accounts *a, int sock, const char *user, char ret[1024], struct err *e);
+/* Reads both files, before another operation begins on sock. */
+void accounts_read(struct accounts *a, int sock);
+/* The name of a user or a group after that, or its number if it has no name. */
+void accounts_owner(const struct accounts *a, unsigned uid, char ret[65]);
+void accounts_group(const struct accounts *a, unsigned gid, char ret[65]);
+
+/* The same of given texts; pure.  1, or 0 if no line fits. */
+int accounts_find(const char *passwd, const char *name, size_t n, char ret_home[1024]);
+int accounts_name(const char *text, unsigned id, char ret[65]);
 
 #define E2B_FACE LABEL_FACE
 #define E2B_TEMPLATE "e2b.template" /* labels, as that one */
@@ -129,5 +161,49 @@ json_t *e2b_entry(struct box *b, struct accounts *a, struct e2b_user *u, const c
 		  struct err *e);
 /* The same of a record, after accounts_read(). */
 json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct filerecord *r);
+
+/*
+ * e2b_rules - E2B's rules of a sandbox's network, as rules of berth's.
+ *
+ * With E2B what is allowed goes before what is denied, and with berth a denial wins: the ranges to
+ * deny are those of denyOut without those of allowOut.  Names that are allowed take berth's egress
+ * mode, whose proxy knows them.  Rules only take away from what the configuration of berthd gives a
+ * sandbox, so a tenant may have them (S19).  Pure.
+ */
+
+#define E2B_RANGES_MAX 256 /* of a policy (netpolicy.h) */
+
+struct e2b_ranges {
+	struct netcidr v[E2B_RANGES_MAX];
+	size_t n;
+};
+
+struct e2b_rules {
+	struct e2b_ranges allow, deny; /* deny: without what is allowed, once settled */
+	json_t *names;	/* that are allowed */
+	int closed;	/* nothing is allowed */
+};
+
+/* Whether a member says something: not null, false or empty. */
+int e2b_rules_given(const json_t *object, const char *key);
+/* ERR_UNSUPPORTED for a member of a network that berth does not keep, ERR_INVALID. */
+int e2b_rules_check(const json_t *network, struct err *e);
+/*
+ * What allow_internet_access and the members allowOut and denyOut of network ask for; r is zeroed,
+ * and r->names is the caller's to release, also after an error. ERR_INVALID, ERR_LIMIT.
+ */
+int e2b_rules_read(const json_t *access, const json_t *network, struct e2b_rules *r, struct err *e);
+/*
+ * {"allow-host": [...], "deny-net": [...]} for a sandbox in egress mode, or one on the bridge; a
+ * new reference, or NULL: ERR_DENIED for an address that is not public, ERR_UNSUPPORTED.
+ */
+json_t *e2b_rules_options(const struct e2b_rules *r, int egress, struct err *e);
+/* ERR_UNSUPPORTED: there is no network that rules could open. */
+int e2b_rules_refuse_none(struct err *e);
+/*
+ * The options of the network that a create of E2B's asks for, which its caller needs no right to:
+ * they take away from what [sandbox] network_enabled (enabled) gives. NULL with E2B's own error.
+ */
+json_t *e2b_rules_of_create(const json_t *body, int enabled, struct err *e);
 
 #endif

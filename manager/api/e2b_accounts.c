@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/api/e2b_accounts.h"
+#include "manager/api/e2b.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ void accounts_release(struct accounts *a)
 }
 
 /* A file that is missing, too long or not a regular one has no accounts. */
-static const char *text_of(struct buf *b, int *has, int sock, const char *path)
+static const char *read_account_file(struct buf *b, int *has, int sock, const char *path)
 {
 	const char *argv[] = { "read", READ_LIMIT, path, NULL };
 	struct filecounts ignored;
@@ -39,7 +39,7 @@ static const char *text_of(struct buf *b, int *has, int sock, const char *path)
 /* ---- lines of NAME:PASSWORD:ID:... -------------------------------------------------------- */
 
 /* The field of that index in a line, and its length. */
-static const char *field(const char *line, unsigned index, size_t *ret_n)
+static const char *account_field(const char *line, unsigned index, size_t *ret_n)
 {
 	while (index && (line = strpbrk(line, ":\n")) && *line == ':') {
 		line++;
@@ -51,18 +51,18 @@ static const char *field(const char *line, unsigned index, size_t *ret_n)
 	return line;
 }
 
-static const char *next_line(const char *line)
+static const char *next_account_line(const char *line)
 {
 	const char *nl = strchr(line, '\n');
 
 	return nl ? nl + 1 : NULL;
 }
 
-static int is_id(const char *line, unsigned id)
+static int account_has_id(const char *line, unsigned id)
 {
 	char text[16];
 	size_t n;
-	const char *f = field(line, 2, &n);
+	const char *f = account_field(line, 2, &n);
 
 	snprintf(text, sizeof(text), "%u", id);
 	return f && n == strlen(text) && !memcmp(f, text, n);
@@ -83,9 +83,9 @@ int accounts_name(const char *text, unsigned id, char ret[65])
 	const char *line, *name;
 	size_t n;
 
-	for (line = text; line && *line; line = next_line(line)) {
-		name = field(line, 0, &n);
-		if (*line == '#' || !is_id(line, id) || n > 64 || !is_printable(name, n))
+	for (line = text; line && *line; line = next_account_line(line)) {
+		name = account_field(line, 0, &n);
+		if (*line == '#' || !account_has_id(line, id) || n > 64 || !is_printable(name, n))
 			continue;
 		snprintf(ret, 65, "%.*s", (int)n, name);
 		return 1;
@@ -99,13 +99,13 @@ int accounts_find(const char *passwd, const char *name, size_t n, char ret_home[
 	const char *line, *f, *home;
 	size_t got, len;
 
-	for (line = n ? passwd : NULL; line && *line; line = next_line(line)) {
-		f = field(line, is_number ? 2 : 0, &got);
+	for (line = n ? passwd : NULL; line && *line; line = next_account_line(line)) {
+		f = account_field(line, is_number ? 2 : 0, &got);
 		if (*line == '#' || !f || got != n || memcmp(f, name, n))
 			continue;
-		home = field(line, 5, &len);
+		home = account_field(line, 5, &len);
 		if (!home || len >= 1024 || home[0] != '/' || !is_printable(home, len))
-			snprintf(ret_home, 1024, "%s", is_id(line, 0) ? "/root" : "/");
+			snprintf(ret_home, 1024, "%s", account_has_id(line, 0) ? "/root" : "/");
 		else
 			snprintf(ret_home, 1024, "%.*s", (int)len, home);
 		return 1;
@@ -117,13 +117,13 @@ int accounts_find(const char *passwd, const char *name, size_t n, char ret_home[
 
 void accounts_read(struct accounts *a, int sock)
 {
-	text_of(&a->passwd, &a->has_passwd, sock, "/etc/passwd");
-	text_of(&a->group, &a->has_group, sock, "/etc/group");
+	read_account_file(&a->passwd, &a->has_passwd, sock, "/etc/passwd");
+	read_account_file(&a->group, &a->has_group, sock, "/etc/group");
 }
 
 int accounts_home(struct accounts *a, int sock, const char *user, char ret[1024], struct err *e)
 {
-	const char *passwd = text_of(&a->passwd, &a->has_passwd, sock, "/etc/passwd");
+	const char *passwd = read_account_file(&a->passwd, &a->has_passwd, sock, "/etc/passwd");
 	const char *bar = strchr(user, '|');
 
 	if (bar && accounts_find(passwd, user, (size_t)(bar - user), ret))
@@ -138,7 +138,7 @@ int accounts_home(struct accounts *a, int sock, const char *user, char ret[1024]
 	return 0;
 }
 
-static void tell(const char *text, unsigned id, char ret[65])
+static void name_account(const char *text, unsigned id, char ret[65])
 {
 	if (!accounts_name(text, id, ret))
 		snprintf(ret, 65, id ? "%u" : "root", id);
@@ -146,10 +146,10 @@ static void tell(const char *text, unsigned id, char ret[65])
 
 void accounts_owner(const struct accounts *a, unsigned uid, char ret[65])
 {
-	tell(a->passwd.len ? a->passwd.data : "", uid, ret);
+	name_account(a->passwd.len ? a->passwd.data : "", uid, ret);
 }
 
 void accounts_group(const struct accounts *a, unsigned gid, char ret[65])
 {
-	tell(a->group.len ? a->group.data : "", gid, ret);
+	name_account(a->group.len ? a->group.data : "", gid, ret);
 }

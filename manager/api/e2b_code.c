@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"
-#include "manager/api/http_hold.h"
+#include "manager/api/http.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
@@ -66,7 +66,7 @@ static const struct language *language_of(const json_t *body, struct err *e)
 	return NULL;
 }
 
-static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
+static int random_cell_id(char ret[2 * ID_BYTES + 1], struct err *e)
 {
 	unsigned char bytes[ID_BYTES];
 
@@ -76,13 +76,13 @@ static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
 	return 0;
 }
 
-static int has_ended(const json_t *command)
+static int has_kernel_ended(const json_t *command)
 {
 	return json_object_get(command, "verdict") != NULL;
 }
 
 /* The id of the context whose process this command is, and its language; NULL: not a context. */
-static const char *id_of(const json_t *command, const struct language **ret)
+static const char *kernel_id_of(const json_t *command, const struct language **ret)
 {
 	const char *name = json_string_value(json_object_get(command, "name"));
 	size_t i, n;
@@ -100,7 +100,7 @@ static const char *id_of(const json_t *command, const struct language **ret)
 	return NULL;
 }
 
-static json_t *list_commands(struct box *b, struct err *e)
+static json_t *list_kernel_commands(struct box *b, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
 
@@ -109,9 +109,9 @@ static json_t *list_commands(struct box *b, struct err *e)
 }
 
 /* The command of a context, running or ended, a new reference; NULL with ERR_NOT_FOUND. */
-static json_t *find_command(struct box *b, const char *id, int ended, struct err *e)
+static json_t *find_kernel_command(struct box *b, const char *id, int ended, struct err *e)
 {
-	autojson json_t *list = list_commands(b, e);
+	autojson json_t *list = list_kernel_commands(b, e);
 	const struct language *ignored;
 	const char *its;
 	json_t *one;
@@ -120,8 +120,8 @@ static json_t *find_command(struct box *b, const char *id, int ended, struct err
 	if (!list)
 		return NULL;
 	json_array_foreach(list, i, one) {
-		its = id_of(one, &ignored);
-		if (its && !strcmp(its, id) && has_ended(one) == ended)
+		its = kernel_id_of(one, &ignored);
+		if (its && !strcmp(its, id) && has_kernel_ended(one) == ended)
 			return json_incref(one);
 	}
 	err_set(e, ERR_NOT_FOUND, "Context %.64s not found", id);
@@ -130,11 +130,11 @@ static json_t *find_command(struct box *b, const char *id, int ended, struct err
 
 static json_t *find_context(struct box *b, const char *id, struct err *e)
 {
-	return find_command(b, id, 0, e);
+	return find_kernel_command(b, id, 0, e);
 }
 
 /* Where a context begins: cwd, which counts from the user's home, or the home itself. */
-static int place_of(struct box *b, const char *cwd, char ret[4096], struct err *e)
+static int cell_directory(struct box *b, const char *cwd, char ret[4096], struct err *e)
 {
 	const struct e2b_user u = { E2B_USER };
 	struct accounts a;
@@ -206,14 +206,14 @@ static const char *cwd_of(const json_t *command)
 }
 
 /* Starts a context anew whose process has ended by itself: 0 it runs, or it never was there. */
-static int revive(struct box *b, const char *id, struct err *e)
+static int revive_kernel(struct box *b, const char *id, struct err *e)
 {
 	struct err ignored;
-	autojson json_t *ended = find_command(b, id, 1, &ignored), *forgotten = NULL;
+	autojson json_t *ended = find_kernel_command(b, id, 1, &ignored), *forgotten = NULL;
 	autojson json_t *forget = protocol_request(OP_forget);
 	const struct language *l;
 
-	if (!ended || !id_of(ended, &l))
+	if (!ended || !kernel_id_of(ended, &l))
 		return 0;
 	if (start_context(b, l, id, cwd_of(ended), e) < 0 && e->code != ERR_EXISTS)
 		return -1;
@@ -237,7 +237,7 @@ static void begin_contexts(struct box *b)
 
 	for (i = 0; i < ARRAY_LEN(languages); i++) {
 		there = languages[i].begun ? find_context(b, languages[i].preset_id, &ignored) : NULL;
-		if (languages[i].begun && !there && place_of(b, NULL, place, &ignored) == 0)
+		if (languages[i].begun && !there && cell_directory(b, NULL, place, &ignored) == 0)
 			start_context(b, &languages[i], languages[i].preset_id, place, &ignored);
 		json_decref(there);
 		there = NULL;
@@ -256,13 +256,13 @@ static int get_contexts(struct http_request *rq, struct err *e)
 
 	if (e2b_connect(&b, rq, e) == 0) {
 		begin_contexts(&b);
-		commands = list_commands(&b, e);
+		commands = list_kernel_commands(&b, e);
 	}
 	box_close(&b);
 	/* those that a sandbox begins with, and then the others as they were made */
 	for (preset = 1; preset >= 0; preset--)
 		json_array_foreach (commands, i, one) {
-			id = has_ended(one) ? NULL : id_of(one, &l);
+			id = has_kernel_ended(one) ? NULL : kernel_id_of(one, &l);
 			if (id && preset == !strcmp(id, l->preset_id))
 				json_array_append_new(list, context_json(l, id, cwd_of(one)));
 		}
@@ -280,10 +280,10 @@ static int post_contexts(struct http_request *rq, struct err *e)
 	struct box b;
 	int r;
 
-	if (!l || random_id(id, e) < 0)
+	if (!l || random_cell_id(id, e) < 0)
 		return -1;
 	r = e2b_connect(&b, rq, e);
-	if (r == 0 && (place_of(&b, cwd, place, e) < 0 || start_context(&b, l, id, place, e) < 0))
+	if (r == 0 && (cell_directory(&b, cwd, place, e) < 0 || start_context(&b, l, id, place, e) < 0))
 		r = -1;
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, context_json(l, id, place), e);
@@ -300,7 +300,7 @@ static int end_named(struct http_request *rq, int again, struct err *e)
 		command = find_context(&b, http_param(rq, "context"), e);
 	if (r == 0)
 		r = command ? end_context(&b, command, e) : -1;
-	if (r == 0 && again && id_of(command, &l))
+	if (r == 0 && again && kernel_id_of(command, &l))
 		r = start_context(&b, l, http_param(rq, "context"), cwd_of(command), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
@@ -311,7 +311,7 @@ static int delete_context(struct http_request *rq, struct err *e)
 	return end_named(rq, 0, e);
 }
 
-static int post_restart(struct http_request *rq, struct err *e)
+static int post_kernel_restart(struct http_request *rq, struct err *e)
 {
 	return end_named(rq, 1, e);
 }
@@ -328,7 +328,7 @@ struct cell {
 };
 
 /* The client has gone before the cell's end: nobody waits for it, but others for its context. */
-static void interrupt(struct cell *c)
+static void interrupt_cell(struct cell *c)
 {
 	autojson json_t *ask = protocol_request(OP_send);
 	char line[64];
@@ -347,14 +347,14 @@ static void cell_free(void *ctx)
 	struct cell *c = ctx;
 
 	if (c->begun && !c->over)
-		interrupt(c);
+		interrupt_cell(c);
 	buf_release(&c->line);
 	http_hold_end(&c->hold);
 	box_close(&c->box);
 	free(c);
 }
 
-static int ask_more(struct cell *c, struct err *e)
+static int ask_cell_output(struct cell *c, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_follow);
 
@@ -410,7 +410,7 @@ static size_t count_values(const char *line, size_t n)
 }
 
 /* Handles one line from the interpreter: 1, or 0 after the last line of the cell. */
-static int take_line(struct estream *s, struct cell *c, const char *line, size_t n, struct err *e)
+static int take_cell_line(struct estream *s, struct cell *c, const char *line, size_t n, struct err *e)
 {
 	struct err ignored;
 	autojson json_t *event = NULL;
@@ -430,7 +430,7 @@ static int take_line(struct estream *s, struct cell *c, const char *line, size_t
 	return estream_add(s, "", 0, json_incref(event), e) < 0 ? -1 : !last;
 }
 
-static int take_lines(struct estream *s, struct cell *c, struct err *e)
+static int take_cell_lines(struct estream *s, struct cell *c, struct err *e)
 {
 	size_t start = 0;
 	int r = 1;
@@ -441,7 +441,7 @@ static int take_lines(struct estream *s, struct cell *c, struct err *e)
 
 		if (!nl)
 			break;
-		r = take_line(s, c, from, (size_t)(nl - from), e);
+		r = take_cell_line(s, c, from, (size_t)(nl - from), e);
 		start += (size_t)(nl - from) + 1;
 	}
 	if (start) {
@@ -452,7 +452,7 @@ static int take_lines(struct estream *s, struct cell *c, struct err *e)
 }
 
 /* The whole sandbox was stopped: the connection ends, and the SDKs then ask for its health. */
-static int refuse_ended(struct err *e)
+static int refuse_ended_kernel(struct err *e)
 {
 	return err_set(e, ERR_NET, "the sandbox was killed or reached its end of life");
 }
@@ -480,7 +480,7 @@ static int hold_line(struct cell *c, struct http_request *rq, struct err *e)
 	return want > c->hold.bytes ? http_hold_take(rq, &c->hold, want - c->hold.bytes, e) : 0;
 }
 
-static int receive(struct estream *s, struct http_request *rq, struct err *e)
+static int receive_cell_output(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct cell *c = s->ctx;
 	autojson json_t *answer = box_receive_data(&c->box, -1, &c->line, e);
@@ -488,26 +488,26 @@ static int receive(struct estream *s, struct http_request *rq, struct err *e)
 	int r;
 
 	if (!answer && c->box.ended)
-		return refuse_ended(e);
+		return refuse_ended_kernel(e);
 	if (!answer || hold_line(c, rq, e) < 0)
 		return -1;
 	part = json_object_get(answer, "stdout");
 	c->from = part ? (uint64_t)json_integer_value(json_object_get(part, "next")) : c->from;
-	r = take_lines(s, c, e);
+	r = take_cell_lines(s, c, e);
 	if (r <= 0)
 		return r;
 	c->over |= json_is_true(json_object_get(answer, "ended"));
 	if (json_is_true(json_object_get(answer, "sandbox_ended")))
-		return refuse_ended(e);
+		return refuse_ended_kernel(e);
 	if (c->over)
 		return add_death(s, json_object_get(answer, "verdict"), e);
-	return ask_more(c, e) < 0 ? -1 : 1;
+	return ask_cell_output(c, e) < 0 ? -1 : 1;
 }
 
-static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+static int next_cell_event(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct cell *c = s->ctx;
-	int r = receive(s, rq, e);
+	int r = receive_cell_output(s, rq, e);
 
 	if (r > 0 && hold_line(c, rq, e) == 0)
 		return 1;
@@ -529,12 +529,12 @@ static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 	char place[4096];
 
 	if (l && !command && e->code == ERR_NOT_FOUND) {
-		if (revive(b, id ? id : l->preset_id, e) < 0)
+		if (revive_kernel(b, id ? id : l->preset_id, e) < 0)
 			return NULL;
 		command = find_context(b, id ? id : l->preset_id, e);
 	}
 	if (command && json_is_string(json_object_get(body, "language")) &&
-	    id_of(command, &its) && its != l) {
+	    kernel_id_of(command, &its) && its != l) {
 		json_decref(command);
 		err_set(e, ERR_INVALID, "context %.64s is of %s", id ? id : l->preset_id,
 			its->name);
@@ -543,7 +543,7 @@ static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 	if (!l || command || id || e->code != ERR_NOT_FOUND)
 		return command;
 	/* another request may make it now */
-	if (place_of(b, NULL, place, e) < 0 ||
+	if (cell_directory(b, NULL, place, e) < 0 ||
 	    (start_context(b, l, l->preset_id, place, e) < 0 && e->code != ERR_EXISTS))
 		return NULL;
 	return find_context(b, l->preset_id, e);
@@ -558,11 +558,11 @@ static int hand_over_once(struct cell *c, const json_t *body, struct err *e)
 	snprintf(c->command, sizeof(c->command), "%s",
 		 json_string_value(json_object_get(command, "command")));
 	c->from = (uint64_t)json_integer_value(json_object_get(command, "stdout_bytes"));
-	return random_id(c->id, e) < 0 ? -1 : send_cell(c, body, e);
+	return random_cell_id(c->id, e) < 0 ? -1 : send_cell(c, body, e);
 }
 
 /* Gives the cell to its context; one whose process is about to end, as it reads no more, is begun anew. */
-static int hand_over(struct cell *c, const json_t *body, struct err *e)
+static int hand_cell_over(struct cell *c, const json_t *body, struct err *e)
 {
 	struct err ignored;
 	int r = hand_over_once(c, body, e);
@@ -574,7 +574,7 @@ static int hand_over(struct cell *c, const json_t *body, struct err *e)
 	return r;
 }
 
-static int begin(struct cell *c, struct http_request *rq, struct err *e)
+static int begin_cell(struct cell *c, struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	int r, tries = 0;
@@ -584,10 +584,10 @@ static int begin(struct cell *c, struct http_request *rq, struct err *e)
 	if (!language_of(body, e) || e2b_connect(&c->box, rq, e) < 0)
 		return -1;
 	do /* the kernel may just have ended after an earlier cell; then there is another one */
-		r = hand_over(c, body, e);
+		r = hand_cell_over(c, body, e);
 	while (r < 0 && e->code == ERR_NOT_FOUND && !json_object_get(body, "context_id") &&
 	       !tries++);
-	return r < 0 ? -1 : ask_more(c, e);
+	return r < 0 ? -1 : ask_cell_output(c, e);
 }
 
 static int post_execute(struct http_request *rq, struct err *e)
@@ -598,8 +598,8 @@ static int post_execute(struct http_request *rq, struct err *e)
 		return err_nomem(e);
 	box_init(&c->box, rq);
 	c->line = BUF_INIT(LINE_MAX_BYTES);
-	if (begin(c, rq, e) == 0)
-		return estream_reply(rq, 200, next_event, cell_free, c, e);
+	if (begin_cell(c, rq, e) == 0)
+		return estream_reply(rq, 200, next_cell_event, cell_free, c, e);
 	cell_free(c);
 	return -1;
 }
@@ -615,7 +615,7 @@ const struct http_route e2b_code_routes[] = {
 	  HTTP_ONE, .response = "Document", ERRORS },
 	{ "DELETE", "/contexts/{context}", delete_context, "E2B: end a context", .flags = HTTP_ONE,
 	  .status = 204, ERRORS },
-	{ "POST", "/contexts/{context}/restart", post_restart, "E2B: begin a context anew",
+	{ "POST", "/contexts/{context}/restart", post_kernel_restart, "E2B: begin a context anew",
 	  HTTP_JSON, HTTP_OPTIONAL | HTTP_ONE, .status = 204, ERRORS },
 	{ NULL },
 };

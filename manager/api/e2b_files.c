@@ -8,12 +8,10 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "manager/api/body.h"
 #include "manager/api/e2b.h"
 #include "manager/api/fileflow.h"
-#include "manager/api/form.h"
-#include "manager/api/gunzip.h"
-#include "manager/api/http_hold.h"
-#include "manager/api/listing.h"
+#include "manager/api/http.h"
 
 #define LONG_MS 300000
 #define ENTRIES_MAX 16384
@@ -31,7 +29,7 @@ struct place {
 	char path[4096];
 };
 
-static int place_open(struct place *p, struct http_request *rq, const char *key, struct err *e)
+static int e2b_place_open(struct place *p, struct http_request *rq, const char *key, struct err *e)
 {
 	const char *path = json_string_value(json_object_get(http_json(rq), key));
 
@@ -59,7 +57,7 @@ static int reply_entry(struct http_request *rq, struct place *p, const char *pat
 static int post_stat(struct http_request *rq, struct err *e)
 {
 	struct place p;
-	int r = place_open(&p, rq, "path", e);
+	int r = e2b_place_open(&p, rq, "path", e);
 
 	return reply_entry(rq, &p, p.path, r, e);
 }
@@ -68,7 +66,7 @@ static int post_make_dir(struct http_request *rq, struct err *e)
 {
 	struct place p;
 	const char *argv[] = { "mkdir", "p", "", p.path, NULL };
-	int r = place_open(&p, rq, "path", e);
+	int r = e2b_place_open(&p, rq, "path", e);
 	struct err ignored;
 	json_t *there;
 
@@ -83,13 +81,13 @@ static int post_make_dir(struct http_request *rq, struct err *e)
 	return reply_entry(rq, &p, p.path, r, e);
 }
 
-static int post_move(struct http_request *rq, struct err *e)
+static int post_e2b_move(struct http_request *rq, struct err *e)
 {
 	const char *to = json_string_value(json_object_get(http_json(rq), "destination"));
 	char destination[4096];
 	struct place p;
 	const char *argv[] = { "mv", p.path, destination, NULL };
-	int r = place_open(&p, rq, "source", e);
+	int r = e2b_place_open(&p, rq, "source", e);
 
 	if (r == 0)
 		r = e2b_place(&p.box, &p.accounts, &p.user, to ? to : "", destination, e);
@@ -98,11 +96,11 @@ static int post_move(struct http_request *rq, struct err *e)
 	return reply_entry(rq, &p, destination, r, e);
 }
 
-static int post_remove(struct http_request *rq, struct err *e)
+static int post_e2b_remove(struct http_request *rq, struct err *e)
 {
 	struct place p;
 	const char *argv[] = { "rm", "rf", p.path, NULL };
-	int r = place_open(&p, rq, "path", e);
+	int r = e2b_place_open(&p, rq, "path", e);
 
 	if (r == 0)
 		r = e2b_file(&p.box, &p.user, argv, NULL, e);
@@ -119,7 +117,7 @@ struct walk {
 };
 
 /* Adds an entry to the list of its directory. */
-static int add_entry(struct walk *w, json_t *list, const char *path, const struct filerecord *r,
+static int add_e2b_entry(struct walk *w, json_t *list, const char *path, const struct filerecord *r,
 		     struct err *e)
 {
 	json_t *entry = e2b_entry_of(&w->place->accounts, path, r);
@@ -136,7 +134,7 @@ static int add_entry(struct walk *w, json_t *list, const char *path, const struc
 	return !entry || json_array_append_new(list, entry) == 0 ? 0 : err_nomem(e);
 }
 
-static int list_one(struct walk *w, json_t *list, const char *path, struct err *e)
+static int list_e2b_entry(struct walk *w, json_t *list, const char *path, struct err *e)
 {
 	const char *user = w->place->user.name;
 	struct filerecord r;
@@ -153,7 +151,7 @@ static int list_one(struct walk *w, json_t *list, const char *path, struct err *
 		if ((size_t)snprintf(child, sizeof(child), "%s/%s", strcmp(path, "/") ? path : "",
 				     r.name) >= sizeof(child))
 			continue;
-		if (add_entry(w, list, child, &r, e) < 0)
+		if (add_e2b_entry(w, list, child, &r, e) < 0)
 			got = -1;
 	}
 	listing_release(l);
@@ -169,7 +167,7 @@ static int list_into(struct walk *w, const char *path, unsigned depth, struct er
 	json_t *one;
 	size_t i;
 
-	if (!list || list_one(w, list, path, e) < 0)
+	if (!list || list_e2b_entry(w, list, path, e) < 0)
 		return list ? -1 : err_nomem(e);
 	json_array_foreach (list, i, one) {
 		if (json_array_append(w->entries, one) < 0)
@@ -193,7 +191,7 @@ static int post_list_dir(struct http_request *rq, struct err *e)
 	json_int_t depth = json_integer_value(json_object_get(http_json(rq), "depth"));
 	struct place p;
 	struct walk w = { .rq = rq, .place = &p, .entries = json_array() };
-	int r = place_open(&p, rq, "path", e);
+	int r = e2b_place_open(&p, rq, "path", e);
 
 	if (depth < 1)
 		depth = 1;
@@ -226,7 +224,7 @@ struct transfer {
 	struct http_request *rq; /* of that body */
 };
 
-static void transfer_free(void *ctx)
+static void e2b_transfer_free(void *ctx)
 {
 	struct transfer *t = ctx;
 
@@ -239,7 +237,7 @@ static void transfer_free(void *ctx)
 	free(t);
 }
 
-static struct transfer *transfer_new(struct http_request *rq, struct err *e)
+static struct transfer *e2b_transfer_new(struct http_request *rq, struct err *e)
 {
 	struct transfer *t = calloc(1, sizeof(*t));
 
@@ -253,11 +251,11 @@ static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 	if (e2b_connect(&t->place.box, rq, e) == 0 &&
 	    e2b_user_of(rq, http_query(rq, "username"), &t->place.user, e) == 0)
 		return t;
-	transfer_free(t);
+	e2b_transfer_free(t);
 	return NULL;
 }
 
-static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
+static ssize_t read_e2b_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
 {
 	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
 }
@@ -279,11 +277,11 @@ static int flow_start(struct transfer *t, struct http_request *rq, const char *c
 	return r;
 }
 
-static int get_file(struct http_request *rq, struct err *e)
+static int get_e2b_file(struct http_request *rq, struct err *e)
 {
-	struct transfer *t = transfer_new(rq, e);
+	struct transfer *t = e2b_transfer_new(rq, e);
 	const char *argv[] = { "read", "0", NULL, NULL };
-	struct http_stream st = { read_transfer, transfer_free, t };
+	struct http_stream st = { read_e2b_transfer, e2b_transfer_free, t };
 	const char *path = http_query(rq, "path");
 
 	if (!t)
@@ -292,7 +290,7 @@ static int get_file(struct http_request *rq, struct err *e)
 	if (e2b_place(&t->place.box, &t->place.accounts, &t->place.user, path, t->place.path, e) == 0 &&
 	    flow_start(t, rq, argv, 1, e) == 0)
 		return http_reply_stream(rq, 0, "application/octet-stream", &st, e);
-	transfer_free(t);
+	e2b_transfer_free(t);
 	return -1;
 }
 
@@ -369,14 +367,14 @@ static int start_write(struct transfer *t, struct http_request *rq, struct err *
 	return r;
 }
 
-static int begin_upload(struct http_request *rq, struct err *e)
+static int begin_e2b_upload(struct http_request *rq, struct err *e)
 {
 	const char *type = http_header(rq, "Content-Type"), *path = http_query(rq, "path");
-	struct transfer *t = transfer_new(rq, e);
+	struct transfer *t = e2b_transfer_new(rq, e);
 
 	if (!t)
 		return -1;
-	http_set_data(rq, t, transfer_free);
+	http_set_data(rq, t, e2b_transfer_free);
 	if (begin_encoding(t, rq, e) < 0)
 		return -1;
 	if (http_each_field(rq, "X-Metadata-", take_metadata, t, e) < 0)
@@ -409,7 +407,7 @@ static int take_inflated(void *ctx, const char *data, size_t n, struct err *e)
 	return !t->boundary[0] && t->flow.pipe_fd < 0;
 }
 
-static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
+static int feed_e2b_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
 	struct transfer *t = http_data(rq);
 	int r = t->gunzip ? gunzip_feed(t->gunzip, data, n, take_inflated, t, e) :
@@ -493,16 +491,16 @@ const struct http_route e2b_file_routes[] = {
 	{ "POST", FILESYSTEM "/Stat", post_stat, "E2B: describe a file", UNARY },
 	{ "POST", FILESYSTEM "/ListDir", post_list_dir, "E2B: list a directory", UNARY },
 	{ "POST", FILESYSTEM "/MakeDir", post_make_dir, "E2B: make a directory", UNARY },
-	{ "POST", FILESYSTEM "/Move", post_move, "E2B: move a file or directory", UNARY },
-	{ "POST", FILESYSTEM "/Remove", post_remove, "E2B: remove a file or directory", UNARY },
-	{ "GET", "/files", get_file, "E2B: a file's bytes", .flags = HTTP_ONE,
+	{ "POST", FILESYSTEM "/Move", post_e2b_move, "E2B: move a file or directory", UNARY },
+	{ "POST", FILESYSTEM "/Remove", post_e2b_remove, "E2B: remove a file or directory", UNARY },
+	{ "GET", "/files", get_e2b_file, "E2B: a file's bytes", .flags = HTTP_ONE,
 	  .query = "path!:string username:string " SIGNATURE,
 	  .type = "application/octet-stream", .shape_error = e2b_error,
 	  .error_schema = "Document" },
 	{ "POST", "/files", post_files, "E2B: write files: their bytes, or multipart/form-data",
 	  HTTP_RAW, HTTP_ONE, .query = "path:string username:string " SIGNATURE,
 	  .response = "Documents",
-	  .begin = begin_upload, .feed = feed_upload, .shape_error = e2b_error,
+	  .begin = begin_e2b_upload, .feed = feed_e2b_upload, .shape_error = e2b_error,
 	  .error_schema = "Document" },
 	{ NULL },
 };

@@ -118,14 +118,14 @@ static int has_signed(void *ctx, const char *id)
 	return 1;
 }
 
-static int refuse(struct http_request *rq, int status, const char *why, struct err *e)
+static int refuse_key(struct http_request *rq, int status, const char *why, struct err *e)
 {
 	http_error_status(rq, status);
 	return err_set(e, status == 401 ? ERR_DENIED : ERR_NOT_FOUND, "%s", why);
 }
 
 /* The sandbox's owner, for that sandbox alone. */
-static int become(struct api *api, struct asked *a, struct http_request *rq, struct http_who *ret,
+static int become_sandbox_owner(struct api *api, struct asked *a, struct http_request *rq, struct http_who *ret,
 		  struct err *e)
 {
 	autojson json_t *owner = registry_load(&a->registry, a->id, REGISTRY_OWNER, e);
@@ -134,15 +134,15 @@ static int become(struct api *api, struct asked *a, struct http_request *rq, str
 
 	/* the operator's has none; one that cannot be read is not taken for that */
 	if (owner ? !name : e->code != ERR_NOT_FOUND)
-		return refuse(rq, 401, "the sandbox's owner cannot be read", e);
+		return refuse_key(rq, 401, "the sandbox's owner cannot be read", e);
 	/* as E2B's proxy says it, by which an SDK knows that a sandbox runs no more */
 	if (!path_has(a->registry.sandboxes_fd, a->id))
-		return refuse(rq, 502, "the sandbox was not found", e);
+		return refuse_key(rq, 502, "the sandbox was not found", e);
 	pthread_rwlock_rdlock(&api->lock);
 	known = !name || tokens_has(api->tokens, name);
 	pthread_rwlock_unlock(&api->lock);
 	if (!known)
-		return refuse(rq, 401, "the sandbox's owner has no token any more", e);
+		return refuse_key(rq, 401, "the sandbox's owner has no token any more", e);
 	*ret = (struct http_who){ .admin = !name };
 	snprintf(ret->name, sizeof(ret->name), "%s", name ? name : "e2b");
 	snprintf(ret->only, sizeof(ret->only), "%s", a->id);
@@ -150,14 +150,14 @@ static int become(struct api *api, struct asked *a, struct http_request *rq, str
 }
 
 /* 1 the sandbox of the key or signature is a->id; 0 it is not a key of ours; -1. */
-static int find(struct asked *a, struct http_request *rq, const char *key, struct err *e)
+static int find_keyed_sandbox(struct asked *a, struct http_request *rq, const char *key, struct err *e)
 {
 	if (key)
 		return boxkey_check(a->secret, key, a->id);
 	if (registry_each(a->registry.sandboxes_fd, has_signed, a, e) <= 0)
-		return refuse(rq, 401, "the signature is of no sandbox that runs", e);
+		return refuse_key(rq, 401, "the signature is of no sandbox that runs", e);
 	if (a->address->expires_s < clock_wall_ms() / 1000)
-		return refuse(rq, 401, "signature is already expired", e);
+		return refuse_key(rq, 401, "signature is already expired", e);
 	return 1;
 }
 
@@ -172,11 +172,11 @@ static int identify(struct api *api, struct http_request *rq, const char *key,
 		return -1;
 	r = secret_of(api, &a.registry, &a.config, 0, a.secret, e);
 	if (r > 0)
-		r = find(&a, rq, key, e);
+		r = find_keyed_sandbox(&a, rq, key, e);
 	if (r > 0)
-		r = become(api, &a, rq, ret, e);
+		r = become_sandbox_owner(api, &a, rq, ret, e);
 	registry_close(&a.registry);
-	return r || key ? r : refuse(rq, 401, "the signature is of no sandbox that runs", e);
+	return r || key ? r : refuse_key(rq, 401, "the signature is of no sandbox that runs", e);
 }
 
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e)

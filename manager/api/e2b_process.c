@@ -10,7 +10,6 @@
 
 #include "base/encoding.h"
 #include "base/mem.h"
-#include "manager/api/connectrpc.h"
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"
 #include "manager/keeper/protocol.h"
@@ -46,7 +45,7 @@ static struct process *process_new(struct http_request *rq, struct err *e)
 	return p;
 }
 
-static int ask_more(struct process *p, struct err *e)
+static int ask_e2b_process_output(struct process *p, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_follow);
 
@@ -73,13 +72,13 @@ static int add_data(struct estream *s, const char *key, const char *data, size_t
 	return add_event(s, json_pack("{s:{s:s}}", "data", key, text), e);
 }
 
-static int refuse_ended(struct err *e)
+static int refuse_ended_process(struct err *e)
 {
 	return err_set(e, ERR_BUSY, "the sandbox was killed or reached its end of life");
 }
 
 /* How the process ended, in the words of Go's os.ProcessState. */
-static int add_end(struct estream *s, const json_t *verdict, struct err *e)
+static int add_e2b_process_end(struct estream *s, const json_t *verdict, struct err *e)
 {
 	const int status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
 	const int number = (int)json_integer_value(json_object_get(verdict, "signal"));
@@ -131,7 +130,7 @@ static int add_parts(struct estream *s, struct process *p, json_t *answer, const
 	return 0;
 }
 
-static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+static int next_e2b_process_event(struct estream *s, struct http_request *rq, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	struct process *p = s->ctx;
@@ -144,20 +143,20 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	if (!answer && e->code == ERR_TIMEOUT)
 		return add_event(s, json_pack("{s:{}}", "keepalive"), e) < 0 ? -1 : 1;
 	if (!answer && p->box.ended)
-		return refuse_ended(e);
+		return refuse_ended_process(e);
 	if (!answer || add_parts(s, p, answer, &b, e) < 0)
 		return -1;
 	if (json_is_true(json_object_get(answer, "sandbox_ended")))
-		return refuse_ended(e);
+		return refuse_ended_process(e);
 	if (json_is_true(json_object_get(answer, "ended")))
-		return add_end(s, json_object_get(answer, "verdict"), e);
-	return ask_more(p, e) < 0 ? -1 : 1;
+		return add_e2b_process_end(s, json_object_get(answer, "verdict"), e);
+	return ask_e2b_process_output(p, e) < 0 ? -1 : 1;
 }
 
 static int reply_events(struct http_request *rq, struct process *p, struct err *e)
 {
-	if (ask_more(p, e) == 0)
-		return estream_reply_connect(rq, next_event, process_free, p, e);
+	if (ask_e2b_process_output(p, e) == 0)
+		return estream_reply_connect(rq, next_e2b_process_event, process_free, p, e);
 	process_free(p);
 	return -1;
 }
@@ -185,7 +184,7 @@ static json_t *argv_of(const json_t *process)
 	return list;
 }
 
-static int set_size(json_t *ask, const json_t *pty)
+static int set_e2b_pty_size(json_t *ask, const json_t *pty)
 {
 	const json_t *size = json_object_get(pty, "size");
 	json_int_t cols = json_integer_value(json_object_get(size, "cols"));
@@ -222,7 +221,7 @@ static json_t *start_request(const json_t *body, json_t *env, uint64_t deadline_
 		request_set_name(ask, tag);
 	if (json_is_object(pty)) {
 		request_set_tty(ask, 1);
-		set_size(ask, pty);
+		set_e2b_pty_size(ask, pty);
 	} else {
 		/* an older client does not say, and may send input */
 		request_set_stdin_open(ask, !json_is_false(json_object_get(body, "stdin")));
@@ -230,7 +229,7 @@ static json_t *start_request(const json_t *body, json_t *env, uint64_t deadline_
 	return ask;
 }
 
-static int check_strings(const json_t *list, struct err *e)
+static int check_e2b_strings(const json_t *list, struct err *e)
 {
 	json_t *v;
 	size_t i;
@@ -250,7 +249,7 @@ static int check_pty(const json_t *body, struct err *e)
 
 	if (pty && !json_is_null(pty) && !json_is_object(pty))
 		return err_set(e, ERR_INVALID, "pty is not an object");
-	if (json_object_get(pty, "size") && !set_size(ignored, pty))
+	if (json_object_get(pty, "size") && !set_e2b_pty_size(ignored, pty))
 		return err_set(e, ERR_INVALID, "pty.size is not a size");
 	return 0;
 }
@@ -261,11 +260,11 @@ static int check_start(const json_t *body, struct err *e)
 
 	if (!json_is_string(json_object_get(process, "cmd")))
 		return err_set(e, ERR_INVALID, "process.cmd is missing");
-	return check_strings(json_object_get(process, "args"), e) < 0 ? -1 : check_pty(body, e);
+	return check_e2b_strings(json_object_get(process, "args"), e) < 0 ? -1 : check_pty(body, e);
 }
 
 /* 0 with the number of the command in p. */
-static int launch(struct process *p, struct http_request *rq, const json_t *body,
+static int launch_e2b_process(struct process *p, struct http_request *rq, const json_t *body,
 		  uint64_t deadline_ms, struct e2b_user *u, struct err *e)
 {
 	const json_t *process = json_object_get(body, "process");
@@ -291,7 +290,7 @@ static int launch(struct process *p, struct http_request *rq, const json_t *body
 	return -1;
 }
 
-static int start(struct http_request *rq, struct process *p, struct err *e)
+static int start_e2b_process(struct http_request *rq, struct process *p, struct err *e)
 {
 	autojson json_t *body = connectrpc_message(rq, e);
 	uint64_t deadline_ms;
@@ -304,16 +303,16 @@ static int start(struct http_request *rq, struct process *p, struct err *e)
 	if (e2b_connect(&p->box, rq, e) < 0)
 		return -1;
 	atomic_fetch_add(&api_of(rq)->execs, 1);
-	return launch(p, rq, body, deadline_ms, &u, e);
+	return launch_e2b_process(p, rq, body, deadline_ms, &u, e);
 }
 
-static int post_start(struct http_request *rq, struct err *e)
+static int post_e2b_process_start(struct http_request *rq, struct err *e)
 {
 	struct process *p = process_new(rq, e);
 
 	if (!p)
 		return -1;
-	if (start(rq, p, e) == 0)
+	if (start_e2b_process(rq, p, e) == 0)
 		return reply_events(rq, p, e);
 	process_free(p);
 	return e->code == ERR_NET ? -1 : connectrpc_refuse(rq, e);
@@ -322,7 +321,7 @@ static int post_start(struct http_request *rq, struct err *e)
 /* ---- one that runs: Connect, List, input, signals ------------------------ */
 
 /* {"pid":5} or {"tag":"x"}: the command, from the keeper's list; NULL with e. */
-static json_t *find_command(struct box *b, const json_t *selector, struct err *e)
+static json_t *find_e2b_process(struct box *b, const json_t *selector, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_commands),
 			*answer = box_call(b, ask, NULL, 0, NULL, e);
@@ -357,23 +356,23 @@ static int take_command(struct process *p, const json_t *one)
 	return 0;
 }
 
-static int join(struct http_request *rq, struct process *p, struct err *e)
+static int join_e2b_process(struct http_request *rq, struct process *p, struct err *e)
 {
 	autojson json_t *body = connectrpc_message(rq, e), *one = NULL;
 
 	if (!body || e2b_connect(&p->box, rq, e) < 0)
 		return -1;
-	one = find_command(&p->box, json_object_get(body, "process"), e);
+	one = find_e2b_process(&p->box, json_object_get(body, "process"), e);
 	return one ? take_command(p, one) : -1;
 }
 
-static int post_connect(struct http_request *rq, struct err *e)
+static int post_e2b_process_connect(struct http_request *rq, struct err *e)
 {
 	struct process *p = process_new(rq, e);
 
 	if (!p)
 		return -1;
-	if (join(rq, p, e) == 0)
+	if (join_e2b_process(rq, p, e) == 0)
 		return reply_events(rq, p, e);
 	process_free(p);
 	return e->code == ERR_NET ? -1 : connectrpc_refuse(rq, e);
@@ -414,7 +413,7 @@ static int about(struct http_request *rq, enum protocol_op op,
 	struct box b;
 
 	if (e2b_connect(&b, rq, e) == 0)
-		one = find_command(&b, json_object_get(http_json(rq), "process"), e);
+		one = find_e2b_process(&b, json_object_get(http_json(rq), "process"), e);
 	if (one && fill(ask, http_json(rq), e) == 0) {
 		request_set_command(ask, json_string_value(json_object_get(one, "command")));
 		answer = box_call(&b, ask, fd < 0 ? NULL : &fd, fd >= 0, NULL, e);
@@ -438,19 +437,19 @@ static int fill_signal(json_t *ask, const json_t *body, struct err *e)
 	return 0;
 }
 
-static int post_signal(struct http_request *rq, struct err *e)
+static int post_e2b_process_signal(struct http_request *rq, struct err *e)
 {
 	return about(rq, OP_signal, fill_signal, -1, e);
 }
 
 static int fill_resize(json_t *ask, const json_t *body, struct err *e)
 {
-	return set_size(ask, json_object_get(body, "pty")) ?
+	return set_e2b_pty_size(ask, json_object_get(body, "pty")) ?
 		       0 :
 		       err_set(e, ERR_INVALID, "pty.size is not a size");
 }
 
-static int post_update(struct http_request *rq, struct err *e)
+static int post_e2b_process_update(struct http_request *rq, struct err *e)
 {
 	return about(rq, OP_resize, fill_resize, -1, e);
 }
@@ -462,7 +461,7 @@ static int fill_send(json_t *ask, const json_t *body, struct err *e)
 	return 0;
 }
 
-static int post_input(struct http_request *rq, struct err *e)
+static int post_e2b_process_input(struct http_request *rq, struct err *e)
 {
 	const json_t *input = json_object_get(http_json(rq), "input"),
 		     *v = json_object_get(input, "stdin");
@@ -500,14 +499,14 @@ static int post_close_stdin(struct http_request *rq, struct err *e)
 		   .error_schema = "Document"
 
 const struct http_route e2b_process_routes[] = {
-	{ "POST", PROCESS "/Start", post_start, "E2B: start a process, and its events", STREAM },
-	{ "POST", PROCESS "/Connect", post_connect, "E2B: the events of a process from now on",
+	{ "POST", PROCESS "/Start", post_e2b_process_start, "E2B: start a process, and its events", STREAM },
+	{ "POST", PROCESS "/Connect", post_e2b_process_connect, "E2B: the events of a process from now on",
 	  STREAM },
 	{ "POST", PROCESS "/List", post_list, "E2B: processes that run", UNARY },
-	{ "POST", PROCESS "/SendInput", post_input, "E2B: bytes for a process' input", UNARY },
+	{ "POST", PROCESS "/SendInput", post_e2b_process_input, "E2B: bytes for a process' input", UNARY },
 	{ "POST", PROCESS "/CloseStdin", post_close_stdin, "E2B: the end of a process' input",
 	  UNARY },
-	{ "POST", PROCESS "/SendSignal", post_signal, "E2B: signal a process", UNARY },
-	{ "POST", PROCESS "/Update", post_update, "E2B: the size of a process' terminal", UNARY },
+	{ "POST", PROCESS "/SendSignal", post_e2b_process_signal, "E2B: signal a process", UNARY },
+	{ "POST", PROCESS "/Update", post_e2b_process_update, "E2B: the size of a process' terminal", UNARY },
 	{ NULL },
 };

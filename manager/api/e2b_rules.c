@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/api/e2b_rules.h"
+#include "manager/api/e2b.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ int e2b_rules_given(const json_t *object, const char *key)
 
 /* ---- ranges -------------------------------------------------------------------------------- */
 
-static void mask(struct netcidr *c)
+static void mask_e2b_range(struct netcidr *c)
 {
 	const unsigned size = c->net.family == 4 ? 32 : 128;
 	unsigned i;
@@ -33,7 +33,7 @@ static void mask(struct netcidr *c)
 }
 
 /* An address or a range, whose host bits do not matter: 1, or 0 for something else. */
-static int parse_range(const char *text, struct netcidr *ret)
+static int parse_e2b_range(const char *text, struct netcidr *ret)
 {
 	const char *slash = strchr(text, '/');
 	char address[NETADDR_TEXT];
@@ -50,7 +50,7 @@ static int parse_range(const char *text, struct netcidr *ret)
 	if (slash && num_u64(slash + 1, "bits", 0, size, &bits, &ignored) < 0)
 		return 0;
 	ret->bits = (unsigned)bits;
-	mask(ret);
+	mask_e2b_range(ret);
 	return 1;
 }
 
@@ -110,7 +110,7 @@ static int subtract(struct e2b_ranges *from, const struct e2b_ranges *holes, str
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /* "example.com", "*.example.com", "*" */
-static int is_name(const char *s)
+static int is_e2b_host_name(const char *s)
 {
 	size_t n = strlen(s);
 
@@ -122,7 +122,7 @@ static int is_name(const char *s)
 	       !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")];
 }
 
-static const json_t *list_of(const json_t *network, const char *key, struct err *e)
+static const json_t *e2b_rule_list(const json_t *network, const char *key, struct err *e)
 {
 	const json_t *list = json_object_get(network, key);
 
@@ -144,7 +144,7 @@ static int read_denied(const json_t *list, struct e2b_rules *r, int *ret_all, st
 	json_array_foreach ((json_t *)(size_t)list, i, one) {
 		const char *text = json_string_value(one);
 
-		if (!text || !parse_range(text, &c))
+		if (!text || !parse_e2b_range(text, &c))
 			return err_set(e, ERR_INVALID, "invalid denied CIDR %.80s",
 				       text ? text : "");
 		*ret_all |= !strcmp(text, ALL_TRAFFIC);
@@ -165,12 +165,12 @@ static int read_allowed(const json_t *list, struct e2b_rules *r, struct err *e)
 	json_array_foreach ((json_t *)(size_t)list, i, one) {
 		const char *text = json_string_value(one);
 
-		if (text && parse_range(text, &c)) {
+		if (text && parse_e2b_range(text, &c)) {
 			if (add_range(&r->allow, &c, e) < 0)
 				return -1;
 			continue;
 		}
-		if (!text || !is_name(text))
+		if (!text || !is_e2b_host_name(text))
 			return err_set(e, ERR_INVALID, "invalid allowed address %.80s",
 				       text ? text : "");
 		if (json_array_size(r->names) == NAMES_MAX)
@@ -197,8 +197,8 @@ int e2b_rules_read(const json_t *access, const json_t *network, struct e2b_rules
 	if (access && !json_is_boolean(access) && !json_is_null(access))
 		return err_set(e, ERR_INVALID, "allow_internet_access is not a boolean");
 	r->names = json_array();
-	if (read_denied(list_of(network, "denyOut", e), r, &all, e) < 0 ||
-	    read_allowed(list_of(network, "allowOut", e), r, e) < 0)
+	if (read_denied(e2b_rule_list(network, "denyOut", e), r, &all, e) < 0 ||
+	    read_allowed(e2b_rule_list(network, "allowOut", e), r, e) < 0)
 		return -1;
 	if (json_array_size(r->names) && !all)
 		return err_set(e, ERR_INVALID,
@@ -244,7 +244,7 @@ static json_t *ranges_text(const struct e2b_ranges *r)
 
 /* Beside names, addresses are rules of the proxy, which would let one through that is not public.
  */
-static int add_addresses(json_t *hosts, const struct e2b_ranges *allow, struct err *e)
+static int add_e2b_addresses(json_t *hosts, const struct e2b_ranges *allow, struct err *e)
 {
 	char text[NETADDR_TEXT];
 	size_t i;
@@ -274,7 +274,7 @@ json_t *e2b_rules_options(const struct e2b_rules *r, int egress, struct err *e)
 	json_t *hosts = json_copy(r->names), *options;
 	const int by_name = json_array_size(hosts) > 0;
 
-	if (by_name && add_addresses(hosts, &r->allow, e) < 0) {
+	if (by_name && add_e2b_addresses(hosts, &r->allow, e) < 0) {
 		json_decref(hosts);
 		return NULL;
 	}

@@ -2,7 +2,7 @@
 /*
  * E2B's control plane: sandboxes.  A template is an image's name, and "base" (or what else E2B's
  * SDKs take when none is said) the configuration's image.  A timeout is the sandbox's ttl, at whose
- * end the sandbox's keeper removes or pauses it; a paused sandbox has none (e2b_pause.c).
+ * end the sandbox's keeper removes or pauses it; a paused sandbox has none (e2b_snapshot.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,124 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/api/boxlist.h"
+#include "manager/api/box.h"
 #include "manager/api/e2b.h"
-#include "manager/api/e2b_rules.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/protocol.h"
+
+/* ---- the body of create ---- */
+
+/*
+ * The body of E2B's create, as that of POST /v1/sandboxes.  Pure.  What berth does not do is
+ * refused: a sandbox with less of a guard than was asked for is worse than none.
+ */
+
+/* The default template, if a client names none. */
+static int is_preset(const char *template)
+{
+	static const char *const presets[] = { "base", "code-interpreter-v1", "desktop",
+					       "mcp-gateway" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(presets); i++)
+		if (!strcmp(template, presets[i]))
+			return 1;
+	return 0;
+}
+
+static int check_e2b_create_members(const json_t *body, struct err *e)
+{
+	static const char *const missing[] = { "mcp", "iam" };
+	const char *name;
+	json_t *v;
+	size_t i;
+
+	if (!json_is_string(json_object_get(body, "templateID")))
+		return err_set(e, ERR_INVALID, "templateID is missing");
+	for (i = 0; i < ARRAY_LEN(missing); i++)
+		if (e2b_rules_given(body, missing[i]))
+			return err_set(e, ERR_UNSUPPORTED,
+				       "%s is not served: a sandbox has what its image has",
+				       missing[i]);
+	json_object_foreach(json_object_get(body, "metadata"), name, v)
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "metadata has a value that is not a string");
+	return 0;
+}
+
+/* ---- volumes -------------------------------------------------------------------------------- */
+
+/* [{"name","path"}] as the option volume; a new reference, or NULL with e. */
+static json_t *volumes_of(const json_t *body, struct err *e)
+{
+	json_t *mounts = json_object_get(body, "volumeMounts"), *one, *list = json_array();
+	int bad = mounts && !json_is_array(mounts) && !json_is_null(mounts);
+	size_t i;
+
+	json_array_foreach(mounts, i, one) {
+		const char *name = json_string_value(json_object_get(one, "name"));
+		const char *path = json_string_value(json_object_get(one, "path"));
+
+		/* a name with a slash would be a directory of the host */
+		bad |= !name || !path || !name[0] || strpbrk(name, "/:") || path[0] != '/' ||
+		       strchr(path, ':');
+		if (!bad)
+			json_array_append_new(list, json_sprintf("%s:%s:rw", name, path));
+	}
+	if (!bad)
+		return list;
+	err_set(e, ERR_INVALID, "volumeMounts is not an array of names and paths");
+	json_decref(list);
+	return NULL;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static json_t *labels_of(const json_t *body, const char *template)
+{
+	const json_t *metadata = json_object_get(body, "metadata");
+	json_t *labels =
+		json_pack("[o]", json_sprintf(E2B_TEMPLATE "=%s", template));
+	autofree char *text = NULL;
+
+	if (json_is_object(metadata))
+		text = json_dumps(metadata, JSON_COMPACT | JSON_SORT_KEYS);
+	if (text)
+		json_array_append_new(labels, json_sprintf(E2B_METADATA "=%s", text));
+	return labels;
+}
+
+json_t *e2b_create_request(const json_t *body, json_int_t timeout, int pauses, struct err *e)
+{
+	const char *template = json_string_value(json_object_get(body, "templateID"));
+	json_t *envs, *volumes, *request, *options;
+	char ttl[32];
+
+	if (check_e2b_create_members(body, e) < 0)
+		return NULL;
+	volumes = volumes_of(body, e);
+	envs = volumes ? e2b_env(json_object_get(body, "envVars"), e) : NULL;
+	if (!envs) {
+		json_decref(volumes);
+		return NULL;
+	}
+	if (!timeout)
+		timeout = 1;
+	/* e2b_pause_at_end() gives it its own time: until then it must not end */
+	if (pauses)
+		timeout += E2B_PAUSE_SPARE_S;
+	snprintf(ttl, sizeof(ttl), "%llds", (long long)timeout);
+	options = json_pack("{s:s,s:o,s:o,s:o}", "ttl", ttl, "env", envs, "label",
+			    labels_of(body, template), "volume", volumes);
+	request = json_pack("{s:o}", "options", options);
+	if (!is_preset(template))
+		json_object_set_new(request, "image", json_string(template));
+	return request;
+}
+
+/* ---- sandboxes ---- */
 
 #define ENVD_VERSION "0.6.4" /* what of envd's is here: octet-stream, the end of stdin */
 #define TIMEOUT_S 300
@@ -63,7 +174,7 @@ int e2b_reply_new(struct http_request *rq, int status, const char *id, const cha
 }
 
 /* For getInfo(): what was asked of its network.  Without it the sandbox is as good. */
-static void note(struct http_request *rq, const char *id)
+static void note_asked_network(struct http_request *rq, const char *id)
 {
 	const json_t *body = http_json(rq);
 	struct err ignored;
@@ -106,7 +217,7 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 	    e2b_pause_at_end(rq, json_string_value(json_object_get(made, "id")), timeout,
 			     &lifecycle, e) < 0)
 		return -1;
-	note(rq, json_string_value(json_object_get(made, "id")));
+	note_asked_network(rq, json_string_value(json_object_get(made, "id")));
 	return e2b_reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
 			 json_string_value(json_object_get(http_json(rq), "templateID")), e);
 }
@@ -136,7 +247,7 @@ static json_t *when(int64_t wall_ms)
 	return json_string(text);
 }
 
-static json_t *metadata_of(const json_t *record)
+static json_t *e2b_metadata_of(const json_t *record)
 {
 	const char *text = e2b_label(record, E2B_METADATA);
 	struct err ignored;
@@ -145,7 +256,7 @@ static json_t *metadata_of(const json_t *record)
 	return j ? j : json_object();
 }
 
-static json_t *describe(const json_t *record, const json_t *live)
+static json_t *describe_e2b_sandbox(const json_t *record, const json_t *live)
 {
 	const char *template = e2b_label(record, E2B_TEMPLATE);
 	json_int_t ends = json_integer_value(json_object_get(record, "expires_ms"));
@@ -160,11 +271,11 @@ static json_t *describe(const json_t *record, const json_t *live)
 		when(ends ? ends : (int64_t)clock_wall_ms() + TIMEOUT_S_MAX * 1000ll), "state",
 		e2b_is_paused(live) ? "paused" : "running", "cpuCount", (milli + 999) / 1000,
 		"memoryMB", memory >> 20, "diskSizeMB", (json_int_t)0, "metadata",
-		metadata_of(record), "envdVersion", ENVD_VERSION, "lifecycle", "onTimeout",
+		e2b_metadata_of(record), "envdVersion", ENVD_VERSION, "lifecycle", "onTimeout",
 		l.pauses ? "pause" : "kill", "autoResume", l.resume_s > 0);
 }
 
-static int not_found(struct http_request *rq, struct err *e)
+static int no_such_e2b_sandbox(struct http_request *rq, struct err *e)
 {
 	return err_set(e, ERR_NOT_FOUND, "sandbox %s not found", http_param(rq, "id"));
 }
@@ -182,7 +293,7 @@ int e2b_look_at_any(struct box *b, struct http_request *rq, json_t **ret_record,
 	}
 	*ret_record = boxlist_load(b, e);
 	if (*ret_record && !is_e2b(*ret_record))
-		return not_found(rq, e);
+		return no_such_e2b_sandbox(rq, e);
 	if (!*ret_record || b->kept)
 		return *ret_record ? 0 : -1;
 	*ret_live = box_call(b, ping, NULL, 0, NULL, e);
@@ -196,10 +307,10 @@ int e2b_look(struct box *b, struct http_request *rq, json_t **ret_record, json_t
 {
 	int r = e2b_look_at_any(b, rq, ret_record, ret_live, e);
 
-	return r == 0 && !*ret_live ? not_found(rq, e) : r;
+	return r == 0 && !*ret_live ? no_such_e2b_sandbox(rq, e) : r;
 }
 
-static int get_sandbox(struct http_request *rq, struct err *e)
+static int get_e2b_sandbox(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
 	json_t *description = NULL;
@@ -209,7 +320,7 @@ static int get_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0 && !live)
 		live = e2b_when_stopped(&b, b.id);
 	if (r == 0) {
-		description = describe(record, live);
+		description = describe_e2b_sandbox(record, live);
 		e2b_network_tell(&b, description);
 	}
 	box_close(&b);
@@ -221,7 +332,7 @@ struct listing {
 	json_t *list;
 };
 
-static int add_record(void *ctx, const char *id, int kept, json_t *record)
+static int list_e2b_sandbox(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct listing *l = ctx;
 
@@ -279,7 +390,7 @@ static int has_state(struct http_request *rq, const char *state)
 	return 0;
 }
 
-static int is_wanted(struct http_request *rq, const json_t *one)
+static int is_e2b_sandbox_wanted(struct http_request *rq, const json_t *one)
 {
 	const char *after = http_query(rq, "startedAfter"), *template = http_query(rq, "template");
 
@@ -330,7 +441,7 @@ static void add_live(json_t *record, const json_t *answer)
 	json_object_set(record, "live", (json_t *)(size_t)answer);
 }
 
-static int get_sandboxes(struct http_request *rq, struct err *e)
+static int get_e2b_sandboxes(struct http_request *rq, struct err *e)
 {
 	uint64_t limit = http_query_u64(rq, "limit", LIST_MAX),
 		 after = http_query_u64(rq, "nextToken", 0), seen = 0;
@@ -343,16 +454,16 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 
 	l.box = &b;
 	if (r == 0) /* one whose keeper was killed is not there, whatever was noted of it */
-		r = registry_sweep_list(&b.registry, 1, add_record, &l, e);
+		r = registry_sweep_list(&b.registry, 1, list_e2b_sandbox, &l, e);
 	if (r == 0)
 		r = sort(rq, l.list, e);
 	if (r == 0)
 		pings_remember(&b.registry, l.list, api_of(rq)->pings, add_live);
 	box_close(&b);
 	json_array_foreach(l.list, i, record) {
-		autojson json_t *one = describe(record, json_object_get(record, "live"));
+		autojson json_t *one = describe_e2b_sandbox(record, json_object_get(record, "live"));
 
-		if (!json_object_get(record, "live") || !is_wanted(rq, one) || seen++ < after)
+		if (!json_object_get(record, "live") || !is_e2b_sandbox_wanted(rq, one) || seen++ < after)
 			continue;
 		if (json_array_size(found) == limit) {
 			snprintf(next, sizeof(next), "%llu", (unsigned long long)(after + limit));
@@ -371,7 +482,7 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
-static int delete_sandbox(struct http_request *rq, struct err *e)
+static int delete_e2b_sandbox(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
 	struct box b;
@@ -394,7 +505,7 @@ static int has_now(struct http_request *rq)
 	       http_query_u64(rq, "end", UINT64_MAX) >= now - METRICS_SLACK_S;
 }
 
-static int get_metrics(struct http_request *rq, struct err *e)
+static int get_e2b_metrics(struct http_request *rq, struct err *e)
 {
 	autojson json_t *record = NULL, *live = NULL;
 	struct box b;
@@ -430,14 +541,137 @@ const struct http_route e2b_sandbox_routes[] = {
 	  .response = "Document", .status = 201, ERRORS },
 	{ "POST", "/v2/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,
 	  .response = "Document", .status = 201, ERRORS },
-	{ "GET", "/sandboxes", get_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
+	{ "GET", "/sandboxes", get_e2b_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
 	  .response = "Documents", ERRORS },
-	{ "GET", "/v2/sandboxes", get_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
+	{ "GET", "/v2/sandboxes", get_e2b_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
 	  .response = "Documents", ERRORS },
-	{ "GET", "/sandboxes/{id}", get_sandbox, "E2B: a sandbox", .response = "Document", ERRORS },
-	{ "DELETE", "/sandboxes/{id}", delete_sandbox, "E2B: end and remove a sandbox",
+	{ "GET", "/sandboxes/{id}", get_e2b_sandbox, "E2B: a sandbox", .response = "Document", ERRORS },
+	{ "DELETE", "/sandboxes/{id}", delete_e2b_sandbox, "E2B: end and remove a sandbox",
 	  .status = 204, ERRORS },
-	{ "GET", "/sandboxes/{id}/metrics", get_metrics, "E2B: what it uses",
+	{ "GET", "/sandboxes/{id}/metrics", get_e2b_metrics, "E2B: what it uses",
 	  .query = "start:integer end:integer", .response = "Documents", ERRORS },
 	{ NULL },
+};
+
+/* ---- the network of one that is there ---- */
+
+/* E2B's rules of the network of a sandbox that is there (e2b_rules.c). */
+
+#define FILE_NAME "e2b.json" /* beside the record: what the client said */
+#define SPEC_FILE "spec.json"
+
+/* ---- what was asked for --------------------------------------------------------------------- */
+
+int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e)
+{
+	static const char *const members[] = {"allowOut", "denyOut"};
+	autojson json_t *note = json_object(), *rules = json_object();
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(members); i++)
+		if (e2b_rules_given(network, members[i]))
+			json_object_set(rules, members[i], json_object_get(network, members[i]));
+	if (json_object_size(rules))
+		json_object_set(note, "network", rules);
+	if (json_is_boolean(access))
+		json_object_set(note, "allowInternetAccess", (json_t *)(size_t)access);
+	return note && rules ? registry_save(&b->registry, b->id, FILE_NAME, note, e) :
+			       err_nomem(e);
+}
+
+void e2b_network_tell(struct box *b, json_t *description)
+{
+	struct err ignored;
+	autojson json_t *note = registry_load(&b->registry, b->id, FILE_NAME, &ignored);
+
+	if (note)
+		json_object_update(description, note);
+}
+
+void e2b_network_inherit(struct box *b, const char *id)
+{
+	struct err ignored;
+	autojson json_t *note = registry_load(&b->registry, b->id, FILE_NAME, &ignored);
+
+	if (note)
+		registry_save(&b->registry, id, FILE_NAME, note, &ignored);
+}
+
+/* ---- a change -------------------------------------------------------------------------------- */
+
+static const char *e2b_network_mode(const json_t *spec)
+{
+	const char *mode = "none";
+	const json_t *pair;
+	size_t i;
+
+	json_array_foreach (json_object_get(spec, "options"), i, pair)
+		if (!strcmp(json_string_value(json_array_get(pair, 0)), "network"))
+			mode = json_string_value(json_array_get(pair, 1));
+	return mode;
+}
+
+static int change_e2b_rules(struct http_request *rq, struct box *b, json_t *options, struct err *e)
+{
+	json_t *call = call_of("update", b->id, NULL), *made;
+
+	call_flag(call, "reset-rules");
+	call_options(call, options);
+	made = spawn_json(rq, call, 1, e);
+	json_decref(made);
+	return made ? 0 : -1;
+}
+
+static int apply_e2b_rules(struct http_request *rq, struct box *b, const struct e2b_rules *r, struct err *e)
+{
+	autojson json_t *options = NULL, *spec = registry_load(&b->registry, b->id, SPEC_FILE, e);
+	int egress;
+
+	if (!spec)
+		return -1;
+	egress = !strcmp(e2b_network_mode(spec), "egress");
+	if (!egress && strcmp(e2b_network_mode(spec), "bridge"))
+		return r->closed ? 0 : e2b_rules_refuse_none(e);
+	if (!egress && json_array_size(r->names))
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"sandbox %s was made without names in network.allowOut, and rules by "
+			"name cannot be added; hint: create it with allowInternetAccess: "
+			"false, or with names",
+			b->id);
+	options = e2b_rules_options(r, egress, e);
+	return options ? change_e2b_rules(rq, b, options, e) : -1;
+}
+
+static int put_network(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq),
+		     *access = json_object_get(body, "allow_internet_access");
+	autojson json_t *record = NULL, *live = NULL;
+	autofree struct e2b_rules *r = calloc(1, sizeof(*r));
+	struct box b;
+	int result = e2b_look(&b, rq, &record, &live, e);
+
+	if (result == 0 && !r)
+		result = err_nomem(e);
+	if (result == 0)
+		result = e2b_rules_check(body, e);
+	if (result == 0)
+		result = e2b_rules_read(access, body, r, e);
+	if (result == 0)
+		result = box_lock(&b, e);
+	if (result == 0)
+		result = apply_e2b_rules(rq, &b, r, e);
+	if (result == 0)
+		result = e2b_network_note(&b, access, body, e);
+	if (r)
+		json_decref(r->names);
+	box_close(&b);
+	return result < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+const struct http_route e2b_network_routes[] = {
+	{"PUT", "/sandboxes/{id}/network", put_network, "E2B: other rules for its network",
+	 HTTP_JSON, .status = 204, .shape_error = e2b_error, .error_schema = "Document"},
+	{NULL},
 };

@@ -13,13 +13,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "manager/api/connectrpc.h"
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"
 #include "manager/api/fileflow.h"
-#include "manager/api/http_hold.h"
+#include "manager/api/http.h"
 #include "manager/api/watchhub.h"
-#include "manager/api/watchrecord.h"
 
 #define BEAT_MS 20000       /* the SDKs' Keepalive-Ping-Interval is 50 s */
 #define TEXT_MAX (1u << 20) /* of records that one answer has */
@@ -38,7 +36,7 @@ struct watching {
 	struct buf text; /* read, of records that are not whole */
 };
 
-static void watching_free(void *what)
+static void e2b_watch_free(void *what)
 {
 	struct watching *w = what;
 
@@ -52,7 +50,7 @@ static void watching_free(void *what)
 }
 
 /* Its sandbox is gone, and every client that could ask for it. */
-static int is_over(void *what)
+static int is_e2b_watch_over(void *what)
 {
 	struct pollfd p = { .fd = ((struct watching *)what)->sock };
 
@@ -70,7 +68,7 @@ static int read_flag(const json_t *body, const char *key, int *ret, struct err *
 }
 
 /* Starts the helper, as root where the image has no such user, and waits until it watches. */
-static int start(struct watching *w, struct http_request *rq, struct e2b_user *u, int recursive,
+static int start_e2b_watch(struct watching *w, struct http_request *rq, struct e2b_user *u, int recursive,
 		 uint64_t deadline_ms, struct err *e)
 {
 	char flags[3] = { recursive ? 'r' : '-', w->entries ? 'e' : '-', '\0' };
@@ -89,7 +87,7 @@ static int start(struct watching *w, struct http_request *rq, struct e2b_user *u
 	return r < 0 ? -1 : buf_add(&w->text, w->flow.first, w->flow.first_n, e);
 }
 
-static int begin(struct watching *w, struct http_request *rq, const json_t *body,
+static int begin_e2b_watch(struct watching *w, struct http_request *rq, const json_t *body,
 		 uint64_t deadline_ms, struct err *e)
 {
 	const char *path = json_string_value(json_object_get(body, "path"));
@@ -108,11 +106,11 @@ static int begin(struct watching *w, struct http_request *rq, const json_t *body
 		r = -1;
 	if (r == 0 && w->entries)
 		accounts_read(&w->accounts, b.sock);
-	if (r == 0 && !(w->place = watchhub_enter(w->hub, b.id, http_who(rq)->name, is_over, e)))
+	if (r == 0 && !(w->place = watchhub_enter(w->hub, b.id, http_who(rq)->name, is_e2b_watch_over, e)))
 		r = -1;
 	w->sock = take_fd(&b.sock);
 	box_close(&b);
-	return r < 0 ? -1 : start(w, rq, &u, recursive, deadline_ms, e);
+	return r < 0 ? -1 : start_e2b_watch(w, rq, &u, recursive, deadline_ms, e);
 }
 
 static struct watching *watching_new(struct http_request *rq, const json_t *body,
@@ -129,9 +127,9 @@ static struct watching *watching_new(struct http_request *rq, const json_t *body
 	w->text = BUF_INIT(TEXT_MAX);
 	accounts_init(&w->accounts);
 	fileflow_init(&w->flow);
-	if (begin(w, rq, body, deadline_ms, e) == 0)
+	if (begin_e2b_watch(w, rq, body, deadline_ms, e) == 0)
 		return w;
-	watching_free(w);
+	e2b_watch_free(w);
 	return NULL;
 }
 
@@ -168,7 +166,7 @@ static json_t *event_json(const struct watching *w, const struct watchrecord *r)
 }
 
 /* Hands each whole record to add() as an event; a name that is not UTF-8 has no event. */
-static int take_records(struct watching *w, int (*add)(void *ctx, json_t *event, struct err *e),
+static int take_watch_records(struct watching *w, int (*add)(void *ctx, json_t *event, struct err *e),
 			void *ctx, struct err *e)
 {
 	const char *at = w->text.data, *end = at + w->text.len;
@@ -211,14 +209,14 @@ static int next_events(struct estream *s, struct http_request *rq, struct err *e
 			r = estream_add(s, "", 0, json_pack("{s:{}}", "keepalive"), e);
 		return r < 0 ? -1 : 1;
 	}
-	if (take_records(w, add_to_stream, s, e) < 0)
+	if (take_watch_records(w, add_to_stream, s, e) < 0)
 		return -1;
 	if (w->over < 0)
 		*e = w->why;
 	return w->over < 0 ? -1 : !w->over;
 }
 
-static struct watching *open_stream(struct http_request *rq, struct err *e)
+static struct watching *open_e2b_watch_stream(struct http_request *rq, struct err *e)
 {
 	autojson json_t *body = connectrpc_message(rq, e);
 	uint64_t deadline_ms;
@@ -230,16 +228,16 @@ static struct watching *open_stream(struct http_request *rq, struct err *e)
 
 static int post_watch_dir(struct http_request *rq, struct err *e)
 {
-	struct watching *w = open_stream(rq, e);
+	struct watching *w = open_e2b_watch_stream(rq, e);
 
 	if (w)
-		return estream_reply_connect(rq, next_events, watching_free, w, e);
+		return estream_reply_connect(rq, next_events, e2b_watch_free, w, e);
 	return e->code == ERR_NET ? -1 : connectrpc_refuse(rq, e);
 }
 
 /* ---- CreateWatcher, GetWatcherEvents, RemoveWatcher ------------------------------------------ */
 
-static int post_create(struct http_request *rq, struct err *e)
+static int post_e2b_watcher(struct http_request *rq, struct err *e)
 {
 	struct watching *w = watching_new(rq, http_json(rq), 0, e);
 	struct watchhub_place *place;
@@ -248,16 +246,16 @@ static int post_create(struct http_request *rq, struct err *e)
 	if (!w)
 		return -1;
 	place = take_ptr(&w->place); /* which releases the watch from now on */
-	if (watchhub_keep(w->hub, place, w, watching_free, id, e) < 0) {
+	if (watchhub_keep(w->hub, place, w, e2b_watch_free, id, e) < 0) {
 		w->place = place;
-		watching_free(w);
+		e2b_watch_free(w);
 		return -1;
 	}
 	return http_reply_json(rq, 0, json_pack("{s:s}", "watcherId", id), e);
 }
 
 /* The watcher that the body names, of the sandbox that the request names. */
-static struct watching *find(struct http_request *rq, struct watchhub_place **ret, struct err *e)
+static struct watching *find_e2b_watch(struct http_request *rq, struct watchhub_place **ret, struct err *e)
 {
 	const char *id = json_string_value(json_object_get(http_json(rq), "watcherId"));
 	struct watching *w = NULL;
@@ -275,7 +273,7 @@ static int add_to_list(void *ctx, json_t *event, struct err *e)
 }
 
 /* All that came up to now, as far as one answer has room. */
-static int collect(struct watching *w, struct http_request *rq, json_t *list, struct err *e)
+static int collect_watch_events(struct watching *w, struct http_request *rq, json_t *list, struct err *e)
 {
 	struct http_hold hold = { 0 };
 	size_t total = 0, before;
@@ -287,7 +285,7 @@ static int collect(struct watching *w, struct http_request *rq, json_t *list, st
 		total += w->text.len - before;
 		r = http_hold_take(rq, &hold, EVENT_COST * (w->text.len - before), e);
 		if (r == 0)
-			r = take_records(w, add_to_list, list, e);
+			r = take_watch_records(w, add_to_list, list, e);
 	}
 	http_hold_end(&hold);
 	if (r == 0 && w->over < 0 && !json_array_size(list)) {
@@ -300,14 +298,14 @@ static int collect(struct watching *w, struct http_request *rq, json_t *list, st
 static int post_events(struct http_request *rq, struct err *e)
 {
 	struct watchhub_place *place;
-	struct watching *w = find(rq, &place, e);
+	struct watching *w = find_e2b_watch(rq, &place, e);
 	json_t *list;
 	int r;
 
 	if (!w)
 		return -1;
 	list = json_array();
-	r = collect(w, rq, list, e);
+	r = collect_watch_events(w, rq, list, e);
 	watchhub_put(w->hub, place);
 	if (r == 0)
 		return http_reply_json(rq, 0, json_pack("{s:o}", "events", list), e);
@@ -315,10 +313,10 @@ static int post_events(struct http_request *rq, struct err *e)
 	return -1;
 }
 
-static int post_remove(struct http_request *rq, struct err *e)
+static int post_e2b_watcher_remove(struct http_request *rq, struct err *e)
 {
 	struct watchhub_place *place;
-	struct watching *w = find(rq, &place, e);
+	struct watching *w = find_e2b_watch(rq, &place, e);
 
 	if (!w)
 		return -1;
@@ -335,8 +333,8 @@ const struct http_route e2b_watch_routes[] = {
 	  "E2B: changes in a directory, as a stream", HTTP_RAW, HTTP_ONE,
 	  .type = "application/connect+json", .begin = connectrpc_begin, .feed = connectrpc_feed,
 	  ERRORS },
-	{ "POST", FILESYSTEM "/CreateWatcher", post_create, "E2B: watch a directory", UNARY },
+	{ "POST", FILESYSTEM "/CreateWatcher", post_e2b_watcher, "E2B: watch a directory", UNARY },
 	{ "POST", FILESYSTEM "/GetWatcherEvents", post_events, "E2B: what changed since", UNARY },
-	{ "POST", FILESYSTEM "/RemoveWatcher", post_remove, "E2B: end a watch", UNARY },
+	{ "POST", FILESYSTEM "/RemoveWatcher", post_e2b_watcher_remove, "E2B: end a watch", UNARY },
 	{ NULL },
 };

@@ -6,16 +6,20 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/api/estream.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "manager/zygote/client.h"
+
+/* ---- the command ---- */
 
 #define PIECE 65536
 #define END_MS 30000
@@ -71,7 +75,7 @@ void execution_free(void *ctx)
 	free(x);
 }
 
-static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
+static int make_execution_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 {
 	int p[2];
 
@@ -104,7 +108,7 @@ static int take_input(struct execution *x, struct err *e)
 }
 
 /* Of the supervisor of a fork. */
-static int take_word(struct execution *x, struct err *e)
+static int take_supervisor_word(struct execution *x, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT(1 << 17);
 	int status, got = zygote_hear(x->box.sock, &status, &text, e);
@@ -122,7 +126,7 @@ static int take_word(struct execution *x, struct err *e)
 	return take_input(x, e);
 }
 
-static int take_packet(struct execution *x, struct err *e)
+static int take_keeper_packet(struct execution *x, struct err *e)
 {
 	int fds[WIRE_FDS_MAX];
 	size_t n = 0;
@@ -186,24 +190,24 @@ int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, s
 			return -1;
 		if (p[3].revents)
 			write_input(x);
-		if (p[0].revents && (x->is_fork ? take_word(x, e) : take_packet(x, e)) < 0)
+		if (p[0].revents && (x->is_fork ? take_supervisor_word(x, e) : take_keeper_packet(x, e)) < 0)
 			return -1;
 	}
 }
 
-static int make_pipes(struct execution *x, int theirs[3], struct err *e)
+static int make_execution_pipes(struct execution *x, int theirs[3], struct err *e)
 {
 	theirs[0] = theirs[1] = theirs[2] = -1;
-	return make_pipe(&x->in, &theirs[0], 0, e) < 0 ||
-			       make_pipe(&x->out[0], &theirs[1], 1, e) < 0 ||
-			       make_pipe(&x->out[1], &theirs[2], 1, e) < 0 ?
+	return make_execution_pipe(&x->in, &theirs[0], 0, e) < 0 ||
+			       make_execution_pipe(&x->out[0], &theirs[1], 1, e) < 0 ||
+			       make_execution_pipe(&x->out[1], &theirs[2], 1, e) < 0 ?
 		       -1 :
 		       0;
 }
 
 int execution_launch(struct execution *x, json_t *ask, struct err *e)
 {
-	int theirs[3], r = make_pipes(x, theirs, e), i;
+	int theirs[3], r = make_execution_pipes(x, theirs, e), i;
 
 	if (r == 0)
 		r = box_send(&x->box, ask, theirs, 3, e);
@@ -217,14 +221,14 @@ int execution_launch(struct execution *x, json_t *ask, struct err *e)
 	 * before it had started has a verdict, too, and no other word comes before that.
 	 */
 	while (r == 0 && !x->started && !x->verdict)
-		r = take_packet(x, e);
+		r = take_keeper_packet(x, e);
 	return r;
 }
 
 int execution_launch_code(struct execution *x, struct err *e)
 {
 	const uint64_t until = clock_ms() + ZYGOTE_WAIT_MS;
-	int theirs[3], r = make_pipes(x, theirs, e), i;
+	int theirs[3], r = make_execution_pipes(x, theirs, e), i;
 	uint64_t now;
 
 	x->is_fork = 1;
@@ -244,7 +248,7 @@ int execution_launch_code(struct execution *x, struct err *e)
 				  0;
 		if (r == 0)
 			zygote_busy(x->box.id, e);
-		if (r <= 0 || take_word(x, e) < 0)
+		if (r <= 0 || take_supervisor_word(x, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -262,4 +266,140 @@ int execution_collect(struct execution *x, struct ring ring[2], struct err *e)
 		if (ring_add(&ring[which], piece, n, e) < 0)
 			return -1;
 	return r;
+}
+
+/* ---- its reply ---- */
+
+/* The output of a command or of a fork, and its verdict, as a reply: whole, or as it comes. */
+
+#define KEEP_DEFAULT (1u << 20) /* bytes of each stream in a whole reply */
+
+/* What it is called in replies. */
+static const char *execution_name(const struct execution *x)
+{
+	return x->is_fork ? "run" : "command";
+}
+
+static json_t *verdict_of(const struct execution *x)
+{
+	return json_pack("{s:s,s:O,s:O}", execution_name(x), x->command, "exit_status",
+			 json_object_get(x->verdict, "exit_status"), "verdict", x->verdict);
+}
+
+/* ---- one reply -------------------------------------------------------------------------- */
+
+static int add_kept(json_t *reply, const char *name, const struct ring *ring, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	uint64_t start, next = 0;
+	char key[40];
+	size_t head;
+
+	if (ring_read(ring, 0, WIRE_DATA_MAX, &b, &start, &next, e) < 0)
+		return -1;
+	head = b.len;
+	if (next < ring->total && ring_read(ring, next, WIRE_DATA_MAX, &b, &start, &next, e) < 0)
+		return -1;
+	if (ring_dropped(ring)) {
+		snprintf(key, sizeof(key), "%s_head_bytes", name);
+		json_object_set_new(reply, key, json_integer((json_int_t)head));
+	}
+	snprintf(key, sizeof(key), "%s_bytes", name);
+	json_object_set_new(reply, key, json_integer((json_int_t)ring->total));
+	snprintf(key, sizeof(key), "%s_dropped", name);
+	json_object_set_new(reply, key, json_integer((json_int_t)ring_dropped(ring)));
+	return json_set_bytes(reply, name, b.data, b.len, e);
+}
+
+int execution_reply(struct execution *x, struct err *e)
+{
+	const json_t *max = json_object_get(http_json(x->box.rq), "max_output_bytes");
+	size_t keep = max ? (size_t)json_integer_value(max) : KEEP_DEFAULT;
+	struct ring ring[2];
+	json_t *reply = NULL;
+	int r;
+
+	ring_init(&ring[0], keep / 2, keep - keep / 2);
+	ring_init(&ring[1], keep / 2, keep - keep / 2);
+	r = execution_collect(x, ring, e);
+	if (r == 0) {
+		reply = verdict_of(x);
+		r = add_kept(reply, "stdout", &ring[0], e);
+		if (r == 0)
+			r = add_kept(reply, "stderr", &ring[1], e);
+	}
+	ring_release(&ring[0]);
+	ring_release(&ring[1]);
+	if (r < 0) {
+		json_decref(reply);
+		return -1;
+	}
+	return http_reply_json(x->box.rq, 0, reply, e);
+}
+
+/* ---- as it comes -------------------------------------------------------------------------- */
+
+static const char *const names[] = { "stdout", "stderr" };
+
+static int add_output_piece(struct estream *s, int which, const char *p, size_t n, struct err *e)
+{
+	json_t *j;
+
+	if (!n)
+		return 0;
+	j = json_pack("{s:s}", "stream", names[which]);
+	if (json_set_bytes(j, "data", p, n, e) < 0) {
+		json_decref(j);
+		return -1;
+	}
+	return estream_add(s, names[which], 0, j, e);
+}
+
+static int add_verdict(struct estream *s, struct execution *x, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (add_output_piece(s, i, x->held[i].bytes, x->held[i].n, e) < 0)
+			return -1;
+	return estream_add(s, "verdict", 0, verdict_of(x), e);
+}
+
+json_t *execution_started(const struct execution *x)
+{
+	return json_pack("{s:s,s:s,s:b,s:O*}", execution_name(x), x->command,
+			 x->is_fork ? "zygote" : "sandbox", x->box.id, "started", 1, "attest",
+			 x->attest);
+}
+
+static int next_execution_event(struct estream *s, struct http_request *rq, struct err *e)
+{
+	struct execution *x = s->ctx;
+	char piece[16384 + 4];
+	size_t n, cut;
+	int which, r;
+
+	(void)rq;
+	if (x->started == 1) {
+		x->started = 2;
+		return estream_add(s, "started", 0, execution_started(x), e) < 0 ? -1 : 1;
+	}
+	r = execution_next(x, piece + 4, sizeof(piece) - 4, &which, &n, e);
+	if (r <= 0)
+		return r < 0 ? -1 : add_verdict(s, x, e);
+	/* held bytes are sent first */
+	memcpy(piece + 4 - x->held[which].n, x->held[which].bytes, x->held[which].n);
+	r = (int)x->held[which].n;
+	n += (size_t)r;
+	cut = estream_cut_text(piece + 4 - r, n);
+	if (add_output_piece(s, which, piece + 4 - r, n - cut, e) < 0)
+		return -1;
+	x->held[which].n = cut;
+	memcpy(x->held[which].bytes, piece + 4 - r + n - cut, cut);
+	return 1;
+}
+
+int execution_stream(struct execution *x, struct err *e)
+{
+	return estream_reply(x->box.rq, 200, next_execution_event, execution_free, x, e);
 }

@@ -56,7 +56,7 @@ int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, s
 int execution_collect(struct execution *x, struct ring ring[2], struct err *e);
 
 
-/* ---- execreply.c: the reply to the request, of a command that has started ---- */
+/* ---- the reply to the request, of a command that has started ---- */
 
 /* A whole one, of which "max_output_bytes" of each stream are kept; x stays the caller's. */
 int execution_reply(struct execution *x, struct err *e);

@@ -185,7 +185,7 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 	return strlen(s);
 }
 
-static enum MHD_Result send_reply(struct http_request *rq)
+static enum MHD_Result send_http_reply(struct http_request *rq)
 {
 	struct err ignored;
 
@@ -224,7 +224,7 @@ static void name_positional(const char *names, json_t *body)
 	}
 }
 
-static int read_json(struct http_request *rq, struct err *e)
+static int read_json_body(struct http_request *rq, struct err *e)
 {
 	const size_t n = rq->body.len;
 	/* docker commit of 20.10 sends null for no body */
@@ -254,17 +254,17 @@ static int read_json(struct http_request *rq, struct err *e)
 	return 0;
 }
 
-static int run(struct http_request *rq, struct err *e)
+static int run_route(struct http_request *rq, struct err *e)
 {
 	/* the body may have taken its time */
 	if (http_check_rights(rq, e) < 0)
 		return -1;
-	if (rq->route->body == HTTP_JSON && read_json(rq, e) < 0)
+	if (rq->route->body == HTTP_JSON && read_json_body(rq, e) < 0)
 		return -1;
 	return rq->route->run(rq, e);
 }
 
-static int feed(struct http_request *rq, const char *data, size_t n, struct err *e)
+static int feed_request_body(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
 	int r;
 
@@ -307,7 +307,7 @@ static enum MHD_Result on_head(struct http_request *rq, const char *url, const c
 			http_reply_error(rq, &rq->e);
 			if (rq->response)
 				http_reply_header(rq, "Connection", "close", &ignored);
-			return send_reply(rq);
+			return send_http_reply(rq);
 		}
 	}
 	http_phase_set(rq->conn, PHASE_BODY);
@@ -326,14 +326,14 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 	if (!rq->begun)
 		return on_head(rq, url, method, version);
 	if (*n) {
-		if (!rq->failed && feed(rq, data, *n, &rq->e) < 0)
+		if (!rq->failed && feed_request_body(rq, data, *n, &rq->e) < 0)
 			rq->failed = 1;
 		rq->discarded += rq->failed ? *n : 0;
 		*n = 0;
 		return rq->discarded > DISCARD_MAX ? MHD_NO : MHD_YES;
 	}
 	http_phase_set(rq->conn, PHASE_RUN);
-	if (!rq->failed && run(rq, &rq->e) < 0)
+	if (!rq->failed && run_route(rq, &rq->e) < 0)
 		rq->failed = 1;
 	if (!rq->failed && rq->hijack.run && !rq->response) {
 		http_hijack_plain(rq);
@@ -343,7 +343,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 		http_reply_error(rq, &rq->e);
 	else if (!rq->response)
 		http_reply_empty(rq, 204, &rq->e);
-	return send_reply(rq);
+	return send_http_reply(rq);
 }
 
 /* The client, the action, its object and the result. */

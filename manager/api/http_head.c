@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "manager/api/http_state.h"
 
-static int refuse(struct http_request *rq, int status, struct err *e, enum err_code code, const char *text)
+static int refuse_request(struct http_request *rq, int status, struct err *e, enum err_code code, const char *text)
 {
 	rq->error_status = status;
 	return err_set(e, code, "%s", text);
@@ -92,25 +92,25 @@ static int check_framing(struct http_request *rq, struct err *e)
 
 	MHD_get_connection_values(rq->mhd, MHD_HEADER_KIND, count_field, &h);
 	if (h.fields > HTTP_HEADERS_MAX || h.bytes > HTTP_HEADER_MAX)
-		return refuse(rq, 431, e, ERR_LIMIT, "the request's header is too large; hint: 64 fields, 16 KiB");
+		return refuse_request(rq, 431, e, ERR_LIMIT, "the request's header is too large; hint: 64 fields, 16 KiB");
 	if (h.bad)
-		return refuse(rq, 400, e, ERR_INVALID, "a header field is malformed");
+		return refuse_request(rq, 400, e, ERR_INVALID, "a header field is malformed");
 	if (is_lenient() && (h.torn || is_torn_line(rq) || is_torn_end(rq, h.next)))
-		return refuse(rq, 400, e, ERR_INVALID, "the header has a line that does not end with CR LF, is folded, or has a NUL in it");
+		return refuse_request(rq, 400, e, ERR_INVALID, "the header has a line that does not end with CR LF, is folded, or has a NUL in it");
 	te = http_header(rq, "Transfer-Encoding");
 	cl = http_header(rq, "Content-Length");
 	/* RFC 9112 6.3: two ideas of where a request ends */
 	if (h.lengths > 1 || h.encodings > 1 || (te && cl))
-		return refuse(rq, 400, e, ERR_INVALID, "the request's length is given twice");
+		return refuse_request(rq, 400, e, ERR_INVALID, "the request's length is given twice");
 	if (te && strcasecmp(te, "chunked"))
-		return refuse(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
+		return refuse_request(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
 	if (cl && num_u64(cl, "Content-Length", 0, UINT64_MAX >> 1, &n, e) < 0)
-		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is not a number");
+		return refuse_request(rq, 400, e, ERR_INVALID, "Content-Length is not a number");
 	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1 ||
 	    h.traffic > 1)
-		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
+		return refuse_request(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
 	if (http_header(rq, "Upgrade") && !rq->server->o.foreign)
-		return refuse(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
+		return refuse_request(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
 	return 0;
 }
 
@@ -135,7 +135,7 @@ static int listed(const char *list, const char *s, size_t n)
 }
 
 /* A page of a foreign site that a browser resolves to us says so in Host (DNS rebinding, CVE-2025-66414). */
-static int check_host(struct http_request *rq, struct err *e)
+static int check_request_host(struct http_request *rq, struct err *e)
 {
 	static const char loopback[] = "localhost 127.0.0.1 [::1]";
 	const char *host = http_header(rq, "Host"), *end;
@@ -144,18 +144,18 @@ static int check_host(struct http_request *rq, struct err *e)
 	if (!rq->conn->is_tcp)
 		return 0;
 	if (!host)
-		return refuse(rq, 400, e, ERR_INVALID, "the request has no Host");
+		return refuse_request(rq, 400, e, ERR_INVALID, "the request has no Host");
 	end = host[0] == '[' ? strchr(host, ']') : NULL;
 	n = end ? (size_t)(end + 1 - host) : strcspn(host, ":");
 	if (host[n] && (host[n] != ':' || !host[n + 1] || host[n + 1 + strspn(host + n + 1, "0123456789")]))
-		return refuse(rq, 400, e, ERR_INVALID, "Host is malformed");
+		return refuse_request(rq, 400, e, ERR_INVALID, "Host is malformed");
 	if (!listed(loopback, host, n) && !listed(rq->server->o.allowed_hosts, host, n))
-		return refuse(rq, 403, e, ERR_DENIED, "this Host is not served; hint: daemon.allowed_hosts");
+		return refuse_request(rq, 403, e, ERR_DENIED, "this Host is not served; hint: daemon.allowed_hosts");
 	return 0;
 }
 
 /*
- * A page of this server's own address; check_host() has checked that the name in Host is ours
+ * A page of this server's own address; check_request_host() has checked that the name in Host is ours
  * (RFC 6454).
  */
 static int is_own_origin(struct http_request *rq, const char *origin)
@@ -172,7 +172,7 @@ static int check_origin(struct http_request *rq, struct err *e)
 
 	/* a browser sends it, and no other client has a reason to */
 	if (origin && !is_own_origin(rq, origin) && !listed(rq->server->o.allowed_origins, origin, strlen(origin)))
-		return refuse(rq, 403, e, ERR_DENIED, "requests from web pages are refused; hint: daemon.allowed_origins");
+		return refuse_request(rq, 403, e, ERR_DENIED, "requests from web pages are refused; hint: daemon.allowed_origins");
 	return 0;
 }
 
@@ -226,15 +226,15 @@ static int check_who(struct http_request *rq, struct err *e)
 	if (s->o.check_token(s->o.context, token ? token : "", &rq->who))
 		return 0;
 	if (token)
-		return refuse(rq, 401, e, ERR_DENIED, "berthd does not know this token; "
+		return refuse_request(rq, 401, e, ERR_DENIED, "berthd does not know this token; "
 			      "hint: one of the file that [daemon] token_file names; a reload of berthd reads it again");
-	return !http_header(rq, "Authorization") && is_open(rq) ? 0 : refuse(rq, 401, e, ERR_DENIED, "a bearer token is wanted");
+	return !http_header(rq, "Authorization") && is_open(rq) ? 0 : refuse_request(rq, 401, e, ERR_DENIED, "a bearer token is wanted");
 }
 
 /* ---- the route ------------------------------------------------------------------- */
 
 /* In place; NUL and control bytes have no business in a name or a path. */
-static int unescape(char *s, int plus, struct err *e)
+static int unescape_url(char *s, int plus, struct err *e)
 {
 	char *out = s;
 
@@ -281,11 +281,11 @@ int http_unescape(char *s)
 {
 	struct err ignored;
 
-	return unescape(s, 1, &ignored);
+	return unescape_url(s, 1, &ignored);
 }
 
 /* Matches path, which stays as it is: 1, and the parameters with copies in rq. */
-static int match(struct http_request *rq, const char *pattern, char *path)
+static int match_route(struct http_request *rq, const char *pattern, char *path)
 {
 	size_t n = 0;
 
@@ -331,7 +331,7 @@ static int finish_params(struct http_request *rq, struct err *e)
 			v[strlen(v) - strlen(tail + 4)] = '\0';
 	}
 	for (i = 0; i < rq->param_count; i++)
-		if (unescape((char *)(size_t)rq->params[i].value, 0, e) < 0)
+		if (unescape_url((char *)(size_t)rq->params[i].value, 0, e) < 0)
 			return -1;
 	return 0;
 }
@@ -353,7 +353,7 @@ static const char *declared_type(const char *declaration, const char *name)
 	return NULL;
 }
 
-static int check_value(const char *name, const char *type, const char *value, struct err *e)
+static int check_query_value(const char *name, const char *type, const char *value, struct err *e)
 {
 	uint64_t n;
 
@@ -381,7 +381,7 @@ static int check_required(struct http_request *rq, struct err *e)
 	return 0;
 }
 
-static int cut_query(struct http_request *rq, char *q, struct err *e)
+static int cut_request_query(struct http_request *rq, char *q, struct err *e)
 {
 	char *part, *save = NULL;
 
@@ -393,14 +393,14 @@ static int cut_query(struct http_request *rq, char *q, struct err *e)
 			return err_set(e, ERR_LIMIT, "more than %d query parameters", HTTP_QUERY_MAX);
 		if (*value)
 			*value++ = '\0';
-		if (unescape(part, 1, e) < 0 || unescape(value, 1, e) < 0)
+		if (unescape_url(part, 1, e) < 0 || unescape_url(value, 1, e) < 0)
 			return -1;
 		type = declared_type(rq->route->query, part);
 		if (!type && !rq->server->o.foreign)
 			return err_set(e, ERR_INVALID, "a query parameter is unknown here; hint: /openapi.json lists them");
 		if (type && strncmp(type, "strings", 7) && http_query(rq, part))
 			return err_set(e, ERR_INVALID, "query parameter %s came twice", part);
-		if (type && check_value(part, type, value, e) < 0)
+		if (type && check_query_value(part, type, value, e) < 0)
 			return -1;
 		rq->query[rq->query_count++] = (struct http_pair){ part, value };
 	}
@@ -416,18 +416,18 @@ static int http_route_find(struct http_request *rq, struct err *e)
 	int other = 0;
 
 	if (path[0] != '/')
-		return refuse(rq, 400, e, ERR_INVALID, "the request's target is not a path");
+		return refuse_request(rq, 400, e, ERR_INVALID, "the request's target is not a path");
 	if (query)
 		*query++ = '\0';
 	if (f && !(path = f->strip(path, &rq->error_status, e)))
 		return -1;
 	for (t = rq->server->o.tables; *t; t++) {
 		for (r = *t; r->method; r++) {
-			if (!match(rq, r->pattern, path))
+			if (!match_route(rq, r->pattern, path))
 				continue;
 			if (!strcmp(r->method, rq->method)) {
 				rq->route = r;
-				if (finish_params(rq, e) < 0 || cut_query(rq, query, e) < 0) {
+				if (finish_params(rq, e) < 0 || cut_request_query(rq, query, e) < 0) {
 					rq->error_status = 400;
 					return -1;
 				}
@@ -438,9 +438,9 @@ static int http_route_find(struct http_request *rq, struct err *e)
 	}
 	rq->param_count = 0;
 	if (f)
-		return refuse(rq, 404, e, ERR_NOT_FOUND, "page not found");
-	return other ? refuse(rq, 405, e, ERR_USAGE, "this path does not take that method; hint: /openapi.json") :
-		       refuse(rq, 404, e, ERR_NOT_FOUND, "no such path; hint: /openapi.json");
+		return refuse_request(rq, 404, e, ERR_NOT_FOUND, "page not found");
+	return other ? refuse_request(rq, 405, e, ERR_USAGE, "this path does not take that method; hint: /openapi.json") :
+		       refuse_request(rq, 404, e, ERR_NOT_FOUND, "no such path; hint: /openapi.json");
 }
 
 /* ---- the body ---------------------------------------------------------------------- */
@@ -454,18 +454,18 @@ static int check_body(struct http_request *rq, struct err *e)
 
 	switch (rq->route->body) {
 	case HTTP_NONE:
-		return n || chunked ? refuse(rq, 400, e, ERR_INVALID, "this request takes no body") : 0;
+		return n || chunked ? refuse_request(rq, 400, e, ERR_INVALID, "this request takes no body") : 0;
 	case HTTP_JSON:
 		if (!n && !chunked)
-			return rq->route->flags & HTTP_OPTIONAL ? 0 : refuse(rq, 400, e, ERR_INVALID, "a JSON body is wanted");
+			return rq->route->flags & HTTP_OPTIONAL ? 0 : refuse_request(rq, 400, e, ERR_INVALID, "a JSON body is wanted");
 		if (n > HTTP_JSON_MAX)
-			return refuse(rq, 413, e, ERR_LIMIT, "the body is too large; hint: 4 MiB of JSON");
+			return refuse_request(rq, 413, e, ERR_LIMIT, "the body is too large; hint: 4 MiB of JSON");
 		if (rq->server->o.foreign)
 			return 0;
 		/* a form of a web page cannot say this without asking first (CSRF) */
 		len = type ? strcspn(type, "; ") : 0;
 		if (len != 16 || strncasecmp(type, "application/json", 16))
-			return refuse(rq, 415, e, ERR_INVALID, "the body's type must be application/json");
+			return refuse_request(rq, 415, e, ERR_INVALID, "the body's type must be application/json");
 		return 0;
 	default:
 		return 0;
@@ -475,7 +475,7 @@ static int check_body(struct http_request *rq, struct err *e)
 int http_head_check(struct http_request *rq, struct err *e)
 {
 	snprintf(rq->path, sizeof(rq->path), "%.*s", (int)strcspn(rq->target, "?"), rq->target);
-	if (check_framing(rq, e) < 0 || check_host(rq, e) < 0 || check_origin(rq, e) < 0 || check_who(rq, e) < 0)
+	if (check_framing(rq, e) < 0 || check_request_host(rq, e) < 0 || check_origin(rq, e) < 0 || check_who(rq, e) < 0)
 		return -1;
 	rq->known = 1;
 	rq->generation = atomic_load(&rq->server->generation);
@@ -483,12 +483,12 @@ int http_head_check(struct http_request *rq, struct err *e)
 	if (rq->who.name[0] && http_share_enter(rq, e) < 0)
 		return -1;
 	if (strlen(rq->target) >= HTTP_TARGET_MAX)
-		return refuse(rq, 414, e, ERR_LIMIT, "the request's target is too long");
+		return refuse_request(rq, 414, e, ERR_LIMIT, "the request's target is too long");
 	if (http_route_find(rq, e) < 0)
 		return -1;
 	if ((rq->route->flags & HTTP_ADMIN) && !rq->who.admin)
-		return refuse(rq, 403, e, ERR_DENIED, "this needs an admin token");
+		return refuse_request(rq, 403, e, ERR_DENIED, "this needs an admin token");
 	if (rq->who.only[0] && !(rq->route->flags & HTTP_ONE))
-		return refuse(rq, 403, e, ERR_DENIED, "the key of a sandbox is not for this path");
+		return refuse_request(rq, 403, e, ERR_DENIED, "the key of a sandbox is not for this path");
 	return check_body(rq, e);
 }

@@ -22,7 +22,7 @@ struct http_share {
 	struct http_share_limits limits;
 	unsigned generation;	/* of the configuration they are of */
 	uint64_t connections, requests, streams;
-	size_t held;			/* bytes of bodies (http_hold.h) */
+	size_t held;			/* bytes of bodies (http.h) */
 };
 
 struct http_conn {
@@ -112,7 +112,7 @@ void http_phase_set(struct http_conn *c, enum http_phase p);
 int http_check_rights(struct http_request *rq, struct err *e);
 
 /*
- * http_hold.c. That the JSON body of rq has n bytes by now: those over HTTP_JSON_FREE count among
+ * http_limits.c. That the JSON body of rq has n bytes by now: those over HTTP_JSON_FREE count among
  * what is held, until the second.
  */
 #define HTTP_JSON_FREE (256u << 10)
@@ -122,7 +122,7 @@ void http_hold_json_end(struct http_request *rq);
 int http_head_check(struct http_request *rq, struct err *e);
 
 /*
- * http_share.c. enter: for a request of a known client; ERR_LIMIT if it has too many connections
+ * http_limits.c. enter: for a request of a known client; ERR_LIMIT if it has too many connections
  * (rq->crowded: this one must end) or requests.
  */
 int http_share_enter(struct http_request *rq, struct err *e);
@@ -135,7 +135,7 @@ void http_share_close(struct http_conn *c);
 void http_share_make_room(struct http_listener *l);
 void http_shares_free(struct http_server *s);
 
-/* http_hijack.c: of a client that asked for no upgrade; then the connection ends. */
+/* http_reply.c: of a client that asked for no upgrade; then the connection ends. */
 void http_hijack_plain(struct http_request *rq);
 void http_hijack_release(struct http_request *rq);
 
@@ -144,7 +144,7 @@ int http_reply_set(struct http_request *rq, int status, const char *type, struct
 		   struct err *e);
 void http_reply_error(struct http_request *rq, const struct err *e);
 
-/* http_watch.c */
+/* http_limits.c */
 int http_watch_start(struct http_server *s, struct err *e);
 void http_watch_stop(struct http_server *s);
 /*

@@ -107,7 +107,7 @@ void mcphub_end(struct mcphub_session *s)
 
 /* ---- the thread of a session ---- */
 
-static void wake(struct mcphub_call *c)
+static void wake_mcp_call(struct mcphub_call *c)
 {
 	uint64_t one = 1;
 
@@ -131,7 +131,7 @@ static struct mcphub_call *find_call(struct mcphub_session *s, json_t *message)
 	return c;
 }
 
-static void dispatch(struct mcphub_session *s, const char *line, size_t n)
+static void dispatch_mcp_answer(struct mcphub_session *s, const char *line, size_t n)
 {
 	struct err ignored;
 	autojson json_t *message = json_parse(line, n, LINE_MAX_BYTES, "answer", &ignored);
@@ -143,12 +143,12 @@ static void dispatch(struct mcphub_session *s, const char *line, size_t n)
 		s->works = 1;
 	if (c && json_array_append(c->queue, message) == 0) {
 		c->waiting = n > c->waiting ? n : c->waiting;
-		wake(c);
+		wake_mcp_call(c);
 	}
 	pthread_mutex_unlock(&s->hub->lock);
 }
 
-static void take_lines(struct mcphub_session *s, struct buf *b, size_t scanned)
+static void take_mcp_answer_lines(struct mcphub_session *s, struct buf *b, size_t scanned)
 {
 	size_t start = 0;
 	char *nl;
@@ -156,7 +156,7 @@ static void take_lines(struct mcphub_session *s, struct buf *b, size_t scanned)
 	while ((nl = memchr(b->data + scanned, '\n', b->len - scanned))) {
 		size_t end = (size_t)(nl - b->data);
 
-		dispatch(s, b->data + start, end - start);
+		dispatch_mcp_answer(s, b->data + start, end - start);
 		start = scanned = end + 1;
 	}
 	if (!start)
@@ -238,7 +238,7 @@ static void read_answers(struct mcphub_session *s)
 		if (n < 0)
 			continue;
 		b.len += (size_t)n;
-		take_lines(s, &b, before);
+		take_mcp_answer_lines(s, &b, before);
 		if (large && b.len < LARGE) {
 			if (!b.len)
 				buf_release(&b);
@@ -252,7 +252,7 @@ static void read_answers(struct mcphub_session *s)
 }
 
 /* The error that the process told, as JSON, on its standard error. */
-static void note_end(struct mcphub_session *s)
+static void note_mcp_process_end(struct mcphub_session *s)
 {
 	autobuf struct buf out = BUF_INIT(65536);
 	struct err e = { 0 };
@@ -277,12 +277,12 @@ static void *thread_main(void *ctx)
 	while (waitpid(s->program.pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	pthread_mutex_lock(&h->lock);
-	note_end(s);
+	note_mcp_process_end(s);
 	fd_close(&s->program.out);
 	fd_close(&s->program.err);
 	s->dead = 1;
 	for (c = s->calls; c; c = c->next)
-		wake(c);
+		wake_mcp_call(c);
 	for (at = &h->sessions; *at != s; at = &(*at)->next)
 		;
 	*at = s->next;
@@ -315,7 +315,7 @@ static int start_program(struct mcphub_session *s, struct http_request *rq, stru
 	return 0;
 }
 
-static int start(struct mcphub_session *s, struct http_request *rq, struct err *e)
+static int start_mcp_session(struct mcphub_session *s, struct http_request *rq, struct err *e)
 {
 	unsigned char random[ID_BYTES];
 	pthread_attr_t attr;
@@ -354,7 +354,7 @@ static int end_one(struct mcphub *h, const char *owner)
 }
 
 /* With the hub's lock held. */
-static int has_room(struct mcphub *h, const char *owner, int shared, struct err *e)
+static int has_room_for_mcp(struct mcphub *h, const char *owner, int shared, struct err *e)
 {
 	const struct mcphub_session *s;
 	unsigned own = 0, all = 0;
@@ -377,7 +377,7 @@ static int has_room(struct mcphub *h, const char *owner, int shared, struct err 
 	return 0;
 }
 
-static struct mcphub_session *make(struct mcphub *h, struct http_request *rq, int shared,
+static struct mcphub_session *make_mcp_session(struct mcphub *h, struct http_request *rq, int shared,
 				   struct err *e)
 {
 	struct mcphub_session *s = calloc(1, sizeof(*s));
@@ -393,7 +393,7 @@ static struct mcphub_session *make(struct mcphub *h, struct http_request *rq, in
 	s->admin = http_who(rq)->admin;
 	pthread_mutex_init(&s->write_lock, NULL);
 	/* with the lock of the hub: its thread finds it in the list, and nobody makes a second */
-	if (has_room(h, s->owner, shared, e) < 0 || start(s, rq, e) < 0) {
+	if (has_room_for_mcp(h, s->owner, shared, e) < 0 || start_mcp_session(s, rq, e) < 0) {
 		pthread_mutex_destroy(&s->write_lock);
 		free(s);
 		return NULL;
@@ -409,12 +409,12 @@ struct mcphub_session *mcphub_open(struct mcphub *h, struct http_request *rq, st
 	struct mcphub_session *s;
 
 	pthread_mutex_lock(&h->lock);
-	s = make(h, rq, 0, e);
+	s = make_mcp_session(h, rq, 0, e);
 	pthread_mutex_unlock(&h->lock);
 	return s;
 }
 
-static struct mcphub_session *find(struct mcphub *h, const struct http_who *who, const char *id)
+static struct mcphub_session *find_mcp_session(struct mcphub *h, const struct http_who *who, const char *id)
 {
 	struct mcphub_session *s;
 
@@ -432,7 +432,7 @@ struct mcphub_session *mcphub_find(struct mcphub *h, struct http_request *rq, co
 	struct mcphub_session *s;
 
 	pthread_mutex_lock(&h->lock);
-	s = find(h, http_who(rq), id);
+	s = find_mcp_session(h, http_who(rq), id);
 	pthread_mutex_unlock(&h->lock);
 	return s;
 }
@@ -442,9 +442,9 @@ struct mcphub_session *mcphub_shared(struct mcphub *h, struct http_request *rq, 
 	struct mcphub_session *s;
 
 	pthread_mutex_lock(&h->lock);
-	s = find(h, http_who(rq), NULL);
+	s = find_mcp_session(h, http_who(rq), NULL);
 	if (!s)
-		s = make(h, rq, 1, e);
+		s = make_mcp_session(h, rq, 1, e);
 	pthread_mutex_unlock(&h->lock);
 	return s;
 }
@@ -533,7 +533,7 @@ static void add_call(struct mcphub_session *s, json_t *message, struct mcphub_ca
 }
 
 /* Why the process ended, where it has said so. */
-static void tell_end(struct mcphub_session *s, struct err *e)
+static void tell_mcp_process_end(struct mcphub_session *s, struct err *e)
 {
 	pthread_mutex_lock(&s->hub->lock);
 	if (s->said[0])
@@ -550,7 +550,7 @@ int mcphub_ask(struct mcphub_session *s, json_t *message, struct mcphub_call *c,
 	add_call(s, message, c);
 	if (send_line(s, message, e) == 0)
 		return 0;
-	tell_end(s, e);
+	tell_mcp_process_end(s, e);
 	mcphub_end_call(c, 0);
 	return -1;
 }
@@ -593,12 +593,12 @@ int mcphub_next(struct mcphub_call *c, json_t **ret, struct err *e)
 			pthread_cond_broadcast(&s->hub->moved);
 		}
 		if (json_array_size(c->queue) || s->dead)
-			wake(c);
+			wake_mcp_call(c);
 		r = 1;
 	} else if (s->dead) {
 		r = err_set(e, s->said[0] ? ERR_INVALID : ERR_INTERNAL, "%s",
 			    s->said[0] ? s->said : "the session's process ended");
-		wake(c);
+		wake_mcp_call(c);
 	}
 	pthread_mutex_unlock(&s->hub->lock);
 	return r;

@@ -22,7 +22,7 @@ json_t *manager_detail(const struct err *e)
 	return json_pack("{s:o,s:s}", "detail", text ? text : json_string("failed"), "code", err_name(e->code));
 }
 
-static int is_gone(void *ctx)
+static int is_agentscope_client_gone(void *ctx)
 {
 	struct err ignored;
 
@@ -33,7 +33,7 @@ struct service_who manager_who(struct http_request *rq)
 {
 	const struct http_who *who = http_who(rq);
 
-	return (struct service_who){ .name = who->name, .admin = who->admin, .gone = is_gone, .gone_ctx = rq };
+	return (struct service_who){ .name = who->name, .admin = who->admin, .gone = is_agentscope_client_gone, .gone_ctx = rq };
 }
 
 struct service *manager_of(struct http_request *rq)
@@ -42,7 +42,7 @@ struct service *manager_of(struct http_request *rq)
 }
 
 /* Consumes data, which NULL means that e is set. */
-static int answer(struct http_request *rq, json_t *data, struct err *e)
+static int answer_agentscope(struct http_request *rq, json_t *data, struct err *e)
 {
 	return data ? http_reply_json(rq, 0, json_pack("{s:o}", "data", data), e) : -1;
 }
@@ -51,7 +51,7 @@ static int answer(struct http_request *rq, json_t *data, struct err *e)
  * A failure in the original's form: data, with the reason. -1 for a malformed request, which the
  * original does not accept either.
  */
-static int failed(struct http_request *rq, json_t *data, struct err *e)
+static int agentscope_failed(struct http_request *rq, json_t *data, struct err *e)
 {
 	autojson json_t *j = manager_detail(e);
 
@@ -77,51 +77,51 @@ static const char *need(struct http_request *rq, const char *key, struct err *e)
 	return r > 0 ? v : NULL;
 }
 
-static int post_cleanup(struct http_request *rq, struct err *e)
+static int agentscope_cleanup(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 	int discard = 0;
 
 	if (json_get_bool(http_json(rq), "discard", &discard, "body", e) < 0)
 		return -1;
-	return service_cleanup(manager_of(rq), &who, discard, e) < 0 ? -1 : answer(rq, json_null(), e);
+	return service_cleanup(manager_of(rq), &who, discard, e) < 0 ? -1 : answer_agentscope(rq, json_null(), e);
 }
 
-static int create(struct http_request *rq, int from_pool, struct err *e)
+static int make_agentscope_sandbox(struct http_request *rq, int from_pool, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 	char name[65];
 
 	if (service_create(manager_of(rq), &who, http_json(rq), from_pool, name, e) < 0)
-		return failed(rq, json_null(), e);
+		return agentscope_failed(rq, json_null(), e);
 	http_audit(rq, "sandbox", name);
-	return answer(rq, json_string(name), e);
+	return answer_agentscope(rq, json_string(name), e);
 }
 
-static int post_create(struct http_request *rq, struct err *e)
+static int agentscope_create(struct http_request *rq, struct err *e)
 {
-	return create(rq, 0, e);
+	return make_agentscope_sandbox(rq, 0, e);
 }
 
-static int post_create_from_pool(struct http_request *rq, struct err *e)
+static int agentscope_create_from_pool(struct http_request *rq, struct err *e)
 {
-	return create(rq, 1, e);
+	return make_agentscope_sandbox(rq, 1, e);
 }
 
 typedef int act(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 
 /* True, or false when it could not be done. */
-static int with_identity(struct http_request *rq, act *f, struct err *e)
+static int with_agentscope_identity(struct http_request *rq, act *f, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
 
 	if (!identity)
 		return -1;
-	return f(manager_of(rq), &who, identity, e) < 0 ? failed(rq, json_false(), e) : answer(rq, json_true(), e);
+	return f(manager_of(rq), &who, identity, e) < 0 ? agentscope_failed(rq, json_false(), e) : answer_agentscope(rq, json_true(), e);
 }
 
-static int post_release(struct http_request *rq, struct err *e)
+static int agentscope_release(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
@@ -129,28 +129,28 @@ static int post_release(struct http_request *rq, struct err *e)
 
 	if (!identity || json_get_bool(http_json(rq), "discard", &discard, "body", e) < 0)
 		return -1;
-	return service_release(manager_of(rq), &who, identity, discard, e) < 0 ? failed(rq, json_false(), e) : answer(rq, json_true(), e);
+	return service_release(manager_of(rq), &who, identity, discard, e) < 0 ? agentscope_failed(rq, json_false(), e) : answer_agentscope(rq, json_true(), e);
 }
 
-static int post_start(struct http_request *rq, struct err *e)
+static int agentscope_start(struct http_request *rq, struct err *e)
 {
-	return with_identity(rq, service_start, e);
+	return with_agentscope_identity(rq, service_start, e);
 }
 
-static int post_stop(struct http_request *rq, struct err *e)
+static int agentscope_stop(struct http_request *rq, struct err *e)
 {
-	return with_identity(rq, service_stop, e);
+	return with_agentscope_identity(rq, service_stop, e);
 }
 
-static int post_check_health(struct http_request *rq, struct err *e)
+static int agentscope_check_health(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
 
-	return !identity || service_health(manager_of(rq), &who, identity, e) < 0 ? -1 : answer(rq, json_true(), e);
+	return !identity || service_health(manager_of(rq), &who, identity, e) < 0 ? -1 : answer_agentscope(rq, json_true(), e);
 }
 
-static int post_get_status(struct http_request *rq, struct err *e)
+static int agentscope_get_status(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
@@ -159,11 +159,11 @@ static int post_get_status(struct http_request *rq, struct err *e)
 	if (!identity)
 		return -1;
 	if (service_status(manager_of(rq), &who, identity, status, e) < 0)
-		return e->code == ERR_NOT_FOUND ? failed(rq, json_null(), e) : -1;
-	return answer(rq, json_string(status), e);
+		return e->code == ERR_NOT_FOUND ? agentscope_failed(rq, json_null(), e) : -1;
+	return answer_agentscope(rq, json_string(status), e);
 }
 
-static int post_get_info(struct http_request *rq, struct err *e)
+static int agentscope_get_info(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
@@ -171,20 +171,20 @@ static int post_get_info(struct http_request *rq, struct err *e)
 
 	if (info)
 		manager_tell_url(rq, info);
-	return answer(rq, info, e);
+	return answer_agentscope(rq, info, e);
 }
 
-static int post_list_tools(struct http_request *rq, struct err *e)
+static int agentscope_list_tools(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e), *type = NULL;
 	struct service_who who = manager_who(rq);
 
 	if (!identity || json_get_str(http_json(rq), "tool_type", &type, "body", e) < 0)
 		return -1;
-	return answer(rq, service_list_tools(manager_of(rq), &who, identity, type, e), e);
+	return answer_agentscope(rq, service_list_tools(manager_of(rq), &who, identity, type, e), e);
 }
 
-static int post_call_tool(struct http_request *rq, struct err *e)
+static int agentscope_call_tool(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e), *tool = identity ? need(rq, "tool_name", e) : NULL;
 	struct service_who who = manager_who(rq);
@@ -192,10 +192,10 @@ static int post_call_tool(struct http_request *rq, struct err *e)
 
 	if (!tool || json_get_obj(http_json(rq), "arguments", &arguments, "body", e) < 0)
 		return -1;
-	return answer(rq, service_call_tool(manager_of(rq), &who, identity, tool, arguments, e), e);
+	return answer_agentscope(rq, service_call_tool(manager_of(rq), &who, identity, tool, arguments, e), e);
 }
 
-static int post_add_mcp_servers(struct http_request *rq, struct err *e)
+static int agentscope_add_mcp_servers(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
@@ -205,22 +205,22 @@ static int post_add_mcp_servers(struct http_request *rq, struct err *e)
 	if (!identity || json_get_obj(http_json(rq), "server_configs", &configs, "body", e) < 0 ||
 	    json_get_bool(http_json(rq), "overwrite", &overwrite, "body", e) < 0)
 		return -1;
-	return answer(rq, service_add_mcp(manager_of(rq), &who, identity, configs, overwrite, e), e);
+	return answer_agentscope(rq, service_add_mcp(manager_of(rq), &who, identity, configs, overwrite, e), e);
 }
 
-static int post_get_session_mapping(struct http_request *rq, struct err *e)
+static int agentscope_get_session_mapping(struct http_request *rq, struct err *e)
 {
 	const char *ctx = need(rq, "session_ctx_id", e);
 	struct service_who who = manager_who(rq);
 
-	return ctx ? answer(rq, service_session_mapping(manager_of(rq), &who, ctx, e), e) : -1;
+	return ctx ? answer_agentscope(rq, service_session_mapping(manager_of(rq), &who, ctx, e), e) : -1;
 }
 
-static int post_list_session_keys(struct http_request *rq, struct err *e)
+static int agentscope_list_session_keys(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return answer(rq, service_session_keys(manager_of(rq), &who, e), e);
+	return answer_agentscope(rq, service_session_keys(manager_of(rq), &who, e), e);
 }
 
 static int get_health(struct http_request *rq, struct err *e)
@@ -236,9 +236,9 @@ static int get_health(struct http_request *rq, struct err *e)
 
 /* first: the names of its first arguments, which the asynchronous client does not tell */
 #define BOTH(name, schema, first, text, more) \
-	{ "POST", "/" #name, post_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, .response = "Data", \
+	{ "POST", "/" #name, agentscope_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, .response = "Data", \
 	  .shape_error = manager_detail }, \
-	{ "POST", "/" #name "_async", post_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, \
+	{ "POST", "/" #name "_async", agentscope_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, \
 	  .positional = first, .response = "Data", .shape_error = manager_detail }
 
 const struct http_route agentscope_routes[] = {

@@ -39,7 +39,7 @@ static int get_checkpoints(struct http_request *rq, struct err *e)
 }
 
 /* owner: the process that it is for alone, or NULL. */
-static json_t *ask_keeper(struct box *b, const json_t *body, const char *owner, struct err *e)
+static json_t *ask_keeper_for_checkpoint(struct box *b, const json_t *body, const char *owner, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_checkpoint);
 	const char *name = json_string_value(json_object_get(body, "name"));
@@ -60,7 +60,7 @@ static json_t *ask_keeper(struct box *b, const json_t *body, const char *owner, 
 	return answer;
 }
 
-static json_t *of_stopped(struct box *b, const json_t *body, struct err *e)
+static json_t *checkpoint_stopped_sandbox(struct box *b, const json_t *body, struct err *e)
 {
 	static const char *const members[] = { "name", "keep", NULL };
 
@@ -71,14 +71,14 @@ static json_t *of_stopped(struct box *b, const json_t *body, struct err *e)
 
 json_t *api_checkpoint(struct box *b, const json_t *body, struct err *e)
 {
-	return b->kept ? of_stopped(b, body, e) : ask_keeper(b, body, NULL, e);
+	return b->kept ? checkpoint_stopped_sandbox(b, body, e) : ask_keeper_for_checkpoint(b, body, NULL, e);
 }
 
 json_t *api_own_checkpoint(struct box *b, struct err *e)
 {
 	char us[PROCID_SIZE];
 
-	return procid_name(getpid(), us, e) < 0 ? NULL : ask_keeper(b, NULL, us, e);
+	return procid_name(getpid(), us, e) < 0 ? NULL : ask_keeper_for_checkpoint(b, NULL, us, e);
 }
 
 void api_drop_checkpoint(const struct box *b, const char *checkpoint)
@@ -141,7 +141,7 @@ static void remove_forks(struct http_request *rq, const json_t *forks)
 }
 
 /* Upholds S19 of SECURITY.md: a tenant may set the same options for a fork as for a new sandbox. */
-static int check_options(const struct http_request *rq, const json_t *options, struct err *e)
+static int check_fork_body_options(const struct http_request *rq, const json_t *options, struct err *e)
 {
 	autojson json_t *checked = json_array();
 	const char *name;
@@ -162,7 +162,7 @@ json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *bod
 	const char *checkpoint = json_string_value(json_object_get(body, "checkpoint"));
 	json_t *made, *forks, *call;
 
-	if (check_options(rq, json_object_get(body, "options"), e) < 0)
+	if (check_fork_body_options(rq, json_object_get(body, "options"), e) < 0)
 		return NULL;
 	call = with_members(call_of("fork", NULL), body, members);
 	call_options(call, own);
@@ -184,7 +184,7 @@ json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *bod
 	return made;
 }
 
-static int post_fork(struct http_request *rq, struct err *e)
+static int post_sandbox_fork(struct http_request *rq, struct err *e)
 {
 	json_t *made = NULL;
 	struct box b;
@@ -208,7 +208,7 @@ const struct http_route checkpoint_routes[] = {
 	{ "POST", "/v1/sandboxes/{id}/undo", post_undo,
 	  "put its files back as they were at a checkpoint, and start it again", HTTP_JSON,
 	  HTTP_OPTIONAL, .request = "Undo", .response = "Undone" },
-	{ "POST", "/v1/sandboxes/{id}/fork", post_fork,
+	{ "POST", "/v1/sandboxes/{id}/fork", post_sandbox_fork,
 	  "make sandboxes that begin with its files", HTTP_JSON, HTTP_OPTIONAL,
 	  .request = "Fork", .response = "Forked", .status = 201 },
 	{ NULL },

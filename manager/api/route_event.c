@@ -33,7 +33,7 @@ static void listening_free(void *ctx)
 	free(l);
 }
 
-static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+static int next_reported_event(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct listening *l = s->ctx;
 	eventfd_t ignored;
@@ -61,7 +61,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	return estream_add(s, type, l->at, event, e) < 0 ? -1 : 1;
 }
 
-static int listen_to(struct http_request *rq, const char *sandbox, struct err *e)
+static int listen_to_events(struct http_request *rq, const char *sandbox, struct err *e)
 {
 	struct listening *l = calloc(1, sizeof(*l));
 	const char *since = http_query(rq, "since"), *last = http_header(rq, "Last-Event-ID");
@@ -81,12 +81,12 @@ static int listen_to(struct http_request *rq, const char *sandbox, struct err *e
 		free(l);
 		return -1;
 	}
-	return estream_reply(rq, 0, next_event, listening_free, l, e);
+	return estream_reply(rq, 0, next_reported_event, listening_free, l, e);
 }
 
-static int get_events(struct http_request *rq, struct err *e)
+static int get_event_stream(struct http_request *rq, struct err *e)
 {
-	return listen_to(rq, "", e);
+	return listen_to_events(rq, "", e);
 }
 
 static int get_sandbox_events(struct http_request *rq, struct err *e)
@@ -97,7 +97,7 @@ static int get_sandbox_events(struct http_request *rq, struct err *e)
 
 	memcpy(id, b.id, sizeof(id));
 	box_close(&b);
-	return r < 0 ? -1 : listen_to(rq, id, e);
+	return r < 0 ? -1 : listen_to_events(rq, id, e);
 }
 
 /* ---- stats, every second ----------------------------------------------------------------- */
@@ -107,7 +107,7 @@ struct watching {
 	int rows;
 };
 
-static void watching_free(void *ctx)
+static void event_listener_free(void *ctx)
 {
 	struct watching *w = ctx;
 
@@ -141,14 +141,14 @@ static int get_watch(struct http_request *rq, struct err *e)
 	if (!w)
 		return err_nomem(e);
 	if (box_connect(&w->box, rq, e) < 0 || http_endless(rq, e) < 0) {
-		watching_free(w);
+		event_listener_free(w);
 		return -1;
 	}
-	return estream_reply(rq, 0, next_stats, watching_free, w, e);
+	return estream_reply(rq, 0, next_stats, event_listener_free, w, e);
 }
 
 const struct http_route event_routes[] = {
-	{ "GET", "/v1/events", get_events, "what happens to sandboxes, as it happens", .query = "since:integer", .type = ESTREAM_TYPES },
+	{ "GET", "/v1/events", get_event_stream, "what happens to sandboxes, as it happens", .query = "since:integer", .type = ESTREAM_TYPES },
 	{ "GET", "/v1/sandboxes/{id}/events", get_sandbox_events, "what happens to one sandbox", .query = "since:integer",
 	  .type = ESTREAM_TYPES },
 	{ "GET", "/v1/sandboxes/{id}/stats/watch", get_watch, "what it uses, every second until it stops", .type = ESTREAM_TYPES },

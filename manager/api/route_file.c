@@ -11,7 +11,7 @@
 #include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/listing.h"
+#include "manager/api/fileflow.h"
 
 #define SHORT_MS 60000
 #define LONG_MS 300000
@@ -46,7 +46,7 @@ static int get_stat(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, filerecord_json(&record), e);
 }
 
-static int check_mode(const char *mode, struct err *e)
+static int check_upload_mode(const char *mode, struct err *e)
 {
 	if (mode && (!mode[0] || strlen(mode) > 4 || mode[strspn(mode, "01234567")]))
 		return err_set(e, ERR_INVALID, "mode is not octal; hint: 644");
@@ -76,12 +76,12 @@ static int with_paths(struct http_request *rq, const char *name, const char *fla
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "done", 1), e);
 }
 
-static int post_mkdir(struct http_request *rq, struct err *e)
+static int post_file_mkdir(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	const char *mode = json_string_value(json_object_get(body, "mode"));
 
-	if (check_mode(mode, e) < 0)
+	if (check_upload_mode(mode, e) < 0)
 		return -1;
 	return with_paths(rq, "mkdir", json_is_true(json_object_get(body, "parents")) ? "p" : "", mode ? mode : "", e);
 }
@@ -112,7 +112,7 @@ struct transfer {
 	struct fileflow flow;
 };
 
-static void transfer_free(void *ctx)
+static void file_transfer_free(void *ctx)
 {
 	struct transfer *t = ctx;
 
@@ -123,7 +123,7 @@ static void transfer_free(void *ctx)
 	free(t);
 }
 
-static struct transfer *transfer_new(struct http_request *rq, struct err *e)
+static struct transfer *file_transfer_new(struct http_request *rq, struct err *e)
 {
 	struct transfer *t = calloc(1, sizeof(*t));
 
@@ -136,7 +136,7 @@ static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 	return t;
 }
 
-static int transfer_start(struct transfer *t, struct http_request *rq, const char *const *argv, int out, uint64_t timeout_ms,
+static int file_transfer_start(struct transfer *t, struct http_request *rq, const char *const *argv, int out, uint64_t timeout_ms,
 			  struct err *e)
 {
 	if (box_connect(&t->box, rq, e) < 0)
@@ -144,7 +144,7 @@ static int transfer_start(struct transfer *t, struct http_request *rq, const cha
 	return fileflow_start(&t->flow, t->box.sock, argv, http_query(rq, "user"), timeout_ms, out, e);
 }
 
-static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
+static ssize_t read_file_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
 {
 	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
 }
@@ -155,19 +155,19 @@ static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size
  */
 static int send_out(struct http_request *rq, const char *const *argv, const char *type, uint64_t timeout_ms, struct err *e)
 {
-	struct transfer *t = transfer_new(rq, e);
-	struct http_stream st = { read_transfer, transfer_free, t };
+	struct transfer *t = file_transfer_new(rq, e);
+	struct http_stream st = { read_file_transfer, file_transfer_free, t };
 
 	if (!t)
 		return -1;
-	if (transfer_start(t, rq, argv, 1, timeout_ms, e) < 0 || fileflow_first(&t->flow, rq, e) < 0) {
-		transfer_free(t);
+	if (file_transfer_start(t, rq, argv, 1, timeout_ms, e) < 0 || fileflow_first(&t->flow, rq, e) < 0) {
+		file_transfer_free(t);
 		return -1;
 	}
 	return http_reply_stream(rq, 0, type, &st, e);
 }
 
-static int get_file(struct http_request *rq, struct err *e)
+static int get_file_route(struct http_request *rq, struct err *e)
 {
 	char limit[24];
 	const char *argv[] = { "read", limit, http_query(rq, "path"), NULL };
@@ -176,7 +176,7 @@ static int get_file(struct http_request *rq, struct err *e)
 	return send_out(rq, argv, "application/octet-stream", LONG_MS, e);
 }
 
-static int get_archive(struct http_request *rq, struct err *e)
+static int get_file_archive(struct http_request *rq, struct err *e)
 {
 	int follow = http_query_bool(rq, "follow"), checked = http_query_bool(rq, "checked");
 	const char *argv[] = { "pack", follow && checked ? "Ll" : follow ? "L" : checked ? "l" : "", http_query(rq, "path"), NULL };
@@ -194,7 +194,7 @@ struct lister {
 	char last[2 * 4096 + 1];	/* the name that was shown last, in hexadecimal digits */
 };
 
-static void lister_free(void *ctx)
+static void file_lister_free(void *ctx)
 {
 	struct lister *l = ctx;
 
@@ -208,7 +208,7 @@ static int end_list(struct lister *l, int more, struct buf *out, struct err *e)
 	return (more ? buf_addf(out, e, "],\"next\":\"%s\"}\n", l->last) : buf_adds(out, "]}\n", e)) < 0 ? -1 : 0;
 }
 
-static int next_entry(void *ctx, struct http_request *rq, struct buf *out, struct err *e)
+static int next_file_entry(void *ctx, struct http_request *rq, struct buf *out, struct err *e)
 {
 	struct lister *l = ctx;
 	struct filerecord r;
@@ -227,11 +227,11 @@ static int next_entry(void *ctx, struct http_request *rq, struct buf *out, struc
 	return listing_add(out, &l->is_first, filerecord_json(&r), e) < 0 ? -1 : 1;
 }
 
-static int get_list(struct http_request *rq, struct err *e)
+static int get_file_list(struct http_request *rq, struct err *e)
 {
 	const char *path = http_query(rq, "path"), *after = http_query(rq, "after");
 	struct lister *l = calloc(1, sizeof(*l));
-	struct listing_reply how = { next_entry, lister_free, l };
+	struct listing_reply how = { next_file_entry, file_lister_free, l };
 
 	if (!l)
 		return err_nomem(e);
@@ -241,23 +241,23 @@ static int get_list(struct http_request *rq, struct err *e)
 	if (box_connect(&l->box, rq, e) == 0 &&
 	    listing_start(&l->listing, rq, l->box.sock, path ? path : ".", http_query(rq, "user"), after ? after : "", l->limit, e) == 0)
 		return listing_stream(rq, &how, e);
-	lister_free(l);
+	file_lister_free(l);
 	return -1;
 }
 
 /* ---- bytes in ----------------------------------------------------------------------------- */
 
-static int begin_upload(struct http_request *rq, const char *const *argv, uint64_t timeout_ms, struct err *e)
+static int begin_file_upload(struct http_request *rq, const char *const *argv, uint64_t timeout_ms, struct err *e)
 {
-	struct transfer *t = transfer_new(rq, e);
+	struct transfer *t = file_transfer_new(rq, e);
 
 	if (!t)
 		return -1;
-	http_set_data(rq, t, transfer_free);
-	return transfer_start(t, rq, argv, 0, timeout_ms, e);
+	http_set_data(rq, t, file_transfer_free);
+	return file_transfer_start(t, rq, argv, 0, timeout_ms, e);
 }
 
-static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
+static int feed_file_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
 	return fileflow_feed(&((struct transfer *)http_data(rq))->flow, rq, data, n, e);
 }
@@ -274,10 +274,10 @@ static int begin_put_file(struct http_request *rq, struct err *e)
 	const char *argv[] = { "write", append && parents ? "ap" : append ? "a" : parents ? "p" : "", mode ? mode : "",
 			       http_query(rq, "path"), NULL };
 
-	return check_mode(mode, e) < 0 ? -1 : begin_upload(rq, argv, LONG_MS, e);
+	return check_upload_mode(mode, e) < 0 ? -1 : begin_file_upload(rq, argv, LONG_MS, e);
 }
 
-static int put_file(struct http_request *rq, struct err *e)
+static int put_file_route(struct http_request *rq, struct err *e)
 {
 	struct filecounts c;
 
@@ -297,10 +297,10 @@ static int begin_put_archive(struct http_request *rq, struct err *e)
 		return err_set(e, ERR_INVALID, "query parameter as is not one of archive, copy, contents");
 	snprintf(flags, sizeof(flags), "%s%s%s", !as || !strcmp(as, "archive") ? "i" : !strcmp(as, "contents") ? "c" : "",
 		 http_query_bool(rq, "keep_owners") ? "o" : "", http_query_bool(rq, "parents") ? "p" : "");
-	return begin_upload(rq, argv, ARCHIVE_MS, e);
+	return begin_file_upload(rq, argv, ARCHIVE_MS, e);
 }
 
-static int put_archive(struct http_request *rq, struct err *e)
+static int put_file_archive(struct http_request *rq, struct err *e)
 {
 	struct filecounts c;
 
@@ -313,20 +313,20 @@ static int put_archive(struct http_request *rq, struct err *e)
 #define FILES "/v1/sandboxes/{id}/files"
 
 const struct http_route file_routes[] = {
-	{ "GET", FILES, get_file, "a file's content", .query = "path!:string user:string limit:integer", .type = "application/octet-stream" },
-	{ "PUT", FILES, put_file, "replace a file by the body, at once", HTTP_RAW,
+	{ "GET", FILES, get_file_route, "a file's content", .query = "path!:string user:string limit:integer", .type = "application/octet-stream" },
+	{ "PUT", FILES, put_file_route, "replace a file by the body, at once", HTTP_RAW,
 	  .query = "path!:string user:string append:boolean parents:boolean mode:string", .response = "Written",
-	  .begin = begin_put_file, .feed = feed_upload },
-	{ "GET", FILES "/list", get_list, "list a directory", .query = "path:string user:string after:string limit:integer",
+	  .begin = begin_put_file, .feed = feed_file_upload },
+	{ "GET", FILES "/list", get_file_list, "list a directory", .query = "path:string user:string after:string limit:integer",
 	  .response = "Entries" },
 	{ "GET", FILES "/stat", get_stat, "describe a file", .query = "path!:string user:string follow:boolean", .response = "Entry" },
-	{ "POST", FILES "/mkdir", post_mkdir, "make directories", HTTP_JSON, .request = "Mkdir", .response = "Done" },
+	{ "POST", FILES "/mkdir", post_file_mkdir, "make directories", HTTP_JSON, .request = "Mkdir", .response = "Done" },
 	{ "POST", FILES "/rm", post_rm, "remove files", HTTP_JSON, .request = "Rm", .response = "Done" },
 	{ "POST", FILES "/mv", post_mv, "move a file or directory", HTTP_JSON, .request = "Mv", .response = "Done" },
-	{ "GET", FILES "/archive", get_archive, "a file or tree as tar", .query = "path!:string user:string follow:boolean checked:boolean",
+	{ "GET", FILES "/archive", get_file_archive, "a file or tree as tar", .query = "path!:string user:string follow:boolean checked:boolean",
 	  .type = "application/x-tar" },
-	{ "PUT", FILES "/archive", put_archive, "unpack the body, a tar, into a directory", HTTP_RAW,
+	{ "PUT", FILES "/archive", put_file_archive, "unpack the body, a tar, into a directory", HTTP_RAW,
 	  .query = "path!:string user:string keep_owners:boolean parents:boolean as:string", .response = "Unpacked", .begin = begin_put_archive,
-	  .feed = feed_upload },
+	  .feed = feed_file_upload },
 	{ NULL },
 };

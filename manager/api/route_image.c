@@ -11,7 +11,7 @@
 #include "manager/api/api.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
-#include "manager/service/tenancy.h"
+#include "manager/service/service.h"
 
 #define OUTPUT_MAX (16u << 20)
 
@@ -22,7 +22,7 @@ static const char *image_ref(struct http_request *rq)
 }
 
 /* Upholds S44 of SECURITY.md. */
-static int load_tenant(struct http_request *rq, struct tenant *ret, struct config *c, struct err *e)
+static int load_image_tenant(struct http_request *rq, struct tenant *ret, struct config *c, struct err *e)
 {
 	api_config(api_of(rq), c);
 	return tenant_load(ret, c, http_who(rq)->name, e);
@@ -40,7 +40,7 @@ static const char *seen_ref(struct http_request *rq, char ret[REF_NAME_MAX + 1],
 
 	if (http_who(rq)->admin)
 		return ref;
-	if (load_tenant(rq, &t, &c, e) < 0 || tenancy_find_image(&t, &c, ref, ret, e) < 0)
+	if (load_image_tenant(rq, &t, &c, e) < 0 || tenancy_find_image(&t, &c, ref, ret, e) < 0)
 		return NULL;
 	return ret;
 }
@@ -107,7 +107,7 @@ static json_t *only_seen(struct http_request *rq, json_t *list, struct err *e)
 
 	if (!list || http_who(rq)->admin)
 		return list;
-	if (load_tenant(rq, &t, &c, e) < 0) {
+	if (load_image_tenant(rq, &t, &c, e) < 0) {
 		json_decref(list);
 		return NULL;
 	}
@@ -160,7 +160,7 @@ static int delete_image(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e);
 }
 
-static int post_gc(struct http_request *rq, struct err *e)
+static int post_image_gc_route(struct http_request *rq, struct err *e)
 {
 	json_t *j = spawn_json(rq, call_of("image gc", NULL), 1, e);
 
@@ -174,7 +174,7 @@ struct import {
 	int in;		/* our end of its stdin */
 };
 
-static void import_free(void *data)
+static void image_import_call_free(void *data)
 {
 	struct import *i = data;
 
@@ -194,7 +194,7 @@ static int start_import(struct http_request *rq, json_t *call, struct err *e)
 	}
 	i->in = -1;
 	i->program = (struct called)CALLED_NONE;
-	http_set_data(rq, i, import_free);
+	http_set_data(rq, i, image_import_call_free);
 	if (pipe2(p, O_CLOEXEC) < 0) {
 		json_decref(call);
 		return err_sys(e, "make a pipe");
@@ -207,7 +207,7 @@ static int start_import(struct http_request *rq, json_t *call, struct err *e)
 	return r;
 }
 
-static int begin_import(struct http_request *rq, struct err *e)
+static int begin_image_import_route(struct http_request *rq, struct err *e)
 {
 	json_t *call = quiet_call(rq, "image import");
 
@@ -217,7 +217,7 @@ static int begin_import(struct http_request *rq, struct err *e)
 	return start_import(rq, call, e);
 }
 
-static int begin_load(struct http_request *rq, struct err *e)
+static int begin_image_load_route(struct http_request *rq, struct err *e)
 {
 	return start_import(rq, quiet_call(rq, "image load"), e);
 }
@@ -262,7 +262,7 @@ static int post_import(struct http_request *rq, struct err *e)
 /* ---- the rest: one program, one answer ------------------------------------------------- */
 
 /* The call's answer as the reply; a call that could not be built is NULL. */
-static int run(struct http_request *rq, json_t *call, struct err *e)
+static int reply_image_call(struct http_request *rq, json_t *call, struct err *e)
 {
 	json_t *j = spawn_json(rq, call, 0, e);
 
@@ -274,7 +274,7 @@ static int run(struct http_request *rq, json_t *call, struct err *e)
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
-static const char *text(struct http_request *rq, const char *key)
+static const char *image_body_text(struct http_request *rq, const char *key)
 {
 	return json_string_value(json_object_get(http_json(rq), key));
 }
@@ -293,8 +293,8 @@ static int post_pull(struct http_request *rq, struct err *e)
 	if (api_check_options(rq, options, allowed, e) < 0)
 		return -1;
 	call = with_options(quiet_call(rq, "pull"), options);
-	call_operand(call, text(rq, "ref"));
-	return run(rq, call, e);
+	call_operand(call, image_body_text(rq, "ref"));
+	return reply_image_call(rq, call, e);
 }
 
 /* For administrators: a program that takes an image, and another one or a place in a registry. */
@@ -305,38 +305,38 @@ static int run_quiet(struct http_request *rq, const char *command, const char *f
 	call_operand(call, from);
 	if (to)
 		call_operand(call, to);
-	return run(rq, call, e);
+	return reply_image_call(rq, call, e);
 }
 
-static int post_push(struct http_request *rq, struct err *e)
+static int post_image_push_route(struct http_request *rq, struct err *e)
 {
-	return run_quiet(rq, "push", text(rq, "image"), text(rq, "ref"), e);
+	return run_quiet(rq, "push", image_body_text(rq, "image"), image_body_text(rq, "ref"), e);
 }
 
 static int post_copy(struct http_request *rq, struct err *e)
 {
-	return run_quiet(rq, "image copy", text(rq, "source"), text(rq, "target"), e);
+	return run_quiet(rq, "image copy", image_body_text(rq, "source"), image_body_text(rq, "target"), e);
 }
 
-static int post_tag(struct http_request *rq, struct err *e)
+static int post_image_tag_route(struct http_request *rq, struct err *e)
 {
-	return run(rq, call_of("image tag", text(rq, "image"), text(rq, "name"), NULL), e);
+	return reply_image_call(rq, call_of("image tag", image_body_text(rq, "image"), image_body_text(rq, "name"), NULL), e);
 }
 
-static int post_prune(struct http_request *rq, struct err *e)
+static int post_image_prune_route(struct http_request *rq, struct err *e)
 {
-	return run(rq, with_options(call_of("image prune", NULL), http_json(rq)), e);
+	return reply_image_call(rq, with_options(call_of("image prune", NULL), http_json(rq)), e);
 }
 
-static int get_history(struct http_request *rq, struct err *e)
+static int get_image_history_route(struct http_request *rq, struct err *e)
 {
 	char name[REF_NAME_MAX + 1];
 	const char *ref = seen_ref(rq, name, e);
 
-	return ref ? run(rq, call_of("image history", ref, NULL), e) : -1;
+	return ref ? reply_image_call(rq, call_of("image history", ref, NULL), e) : -1;
 }
 
-static int get_save(struct http_request *rq, struct err *e)
+static int get_image_save_route(struct http_request *rq, struct err *e)
 {
 	char name[REF_NAME_MAX + 1];
 	const char *ref = seen_ref(rq, name, e);
@@ -349,7 +349,7 @@ static int get_save(struct http_request *rq, struct err *e)
 	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
-static int get_export(struct http_request *rq, struct err *e)
+static int get_image_export_route(struct http_request *rq, struct err *e)
 {
 	const char *format = http_query(rq, "format");
 	char name[REF_NAME_MAX + 1];
@@ -367,23 +367,23 @@ static int get_export(struct http_request *rq, struct err *e)
 
 static int post_pin(struct http_request *rq, struct err *e)
 {
-	return run(rq, call_of("image pin", text(rq, "word"), text(rq, "image"), NULL), e);
+	return reply_image_call(rq, call_of("image pin", image_body_text(rq, "word"), image_body_text(rq, "image"), NULL), e);
 }
 
 static int post_unpin(struct http_request *rq, struct err *e)
 {
-	return run(rq, call_of("image unpin", text(rq, "word"), NULL), e);
+	return reply_image_call(rq, call_of("image unpin", image_body_text(rq, "word"), NULL), e);
 }
 
 static int post_fsck(struct http_request *rq, struct err *e)
 {
-	return run(rq, with_options(quiet_call(rq, "image fsck"), http_json(rq)), e);
+	return reply_image_call(rq, with_options(quiet_call(rq, "image fsck"), http_json(rq)), e);
 }
 
 /* The password goes through memory: it is in no argument, no environment, no file and no audit line. */
 static int post_login(struct http_request *rq, struct err *e)
 {
-	const char *password = text(rq, "password"), *registry = text(rq, "registry") ? text(rq, "registry") : "docker.io";
+	const char *password = image_body_text(rq, "password"), *registry = image_body_text(rq, "registry") ? image_body_text(rq, "registry") : "docker.io";
 	autoclose int fd = wire_data(password, strlen(password), e);
 	json_t *call, *j;
 
@@ -392,17 +392,17 @@ static int post_login(struct http_request *rq, struct err *e)
 		return -1;
 	call = call_of("login", registry, NULL);
 	call_flag(call, "password-stdin");
-	call_text(call, "username", text(rq, "username"));
+	call_text(call, "username", image_body_text(rq, "username"));
 	j = spawn_json_fed(rq, call, 0, fd, e);
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int post_logout(struct http_request *rq, struct err *e)
 {
-	const char *registry = text(rq, "registry") ? text(rq, "registry") : "docker.io";
+	const char *registry = image_body_text(rq, "registry") ? image_body_text(rq, "registry") : "docker.io";
 
 	http_audit(rq, "registry", registry);
-	return run(rq, call_of("logout", registry, NULL), e);
+	return reply_image_call(rq, call_of("logout", registry, NULL), e);
 }
 
 const struct http_route image_routes[] = {
@@ -411,25 +411,25 @@ const struct http_route image_routes[] = {
 	{ "DELETE", "/v1/images", delete_image, "remove an image and what only it needed",
 	  .query = "ref!:string force:boolean", .response = "ImageRemoved" },
 	{ "POST", "/v1/images/import", post_import, "make an image of the body: an OCI or docker archive, or a root file system",
-	  HTTP_RAW, .query = "name:string", .response = "Document", .status = 201, .begin = begin_import,
+	  HTTP_RAW, .query = "name:string", .response = "Document", .status = 201, .begin = begin_image_import_route,
 	  .feed = feed_import },
-	{ "POST", "/v1/images/gc", post_gc, "remove layers and blobs that nothing needs", .flags = HTTP_ADMIN, .response = "Document" },
+	{ "POST", "/v1/images/gc", post_image_gc_route, "remove layers and blobs that nothing needs", .flags = HTTP_ADMIN, .response = "Document" },
 	{ "POST", "/v1/images/load", post_import, "read the images of the body, an archive of save", HTTP_RAW,
-	  .response = "Document", .status = 201, .begin = begin_load, .feed = feed_import },
-	{ "GET", "/v1/images/save", get_save, "an image as an archive", .query = "ref!:string",
+	  .response = "Document", .status = 201, .begin = begin_image_load_route, .feed = feed_import },
+	{ "GET", "/v1/images/save", get_image_save_route, "an image as an archive", .query = "ref!:string",
 	  .type = "application/x-tar" },
-	{ "GET", "/v1/images/history", get_history, "how an image was made", .query = "ref!:string", .response = "Document" },
+	{ "GET", "/v1/images/history", get_image_history_route, "how an image was made", .query = "ref!:string", .response = "Document" },
 	{ "POST", "/v1/images/pull", post_pull, "fetch an image from a registry", HTTP_JSON, .request = "Pull",
 	  .response = "Document" },
-	{ "POST", "/v1/images/push", post_push, "send an image to a registry", HTTP_JSON, HTTP_ADMIN, .request = "Push",
+	{ "POST", "/v1/images/push", post_image_push_route, "send an image to a registry", HTTP_JSON, HTTP_ADMIN, .request = "Push",
 	  .response = "Document" },
 	{ "POST", "/v1/images/copy", post_copy, "copy an image between registries and the store", HTTP_JSON, HTTP_ADMIN,
 	  .request = "Copy", .response = "Document" },
-	{ "POST", "/v1/images/tag", post_tag, "give an image a further name", HTTP_JSON, HTTP_ADMIN, .request = "Tag",
+	{ "POST", "/v1/images/tag", post_image_tag_route, "give an image a further name", HTTP_JSON, HTTP_ADMIN, .request = "Tag",
 	  .response = "Document" },
-	{ "POST", "/v1/images/prune", post_prune, "remove what no image needs", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL, .request = "Prune",
+	{ "POST", "/v1/images/prune", post_image_prune_route, "remove what no image needs", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL, .request = "Prune",
 	  .response = "Document" },
-	{ "GET", "/v1/images/export", get_export, "an image as an archive, or with format=rootfs its merged files as a tar",
+	{ "GET", "/v1/images/export", get_image_export_route, "an image as an archive, or with format=rootfs its merged files as a tar",
 	  .query = "ref!:string format:string", .type = "application/x-tar" },
 	{ "POST", "/v1/images/pin", post_pin, "keep an image's files, whatever becomes of its names", HTTP_JSON, HTTP_ADMIN, .request = "Pin",
 	  .response = "Document" },

@@ -31,14 +31,14 @@ int manager_end(struct api *a, struct err *e)
 	return result;
 }
 
-static int reply(struct http_request *rq, json_t *j, struct err *e)
+static int reply_manager_json(struct http_request *rq, json_t *j, struct err *e)
 {
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
-static int get_stats(struct http_request *rq, struct err *e)
+static int get_manager_stats(struct http_request *rq, struct err *e)
 {
-	return reply(rq, service_stats(manager_of(rq), e), e);
+	return reply_manager_json(rq, service_stats(manager_of(rq), e), e);
 }
 
 void manager_tell_url(const struct http_request *rq, json_t *record)
@@ -60,7 +60,7 @@ void manager_tell_url(const struct http_request *rq, json_t *record)
 	json_object_set_new(record, "ports", json_pack("[I]", (json_int_t)port));
 }
 
-static int get_sandboxes(struct http_request *rq, struct err *e)
+static int get_managed_sandboxes(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 	json_t *list = service_list(manager_of(rq), &who, e), *record;
@@ -68,55 +68,55 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 
 	json_array_foreach(list, i, record)
 		manager_tell_url(rq, record);
-	return list ? reply(rq, json_pack("{s:o}", "sandboxes", list), e) : -1;
+	return list ? reply_manager_json(rq, json_pack("{s:o}", "sandboxes", list), e) : -1;
 }
 
-static int get_sessions(struct http_request *rq, struct err *e)
+static int get_manager_sessions(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 	json_t *list = service_session_keys(manager_of(rq), &who, e);
 
-	return list ? reply(rq, json_pack("{s:o}", "sessions", list), e) : -1;
+	return list ? reply_manager_json(rq, json_pack("{s:o}", "sessions", list), e) : -1;
 }
 
-static int done(struct http_request *rq, int r, struct err *e)
+static int reply_done(struct http_request *rq, int r, struct err *e)
 {
-	return r < 0 ? -1 : reply(rq, json_pack("{s:b}", "done", 1), e);
+	return r < 0 ? -1 : reply_manager_json(rq, json_pack("{s:b}", "done", 1), e);
 }
 
 static int post_heartbeat(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return done(rq, service_heartbeat(manager_of(rq), &who, http_param(rq, "session"), e), e);
+	return reply_done(rq, service_heartbeat(manager_of(rq), &who, http_param(rq, "session"), e), e);
 }
 
 static int post_reap(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return done(rq, service_reap(manager_of(rq), &who, http_param(rq, "session"), "asked", e), e);
+	return reply_done(rq, service_reap(manager_of(rq), &who, http_param(rq, "session"), "asked", e), e);
 }
 
-static int post_restore(struct http_request *rq, struct err *e)
+static int post_manager_restore(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return done(rq, service_restore(manager_of(rq), &who, http_param(rq, "session"), e), e);
+	return reply_done(rq, service_restore(manager_of(rq), &who, http_param(rq, "session"), e), e);
 }
 
 static int post_archive(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return done(rq, service_archive(manager_of(rq), &who, http_param(rq, "identity"), e), e);
+	return reply_done(rq, service_archive(manager_of(rq), &who, http_param(rq, "identity"), e), e);
 }
 
 static int intervals(struct http_request *rq, const json_t *args, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return reply(rq, service_intervals(manager_of(rq), &who, http_param(rq, "identity"), args, e), e);
+	return reply_manager_json(rq, service_intervals(manager_of(rq), &who, http_param(rq, "identity"), args, e), e);
 }
 
 static int get_intervals(struct http_request *rq, struct err *e)
@@ -133,28 +133,28 @@ static int post_upload(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return done(rq, service_upload(manager_of(rq), &who, http_param(rq, "identity"), e), e);
+	return reply_done(rq, service_upload(manager_of(rq), &who, http_param(rq, "identity"), e), e);
 }
 
 static int post_download(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
 
-	return done(rq, service_download(manager_of(rq), &who, http_param(rq, "identity"), e), e);
+	return reply_done(rq, service_download(manager_of(rq), &who, http_param(rq, "identity"), e), e);
 }
 
 #define V1 "/v1/manager"
 
 const struct http_route manager_routes[] = {
-	{ "GET", V1 "/stats", get_stats, "numbers of the manager: states, pools, admission", .response = "ManagerStats",
+	{ "GET", V1 "/stats", get_manager_stats, "numbers of the manager: states, pools, admission", .response = "ManagerStats",
 	  .flags = HTTP_QUIET | HTTP_ADMIN },
-	{ "GET", V1 "/sandboxes", get_sandboxes, "records of the caller's sandboxes", .response = "ManagerRecords", .flags = HTTP_QUIET },
-	{ "GET", V1 "/sessions", get_sessions, "the caller's sessions", .response = "ManagerSessions", .flags = HTTP_QUIET },
+	{ "GET", V1 "/sandboxes", get_managed_sandboxes, "records of the caller's sandboxes", .response = "ManagerRecords", .flags = HTTP_QUIET },
+	{ "GET", V1 "/sessions", get_manager_sessions, "the caller's sessions", .response = "ManagerSessions", .flags = HTTP_QUIET },
 	{ "POST", V1 "/sessions/{session}/heartbeat", post_heartbeat, "renew a session's lease", HTTP_JSON,
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL | HTTP_QUIET },
 	{ "POST", V1 "/sessions/{session}/reap", post_reap, "reap a session now; its workspaces stay", HTTP_JSON,
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL },
-	{ "POST", V1 "/sessions/{session}/restore", post_restore, "make the sandboxes of a reaped session anew", HTTP_JSON,
+	{ "POST", V1 "/sessions/{session}/restore", post_manager_restore, "make the sandboxes of a reaped session anew", HTTP_JSON,
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL },
 	{ "POST", V1 "/sandboxes/{identity}/archive", post_archive, "move a sandbox to the storage; using it brings it back", HTTP_JSON,
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL },

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
-#include "manager/api/http_hold.h"
+#include "manager/api/http.h"
 #include "manager/api/mcphub.h"
 
 #define RPC_INVALID_PARAMS (-32602)
@@ -27,7 +27,7 @@ static const char *const legacy[] = { MCPREV_LEGACY };
 
 /* ---- answers ---- */
 
-static json_t *rpc_error(const json_t *id, int code, const char *message, json_t *data)
+static json_t *mcp_route_error(const json_t *id, int code, const char *message, json_t *data)
 {
 	return json_pack("{s:s,s:O?,s:{s:i,s:s,s:o*}}", "jsonrpc", "2.0", "id", id, "error", "code",
 			 code, "message", message, "data", data);
@@ -41,7 +41,7 @@ static json_t *shape_error(const struct err *e)
 		   e->code == ERR_NOT_FOUND ? -32001 :
 					      -32603;
 
-	return rpc_error(NULL, code, e->msg, json_pack("{s:s}", "code", err_name(e->code)));
+	return mcp_route_error(NULL, code, e->msg, json_pack("{s:s}", "code", err_name(e->code)));
 }
 
 /* A client of the revision without sessions finds the kind of an error in the status, too. */
@@ -58,18 +58,18 @@ static int status_of(const json_t *answer)
 
 /* ---- what the header says ---- */
 
-static const char *version_of(const json_t *message)
+static const char *posted_mcp_version(const json_t *message)
 {
 	return json_string_value(json_object_get(
 		json_object_get(json_object_get(message, "params"), "_meta"), MCPREV_META_VERSION));
 }
 
-static int is_modern(struct http_request *rq, const json_t *message)
+static int is_modern_post(struct http_request *rq, const json_t *message)
 {
 	const char *header = http_header(rq, "MCP-Protocol-Version");
 	size_t i;
 
-	if (version_of(message))
+	if (posted_mcp_version(message))
 		return 1;
 	for (i = 0; header && i < ARRAY_LEN(legacy); i++)
 		if (!strcmp(header, legacy[i]))
@@ -78,7 +78,7 @@ static int is_modern(struct http_request *rq, const json_t *message)
 }
 
 /* The name that Mcp-Name repeats; NULL: this method has none. */
-static const char *name_of(const char *method, const json_t *params)
+static const char *mcp_header_name(const char *method, const json_t *params)
 {
 	return json_string_value(json_object_get(params, !strcmp(method, "tools/call") ? "name" :
 							 !strcmp(method, "resources/read") ? "uri" :
@@ -86,7 +86,7 @@ static const char *name_of(const char *method, const json_t *params)
 }
 
 /* Blanks around a field's value do not belong to it (RFC 9110 5.5). */
-static int differs(const char *header, const char *body)
+static int mcp_header_differs(const char *header, const char *body)
 {
 	size_t n;
 
@@ -103,32 +103,32 @@ static int differs(const char *header, const char *body)
  * NULL, or the answer to a message whose header and body disagree, or whose _meta lacks a
  * member.
  */
-static json_t *check_modern(struct http_request *rq, const json_t *message, const char *method)
+static json_t *check_modern_post(struct http_request *rq, const json_t *message, const char *method)
 {
 	const json_t *id = json_object_get(message, "id"),
 		     *params = json_object_get(message, "params");
 	const json_t *meta = json_object_get(params, "_meta");
-	const char *version = version_of(message), *name = name_of(method, params);
+	const char *version = posted_mcp_version(message), *name = mcp_header_name(method, params);
 	const char *header = http_header(rq, "MCP-Protocol-Version");
 
 	if (!version)
-		return rpc_error(id, RPC_INVALID_PARAMS, "params._meta lacks "
+		return mcp_route_error(id, RPC_INVALID_PARAMS, "params._meta lacks "
 				  MCPREV_META_VERSION, NULL);
-	if (differs(header, version))
-		return rpc_error(id, RPC_HEADER_MISMATCH,
+	if (mcp_header_differs(header, version))
+		return mcp_route_error(id, RPC_HEADER_MISMATCH,
 				 "MCP-Protocol-Version is not the version of params._meta", NULL);
 	if (strcmp(version, MCPREV_MODERN))
-		return rpc_error(
+		return mcp_route_error(
 			id, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version",
 			json_pack("{s:[s],s:s}", "supported", MCPREV_MODERN, "requested", version));
 	if (!json_is_object(json_object_get(meta, MCPREV_META_CAPABILITIES)))
-		return rpc_error(id, RPC_INVALID_PARAMS, "params._meta lacks "
+		return mcp_route_error(id, RPC_INVALID_PARAMS, "params._meta lacks "
 				  MCPREV_META_CAPABILITIES,
 				 NULL);
-	if (differs(http_header(rq, "Mcp-Method"), method))
-		return rpc_error(id, RPC_HEADER_MISMATCH, "Mcp-Method is not the method", NULL);
-	if (name && differs(http_header(rq, "Mcp-Name"), name))
-		return rpc_error(id, RPC_HEADER_MISMATCH, "Mcp-Name is not the name in params",
+	if (mcp_header_differs(http_header(rq, "Mcp-Method"), method))
+		return mcp_route_error(id, RPC_HEADER_MISMATCH, "Mcp-Method is not the method", NULL);
+	if (name && mcp_header_differs(http_header(rq, "Mcp-Name"), name))
+		return mcp_route_error(id, RPC_HEADER_MISMATCH, "Mcp-Name is not the name in params",
 				 NULL);
 	return NULL;
 }
@@ -190,7 +190,7 @@ static json_t *next_message(struct exchange *x, struct http_request *rq, struct 
 	return r > 0 ? message : NULL;
 }
 
-static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+static int next_mcp_event(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct exchange *x = s->ctx;
 	json_t *message = next_message(x, rq, e);
@@ -201,14 +201,14 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 }
 
 /* Progress goes before the answer, so it takes a stream; all else is one JSON object. */
-static int reply(struct http_request *rq, struct exchange *x, struct err *e)
+static int reply_mcp_exchange(struct http_request *rq, struct exchange *x, struct err *e)
 {
 	const char *accept = http_header(rq, "Accept");
 	json_t *message;
 	int r;
 
 	if (x->call.token && accept && strcasestr(accept, "text/event-stream"))
-		return estream_reply(rq, 200, next_event, exchange_free, x, e);
+		return estream_reply(rq, 200, next_mcp_event, exchange_free, x, e);
 	do {
 		message = next_message(x, rq, e);
 		if (message && !x->answered)
@@ -220,7 +220,7 @@ static int reply(struct http_request *rq, struct exchange *x, struct err *e)
 	return r;
 }
 
-static int ask(struct http_request *rq, struct mcphub_session *s, json_t *message, int modern,
+static int ask_mcp_session(struct http_request *rq, struct mcphub_session *s, json_t *message, int modern,
 	       struct err *e)
 {
 	struct exchange *x = calloc(1, sizeof(*x));
@@ -236,13 +236,13 @@ static int ask(struct http_request *rq, struct mcphub_session *s, json_t *messag
 		return -1;
 	}
 	x->asked = 1;
-	return reply(rq, x, e);
+	return reply_mcp_exchange(rq, x, e);
 }
 
 /* ---- the routes ---- */
 
 /* The session that the header names: the caller's own, else as if there were none. */
-static struct mcphub_session *session_of(struct http_request *rq, struct err *e)
+static struct mcphub_session *mcp_session_of_request(struct http_request *rq, struct err *e)
 {
 	const char *id = http_header(rq, "Mcp-Session-Id");
 	struct mcphub_session *s = id ? mcphub_find(api_of(rq)->mcp, rq, id) : NULL;
@@ -256,7 +256,7 @@ static struct mcphub_session *session_of(struct http_request *rq, struct err *e)
 	return s;
 }
 
-static int initialize(struct http_request *rq, json_t *message, struct err *e)
+static int post_mcp_initialize(struct http_request *rq, json_t *message, struct err *e)
 {
 	struct mcphub_session *s = mcphub_open(api_of(rq)->mcp, rq, e);
 	char id[65];
@@ -264,7 +264,7 @@ static int initialize(struct http_request *rq, json_t *message, struct err *e)
 	if (!s)
 		return -1;
 	memcpy(id, mcphub_id(s), strlen(mcphub_id(s)) + 1);
-	if (ask(rq, s, message, 0, e) < 0) {
+	if (ask_mcp_session(rq, s, message, 0, e) < 0) {
 		/* nobody was told its id */
 		s = mcphub_find(api_of(rq)->mcp, rq, id);
 		if (s) {
@@ -278,16 +278,16 @@ static int initialize(struct http_request *rq, json_t *message, struct err *e)
 
 static int post_request(struct http_request *rq, json_t *message, const char *method, struct err *e)
 {
-	int modern = is_modern(rq, message);
-	json_t *refused = modern ? check_modern(rq, message, method) : NULL;
+	int modern = is_modern_post(rq, message);
+	json_t *refused = modern ? check_modern_post(rq, message, method) : NULL;
 	struct mcphub_session *s;
 
 	if (refused)
 		return http_reply_json(rq, 400, refused, e);
 	if (!modern && !strcmp(method, "initialize"))
-		return initialize(rq, message, e);
-	s = modern ? mcphub_shared(api_of(rq)->mcp, rq, e) : session_of(rq, e);
-	return s ? ask(rq, s, message, modern, e) : -1;
+		return post_mcp_initialize(rq, message, e);
+	s = modern ? mcphub_shared(api_of(rq)->mcp, rq, e) : mcp_session_of_request(rq, e);
+	return s ? ask_mcp_session(rq, s, message, modern, e) : -1;
 }
 
 static int post_notification(struct http_request *rq, json_t *message, struct err *e)
@@ -296,8 +296,8 @@ static int post_notification(struct http_request *rq, json_t *message, struct er
 	int r = 0;
 
 	/* without sessions, nothing shows to which request it belongs */
-	if (!is_modern(rq, message)) {
-		s = session_of(rq, e);
+	if (!is_modern_post(rq, message)) {
+		s = mcp_session_of_request(rq, e);
 		if (!s)
 			return -1;
 		r = mcphub_tell(s, message, e);
@@ -337,7 +337,7 @@ static int get_mcp(struct http_request *rq, struct err *e)
 
 static int delete_mcp(struct http_request *rq, struct err *e)
 {
-	struct mcphub_session *s = session_of(rq, e);
+	struct mcphub_session *s = mcp_session_of_request(rq, e);
 
 	if (!s)
 		return -1;

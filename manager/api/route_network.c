@@ -23,7 +23,7 @@ static json_t *call_with(struct http_request *rq, const char *command, const cha
 	return call;
 }
 
-static json_t *ask(struct http_request *rq, const char *command, const char *const *options,
+static json_t *ask_network_command(struct http_request *rq, const char *command, const char *const *options,
 		   const char *name, struct err *e)
 {
 	json_t *call = call_with(rq, command, options);
@@ -35,7 +35,7 @@ static json_t *ask(struct http_request *rq, const char *command, const char *con
 #define NETWORK_RULES \
 	"allow-host", "deny-host", "allow-net", "deny-net", "network-bytes", "network-connections"
 
-static int get_networks(struct http_request *rq, struct err *e)
+static int get_networks_route(struct http_request *rq, struct err *e)
 {
 	json_t *call = call_of("network ls", NULL), *list;
 
@@ -46,7 +46,7 @@ static int get_networks(struct http_request *rq, struct err *e)
 }
 
 /* Options that open a network or choose its addresses need an admin token. */
-static int check_new(struct http_request *rq, const char *const *options, struct err *e)
+static int check_new_network(struct http_request *rq, const char *const *options, struct err *e)
 {
 	for (; !http_who(rq)->admin && *options; options++)
 		if (json_object_get(http_json(rq), *options) && strcmp(*options, "internal") &&
@@ -56,21 +56,21 @@ static int check_new(struct http_request *rq, const char *const *options, struct
 	return 0;
 }
 
-static int post_network(struct http_request *rq, struct err *e)
+static int post_network_route(struct http_request *rq, struct err *e)
 {
 	static const char *const options[] = { "internal", "subnet", "label", NETWORK_RULES,
 						 "dns", "network-rate", NULL };
 	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
 	json_t *j;
 
-	if (check_new(rq, options, e) < 0 || labels_refuse_own_list(json_object_get(http_json(rq), "label"), e) < 0)
+	if (check_new_network(rq, options, e) < 0 || labels_refuse_own_list(json_object_get(http_json(rq), "label"), e) < 0)
 		return -1;
-	j = ask(rq, "network create", options, name, e);
+	j = ask_network_command(rq, "network create", options, name, e);
 	return j ? http_reply_json(rq, 201, j, e) : -1;
 }
 
 /* The command takes a sandbox, too; this is about networks. */
-static int exists(struct http_request *rq, struct err *e)
+static int check_network_known(struct http_request *rq, struct err *e)
 {
 	const struct http_who *who = http_who(rq);
 	autojson json_t *known = NULL;
@@ -85,9 +85,9 @@ static int exists(struct http_request *rq, struct err *e)
 	return known ? 0 : -1;
 }
 
-static int get_network(struct http_request *rq, struct err *e)
+static int get_network_route(struct http_request *rq, struct err *e)
 {
-	json_t *j = exists(rq, e) < 0 ? NULL : ask(rq, "network inspect", NULL, http_param(rq, "name"), e);
+	json_t *j = check_network_known(rq, e) < 0 ? NULL : ask_network_command(rq, "network inspect", NULL, http_param(rq, "name"), e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
@@ -95,19 +95,19 @@ static int get_network(struct http_request *rq, struct err *e)
 static int patch_network(struct http_request *rq, struct err *e)
 {
 	static const char *const options[] = { NETWORK_RULES, NULL };
-	json_t *j = ask(rq, "network update", options, http_param(rq, "name"), e);
+	json_t *j = ask_network_command(rq, "network update", options, http_param(rq, "name"), e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
-static int delete_network(struct http_request *rq, struct err *e)
+static int delete_network_route(struct http_request *rq, struct err *e)
 {
-	autojson json_t *j = ask(rq, "network rm", NULL, http_param(rq, "name"), e);
+	autojson json_t *j = ask_network_command(rq, "network rm", NULL, http_param(rq, "name"), e);
 
 	return j ? http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e) : -1;
 }
 
-static int change(struct http_request *rq, const char *command, struct err *e)
+static int change_network_members(struct http_request *rq, const char *command, struct err *e)
 {
 	static const char *const options[] = { "alias", NULL };
 	json_t *call = call_with(rq, command, options), *j;
@@ -119,33 +119,33 @@ static int change(struct http_request *rq, const char *command, struct err *e)
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
-static int post_connect(struct http_request *rq, struct err *e)
+static int post_network_connect_route(struct http_request *rq, struct err *e)
 {
-	return change(rq, "network connect", e);
+	return change_network_members(rq, "network connect", e);
 }
 
-static int post_disconnect(struct http_request *rq, struct err *e)
+static int post_network_disconnect_route(struct http_request *rq, struct err *e)
 {
-	return change(rq, "network disconnect", e);
+	return change_network_members(rq, "network disconnect", e);
 }
 
 #define NETWORK "/v1/networks/{name}"
 
 const struct http_route network_routes[] = {
-	{ "GET", "/v1/networks", get_networks,
+	{ "GET", "/v1/networks", get_networks_route,
 	  "the networks of sandboxes, or with named those that have a name",
 	  .query = "named:boolean", .response = "NetworkList" },
-	{ "POST", "/v1/networks", post_network, "make a network, whose members see each other",
+	{ "POST", "/v1/networks", post_network_route, "make a network, whose members see each other",
 	  HTTP_JSON, .request = "NetworkCreate", .response = "Document",
 	  .status = 201 },
-	{ "GET", NETWORK, get_network, "a network and its members", .response = "Document" },
+	{ "GET", NETWORK, get_network_route, "a network and its members", .response = "Document" },
 	{ "PATCH", NETWORK, patch_network, "change the rules that its members share", HTTP_JSON,
 	  .flags = HTTP_ADMIN, .request = "NetworkUpdate", .response = "Document" },
-	{ "DELETE", NETWORK, delete_network, "remove a network that has no members",
+	{ "DELETE", NETWORK, delete_network_route, "remove a network that has no members",
 	  .response = "ImageRemoved" },
-	{ "POST", NETWORK "/connect", post_connect, "put a sandbox on one more network",
+	{ "POST", NETWORK "/connect", post_network_connect_route, "put a sandbox on one more network",
 	  HTTP_JSON, .request = "NetworkConnect", .response = "Document" },
-	{ "POST", NETWORK "/disconnect", post_disconnect,
+	{ "POST", NETWORK "/disconnect", post_network_disconnect_route,
 	  "take a sandbox off a network that it joined", HTTP_JSON,
 	  .request = "NetworkDisconnect", .response = "Document" },
 	{ NULL },

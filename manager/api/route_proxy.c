@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "manager/api/form.h"
-#include "manager/api/http_hold.h"
-#include "manager/api/listing.h"
+#include "manager/api/body.h"
+#include "manager/api/fileflow.h"
+#include "manager/api/http.h"
 #include "manager/api/route_manager.h"
 
 #define ROOT "/workspace"
@@ -26,7 +26,7 @@
 #define BATCH_FILES 4096
 
 /* Resolves "." and ".." in the text, and refuses a path that is not below ROOT. */
-static int resolve(const char *path, char out[PATH_BYTES], struct err *e)
+static int resolve_workspace_path(const char *path, char out[PATH_BYTES], struct err *e)
 {
 	autofree char *whole = NULL;
 	size_t len = 0;
@@ -74,7 +74,7 @@ static json_t *entry_of(const char *path, const struct filerecord *r)
 	return j;
 }
 
-static int run_verb(struct service_use *u, const char *const *argv, struct buf *out, struct err *e)
+static int run_workspace_verb(struct service_use *u, const char *const *argv, struct buf *out, struct err *e)
 {
 	struct filecounts c;
 
@@ -82,14 +82,14 @@ static int run_verb(struct service_use *u, const char *const *argv, struct buf *
 }
 
 /* 1 with the entry, or 0 if there is none; flags "L" follows links. */
-static int describe(struct service_use *u, const char *flags, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
+static int describe_workspace_entry(struct service_use *u, const char *flags, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
 {
 	const char *argv[] = { "stat", flags, path, NULL }, *at;
 	autobuf struct buf text = BUF_INIT(1 << 16);
 	struct filerecord r;
 
 	/* a link in a circle leads nowhere either */
-	if (run_verb(u, argv, &text, e) < 0)
+	if (run_workspace_verb(u, argv, &text, e) < 0)
 		return e->code == ERR_NOT_FOUND || (flags[0] && e->code == ERR_INVALID) ? 0 : -1;
 	at = text.data;
 	if (filerecord_next(&at, text.data + text.len, &r, e) < 1)
@@ -110,9 +110,9 @@ static int get_exists(struct http_request *rq, struct err *e)
 	struct service_use u;
 	int r;
 
-	if (resolve(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
+	if (resolve_workspace_path(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
 		return -1;
-	r = describe(&u, "L", path, NULL, NULL, e);
+	r = describe_workspace_entry(&u, "L", path, NULL, NULL, e);
 	service_use_end(&u);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "exists", r), e);
 }
@@ -125,13 +125,13 @@ static int delete_entry(struct http_request *rq, struct err *e)
 	struct service_use u;
 	int r;
 
-	if (resolve(http_query(rq, "path"), path, e) < 0)
+	if (resolve_workspace_path(http_query(rq, "path"), path, e) < 0)
 		return -1;
 	if (!strcmp(path, ROOT))
 		return err_set(e, ERR_DENIED, ROOT " itself is not removed");
 	if (use(rq, &who, &u, e) < 0)
 		return -1;
-	r = run_verb(&u, argv, NULL, e);
+	r = run_workspace_verb(&u, argv, NULL, e);
 	service_use_end(&u);
 	return r < 0 && e->code != ERR_NOT_FOUND ? -1 : http_reply_empty(rq, 204, e);
 }
@@ -143,10 +143,10 @@ static int make_parent(struct service_use *u, const char *path, struct err *e)
 
 	snprintf(parent, sizeof(parent), "%s", path);
 	*strrchr(parent, '/') = '\0';
-	return strlen(parent) <= strlen(ROOT) ? 0 : run_verb(u, argv, NULL, e);
+	return strlen(parent) <= strlen(ROOT) ? 0 : run_workspace_verb(u, argv, NULL, e);
 }
 
-static int post_move(struct http_request *rq, struct err *e)
+static int post_workspace_move(struct http_request *rq, struct err *e)
 {
 	char from[PATH_BYTES], to[PATH_BYTES];
 	const char *argv[] = { "mv", from, to, NULL };
@@ -155,21 +155,21 @@ static int post_move(struct http_request *rq, struct err *e)
 	struct service_use u;
 	int r;
 
-	if (resolve(json_string_value(json_object_get(http_json(rq), "source")), from, e) < 0 ||
-	    resolve(json_string_value(json_object_get(http_json(rq), "destination")), to, e) < 0 || use(rq, &who, &u, e) < 0)
+	if (resolve_workspace_path(json_string_value(json_object_get(http_json(rq), "source")), from, e) < 0 ||
+	    resolve_workspace_path(json_string_value(json_object_get(http_json(rq), "destination")), to, e) < 0 || use(rq, &who, &u, e) < 0)
 		return -1;
 	r = make_parent(&u, to, e);
 	if (r == 0)
-		r = run_verb(&u, argv, NULL, e);
+		r = run_workspace_verb(&u, argv, NULL, e);
 	if (r == 0)
-		r = describe(&u, "", to, &entry, NULL, e);
+		r = describe_workspace_entry(&u, "", to, &entry, NULL, e);
 	service_use_end(&u);
 	if (r == 0)
 		return err_set(e, ERR_NOT_FOUND, "the entry was moved away meanwhile");
 	return r < 0 ? -1 : http_reply_json(rq, 0, entry, e);
 }
 
-static int post_mkdir(struct http_request *rq, struct err *e)
+static int post_workspace_mkdir(struct http_request *rq, struct err *e)
 {
 	char path[PATH_BYTES];
 	const char *argv[] = { "mkdir", "p", "", path, NULL };
@@ -178,12 +178,12 @@ static int post_mkdir(struct http_request *rq, struct err *e)
 	unsigned mode = 0;
 	int r;
 
-	if (resolve(json_string_value(json_object_get(http_json(rq), "path")), path, e) < 0 || use(rq, &who, &u, e) < 0)
+	if (resolve_workspace_path(json_string_value(json_object_get(http_json(rq), "path")), path, e) < 0 || use(rq, &who, &u, e) < 0)
 		return -1;
-	r = describe(&u, "", path, NULL, &mode, e);
+	r = describe_workspace_entry(&u, "", path, NULL, &mode, e);
 	if (r == 1 && !S_ISDIR(mode))
 		r = err_set(e, ERR_EXISTS, "the path exists and is not a directory");
-	if (r == 0 && run_verb(&u, argv, NULL, e) < 0)
+	if (r == 0 && run_workspace_verb(&u, argv, NULL, e) < 0)
 		r = -1;
 	service_use_end(&u);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "created", !r), e);
@@ -205,7 +205,7 @@ struct lister {
 	int is_first, began, is_open;
 };
 
-static void lister_free(void *ctx)
+static void workspace_lister_free(void *ctx)
 {
 	struct lister *l = ctx;
 
@@ -245,7 +245,7 @@ static int open_next(struct lister *l, struct http_request *rq, struct err *e)
 	return 0;
 }
 
-static int next_entry(void *ctx, struct http_request *rq, struct buf *out, struct err *e)
+static int next_workspace_entry(void *ctx, struct http_request *rq, struct buf *out, struct err *e)
 {
 	struct lister *l = ctx;
 	struct filerecord r;
@@ -276,10 +276,10 @@ static int next_entry(void *ctx, struct http_request *rq, struct buf *out, struc
 	return S_ISDIR(r.mode) && l->depth > 1 && push_dir(&l->queue, child, l->depth - 1, e) < 0 ? -1 : 1;
 }
 
-static int begin_list(struct lister *l, struct http_request *rq, const char *path, uint64_t depth, struct err *e)
+static int begin_workspace_list(struct lister *l, struct http_request *rq, const char *path, uint64_t depth, struct err *e)
 {
 	unsigned mode = 0;
-	int r = describe(&l->u, "", path, NULL, &mode, e);
+	int r = describe_workspace_entry(&l->u, "", path, NULL, &mode, e);
 
 	if (r == 0 || (r == 1 && !S_ISDIR(mode)))
 		return err_set(e, ERR_NOT_FOUND, "no such directory");
@@ -289,16 +289,16 @@ static int begin_list(struct lister *l, struct http_request *rq, const char *pat
 	return l->is_open < 0 ? -1 : 0;
 }
 
-static int get_list(struct http_request *rq, struct err *e)
+static int get_workspace_list(struct http_request *rq, struct err *e)
 {
 	uint64_t depth = http_query_u64(rq, "depth", 1);
 	char path[PATH_BYTES];
 	struct lister *l;
-	struct listing_reply how = { next_entry, lister_free, NULL };
+	struct listing_reply how = { next_workspace_entry, workspace_lister_free, NULL };
 
 	if (depth < 1 || depth > DEPTH_MAX)
 		return err_set(e, ERR_INVALID, "depth is 1 to %d", DEPTH_MAX);
-	if (resolve(http_query(rq, "path"), path, e) < 0)
+	if (resolve_workspace_path(http_query(rq, "path"), path, e) < 0)
 		return -1;
 	how.ctx = l = calloc(1, sizeof(*l));
 	if (!l)
@@ -308,9 +308,9 @@ static int get_list(struct http_request *rq, struct err *e)
 	l->is_first = 1;
 	if (use(rq, &l->who, &l->u, e) < 0)
 		l->u.service = NULL;
-	else if (begin_list(l, rq, path, depth, e) == 0)
+	else if (begin_workspace_list(l, rq, path, depth, e) == 0)
 		return listing_stream(rq, &how, e);
-	lister_free(l);
+	workspace_lister_free(l);
 	return -1;
 }
 
@@ -325,7 +325,7 @@ struct transfer {
 	struct http_hold hold;
 };
 
-static void transfer_free(void *ctx)
+static void workspace_transfer_free(void *ctx)
 {
 	struct transfer *t = ctx;
 
@@ -338,7 +338,7 @@ static void transfer_free(void *ctx)
 	free(t);
 }
 
-static struct transfer *transfer_new(struct http_request *rq, struct err *e)
+static struct transfer *workspace_transfer_new(struct http_request *rq, struct err *e)
 {
 	struct transfer *t = calloc(1, sizeof(*t));
 
@@ -350,28 +350,28 @@ static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 	t->form = BUF_INIT(BATCH_MAX);
 	if (use(rq, &t->who, &t->u, e) < 0) {
 		t->u.service = NULL;
-		transfer_free(t);
+		workspace_transfer_free(t);
 		return NULL;
 	}
 	return t;
 }
 
-static int transfer_start(struct transfer *t, const char *const *argv, int out, struct err *e)
+static int workspace_transfer_start(struct transfer *t, const char *const *argv, int out, struct err *e)
 {
 	return fileflow_start(&t->flow, t->u.sock, argv, NULL, LONG_MS, out, e);
 }
 
-static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
+static ssize_t read_workspace_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
 {
 	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
 }
 
-static int get_file(struct http_request *rq, struct err *e)
+static int get_workspace_file(struct http_request *rq, struct err *e)
 {
 	const char *format = http_query(rq, "format");
 	int text = !format || !strcmp(format, "text");
 	struct transfer *t;
-	struct http_stream st = { read_transfer, transfer_free, NULL };
+	struct http_stream st = { read_workspace_transfer, workspace_transfer_free, NULL };
 	char path[PATH_BYTES];
 	const char *argv[] = { "read", "0", path, NULL };
 	unsigned mode = 0;
@@ -379,20 +379,20 @@ static int get_file(struct http_request *rq, struct err *e)
 
 	if (format && !text && strcmp(format, "bytes"))
 		return err_set(e, ERR_INVALID, "format is text or bytes");
-	if (resolve(http_query(rq, "path"), path, e) < 0 || !(t = transfer_new(rq, e)))
+	if (resolve_workspace_path(http_query(rq, "path"), path, e) < 0 || !(t = workspace_transfer_new(rq, e)))
 		return -1;
 	st.ctx = t;
-	r = describe(&t->u, "L", path, NULL, &mode, e);
+	r = describe_workspace_entry(&t->u, "L", path, NULL, &mode, e);
 	if (r == 0 || (r == 1 && S_ISDIR(mode)))
 		r = err_set(e, ERR_NOT_FOUND, "not found");
-	if (r < 0 || transfer_start(t, argv, 1, e) < 0 || fileflow_first(&t->flow, rq, e) < 0) {
-		transfer_free(t);
+	if (r < 0 || workspace_transfer_start(t, argv, 1, e) < 0 || fileflow_first(&t->flow, rq, e) < 0) {
+		workspace_transfer_free(t);
 		return -1;
 	}
 	return http_reply_stream(rq, 0, text ? "text/plain; charset=utf-8" : "application/octet-stream", &st, e);
 }
 
-static int begin_put(struct http_request *rq, struct err *e)
+static int begin_workspace_put(struct http_request *rq, struct err *e)
 {
 	struct transfer *t;
 	unsigned mode = 0;
@@ -400,19 +400,19 @@ static int begin_put(struct http_request *rq, struct err *e)
 
 	char path[PATH_BYTES];
 
-	if (resolve(http_query(rq, "path"), path, e) < 0 || !(t = transfer_new(rq, e)))
+	if (resolve_workspace_path(http_query(rq, "path"), path, e) < 0 || !(t = workspace_transfer_new(rq, e)))
 		return -1;
-	http_set_data(rq, t, transfer_free);
+	http_set_data(rq, t, workspace_transfer_free);
 	memcpy(t->path, path, sizeof(t->path));
-	r = describe(&t->u, "", t->path, NULL, &mode, e);
+	r = describe_workspace_entry(&t->u, "", t->path, NULL, &mode, e);
 	if (r == 1 && S_ISDIR(mode))
 		return err_set(e, ERR_EXISTS, "path exists and is a directory");
 	if (r < 0)
 		return -1;
-	return transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e);
+	return workspace_transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e);
 }
 
-static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
+static int feed_workspace_put(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
 	return fileflow_feed(&((struct transfer *)http_data(rq))->flow, rq, data, n, e);
 }
@@ -426,13 +426,13 @@ static json_t *finish_put(struct transfer *t, struct err *e)
 
 	if (fileflow_end(&t->flow, &c, e) < 0)
 		return NULL;
-	r = describe(&t->u, "", t->path, &entry, NULL, e);
+	r = describe_workspace_entry(&t->u, "", t->path, &entry, NULL, e);
 	if (r == 0)
 		err_set(e, ERR_NOT_FOUND, "the file was removed meanwhile");
 	return r == 1 ? entry : NULL;
 }
 
-static int put_file(struct http_request *rq, struct err *e)
+static int put_workspace_file(struct http_request *rq, struct err *e)
 {
 	json_t *entry = finish_put(http_data(rq), e);
 
@@ -443,11 +443,11 @@ static int put_file(struct http_request *rq, struct err *e)
 
 static int begin_batch(struct http_request *rq, struct err *e)
 {
-	struct transfer *t = transfer_new(rq, e);
+	struct transfer *t = workspace_transfer_new(rq, e);
 
 	if (!t)
 		return -1;
-	http_set_data(rq, t, transfer_free);
+	http_set_data(rq, t, workspace_transfer_free);
 	return 0;
 }
 
@@ -468,12 +468,12 @@ static int write_part(struct http_request *rq, struct transfer *t, const char *p
 	json_t *entry;
 	int r;
 
-	if (resolve(path, t->path, e) < 0)
+	if (resolve_workspace_path(path, t->path, e) < 0)
 		return -1;
-	r = describe(&t->u, "", t->path, NULL, &mode, e);
+	r = describe_workspace_entry(&t->u, "", t->path, NULL, &mode, e);
 	if (r == 1 && S_ISDIR(mode))
 		return err_set(e, ERR_EXISTS, "target exists and is a directory: %.200s", path);
-	if (r < 0 || transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e) < 0 ||
+	if (r < 0 || workspace_transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e) < 0 ||
 	    fileflow_feed(&t->flow, rq, p->data, p->n, e) < 0)
 		return -1;
 	entry = finish_put(t, e);
@@ -491,7 +491,7 @@ struct batch {
 };
 
 /* Every part is seen twice: paths[] may come before or after the files[] they belong to. */
-static int take_path(void *ctx, const struct form_part *p, struct err *e)
+static int take_workspace_path(void *ctx, const struct form_part *p, struct err *e)
 {
 	struct batch *b = ctx;
 
@@ -529,7 +529,7 @@ static int post_batch(struct http_request *rq, struct err *e)
 
 	r = form_boundary(http_header(rq, "Content-Type"), boundary, e);
 	if (r == 0)
-		r = form_each(&t->form, boundary, take_path, &b, e);
+		r = form_each(&t->form, boundary, take_workspace_path, &b, e);
 	if (r == 0)
 		r = form_each(&t->form, boundary, take_file, &b, e);
 	json_decref(b.paths);
@@ -542,22 +542,22 @@ static int post_batch(struct http_request *rq, struct err *e)
 #define PROXY "/proxy/{identity}/workspace"
 
 const struct http_route proxy_routes[] = {
-	{ "GET", PROXY "/file", get_file, "agentscope: a file of the workspace", .query = "path!:string format:string",
+	{ "GET", PROXY "/file", get_workspace_file, "agentscope: a file of the workspace", .query = "path!:string format:string",
 	  .type = "text/plain; charset=utf-8, application/octet-stream", .shape_error = manager_detail },
-	{ "PUT", PROXY "/file", put_file, "agentscope: replace a file of the workspace", HTTP_RAW, .query = "path!:string",
-	  .response = "WorkEntry", .begin = begin_put, .feed = feed_put, .shape_error = manager_detail },
+	{ "PUT", PROXY "/file", put_workspace_file, "agentscope: replace a file of the workspace", HTTP_RAW, .query = "path!:string",
+	  .response = "WorkEntry", .begin = begin_workspace_put, .feed = feed_workspace_put, .shape_error = manager_detail },
 	{ "POST", PROXY "/files:batch", post_batch, "agentscope: write many files: multipart/form-data of files and paths", HTTP_RAW,
 	  .response = "WorkEntries", .begin = begin_batch, .feed = feed_batch,
 	  .shape_error = manager_detail },
-	{ "GET", PROXY "/list", get_list, "agentscope: list a directory", .query = "path!:string depth:integer",
+	{ "GET", PROXY "/list", get_workspace_list, "agentscope: list a directory", .query = "path!:string depth:integer",
 	  .response = "WorkEntries", .shape_error = manager_detail },
 	{ "GET", PROXY "/exists", get_exists, "agentscope: whether an entry exists", .query = "path!:string",
 	  .response = "Exists", .shape_error = manager_detail },
 	{ "DELETE", PROXY "/entry", delete_entry, "agentscope: remove an entry", .query = "path!:string", .status = 204,
 	  .shape_error = manager_detail },
-	{ "POST", PROXY "/move", post_move, "agentscope: move an entry", HTTP_JSON, .request = "Move", .response = "WorkEntry",
+	{ "POST", PROXY "/move", post_workspace_move, "agentscope: move an entry", HTTP_JSON, .request = "Move", .response = "WorkEntry",
 	  .shape_error = manager_detail },
-	{ "POST", PROXY "/mkdir", post_mkdir, "agentscope: make a directory", HTTP_JSON, .request = "MakeDir",
+	{ "POST", PROXY "/mkdir", post_workspace_mkdir, "agentscope: make a directory", HTTP_JSON, .request = "MakeDir",
 	  .response = "MadeDir", .shape_error = manager_detail },
 	{ NULL },
 };

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/execution.h"
-#include "manager/api/http_hold.h"
+#include "manager/api/http.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/runlang.h"
 #include "manager/host/labels.h"
@@ -44,12 +44,12 @@ struct run {
 
 /* ---- the request ------------------------------------------------------------------- */
 
-static json_t *detail(const struct err *e)
+static json_t *runcode_error_detail(const struct err *e)
 {
 	return manager_detail(e);
 }
 
-static int wrong(struct http_request *rq, struct err *e, const char *text)
+static int refuse_runcode(struct http_request *rq, struct err *e, const char *text)
 {
 	http_error_status(rq, 422);
 	return err_set(e, ERR_INVALID, "%s", text);
@@ -68,7 +68,7 @@ static int read_seconds(struct http_request *rq, const char *key, uint64_t *ret,
 	if (!json_is_number(v) || s > STAGE_MS_MAX / 1000.0) {
 		snprintf(text, sizeof(text), "body.%s is not a number of seconds up to %d", key,
 			 STAGE_MS_MAX / 1000);
-		return wrong(rq, e, text);
+		return refuse_runcode(rq, e, text);
 	}
 	if (s > 0)
 		*ret = (uint64_t)(s * 1000) + 1;
@@ -85,17 +85,17 @@ static int read_strings(struct http_request *rq, struct err *e)
 
 	fetch = json_object_get(body, "fetch_files");
 	if (!json_is_string(json_object_get(body, "code")))
-		return wrong(rq, e, "body.code is not text");
+		return refuse_runcode(rq, e, "body.code is not text");
 	if (stdin_text && !json_is_string(stdin_text) && !json_is_null(stdin_text))
-		return wrong(rq, e, "body.stdin is not text");
+		return refuse_runcode(rq, e, "body.stdin is not text");
 	if ((files && !json_is_object(files)) || (fetch && !json_is_array(fetch)))
-		return wrong(rq, e, "body.files is an object, and body.fetch_files an array");
+		return refuse_runcode(rq, e, "body.files is an object, and body.fetch_files an array");
 	json_object_foreach((json_t *)(size_t)files, name, v)
 		if (!name[0] || (!json_is_string(v) && !json_is_null(v)))
-			return wrong(rq, e, "body.files has a value that is not text in base64");
+			return refuse_runcode(rq, e, "body.files has a value that is not text in base64");
 	json_array_foreach(fetch, i, v)
 		if (!json_is_string(v) || !json_string_length(v))
-			return wrong(rq, e, "body.fetch_files has an element that is not a path");
+			return refuse_runcode(rq, e, "body.fetch_files has an element that is not a path");
 	return 0;
 }
 
@@ -108,12 +108,12 @@ static int read_request(struct run *r, struct err *e)
 	r->lang = name ? runlang_find(name) : NULL;
 	if (!r->lang) {
 		snprintf(text, sizeof(text), "body.language is not one of %s", runlang_names());
-		return wrong(r->rq, e, text);
+		return refuse_runcode(r->rq, e, text);
 	}
 	if (mb && !json_is_integer(mb) && !json_is_null(mb))
-		return wrong(r->rq, e, "body.memory_limit_MB is not a whole number");
+		return refuse_runcode(r->rq, e, "body.memory_limit_MB is not a whole number");
 	if (json_integer_value(mb) > 1 << 20)
-		return wrong(r->rq, e, "body.memory_limit_MB is over 1048576");
+		return refuse_runcode(r->rq, e, "body.memory_limit_MB is over 1048576");
 	if (json_integer_value(mb) > 0)
 		r->memory_bytes = (uint64_t)json_integer_value(mb) << 20;
 	return read_strings(r->rq, e) < 0 ||
@@ -126,7 +126,7 @@ static int read_request(struct run *r, struct err *e)
 /* ---- the sandbox -------------------------------------------------------------------- */
 
 /* It is removed by itself, too, if this berthd is killed. */
-static int make_box(struct run *r, struct err *e)
+static int make_runcode_sandbox(struct run *r, struct err *e)
 {
 	char ttl[32], memory[32];
 	autojson json_t *body = NULL, *own = NULL, *made = NULL;
@@ -148,7 +148,7 @@ static int make_box(struct run *r, struct err *e)
 }
 
 /* A connection to its keeper of its own. */
-static int open_box(struct run *r, struct box *b, struct err *e)
+static int open_runcode_sandbox(struct run *r, struct box *b, struct err *e)
 {
 	if (box_open(b, r->rq, e) < 0)
 		return -1;
@@ -174,21 +174,21 @@ static void remove_box(struct run *r)
 /* ---- files --------------------------------------------------------------------------- */
 
 /* An absolute path stays as it is; others are below PLACE. */
-static int place_of(const char *name, char *ret, size_t size, struct err *e)
+static int runcode_file_place(const char *name, char *ret, size_t size, struct err *e)
 {
 	if ((size_t)snprintf(ret, size, "%s%s", name[0] == '/' ? "" : PLACE "/", name) < size)
 		return 0;
 	return err_set(e, ERR_INVALID, "the name of a file is too long");
 }
 
-static int write_file(struct box *b, const char *name, const void *data, size_t n, struct err *e)
+static int write_runcode_file(struct box *b, const char *name, const void *data, size_t n, struct err *e)
 {
 	char path[4096];
 	const char *argv[] = { "write", "p", "", path, NULL };
 	struct filecounts ignored;
 	autoclose int fd = -1;
 
-	if (place_of(name, path, sizeof(path), e) < 0)
+	if (runcode_file_place(name, path, sizeof(path), e) < 0)
 		return -1;
 	fd = wire_data(data, n, e);
 	if (fd < 0)
@@ -212,10 +212,10 @@ static int write_files(struct run *r, struct box *b, struct err *e)
 			http_error_status(r->rq, 422);
 			return err_set(e, ERR_INVALID, "body.files: '%.80s' is not in base64", name);
 		}
-		if (write_file(b, name, bytes, size, e) < 0)
+		if (write_runcode_file(b, name, bytes, size, e) < 0)
 			return -1;
 	}
-	return write_file(b, r->lang->file, json_string_value(code), json_string_length(code), e);
+	return write_runcode_file(b, r->lang->file, json_string_value(code), json_string_length(code), e);
 }
 
 static int fetch_file(struct run *r, struct box *b, const char *name, size_t *left, struct err *e)
@@ -227,7 +227,7 @@ static int fetch_file(struct run *r, struct box *b, const char *name, size_t *le
 	autofree char *text = NULL;
 
 	snprintf(limit, sizeof(limit), "%zu", *left + 1);
-	if (place_of(name, path, sizeof(path), e) < 0 ||
+	if (runcode_file_place(name, path, sizeof(path), e) < 0 ||
 	    fileclient_run(b->sock, argv, NULL, FILE_MS, -1, &out, &ignored, e) < 0)
 		return -1;
 	if (out.len > *left)
@@ -261,7 +261,7 @@ static int fetch_files(struct run *r, struct box *b, struct err *e)
  * The output of a stage as text: JSON has no other bytes, so those that are not UTF-8 become
  * U+FFFD.
  */
-static json_t *text_of(const struct ring *ring, struct err *e)
+static json_t *runcode_output_text(const struct ring *ring, struct err *e)
 {
 	static const char cut[] = "\n[... output dropped ...]\n";
 	autobuf struct buf b = BUF_INIT(2 * OUTPUT_MAX), text = BUF_INIT(8 * OUTPUT_MAX);
@@ -275,12 +275,12 @@ static json_t *text_of(const struct ring *ring, struct err *e)
 	return json_stringn(text.data ? text.data : "", text.len);
 }
 
-static int add_result(struct run *r, const char *key, const struct execution *x,
+static int add_stage_result(struct run *r, const char *key, const struct execution *x,
 		      const struct ring ring[2], struct err *e)
 {
 	const char *cause = json_string_value(json_object_get(x->verdict, "cause"));
 	const int late = cause && !strcmp(cause, "timeout");
-	json_t *out = text_of(&ring[0], e), *err = text_of(&ring[1], e), *result;
+	json_t *out = runcode_output_text(&ring[0], e), *err = runcode_output_text(&ring[1], e), *result;
 	json_t *status = json_object_get(x->verdict, "exit_status");
 
 	result = json_pack("{s:s,s:f,s:O,s:o,s:o}", "status",
@@ -320,16 +320,16 @@ static int stage(struct run *r, const char *key, const char *const *words, uint6
 	ring_init(&ring[1], OUTPUT_MAX / 2, OUTPUT_MAX / 2);
 	if ((!input ||
 	     buf_add(&x->input, json_string_value(input), json_string_length(input), e) == 0) &&
-	    open_box(r, &x->box, e) == 0 && execution_launch(x, ask, e) == 0 &&
+	    open_runcode_sandbox(r, &x->box, e) == 0 && execution_launch(x, ask, e) == 0 &&
 	    execution_collect(x, ring, e) == 0)
-		done = add_result(r, key, x, ring, e);
+		done = add_stage_result(r, key, x, ring, e);
 	ring_release(&ring[0]);
 	ring_release(&ring[1]);
 	execution_free(x);
 	return done;
 }
 
-static int has_failed(const struct run *r)
+static int has_stage_failed(const struct run *r)
 {
 	return !strcmp(json_string_value(json_object_get(r->reply, "status")), "Failed");
 }
@@ -342,21 +342,21 @@ static int run_stages(struct run *r, struct err *e)
 	if (r->lang->compile[0] &&
 	    stage(r, "compile_result", r->lang->compile, r->compile_ms, NULL, e) < 0)
 		return -1;
-	if (has_failed(r))
+	if (has_stage_failed(r))
 		return 0;
 	return stage(r, "run_result", r->lang->run, r->run_ms, text, e);
 }
 
 /* ---- the route --------------------------------------------------------------------------- */
 
-static int work(struct run *r, struct err *e)
+static int do_runcode(struct run *r, struct err *e)
 {
 	struct box b;
 	int done = -1;
 
-	if (make_box(r, e) < 0)
+	if (make_runcode_sandbox(r, e) < 0)
 		return -1;
-	if (open_box(r, &b, e) == 0 && write_files(r, &b, e) == 0 && run_stages(r, e) == 0)
+	if (open_runcode_sandbox(r, &b, e) == 0 && write_files(r, &b, e) == 0 && run_stages(r, e) == 0)
 		done = fetch_files(r, &b, e);
 	box_close(&b);
 	return done;
@@ -374,7 +374,7 @@ static int post_run_code(struct http_request *rq, struct err *e)
 			    "compile_result", "run_result", "executor_pod_name", "files");
 	if (!r.reply)
 		return err_nomem(e);
-	done = work(&r, e);
+	done = do_runcode(&r, e);
 	http_hold_end(&r.hold);
 	remove_box(&r);
 	if (done < 0 && (e->code == ERR_INVALID || e->code == ERR_NET)) {
@@ -392,6 +392,6 @@ static int post_run_code(struct http_request *rq, struct err *e)
 const struct http_route runcode_routes[] = {
 	{ "POST", "/run_code", post_run_code,
 	  "SandboxFusion: compile and run a program in a sandbox of its own", HTTP_JSON,
-	  .response = "RunCode", .shape_error = detail, .error_schema = "Detail" },
+	  .response = "RunCode", .shape_error = runcode_error_detail, .error_schema = "Detail" },
 	{ NULL },
 };

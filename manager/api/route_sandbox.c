@@ -9,8 +9,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/api/boxcreate.h"
-#include "manager/api/boxlist.h"
+#include "manager/api/box.h"
 #include "manager/api/route_manager.h"
 #include "manager/host/forget.h"
 #include "manager/host/labels.h"
@@ -27,7 +26,7 @@
 
 /* ---- looking ---------------------------------------------------------------------- */
 
-static int describe(struct box *b, int attest, json_t **ret, struct err *e)
+static int describe_found_sandbox(struct box *b, int attest, json_t **ret, struct err *e)
 {
 	autojson json_t *ping = protocol_request(OP_ping), *ask = protocol_request(OP_attest), *live = NULL,
 		 *report = NULL;
@@ -77,14 +76,14 @@ static void add_managers(struct http_request *rq, json_t *record)
 		json_object_set_new(record, "manager", told);
 }
 
-static int get_sandbox(struct http_request *rq, struct err *e)
+static int get_sandbox_route(struct http_request *rq, struct err *e)
 {
 	json_t *record = NULL;
 	struct box b;
 	int r = box_find(&b, rq, e);
 
 	if (r == 0)
-		r = describe(&b, http_query_bool(rq, "attest"), &record, e);
+		r = describe_found_sandbox(&b, http_query_bool(rq, "attest"), &record, e);
 	box_close(&b);
 	if (r < 0) {
 		json_decref(record);
@@ -95,7 +94,7 @@ static int get_sandbox(struct http_request *rq, struct err *e)
 }
 
 /* One request to the keeper, whose answer is the reply. */
-static int ask(struct http_request *rq, enum protocol_op op, struct err *e)
+static int ask_sandbox_keeper(struct http_request *rq, enum protocol_op op, struct err *e)
 {
 	autojson json_t *question = protocol_request(op);
 	json_t *answer = NULL;
@@ -109,19 +108,19 @@ static int ask(struct http_request *rq, enum protocol_op op, struct err *e)
 	return answer ? http_reply_json(rq, 0, answer, e) : -1;
 }
 
-static int get_stats(struct http_request *rq, struct err *e)
+static int get_sandbox_stats(struct http_request *rq, struct err *e)
 {
-	return ask(rq, OP_stats, e);
+	return ask_sandbox_keeper(rq, OP_stats, e);
 }
 
-static int post_pause(struct http_request *rq, struct err *e)
+static int post_sandbox_pause(struct http_request *rq, struct err *e)
 {
-	return ask(rq, OP_pause, e);
+	return ask_sandbox_keeper(rq, OP_pause, e);
 }
 
-static int post_resume(struct http_request *rq, struct err *e)
+static int post_sandbox_resume(struct http_request *rq, struct err *e)
 {
-	return ask(rq, OP_resume, e);
+	return ask_sandbox_keeper(rq, OP_resume, e);
 }
 
 /* ---- changing ------------------------------------------------------------------------ */
@@ -130,7 +129,7 @@ static int post_resume(struct http_request *rq, struct err *e)
  * Waits until the keeper has closed the connection, which it does when nothing of the sandbox is
  * left.
  */
-static int wait_for_end(struct box *b, int wait_ms, struct err *e)
+static int wait_for_sandbox_end(struct box *b, int wait_ms, struct err *e)
 {
 	for (;;) {
 		size_t n = 0;
@@ -148,15 +147,15 @@ static int wait_for_end(struct box *b, int wait_ms, struct err *e)
  * If another client removed the sandbox meanwhile, the answer says that, and not which file is
  * missing.
  */
-static int is_gone(struct box *b)
+static int is_sandbox_gone(struct box *b)
 {
 	return !path_has(b->registry.kept_fd, b->id) &&
 	       !path_has(b->registry.sandboxes_fd, b->id);
 }
 
-static int gone(struct box *b, int r, struct err *e)
+static int removed_meanwhile(struct box *b, int r, struct err *e)
 {
-	return r < 0 && is_gone(b) ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
+	return r < 0 && is_sandbox_gone(b) ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
 }
 
 static int spawn_on(struct http_request *rq, json_t *call, struct err *e)
@@ -168,7 +167,7 @@ static int spawn_on(struct http_request *rq, json_t *call, struct err *e)
 }
 
 /* The stop signal, then after the grace the end by force. */
-static int stop(struct box *b, const struct stop_request *how, struct err *e)
+static int stop_found_sandbox(struct box *b, const struct stop_request *how, struct err *e)
 {
 	const int at_once = !how->own_grace && !how->grace_ms;
 	autojson json_t *rq = keeper_stop_request(how);
@@ -179,7 +178,7 @@ static int stop(struct box *b, const struct stop_request *how, struct err *e)
 		return -1;
 	r = wire_request(b->sock, rq, NULL, 0, e);
 	if (r == 0)
-		r = wait_for_end(b, keeper_stop_wait_ms(how), e);
+		r = wait_for_sandbox_end(b, keeper_stop_wait_ms(how), e);
 	/* a keeper that does not answer is ended by the program */
 	if (r < 0 && e->code == ERR_TIMEOUT && at_once)
 		r = spawn_on(b->rq, call_of("kill", b->id, NULL), e);
@@ -192,13 +191,13 @@ static int stop_noted(struct box *b, const struct stop_request *how, struct err 
 	autojson json_t *record = NULL;
 	struct err ignored;
 
-	if (stop(b, how, e) < 0)
+	if (stop_found_sandbox(b, how, e) < 0)
 		return -1;
 	record = record_load_kept(&b->registry, b->id, &ignored);
 	if (!record)
 		return 0;
 	record_set_status(record, RECORD_STOPPED);
-	return gone(b, record_save_kept(&b->registry, b->id, record, e), e);
+	return removed_meanwhile(b, record_save_kept(&b->registry, b->id, record, e), e);
 }
 
 static int reply_id(struct http_request *rq, const struct box *b, const char *key, const char *value, struct err *e)
@@ -214,7 +213,7 @@ static int ending_of(const struct http_request *rq, struct stop_request *ret, st
 	return word ? signal_number(word, &ret->signo, e) : 0;
 }
 
-static int end(struct http_request *rq, const struct stop_request *how, struct err *e)
+static int end_sandbox_of_request(struct http_request *rq, const struct stop_request *how, struct err *e)
 {
 	struct box b;
 	int r = box_find(&b, rq, e);
@@ -227,21 +226,21 @@ static int end(struct http_request *rq, const struct stop_request *how, struct e
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
 }
 
-static int post_stop(struct http_request *rq, struct err *e)
+static int post_sandbox_stop(struct http_request *rq, struct err *e)
 {
 	struct stop_request how;
 
-	return ending_of(rq, &how, e) < 0 ? -1 : end(rq, &how, e);
+	return ending_of(rq, &how, e) < 0 ? -1 : end_sandbox_of_request(rq, &how, e);
 }
 
-static int post_kill(struct http_request *rq, struct err *e)
+static int post_sandbox_kill(struct http_request *rq, struct err *e)
 {
 	static const struct stop_request at_once;
 
-	return end(rq, &at_once, e);
+	return end_sandbox_of_request(rq, &at_once, e);
 }
 
-static int start(struct http_request *rq, int stop_first, struct err *e)
+static int start_sandbox_of_request(struct http_request *rq, int stop_first, struct err *e)
 {
 	struct box b;
 	int r = box_find(&b, rq, e);
@@ -255,19 +254,19 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 		b.kept = 1;
 	}
 	if (r == 0 && (b.kept || keeper_is_stopping(&b.registry, b.id)))
-		r = gone(&b, spawn_on(rq, call_of("start", b.id, NULL), e), e);
+		r = removed_meanwhile(&b, spawn_on(rq, call_of("start", b.id, NULL), e), e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "running", e);
 }
 
-static int post_start(struct http_request *rq, struct err *e)
+static int post_sandbox_start(struct http_request *rq, struct err *e)
 {
-	return start(rq, 0, e);
+	return start_sandbox_of_request(rq, 0, e);
 }
 
-static int post_restart(struct http_request *rq, struct err *e)
+static int post_sandbox_restart(struct http_request *rq, struct err *e)
 {
-	return start(rq, 1, e);
+	return start_sandbox_of_request(rq, 1, e);
 }
 
 /* A delete waits for operations under way, then forces. */
@@ -278,7 +277,7 @@ static uint64_t drain_of(struct http_request *rq)
 	return s ? service_drain_ms(s) : 0;
 }
 
-static int delete_sandbox(struct http_request *rq, struct err *e)
+static int delete_sandbox_route(struct http_request *rq, struct err *e)
 {
 	const struct stop_request how = { .drain_ms = drain_of(rq) };
 	struct box b;
@@ -291,14 +290,14 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0 && !http_query_bool(rq, "force"))
 		r = record_check_format(&b.registry, b.id, e);
 	if (r == 0 && !b.kept)
-		r = stop(&b, &how, e);
+		r = stop_found_sandbox(&b, &how, e);
 	if (r == 0)
 		r = forget_alone(&b.registry, b.id, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "removed", 1), e);
 }
 
-static int post_rename(struct http_request *rq, struct err *e)
+static int post_sandbox_rename(struct http_request *rq, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
 	struct box b;
@@ -315,7 +314,7 @@ static int post_rename(struct http_request *rq, struct err *e)
 }
 
 /* A sandbox of the manager's has a share of [admission], which grows first. */
-static int update(struct http_request *rq, struct box *b, const json_t *options, struct err *e)
+static int update_found_sandbox(struct http_request *rq, struct box *b, const json_t *options, struct err *e)
 {
 	struct service *s = api_of(rq)->manager;
 	json_t *call = call_of("update", b->id, NULL);
@@ -329,7 +328,7 @@ static int update(struct http_request *rq, struct box *b, const json_t *options,
 		json_decref(call);
 		return -1;
 	}
-	r = gone(b, spawn_on(rq, call, e), e);
+	r = removed_meanwhile(b, spawn_on(rq, call, e), e);
 	return s && service_limits_end(s, &l, r == 0, r < 0 ? &ignored : e) < 0 ? -1 : r;
 }
 
@@ -360,12 +359,12 @@ static int patch_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = check_update(rq, options, e);
 	if (r == 0)
-		r = update(rq, &b, options, e);
+		r = update_found_sandbox(rq, &b, options, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "updated", 1), e);
 }
 
-static int get_top(struct http_request *rq, struct err *e)
+static int get_sandbox_top(struct http_request *rq, struct err *e)
 {
 	json_t *list = NULL;
 	struct box b;
@@ -386,7 +385,7 @@ static json_t *end_of_service(struct box *b)
 }
 
 /* Answers once it does not run any more. */
-static int get_wait(struct http_request *rq, struct err *e)
+static int get_sandbox_wait(struct http_request *rq, struct err *e)
 {
 	json_t *verdict = NULL;
 	uint64_t ms = http_query_u64(rq, "timeout_ms", 0);
@@ -395,7 +394,7 @@ static int get_wait(struct http_request *rq, struct err *e)
 
 	if (r == 0 && !b.kept) {
 		b.sock = keeper_connect(&b.registry, b.id, e);
-		r = b.sock < 0 ? e->code == ERR_NOT_FOUND ? 0 : -1 : wait_for_end(&b, ms ? (int)(ms > 86400000 ? 86400000 : ms) : -1, e);
+		r = b.sock < 0 ? e->code == ERR_NOT_FOUND ? 0 : -1 : wait_for_sandbox_end(&b, ms ? (int)(ms > 86400000 ? 86400000 : ms) : -1, e);
 	}
 	if (r == 0)
 		verdict = end_of_service(&b);
@@ -408,22 +407,22 @@ const struct http_route sandbox_routes[] = {
 	  .query = "running:boolean label:strings filter:strings", .response = "SandboxList" },
 	{ "POST", "/v1/sandboxes", boxcreate_post, "make a sandbox", HTTP_JSON, .request = "Create", .response = "Created",
 	  .status = 201 },
-	{ "GET", "/v1/sandboxes/{id}", get_sandbox, "a sandbox's record and state", .query = "attest:boolean", .response = "Sandbox" },
+	{ "GET", "/v1/sandboxes/{id}", get_sandbox_route, "a sandbox's record and state", .query = "attest:boolean", .response = "Sandbox" },
 	{ "PATCH", "/v1/sandboxes/{id}", patch_sandbox, "change its limits, at once and for good", HTTP_JSON, .request = "Update",
 	  .response = "Updated" },
-	{ "DELETE", "/v1/sandboxes/{id}", delete_sandbox, "remove it and its files", .query = "force:boolean", .response = "Removed" },
-	{ "POST", "/v1/sandboxes/{id}/start", post_start, "start it, with the files it had", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/stop", post_stop, "end every process, with TERM first; the files stay",
+	{ "DELETE", "/v1/sandboxes/{id}", delete_sandbox_route, "remove it and its files", .query = "force:boolean", .response = "Removed" },
+	{ "POST", "/v1/sandboxes/{id}/start", post_sandbox_start, "start it, with the files it had", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/stop", post_sandbox_stop, "end every process, with TERM first; the files stay",
 	  .query = "grace_ms:integer signal:string", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/kill", post_kill, "end every process at once; the files stay", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/restart", post_restart, "stop and start it", .query = "grace_ms:integer signal:string", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/pause", post_pause, "freeze every process", .response = "Paused" },
-	{ "POST", "/v1/sandboxes/{id}/resume", post_resume, "let it go on", .response = "Paused" },
-	{ "POST", "/v1/sandboxes/{id}/rename", post_rename, "give it another name", HTTP_JSON, .request = "Rename",
+	{ "POST", "/v1/sandboxes/{id}/kill", post_sandbox_kill, "end every process at once; the files stay", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/restart", post_sandbox_restart, "stop and start it", .query = "grace_ms:integer signal:string", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/pause", post_sandbox_pause, "freeze every process", .response = "Paused" },
+	{ "POST", "/v1/sandboxes/{id}/resume", post_sandbox_resume, "let it go on", .response = "Paused" },
+	{ "POST", "/v1/sandboxes/{id}/rename", post_sandbox_rename, "give it another name", HTTP_JSON, .request = "Rename",
 	  .response = "Renamed" },
-	{ "GET", "/v1/sandboxes/{id}/stats", get_stats, "what it uses", .response = "Stats" },
-	{ "GET", "/v1/sandboxes/{id}/top", get_top, "its processes", .response = "Processes" },
-	{ "GET", "/v1/sandboxes/{id}/wait", get_wait, "wait until it does not run", .query = "timeout_ms:integer",
+	{ "GET", "/v1/sandboxes/{id}/stats", get_sandbox_stats, "what it uses", .response = "Stats" },
+	{ "GET", "/v1/sandboxes/{id}/top", get_sandbox_top, "its processes", .response = "Processes" },
+	{ "GET", "/v1/sandboxes/{id}/wait", get_sandbox_wait, "wait until it does not run", .query = "timeout_ms:integer",
 	  .response = "State" },
 	{ NULL },
 };

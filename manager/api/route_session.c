@@ -12,7 +12,7 @@
 #define STATUS_UNFINISHED 123	/* as berth sh */
 #define INPUT_MAX 65536
 
-static json_t *ask_for(struct http_request *rq, enum protocol_op op)
+static json_t *session_request(struct http_request *rq, enum protocol_op op)
 {
 	json_t *ask = protocol_request(op);
 
@@ -20,7 +20,7 @@ static json_t *ask_for(struct http_request *rq, enum protocol_op op)
 	return ask;
 }
 
-static int get_sessions(struct http_request *rq, struct err *e)
+static int get_shell_sessions(struct http_request *rq, struct err *e)
 {
 	return box_answer(rq, protocol_request(OP_sessions), e);
 }
@@ -43,7 +43,7 @@ static int add_output(json_t *answer, const int *fds, size_t n, struct err *e)
 }
 
 /* A command in a session, or the wait for it: consumes ask. */
-static int run(struct http_request *rq, json_t *ask, struct err *e)
+static int run_in_shell_session(struct http_request *rq, json_t *ask, struct err *e)
 {
 	int fds[WIRE_FDS_MAX], r = -1;
 	json_t *answer = NULL, *verdict;
@@ -69,20 +69,20 @@ static int run(struct http_request *rq, json_t *ask, struct err *e)
 	return http_reply_json(rq, 0, answer, e);
 }
 
-static int post_run(struct http_request *rq, struct err *e)
+static int post_session_run(struct http_request *rq, struct err *e)
 {
-	json_t *ask = ask_for(rq, OP_sh);
+	json_t *ask = session_request(rq, OP_sh);
 
 	json_object_update(ask, http_json(rq));
-	return run(rq, ask, e);
+	return run_in_shell_session(rq, ask, e);
 }
 
-static int post_wait(struct http_request *rq, struct err *e)
+static int post_session_wait(struct http_request *rq, struct err *e)
 {
-	json_t *ask = ask_for(rq, OP_sh_wait);
+	json_t *ask = session_request(rq, OP_sh_wait);
 
 	json_object_update(ask, http_json(rq));
-	return run(rq, ask, e);
+	return run_in_shell_session(rq, ask, e);
 }
 
 static void free_input(void *data)
@@ -112,10 +112,10 @@ static int feed_input(struct http_request *rq, const char *data, size_t n, struc
 	return -1;
 }
 
-static int post_input(struct http_request *rq, struct err *e)
+static int post_session_input(struct http_request *rq, struct err *e)
 {
 	const struct buf *b = http_data(rq);
-	autojson json_t *ask = ask_for(rq, OP_send);
+	autojson json_t *ask = session_request(rq, OP_send);
 	autoclose int fd = wire_data(b->data ? b->data : "", b->len, e);
 	json_t *answer = NULL;
 	struct box box;
@@ -129,7 +129,7 @@ static int post_input(struct http_request *rq, struct err *e)
 	return answer ? http_reply_json(rq, 0, answer, e) : -1;
 }
 
-static int post_signal(struct http_request *rq, struct err *e)
+static int post_session_signal(struct http_request *rq, struct err *e)
 {
 	const json_t *signal = json_object_get(http_json(rq), "signal");
 	int number = signal ? api_signal_number(signal, e) : 2;
@@ -137,32 +137,32 @@ static int post_signal(struct http_request *rq, struct err *e)
 
 	if (number < 0)
 		return -1;
-	ask = ask_for(rq, OP_signal);
+	ask = session_request(rq, OP_signal);
 	request_set_signal(ask, (uint64_t)number);
 	return box_answer(rq, ask, e);
 }
 
 static int post_cancel(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, ask_for(rq, OP_sh_cancel), e);
+	return box_answer(rq, session_request(rq, OP_sh_cancel), e);
 }
 
 static int delete_session(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, ask_for(rq, OP_session_close), e);
+	return box_answer(rq, session_request(rq, OP_session_close), e);
 }
 
 #define SESSIONS "/v1/sandboxes/{id}/sessions"
 
 const struct http_route session_routes[] = {
-	{ "GET", SESSIONS, get_sessions, "list shell sessions", .response = "SessionList" },
-	{ "POST", SESSIONS "/{session}/run", post_run, "run a command line in a session, which is made when it is not there", HTTP_JSON,
+	{ "GET", SESSIONS, get_shell_sessions, "list shell sessions", .response = "SessionList" },
+	{ "POST", SESSIONS "/{session}/run", post_session_run, "run a command line in a session, which is made when it is not there", HTTP_JSON,
 	  .request = "ShellRun", .response = "ShellResult" },
-	{ "POST", SESSIONS "/{session}/wait", post_wait, "wait for the command that runs", HTTP_JSON, HTTP_OPTIONAL,
+	{ "POST", SESSIONS "/{session}/wait", post_session_wait, "wait for the command that runs", HTTP_JSON, HTTP_OPTIONAL,
 	  .request = "ShellWait", .response = "ShellResult" },
-	{ "POST", SESSIONS "/{session}/input", post_input, "type the body into its terminal", HTTP_RAW, .query = "eof:boolean",
+	{ "POST", SESSIONS "/{session}/input", post_session_input, "type the body into its terminal", HTTP_RAW, .query = "eof:boolean",
 	  .response = "Sent", .begin = begin_input, .feed = feed_input },
-	{ "POST", SESSIONS "/{session}/signal", post_signal, "signal what runs in front (default: INT)", HTTP_JSON, HTTP_OPTIONAL,
+	{ "POST", SESSIONS "/{session}/signal", post_session_signal, "signal what runs in front (default: INT)", HTTP_JSON, HTTP_OPTIONAL,
 	  .request = "SessionSignal", .response = "Signalled" },
 	{ "POST", SESSIONS "/{session}/cancel", post_cancel, "end the command that runs, with its tree", .response = "Cancelled" },
 	{ "DELETE", SESSIONS "/{session}", delete_session, "end the session with all it runs", .response = "Closed" },

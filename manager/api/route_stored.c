@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Routes on checkpoints in the storage of the manager (manager/service/stored.h): berth checkpoint
- * export is read piece by piece, and its import is fed so.
- */
+/* Routes on checkpoints beyond their host: a file that a client carries, and the storage of the manager. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,9 +8,79 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "manager/api/arrival.h"
+#include "manager/api/box.h"
 #include "manager/api/route_manager.h"
+#include "manager/host/tenant.h"
 #include "manager/service/stored.h"
+
+/* ---- from one host to another ---- */
+
+/*
+ * Routes that move a checkpoint from one host to another: its file (cli/image/portable.h) as the
+ * reply, and a sandbox of the body.  Upholds S49 of SECURITY.md.
+ *
+ * The programs do the work.  berthd passes bytes on and keeps none: a body that ends early is the
+ * end of the program's input, which then removes what it had made.
+ */
+
+static int get_checkpoint_export(struct http_request *rq, struct err *e)
+{
+	json_t *call;
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	box_close(&b);
+	if (r < 0)
+		return -1;
+	call = call_of("checkpoint export", NULL);
+	call_sandbox(call, b.id, http_param(rq, "checkpoint"));
+	spawn_tenant(rq, call);
+	return spawn_reply(rq, call, "application/x-tar", e);
+}
+
+/* As for archives that become images: processes of the host read it, on no sandbox's account. */
+static int check_may_import(struct http_request *rq, struct err *e)
+{
+	struct config c;
+	struct tenant t;
+
+	if (http_who(rq)->admin)
+		return 0;
+	api_config(api_of(rq), &c);
+	if (tenant_load(&t, &c, http_who(rq)->name, e) < 0)
+		return -1;
+	if (t.may_import)
+		return 0;
+	err_set(e, ERR_DENIED, "tenant %s may not import checkpoints", t.name);
+	return err_hint(e, "[tenant] import in berth.toml");
+}
+
+static int begin_checkpoint_import(struct http_request *rq, struct err *e)
+{
+	const struct arrival_options o = { http_query(rq, "name"), http_query_bool(rq, "trust"),
+					   http_query_bool(rq, "drop"),
+					   http_query_bool(rq, "no_start") };
+
+	return check_may_import(rq, e) < 0 ? -1 : arrival_begin(rq, &o, e);
+}
+
+const struct http_route portable_routes[] = {
+	{ "GET", "/v1/sandboxes/{id}/checkpoints/{checkpoint}/export", get_checkpoint_export,
+	  "a checkpoint as one file, with the sandbox's options", .type = "application/x-tar" },
+	{ "POST", "/v1/checkpoints/import", arrival_end,
+	  "make a sandbox of the body, a checkpoint's file", HTTP_RAW,
+	  .query = "name:string trust:boolean drop:boolean no_start:boolean",
+	  .response = "CheckpointImported", .status = 201, .begin = begin_checkpoint_import,
+	  .feed = arrival_feed },
+	{ NULL },
+};
+
+/* ---- to the storage of the manager, and from it ---- */
+
+/*
+ * Routes on checkpoints in the storage of the manager (manager/service/stored.h): berth checkpoint
+ * export is read piece by piece, and its import is fed so.
+ */
 
 #define BLOCK 512u
 
@@ -38,7 +105,7 @@ static const char *whose(struct http_request *rq, struct err *e)
 }
 
 /* The description of one checkpoint for a client. */
-static json_t *shown(const json_t *record)
+static json_t *show_stored_record(const json_t *record)
 {
 	static const char *const members[] = { "name",	 "tenant", "state",	"bytes",
 					       "digest", "image",  "created_ms" };
@@ -87,7 +154,7 @@ static json_t *look_into(const char *piece, size_t n)
 			 json_object_get(m, "image"));
 }
 
-static int send_all(struct http_request *rq, struct called *p, struct stored *u, json_t **ret,
+static int send_exported_pieces(struct http_request *rq, struct called *p, struct stored *u, json_t **ret,
 		    struct err *e)
 {
 	autofree char *piece = malloc(STORED_PIECE);
@@ -106,7 +173,7 @@ static int send_all(struct http_request *rq, struct called *p, struct stored *u,
 	return n < 0 ? -1 : 0;
 }
 
-static json_t *store(struct http_request *rq, const char *from, struct stored *u, struct err *e)
+static json_t *store_checkpoint(struct http_request *rq, const char *from, struct stored *u, struct err *e)
 {
 	json_t *call = call_of("checkpoint export", from, NULL), *members = NULL;
 	struct called p;
@@ -116,7 +183,7 @@ static json_t *store(struct http_request *rq, const char *from, struct stored *u
 		stored_abort(u);
 		return NULL;
 	}
-	if (send_all(rq, &p, u, &members, e) < 0)
+	if (send_exported_pieces(rq, &p, u, &members, e) < 0)
 		call_abort(&p);
 	else if (spawn_finish(rq, &p, 0, NULL, e) == 0)
 		return stored_end(u, members, e);
@@ -144,8 +211,8 @@ static int post_store(struct http_request *rq, struct err *e)
 	box_close(&b);
 	if (r < 0 || stored_begin(s, owner, name ? name : preset, &u, e) < 0)
 		return -1;
-	record = store(rq, from, u, e);
-	return record ? http_reply_json(rq, 0, shown(record), e) : -1;
+	record = store_checkpoint(rq, from, u, e);
+	return record ? http_reply_json(rq, 0, show_stored_record(record), e) : -1;
 }
 
 /* ---- those that are there ----------------------------------------------------------------- */
@@ -165,7 +232,7 @@ static int get_stored(struct http_request *rq, struct err *e)
 	if (!all)
 		return -1;
 	json_array_foreach (all, i, one)
-		json_array_append_new(list, shown(one));
+		json_array_append_new(list, show_stored_record(one));
 	return http_reply_json(rq, 0, json_pack("{s:O}", "checkpoints", list), e);
 }
 
@@ -179,7 +246,7 @@ static int delete_stored(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, json_pack("{s:s}", "removed", http_param(rq, "stored")), e);
 }
 
-static int feed_all(struct http_request *rq, struct service *s, const json_t *record,
+static int feed_stored_pieces(struct http_request *rq, struct service *s, const json_t *record,
 		    struct err *e)
 {
 	uint64_t i;
@@ -198,7 +265,7 @@ static int feed_all(struct http_request *rq, struct service *s, const json_t *re
 	}
 }
 
-static int post_restore(struct http_request *rq, struct err *e)
+static int post_stored_restore(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	const struct arrival_options o = { json_string_value(json_object_get(body, "name")),
@@ -209,7 +276,7 @@ static int post_restore(struct http_request *rq, struct err *e)
 	const char *owner = s ? whose(rq, e) : NULL;
 	autojson json_t *record = owner ? stored_find(s, owner, http_param(rq, "stored"), e) : NULL;
 
-	if (!record || arrival_begin(rq, &o, e) < 0 || feed_all(rq, s, record, e) < 0)
+	if (!record || arrival_begin(rq, &o, e) < 0 || feed_stored_pieces(rq, s, record, e) < 0)
 		return -1;
 	return arrival_end(rq, e);
 }
@@ -224,7 +291,7 @@ const struct http_route stored_routes[] = {
 	{ "DELETE", "/v1/checkpoints/{stored}", delete_stored,
 	  "remove a checkpoint from the storage", .query = "tenant:string",
 	  .response = "StoredRemoved" },
-	{ "POST", "/v1/checkpoints/{stored}/restore", post_restore,
+	{ "POST", "/v1/checkpoints/{stored}/restore", post_stored_restore,
 	  "make a sandbox of a checkpoint in the storage", HTTP_JSON, HTTP_OPTIONAL,
 	  .query = "tenant:string", .request = "CheckpointRestore",
 	  .response = "CheckpointImported", .status = 201 },

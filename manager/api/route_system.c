@@ -12,9 +12,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/daemon.h"
 #include "manager/api/http_state.h"
-#include "manager/api/openapi.h"
+#include "manager/api/schema.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/registry.h"
 #include "manager/service/service.h"
@@ -63,7 +62,7 @@ struct count {
 	struct box *box;
 };
 
-static int count_one(void *ctx, const char *id, int kept, json_t *record)
+static int count_listed_sandbox(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct count *c = ctx;
 
@@ -81,7 +80,7 @@ static int count_sandboxes(struct http_request *rq, struct count *c, struct err 
 
 	*c = (struct count){ .box = &b };
 	if (r == 0)
-		r = registry_list(&b.registry, 1, count_one, c, e);
+		r = registry_list(&b.registry, 1, count_listed_sandbox, c, e);
 	box_close(&b);
 	return r;
 }
@@ -91,7 +90,7 @@ static int metric(struct buf *b, const char *name, const char *type, const char 
 	return buf_addf(b, e, "# HELP berth_%s %s\n# TYPE berth_%s %s\nberth_%s %" PRIu64 "\n", name, help, name, type, name, value);
 }
 
-static int get_metrics(struct http_request *rq, struct err *e)
+static int get_berthd_metrics(struct http_request *rq, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 20);
 	struct api *a = api_of(rq);
@@ -136,7 +135,7 @@ static json_t *disk_of(const char *path)
 			 (json_int_t)(v.f_bavail * v.f_frsize));
 }
 
-static int get_df(struct http_request *rq, struct err *e)
+static int get_df_route(struct http_request *rq, struct err *e)
 {
 	struct config c;
 	struct count n;
@@ -157,7 +156,7 @@ static int get_doctor(struct http_request *rq, struct err *e)
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
-static int post_gc(struct http_request *rq, struct err *e)
+static int post_gc_route(struct http_request *rq, struct err *e)
 {
 	json_t *j = spawn_json(rq, call_of("gc", NULL), 1, e);
 
@@ -168,12 +167,12 @@ const struct http_route system_routes[] = {
 	{ "GET", "/healthz", get_healthz, "whether berthd answers", .response = "Health", .flags = HTTP_QUIET | HTTP_OPEN },
 	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made: run directory, store and storage answer", .response = "Ready",
 	  .flags = HTTP_QUIET | HTTP_OPEN },
-	{ "GET", "/metrics", get_metrics, "counters in Prometheus' format", .type = "text/plain; version=0.0.4",
+	{ "GET", "/metrics", get_berthd_metrics, "counters in Prometheus' format", .type = "text/plain; version=0.0.4",
 	  .flags = HTTP_QUIET | HTTP_ADMIN },
 	{ "GET", "/openapi.json", get_openapi, "this document", .response = "Document", .flags = HTTP_QUIET },
 	{ "GET", "/v1/version", get_version, "the version of berthd", .response = "Version" },
-	{ "GET", "/v1/system/df", get_df, "disk space and sandboxes", .response = "Disk", .flags = HTTP_ADMIN },
+	{ "GET", "/v1/system/df", get_df_route, "disk space and sandboxes", .response = "Disk", .flags = HTTP_ADMIN },
 	{ "GET", "/v1/system/doctor", get_doctor, "what this host can enforce", .response = "Document", .flags = HTTP_ADMIN },
-	{ "POST", "/v1/system/gc", post_gc, "clear what crashed sandboxes left", .response = "Cleared", .flags = HTTP_ADMIN },
+	{ "POST", "/v1/system/gc", post_gc_route, "clear what crashed sandboxes left", .response = "Cleared", .flags = HTTP_ADMIN },
 	{ NULL },
 };

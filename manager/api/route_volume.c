@@ -8,7 +8,7 @@
 #include "manager/host/labels.h"
 
 /* The command of berth volume, as the tenant that asks. */
-static json_t *ask(struct http_request *rq, const char *command, const char *name, int changes,
+static json_t *ask_volume_command(struct http_request *rq, const char *command, const char *name, int changes,
 		   struct err *e)
 {
 	json_t *call = call_of(command, name, NULL);
@@ -17,23 +17,23 @@ static json_t *ask(struct http_request *rq, const char *command, const char *nam
 	return spawn_json(rq, call, changes, e);
 }
 
-static int get_volumes(struct http_request *rq, struct err *e)
+static int get_volumes_route(struct http_request *rq, struct err *e)
 {
-	json_t *list = ask(rq, "volume ls", NULL, 0, e);
+	json_t *list = ask_volume_command(rq, "volume ls", NULL, 0, e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "volumes", list), e) : -1;
 }
 
-static int get_volume(struct http_request *rq, struct err *e)
+static int get_volume_route(struct http_request *rq, struct err *e)
 {
-	json_t *j = ask(rq, "volume inspect", http_param(rq, "name"), 0, e);
+	json_t *j = ask_volume_command(rq, "volume inspect", http_param(rq, "name"), 0, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
-static int delete_volume(struct http_request *rq, struct err *e)
+static int delete_volume_route(struct http_request *rq, struct err *e)
 {
-	json_t *j = ask(rq, "volume rm", http_param(rq, "name"), 1, e);
+	json_t *j = ask_volume_command(rq, "volume rm", http_param(rq, "name"), 1, e);
 
 	if (!j)
 		return -1;
@@ -41,7 +41,7 @@ static int delete_volume(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e);
 }
 
-static int post_volume(struct http_request *rq, struct err *e)
+static int post_volume_route(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	const json_t *labels = json_object_get(body, "label");
@@ -58,12 +58,12 @@ static int post_volume(struct http_request *rq, struct err *e)
 }
 
 const struct http_route volume_routes[] = {
-	{ "GET", "/v1/volumes", get_volumes, "list volumes", .response = "VolumeList" },
-	{ "POST", "/v1/volumes", post_volume, "make a volume", HTTP_JSON, .request = "VolumeCreate",
+	{ "GET", "/v1/volumes", get_volumes_route, "list volumes", .response = "VolumeList" },
+	{ "POST", "/v1/volumes", post_volume_route, "make a volume", HTTP_JSON, .request = "VolumeCreate",
 	  .response = "Document", .status = 201 },
-	{ "GET", "/v1/volumes/{name}", get_volume, "a volume and the sandboxes that use it",
+	{ "GET", "/v1/volumes/{name}", get_volume_route, "a volume and the sandboxes that use it",
 	  .response = "Document" },
-	{ "DELETE", "/v1/volumes/{name}", delete_volume, "remove a volume that no sandbox uses",
+	{ "DELETE", "/v1/volumes/{name}", delete_volume_route, "remove a volume that no sandbox uses",
 	  .response = "ImageRemoved" },
 	{ NULL },
 };

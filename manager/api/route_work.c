@@ -35,12 +35,12 @@ static json_t *work_at(struct http_request *rq, json_t *call, const char *checkp
 	return spawn_json_fed(rq, call, 0, in_fd, e);
 }
 
-static json_t *work(struct http_request *rq, json_t *call, int in_fd, struct err *e)
+static json_t *run_work(struct http_request *rq, json_t *call, int in_fd, struct err *e)
 {
 	return work_at(rq, call, NULL, NULL, in_fd, e);
 }
 
-static int reply(struct http_request *rq, json_t *j, struct err *e)
+static int reply_work(struct http_request *rq, json_t *j, struct err *e)
 {
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
@@ -60,7 +60,7 @@ static int post_code(struct http_request *rq, struct err *e)
 			call_set(call, name, json_incref(v));
 	if (silent)
 		call_set(call, "max-silent-time", json_sprintf("%" JSON_INTEGER_FORMAT "ms", json_integer_value(silent)));
-	return reply(rq, work(rq, call, fd, e), e);
+	return reply_work(rq, run_work(rq, call, fd, e), e);
 }
 
 static int get_diff(struct http_request *rq, struct err *e)
@@ -70,10 +70,10 @@ static int get_diff(struct http_request *rq, struct err *e)
 	call_text(call, "from", http_query(rq, "from"));
 	call_text(call, "to", http_query(rq, "to"));
 	call_set(call, "patch", json_boolean(http_query_bool(rq, "patch")));
-	return reply(rq, work(rq, call, -1, e), e);
+	return reply_work(rq, run_work(rq, call, -1, e), e);
 }
 
-static int post_commit(struct http_request *rq, struct err *e)
+static int post_sandbox_commit(struct http_request *rq, struct err *e)
 {
 	static const char *const allowed[] = {
 		"env", "cmd", "entrypoint", "workdir", "user", "label", "author", "message",
@@ -92,12 +92,12 @@ static int post_commit(struct http_request *rq, struct err *e)
 		    json_string_value(json_object_get(body, "image")), -1, e);
 	if (j)
 		api_show_image_names(rq, j);
-	return reply(rq, j, e);
+	return reply_work(rq, j, e);
 }
 
-static int get_network(struct http_request *rq, struct err *e)
+static int get_sandbox_network(struct http_request *rq, struct err *e)
 {
-	return reply(rq, work(rq, call_of("network inspect", NULL), -1, e), e);
+	return reply_work(rq, run_work(rq, call_of("network inspect", NULL), -1, e), e);
 }
 
 static void set_each(struct http_request *rq, json_t *call, const char *name)
@@ -134,11 +134,11 @@ static int get_ready(struct http_request *rq, struct err *e)
 	set_each(rq, call, "port");
 	set_each(rq, call, "log");
 	call_text(call, "timeout", timeout ? timeout : "60s");
-	return reply(rq, work(rq, call, -1, e), e);
+	return reply_work(rq, run_work(rq, call, -1, e), e);
 }
 
 /* The program writes an object a line. */
-static json_t *objects_of(char *lines, struct err *e)
+static json_t *parse_object_lines(char *lines, struct err *e)
 {
 	json_t *list = json_array(), *one;
 	char *line, *save = NULL;
@@ -172,7 +172,7 @@ static int get_network_log(struct http_request *rq, struct err *e)
 		return spawn_reply(rq, call, "application/x-ndjson", e);
 	if (spawn_berth(rq, call, 0, -1, &out, e) < 0)
 		return -1;
-	list = objects_of(out.data, e);
+	list = parse_object_lines(out.data, e);
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "requests", list), e) : -1;
 }
 
@@ -206,7 +206,7 @@ static int get_logs(struct http_request *rq, struct err *e)
 
 static int get_config(struct http_request *rq, struct err *e)
 {
-	return reply(rq, spawn_json(rq, call_of("config show", NULL), 0, e), e);
+	return reply_work(rq, spawn_json(rq, call_of("config show", NULL), 0, e), e);
 }
 
 #define SANDBOX "/v1/sandboxes/{id}"
@@ -223,9 +223,9 @@ const struct http_route work_routes[] = {
 	  .response = "SandboxReady" },
 	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image, or a checkpoint",
 	  .query = "from:string to:string patch:boolean", .response = "Diff" },
-	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, .request = "Commit",
+	{ "POST", SANDBOX "/commit", post_sandbox_commit, "make an image of what it changed", HTTP_JSON, .request = "Commit",
 	  .response = "Document", .status = 201 },
-	{ "GET", SANDBOX "/network", get_network, "its network: rules, counters, budgets", .response = "Document" },
+	{ "GET", SANDBOX "/network", get_sandbox_network, "its network: rules, counters, budgets", .response = "Document" },
 	{ "GET", SANDBOX "/network/log", get_network_log, "the requests it made, and how each was answered; with follow as they come, an object a line",
 	  .query = "denied:boolean follow:boolean",
 	  .response = "NetworkLog", .type = "application/x-ndjson" },

@@ -12,7 +12,7 @@
 
 #define OUTPUT_MAX (32u << 20)
 
-static int look(void *rq, struct err *e)
+static int look_at_client(void *rq, struct err *e)
 {
 	return http_wait(rq, -1, 0, 0, e);
 }
@@ -45,7 +45,7 @@ int spawn_start(struct http_request *rq, json_t *call, int in_fd, struct called 
 
 int spawn_finish(struct http_request *rq, struct called *c, int finish, struct buf *out, struct err *e)
 {
-	return call_finish(c, finish ? NULL : look, rq, out, e);
+	return call_finish(c, finish ? NULL : look_at_client, rq, out, e);
 }
 
 int spawn_berth(struct http_request *rq, json_t *call, int finish, int in_fd, struct buf *out, struct err *e)
@@ -82,7 +82,7 @@ struct stream {
 	size_t first_n, first_at;
 };
 
-static void stream_free(void *ctx)
+static void spawn_stream_free(void *ctx)
 {
 	struct stream *s = ctx;
 
@@ -90,7 +90,7 @@ static void stream_free(void *ctx)
 	free(s);
 }
 
-static ssize_t read_some(struct stream *s, struct http_request *rq, char *buf, size_t max, struct err *e)
+static ssize_t read_spawn_output(struct stream *s, struct http_request *rq, char *buf, size_t max, struct err *e)
 {
 	for (;;) {
 		ssize_t n = read(s->program.out, buf, max);
@@ -104,12 +104,12 @@ static ssize_t read_some(struct stream *s, struct http_request *rq, char *buf, s
 	}
 }
 
-static int end_stream(struct stream *s, struct http_request *rq, struct err *e)
+static int end_spawn_stream(struct stream *s, struct http_request *rq, struct err *e)
 {
 	return s->program.pid > 0 ? spawn_finish(rq, &s->program, 0, NULL, e) : 0;
 }
 
-static ssize_t read_stream(void *ctx, struct http_request *rq, char *buf, size_t max)
+static ssize_t read_spawn_stream(void *ctx, struct http_request *rq, char *buf, size_t max)
 {
 	struct stream *s = ctx;
 	struct err e;
@@ -123,14 +123,14 @@ static ssize_t read_stream(void *ctx, struct http_request *rq, char *buf, size_t
 	}
 	if (s->program.pid < 0)
 		return 0;
-	n = read_some(s, rq, buf, max, &e);
-	return n ? n : end_stream(s, rq, &e);
+	n = read_spawn_output(s, rq, buf, max, &e);
+	return n ? n : end_spawn_stream(s, rq, &e);
 }
 
 int spawn_reply(struct http_request *rq, json_t *call, const char *type, struct err *e)
 {
 	struct stream *s = calloc(1, sizeof(*s));
-	struct http_stream st = { read_stream, stream_free, s };
+	struct http_stream st = { read_spawn_stream, spawn_stream_free, s };
 	ssize_t n;
 
 	if (!s) {
@@ -138,9 +138,9 @@ int spawn_reply(struct http_request *rq, json_t *call, const char *type, struct 
 		return err_nomem(e);
 	}
 	s->program = (struct called)CALLED_NONE;
-	if (spawn_start(rq, call, -1, &s->program, e) < 0 || (n = read_some(s, rq, s->first, sizeof(s->first), e)) < 0 ||
-	    (n == 0 && end_stream(s, rq, e) < 0)) {
-		stream_free(s);
+	if (spawn_start(rq, call, -1, &s->program, e) < 0 || (n = read_spawn_output(s, rq, s->first, sizeof(s->first), e)) < 0 ||
+	    (n == 0 && end_spawn_stream(s, rq, e) < 0)) {
+		spawn_stream_free(s);
 		return -1;
 	}
 	s->first_n = (size_t)n;

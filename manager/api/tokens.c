@@ -43,7 +43,7 @@ static int parse_hash(const char *hex, unsigned char out[SHA256_DIGEST_LENGTH])
 	return 0;
 }
 
-static int add_line(struct tokens *t, char *line, const char *path, unsigned number, struct err *e)
+static int add_token_line(struct tokens *t, char *line, const char *path, unsigned number, struct err *e)
 {
 	char *save = NULL, *name = strtok_r(line, " \t", &save), *token, *role;
 	struct token *k;
@@ -103,7 +103,7 @@ static int read_tokens(struct tokens *t, const char *path, struct err *e)
 		save = strchr(line, '\n');
 		if (save)
 			*save++ = '\0';
-		r = add_line(t, line, path, ++number, e);
+		r = add_token_line(t, line, path, ++number, e);
 	}
 	if (b.data)
 		OPENSSL_cleanse(b.data, b.len);

@@ -8,6 +8,9 @@
 #include <sys/random.h>
 
 #include "base/encoding.h"
+#include "base/mem.h"
+
+/* ---- places ---- */
 
 struct watchhub_place {
 	struct watchhub_place *next;
@@ -53,7 +56,7 @@ void watchhub_free(struct watchhub *h)
 }
 
 /* With the lock held: takes those that are over off the list, and returns them. */
-static struct watchhub_place *take_over(struct watchhub *h, int (*is_over)(void *what))
+static struct watchhub_place *take_over_watch_place(struct watchhub *h, int (*is_over)(void *what))
 {
 	struct watchhub_place **at = &h->places, *p, *over = NULL;
 
@@ -70,7 +73,7 @@ static struct watchhub_place *take_over(struct watchhub *h, int (*is_over)(void 
 }
 
 /* With the lock held. */
-static int has_room(const struct watchhub *h, const struct watchhub_place *more, struct err *e)
+static int has_room_for_watch(const struct watchhub *h, const struct watchhub_place *more, struct err *e)
 {
 	const struct watchhub_place *p;
 	unsigned box = 0, own = 0, others = 0;
@@ -104,8 +107,8 @@ struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box, const
 	snprintf(p->box, sizeof(p->box), "%s", box);
 	snprintf(p->owner, sizeof(p->owner), "%s", owner);
 	pthread_mutex_lock(&h->lock);
-	over = take_over(h, is_over);
-	r = has_room(h, p, e);
+	over = take_over_watch_place(h, is_over);
+	r = has_room_for_watch(h, p, e);
 	if (r == 0) {
 		p->next = h->places;
 		h->places = p;
@@ -179,4 +182,51 @@ void watchhub_put(struct watchhub *h, struct watchhub_place *p)
 	pthread_mutex_lock(&h->lock);
 	p->taken = 0;
 	pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- records ---- */
+
+static const char *const types[] = {
+	['c'] = "EVENT_TYPE_CREATE", ['w'] = "EVENT_TYPE_WRITE", ['r'] = "EVENT_TYPE_REMOVE",
+	['m'] = "EVENT_TYPE_RENAME", ['a'] = "EVENT_TYPE_CHMOD", ['s'] = "EVENT_TYPE_UNSPECIFIED",
+};
+
+const char *watchrecord_type(const struct watchrecord *r)
+{
+	return types[(unsigned char)r->what];
+}
+
+/* Behind the NUL that ends the n-th string from at, or NULL. */
+static const char *behind(const char *at, const char *end, unsigned n)
+{
+	while (at && n--) {
+		at = memchr(at, '\0', (size_t)(end - at));
+		at = at ? at + 1 : NULL;
+	}
+	return at;
+}
+
+int watchrecord_next(const char **at, const char *end, int with_files, struct watchrecord *ret,
+		     struct err *e)
+{
+	const char *p = *at, *file = behind(p, end, 1), *next = file;
+	unsigned char what;
+
+	if (p == end)
+		return 0;
+	what = (unsigned char)*p;
+	if (file && with_files && what != 's')
+		next = behind(file, end, 2);
+	if (!next && end - p <= WATCHRECORD_MAX)
+		return 0;
+	if (!next || what >= ARRAY_LEN(types) || !types[what] || p[1] != ' ')
+		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+	*ret = (struct watchrecord){ .what = (char)what, .name = p + 2 };
+	if (next != file && file[0]) {
+		ret->has_file = 1;
+		if (filerecord_next(&file, next, &ret->file, e) < 1)
+			return -1;
+	}
+	*at = next;
+	return 1;
 }

@@ -10,6 +10,7 @@
 #define BERTH_MANAGER_API_WATCHHUB_H
 
 #include "base/err.h"
+#include "manager/keeper/fileclient.h"
 
 #define WATCHHUB_SANDBOX_MAX 16
 #define WATCHHUB_MAX 1024 /* of all sandboxes */
@@ -42,5 +43,27 @@ int watchhub_keep(struct watchhub *h, struct watchhub_place *p, void *what,
 void *watchhub_take(struct watchhub *h, const char *box, const char *id,
 		    struct watchhub_place **ret, struct err *e);
 void watchhub_put(struct watchhub *h, struct watchhub_place *p);
+
+/*
+ * watchrecord - the records of the file helper's `watch` (runtime/fileop/watch.h).
+ *
+ * Pure.  What comes from a sandbox is hostile: a record that is malformed or longer than any is
+ * refused.  Strings point into the text that was read.
+ */
+
+#define WATCHRECORD_MAX 16384 /* bytes of one: two paths and some numbers */
+
+struct watchrecord {
+	char what;        /* a letter of watch.h */
+	const char *name; /* relative to the directory */
+	int has_file;     /* what it is now is in file */
+	struct filerecord file;
+};
+
+/* Takes the next record from *at: 1; 0 if the rest is not a whole record; -1 with ERR_CORRUPT. */
+int watchrecord_next(const char **at, const char *end, int with_files, struct watchrecord *ret,
+		     struct err *e);
+/* "EVENT_TYPE_CREATE" and its like, of filesystem.proto. */
+const char *watchrecord_type(const struct watchrecord *r);
 
 #endif

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "manager/api/daemon.h"
+#include "manager/api/api.h"
 #include "manager/docker/docker.h"
 #include "manager/docker/execs.h"
 #include "manager/engine/host.h"

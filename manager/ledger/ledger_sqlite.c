@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "manager/ledger/ledger.h"
 
-#define SCHEMA_VERSION 2	/* 1: sessions without owners in their keys (manager/service/sessionmove.c) */
+#define SCHEMA_VERSION 2	/* 1: sessions without owners in their keys (manager/service/session.c) */
 #define PAGE_KEYS 200
 #define BUSY_MS 5000
 

@@ -45,7 +45,7 @@ void admission_set_others(struct admission *a, uint64_t count, uint64_t memory_b
 }
 
 /* The others' sums may exceed the limits. */
-static uint64_t sum(uint64_t ours, uint64_t others)
+static uint64_t sum_with_others(uint64_t ours, uint64_t others)
 {
 	uint64_t both;
 
@@ -55,7 +55,7 @@ static uint64_t sum(uint64_t ours, uint64_t others)
 static int look_at_sums(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
 {
 	const struct admission_limits *l = &a->limits;
-	uint64_t memory_bytes = sum(a->memory_bytes, a->other_memory_bytes), cpu_milli = sum(a->cpu_milli, a->other_cpu_milli);
+	uint64_t memory_bytes = sum_with_others(a->memory_bytes, a->other_memory_bytes), cpu_milli = sum_with_others(a->cpu_milli, a->other_cpu_milli);
 
 	if (memory && l->memory_bytes && (memory > l->memory_bytes || memory_bytes > l->memory_bytes - memory))
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; "
@@ -67,15 +67,15 @@ static int look_at_sums(const struct admission *a, uint64_t memory, uint64_t cpu
 }
 
 /* 0 when it fits now. */
-static int look(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
+static int check_admission_room(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
 {
 	const struct admission_limits *l = &a->limits;
 
 	if (a->closed)
 		return err_set(e, ERR_BUSY, "the manager is ending");
-	if (sum(a->count, a->other_count) >= l->count)
+	if (sum_with_others(a->count, a->other_count) >= l->count)
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " sandboxes run, the limit is %" PRIu64 "; hint: stop or release some, or raise "
-			       "[manager] max_sandboxes", sum(a->count, a->other_count), l->count);
+			       "[manager] max_sandboxes", sum_with_others(a->count, a->other_count), l->count);
 	return look_at_sums(a, memory, cpu, e);
 }
 
@@ -85,7 +85,7 @@ static int is_too_large(const struct admission *a, uint64_t memory, uint64_t cpu
 	return (a->limits.memory_bytes && memory > a->limits.memory_bytes) || (a->limits.cpu_milli && cpu > a->limits.cpu_milli);
 }
 
-static void take(struct admission *a, uint64_t memory, uint64_t cpu)
+static void take_admission_room(struct admission *a, uint64_t memory, uint64_t cpu)
 {
 	a->count++;
 	a->memory_bytes += memory;
@@ -120,13 +120,13 @@ static int await_turn(struct admission *a, const struct admission_waiter *self, 
 			asker->look(asker->look_ctx);
 			pthread_mutex_lock(&a->lock);
 		}
-		if (a->first == self && look(a, memory, cpu, e) == 0) {
-			take(a, memory, cpu);
+		if (a->first == self && check_admission_room(a, memory, cpu, e) == 0) {
+			take_admission_room(a, memory, cpu);
 			return 0;
 		}
 		now = deadline_after(0);
 		if (a->closed || !is_before(&now, &until))
-			return look(a, memory, cpu, e) < 0 ? -1 :
+			return check_admission_room(a, memory, cpu, e) < 0 ? -1 :
 			       err_set(e, ERR_LIMIT, "no room within %" PRIu64 " ms; others were first", a->limits.queue_timeout_ms);
 		pthread_cond_timedwait(&a->changed, &a->lock, is_before(&look_at, &until) ? &look_at : &until);
 	}
@@ -157,9 +157,9 @@ int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_mil
 
 	pthread_mutex_lock(&a->lock);
 	if (!a->waiting) {
-		r = look(a, memory_bytes, cpu_milli, e);
+		r = check_admission_room(a, memory_bytes, cpu_milli, e);
 		if (r == 0)
-			take(a, memory_bytes, cpu_milli);
+			take_admission_room(a, memory_bytes, cpu_milli);
 	} else {
 		r = err_set(e, ERR_LIMIT, "%" PRIu64 " requests wait for room already", a->waiting);
 	}
@@ -173,7 +173,7 @@ int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_mil
 void admission_count(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli)
 {
 	pthread_mutex_lock(&a->lock);
-	take(a, memory_bytes, cpu_milli);
+	take_admission_room(a, memory_bytes, cpu_milli);
 	pthread_mutex_unlock(&a->lock);
 }
 

@@ -106,7 +106,7 @@ static int get_known(struct service *s, const struct record *r, const char *part
 	return storage_get_folder(s->storage, path, sha256[0] ? sha256 : NULL, dir, 1, &st, e);
 }
 
-static int put_archive(struct service *s, struct registry *reg, struct record *r, struct err *e)
+static int store_sandbox_archive(struct service *s, struct registry *reg, struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = openat(reg->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), work = -1;
@@ -142,7 +142,7 @@ static int open_archived(struct registry *reg, struct err *e)
  * Before anything is removed: its ids stay taken, and archives_look() finds the remains of a
  * crash by it.
  */
-static int reserve(struct registry *reg, const struct record *r, struct err *e)
+static int reserve_archived_ids(struct registry *reg, const struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = open_archived(reg, e), own = -1;
@@ -188,12 +188,12 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 		registry_close(&reg);
 		return -1;
 	}
-	result = put_archive(s, &reg, r, e);
+	result = store_sandbox_archive(s, &reg, r, e);
 	/* refused until the error is mended: nobody looks earlier for the pieces that were sent */
 	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID) && !has_archive(r))
 		drop_stored(s, r, &ignored);
 	if (result == 0)
-		result = reserve(&reg, r, e);
+		result = reserve_archived_ids(&reg, r, e);
 	if (result == 0) {
 		record_set_run(r, RUN_ARCHIVED);
 		record_set_own(r, "archive", json_true());
@@ -316,7 +316,7 @@ static int make_ours(struct service *s, struct registry *reg, struct record *r, 
 	return text ? io_replace_file(dir, "spec.json", text, strlen(text), 0600, 1, e) : err_nomem(e);
 }
 
-static int get_archive(struct service *s, struct registry *reg, struct record *r, struct err *e)
+static int fetch_sandbox_archive(struct service *s, struct registry *reg, struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = open_archived(reg, e), part = -1;
@@ -377,12 +377,12 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 	const char *id = record_str(r, "container_id");
 	int ours = record_is_ours(s, r);
 
-	if (reserve(reg, r, e) < 0)
+	if (reserve_archived_ids(reg, r, e) < 0)
 		return -1;
 	/* a crash of ours may have left it whole; one from another host would be outdated */
 	if (!ours && registry_forget(reg, id, e) < 0)
 		return -1;
-	if (!path_has(reg->kept_fd, id) && get_archive(s, reg, r, e) < 0)
+	if (!path_has(reg->kept_fd, id) && fetch_sandbox_archive(s, reg, r, e) < 0)
 		return -1;
 	if (get_workspace(s, r, e) < 0)
 		return -1;
@@ -441,7 +441,7 @@ int archive_drop(struct service *s, struct record *r, int anyway, struct err *e)
 /* ---- looking over ---- */
 
 /* For a reservation: the present state of its record decides. */
-static int look_at(struct service *s, struct registry *reg, int dir, const char *id, const char *name, struct err *e)
+static int look_at_reservation(struct service *s, struct registry *reg, int dir, const char *id, const char *name, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
 	char part[80], path[512];
@@ -493,7 +493,7 @@ void archives_look(struct service *s)
 		/* a process that archives or restores it right now has it locked */
 		if (oplock_try_alone(s->ops, name.data, &e) < 0)
 			continue;
-		look_at(s, &reg, dirfd(d), de->d_name, name.data, &e);
+		look_at_reservation(s, &reg, dirfd(d), de->d_name, name.data, &e);
 		oplock_alone_end(s->ops, name.data);
 	}
 	if (d)

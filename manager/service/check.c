@@ -51,7 +51,7 @@ static int open_storage(const struct conf *conf, struct storage **ret, struct er
 	return there < 1 ? there : storage_open(ret, conf, e);
 }
 
-static int check_storage(const struct conf *conf, struct err *e)
+static int check_storage_conf(const struct conf *conf, struct err *e)
 {
 	struct storage *st;
 
@@ -95,20 +95,20 @@ static int check_pools(const struct conf *conf, const struct config *c, const ch
 	return err_wrap(e, "%.200s", c->file);
 }
 
-static int check(const struct conf *conf, const struct config *c, const char *berth_path, struct err *e)
+static int check_whole_conf(const struct conf *conf, const struct config *c, const char *berth_path, struct err *e)
 {
 	char password[256];
 	int r = service_read_secret(conf->store_password_file, password, sizeof(password), e);
 
 	explicit_bzero(password, sizeof(password));
-	if (r < 0 || check_storage(conf, e) < 0 || workspace_check_bound(conf, e) < 0)
+	if (r < 0 || check_storage_conf(conf, e) < 0 || workspace_check_bound(conf, e) < 0)
 		return err_wrap(e, "%.200s", c->file);
 	return check_pools(conf, c, berth_path, e);
 }
 
 int service_load_conf(struct conf *ret, const struct config *c, const char *berth_path, struct err *e)
 {
-	return conf_load(ret, c, e) < 0 || check(ret, c, berth_path, e) < 0 ? -1 : 0;
+	return conf_load(ret, c, e) < 0 || check_whole_conf(ret, c, berth_path, e) < 0 ? -1 : 0;
 }
 
 /* ---- what only a look at the places themselves tells: for --check-config, as a start or a first use finds it out ---- */

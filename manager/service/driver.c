@@ -211,7 +211,7 @@ int driver_start(struct service *s, const struct record *r, struct err *e)
 	return home_check(s, r, e) < 0 ? -1 : berth_of(s, r, call_of("start", id, NULL), &out, e);
 }
 
-static int forget(struct registry *reg, const char *id, struct err *e)
+static int forget_registry_entry(struct registry *reg, const char *id, struct err *e)
 {
 	unsigned cleared;
 	struct err ignored;
@@ -245,7 +245,7 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 		return result;
 	if (open_place(s, r, &c, &reg, e) < 0)
 		return -1;
-	result = forget(&reg, id, e);
+	result = forget_registry_entry(&reg, id, e);
 	registry_close(&reg);
 	return result;
 }
@@ -268,7 +268,7 @@ int driver_remove_name(struct service *s, const char *name, struct err *e)
 /* ---- commands ---- */
 
 /* Appends as much as fits, and counts the rest. */
-static void keep(struct buf *b, uint64_t *dropped, const char *p, size_t n)
+static void keep_bounded(struct buf *b, uint64_t *dropped, const char *p, size_t n)
 {
 	size_t room = b->max > b->len ? b->max - b->len : 0, take = n < room ? n : room;
 	struct err ignored;
@@ -278,13 +278,13 @@ static void keep(struct buf *b, uint64_t *dropped, const char *p, size_t n)
 	*dropped += n - take;
 }
 
-static int read_some(int *fd, struct buf *b, uint64_t *dropped)
+static int read_program_output(int *fd, struct buf *b, uint64_t *dropped)
 {
 	char piece[65536];
 	ssize_t n = read(*fd, piece, sizeof(piece));
 
 	if (n > 0) {
-		keep(b, dropped, piece, (size_t)n);
+		keep_bounded(b, dropped, piece, (size_t)n);
 		return 1;
 	}
 	if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -292,7 +292,7 @@ static int read_some(int *fd, struct buf *b, uint64_t *dropped)
 	return 0;
 }
 
-static int feed(int *fd, const char **at)
+static int feed_program_stdin(int *fd, const char **at)
 {
 	size_t n = strlen(*at);
 	ssize_t w = n ? write(*fd, *at, n) : 0;
@@ -305,7 +305,7 @@ static int feed(int *fd, const char **at)
 }
 
 /* 1 ended, 0 something else came. */
-static int take_packet(int sock, json_t **ret_verdict, struct err *e)
+static int take_verdict_packet(int sock, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *msg = NULL;
 	size_t n = 0;
@@ -321,7 +321,7 @@ static int take_packet(int sock, json_t **ret_verdict, struct err *e)
 	return 1;
 }
 
-static int follow(struct service_use *u, int in, int out, int err, const char *text, struct service_output *ret, struct err *e)
+static int follow_program(struct service_use *u, int in, int out, int err, const char *text, struct service_output *ret, struct err *e)
 {
 	autoclose int in_fd = in, out_fd = out, err_fd = err;
 	int r = 0, i;
@@ -339,18 +339,18 @@ static int follow(struct service_use *u, int in, int out, int err, const char *t
 		if (u->who && u->who->gone && u->who->gone(u->who->gone_ctx))
 			return err_set(e, ERR_NET, "the client has gone");
 		if (p[1].revents)
-			read_some(&out_fd, &ret->out, &ret->out_dropped);
+			read_program_output(&out_fd, &ret->out, &ret->out_dropped);
 		if (p[2].revents)
-			read_some(&err_fd, &ret->err, &ret->err_dropped);
+			read_program_output(&err_fd, &ret->err, &ret->err_dropped);
 		if (p[3].revents)
-			feed(&in_fd, &text);
+			feed_program_stdin(&in_fd, &text);
 		if (p[0].revents)
-			r = take_packet(u->sock, &ret->verdict, e);
+			r = take_verdict_packet(u->sock, &ret->verdict, e);
 	}
 	/* what is there when the leader has ended, never until end-of-file */
-	for (i = 0; r == 1 && i < 4096 && out_fd >= 0 && read_some(&out_fd, &ret->out, &ret->out_dropped); i++)
+	for (i = 0; r == 1 && i < 4096 && out_fd >= 0 && read_program_output(&out_fd, &ret->out, &ret->out_dropped); i++)
 		;
-	for (i = 0; r == 1 && i < 4096 && err_fd >= 0 && read_some(&err_fd, &ret->err, &ret->err_dropped); i++)
+	for (i = 0; r == 1 && i < 4096 && err_fd >= 0 && read_program_output(&err_fd, &ret->err, &ret->err_dropped); i++)
 		;
 	return r < 0 ? -1 : 0;
 }
@@ -381,7 +381,7 @@ int service_exec(struct service_use *u, json_t *argv, json_t *env, const char *i
 	fd_close(&p[0][0]);
 	fd_close(&p[1][1]);
 	fd_close(&p[2][1]);
-	r = follow(u, take_fd(&p[0][1]), take_fd(&p[1][0]), take_fd(&p[2][0]), in_text, ret, e);
+	r = follow_program(u, take_fd(&p[0][1]), take_fd(&p[1][0]), take_fd(&p[2][0]), in_text, ret, e);
 out:
 	for (i = 0; i < 3; i++) {
 		fd_close(&p[i][0]);

@@ -15,20 +15,20 @@
 
 #define TAKE_TRIES 5
 
-static void key_of(char out[LEDGER_KEY_MAX + 1], const char *given)
+static void given_key_of(char out[LEDGER_KEY_MAX + 1], const char *given)
 {
 	snprintf(out, LEDGER_KEY_MAX + 1, "given/%s", given);
 }
 
 /* 1 with the name of its record and the version of the key, 0: nobody has it. */
-static int look_up(struct service *s, const char *given, char ret[65], uint64_t *ret_version, struct err *e)
+static int look_up_given(struct service *s, const char *given, char ret[65], uint64_t *ret_version, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(128);
 	char key[LEDGER_KEY_MAX + 1];
 	int r;
 
 	*ret_version = LEDGER_ABSENT;
-	key_of(key, given);
+	given_key_of(key, given);
 	r = ledger_get(s->ledger, key, &b, ret_version, e);
 	if (r == 1)
 		snprintf(ret, 65, "%s", b.data ? b.data : "");
@@ -39,7 +39,7 @@ int given_find(struct service *s, const char *given, char ret[65], struct err *e
 {
 	uint64_t version;
 
-	return look_up(s, given, ret, &version, e);
+	return look_up_given(s, given, ret, &version, e);
 }
 
 /* 1 when the record of that name is there and not over. */
@@ -81,11 +81,11 @@ int given_take(struct service *s, const struct record *r, const char *given, con
 
 	if (rename_sandbox(s, r, given, e) < 0)
 		return -1;
-	key_of(key, given);
+	given_key_of(key, given);
 	for (tries = 0; tries < TAKE_TRIES; tries++) {
 		struct ledger_op op = { LEDGER_SET, key, r->name, LEDGER_ABSENT, 0 };
 
-		found = look_up(s, given, other, &op.version, e);
+		found = look_up_given(s, given, other, &op.version, e);
 		if (found < 0)
 			return -1;
 		if (found && strcmp(other, r->name) && (!from || strcmp(other, from)) && is_in_use(s, other))
@@ -105,9 +105,9 @@ void given_drop(struct service *s, const struct record *r)
 	const char *given = record_own(r, "name");
 	struct err ignored;
 
-	if (!given[0] || look_up(s, given, holder, &op.version, &ignored) < 1 || strcmp(holder, r->name))
+	if (!given[0] || look_up_given(s, given, holder, &op.version, &ignored) < 1 || strcmp(holder, r->name))
 		return;
-	key_of(key, given);
+	given_key_of(key, given);
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 

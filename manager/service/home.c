@@ -136,7 +136,7 @@ struct absent {
 };
 
 /* Each berthd holds the lock of its run directory for as long as it lives. */
-static int is_there(const char *run_dir)
+static int is_berthd_there(const char *run_dir)
 {
 	autoclose int dir = open(run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
 
@@ -151,7 +151,7 @@ static uint64_t absent_since(struct service *s, const char *run_dir)
 {
 	struct absent **at, *a;
 	uint64_t now = clock_wall_ms(), since = 0;
-	int there = is_there(run_dir);
+	int there = is_berthd_there(run_dir);
 
 	pthread_mutex_lock(&s->lock);
 	for (at = &s->absent; *at && strcmp((*at)->run_dir, run_dir); at = &(*at)->next)
@@ -186,7 +186,7 @@ int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms)
 }
 
 /* Text of a file of the process, or nothing. */
-static void read_proc(const char *pid, const char *file, struct buf *b)
+static void read_process_file(const char *pid, const char *file, struct buf *b)
 {
 	char path[64];
 	struct err ignored;
@@ -206,7 +206,7 @@ static int is_berth(const char *pid)
 	snprintf(path, sizeof(path), "/proc/%.20s", pid);
 	if (pid[0] < '1' || pid[0] > '9' || stat(path, &st) < 0 || st.st_uid != geteuid())
 		return 0;
-	read_proc(pid, "comm", &comm);
+	read_process_file(pid, "comm", &comm);
 	return comm.len && !strcmp(comm.data, "berth\n");
 }
 
@@ -221,7 +221,7 @@ int home_is_making(const char *name)
 
 		if (!is_berth(de->d_name))
 			continue;
-		read_proc(de->d_name, "cmdline", &b);
+		read_process_file(de->d_name, "cmdline", &b);
 		found = b.len && memmem(b.data, b.len, name, strlen(name));
 	}
 	if (d)

@@ -19,6 +19,76 @@
 #include "manager/service/dlog.h"
 #include "manager/service/state.h"
 
+/* ---- whether the stores answer ---- */
+
+/*
+ * Whether sandboxes can be made and stored now: the store is asked at each question, the object store beside the scans, as it
+ * may take long to say no.  Until it has answered once nobody knows.
+ */
+
+#define GOOD_MS 60000	/* from a good answer to the next question */
+#define BAD_MS 5000
+
+static void note_storage_answer(struct service *s, const struct err *why)
+{
+	int was;
+
+	pthread_mutex_lock(&s->lock);
+	was = s->storage_state;
+	s->storage_state = why ? STORAGE_FAILS : STORAGE_ANSWERS;
+	s->storage_looked_ms = clock_ms();
+	if (why)
+		s->storage_error = *why;
+	pthread_mutex_unlock(&s->lock);
+	if (why && was != STORAGE_FAILS)
+		dlog_error("storage", why);
+	else if (!why && was == STORAGE_FAILS)
+		dlog_note(DLOG_NOTICE, "the storage takes objects again");
+}
+
+static void probe_storage(struct service *s, const char *name)
+{
+	struct err e;
+	int r = storage_probe(s->storage, name, &e);
+
+	/* an end of berthd cuts it short, which says nothing of the storage */
+	if (r == 0 || !storage_use_stopped_ms())
+		note_storage_answer(s, r < 0 ? &e : NULL);
+}
+
+void ready_look(struct service *s)
+{
+	uint64_t now = clock_ms();
+	int due;
+
+	pthread_mutex_lock(&s->lock);
+	due = s->storage_state == STORAGE_UNKNOWN || now - s->storage_looked_ms >= (s->storage_state == STORAGE_FAILS ? BAD_MS : GOOD_MS);
+	pthread_mutex_unlock(&s->lock);
+	if (s->storage && due)
+		chore_begin(s, probe_storage, s->host, "");
+}
+
+int service_ready(struct service *s, struct err *e)
+{
+	int r = 0;
+
+	if (ledger_ping(s->ledger, e) < 0)
+		return err_wrap(e, "the store does not answer");
+	if (!s->storage)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	if (s->storage_state == STORAGE_UNKNOWN)
+		r = err_set(e, ERR_BUSY, "the storage has not answered yet");
+	else if (s->storage_state == STORAGE_FAILS)
+		*e = s->storage_error;
+	if (s->storage_state == STORAGE_FAILS)
+		r = -1;
+	pthread_mutex_unlock(&s->lock);
+	return r < 0 && e->code != ERR_BUSY ? err_wrap(e, "the storage cannot be used") : r;
+}
+
+/* ---- start and end ---- */
+
 #define STACK_BYTES (1u << 20)
 
 static int open_ledger(struct service *s, struct err *e)
@@ -113,7 +183,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	return record_save(s, &r, NULL, 0, e);
 }
 
-static int take_over(struct service *s, struct err *e)
+static int take_over_records(struct service *s, struct err *e)
 {
 	struct found f = { s, json_array() };
 	struct registry reg;
@@ -144,7 +214,7 @@ static int take_over(struct service *s, struct err *e)
 
 /* ---- threads ---- */
 
-static int start_threads(struct service *s, struct err *e)
+static int start_service_threads(struct service *s, struct err *e)
 {
 	pthread_attr_t a;
 	int r;
@@ -190,7 +260,7 @@ static struct admission_limits limits_of(const struct config *c)
 					  c->queue_timeout_ms };
 }
 
-static void release(struct service *s)
+static void release_service(struct service *s)
 {
 	ledger_close(s->ledger);
 	storage_close(s->storage);
@@ -208,7 +278,7 @@ static void release(struct service *s)
 	free(s);
 }
 
-static int set_up(struct service *s, struct err *e)
+static int set_service_up(struct service *s, struct err *e)
 {
 	struct admission_limits l;
 	char dir[sizeof(s->config.state_dir) + 16];
@@ -223,9 +293,9 @@ static int set_up(struct service *s, struct err *e)
 	if (registry_open(&s->registry, &s->config, e) < 0 || (fd = path_open_private_dir(dir, e)) < 0 || home_open(s, fd, e) < 0 ||
 	    open_ledger(s, e) < 0 ||
 	    (s->conf.storage_url[0] && storage_open(&s->storage, &s->conf, e) < 0) || !(s->ops = oplocks_new(e)) ||
-	    !(s->tools = tools_new(e)) || !(s->owners = owners_new(e)) || take_over(s, e) < 0)
+	    !(s->tools = tools_new(e)) || !(s->owners = owners_new(e)) || take_over_records(s, e) < 0)
 		return -1;
-	return start_threads(s, e);
+	return start_service_threads(s, e);
 }
 
 int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e)
@@ -249,9 +319,9 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	pthread_cond_init(&s->wake, &a);
 	pthread_condattr_destroy(&a);
 	admission_init(&s->admission, &none);
-	if (set_up(s, e) < 0) {
+	if (set_service_up(s, e) < 0) {
 		stop_threads(s);
-		release(s);
+		release_service(s);
 		return -1;
 	}
 	*ret = s;
@@ -312,7 +382,7 @@ int service_end(struct service *s, struct err *e)
 		result = service_cleanup(s, &manager, 0, e) < 0 ? -1 : 1;
 		storage_use_resume();
 	}
-	release(s);
+	release_service(s);
 	return result;
 }
 
@@ -324,7 +394,7 @@ struct tally {
 	json_int_t sessions;
 };
 
-static void count(json_t *obj, const char *key)
+static void count_member(json_t *obj, const char *key)
 {
 	json_object_set_new(obj, key, json_integer(json_integer_value(json_object_get(obj, key)) + 1));
 }
@@ -336,9 +406,9 @@ static int tally_record(void *ctx, const char *key, const char *value, uint64_t 
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
 	if (r.j) {
-		count(t->states, record_is(&r, STATE_RUNNING) ? record_own(&r, "status") : record_str(&r, "state"));
+		count_member(t->states, record_is(&r, STATE_RUNNING) ? record_own(&r, "status") : record_str(&r, "state"));
 		if (record_is(&r, STATE_WARM) && record_is_ours(t->s, &r))
-			count(t->pools, record_str(&r, "sandbox_type"));
+			count_member(t->pools, record_str(&r, "sandbox_type"));
 	}
 	record_close(&r);
 	return 0;

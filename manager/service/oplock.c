@@ -59,7 +59,7 @@ void oplocks_free(struct oplocks *l)
 	free(l);
 }
 
-static struct oplock_entry *find(struct oplocks *l, const char *name)
+static struct oplock_entry *find_oplock(struct oplocks *l, const char *name)
 {
 	struct oplock_entry *n = l->entries;
 
@@ -70,7 +70,7 @@ static struct oplock_entry *find(struct oplocks *l, const char *name)
 
 static struct oplock_entry *find_or_add(struct oplocks *l, const char *name, struct err *e)
 {
-	struct oplock_entry *n = find(l, name);
+	struct oplock_entry *n = find_oplock(l, name);
 
 	if (n)
 		return n;
@@ -229,7 +229,7 @@ void oplock_alone_end(struct oplocks *l, const char *name)
 	struct oplock_entry *n;
 
 	pthread_mutex_lock(&l->lock);
-	n = find(l, name);
+	n = find_oplock(l, name);
 	if (n) {
 		n->alone = n->brief = 0;
 		drop_unused(l, n);

@@ -48,19 +48,19 @@ int owner_name(int pid, char ret[64], struct err *e)
 	return err_set(e, ERR_INVALID, "owner_pid %d is not a living process of this host", pid);
 }
 
-static void key_of(const struct service *s, const char *session, char out[LEDGER_KEY_MAX + 1])
+static void owner_key_of(const struct service *s, const char *session, char out[LEDGER_KEY_MAX + 1])
 {
 	_Static_assert(sizeof("owners/") + sizeof(s->machine) + SESSION_MAX <= LEDGER_KEY_MAX, "no name of a session is cut");
 	snprintf(out, LEDGER_KEY_MAX + 1, "owners/%s/%s", s->machine, session);
 }
 
-static void drop(struct owner *o)
+static void drop_owner(struct owner *o)
 {
 	fd_close(&o->pid_fd);	/* and with it goes its place in the epoll */
 	free(o);
 }
 
-static void wake(struct owners *w)
+static void wake_owners(struct owners *w)
 {
 	uint64_t one = 1;
 
@@ -69,7 +69,7 @@ static void wake(struct owners *w)
 }
 
 /* Under the lock: takes the session's off the list. */
-static struct owner *take(struct owners *w, const char *session)
+static struct owner *unlist_owner(struct owners *w, const char *session)
 {
 	struct owner **at, *o;
 
@@ -82,7 +82,7 @@ static struct owner *take(struct owners *w, const char *session)
 }
 
 /* Watches it from now on, instead of the previous owner. */
-static int watch(struct service *s, const char *session, const char *text, struct err *e)
+static int watch_owner(struct service *s, const char *session, const char *text, struct err *e)
 {
 	struct owners *w = s->owners;
 	struct owner *o = calloc(1, sizeof(*o) + strlen(session) + 1), *old;
@@ -102,20 +102,20 @@ static int watch(struct service *s, const char *session, const char *text, struc
 		return -1;
 	}
 	pthread_mutex_lock(&w->lock);
-	old = take(w, session);
+	old = unlist_owner(w, session);
 	o->next = w->list;
 	w->list = o;
 	/* in the list first: an event without an entry would be heard again and again */
 	if (o->pid_fd >= 0 && epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, o->pid_fd, &ev) < 0) {
 		err_sys(e, "watch an owner");
-		drop(take(w, session));
+		drop_owner(unlist_owner(w, session));
 		failed = 1;
 	} else if (o->pid_fd < 0) {
-		wake(w);
+		wake_owners(w);
 	}
 	pthread_mutex_unlock(&w->lock);
 	if (old)
-		drop(old);
+		drop_owner(old);
 	return failed ? -1 : 0;
 }
 
@@ -124,8 +124,8 @@ int owner_watch(struct service *s, const char *session, const char *text, struct
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
 
-	key_of(s, session, key);
-	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 ? -1 : watch(s, session, text, e);
+	owner_key_of(s, session, key);
+	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 ? -1 : watch_owner(s, session, text, e);
 }
 
 void owner_forget(struct service *s, const char *session)
@@ -135,13 +135,13 @@ void owner_forget(struct service *s, const char *session)
 	struct err ignored;
 	struct owner *o;
 
-	key_of(s, session, key);
+	owner_key_of(s, session, key);
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 	pthread_mutex_lock(&s->owners->lock);
-	o = take(s->owners, session);
+	o = unlist_owner(s->owners, session);
 	pthread_mutex_unlock(&s->owners->lock);
 	if (o)
-		drop(o);
+		drop_owner(o);
 }
 
 /* ---- what the scan finds -------------------------------------------------------------- */
@@ -152,7 +152,7 @@ struct found {
 	json_t *unknown;	/* session -> text */
 };
 
-static int look(void *ctx, const char *key, const char *value, uint64_t version)
+static int look_at_owner(void *ctx, const char *key, const char *value, uint64_t version)
 {
 	struct found *f = ctx;
 	struct owner *o;
@@ -175,17 +175,17 @@ void owners_look(struct service *s)
 	struct err ignored;
 	json_t *text;
 
-	key_of(s, "", prefix);
+	owner_key_of(s, "", prefix);
 	f.skip = strlen(prefix);
-	if (ledger_scan(s->ledger, prefix, look, &f, &ignored) == 0)
+	if (ledger_scan(s->ledger, prefix, look_at_owner, &f, &ignored) == 0)
 		json_object_foreach(f.unknown, session, text)
-			watch(s, session, json_string_value(text), &ignored);
+			watch_owner(s, session, json_string_value(text), &ignored);
 	json_decref(f.unknown);
 }
 
 /* ---- the thread ----------------------------------------------------------------------- */
 
-static void mark(struct owners *w, const struct epoll_event *ev, int n)
+static void mark_ended_owners(struct owners *w, const struct epoll_event *ev, int n)
 {
 	struct owner *o;
 	int i;
@@ -212,7 +212,7 @@ static char *next_dead(struct owners *w, const json_t *tried)
 	return session;
 }
 
-static int is_stopping(struct owners *w)
+static int are_owners_stopping(struct owners *w)
 {
 	int v;
 
@@ -229,7 +229,7 @@ static int reap_dead(struct service *s)
 	int again = 0;
 	char *session;
 
-	while (!is_stopping(s->owners) && (session = next_dead(s->owners, tried))) {
+	while (!are_owners_stopping(s->owners) && (session = next_dead(s->owners, tried))) {
 		json_object_set_new(tried, session, json_true());
 		session_reap_owned(s, session);
 		again = 1;
@@ -238,14 +238,14 @@ static int reap_dead(struct service *s)
 	return again;
 }
 
-static void *loop(void *arg)
+static void *owners_loop(void *arg)
 {
 	struct service *s = arg;
 	struct owners *w = s->owners;
 	struct epoll_event ev[16];
 	int again = 0;
 
-	while (!is_stopping(w)) {
+	while (!are_owners_stopping(w)) {
 		uint64_t count;
 		int n = epoll_wait(w->epoll_fd, ev, ARRAY_LEN(ev), again ? AGAIN_MS : -1);
 
@@ -253,7 +253,7 @@ static void *loop(void *arg)
 			break;
 		while (read(w->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
 			;
-		mark(w, ev, n);
+		mark_ended_owners(w, ev, n);
 		again = reap_dead(s);
 	}
 	return NULL;
@@ -286,7 +286,7 @@ int owners_start(struct service *s, struct err *e)
 
 	pthread_attr_init(&a);
 	pthread_attr_setstacksize(&a, STACK_BYTES);
-	r = pthread_create(&s->owners->thread, &a, loop, s);
+	r = pthread_create(&s->owners->thread, &a, owners_loop, s);
 	pthread_attr_destroy(&a);
 	s->owners->started = r == 0;
 	return r ? err_errno(e, r, "start a thread") : 0;
@@ -301,7 +301,7 @@ void owners_stop(struct service *s)
 	pthread_mutex_lock(&w->lock);
 	w->stopping = 1;
 	pthread_mutex_unlock(&w->lock);
-	wake(w);
+	wake_owners(w);
 	pthread_join(w->thread, NULL);
 	w->started = 0;
 }
@@ -314,7 +314,7 @@ void owners_free(struct owners *w)
 		return;
 	while ((o = w->list)) {
 		w->list = o->next;
-		drop(o);
+		drop_owner(o);
 	}
 	fd_close(&w->epoll_fd);
 	fd_close(&w->wake_fd);

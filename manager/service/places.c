@@ -5,8 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "manager/host/promise.h"
+#include "manager/ops/params.h"
 #include "manager/service/state.h"
+
+/* ---- places ---- */
 
 struct place {
 	struct place *next;
@@ -30,7 +34,7 @@ static struct place *new_place(const char *name, uint64_t memory_bytes, uint64_t
 	return p;
 }
 
-static void add(struct service *s, struct place *p)
+static void add_place(struct service *s, struct place *p)
 {
 	pthread_mutex_lock(&s->lock);
 	p->next = s->places;
@@ -67,7 +71,7 @@ static void list_ours(struct ours *o)
 }
 
 /* Called with the registry locked. */
-static int is_ours(void *ctx, const char *id)
+static int is_place_ours(void *ctx, const char *id)
 {
 	struct ours *o = ctx;
 
@@ -88,7 +92,7 @@ static int look_at_others(struct service *s, struct err *e)
 	if (registry_open(&reg, &s->config, e) < 0)
 		return -1;
 	o.registry = &reg;
-	r = promise_sum(&reg, is_ours, &o, &sum, e);
+	r = promise_sum(&reg, is_place_ours, &o, &sum, e);
 	registry_close(&reg);
 	json_decref(o.ids);
 	if (r == 0)
@@ -97,7 +101,7 @@ static int look_at_others(struct service *s, struct err *e)
 }
 
 /* For requests that wait for room, which other sandboxes may give back. */
-static void look_again(void *ctx)
+static void look_again_for_room(void *ctx)
 {
 	struct err ignored;
 
@@ -109,7 +113,7 @@ int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint
 {
 	/* first: what admission counts must have a place that gives it back */
 	struct place *p = new_place(name, memory_bytes, cpu_milli, e);
-	struct admission_asker looking = { asker ? asker->gone : NULL, asker ? asker->ctx : NULL, look_again, s };
+	struct admission_asker looking = { asker ? asker->gone : NULL, asker ? asker->ctx : NULL, look_again_for_room, s };
 
 	if (!p || look_at_others(s, e) < 0 ||
 	    admission_enter(&s->admission, memory_bytes, cpu_milli, asker ? &looking : NULL, e) < 0) {
@@ -117,7 +121,7 @@ int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint
 		return -1;
 	}
 	p->being_made = 1;
-	add(s, p);
+	add_place(s, p);
 	return 0;
 }
 
@@ -129,7 +133,7 @@ int place_take_over(struct service *s, const char *name, const char *id, uint64_
 		return -1;
 	snprintf(p->id, sizeof(p->id), "%s", id);
 	admission_count(&s->admission, memory_bytes, cpu_milli);
-	add(s, p);
+	add_place(s, p);
 	return 0;
 }
 
@@ -209,7 +213,7 @@ void place_runs(struct service *s, const char *name)
 
 int place_starts(struct service *s, const char *name, struct err *e)
 {
-	struct admission_asker looking = { NULL, NULL, look_again, s };
+	struct admission_asker looking = { NULL, NULL, look_again_for_room, s };
 	struct place *p;
 	int r;
 
@@ -297,4 +301,87 @@ void places_free(struct service *s)
 		s->places = p->next;
 		free(p);
 	}
+}
+
+/* ---- new limits of a sandbox ---- */
+
+/* Changes limits of a living sandbox, and its share of [admission] with them. */
+
+struct search {
+	struct service *s;
+	const char *id;
+	struct service_limits *l;
+};
+
+static int find_limits_of_id(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct search *f = ctx;
+	struct err ignored;
+	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
+
+	if (r.j && record_is_ours(f->s, &r) && (record_is(&r, STATE_RUNNING) || record_is(&r, STATE_WARM)) &&
+	    !strcmp(record_str(&r, "container_id"), f->id)) {
+		snprintf(f->l->name, sizeof(f->l->name), "%s", record_str(&r, "container_name"));
+		f->l->memory_bytes[0] = f->l->memory_bytes[1] = record_own_u64(&r, "memory_bytes");
+		f->l->cpu_milli[0] = f->l->cpu_milli[1] = record_own_u64(&r, "cpu_milli");
+	}
+	record_close(&r);
+	return 0;
+}
+
+/* A new limit, NULL for none, in place of *limit.  Unlimited where nothing is promised: the sandbox counts as before. */
+static int read_new_limit(enum param_id id, const json_t *v, uint64_t most, uint64_t *limit, struct err *e)
+{
+	uint64_t n;
+
+	if (!v)
+		return 0;
+	if (param_number(param_of(id), v, &n, e) < 0)
+		return -1;
+	if (n == UINT64_MAX)
+		return most ? err_set(e, ERR_LIMIT, "unlimited is more than [admission] has") : 0;
+	*limit = n;
+	return 0;
+}
+
+static int read_new_limits(struct service *s, const json_t *memory, const json_t *cpus, struct service_limits *l, struct err *e)
+{
+	struct admission_limits has;
+
+	pthread_mutex_lock(&s->admission.lock);
+	has = s->admission.limits;
+	pthread_mutex_unlock(&s->admission.lock);
+	return read_new_limit(PARAM_MEMORY, memory, has.memory_bytes, &l->memory_bytes[1], e) < 0 ||
+	       read_new_limit(PARAM_CPUS, cpus, has.cpu_milli, &l->cpu_milli[1], e) < 0 ? -1 : 0;
+}
+
+int service_limits_begin(struct service *s, const char *id, const json_t *memory, const json_t *cpus, struct service_limits *l, struct err *e)
+{
+	struct search f = { s, id, l };
+
+	l->name[0] = '\0';
+	if ((!memory && !cpus) || ledger_scan(s->ledger, RECORD_PREFIX, find_limits_of_id, &f, e) < 0)
+		return memory || cpus ? -1 : 0;
+	if (!l->name[0])
+		return 0;
+	return read_new_limits(s, memory, cpus, l, e) < 0 ? -1 : place_change(s, l->name, l->memory_bytes[1], l->cpu_milli[1], e);
+}
+
+static int write_new_limits(struct record *r, void *ctx, struct err *e)
+{
+	const struct service_limits *l = ctx;
+
+	(void)e;
+	record_set_own(r, "memory_bytes", json_integer((json_int_t)l->memory_bytes[1]));
+	record_set_own(r, "cpu_milli", json_integer((json_int_t)l->cpu_milli[1]));
+	return 1;
+}
+
+int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e)
+{
+	if (!l->name[0])
+		return 0;
+	if (!done)
+		return place_change(s, l->name, l->memory_bytes[0], l->cpu_milli[0], NULL);
+	return record_change(s, l->name, write_new_limits, (void *)(size_t)l, e);
 }

@@ -9,17 +9,206 @@
  * data. Each berthd fills its own share of a list, from one thread, so a list never holds more
  * than configured.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/io.h"
 #include "base/mem.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/protocol.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
+#include "manager/zygote/client.h"
+#include "manager/zygote/list.h"
+#include "manager/zygote/wire.h"
+#include "rootfs/store/image.h"
+
+/* ---- types ---- */
+
+/* The parts of a type of sandboxes, and the version that tells two of them apart. */
+
+static uint64_t hash_type_bytes(uint64_t h, const void *p, size_t n)
+{
+	const unsigned char *b = p;
+
+	while (n--)
+		h = (h ^ *b++) * UINT64_C(1099511628211);
+	return h;
+}
+
+int service_pool_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e)
+{
+	char path[sizeof(s->config.state_dir) + 8];
+	autoclose int dir = -1;
+
+	if (made) {
+		dir = registry_keep_dir(&s->registry, made, e);
+		return dir < 0 ? -1 : image_load_pin(dir, ret, e);
+	}
+	snprintf(path, sizeof(path), "%s/store", s->config.state_dir);
+	dir = store_open(path, e);
+	return dir < 0 ? -1 : image_load(dir, p->image, ret, e);
+}
+
+int service_pool_has_image(const struct conf_pool *p)
+{
+	return !p->zygote[0] && strcmp(p->image, "host") && p->image[0] != '/' && p->image[0] != '.';
+}
+
+int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+	struct image im;
+
+	h = hash_type_bytes(h, p->image, strlen(p->image) + 1);
+	h = hash_type_bytes(h, &p->memory_bytes, sizeof(p->memory_bytes));
+	h = hash_type_bytes(h, &p->cpu_milli, sizeof(p->cpu_milli));
+	h = hash_type_bytes(h, p->options, strlen(p->options) + 1);
+	h = hash_type_bytes(h, p->env, strlen(p->env) + 1);
+	h = hash_type_bytes(h, p->readonly_mounts, strlen(p->readonly_mounts) + 1);
+	if (p->zygote[0])
+		return zygotetype_version(s, p, made, h, ret, e);
+	if (!service_pool_has_image(p)) {
+		snprintf(ret, 160, "%.60s#%016" PRIx64, p->image, h);
+		return 0;
+	}
+	if (service_pool_image(s, p, made, &im, e) < 0)
+		return err_wrap(e, "pool %s", p->name);
+	snprintf(ret, 160, "%.72s#%016" PRIx64, im.digest, h);
+	image_release(&im);
+	return 0;
+}
+
+/*
+ * agentscope has each type twice, base and base_async, for its two kinds of clients; both are
+ * made the same way.
+ */
+static const struct conf_pool *find_type(const struct conf *c, const char *name)
+{
+	static const char suffix[] = "_async";
+	const struct conf_pool *p = conf_pool_find(c, name);
+	size_t n = strlen(name), k = strlen(suffix);
+	char stem[65];
+
+	if (p || n <= k || n >= sizeof(stem) || strcmp(name + n - k, suffix))
+		return p;
+	snprintf(stem, sizeof(stem), "%.*s", (int)(n - k), name);
+	return conf_pool_find(c, stem);
+}
+
+int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e)
+{
+	const struct conf_pool *p;
+	int r = 0;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	p = name && name[0] ? find_type(&s->conf, name) : &s->conf.pools[0];
+	if (p) {
+		*ret = *p;
+		if (ret_index)
+			*ret_index = (size_t)(p - s->conf.pools);
+	} else {
+		r = err_set(e, ERR_INVALID, "no sandbox type '%.64s'; hint: [pool.NAME] in berth.toml makes types", name);
+	}
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (r == 0)
+		zygotetype_settle(s, ret);
+	return r;
+}
+
+/* ---- types with a zygote ---- */
+
+/*
+ * A type of sandboxes that are made of a zygote: [pool.X] zygote.  What berth zygote create was
+ * given decides everything but the workspace.
+ */
+
+static json_t *zygote_of(struct service *s, const struct conf_pool *p, struct err *e)
+{
+	char id[65];
+	autoclose int dir = zygote_open(&s->registry, p->zygote, id, e);
+	json_t *z = dir < 0 ? NULL : zygote_describe(&s->registry, id, e);
+
+	if (!z)
+		err_wrap(e, "pool %s", p->name);
+	return z;
+}
+
+void zygotetype_settle(struct service *s, struct conf_pool *p)
+{
+	struct err ignored;
+	autojson json_t *z = p->zygote[0] ? zygote_of(s, p, &ignored) : NULL;
+	const char *image = json_string_value(json_object_get(z, "image"));
+
+	if (!z)
+		return; /* or there is none now, as who makes a sandbox will hear */
+	snprintf(p->image, sizeof(p->image), "%s", image ? image : "");
+	p->memory_bytes = (uint64_t)json_integer_value(json_object_get(z, "memory_bytes"));
+	p->cpu_milli = (uint64_t)json_integer_value(json_object_get(z, "cpu_milli"));
+}
+
+int zygotetype_check(const struct conf_pool *p, const json_t *args, struct err *e)
+{
+	static const char *const decided[] = {"image",	 "options", "command",
+					      "memory", "cpus",	   "environment"};
+	size_t i;
+
+	for (i = 0; p->zygote[0] && i < ARRAY_LEN(decided); i++) {
+		const json_t *v = json_object_get(args, decided[i]);
+
+		if (v && !json_is_null(v) && (!json_is_object(v) || json_object_size(v)))
+			return err_set(e, ERR_INVALID,
+				       "\"%s\" cannot be given for the sandbox type %s, as its "
+				       "zygote has decided that; hint: leave it out",
+				       decided[i], p->name);
+	}
+	return 0;
+}
+
+int zygotetype_version(struct service *s, const struct conf_pool *p, const char *made,
+		       uint64_t hash, char ret[160], struct err *e)
+{
+	autojson json_t *z = NULL;
+	const char *id;
+
+	if (!made) {
+		z = zygote_of(s, p, e);
+		id = json_string_value(json_object_get(z, "id"));
+	} else {
+		if (record_read(s->registry.sandboxes_fd, made, &z, e) < 0)
+			return -1;
+		id = json_string_value(json_object_get(record_labels(z), ZYGOTE_LABEL));
+	}
+	if (!id)
+		return z ? err_set(e, ERR_NOT_FOUND, "sandbox %s has ended", made ? made : "") : -1;
+	snprintf(ret, 160, "zygote:%s#%016" PRIx64, id, hash);
+	return 0;
+}
+
+int zygotetype_user(struct service *s, const struct conf_pool *p, char ret[128], struct err *e)
+{
+	autojson json_t *z = zygote_of(s, p, e);
+	json_t *pair;
+	size_t i;
+
+	if (!z)
+		return -1;
+	json_array_foreach (json_object_get(z, "options"), i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+		const char *value = json_string_value(json_array_get(pair, 1));
+
+		if (name && value && !strcmp(name, "user"))
+			snprintf(ret, 128, "%s", value);
+	}
+	return 0;
+}
+
+/* ---- warm sandboxes ---- */
 
 #define LOOK_AT 16	/* items a claim chooses from: who comes at the same time chooses another */
 #define CLAIM_TRIES 64
@@ -36,7 +225,7 @@ struct items {
 	unsigned n;
 };
 
-static int take_item(void *ctx, const char *value)
+static int take_warm_item(void *ctx, const char *value)
 {
 	struct items *it = ctx;
 
@@ -45,12 +234,12 @@ static int take_item(void *ctx, const char *value)
 	return 0;
 }
 
-static int add_env(void *ctx, const char *text, struct err *e)
+static int add_claim_env(void *ctx, const char *text, struct err *e)
 {
 	return json_array_append_new(ctx, json_string(text)) < 0 ? err_set(e, ERR_INVALID, "the environment is not valid UTF-8") : 0;
 }
 
-static int has(const json_t *args, const char *key)
+static int claim_has(const json_t *args, const char *key)
 {
 	const json_t *v = json_object_get(args, key);
 
@@ -66,7 +255,7 @@ static int keeper_ok(int sock, json_t *rq, struct err *e)
 }
 
 /* The keeper's settings apply to this run only: the next start reads them from the disk. */
-static int remember(struct service *s, const struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
+static int remember_claim(struct service *s, const struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autojson json_t *options = json_array();
 	uint64_t cpu = record_own_u64(r, "cpu_milli");
@@ -78,14 +267,14 @@ static int remember(struct service *s, const struct record *r, const json_t *arg
 		json_array_append_new(options, json_pack("[s,O]", "env", text));
 	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)record_own_u64(r, "memory_bytes"));
 	snprintf(cpus, sizeof(cpus), "%llu.%03u", (unsigned long long)(cpu / 1000), (unsigned)(cpu % 1000));
-	if (has(args, "memory"))
+	if (claim_has(args, "memory"))
 		json_array_append_new(options, json_pack("[s,s]", "memory", memory));
-	if (has(args, "cpus"))
+	if (claim_has(args, "cpus"))
 		json_array_append_new(options, json_pack("[s,s]", "cpus", cpus));
 	return json_array_size(options) || mount_dir ? driver_remember(s, r, options, mount_dir, e) : 0;
 }
 
-static int set_limits(int sock, const struct record *r, struct err *e)
+static int set_claim_limits(int sock, const struct record *r, struct err *e)
 {
 	json_t *rq = protocol_request(OP_update);
 
@@ -95,7 +284,7 @@ static int set_limits(int sock, const struct record *r, struct err *e)
 }
 
 /* Everything that can still be decided now; the keeper's answer shows that it lives, too. */
-static int hand_over(struct service *s, struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
+static int hand_claim_over(struct service *s, struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autoclose int sock = driver_connect(s, r, e);
 	struct err ignored;
@@ -110,9 +299,9 @@ static int hand_over(struct service *s, struct record *r, const json_t *args, js
 		request_set_mount(adopt, json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir));
 	if (keeper_ok(sock, adopt, e) < 0)
 		return -1;
-	if ((has(args, "memory") || has(args, "cpus")) && set_limits(sock, r, e) < 0)
+	if ((claim_has(args, "memory") || claim_has(args, "cpus")) && set_claim_limits(sock, r, e) < 0)
 		return -1;
-	if (remember(s, r, args, env, mount_dir, e) < 0)
+	if (remember_claim(s, r, args, env, mount_dir, e) < 0)
 		return -1;
 	if (mount_dir && workspace_remove_spare(r, e) < 0)
 		return -1;
@@ -125,7 +314,7 @@ static int hand_over(struct service *s, struct record *r, const json_t *args, js
 	return 0;
 }
 
-static void set_owner(struct record *r, const struct making *m, uint64_t memory, uint64_t cpu)
+static void set_claim_owner(struct record *r, const struct making *m, uint64_t memory, uint64_t cpu)
 {
 	json_t *meta = json_object_get(m->args, "meta");
 	struct err checked;
@@ -200,7 +389,7 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 		return 0;
 	}
 	if (!stale)
-		set_owner(r, m, memory, cpu);
+		set_claim_owner(r, m, memory, cpu);
 	ctx = record_str(r, "session_ctx_id");
 	if ((ctx[0] ? session_bind(s, r, &take, 1, e) : record_save(s, r, &take, 1, e)) < 0) {
 		if (!stale)
@@ -211,7 +400,7 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	promised = stale ? 0 : tenancy_promise(s, m->who, r, memory, cpu, e);
 	/* its own workspace counts as the tenant's from now on */
 	if (!stale && promised == 0 && (m->mount_dir || workspace_bound(s, r, &why) == 0) &&
-	    hand_over(s, r, args, env, m->mount_dir, &why) == 0)
+	    hand_claim_over(s, r, args, env, m->mount_dir, &why) == 0)
 		return 1;
 	if (ctx[0])
 		session_unbind(s, r, &why);
@@ -226,7 +415,7 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	return !stale && m->mount_dir ? LOOK_NO_MORE : 0;
 }
 
-static uint64_t now_us(void)
+static uint64_t claim_clock_us(void)
 {
 	struct timespec t;
 
@@ -252,7 +441,7 @@ int pool_claim(struct service *s, const struct making *m, struct record *r, stru
 {
 	const struct conf_pool *p = m->pool;
 	autojson json_t *env = json_array();
-	uint64_t began = now_us(), memory, cpu;
+	uint64_t began = claim_clock_us(), memory, cpu;
 	char key[LEDGER_KEY_MAX + 1], version[160];
 	int tries, got = 0;
 
@@ -263,23 +452,23 @@ int pool_claim(struct service *s, const struct making *m, struct record *r, stru
 	/* the image is gone: the warm sandboxes cannot be checked, and a new one fetches it */
 	if (service_pool_version(s, p, NULL, version, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!env || service_each_env(m->args, add_env, env, e) < 0)
+	if (!env || service_each_env(m->args, add_claim_env, env, e) < 0)
 		return -1;
 	pool_list_key(s->machine, p->name, key);
 	for (tries = 0; tries < CLAIM_TRIES && got == 0; tries++) {
 		struct items it = { .n = 0 };
 
-		if (ledger_list(s->ledger, key, LOOK_AT, take_item, &it, e) < 0)
+		if (ledger_list(s->ledger, key, LOOK_AT, take_warm_item, &it, e) < 0)
 			return -1;
 		if (!it.n)
 			break;
-		got = claim_item(s, m, version, it.item[(unsigned)(now_us() / 7) % it.n], env, r, e);
+		got = claim_item(s, m, version, it.item[(unsigned)(claim_clock_us() / 7) % it.n], env, r, e);
 	}
 	if (got == LOOK_NO_MORE)
 		return 0;
 	if (got > 0) {
 		s->claimed++;
-		note_claim(s, now_us() - began);
+		note_claim(s, claim_clock_us() - began);
 		pool_poke(s);
 	}
 	return got;
@@ -366,7 +555,7 @@ static void wait_poke(struct service *s, uint64_t ms)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static int is_stopping(struct service *s)
+static int is_filler_stopping(struct service *s)
 {
 	int v;
 
@@ -381,12 +570,12 @@ void *pool_filler(void *arg)
 	struct service *s = arg;
 	uint64_t pause_ms = 1000;
 
-	while (!is_stopping(s)) {
+	while (!is_filler_stopping(s)) {
 		int did = 0, failed = 0;
 		struct err e = { 0 };
 		size_t i;
 
-		for (i = 0; i < CONF_POOLS_MAX && !is_stopping(s); i++) {
+		for (i = 0; i < CONF_POOLS_MAX && !is_filler_stopping(s); i++) {
 			struct conf_pool p;
 			int have, r;
 

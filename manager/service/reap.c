@@ -105,7 +105,7 @@ static int check_reachable(struct service *s, const json_t *map, struct err *e)
 	return 0;
 }
 
-static int reap(struct service *s, const char *session, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
+static int reap_session(struct service *s, const char *session, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
 {
 	struct reaping g = { .session = session, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
 	autojson json_t *map = NULL;
@@ -135,7 +135,7 @@ int service_reap(struct service *s, const struct service_who *who, const char *c
 {
 	char session[SESSION_MAX + 1];
 
-	return session_find(s, who, ctx, session, e) < 0 ? -1 : reap(s, session, reason, 0, 0, e);
+	return session_find(s, who, ctx, session, e) < 0 ? -1 : reap_session(s, session, reason, 0, 0, e);
 }
 
 /* Whether all that is left to reap of it here failed a moment ago: that would only take a place from others. */
@@ -163,7 +163,7 @@ static void reap_owned(struct service *s, const char *session)
 {
 	struct err e;
 
-	reap(s, session, "owner_died", 0, 1, &e);
+	reap_session(s, session, "owner_died", 0, 1, &e);
 }
 
 void session_reap_owned(struct service *s, const char *session)
@@ -185,10 +185,10 @@ static void reap_late(struct service *s, const char *session)
 	timeout_ms = s->conf.heartbeat_timeout_ms;
 	pthread_rwlock_unlock(&s->conf_lock);
 	if (timeout_ms)
-		reap(s, session, "heartbeat_timeout", timeout_ms, 1, &e);
+		reap_session(s, session, "heartbeat_timeout", timeout_ms, 1, &e);
 }
 
-static int is_running(struct service *s, const json_t *map, uint64_t timeout_ms)
+static int is_session_running(struct service *s, const json_t *map, uint64_t timeout_ms)
 {
 	struct err ignored;
 	json_t *name;
@@ -218,6 +218,6 @@ void session_look(struct service *s, const char *session, uint64_t timeout_ms)
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (oplock_count(s->ops, json_string_value(name)))
 			session_touch(s, session, &ignored);
-	if (timeout_ms && is_late(s, session, timeout_ms) && is_running(s, map, timeout_ms) && !is_put_off(s, session, map))
+	if (timeout_ms && is_late(s, session, timeout_ms) && is_session_running(s, map, timeout_ms) && !is_put_off(s, session, map))
 		chore_begin(s, reap_late, session, json_string_value(json_object_get(map, "owner")));
 }

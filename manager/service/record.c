@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The ledger's records of sandboxes: their states, and how they are read and written. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,6 +8,122 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/service/state.h"
+
+/* ---- states ---- */
+
+/*
+ * The states of a record, and what leads from one to the next.
+ *
+ *   creating   written ahead of whatever is made for it; the next start undoes it
+ *   warm       a sandbox of a pool, which runs and has no owner
+ *   running    a client's; "status" says whether the sandbox runs, has stopped, or is archived
+ *   recycled   its lease has ended: what it had is stored, and nothing is left on the host
+ *   replaced   a restore has made another of it, to which "redirect_to" leads
+ *   released   nothing is left
+ *   error      unusable, or its release has failed: that is tried again
+ */
+
+static const char *const state_names[] = {
+	[STATE_UNKNOWN] = "", [STATE_CREATING] = "creating", [STATE_WARM] = "warm",
+	[STATE_RUNNING] = "running", [STATE_RECYCLED] = "recycled", [STATE_REPLACED] = "replaced",
+	[STATE_RELEASED] = "released", [STATE_ERROR] = "error",
+};
+_Static_assert(ARRAY_LEN(state_names) == STATES, "each state has its word");
+
+static const char *const event_names[] = {
+	[EVENT_POOLED] = "joins a pool", [EVENT_OWNED] = "gets an owner",
+	[EVENT_SPOILED] = "is found unusable", [EVENT_RECYCLED] = "is recycled",
+	[EVENT_REPLACED] = "is restored", [EVENT_RELEASED] = "is released",
+};
+_Static_assert(ARRAY_LEN(event_names) == STATE_EVENTS, "each event has its words");
+
+/* STATE_UNKNOWN, which is 0: the event does not come in that state. */
+static const enum record_state next_states[STATES][STATE_EVENTS] = {
+	[STATE_UNKNOWN] = { [EVENT_SPOILED] = STATE_ERROR,	/* of a newer berthd */
+			    [EVENT_RELEASED] = STATE_RELEASED },
+	[STATE_CREATING] = { [EVENT_POOLED] = STATE_WARM, [EVENT_OWNED] = STATE_RUNNING,
+			     [EVENT_SPOILED] = STATE_ERROR, [EVENT_RELEASED] = STATE_RELEASED },
+	[STATE_WARM] = { [EVENT_OWNED] = STATE_RUNNING, [EVENT_SPOILED] = STATE_ERROR,
+			 [EVENT_RELEASED] = STATE_RELEASED },
+	[STATE_RUNNING] = { [EVENT_SPOILED] = STATE_ERROR, [EVENT_RECYCLED] = STATE_RECYCLED,
+			    [EVENT_RELEASED] = STATE_RELEASED },
+	[STATE_RECYCLED] = { [EVENT_REPLACED] = STATE_REPLACED, [EVENT_SPOILED] = STATE_ERROR,
+			     [EVENT_RELEASED] = STATE_RELEASED },
+	[STATE_RELEASED] = { [EVENT_SPOILED] = STATE_ERROR },	/* it could not be written */
+	[STATE_ERROR] = { [EVENT_SPOILED] = STATE_ERROR, [EVENT_RELEASED] = STATE_RELEASED },
+};
+
+enum record_state record_state(const struct record *r)
+{
+	const char *word = record_str(r, "state");
+	int i;
+
+	for (i = STATES - 1; i > STATE_UNKNOWN; i--)
+		if (!strcmp(word, state_names[i]))
+			break;
+	return (enum record_state)i;
+}
+
+int record_is(const struct record *r, enum record_state state)
+{
+	return record_state(r) == state;
+}
+
+int record_is_over(const struct record *r)
+{
+	return record_is(r, STATE_RELEASED) || record_is(r, STATE_REPLACED);
+}
+
+const char *record_state_name(enum record_state state)
+{
+	return state_names[state];
+}
+
+int record_step(struct record *r, enum record_event event, struct err *e)
+{
+	const enum record_state to = next_states[record_state(r)][event];
+
+	if (to == STATE_UNKNOWN)
+		return err_set(e, ERR_INTERNAL, "sandbox %s %s while its record is '%.20s'", r->name,
+			       event_names[event], record_str(r, "state"));
+	json_object_set_new(r->j, "state", json_string(state_names[to]));
+	record_touch(r);
+	return 0;
+}
+
+void record_touch(struct record *r)
+{
+	json_object_set_new(r->j, "updated_at", json_real(wall_seconds()));
+}
+
+static const char *const status_names[] = {
+	[RUN_OTHER] = "", [RUN_RUNS] = "running", [RUN_STOPPED] = "stopped",
+	[RUN_ARCHIVED] = "archived",
+};
+_Static_assert(ARRAY_LEN(status_names) == RUN_STATUSES, "each status has its word");
+
+enum run_status record_run(const struct record *r)
+{
+	const char *word = record_own(r, "status");
+	int i;
+
+	for (i = RUN_STATUSES - 1; i > RUN_OTHER; i--)
+		if (!strcmp(word, status_names[i]))
+			break;
+	return (enum run_status)i;
+}
+
+const char *record_run_name(enum run_status status)
+{
+	return status_names[status];
+}
+
+void record_set_run(struct record *r, enum run_status status)
+{
+	record_set_own(r, "status", json_string(status_names[status]));
+}
+
+/* ---- records ---- */
 
 #define CHANGE_TRIES 5
 #define REDIRECTS_MAX 64
@@ -109,7 +226,7 @@ static int load_key(struct service *s, const char *name, struct record *ret, str
 	return ret->j ? 1 : -1;
 }
 
-static int not_found(const char *identity, struct err *e)
+static int no_such_record(const char *identity, struct err *e)
 {
 	return err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'", identity);
 }
@@ -155,7 +272,7 @@ static int load_container(struct service *s, const char *id, struct record *ret,
 }
 
 /* By the name of the record, the session id, the name that its owner gave it, or container_id. */
-static int find(struct service *s, const char *identity, struct record *ret, struct err *e)
+static int find_record_of_identity(struct service *s, const char *identity, struct record *ret, struct err *e)
 {
 	char name[80];
 	int r = load_key(s, identity, ret, e);
@@ -220,8 +337,8 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 
 	*ret = (struct record){ .j = NULL };
 	if (!path_is_name(identity))
-		return not_found(identity, e);
-	r = find(s, identity, ret, e);
+		return no_such_record(identity, e);
+	r = find_record_of_identity(s, identity, ret, e);
 	if (r == 1 && follow && record_is(ret, STATE_REPLACED))
 		r = follow_redirects(s, who, ret, e);
 	if (r == 1 && who && !who->admin && strcmp(record_own(ret, "owner"), who->name))
@@ -231,7 +348,7 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 	if (r == 1)
 		return 0;
 	record_close(ret);
-	return r < 0 ? -1 : not_found(identity, e);
+	return r < 0 ? -1 : no_such_record(identity, e);
 }
 
 int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e)

@@ -10,11 +10,223 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "manager/host/forget.h"
 #include "manager/host/volume.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
 #include "manager/service/stored.h"
+
+/* ---- when a sandbox is due ---- */
+
+/* When an idle sandbox stops, is archived, is released: [session] auto_*, or what its owner said
+ * for this one. */
+
+#define YEAR_S (366 * 86400LL)
+
+static const struct {
+	const char *name, *own;
+} intervals[] = {
+	{"auto_stop", "auto_stop_ms"},
+	{"auto_archive", "auto_archive_ms"},
+	{"auto_delete", "auto_delete_ms"},
+};
+
+/* 1 with ms, 0 when it is not there or null: as the configuration says. */
+static int read_interval(const json_t *args, const char *name, uint64_t *ret_ms, struct err *e)
+{
+	const json_t *v = json_object_get(args, name);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (json_is_string(v))
+		return num_duration_ms(json_string_value(v), name, (uint64_t)YEAR_S * 1000, ret_ms,
+				       e) < 0 ?
+			       -1 :
+			       1;
+	if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > YEAR_S)
+		return err_set(
+			e, ERR_INVALID,
+			"\"%s\" is not a time; hint: seconds, or such as \"15m\"; 0 is never",
+			name);
+	*ret_ms = (uint64_t)json_integer_value(v) * 1000;
+	return 1;
+}
+
+int interval_check(const json_t *args, struct err *e)
+{
+	uint64_t ms;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(intervals); i++)
+		if (read_interval(args, intervals[i].name, &ms, e) < 0)
+			return -1;
+	return 0;
+}
+
+int interval_note(struct record *r, const json_t *args, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(intervals); i++) {
+		uint64_t ms;
+		int given = read_interval(args, intervals[i].name, &ms, e);
+
+		if (given < 0)
+			return -1;
+		if (given)
+			record_set_own(r, intervals[i].own, json_integer((json_int_t)ms));
+		else if (json_object_get(args, intervals[i].name))
+			record_set_own(r, intervals[i].own, json_null());
+	}
+	return 0;
+}
+
+void interval_inherit(struct record *to, const struct record *from)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(intervals); i++) {
+		json_t *v = json_object_get(json_object_get(from->j, "berth"), intervals[i].own);
+
+		if (v)
+			record_set_own(to, intervals[i].own, json_incref(v));
+	}
+}
+
+static uint64_t one_of(const struct record *r, const char *own, uint64_t of_all)
+{
+	return json_is_integer(json_object_get(json_object_get(r->j, "berth"), own)) ?
+		       record_own_u64(r, own) :
+		       of_all;
+}
+
+struct intervals interval_of(const struct record *r, const struct conf *c)
+{
+	return (struct intervals){one_of(r, "auto_stop_ms", c->auto_stop_ms),
+				  one_of(r, "auto_archive_ms", c->auto_archive_ms),
+				  one_of(r, "auto_delete_ms", c->auto_delete_ms)};
+}
+
+static int change_intervals(struct record *r, void *ctx, struct err *e)
+{
+	return interval_note(r, ctx, e) < 0 ? -1 : 1;
+}
+
+json_t *service_intervals(struct service *s, const struct service_who *who, const char *identity,
+			  const json_t *args, struct err *e)
+{
+	autorecord struct record r = {.j = NULL};
+	struct intervals its;
+
+	if (record_load(s, who, identity, 1, &r, e) < 0 ||
+	    (json_object_size(args) &&
+	     (interval_note(&r, args, e) < 0 ||
+	      record_change(s, r.name, change_intervals, (void *)(size_t)args, e) < 0)))
+		return NULL;
+	pthread_rwlock_rdlock(&s->conf_lock);
+	its = interval_of(&r, &s->conf);
+	pthread_rwlock_unlock(&s->conf_lock);
+	return json_pack("{s:I,s:I,s:I}", "auto_stop_ms", (json_int_t)its.stop_ms,
+			 "auto_archive_ms", (json_int_t)its.archive_ms, "auto_delete_ms",
+			 (json_int_t)its.delete_ms);
+}
+
+/* ---- chores, in threads of their own ---- */
+
+/*
+ * Archives, releases and reaping that no request asked for: the scans start them and go on, so
+ * that one tenant's large folder does not delay the scan of the others' sandboxes.
+ */
+
+#define CHORES_MAX 8
+#define TENANTS_MAX 3	/* of one tenant: two with many large folders leave room for a third */
+#define STACK_BYTES (1u << 20)
+
+struct chore {
+	struct chore *next;
+	struct service *s;
+	chore_fn *work;
+	char name[SESSION_MAX + 1], tenant[100];
+};
+
+static int has_room_for_chore(const struct service *s, const struct chore *new)
+{
+	const struct chore *c;
+	unsigned n = 0, tenants = 0;
+
+	for (c = s->chores; c; c = c->next, n++) {
+		if (c->work == new->work && !strcmp(c->name, new->name))
+			return 0;
+		tenants += !strcmp(c->tenant, new->tenant);
+	}
+	return !s->stopping && n < CHORES_MAX && tenants < TENANTS_MAX;
+}
+
+static void forget_chore(struct chore *chore)
+{
+	struct service *s = chore->s;
+	struct chore **at;
+
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->chores; *at != chore; at = &(*at)->next)
+		;
+	*at = chore->next;
+	pthread_cond_broadcast(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	free(chore);
+}
+
+static void *run_service_chore(void *arg)
+{
+	struct chore *c = arg;
+
+	c->work(c->s, c->name);
+	forget_chore(c);
+	return NULL;
+}
+
+void chore_begin(struct service *s, chore_fn *work, const char *name, const char *tenant)
+{
+	struct chore *c = calloc(1, sizeof(*c));
+	pthread_attr_t a;
+	pthread_t thread;
+	int room;
+
+	if (!c)
+		return;	/* until the next scan */
+	c->s = s;
+	c->work = work;
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	snprintf(c->tenant, sizeof(c->tenant), "%s", tenant);
+	pthread_mutex_lock(&s->lock);
+	room = has_room_for_chore(s, c);
+	if (room) {
+		c->next = s->chores;
+		s->chores = c;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!room) {
+		free(c);
+		return;
+	}
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, STACK_BYTES);
+	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &a, run_service_chore, c))
+		forget_chore(c);
+	pthread_attr_destroy(&a);
+}
+
+void chores_wait(struct service *s)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->chores)
+		pthread_cond_wait(&s->wake, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the scans ---- */
 
 #define OVER_LOOKS 10
 #define RENEW_MS 30000
@@ -247,7 +459,7 @@ static int wait_tick(struct service *s, uint64_t ms)
 	return stopping;
 }
 
-static void clear_dead(struct service *s)
+static void clear_dead_sandboxes(struct service *s)
 {
 	struct registry reg;
 	struct err ignored;
@@ -285,7 +497,7 @@ void *scan_loop(void *arg)
 		session_renew_locks(s);
 		session_scan(s);
 		if (clock_wall_ms() - cleaned >= cleanup) {
-			clear_dead(s);
+			clear_dead_sandboxes(s);
 			cleaned = clock_wall_ms();
 		}
 	} while (!wait_scan(s, every));

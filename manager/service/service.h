@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "manager/host/config.h"
+#include "manager/host/tenant.h"
 #include "manager/service/oplock.h"
 
 struct service;
@@ -178,5 +179,17 @@ int service_ready(struct service *s, struct err *e);
 json_t *service_stats(struct service *s, struct err *e);
 /* The stats as Prometheus text. */
 int service_metrics(struct service *s, struct buf *out, struct err *e);
+
+/*
+ * tenancy - the view of a tenant on the store, for the routes; the rest is private to the
+ * service (state.h).
+ */
+
+/*
+ * The full name of an image for a tenant's word ref; ERR_NOT_FOUND, in the same words, if there
+ * is none and if t does not see it.
+ */
+int tenancy_find_image(const struct tenant *t, const struct config *c, const char *ref,
+		       char ret[REF_NAME_MAX + 1], struct err *e);
 
 #endif

@@ -12,11 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/service/state.h"
+
+/* ---- leases and bindings ---- */
 
 #define BIND_TRIES 50
 #define WRITE_MAX_MS 10000
@@ -58,7 +61,7 @@ int session_of(const struct record *r, char out[SESSION_MAX + 1], struct err *e)
 	return !ctx[0] ? 0 : session_name(out, record_own(r, "owner"), ctx, e) < 0 ? -1 : 1;
 }
 
-static void key_of(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *session)
+static void session_key_of(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *session)
 {
 	_Static_assert(sizeof("sessions/") + SESSION_MAX <= LEDGER_KEY_MAX, "no name of a session is cut");
 	snprintf(out, LEDGER_KEY_MAX + 1, "%s/%s", kind, session);
@@ -74,7 +77,7 @@ int session_load_map(struct service *s, const char *session, json_t **ret, uint6
 
 	*ret = NULL;
 	*ret_version = LEDGER_ABSENT;
-	key_of(key, "sessions", session);
+	session_key_of(key, "sessions", session);
 	r = ledger_get(s->ledger, key, &b, ret_version, e);
 	if (r < 1)
 		return r;
@@ -115,7 +118,7 @@ static int map_changed(struct service *s, const char *session, uint64_t version)
 	return session_load_map(s, session, &map, &now, &ignored) >= 0 && now != version;
 }
 
-static int change(struct service *s, struct record *r, const char *session, int add, const struct ledger_op *more, size_t n, struct err *e)
+static int change_session_map(struct service *s, struct record *r, const char *session, int add, const struct ledger_op *more, size_t n, struct err *e)
 {
 	int tries;
 
@@ -133,7 +136,7 @@ static int change(struct service *s, struct record *r, const char *session, int 
 		map_remove(json_object_get(map, "containers"), r->name);
 		if (add)
 			json_array_append_new(json_object_get(map, "containers"), json_string(r->name));
-		key_of(key, "sessions", session);
+		session_key_of(key, "sessions", session);
 		if (n)
 			memcpy(ops, more, n * sizeof(*ops));
 		if (map_op(map, version, key, &text, &ops[n], e) < 0)
@@ -150,7 +153,7 @@ int session_bind(struct service *s, struct record *r, const struct ledger_op *mo
 {
 	char session[SESSION_MAX + 1];
 
-	return session_of(r, session, e) < 0 ? -1 : change(s, r, session, 1, more, n, e);
+	return session_of(r, session, e) < 0 ? -1 : change_session_map(s, r, session, 1, more, n, e);
 }
 
 static void session_forget(struct service *s, const char *session)
@@ -170,7 +173,7 @@ static void session_forget(struct service *s, const char *session)
 	}
 	pthread_mutex_unlock(&s->lock);
 	free(b);
-	key_of(key, "beats", session);
+	session_key_of(key, "beats", session);
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 
@@ -185,7 +188,7 @@ int session_unbind(struct service *s, struct record *r, struct err *e)
 		return -1;
 	json_object_set_new(r->j, "session_ctx_id", json_null());
 	json_object_del(json_object_get(r->j, "meta"), "session_ctx_id");
-	if (change(s, r, session, 0, NULL, 0, e) < 0)
+	if (change_session_map(s, r, session, 0, NULL, 0, e) < 0)
 		return -1;
 	/* the last one took the mapping along; a heartbeat or an owner without it says nothing */
 	if (session_load_map(s, session, &map, &version, &ignored) == 0) {
@@ -243,7 +246,7 @@ int session_touch(struct service *s, const char *session, struct err *e)
 	pthread_mutex_unlock(&s->lock);
 	if (!write)
 		return 0;
-	key_of(key, "beats", session);
+	session_key_of(key, "beats", session);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)now);
 	return ledger_commit(s->ledger, &op, 1, NULL, e);
 }
@@ -255,7 +258,7 @@ uint64_t session_last_ms(struct service *s, const char *session, struct err *e)
 	uint64_t at, stored = 0;
 	struct beat *b;
 
-	key_of(key, "beats", session);
+	session_key_of(key, "beats", session);
 	if (ledger_get(s->ledger, key, &text, NULL, e) > 0 && num_u64(text.data, "a heartbeat", 0, UINT64_MAX, &stored, e) < 0)
 		stored = 0;
 	pthread_mutex_lock(&s->lock);
@@ -285,7 +288,7 @@ struct names {
 	json_t *out;
 };
 
-static int add_name(void *ctx, const char *key, const char *value, uint64_t version)
+static int add_session_name(void *ctx, const char *key, const char *value, uint64_t version)
 {
 	const char *session = key + strlen("sessions/");
 	struct names *n = ctx;
@@ -298,13 +301,13 @@ static int add_name(void *ctx, const char *key, const char *value, uint64_t vers
 }
 
 /* Names of sessions that begin with prefix: an array. */
-static json_t *names_of(struct service *s, const char *prefix, const char *ctx, struct err *e)
+static json_t *session_names_of(struct service *s, const char *prefix, const char *ctx, struct err *e)
 {
 	struct names n = { ctx, json_array() };
 	char key[LEDGER_KEY_MAX + 1];
 
-	key_of(key, "sessions", prefix);
-	if (ledger_scan(s->ledger, key, add_name, &n, e) == 0)
+	session_key_of(key, "sessions", prefix);
+	if (ledger_scan(s->ledger, key, add_session_name, &n, e) == 0)
 		return n.out;
 	json_decref(n.out);
 	return NULL;
@@ -321,7 +324,7 @@ json_t *service_session_keys(struct service *s, const struct service_who *who, s
 
 	if (!who->admin)
 		snprintf(own, sizeof(own), "%.64s/", who->name);
-	names = names_of(s, own, NULL, e);
+	names = session_names_of(s, own, NULL, e);
 	if (!names)
 		return NULL;
 	out = json_array();
@@ -348,7 +351,7 @@ static json_t *meant(struct service *s, const struct service_who *who, const cha
 	json_decref(map);
 	if (r < 0)
 		return NULL;
-	return r ? json_pack("[s]", own) : who->admin ? names_of(s, "", ctx, e) : json_array();
+	return r ? json_pack("[s]", own) : who->admin ? session_names_of(s, "", ctx, e) : json_array();
 }
 
 int session_find(struct service *s, const struct service_who *who, const char *ctx, char out[SESSION_MAX + 1], struct err *e)
@@ -464,4 +467,276 @@ int service_restore(struct service *s, const struct service_who *who, const char
 	char session[SESSION_MAX + 1];
 
 	return session_find(s, who, ctx, session, e) < 0 ? -1 : session_restore(s, session, e);
+}
+
+/* ---- the lock in the store ---- */
+
+/* Upholds S46 of SECURITY.md. */
+/*
+ * The lock of a session in the store: its holder reaps, restores or releases the session. It
+ * expires, because a berthd may die. So a living berthd renews its locks at each scan, as an
+ * upload, a pull or a place in the queue may take longer. Otherwise another berthd would release
+ * the workspace of a restore that still waits for room.
+ */
+
+#define LOCK_MS 120000
+#define LOCK_WAIT_MS 30000
+
+struct session_lock {
+	struct session_lock *next;
+	uint64_t token;
+	char name[LEDGER_KEY_MAX + 1];
+};
+
+static void name_lock(const char *session, char out[LEDGER_KEY_MAX + 1])
+{
+	_Static_assert(sizeof("lock/reap/") + SESSION_MAX <= LEDGER_KEY_MAX, "no name of a session is cut");
+	snprintf(out, LEDGER_KEY_MAX + 1, "reap/%s", session);
+}
+
+int session_try_lock(struct service *s, const char *session, uint64_t *ret_token, struct err *e)
+{
+	struct session_lock *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return err_nomem(e);
+	name_lock(session, l->name);
+	if (ledger_lock(s->ledger, l->name, s->host, LOCK_MS, &l->token, e) < 0) {
+		free(l);
+		return -1;
+	}
+	*ret_token = l->token;
+	pthread_mutex_lock(&s->lock);
+	l->next = s->session_locks;
+	s->session_locks = l;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+int session_lock(struct service *s, const char *session, uint64_t *ret_token, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	uint64_t until = clock_wall_ms() + LOCK_WAIT_MS;
+	int r;
+
+	while ((r = session_try_lock(s, session, ret_token, e)) < 0 && e->code == ERR_BUSY &&
+	       clock_wall_ms() < until)
+		nanosleep(&pause, NULL);
+	return r;
+}
+
+void session_unlock(struct service *s, const char *session, uint64_t token)
+{
+	struct session_lock **at, *l;
+	struct err ignored;
+	char name[LEDGER_KEY_MAX + 1];
+
+	name_lock(session, name);
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->session_locks; *at && (*at)->token != token; at = &(*at)->next)
+		;
+	l = *at;
+	if (l)
+		*at = l->next;
+	pthread_mutex_unlock(&s->lock);
+	free(l);
+	ledger_unlock(s->ledger, name, token, &ignored);
+}
+
+/* Under the lock of the service a copy only: the store may be away for long. */
+static struct session_lock *copy_locks(struct service *s)
+{
+	struct session_lock *copies = NULL, *l, *c;
+
+	pthread_mutex_lock(&s->lock);
+	for (l = s->session_locks; l && (c = malloc(sizeof(*c))); l = l->next) {
+		*c = *l;
+		c->next = copies;
+		copies = c;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return copies;
+}
+
+void session_renew_locks(struct service *s)
+{
+	struct session_lock *copies = copy_locks(s), *l;
+	struct err ignored;
+
+	while ((l = copies)) {
+		copies = l->next;
+		/* one that was given up meanwhile is not there to be renewed */
+		ledger_renew(s->ledger, l->name, l->token, LOCK_MS, &ignored);
+		free(l);
+	}
+}
+
+/* ---- sessions of an older berth ---- */
+
+/*
+ * Sessions that an older berth wrote: session/ID, beat/ID and owner/MACHINE/ID, one namespace for
+ * all owners. Each becomes the session of the owner that its mapping names. Every step is one
+ * batch that other berthds see whole, and what changed in between is left to the next scan.
+ */
+
+#define OLD_SESSION "session/"
+#define OLD_BEAT "beat/"
+#define OLD_OWNER "owner/"
+
+struct old {
+	json_t *list;	/* of {"key", "value", "version"} */
+};
+
+static int add_old(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct old *o = ctx;
+
+	json_array_append_new(o->list, json_pack("{s:s,s:s,s:I}", "key", key, "value", value, "version", (json_int_t)version));
+	return 0;
+}
+
+static json_t *scan_old(struct service *s, const char *prefix, struct err *e)
+{
+	struct old o = { json_array() };
+
+	if (ledger_scan(s->ledger, prefix, add_old, &o, e) == 0)
+		return o.list;
+	json_decref(o.list);
+	return NULL;
+}
+
+static const char *key_in(const json_t *old)
+{
+	return json_string_value(json_object_get(old, "key"));
+}
+
+static const char *value_in(const json_t *old)
+{
+	return json_string_value(json_object_get(old, "value"));
+}
+
+static uint64_t version_in(const json_t *old)
+{
+	return (uint64_t)json_integer_value(json_object_get(old, "version"));
+}
+
+/* The key kind/[MACHINE/]SESSION and its value instead of the old one. */
+static int move_old_key(struct service *s, const char *kind, const char *session, const json_t *old, const char *value, uint64_t version, struct err *e)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op ops[] = {
+		{ LEDGER_SET, key, value, version, 0 },
+		{ LEDGER_DELETE, key_in(old), NULL, version_in(old), 0 },
+	};
+
+	if (snprintf(key, sizeof(key), "%s/%s", kind, session) > LEDGER_KEY_MAX)
+		return err_set(e, ERR_CORRUPT, "the key of an older session is too long: %.80s", key);
+	/* another has changed it: the next scan looks again */
+	return ledger_commit(s->ledger, ops, ARRAY_LEN(ops), NULL, e) < 0 && e->code != ERR_BUSY ? -1 : 0;
+}
+
+static int drop_old_session(struct service *s, const json_t *old, struct err *e)
+{
+	struct ledger_op op = { LEDGER_DELETE, key_in(old), NULL, version_in(old), 0 };
+
+	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 && e->code != ERR_BUSY ? -1 : 0;
+}
+
+/* Also where the owner has a session with that id by now: its sandboxes are joined. */
+static int move_session(struct service *s, const json_t *old, const char *session, struct err *e)
+{
+	autojson json_t *map = json_parse(value_in(old), strlen(value_in(old)), RECORD_MAX, "a session's record", e), *now = NULL;
+	autofree char *text = NULL;
+	json_t *list, *name, *there;
+	uint64_t version;
+	size_t i, k;
+
+	if (!map || session_load_map(s, session, &now, &version, e) < 0)
+		return -1;
+	if (!now)
+		return move_old_key(s, "sessions", session, old, value_in(old), LEDGER_ABSENT, e);
+	list = json_object_get(now, "containers");
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		json_array_foreach(list, k, there)
+			if (json_equal(there, name))
+				break;
+		if (k == json_array_size(list))
+			json_array_append(list, name);
+	}
+	text = json_dumps(now, JSON_COMPACT);
+	return text ? move_old_key(s, "sessions", session, old, text, version, e) : err_nomem(e);
+}
+
+/* The old ids, with the names that they get. */
+static int name_sessions(const json_t *olds, json_t *names, struct err *e)
+{
+	json_t *old;
+	size_t i;
+
+	json_array_foreach(olds, i, old) {
+		autojson json_t *map = json_parse(value_in(old), strlen(value_in(old)), RECORD_MAX, "a session's record", e);
+		const char *ctx = key_in(old) + strlen(OLD_SESSION), *owner = json_string_value(json_object_get(map, "owner"));
+		char session[SESSION_MAX + 1];
+
+		if (!map || session_name(session, owner ? owner : "", ctx, e) < 0)
+			return -1;
+		json_object_set_new(names, ctx, json_string(session));
+	}
+	return 0;
+}
+
+static int move_sessions(struct service *s, const json_t *olds, const json_t *names, struct err *e)
+{
+	json_t *old;
+	size_t i;
+
+	json_array_foreach(olds, i, old)
+		if (move_session(s, old, json_string_value(json_object_get(names, key_in(old) + strlen(OLD_SESSION))), e) < 0)
+			return -1;
+	return 0;
+}
+
+/* A heartbeat or an owner without a session says nothing. */
+static int move_beats(struct service *s, const json_t *names, struct err *e)
+{
+	autojson json_t *olds = scan_old(s, OLD_BEAT, e);
+	json_t *old;
+	size_t i;
+
+	json_array_foreach(olds, i, old) {
+		const char *session = json_string_value(json_object_get(names, key_in(old) + strlen(OLD_BEAT)));
+
+		if ((session ? move_old_key(s, "beats", session, old, value_in(old), LEDGER_ANY, e) : drop_old_session(s, old, e)) < 0)
+			return -1;
+	}
+	return olds ? 0 : -1;
+}
+
+static int move_owners(struct service *s, const json_t *names, struct err *e)
+{
+	autojson json_t *olds = scan_old(s, OLD_OWNER, e);
+	json_t *old;
+	size_t i;
+
+	json_array_foreach(olds, i, old) {
+		const char *machine = key_in(old) + strlen(OLD_OWNER), *slash = strchr(machine, '/');
+		const char *session = slash ? json_string_value(json_object_get(names, slash + 1)) : NULL;
+		char kind[64];
+
+		snprintf(kind, sizeof(kind), "owners/%.*s", slash ? (int)(slash - machine) : 0, machine);
+		if ((session ? move_old_key(s, kind, session, old, value_in(old), LEDGER_ANY, e) : drop_old_session(s, old, e)) < 0)
+			return -1;
+	}
+	return olds ? 0 : -1;
+}
+
+int sessions_move(struct service *s, struct err *e)
+{
+	autojson json_t *olds = scan_old(s, OLD_SESSION, e), *names = json_object();
+
+	if (!olds || !json_array_size(olds))
+		return olds ? 0 : -1;
+	/* the sessions last: if berthd is killed in between, the next start moves the rest */
+	return name_sessions(olds, names, e) < 0 || move_beats(s, names, e) < 0 || move_owners(s, names, e) < 0 ||
+	       move_sessions(s, olds, names, e) < 0 ? -1 : 0;
 }

@@ -11,7 +11,7 @@
 #include "manager/ledger/ledger.h"
 #include "manager/service/admission.h"
 #include "manager/service/createargs.h"
-#include "manager/service/records.h"
+#include "manager/service/record.h"
 #include "manager/service/service.h"
 
 #define NAME_PREFIX "sandbox-"
@@ -79,7 +79,7 @@ struct service {
 /* Counts and logs a failure: the action on the sandbox of that name, and the reason. */
 void service_failed(struct service *s, const char *what, const char *name, const struct err *why);
 
-/* ---- chores.c ---- */
+/* ---- scan.c: chores, in threads of their own ---- */
 
 typedef void chore_fn(struct service *s, const char *name);
 /*
@@ -193,7 +193,7 @@ int session_find(struct service *s, const struct service_who *who, const char *c
 int session_restore(struct service *s, const char *session, struct err *e);
 void sessions_free(struct service *s);
 
-/* ---- sessionmove.c ---- */
+/* ---- session.c: sessions of an older berth ---- */
 
 /*
  * Gives the sessions in the store that an older berth wrote, whose keys have no owner, their names.
@@ -218,7 +218,7 @@ void session_scan(struct service *s);
 /* The thread that does so each scan_interval, until the service stops. */
 void *scan_loop(void *service);
 
-/* ---- ready.c ---- */
+/* ---- open.c: whether the stores answer ---- */
 
 /* Begins to ask the object store whether it can be used, when it is time. */
 void ready_look(struct service *s);
@@ -237,7 +237,7 @@ void owner_forget(struct service *s, const char *session);
 /* Watches owners that another berthd of this machine, or an earlier one, has written down. */
 void owners_look(struct service *s);
 
-/* ---- interval.c ---- */
+/* ---- scan.c: when a sandbox is due ---- */
 
 /* "auto_stop", "auto_archive" and "auto_delete" of a request: "15m" or seconds, 0 is never, null as [session] says. */
 int interval_check(const json_t *args, struct err *e);
@@ -259,7 +259,7 @@ void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MA
 void *pool_filler(void *arg);
 void pool_poke(struct service *s);
 
-/* ---- make.c ---- */
+/* ---- create.c ---- */
 
 #define WORK_DIR "/workspace"	/* where the workspace is, in the sandbox */
 #define WORK_WORDS ":rw,replaceable"	/* how it is mounted: one that comes back from the storage is a new directory */
@@ -310,7 +310,7 @@ void service_note_failed(struct service *s, const char *name, const struct err *
 /* Releases a sandbox that was removed by hand, if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
 
-/* ---- zygotetype.c: types with a zygote ---- */
+/* ---- pool.c: types with a zygote ---- */
 
 /* Puts the image and the limits of its zygote into p, as far as that lives. */
 void zygotetype_settle(struct service *s, struct conf_pool *p);
@@ -322,7 +322,7 @@ int zygotetype_version(struct service *s, const struct conf_pool *p, const char 
 /* The user that the zygote was made with; ret stays as it is where none was given. */
 int zygotetype_user(struct service *s, const struct conf_pool *p, char ret[128], struct err *e);
 
-/* ---- pooltype.c ---- */
+/* ---- pool.c: types ---- */
 
 /* The pool of that name, or the first for NULL and "". */
 int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e);
@@ -343,7 +343,7 @@ int service_note_stopped(struct service *s, const char *name, struct err *e);
 /* Stops it if nobody has worked in it for idle_ms; ERR_BUSY while somebody does. */
 int service_stop_idle(struct service *s, const char *name, uint64_t idle_ms, struct err *e);
 
-/* ---- chosen.c ---- */
+/* ---- createargs.c: what the record keeps of a request ---- */
 
 /*
  * Sets m->pool, m->what and m->chosen. pool is the maker's copy, which gets the image that
@@ -451,7 +451,7 @@ int workspace_open_above(const struct record *r, const char **ret_name, struct e
 /* ERR_NOT_FOUND when it is not there. */
 int workspace_open(const struct record *r, struct err *e);
 
-/* ---- workspace_share.c ---- */
+/* ---- tenancy.c: bytes of workspaces ---- */
 
 /*
  * The empty workspace that the record names counts in what its tenant may have: [tenant]
@@ -462,7 +462,7 @@ int workspace_bound(struct service *s, const struct record *r, struct err *e);
 /* ERR_UNSUPPORTED when the configuration bounds workspaces and their file system does not. */
 int workspace_check_bound(const struct conf *conf, struct err *e);
 
-/* ---- archive_share.c ---- */
+/* ---- tenancy.c: archives ---- */
 
 struct archive_turn {
 	struct archive_turn *next;
@@ -493,7 +493,7 @@ void tools_expire(struct service *s, uint64_t idle_ms);
 /* Ends its kernels and servers; the servers start again at their next use. */
 void tools_forget(struct service *s, const char *name);
 
-/* ---- mcpurl.c ---- */
+/* ---- mcp.c: the program of a server ---- */
 
 /*
  * The command for a server of this configuration, {"command", "args"} or {"url", "headers",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the storage holds and for whom: checkpoints in pieces, folders of workspaces, and the sums of both. */
 #include "manager/service/stored.h"
 
 #include <inttypes.h>
@@ -7,12 +8,54 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
+#include "manager/host/tenant.h"
 #include "manager/objects/storage.h"
+#include "manager/objects/storage_folder.h"
 #include "manager/service/state.h"
-#include "manager/service/storedsum.h"
+
+/* ---- what a tenant, and all together, have there ---- */
+
+int storedsum_read(struct service *s, const char *whose, struct storedsum *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(32);
+	int got;
+
+	memset(ret, 0, sizeof(*ret));
+	snprintf(ret->key, sizeof(ret->key), "stored-bytes/%s%s", whose[0] ? "t/" : "all", whose);
+	got = ledger_get(s->ledger, ret->key, &b, &ret->version, e);
+	if (got < 0)
+		return -1;
+	if (!got) {
+		ret->version = LEDGER_ABSENT;
+		return 0;
+	}
+	return buf_add(&b, "", 1, e) < 0 ? -1 : num_u64(b.data, "bytes in the storage", 0, INT64_MAX, &ret->bytes, e);
+}
+
+struct ledger_op storedsum_set(struct storedsum *t, uint64_t more, uint64_t less)
+{
+	const uint64_t v = t->bytes + more;
+
+	snprintf(t->value, sizeof(t->value), "%" PRIu64, v > less ? v - less : 0);
+	return (struct ledger_op){ .kind = LEDGER_SET, .key = t->key, .value = t->value, .version = t->version };
+}
+
+int storedsum_limit(struct service *s, const char *whose, uint64_t *ret, struct err *e)
+{
+	struct tenant t;
+
+	if (tenant_load(&t, &s->config, whose, e) < 0)
+		return -1;
+	*ret = t.stored_bytes;
+	return 0;
+}
+
+/* ---- checkpoints ---- */
 
 #define PREFIX "stored/"
 #define STORED_RECORD_MAX 65536
@@ -29,7 +72,7 @@ struct stored {
 	uint64_t limits[2]; /* of the owner's, of all; 0: none */
 };
 
-static int check_storage(const struct service *s, struct err *e)
+static int check_storage_given(const struct service *s, struct err *e)
 {
 	if (s->storage)
 		return 0;
@@ -37,7 +80,7 @@ static int check_storage(const struct service *s, struct err *e)
 	return err_hint(e, "[storage] url in berth.toml");
 }
 
-static int key_of(const char *whose, const char *name, char ret[KEY_SIZE], struct err *e)
+static int stored_key_of(const char *whose, const char *name, char ret[KEY_SIZE], struct err *e)
 {
 	if (whose[0] && (!path_is_name(whose) || strlen(whose) >= WHOSE_SIZE)) {
 		err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name", whose);
@@ -52,14 +95,14 @@ static int key_of(const char *whose, const char *name, char ret[KEY_SIZE], struc
 	return 0;
 }
 
-static const char *text_of(const json_t *record, const char *member)
+static const char *stored_text_of(const json_t *record, const char *member)
 {
 	const char *s = json_string_value(json_object_get(record, member));
 
 	return s ? s : "";
 }
 
-static uint64_t count_of(const json_t *record, const char *member)
+static uint64_t stored_count_of(const json_t *record, const char *member)
 {
 	return (uint64_t)json_integer_value(json_object_get(record, member));
 }
@@ -67,15 +110,15 @@ static uint64_t count_of(const json_t *record, const char *member)
 /* Where its pieces are. */
 static int folder_of(const json_t *record, char ret[PLACE_SIZE], struct err *e)
 {
-	const char *whose = text_of(record, "tenant");
+	const char *whose = stored_text_of(record, "tenant");
 
 	snprintf(ret, PLACE_SIZE, "checkpoints/%s%s%s/%s/%s", whose[0] ? "t" : "o",
-		 whose[0] ? "/" : "", whose, text_of(record, "name"), text_of(record, "upload"));
+		 whose[0] ? "/" : "", whose, stored_text_of(record, "name"), stored_text_of(record, "upload"));
 	return storage_check_path(ret, e);
 }
 
 /* The piece's key in the storage. */
-static int place_of(const json_t *record, uint64_t i, char ret[PLACE_SIZE], struct err *e)
+static int stored_piece_key(const json_t *record, uint64_t i, char ret[PLACE_SIZE], struct err *e)
 {
 	if (folder_of(record, ret, e) < 0)
 		return -1;
@@ -95,7 +138,7 @@ static int delete_pieces(struct service *s, const json_t *record, uint64_t piece
 	uint64_t i;
 
 	for (i = 0; i < pieces; i++)
-		if (place_of(record, i, place, e) < 0 || storage_delete(s->storage, place, e) < 0)
+		if (stored_piece_key(record, i, place, e) < 0 || storage_delete(s->storage, place, e) < 0)
 			return -1;
 	return folder_of(record, place, e) < 0 ?
 		       -1 :
@@ -116,7 +159,7 @@ static int read_sums(struct service *s, const char *whose, struct sums *ret, str
 	return storedsum_read(s, "", &ret->of[0], e) < 0 || (whose[0] && storedsum_read(s, whose, &ret->of[1], e) < 0) ? -1 : 0;
 }
 
-static int check_limits(const struct stored *u, const struct sums *t, struct err *e)
+static int check_stored_limits(const struct stored *u, const struct sums *t, struct err *e)
 {
 	if (t->n > 1 && t->of[1].bytes + STORED_PIECE > u->limits[1]) {
 		err_set(e, ERR_LIMIT,
@@ -143,7 +186,7 @@ static size_t set_sums(struct sums *t, uint64_t more, uint64_t less, struct ledg
 
 /* ---- records ------------------------------------------------------------------------ */
 
-static int load(struct service *s, const char *key, json_t **ret, uint64_t *ret_version,
+static int load_stored(struct service *s, const char *key, json_t **ret, uint64_t *ret_version,
 		struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(STORED_RECORD_MAX);
@@ -168,7 +211,7 @@ static int tell_other(const struct stored *u, struct err *e)
 }
 
 /* Writes it, with the sums when more or less than nothing is to be counted. */
-static int save(struct stored *u, uint64_t more, struct err *e)
+static int save_stored(struct stored *u, uint64_t more, struct err *e)
 {
 	struct ledger_op ops[3];
 	autofree char *text = NULL;
@@ -187,7 +230,7 @@ static int save(struct stored *u, uint64_t more, struct err *e)
 		ops[0] = (struct ledger_op){ .kind = LEDGER_SET, .key = u->key, .value = text,
 					     .version = u->version };
 		if (more) {
-			if (read_sums(u->s, u->whose, &t, e) < 0 || check_limits(u, &t, e) < 0)
+			if (read_sums(u->s, u->whose, &t, e) < 0 || check_stored_limits(u, &t, e) < 0)
 				return -1;
 			n += set_sums(&t, more, 0, ops + 1);
 		}
@@ -197,7 +240,7 @@ static int save(struct stored *u, uint64_t more, struct err *e)
 			return -1;
 		/* another's sum, or the record itself */
 		now = LEDGER_ABSENT;
-		if (load(u->s, u->key, &other, &now, e) < 0 && e->code != ERR_NOT_FOUND)
+		if (load_stored(u->s, u->key, &other, &now, e) < 0 && e->code != ERR_NOT_FOUND)
 			return -1;
 		json_decref(other);
 		if (now != u->version)
@@ -207,10 +250,10 @@ static int save(struct stored *u, uint64_t more, struct err *e)
 }
 
 /* The record goes, with what it counts for.  Another may do the same: it is done once. */
-static int forget(struct service *s, const char *key, const json_t *doc, uint64_t version,
+static int forget_stored(struct service *s, const char *key, const json_t *doc, uint64_t version,
 		  struct err *e)
 {
-	const uint64_t bytes = count_of(doc, "pieces") * STORED_PIECE;
+	const uint64_t bytes = stored_count_of(doc, "pieces") * STORED_PIECE;
 	struct ledger_op ops[3];
 	struct sums t;
 	int tries;
@@ -221,16 +264,16 @@ static int forget(struct service *s, const char *key, const json_t *doc, uint64_
 
 		ops[0] = (struct ledger_op){ .kind = LEDGER_DELETE, .key = key,
 					     .version = version };
-		if (read_sums(s, text_of(doc, "tenant"), &t, e) < 0)
+		if (read_sums(s, stored_text_of(doc, "tenant"), &t, e) < 0)
 			return -1;
 		if (ledger_commit(s->ledger, ops, 1 + set_sums(&t, 0, bytes, ops + 1), NULL, e) ==
 		    0)
 			return 0;
 		if (e->code != ERR_BUSY)
 			return -1;
-		if (load(s, key, &now, &version, e) < 0)
+		if (load_stored(s, key, &now, &version, e) < 0)
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
-		other = strcmp(text_of(now, "upload"), text_of(doc, "upload"));
+		other = strcmp(stored_text_of(now, "upload"), stored_text_of(doc, "upload"));
 		json_decref(now);
 		if (other) /* it has gone, and the name is another's */
 			return 0;
@@ -239,23 +282,23 @@ static int forget(struct service *s, const char *key, const json_t *doc, uint64_
 }
 
 /* Its pieces go first: a record that stays tells of those that could not be removed. */
-static int remove_it(struct service *s, const char *key, json_t *doc, uint64_t version,
+static int remove_stored(struct service *s, const char *key, json_t *doc, uint64_t version,
 		     struct err *e)
 {
-	struct stored u = { s, "", "", doc, version, count_of(doc, "pieces"), { 0, 0 } };
+	struct stored u = { s, "", "", doc, version, stored_count_of(doc, "pieces"), { 0, 0 } };
 
 	snprintf(u.key, sizeof(u.key), "%s", key);
 	json_object_set_new(doc, "state", json_string("removing"));
-	if (save(&u, 0, e) < 0)
+	if (save_stored(&u, 0, e) < 0)
 		return -1;
 	if (delete_pieces(s, doc, u.pieces, e) < 0)
 		return -1;
-	return forget(s, key, doc, u.version, e);
+	return forget_stored(s, key, doc, u.version, e);
 }
 
 /* ---- one that is sent ------------------------------------------------------------------ */
 
-static int read_limits(struct stored *u, struct err *e)
+static int read_stored_limits(struct stored *u, struct err *e)
 {
 	struct service *s = u->s;
 
@@ -279,7 +322,7 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 	char upload[24], key[SEAL_KEY_SIZE];
 	int result;
 
-	if (check_storage(s, e) < 0)
+	if (check_storage_given(s, e) < 0)
 		return -1;
 	if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
 		return err_sys(e, "get random bytes");
@@ -289,17 +332,17 @@ int stored_begin(struct service *s, const char *whose, const char *name, struct 
 	u->s = s;
 	snprintf(u->whose, sizeof(u->whose), "%s", whose);
 	snprintf(upload, sizeof(upload), "%016" PRIx64, chance);
-	result = key_of(whose, name, u->key, e);
+	result = stored_key_of(whose, name, u->key, e);
 	if (result == 0)
 		result = seal_key(key, e);
 	if (result == 0)
-		result = read_limits(u, e);
+		result = read_stored_limits(u, e);
 	if (result == 0) {
 		u->doc = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "name", name, "tenant", whose,
 				   "state", "storing", "upload", upload, "seal_key", key, "home", s->home,
 				   "berthd", (json_int_t)s->started_ms, "created_ms",
 				   (json_int_t)clock_wall_ms());
-		result = u->doc ? save(u, 0, e) : err_nomem(e);
+		result = u->doc ? save_stored(u, 0, e) : err_nomem(e);
 	}
 	if (result == 0) {
 		*ret = u;
@@ -315,13 +358,13 @@ int stored_add(struct stored *u, const void *data, size_t n, struct err *e)
 	char place[PLACE_SIZE];
 	int result;
 
-	if (place_of(u->doc, u->pieces, place, e) < 0 ||
-	    seal_add(text_of(u->doc, "seal_key"), u->pieces, data, n, &piece, e) < 0)
+	if (stored_piece_key(u->doc, u->pieces, place, e) < 0 ||
+	    seal_add(stored_text_of(u->doc, "seal_key"), u->pieces, data, n, &piece, e) < 0)
 		return -1;
 	u->pieces++;
 	json_object_set_new(u->doc, "bytes",
-			    json_integer((json_int_t)(count_of(u->doc, "bytes") + n)));
-	result = save(u, STORED_PIECE, e);
+			    json_integer((json_int_t)(stored_count_of(u->doc, "bytes") + n)));
+	result = save_stored(u, STORED_PIECE, e);
 	if (result < 0)
 		u->pieces--;
 	return result < 0 ? -1 : storage_put(u->s->storage, place, piece.data, piece.len, e);
@@ -334,7 +377,7 @@ json_t *stored_end(struct stored *u, json_t *members, struct err *e)
 	json_object_update(u->doc, members);
 	json_decref(members);
 	json_object_set_new(u->doc, "state", json_string("stored"));
-	if (save(u, 0, e) < 0) {
+	if (save_stored(u, 0, e) < 0) {
 		stored_abort(u);
 		return NULL;
 	}
@@ -351,7 +394,7 @@ void stored_abort(struct stored *u)
 		return;
 	json_object_set_new(u->doc, "pieces", json_integer((json_int_t)u->pieces));
 	/* where another removes it, the last piece may have come after that */
-	if (remove_it(u->s, u->key, u->doc, u->version, &ignored) < 0) {
+	if (remove_stored(u->s, u->key, u->doc, u->version, &ignored) < 0) {
 		delete_pieces(u->s, u->doc, u->pieces, &ignored);
 		atomic_store(&u->s->stored_looked, 0);
 	}
@@ -372,7 +415,7 @@ static int add_listed(void *ctx, const char *key, const char *value, uint64_t ve
 	json_t *one = json_parse(value, strlen(value), STORED_RECORD_MAX, key, &ignored);
 
 	(void)version;
-	if (one && (!l->whose || !strcmp(l->whose, text_of(one, "tenant"))))
+	if (one && (!l->whose || !strcmp(l->whose, stored_text_of(one, "tenant"))))
 		json_array_append(l->list, one);
 	json_decref(one);
 	return 0;
@@ -385,7 +428,7 @@ json_t *stored_list(struct service *s, const char *whose, struct err *e)
 
 	snprintf(prefix, sizeof(prefix), PREFIX "%s%s%s", !whose ? "" : whose[0] ? "t/" : "o/",
 		 whose ? whose : "", whose && whose[0] ? "/" : "");
-	if (check_storage(s, e) == 0 && ledger_scan(s->ledger, prefix, add_listed, &l, e) == 0)
+	if (check_storage_given(s, e) == 0 && ledger_scan(s->ledger, prefix, add_listed, &l, e) == 0)
 		return l.list;
 	json_decref(l.list);
 	return NULL;
@@ -397,13 +440,13 @@ json_t *stored_find(struct service *s, const char *whose, const char *name, stru
 	uint64_t version;
 	json_t *doc;
 
-	if (check_storage(s, e) < 0 || key_of(whose, name, key, e) < 0 ||
-	    load(s, key, &doc, &version, e) < 0)
+	if (check_storage_given(s, e) < 0 || stored_key_of(whose, name, key, e) < 0 ||
+	    load_stored(s, key, &doc, &version, e) < 0)
 		return NULL;
-	if (!strcmp(text_of(doc, "state"), "stored"))
+	if (!strcmp(stored_text_of(doc, "state"), "stored"))
 		return doc;
 	err_set(e, ERR_NOT_FOUND, "checkpoint '%.64s' is not stored: it is %s", name,
-		text_of(doc, "state"));
+		stored_text_of(doc, "state"));
 	json_decref(doc);
 	return NULL;
 }
@@ -411,7 +454,7 @@ json_t *stored_find(struct service *s, const char *whose, const char *name, stru
 static int check_seal(struct service *s, const json_t *record, uint64_t i, struct buf *piece,
 		      struct err *e)
 {
-	const char *key = text_of(record, "seal_key");
+	const char *key = stored_text_of(record, "seal_key");
 	int any;
 
 	if (key[0])
@@ -431,17 +474,17 @@ int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf
 	char place[PLACE_SIZE];
 	int got;
 
-	if (i >= count_of(record, "pieces"))
+	if (i >= stored_count_of(record, "pieces"))
 		return 0;
-	if (place_of(record, i, place, e) < 0)
+	if (stored_piece_key(record, i, place, e) < 0)
 		return -1;
 	got = storage_get(s->storage, place, ret, e);
 	if (got > 0 && check_seal(s, record, i, ret, e) < 0)
-		return err_wrap(e, "piece %" PRIu64 " of checkpoint '%.64s'", i, text_of(record, "name"));
+		return err_wrap(e, "piece %" PRIu64 " of checkpoint '%.64s'", i, stored_text_of(record, "name"));
 	return got ? got :
 		     err_set(e, ERR_NOT_FOUND,
 			     "piece %" PRIu64 " of checkpoint '%.64s' is not in the storage", i,
-			     text_of(record, "name"));
+			     stored_text_of(record, "name"));
 }
 
 int stored_remove(struct service *s, const char *whose, const char *name, struct err *e)
@@ -449,27 +492,27 @@ int stored_remove(struct service *s, const char *whose, const char *name, struct
 	char key[KEY_SIZE];
 	int tries = 0, r;
 
-	if (check_storage(s, e) < 0 || key_of(whose, name, key, e) < 0)
+	if (check_storage_given(s, e) < 0 || stored_key_of(whose, name, key, e) < 0)
 		return -1;
 	do { /* again where another has added a piece, or removes it, too */
 		autojson json_t *doc = NULL;
 		uint64_t version;
 
-		if (load(s, key, &doc, &version, e) < 0)
+		if (load_stored(s, key, &doc, &version, e) < 0)
 			return -1;
-		r = remove_it(s, key, doc, version, e);
+		r = remove_stored(s, key, doc, version, e);
 	} while (r < 0 && e->code == ERR_NOT_FOUND && ++tries < TRIES);
 	return r;
 }
 
 /* Of this state directory, and sent by no berthd that lives. */
-static int is_left(const struct service *s, const json_t *record)
+static int is_stored_left(const struct service *s, const json_t *record)
 {
-	const char *state = text_of(record, "state");
+	const char *state = stored_text_of(record, "state");
 
-	return !strcmp(text_of(record, "home"), s->home) &&
+	return !strcmp(stored_text_of(record, "home"), s->home) &&
 	       (!strcmp(state, "removing") ||
-		(!strcmp(state, "storing") && count_of(record, "berthd") != s->started_ms));
+		(!strcmp(state, "storing") && stored_count_of(record, "berthd") != s->started_ms));
 }
 
 void stored_look(struct service *s)
@@ -486,8 +529,140 @@ void stored_look(struct service *s)
 	if (!all)
 		atomic_store(&s->stored_looked, 0);
 	json_array_foreach (all, i, one)
-		if (is_left(s, one) &&
-		    stored_remove(s, text_of(one, "tenant"), text_of(one, "name"), &e) < 0 &&
+		if (is_stored_left(s, one) &&
+		    stored_remove(s, stored_text_of(one, "tenant"), stored_text_of(one, "name"), &e) < 0 &&
 		    e.code != ERR_NOT_FOUND)
 			atomic_store(&s->stored_looked, 0);
+}
+
+/* ---- folders of workspaces ---- */
+
+#define STEP (64u << 20)	/* bytes that are counted at once: a write of the ledger each */
+
+struct counted {
+	struct service *s;
+	char whose[65], key[200];
+	uint64_t limit;
+	uint64_t before, held;	/* what it counted for, and does now */
+	uint64_t lock;
+};
+
+static int read_folder(struct counted *c, uint64_t *ret, uint64_t *ret_version, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(32);
+	int got = ledger_get(c->s->ledger, c->key, &b, ret_version, e);
+
+	*ret = 0;
+	if (got < 0)
+		return -1;
+	if (!got) {
+		*ret_version = LEDGER_ABSENT;
+		return 0;
+	}
+	return buf_add(&b, "", 1, e) < 0 ? -1 : num_u64(b.data, "bytes of a folder", 0, INT64_MAX, ret, e);
+}
+
+/* may_grow: never less than what it counts for, whoever counted that. */
+static int count_as(struct counted *c, uint64_t bytes, int may_grow, struct err *e)
+{
+	int tries;
+
+	for (tries = 0; tries < STOREDSUM_TRIES; tries++) {
+		struct ledger_op ops[2];
+		struct storedsum sum;
+		uint64_t now, version, want;
+		char value[24];
+
+		if (read_folder(c, &now, &version, e) < 0 || storedsum_read(c->s, c->whose, &sum, e) < 0)
+			return -1;
+		want = may_grow && now > bytes ? now : bytes;
+		if (want > now && sum.bytes + (want - now) > c->limit) {
+			err_set(e, ERR_LIMIT, "what tenant %s stores may take %" PRIu64 " bytes", c->whose, c->limit);
+			return err_hint(e, "store fewer files, remove stored checkpoints, or [tenant] stored_bytes in berth.toml");
+		}
+		snprintf(value, sizeof(value), "%" PRIu64, want);
+		ops[0] = (struct ledger_op){ .kind = LEDGER_SET, .key = c->key, .value = value, .version = version };
+		ops[1] = storedsum_set(&sum, want, now);
+		if (ledger_commit(c->s->ledger, ops, 2, NULL, e) == 0) {
+			c->held = want;
+			return 0;
+		}
+		if (e->code != ERR_BUSY)
+			return -1;
+	}
+	return err_set(e, ERR_BUSY, "others store all the time; hint: try again");
+}
+
+/* In steps, but the last one as small as it must be. */
+static int more(void *ctx, uint64_t bytes, struct err *e)
+{
+	struct counted *c = ctx;
+	struct err ignored;
+
+	if (bytes <= c->held)
+		return 0;
+	return count_as(c, bytes + STEP, 1, &ignored) == 0 ? 0 : count_as(c, bytes, 1, e);
+}
+
+/*
+ * 1, with the folder locked in the ledger: of two that stored it at once, one could count down what the other
+ * still sends.  0: it is the operator's, and counts nowhere.
+ */
+static int begin_counted_folder(struct service *s, const char *path, struct counted *c, struct err *e)
+{
+	static const char tree[] = "tenants/";
+	const char *name = path + strlen(tree), *slash;
+	char hex[65];
+	uint64_t version;
+
+	slash = strncmp(path, tree, strlen(tree)) ? NULL : strchr(name, '/');
+	if (!slash)
+		return 0;
+	memset(c, 0, sizeof(*c));
+	c->s = s;
+	if ((size_t)(slash - name) >= sizeof(c->whose))
+		return err_set(e, ERR_INVALID, "'%.80s' is not a tenant's folder", path);
+	memcpy(c->whose, name, (size_t)(slash - name));
+	if (storage_sha256(path, strlen(path), hex, e) < 0)
+		return -1;
+	snprintf(c->key, sizeof(c->key), "stored-folder/t/%s/%s", c->whose, hex);
+	if (storedsum_limit(s, c->whose, &c->limit, e) < 0 || session_lock(s, c->key, &c->lock, e) < 0)
+		return -1;
+	if (read_folder(c, &c->before, &version, e) < 0) {
+		session_unlock(s, c->key, c->lock);
+		return -1;
+	}
+	c->held = c->before;
+	return 1;
+}
+
+static int put_counted(struct counted *c, const char *path, int dir_fd, struct err *e)
+{
+	const struct storage_room room = { .more = more, .ctx = c };
+	struct storage_stats st = { 0 };
+	struct err ignored;
+
+	if (storage_put_folder(c->s->storage, path, dir_fd, &room, &st, e) < 0) {
+		/* unless the manifest came to the storage all the same: then it counts for too much until it is stored again */
+		if (c->held != c->before && !st.may_be_there)
+			count_as(c, c->before, 0, &ignored);
+		return -1;
+	}
+	/* what could not be counted down is counted at the next time */
+	if (c->held != st.kept)
+		count_as(c, st.kept, 0, &ignored);
+	return 0;
+}
+
+int storedfolder_put(struct service *s, const char *path, int dir_fd, struct err *e)
+{
+	struct storage_stats ignored = { 0 };
+	struct counted c;
+	int counts = begin_counted_folder(s, path, &c, e), r;
+
+	if (counts < 1)
+		return counts < 0 ? -1 : storage_put_folder(s->storage, path, dir_fd, NULL, &ignored, e);
+	r = put_counted(&c, path, dir_fd, e);
+	session_unlock(s, c.key, c.lock);
+	return r;
 }

@@ -14,6 +14,9 @@
 #ifndef BERTH_MANAGER_SERVICE_STORED_H
 #define BERTH_MANAGER_SERVICE_STORED_H
 
+#include <stdint.h>
+
+#include "manager/ledger/ledger.h"
 #include "manager/objects/storage.h"
 #include "manager/service/service.h"
 
@@ -50,5 +53,37 @@ int stored_piece(struct service *s, const json_t *record, uint64_t i, struct buf
 int stored_remove(struct service *s, const char *whose, const char *name, struct err *e);
 /* Removes what berthds that have ended left half-way. */
 void stored_look(struct service *s);
+
+/*
+ * storedsum - what a tenant, and what all together, have in the storage: stored-bytes/t/TENANT and stored-bytes/all of the ledger.
+ *
+ * A sum is read with its version and written in one batch with the record of what it counts, before anything is sent; so it is
+ * never too small, also when several berthds share the store.
+ */
+
+#define STOREDSUM_TRIES 1000	/* each takes that another writes a sum in that moment */
+
+struct storedsum {
+	char key[200], value[24];
+	uint64_t bytes, version;
+};
+
+/* whose: a tenant, or "" for all. */
+int storedsum_read(struct service *s, const char *whose, struct storedsum *ret, struct err *e);
+/* The operation that sets it to so many bytes more, or less, if it has not changed; t lasts as long as that. */
+struct ledger_op storedsum_set(struct storedsum *t, uint64_t more, uint64_t less);
+/* [tenant] stored_bytes of a tenant. */
+int storedsum_limit(struct service *s, const char *whose, uint64_t *ret, struct err *e);
+
+/*
+ * storedfolder - workspaces in the storage (storage_path), and how many bytes of a tenant they are.
+ *
+ * A tenant's folder is tenants/TENANT/..., and stored-folder/t/TENANT/SHA256 of its path in the ledger has its bytes: its pieces,
+ * not compressed, each once, and its manifest. They are counted with the tenant's checkpoints (struct storedsum), before they are sent.
+ * While a folder is stored again it counts for the larger of both. Upholds S41 of SECURITY.md.
+ */
+
+/* storage_put_folder(); ERR_LIMIT, and the folder is as it was, when it is more than its tenant may have. */
+int storedfolder_put(struct service *s, const char *path, int dir_fd, struct err *e);
 
 #endif

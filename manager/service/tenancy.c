@@ -5,14 +5,26 @@
  * The promises are written where those of all sandboxes are (manager/host/promise.h): a tenant's sandboxes of the
  * manager and those of POST /v1/sandboxes are one sum.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/host/promise.h"
+#include "manager/host/tenant.h"
+#include "manager/service/dlog.h"
+#include "manager/service/service.h"
 #include "manager/service/state.h"
-#include "manager/service/tenancy.h"
 #include "rootfs/store/image.h"
+#include "runtime/kernel/quota.h"
+
+/* ---- promises and views ---- */
 
 int tenancy_is_tenant(const struct service_who *who)
 {
@@ -61,7 +73,7 @@ int tenancy_check(struct service *s, const struct service_who *who, const json_t
 }
 
 /* The tenant sees and uses the sandbox by every route, as what it made itself. */
-static int save_owner(struct registry *reg, const struct record *r, const char *tenant, struct err *e)
+static int save_record_owner(struct registry *reg, const struct record *r, const char *tenant, struct err *e)
 {
 	autojson json_t *owner = json_pack("{s:s}", "name", tenant);
 
@@ -89,7 +101,7 @@ int tenancy_promise(struct service *s, const struct service_who *who, const stru
 		return -1;
 	result = promise_change(&reg, record_str(r, "container_id"), &p, 0, NULL, e);
 	if (result == 0 && p.tenant[0])
-		result = save_owner(&reg, r, p.tenant, e);
+		result = save_record_owner(&reg, r, p.tenant, e);
 	registry_close(&reg);
 	return result;
 }
@@ -129,4 +141,211 @@ int tenancy_find_image(const struct tenant *t, const struct config *c, const cha
 		return record ? image_not_found(ref, e) : -1;
 	snprintf(ret, REF_NAME_MAX + 1, "%s", name);
 	return 0;
+}
+
+/* ---- archives ---- */
+
+/*
+ * How many archived sandboxes a tenant may have.  Upholds S41 of SECURITY.md.
+ *
+ * One that is archived promises nothing of the host's memory any more, but it keeps bytes of
+ * the storage and, on the host that made it, a range of ids.  Archives under way count.
+ */
+
+#define RECORD_BYTES_MAX (1u << 20)
+
+struct tally {
+	const char *owner;
+	uint64_t count;
+};
+
+static int tally_archived_record(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct tally *t = ctx;
+	autorecord struct record r = { .version = version };
+	struct err ignored;
+
+	/* most are not: that is seen before it is parsed */
+	if (!strstr(value, "archived"))
+		return 0;
+	r.j = json_parse(value, strlen(value), RECORD_BYTES_MAX, key, &ignored);
+	if (r.j && tenancy_is_tenants(&r) && record_run(&r) == RUN_ARCHIVED &&
+	    !strcmp(record_own(&r, "owner"), t->owner) && !record_is_over(&r))
+		t->count++;
+	return 0;
+}
+
+/* With the lock held. */
+static uint64_t under_way(const struct service *s, const char *owner)
+{
+	const struct archive_turn *t;
+	uint64_t n = 0;
+
+	for (t = s->archive_turns; t; t = t->next)
+		n += !strcmp(t->owner, owner);
+	return n;
+}
+
+void archive_share_leave(struct service *s, struct archive_turn *t)
+{
+	struct archive_turn **at;
+
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->archive_turns; *at; at = &(*at)->next)
+		if (*at == t) {
+			*at = t->next;
+			break;
+		}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/*
+ * The turn is taken before the records are counted, so of two that come at once each sees
+ * the other; an archive that has just ended may count twice for a moment.
+ */
+int archive_share_enter(struct service *s, const struct record *r, struct archive_turn *t,
+			struct err *e)
+{
+	struct tally n = { .owner = record_own(r, "owner") };
+	struct tenant tenant;
+
+	*t = (struct archive_turn){ .next = NULL };
+	if (!tenancy_is_tenants(r) || record_run(r) == RUN_ARCHIVED)
+		return 0;
+	if (tenant_load(&tenant, &s->config, n.owner, e) < 0)
+		return -1;
+	snprintf(t->owner, sizeof(t->owner), "%s", n.owner);
+	pthread_mutex_lock(&s->lock);
+	t->next = s->archive_turns;
+	s->archive_turns = t;
+	n.count = under_way(s, n.owner);
+	pthread_mutex_unlock(&s->lock);
+	if (ledger_scan(s->ledger, RECORD_PREFIX, tally_archived_record, &n, e) < 0) {
+		archive_share_leave(s, t);
+		return -1;
+	}
+	if (n.count <= tenant.archives)
+		return 0;
+	archive_share_leave(s, t);
+	return err_set(e, ERR_LIMIT, "tenant %s has %" PRIu64 " archived sandboxes, which is the "
+		       "most; hint: start or release some, or [tenant] archives in berth.toml",
+		       t->owner, tenant.archives);
+}
+
+/* ---- bytes of workspaces ---- */
+
+/*
+ * The bytes of a tenant's workspaces. Upholds S41 of SECURITY.md.
+ *
+ * All workspaces of a tenant belong to one project of their file system
+ * (runtime/kernel/quota.h). Beside them the empty directory .tenants/NAME belongs to that
+ * project too, and so remembers its number. The limit is set again whenever a workspace is made,
+ * so a changed maximum applies from the next one on.
+ */
+
+#define TENANTS ".tenants"	/* no session id begins with a dot */
+#define SHARE 10		/* a tenth of the file system, where no file says more */
+#define BYTES_AN_INODE 16384
+#define INODES_MIN 64
+
+/* The tenant's maximum: 0 if none is set and the file system could not enforce one. */
+static int most(struct service *s, const struct tenant *t, int above, uint64_t *ret, struct err *e)
+{
+	struct statvfs fs;
+	struct err why;
+
+	*ret = t->workspace_bytes;
+	if (*ret)
+		return 0;
+	if (quota_check(above, &why) < 0) {
+		if (!atomic_exchange(&s->told_unbounded, 1))
+			dlog_note(DLOG_WARNING, "nothing but the file system of session."
+				  "default_mount_dir bounds the workspaces of tenants: %s",
+				  why.msg);
+		return 0;
+	}
+	if (fstatvfs(above, &fs) < 0)
+		return err_sys(e, "look at the file system of the workspaces");
+	*ret = (uint64_t)fs.f_blocks * fs.f_frsize / SHARE;
+	return 0;
+}
+
+/* The directory that has the tenant's project, with its limits set. */
+static int open_share(int above, const char *tenant, uint64_t bytes, struct err *e)
+{
+	autoclose int top = path_make_dir(above, TENANTS, e), share = -1;
+	uint64_t inodes = bytes / BYTES_AN_INODE;
+
+	if (inodes < INODES_MIN)
+		inodes = INODES_MIN;
+	if (top < 0)
+		return -1;
+	/* two at once would choose two projects; the lock goes with the descriptor */
+	while (flock(top, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock %s", TENANTS);
+	share = path_make_dir(top, tenant, e);
+	if (share < 0 || quota_bound(share, bytes, inodes, e) < 0)
+		return -1;
+	return take_fd(&share);
+}
+
+int workspace_bound(struct service *s, const struct record *r, struct err *e)
+{
+	const json_t *own = json_object_get(r->j, "berth");
+	autoclose int above = -1, dir = -1, share = -1;
+	const char *name;
+	struct tenant t;
+	uint64_t bytes;
+
+	if (!tenancy_is_tenants(r) || !json_is_true(json_object_get(own, "own_workspace")))
+		return 0;
+	if (tenant_load(&t, &s->config, record_own(r, "owner"), e) < 0)
+		return -1;
+	above = workspace_open_above(r, &name, e);
+	if (above < 0 || most(s, &t, above, &bytes, e) < 0)
+		return -1;
+	if (!bytes)
+		return 0;
+	dir = workspace_open(r, e);
+	share = dir < 0 ? -1 : open_share(above, t.name, bytes, e);
+	if (share < 0 || quota_join(dir, share, e) < 0)
+		return err_wrap(e, "[tenant] workspace_bytes of %s", t.name);
+	return 0;
+}
+
+/* The nearest existing directory: new directories below it are on its file system. */
+static int open_nearest(const char *path, struct err *e)
+{
+	char at[512];
+	int fd;
+
+	snprintf(at, sizeof(at), "%s", path);
+	while ((fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == ENOENT &&
+	       strrchr(at, '/') != at)
+		*strrchr(at, '/') = '\0';
+	if (fd < 0 && errno == ENOENT)
+		fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %.200s", path) : fd;
+}
+
+int workspace_check_bound(const struct conf *conf, struct err *e)
+{
+	autojson json_t *doc = config_document(e);
+	autoclose int dir = -1;
+	struct err why;
+
+	if (!doc)
+		return -1;
+	if (!tenant_any_workspace_bytes(doc))
+		return 0;
+	dir = open_nearest(conf->mount_dir, e);
+	if (dir < 0)
+		return -1;
+	if (quota_check(dir, &why) == 0)
+		return 0;
+	why.msg[strcspn(why.msg, ";")] = '\0';
+	return err_set(e, ERR_UNSUPPORTED, "[tenant] workspace_bytes cannot be enforced in %.120s: "
+		       "%.120s; hint: mount its file system with prjquota, or set session."
+		       "default_mount_dir to a directory on one that is", conf->mount_dir, why.msg);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tools of a sandbox, as agentscope calls them: a shell command, a cell of a stateful Python,
- * and the tools of MCP servers that run in the sandbox, or that it reaches (mcpurl.c).
+ * and the tools of MCP servers that run in the sandbox, or that it reaches (mcp.c).
  *
  * Kernel and servers live as long as berthd and the sandbox, and until they were unused for
  * [session] auto_stop. Servers are in the sandbox's record (mcp.c) and start again at the next
@@ -281,7 +281,7 @@ static int add_server(struct service_use *u, const char *name, const json_t *con
  * Servers of the record that berthd does not know, or without known tools: 0, -1 with the reason
  * why one of them does not start.
  */
-static int revive(struct service_use *u, int start_them, struct err *e)
+static int revive_mcp_servers(struct service_use *u, int start_them, struct err *e)
 {
 	struct tools *t = u->service->tools;
 	autojson json_t *servers = mcp_servers(u->service, u->name, e);
@@ -330,7 +330,7 @@ json_t *service_add_mcp(struct service *s, const struct service_who *who, const 
 	if (service_use(s, who, identity, &u, e) < 0)
 		return NULL;
 	if (!overwrite)
-		r = revive(&u, 0, e);
+		r = revive_mcp_servers(&u, 0, e);
 	json_object_foreach((json_t *)(size_t)servers, name, config) {
 		r = r < 0 ? -1 : add_server(&u, name, config, overwrite, e);
 		if (r > 0)
@@ -370,7 +370,7 @@ json_t *service_list_tools(struct service *s, const struct service_who *who, con
 		return NULL;
 	}
 	/* one that does not start has no tools, and does not hide the others' */
-	revive(&u, 1, &ignored);
+	revive_mcp_servers(&u, 1, &ignored);
 	json_object_set_new(all, BUILT_IN, json_pack("{s:o,s:o}",
 		"run_ipython_cell", generic("run_ipython_cell", "Run a cell of Python; its state is kept.", "code", "Python code to execute"),
 		"run_shell_command", generic("run_shell_command", "Run a shell command.", "command", "Shell command to execute")));
@@ -428,7 +428,7 @@ static json_t *call_server(struct service_use *u, const char *tool, const json_t
 	char server[65];
 
 	if (!find_server(t, u->name, tool, server)) {
-		int r = revive(u, 1, e);
+		int r = revive_mcp_servers(u, 1, e);
 
 		if (!find_server(t, u->name, tool, server)) {
 			if (r == 0)

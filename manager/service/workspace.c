@@ -14,7 +14,7 @@
 #include "base/path.h"
 #include "manager/objects/storage.h"
 #include "manager/service/state.h"
-#include "manager/service/storedfolder.h"
+#include "manager/service/stored.h"
 #include "rootfs/store/image.h"
 #include "runtime/kernel/quota.h"
 
@@ -61,7 +61,7 @@ int workspace_make(struct service *s, const struct record *r, struct err *e)
 }
 
 /* As berth create reads it: the option of the request, of the type, the image's own, the configuration's. */
-static int user_of(struct service *s, const struct record *r, const struct conf_pool *p, char ret[128], struct err *e)
+static int workspace_user_of(struct service *s, const struct record *r, const struct conf_pool *p, char ret[128], struct err *e)
 {
 	const char *line = p->options, *chosen = chosen_user(r);
 	struct image im;
@@ -86,7 +86,7 @@ static int user_of(struct service *s, const struct record *r, const struct conf_
 }
 
 /* "1000" or "1000:100". */
-static int read_ids(char *user, uint64_t *ret_uid, uint64_t *ret_gid)
+static int read_user_ids(char *user, uint64_t *ret_uid, uint64_t *ret_gid)
 {
 	char *colon = strchr(user, ':');
 	struct err ignored;
@@ -107,9 +107,9 @@ int workspace_give(struct service *s, const struct record *r, const struct conf_
 
 	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")))
 		return 0;
-	if (user_of(s, r, p, user, e) < 0)
+	if (workspace_user_of(s, r, p, user, e) < 0)
 		return -1;
-	if (!read_ids(user, &uid, &gid) || (!uid && !gid))
+	if (!read_user_ids(user, &uid, &gid) || (!uid && !gid))
 		return 0;
 	dir = workspace_open(r, e);
 	if (dir < 0)
@@ -209,7 +209,7 @@ int workspace_revive(struct service *s, const struct record *r, struct err *e)
 	return workspace_download(s, from, record_str(r, "mount_dir"), e);
 }
 
-static int with_identity(struct service *s, const struct service_who *who, const char *identity, int up, struct err *e)
+static int with_workspace_identity(struct service *s, const struct service_who *who, const char *identity, int up, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
 	struct oplock op;
@@ -228,10 +228,10 @@ static int with_identity(struct service *s, const struct service_who *who, const
 
 int service_upload(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
-	return with_identity(s, who, identity, 1, e);
+	return with_workspace_identity(s, who, identity, 1, e);
 }
 
 int service_download(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
-	return with_identity(s, who, identity, 0, e);
+	return with_workspace_identity(s, who, identity, 0, e);
 }

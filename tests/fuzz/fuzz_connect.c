@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "manager/api/connectrpc.h"
+#include "manager/api/estream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

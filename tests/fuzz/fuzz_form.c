@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager/api/form.h"
+#include "manager/api/body.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager/api/watchrecord.h"
+#include "manager/api/watchhub.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

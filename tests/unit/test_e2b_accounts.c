@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/api/e2b_accounts.h"
+#include "manager/api/e2b.h"
 
 static const char passwd[] = "root:x:0:0:root:/root:/bin/sh\n"
 			     "#user:x:7:7::/commented:/bin/sh\n"

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/netaddr.h"
-#include "manager/api/e2b_rules.h"
+#include "manager/api/e2b.h"
 
 static json_t *options(const char *body, int enabled, struct err *e)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records - what the ledger has of each sandbox: a document, its version, and its state. */
-#ifndef BERTH_MANAGER_SERVICE_RECORDS_H
-#define BERTH_MANAGER_SERVICE_RECORDS_H
+#ifndef BERTH_MANAGER_SERVICE_RECORD_H
+#define BERTH_MANAGER_SERVICE_RECORD_H
 
 #include <stdint.h>
 
@@ -57,7 +57,7 @@ void record_clear_failed(struct record *r);
 /* Makes it what others may see: image beside version, which has the type's name in it, and no secrets. */
 void record_show(struct record *r);
 
-/* states.c: the states, and what leads from one to the next. */
+/* The states, and what leads from one to the next. */
 enum record_state {
 	STATE_UNKNOWN, STATE_CREATING, STATE_WARM, STATE_RUNNING, STATE_RECYCLED, STATE_REPLACED,
 	STATE_RELEASED, STATE_ERROR, STATES,

@@ -1,16 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* form - a body of multipart/form-data (RFC 7578), whole in memory.  Pure. */
+#ifndef BERTH_MANAGER_API_BODY_H
+#define BERTH_MANAGER_API_BODY_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct form_part {
+	char name[64], filename[4096]; /* "" when none is said, or it is too long */
+	const char *data;
+	size_t n;
+};
+
+/* The boundary of its parts, from the field Content-Type (NULL: there is none); ERR_INVALID. */
+int form_boundary(const char *type, char ret[80], struct err *e);
+/* Calls each() for every part, in order, until it is not 0; ERR_INVALID for what is malformed. */
+int form_each(const struct buf *form, const char *boundary,
+	      int (*each)(void *ctx, const struct form_part *p, struct err *e), void *ctx,
+	      struct err *e);
+
 /*
  * gunzip - a request body with Content-Encoding: gzip, inflated as it comes.
  *
  * It holds one window of zlib's and GUNZIP_ROOM bytes, however much the body inflates to.  The
  * receiver of the inflated bytes bounds them, as it bounds the bytes of a plain body.
  */
-#ifndef BERTH_MANAGER_API_GUNZIP_H
-#define BERTH_MANAGER_API_GUNZIP_H
-
-#include <stddef.h>
-
-#include "base/err.h"
 
 #define GUNZIP_ROOM 65536
 
