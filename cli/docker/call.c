@@ -20,7 +20,7 @@
 #define ERRORS_MAX 65536
 #define WORDS_MAX 256
 
-static void become(const char *const *argv)
+static void become_own_berth(const char *const *argv)
 {
 	char *words[WORDS_MAX + 1];
 	const struct command *c;
@@ -38,7 +38,7 @@ static void become(const char *const *argv)
 }
 
 /* Both pipes until their end, so that neither can fill up and stop it. */
-static int drain(int fds[2], struct buf *to[2], struct err *e)
+static int drain_call_pipes(int fds[2], struct buf *to[2], struct err *e)
 {
 	char piece[16384];
 	ssize_t n;
@@ -63,7 +63,7 @@ static int drain(int fds[2], struct buf *to[2], struct err *e)
 	return 0;
 }
 
-static int wait_for(pid_t pid)
+static int wait_for_call(pid_t pid)
 {
 	int status = 0;
 
@@ -72,7 +72,7 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void child(const json_t *call, unsigned passes, const int out[2], const int err[2])
+static void run_call_in_child(const json_t *call, unsigned passes, const int out[2], const int err[2])
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), status;
 
@@ -112,15 +112,15 @@ json_t *door_ask_with(json_t *call, unsigned passes, struct err *e)
 		return NULL;
 	}
 	if (!pid)
-		child(owned, passes, o, x);
+		run_call_in_child(owned, passes, o, x);
 	fd_close(&o[1]);
 	fd_close(&x[1]);
 	fds[0] = o[0];
 	fds[1] = x[0];
-	r = drain(fds, to, e);
+	r = drain_call_pipes(fds, to, e);
 	fd_close(&fds[0]);
 	fd_close(&fds[1]);
-	status = wait_for(pid);
+	status = wait_for_call(pid);
 	return r < 0 ? NULL : answer_of(status, &out, &err, "berth", e);
 }
 
@@ -150,6 +150,6 @@ int door_pass(const char *const *argv)
 	if (pid < 0)
 		return door_say(1, "cannot start berth %s", argv[1]);
 	if (!pid)
-		become(argv);
-	return wait_for(pid);
+		become_own_berth(argv);
+	return wait_for_call(pid);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker create, run, start and attach. */
+/* docker create and run. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +12,253 @@
 #include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
 #include "manager/engine/host.h"
-#include "manager/engine/id.h"
 #include "manager/engine/image.h"
+#include "manager/engine/name.h"
 #include "manager/engine/objects.h"
-#include "manager/engine/volumes.h"
 #include "manager/host/conf.h"
 #include "manager/host/registry.h"
 #include "manager/host/volume.h"
 #include "manager/ops/call.h"
+
+/* ---- flags ---- */
+
+/*
+ * The flags of docker run and docker create, each with what becomes of it here: taken, accepted
+ * and ignored, or refused with the words behind it.
+ */
+
+#define NO_LIMIT "sandboxes have no such limit, and one that does not hold is not taken"
+
+/* Those of run alone stand last. */
+#define RUN_ONLY 3
+static const struct opt options[] = {
+	{ "add-host", 0, OPT_LIST, "list", "Add a custom host-to-IP mapping (host:ip)",
+	  DOOR_TAKEN },
+	{ "annotation", 0, OPT_LIST, "map", "Add an annotation to the container", DOOR_IGNORED },
+	{ "attach", 'a', OPT_LIST, "list", "Attach to STDIN, STDOUT or STDERR", DOOR_TAKEN },
+	{ "blkio-weight", 0, OPT_VALUE, "uint16", "Block IO (relative weight), 10 to 1000",
+	  DOOR_TAKEN },
+	{ "blkio-weight-device", 0, OPT_LIST, "list", "Block IO weight (relative device weight)",
+	  DOOR_REFUSED, COMPLETE_NONE, "--blkio-weight is of every device" },
+	{ "cap-add", 0, OPT_LIST, "list", "Add Linux capabilities", DOOR_TAKEN },
+	{ "cap-drop", 0, OPT_LIST, "list", "Drop Linux capabilities", DOOR_TAKEN },
+	{ "cgroup-parent", 0, OPT_VALUE, "string", "Optional parent cgroup for the container",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "[cgroup] parent in berth.toml names it for all" },
+	{ "cgroupns", 0, OPT_VALUE, "string", "Cgroup namespace to use: private", DOOR_TAKEN },
+	{ "cidfile", 0, OPT_VALUE, "string", "Write the container ID to the file",
+	  DOOR_TAKEN, COMPLETE_FILE },
+	{ "cpu-count", 0, OPT_VALUE, "int", "CPU count (Windows only)", DOOR_IGNORED },
+	{ "cpu-percent", 0, OPT_VALUE, "int", "CPU percent (Windows only)", DOOR_IGNORED },
+	{ "cpu-period", 0, OPT_VALUE, "int", "Limit CPU CFS (Completely Fair Scheduler) period",
+	  DOOR_TAKEN },
+	{ "cpu-quota", 0, OPT_VALUE, "int", "Limit CPU CFS (Completely Fair Scheduler) quota",
+	  DOOR_TAKEN },
+	{ "cpu-rt-period", 0, OPT_VALUE, "int", "Limit CPU real-time period in microseconds",
+	  DOOR_REFUSED, COMPLETE_NONE, NO_LIMIT },
+	{ "cpu-rt-runtime", 0, OPT_VALUE, "int", "Limit CPU real-time runtime in microseconds",
+	  DOOR_REFUSED, COMPLETE_NONE, NO_LIMIT },
+	{ "cpu-shares", 'c', OPT_VALUE, "int", "CPU shares (relative weight)", DOOR_TAKEN },
+	{ "cpus", 0, OPT_VALUE, "decimal", "Number of CPUs", DOOR_TAKEN },
+	{ "cpuset-cpus", 0, OPT_VALUE, "string", "CPUs in which to allow execution (0-3, 0,1)",
+	  DOOR_TAKEN },
+	{ "cpuset-mems", 0, OPT_VALUE, "string", "MEMs in which to allow execution (0-3, 0,1)",
+	  DOOR_REFUSED, COMPLETE_NONE, NO_LIMIT },
+	{ "device", 0, OPT_LIST, "list", "Add a host device to the container", DOOR_TAKEN },
+	{ "device-cgroup-rule", 0, OPT_LIST, "list",
+	  "Add a rule to the cgroup allowed devices list",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "--device names what it may use" },
+	{ "device-read-bps", 0, OPT_LIST, "list",
+	  "Limit read rate (bytes per second) from a device",
+	  DOOR_TAKEN },
+	{ "device-read-iops", 0, OPT_LIST, "list",
+	  "Limit read rate (IO per second) from a device",
+	  DOOR_TAKEN },
+	{ "device-write-bps", 0, OPT_LIST, "list",
+	  "Limit write rate (bytes per second) to a device",
+	  DOOR_TAKEN },
+	{ "device-write-iops", 0, OPT_LIST, "list",
+	  "Limit write rate (IO per second) to a device",
+	  DOOR_TAKEN },
+	{ "disable-content-trust", 0, OPT_FLAG, NULL, "Skip image verification", DOOR_IGNORED },
+	{ "dns", 0, OPT_LIST, "list", "Set custom DNS servers", DOOR_TAKEN },
+	{ "dns-option", 0, OPT_LIST, "list", "Set DNS options", DOOR_IGNORED },
+	{ "dns-opt", 0, OPT_LIST, "list", "Set DNS options", DOOR_IGNORED },
+	{ "dns-search", 0, OPT_LIST, "list", "Set custom DNS search domains", DOOR_IGNORED },
+	{ "domainname", 0, OPT_VALUE, "string", "Container NIS domain name", DOOR_IGNORED },
+	{ "entrypoint", 0, OPT_VALUE, "string", "Overwrite the default ENTRYPOINT of the image",
+	  DOOR_TAKEN },
+	{ "env", 'e', OPT_LIST, "list", "Set environment variables", DOOR_TAKEN },
+	{ "env-file", 0, OPT_LIST, "list", "Read in a file of environment variables",
+	  DOOR_TAKEN, COMPLETE_FILE },
+	{ "expose", 0, OPT_LIST, "list", "Expose a port or a range of ports", DOOR_TAKEN },
+	{ "gpus", 0, OPT_VALUE, "gpu-request",
+	  "GPU devices to add to the container ('all' to pass all GPUs)",
+	  DOOR_TAKEN },
+	{ "group-add", 0, OPT_LIST, "list", "Add additional groups to join", DOOR_TAKEN },
+	{ "health-cmd", 0, OPT_VALUE, "string", "Command to run to check health", DOOR_TAKEN },
+	{ "health-interval", 0, OPT_VALUE, "duration",
+	  "Time between running the check (ms|s|m|h)",
+	  DOOR_TAKEN },
+	{ "health-retries", 0, OPT_VALUE, "int",
+	  "Consecutive failures needed to report unhealthy",
+	  DOOR_TAKEN },
+	{ "health-start-interval", 0, OPT_VALUE, "duration",
+	  "Time between running the check during the start period (ms|s|m|h)",
+	  DOOR_TAKEN },
+	{ "health-start-period", 0, OPT_VALUE, "duration",
+	  "Start period for the container to initialize before failures count (ms|s|m|h)",
+	  DOOR_TAKEN },
+	{ "health-timeout", 0, OPT_VALUE, "duration",
+	  "Maximum time to allow one check to run (ms|s|m|h)",
+	  DOOR_TAKEN },
+	{ "hostname", 'h', OPT_VALUE, "string", "Container host name", DOOR_TAKEN },
+	{ "init", 0, OPT_FLAG, NULL, "Run an init inside the container: there always is one",
+	  DOOR_TAKEN },
+	{ "interactive", 'i', OPT_FLAG, NULL, "Keep STDIN open even if not attached",
+	  DOOR_TAKEN },
+	{ "io-maxbandwidth", 0, OPT_VALUE, "bytes",
+	  "Maximum IO bandwidth limit for the system drive (Windows only)",
+	  DOOR_IGNORED },
+	{ "io-maxiops", 0, OPT_VALUE, "uint",
+	  "Maximum IOps limit for the system drive (Windows only)",
+	  DOOR_IGNORED },
+	{ "ip", 0, OPT_VALUE, "string", "IPv4 address (e.g., 172.30.100.104)", DOOR_TAKEN },
+	{ "ip6", 0, OPT_VALUE, "string", "IPv6 address (e.g., 2001:db8::33)", DOOR_TAKEN },
+	{ "ipc", 0, OPT_VALUE, "string", "IPC mode to use: private", DOOR_TAKEN },
+	{ "isolation", 0, OPT_VALUE, "string", "Container isolation technology (Windows only)",
+	  DOOR_IGNORED },
+	{ "kernel-memory", 0, OPT_VALUE, "bytes", "Kernel memory limit",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "--memory counts the kernel's, too" },
+	{ "label", 'l', OPT_LIST, "list", "Set meta data on a container", DOOR_TAKEN },
+	{ "label-file", 0, OPT_LIST, "list", "Read in a line delimited file of labels",
+	  DOOR_TAKEN, COMPLETE_FILE },
+	{ "link", 0, OPT_LIST, "list", "Add link to another container",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "containers of one docker network find each other by name" },
+	{ "link-local-ip", 0, OPT_LIST, "list", "Container IPv4/IPv6 link-local addresses",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "berth chooses the addresses of a network" },
+	{ "log-driver", 0, OPT_VALUE, "string",
+	  "Logging driver for the container: json-file, or what it is, is kept",
+	  DOOR_IGNORED },
+	{ "log-opt", 0, OPT_LIST, "list", "Log driver options; [manager] log_size is the bound",
+	  DOOR_IGNORED },
+	{ "mac-address", 0, OPT_VALUE, "string",
+	  "Container MAC address (e.g., 92:d0:c6:0a:29:33)",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "berth chooses the addresses of a network" },
+	{ "memory", 'm', OPT_VALUE, "bytes", "Memory limit", DOOR_TAKEN },
+	{ "memory-reservation", 0, OPT_VALUE, "bytes", "Memory soft limit", DOOR_IGNORED },
+	{ "memory-swap", 0, OPT_VALUE, "bytes",
+	  "Swap limit equal to memory plus swap: '-1' to enable unlimited swap",
+	  DOOR_TAKEN },
+	{ "memory-swappiness", 0, OPT_VALUE, "int", "Tune container memory swappiness (0 to 100)",
+	  DOOR_IGNORED },
+	{ "mount", 0, OPT_LIST, "mount", "Attach a filesystem mount to the container",
+	  DOOR_TAKEN },
+	{ "name", 0, OPT_VALUE, "string", "Assign a name to the container", DOOR_TAKEN },
+	{ "network", 0, OPT_LIST, "network", "Connect a container to a network", DOOR_TAKEN },
+	{ "net", 0, OPT_LIST, "network", "Connect a container to a network", DOOR_TAKEN },
+	{ "network-alias", 0, OPT_LIST, "list", "Add network-scoped alias for the container",
+	  DOOR_TAKEN },
+	{ "net-alias", 0, OPT_LIST, "list", "Add network-scoped alias for the container",
+	  DOOR_TAKEN },
+	{ "no-healthcheck", 0, OPT_FLAG, NULL, "Disable any container-specified HEALTHCHECK",
+	  DOOR_TAKEN },
+	{ "oom-kill-disable", 0, OPT_FLAG, NULL, "Disable OOM Killer",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "a container over its memory limit is ended" },
+	{ "oom-score-adj", 0, OPT_VALUE, "int", "Tune host's OOM preferences (-1000 to 1000)",
+	  DOOR_IGNORED },
+	{ "pid", 0, OPT_VALUE, "string", "PID namespace to use: its own", DOOR_TAKEN },
+	{ "pids-limit", 0, OPT_VALUE, "int", "Tune container pids limit (set -1 for unlimited)",
+	  DOOR_TAKEN },
+	{ "platform", 0, OPT_VALUE, "string", "Set platform if server is multi-platform capable",
+	  DOOR_TAKEN },
+	{ "privileged", 0, OPT_FLAG, NULL,
+	  "Give extended privileges to this container: what [docker] allow grants",
+	  DOOR_TAKEN },
+	{ "publish", 'p', OPT_LIST, "list", "Publish a container's port(s) to the host",
+	  DOOR_TAKEN },
+	{ "publish-all", 'P', OPT_FLAG, NULL, "Publish all exposed ports to random ports",
+	  DOOR_TAKEN },
+	{ "pull", 0, OPT_VALUE, "string",
+	  "Pull image before running (\"always\", \"missing\", \"never\") (default \"missing\")",
+	  DOOR_TAKEN, COMPLETE_WORDS,
+	  "always missing never" },
+	{ "quiet", 'q', OPT_FLAG, NULL, "Suppress the pull output", DOOR_TAKEN },
+	{ "read-only", 0, OPT_FLAG, NULL, "Mount the container's root filesystem as read only",
+	  DOOR_TAKEN },
+	{ "restart", 0, OPT_VALUE, "string",
+	  "Restart policy to apply when a container exits (default \"no\")",
+	  DOOR_TAKEN },
+	{ "rm", 0, OPT_FLAG, NULL, "Automatically remove the container when it exits",
+	  DOOR_TAKEN },
+	{ "runtime", 0, OPT_VALUE, "string",
+	  "Runtime to use for this container: it is always berth",
+	  DOOR_IGNORED },
+	{ "security-opt", 0, OPT_LIST, "list", "Security Options", DOOR_TAKEN },
+	{ "shm-size", 0, OPT_VALUE, "bytes", "Size of /dev/shm", DOOR_TAKEN },
+	{ "stop-signal", 0, OPT_VALUE, "string", "Signal to stop the container", DOOR_TAKEN },
+	{ "stop-timeout", 0, OPT_VALUE, "int", "Timeout (in seconds) to stop a container",
+	  DOOR_TAKEN },
+	{ "storage-opt", 0, OPT_LIST, "list",
+	  "Storage driver options for the container: size=SIZE, which holds",
+	  DOOR_TAKEN },
+	{ "sysctl", 0, OPT_LIST, "map", "Sysctl options", DOOR_TAKEN },
+	{ "tmpfs", 0, OPT_LIST, "list", "Mount a tmpfs directory", DOOR_TAKEN },
+	{ "tty", 't', OPT_FLAG, NULL, "Allocate a pseudo-TTY", DOOR_TAKEN },
+	{ "ulimit", 0, OPT_LIST, "ulimit", "Ulimit options", DOOR_TAKEN },
+	{ "use-api-socket", 0, OPT_FLAG, NULL, "Bind mount Docker API socket and required auth",
+	  DOOR_REFUSED, COMPLETE_NONE,
+	  "a socket of the host's is never given to a container" },
+	{ "user", 'u', OPT_VALUE, "string", "Username or UID (format: <name|uid>[:<group|gid>])",
+	  DOOR_TAKEN },
+	{ "userns", 0, OPT_VALUE, "string", "User namespace to use: its own", DOOR_TAKEN },
+	{ "uts", 0, OPT_VALUE, "string", "UTS namespace to use: its own", DOOR_TAKEN },
+	{ "volume", 'v', OPT_LIST, "list", "Bind mount a volume", DOOR_TAKEN },
+	{ "volume-driver", 0, OPT_VALUE, "string",
+	  "Optional volume driver for the container: local",
+	  DOOR_IGNORED },
+	{ "volumes-from", 0, OPT_LIST, "list", "Mount volumes from the specified container(s)",
+	  DOOR_TAKEN },
+	{ "workdir", 'w', OPT_VALUE, "string", "Working directory inside the container",
+	  DOOR_TAKEN },
+	{ "detach", 'd', OPT_FLAG, NULL, "Run container in background and print container ID",
+	  DOOR_TAKEN },
+	{ "detach-keys", 0, OPT_VALUE, "string",
+	  "Override the key sequence for detaching a container",
+	  DOOR_TAKEN },
+	{ "sig-proxy", 0, OPT_FLAG, NULL, "Proxy received signals to the process (default true)",
+	  DOOR_TAKEN },
+};
+
+const struct command door_run = {
+	.name = "run",
+	.args = "[OPTIONS] IMAGE [COMMAND] [ARG...]",
+	.summary = "Create and run a new container from an image",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_IMAGE,
+	.run = door_run_main,
+	.flags = DOOR_FLAGS_FIRST,
+};
+
+const struct command door_create = {
+	.name = "create",
+	.args = "[OPTIONS] IMAGE [COMMAND] [ARG...]",
+	.summary = "Create a new container",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options) - RUN_ONLY,
+	.complete = COMPLETE_IMAGE,
+	.run = door_create_main,
+	.flags = DOOR_FLAGS_FIRST,
+};
+
+/* ---- create and run ---- */
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
@@ -79,7 +318,7 @@ static void tell_warnings(const struct engine_create *c)
 			 json_string_value(one));
 }
 
-static char **words_of(const json_t *words)
+static char **argv_of_words(const json_t *words)
 {
 	const size_t n = json_array_size(words);
 	char **argv = calloc(n + 1, sizeof(*argv));
@@ -136,7 +375,7 @@ static int put_beside(void *ctx, const struct claim *claim, struct err *e)
 }
 
 /* On its other networks before it starts; else nothing of it is left. */
-static int join_networks(struct sandbox_ref *s, const struct engine_create *c, struct err *e)
+static int join_further_networks(struct sandbox_ref *s, const struct engine_create *c, struct err *e)
 {
 	struct err ignored;
 	json_t *join;
@@ -156,7 +395,7 @@ static int join_networks(struct sandbox_ref *s, const struct engine_create *c, s
 	return 0;
 }
 
-static int make(struct making *m, int starts, struct err *e)
+static int make_container_sandbox(struct making *m, int starts, struct err *e)
 {
 	const struct engine_berth asker = door_berth(NULL);
 	const char *name = door_value(m->a, "name");
@@ -177,14 +416,14 @@ static int make(struct making *m, int starts, struct err *e)
 	    engine_volumes_make(&asker, m->c->volumes, 0, e) < 0 ||
 	    engine_volumes_make(&asker, m->c->anonymous, 1, e) < 0)
 		return -1;
-	words = words_of(m->c->words);
+	words = argv_of_words(m->c->words);
 	if (!words)
 		return err_nomem(e);
 	whose.name = m->c->name;
 	whose.no_start = !starts || json_array_size(m->c->joins);
 	r = lifecycle_create(m->s, &whose, words, e);
 	if (r == 0)
-		r = join_networks(m->s, m->c, e);
+		r = join_further_networks(m->s, m->c, e);
 	else if (m->c->called[0] && e->code == ERR_EXISTS)
 		return engine_host_name_taken(&m->s->registry, m->c->called, e);
 	if (r < 0)
@@ -193,7 +432,7 @@ static int make(struct making *m, int starts, struct err *e)
 }
 
 /* starts: nothing is left of it if it cannot be started. */
-static int create(const struct door_args *a, struct sandbox_ref *s, int starts, json_t **ret_body,
+static int create_docker_container(const struct door_args *a, struct sandbox_ref *s, int starts, json_t **ret_body,
 		  struct err *e)
 {
 	const struct engine_berth asker = door_berth(NULL);
@@ -212,7 +451,7 @@ static int create(const struct door_args *a, struct sandbox_ref *s, int starts, 
 	r = others ? engine_create_init(&c, &rules, e) : -1;
 	c.others = others;
 	/* nothing is left of a container that could not be made */
-	if (r == 0 && (r = make(&m, starts, e)) < 0)
+	if (r == 0 && (r = make_container_sandbox(&m, starts, e)) < 0)
 		engine_volumes_drop(&asker, c.anonymous);
 	engine_create_release(&c);
 	return r;
@@ -293,7 +532,7 @@ static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret
 	return 0;
 }
 
-static int run_detached(const struct door_args *a, struct sandbox_ref *s, struct err *e)
+static int start_detached_container(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 {
 	char id[ENGINE_ID];
 
@@ -323,9 +562,9 @@ int door_run_main(const struct command *self, int argc, char **argv)
 		   !isatty(STDIN_FILENO)) {
 		status = door_say(1, "the input device is not a TTY");
 	} else {
-		r = create(&a, &s, door_on(&a, "rm"), &body, &e);
+		r = create_docker_container(&a, &s, door_on(&a, "rm"), &body, &e);
 		if (r == 0)
-			r = door_on(&a, "detach") ? run_detached(&a, &s, &e) :
+			r = door_on(&a, "detach") ? start_detached_container(&a, &s, &e) :
 						    run_joined(&a, &s, &status, &e);
 		if (r < 0)
 			status = run_error(&e);
@@ -351,7 +590,7 @@ int door_create_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&s);
 	if (!door_parse(&a, self, argc, argv, 1, -1)) {
 		status = a.status;
-	} else if (create(&a, &s, 0, &body, &e) < 0) {
+	} else if (create_docker_container(&a, &s, 0, &body, &e) < 0) {
 		status = door_error(&e);
 	} else {
 		engine_id(s.id, id);

@@ -26,7 +26,7 @@ extern const struct command *const door_verbs[]; /* ends with NULL */
 /* The verb that argv names, as "container run" or "run"; *ret_words of them.  NULL: none. */
 const struct command *door_find_verb(int argc, char **argv, int *ret_words);
 
-/* ---- flags (args.c) ---- */
+/* ---- flags (verbs.c) ---- */
 
 struct door_args {
 	const struct command *verb;
@@ -56,7 +56,7 @@ static inline const char *door_text(const json_t *obj, const char *key)
 /* An array, borrowed; NULL when it was not given. */
 const json_t *door_list(const struct door_args *a, const char *flag);
 
-/* ---- what is told (say.c) ---- */
+/* ---- what is told (verbs.c) ---- */
 
 /* Prints it as docker's client would say an error of its daemon; always 1. */
 int door_error(const struct err *e);
@@ -85,7 +85,7 @@ struct engine_berth door_berth(const struct config *config);
 /* {"berth", "login", ..., NULL} with our own stdin, stdout and stderr: its exit status. */
 int door_pass(const char *const *argv);
 
-/* ---- containers (find.c) ---- */
+/* ---- containers (ps.c) ---- */
 
 /* s->id and s->kept of what name calls a container: ERR_NOT_FOUND in docker's words. */
 int door_find(struct sandbox_ref *s, const char *name, struct err *e);

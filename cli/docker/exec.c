@@ -12,8 +12,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/docker/verbs.h"
-#include "manager/engine/exec.h"
-#include "manager/engine/id.h"
+#include "manager/engine/create.h"
 #include "manager/engine/name.h"
 #include "manager/keeper/protocol.h"
 #include "manager/ops/optvalues.h"
@@ -42,7 +41,7 @@ static const struct opt options[] = {
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* What failed: there is no such container, it does not run, or the command is not there. */
-static int tell(const char *name, const struct err *why)
+static int tell_exec_failure(const char *name, const struct err *why)
 {
 	struct sandbox_ref s;
 	struct err e = *why;
@@ -58,15 +57,15 @@ static int tell(const char *name, const struct err *why)
 	return status;
 }
 
-static int fail(const struct command *self, const struct err *why)
+static int exec_fails_as_docker(const struct command *self, const struct err *why)
 {
 	/* the container's name stands where the words of its help would */
-	return tell(self->words, why);
+	return tell_exec_failure(self->words, why);
 }
 
 /* ---- in the foreground ----------------------------------------------------------------------- */
 
-static size_t add(const char **argv, size_t n, const char *option, const char *value)
+static size_t add_exec_option(const char **argv, size_t n, const char *option, const char *value)
 {
 	argv[n++] = option;
 	if (value)
@@ -75,7 +74,7 @@ static size_t add(const char **argv, size_t n, const char *option, const char *v
 }
 
 /* A descriptor that says nothing, in place of the one that the command is not to have. */
-static int silence(int fd)
+static int exec_silence_stream(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int r = null < 0 || dup2(null, fd) < 0 ? -1 : 0;
@@ -99,18 +98,18 @@ static int run_here(const struct door_args *a, const json_t *env, const char *re
 	if (door_on(a, "tty"))
 		argv[n++] = "--tty";
 	if ((v = door_value(a, "user")) && v[0])
-		n = add(argv, n, "--user", v);
+		n = add_exec_option(argv, n, "--user", v);
 	if ((v = door_value(a, "workdir")) && v[0])
-		n = add(argv, n, "--workdir", v);
+		n = add_exec_option(argv, n, "--workdir", v);
 	for (i = 0; i < json_array_size(env); i++)
-		n = add(argv, n, "--env", json_string_value(json_array_get(env, i)));
+		n = add_exec_option(argv, n, "--env", json_string_value(json_array_get(env, i)));
 	argv[n++] = "--";
 	argv[n++] = ref;
 	for (k = 1; k < a->count; k++)
 		argv[n++] = a->words[k];
-	exec.fail = fail;
+	exec.fail = exec_fails_as_docker;
 	exec.words = a->words[0];
-	if (!door_on(a, "interactive") && silence(STDIN_FILENO) < 0)
+	if (!door_on(a, "interactive") && exec_silence_stream(STDIN_FILENO) < 0)
 		return door_say(1, "cannot open /dev/null");
 	return exec.run(&exec, (int)n, (char **)(size_t)argv);
 }
@@ -133,7 +132,7 @@ static json_t *body_of(const struct door_args *a, json_t *env)
 }
 
 /* It has no stdin, as one that nobody attached to. */
-static int start(struct sandbox_ref *s, const json_t *body, struct err *e)
+static int start_detached_exec(struct sandbox_ref *s, const json_t *body, struct err *e)
 {
 	autojson json_t *ask = engine_exec_request(body), *end = protocol_request(OP_send);
 	autojson json_t *answer = keeper_call(s->sock, ask, NULL, 0, NULL, e), *ended = NULL;
@@ -148,7 +147,7 @@ static int start(struct sandbox_ref *s, const json_t *body, struct err *e)
 	return 0;
 }
 
-static int run_detached(const struct door_args *a, json_t *env)
+static int exec_detached(const struct door_args *a, json_t *env)
 {
 	autojson json_t *body = body_of(a, env);
 	struct sandbox_ref s;
@@ -159,9 +158,9 @@ static int run_detached(const struct door_args *a, json_t *env)
 	if (!body)
 		err_set(&e, ERR_INVALID, "the command is not valid UTF-8");
 	else if (engine_exec_check(body, &e) == 0 && door_connect(&s, a->words[0], &e) == 0)
-		r = start(&s, body, &e);
+		r = start_detached_exec(&s, body, &e);
 	if (r < 0)
-		status = tell(a->words[0], &e);
+		status = tell_exec_failure(a->words[0], &e);
 	sandbox_ref_close(&s);
 	return status;
 }
@@ -186,7 +185,7 @@ static int refer(const char *name, char ref[REF_MAX], struct err *e)
 	return r;
 }
 
-static int exec_main(const struct command *self, int argc, char **argv)
+static int docker_exec_main(const struct command *self, int argc, char **argv)
 {
 	autojson json_t *env = json_array();
 	struct door_args a;
@@ -204,7 +203,7 @@ static int exec_main(const struct command *self, int argc, char **argv)
 	} else if (refer(a.words[0], ref, &e) < 0) {
 		status = door_error(&e);
 	} else {
-		status = door_on(&a, "detach") ? run_detached(&a, env) : run_here(&a, env, ref);
+		status = door_on(&a, "detach") ? exec_detached(&a, env) : run_here(&a, env, ref);
 	}
 	door_release(&a);
 	return status;
@@ -217,6 +216,6 @@ const struct command door_exec = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
-	.run = exec_main,
+	.run = docker_exec_main,
 	.flags = DOOR_FLAGS_FIRST,
 };

@@ -31,7 +31,7 @@ struct copying {
 };
 
 /* As berth cp takes it: its id for its name, and a path from the root; to be freed. */
-static char *settle(struct copying *c, const char *text, struct err *e)
+static char *settle_copy_side(struct copying *c, const char *text, struct err *e)
 {
 	const char *colon = colon_of(text);
 	autofree char *name = colon ? strndup(text, (size_t)(colon - text)) : NULL;
@@ -70,10 +70,10 @@ static int cp_failed(const struct command *self, const struct err *why)
 	return door_error(&e);
 }
 
-static int copy(struct copying *c, const struct door_args *a, struct err *e)
+static int copy_by_berth_cp(struct copying *c, const struct door_args *a, struct err *e)
 {
-	autofree char *from = settle(c, a->words[0], e),
-		      *to = from ? settle(c, a->words[1], e) : NULL;
+	autofree char *from = settle_copy_side(c, a->words[0], e),
+		      *to = from ? settle_copy_side(c, a->words[1], e) : NULL;
 	const char *argv[8] = { "cp", "--quiet" };
 	int n = 2;
 
@@ -95,7 +95,7 @@ static int copy(struct copying *c, const struct door_args *a, struct err *e)
 	return cmd_cp.run(&c->command, n, (char **)(size_t)argv);
 }
 
-static int cp_main(const struct command *self, int argc, char **argv)
+static int docker_cp_main(const struct command *self, int argc, char **argv)
 {
 	struct copying c = { .command = cmd_cp };
 	struct door_args a;
@@ -107,7 +107,7 @@ static int cp_main(const struct command *self, int argc, char **argv)
 	if (!door_parse(&a, self, argc, argv, 2, 2)) {
 		status = a.status;
 	} else {
-		status = copy(&c, &a, &e);
+		status = copy_by_berth_cp(&c, &a, &e);
 		status = status < 0 ? door_error(&e) : status;
 	}
 	sandbox_ref_close(&c.s);
@@ -129,13 +129,13 @@ const struct command door_cp = {
 	.opts = cp_options,
 	.opt_count = ARRAY_LEN(cp_options),
 	.complete = COMPLETE_FILE,
-	.run = cp_main,
+	.run = docker_cp_main,
 };
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
 /* One mount only: volumes, /proc, /sys and /dev are empty directories in it. */
-static int export(const struct door_args *a, int to, struct err *e)
+static int export_root_tree(const struct door_args *a, int to, struct err *e)
 {
 	static const char *const argv[] = { "pack", "x", "/.", NULL };
 	struct filecounts unused;
@@ -174,7 +174,7 @@ static int export_main(const struct command *self, int argc, char **argv)
 		else if (!to && isatty(STDOUT_FILENO))
 			status = door_say(1, "cowardly refusing to save to a terminal. Use the -o "
 					     "flag or redirect");
-		else if (export(&a, to ? fd : STDOUT_FILENO, &e) < 0)
+		else if (export_root_tree(&a, to ? fd : STDOUT_FILENO, &e) < 0)
 			status = door_error(&e);
 	}
 	door_release(&a);

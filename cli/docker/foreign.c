@@ -110,7 +110,7 @@ static int cannot(const struct command *self)
 			self->name);
 }
 
-static size_t add_list(const struct door_args *a, const char *flag, const char **argv, size_t n)
+static size_t add_build_list(const struct door_args *a, const char *flag, const char **argv, size_t n)
 {
 	const json_t *one;
 	size_t i;
@@ -139,7 +139,7 @@ static size_t add_value(const struct door_args *a, const char *flag, const char 
 }
 
 /* Beside a directory, docker's --file counts from the working directory; beside an archive, from its top. */
-static size_t add_file(const struct door_args *a, char *place, size_t size, const char **argv, size_t n)
+static size_t add_build_file(const struct door_args *a, char *place, size_t size, const char **argv, size_t n)
 {
 	const char *file = door_value(a, "file");
 	autofree char *cwd = getcwd(NULL, 0);
@@ -153,7 +153,7 @@ static size_t add_file(const struct door_args *a, char *place, size_t size, cons
 }
 
 /* docker's RUN has a network; "default" and none said are its bridge. */
-static const char *network_of(const struct door_args *a)
+static const char *build_network(const struct door_args *a)
 {
 	const char *v = door_value(a, "network");
 
@@ -174,7 +174,7 @@ static int become_berth(const char *const *words)
 	return door_error(&e);
 }
 
-static int build_main(const struct command *self, int argc, char **argv)
+static int docker_build_main(const struct command *self, int argc, char **argv)
 {
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
 	char verb[] = "build", *find[] = { verb, NULL };
@@ -191,15 +191,15 @@ static int build_main(const struct command *self, int argc, char **argv)
 	} else {
 		if (door_list(&a, "cache-from"))
 			door_say(0, "%s", ENGINE_BUILD_NO_CACHE);
-		n = add_list(&a, "tag", words, n);
-		n = add_list(&a, "build-arg", words, n);
-		n = add_list(&a, "label", words, n);
-		n = add_file(&a, place, sizeof(place), words, n);
+		n = add_build_list(&a, "tag", words, n);
+		n = add_build_list(&a, "build-arg", words, n);
+		n = add_build_list(&a, "label", words, n);
+		n = add_build_file(&a, place, sizeof(place), words, n);
 		n = add_value(&a, "target", "--target", words, n);
 		n = add_value(&a, "platform", "--platform", words, n);
 		n = add_value(&a, "memory", "--memory", words, n);
 		words[n++] = "--network";
-		words[n++] = network_of(&a);
+		words[n++] = build_network(&a);
 		if (door_on(&a, "pull"))
 			words[n++] = "--pull=always";
 		if (door_on(&a, "quiet"))
@@ -215,7 +215,7 @@ static int build_main(const struct command *self, int argc, char **argv)
 static int buildx_main(const struct command *self, int argc, char **argv)
 {
 	if (argc > 1 && (!strcmp(argv[1], "build") || !strcmp(argv[1], "b")))
-		return build_main(&door_build, argc - 1, argv + 1);
+		return docker_build_main(&door_build, argc - 1, argv + 1);
 	/* nothing of a build stays */
 	if (argc > 1 && !strcmp(argv[1], "prune"))
 		return printf("Total:\t0B\n") < 0;
@@ -282,7 +282,7 @@ const struct command door_build = {
 	.opts = build_options,
 	.opt_count = ARRAY_LEN(build_options),
 	.complete = COMPLETE_DIR,
-	.run = build_main,
+	.run = docker_build_main,
 };
 
 const struct command door_buildx = {

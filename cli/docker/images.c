@@ -96,14 +96,14 @@ static const struct door_column with_digests[] = {
 };
 
 /* A name given is a filter for it: with its tag, or any of a repository. */
-static int refers(const char *name, const char *want)
+static int image_ref_matches(const char *name, const char *want)
 {
 	const size_t n = strlen(want);
 
 	return !strcmp(name, want) || (!strncmp(name, want, n) && name[n] == ':');
 }
 
-static int print(const struct door_args *a, const json_t *list, struct err *e)
+static int print_image_rows(const struct door_args *a, const json_t *list, struct err *e)
 {
 	const int whole = door_on(a, "no-trunc"), digests = door_on(a, "digests");
 	autojson json_t *rows = json_array();
@@ -116,7 +116,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 		json_array_foreach (json_object_get(image, "RepoTags"), k, name) {
 			const char *text = json_string_value(name);
 
-			if (a->count && !refers(text, a->words[0]))
+			if (a->count && !image_ref_matches(text, a->words[0]))
 				continue;
 			if (door_on(a, "quiet") && !told++)
 				printf("%.*s\n", whole ? 80 : SHORT_ID,
@@ -135,7 +135,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 			 digests ? 6 : 5, e);
 }
 
-static int list(const struct door_args *a, struct err *e)
+static int list_docker_images(const struct door_args *a, struct err *e)
 {
 	autojson json_t *filters = door_filters(a, e), *all = NULL, *images = NULL;
 	struct sandbox_ref s;
@@ -148,14 +148,14 @@ static int list(const struct door_args *a, struct err *e)
 	if (all)
 		images = engine_image_list(all, filters, e);
 	if (images)
-		r = print(a, images, e);
+		r = print_image_rows(a, images, e);
 	sandbox_ref_close(&s);
 	return r;
 }
 
 static int images_main(const struct command *self, int argc, char **argv)
 {
-	return door_do(self, argc, argv, 0, 1, list);
+	return door_do(self, argc, argv, 0, 1, list_docker_images);
 }
 
 static const struct opt images_options[] = {

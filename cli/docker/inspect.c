@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
-#include "manager/engine/sizes.h"
+#include "manager/engine/system.h"
 
 typedef json_t *document_fn(struct sandbox_ref *s, const char *name, struct err *e);
 
@@ -33,7 +33,7 @@ json_t *door_container_document(struct sandbox_ref *s, const char *name, struct 
 }
 
 /* An object of the kind type, or of any. */
-static json_t *find(struct sandbox_ref *s, const char *type, const char *name, struct err *e)
+static json_t *find_by_kind(struct sandbox_ref *s, const char *type, const char *name, struct err *e)
 {
 	json_t *doc = NULL;
 	struct err why;
@@ -52,7 +52,7 @@ static json_t *find(struct sandbox_ref *s, const char *type, const char *name, s
 	return doc;
 }
 
-static int is_type(const char *type)
+static int is_inspect_type(const char *type)
 {
 	size_t i;
 
@@ -98,18 +98,18 @@ static int add_size(struct sandbox_ref *s, json_t *doc, struct err *e)
 }
 
 /* The document of a name, as the options want it: a new reference, or NULL with e. */
-static json_t *document(const struct door_args *a, struct sandbox_ref *s, const char *type,
+static json_t *inspect_document(const struct door_args *a, struct sandbox_ref *s, const char *type,
 			const char *name, struct err *e)
 {
 	json_t *doc = s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0 ?
 			      NULL :
-			      find(s, type, name, e);
+			      find_by_kind(s, type, name, e);
 
 	return doc && door_on(a, "size") && add_size(s, doc, e) < 0 ? NULL : doc;
 }
 
 /* A template that is wrong for all is told once. */
-static void note(json_t *errors, const struct err *e)
+static void note_inspect_error(json_t *errors, const struct err *e)
 {
 	const size_t n = json_array_size(errors);
 
@@ -143,7 +143,7 @@ static int inspect_all(const struct door_args *a, const char *type)
 
 	sandbox_ref_init(&s);
 	for (i = 0; i < a->count; i++) {
-		json_t *doc = document(a, &s, type, a->words[i], &e);
+		json_t *doc = inspect_document(a, &s, type, a->words[i], &e);
 
 		if (doc && templated) {
 			autojson json_t *one = json_pack("[o]", doc);
@@ -157,17 +157,17 @@ static int inspect_all(const struct door_args *a, const char *type)
 			json_array_append_new(all, doc);
 			continue;
 		}
-		note(wrong, &e);
+		note_inspect_error(wrong, &e);
 	}
 	sandbox_ref_close(&s);
 	if (templated ? !shown : format && format[0] && !json_array_size(all))
 		printf("\n");
 	else if (!templated && door_documents(format, all, &e) < 0)
-		note(wrong, &e);
+		note_inspect_error(wrong, &e);
 	return tell_all(wrong);
 }
 
-static int inspect_main(const struct command *self, int argc, char **argv)
+static int docker_inspect_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
 	const char *type;
@@ -181,7 +181,7 @@ static int inspect_main(const struct command *self, int argc, char **argv)
 		snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(self->name, " "), self->name);
 		type = strchr(self->name, ' ') ? kind : door_value(&a, "type");
 		type = type ? type : "";
-		status = is_type(type) ?
+		status = is_inspect_type(type) ?
 				 inspect_all(&a, type) :
 				 door_say(1, "\"%.40s\" is not a valid value for --type", type);
 	}
@@ -211,7 +211,7 @@ static const struct opt one_options[] = {
 		.opts = table,                                                                     \
 		.opt_count = ARRAY_LEN(table),                                                     \
 		.complete = what,                                                                  \
-		.run = inspect_main,                                                               \
+		.run = docker_inspect_main,                                                               \
 	}
 
 INSPECT(inspect, "inspect", "[OPTIONS] NAME|ID [NAME|ID...]",

@@ -14,7 +14,7 @@
 #include "cli/docker/verbs.h"
 #include "cli/live/follow.h"
 #include "cli/live/lifecycle.h"
-#include "manager/engine/id.h"
+#include "manager/engine/name.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/protocol.h"
@@ -46,7 +46,7 @@ int door_start_it(struct sandbox_ref *s, unsigned awaited, struct err *e)
  * The keeper closes our connection when nothing of the run is left, and the kernel does when the
  * keeper was killed.
  */
-static void await_keeper(struct sandbox_ref *s, int timeout_ms)
+static void await_keeper_gone(struct sandbox_ref *s, int timeout_ms)
 {
 	struct pollfd p = { .fd = s->sock };
 
@@ -57,7 +57,7 @@ static void await_keeper(struct sandbox_ref *s, int timeout_ms)
 	fd_close(&s->sock);
 }
 
-static int is_left(const struct sandbox_ref *s)
+static int is_sandbox_left(const struct sandbox_ref *s)
 {
 	return path_has(s->registry.kept_fd, s->id) || path_has(s->registry.sandboxes_fd, s->id);
 }
@@ -67,18 +67,18 @@ void door_await_removal(struct sandbox_ref *s)
 	struct err ignored;
 	uint64_t until;
 
-	await_keeper(s, -1);
+	await_keeper_gone(s, -1);
 	/* what a killed keeper left is removed here; another keeper runs it if it was restarted */
-	if (is_left(s) && registry_clear_dead(&s->registry, s->id, END_MS, 0, &ignored) == 1)
+	if (is_sandbox_left(s) && registry_clear_dead(&s->registry, s->id, END_MS, 0, &ignored) == 1)
 		forget_alone(&s->registry, s->id, &ignored);
-	for (until = clock_ms() + END_MS; is_left(s) && clock_ms() < until;)
+	for (until = clock_ms() + END_MS; is_sandbox_left(s) && clock_ms() < until;)
 		poll(NULL, 0, GONE_LOOK_MS);
 }
 
 /* With a restart policy the next run has the same place. */
 void door_await_end(struct sandbox_ref *s)
 {
-	await_keeper(s, END_MS);
+	await_keeper_gone(s, END_MS);
 }
 
 /* ---- join ------------------------------------------------------------------------------------ */
@@ -88,7 +88,7 @@ struct main_command {
 	int tty, stdin_open;
 };
 
-static int look(struct sandbox_ref *s, struct main_command *ret, struct err *e)
+static int look_at_main_command(struct sandbox_ref *s, struct main_command *ret, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_commands);
 	autojson json_t *answer = keeper_call(s->sock, rq, NULL, 0, NULL, e);
@@ -110,7 +110,7 @@ static int look(struct sandbox_ref *s, struct main_command *ret, struct err *e)
 }
 
 /* A stream that nobody wants goes where nothing is kept. */
-static int silence(int fd)
+static int silence_unjoined_stream(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int r = null < 0 || dup2(null, fd) < 0 ? -1 : 0;
@@ -139,13 +139,13 @@ static int follow_alone(struct sandbox_ref *s, const uint64_t from[2], json_t **
 	return r;
 }
 
-static int follow(struct sandbox_ref *s, const struct door_join *j, const struct main_command *m,
+static int follow_main_command(struct sandbox_ref *s, const struct door_join *j, const struct main_command *m,
 		  json_t **ret_verdict, struct err *e)
 {
 	const uint64_t from[2] = { j->all ? 0 : m->bytes[0], j->all ? 0 : m->bytes[1] };
 	const int in = j->in && (m->stdin_open || m->tty);
 
-	if ((!j->out && silence(STDOUT_FILENO) < 0) || (!j->err && silence(STDERR_FILENO) < 0))
+	if ((!j->out && silence_unjoined_stream(STDOUT_FILENO) < 0) || (!j->err && silence_unjoined_stream(STDERR_FILENO) < 0))
 		return err_sys(e, "open /dev/null");
 	if (m->tty && in && isatty(STDIN_FILENO))
 		return follow_terminal(s, KEEPER_MAIN, from[0], j->keys ? j->keys : DETACH_KEYS,
@@ -169,9 +169,9 @@ int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status,
 		s->sock = keeper_connect(&s->registry, s->id, e);
 	if (s->sock < 0)
 		return -1;
-	if (look(s, &m, e) < 0)
+	if (look_at_main_command(s, &m, e) < 0)
 		return -1;
-	r = follow(s, j, &m, &verdict, e);
+	r = follow_main_command(s, j, &m, &verdict, e);
 	if (r < 0)
 		return -1;
 	*ret_status = r ? follow_status(verdict) : -1;
@@ -180,7 +180,7 @@ int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status,
 
 /* ---- docker start ---------------------------------------------------------------------------- */
 
-static int start_one(void *ctx, const struct engine_container *c, struct err *e)
+static int start_one_container(void *ctx, const struct engine_container *c, struct err *e)
 {
 	(void)ctx;
 	return engine_container_start(c, 0, e);
@@ -227,7 +227,7 @@ static int start_main(const struct command *self, int argc, char **argv)
 	else
 		status = door_on(&a, "attach") || door_on(&a, "interactive") ?
 				 start_joined(&a) :
-				 door_each(&a, start_one, NULL);
+				 door_each(&a, start_one_container, NULL);
 	door_release(&a);
 	return status;
 }
@@ -262,7 +262,7 @@ static const struct opt attach_options[] = {
 	{ "sig-proxy", 0, OPT_FLAG, NULL, "Proxy all received signals to the process", DOOR_TAKEN },
 };
 
-static int attach_main(const struct command *self, int argc, char **argv)
+static int docker_attach_main(const struct command *self, int argc, char **argv)
 {
 	struct sandbox_ref s;
 	struct err e = { 0 };
@@ -297,13 +297,13 @@ const struct command door_attach = {
 	.opts = attach_options,
 	.opt_count = ARRAY_LEN(attach_options),
 	.complete = COMPLETE_SANDBOX,
-	.run = attach_main,
+	.run = docker_attach_main,
 };
 
 /* ---- docker wait ----------------------------------------------------------------------------- */
 
 /* Until its keeper has gone; what it says on the way is how the main command ended. */
-static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
+static int await_command_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_wait);
 	json_t *said;
@@ -328,7 +328,7 @@ static int wait_one(struct sandbox_ref *s, const char *name, struct err *e)
 	struct engine_loaded l;
 	int code;
 
-	if (door_find(s, name, e) < 0 || (!s->kept && await_end(s, &verdict, e) < 0))
+	if (door_find(s, name, e) < 0 || (!s->kept && await_command_end(s, &verdict, e) < 0))
 		return -1;
 	if (verdict)
 		return printf("%d\n", follow_status(verdict)) < 0;
@@ -340,7 +340,7 @@ static int wait_one(struct sandbox_ref *s, const char *name, struct err *e)
 	return printf("%d\n", code) < 0;
 }
 
-static int wait_main(const struct command *self, int argc, char **argv)
+static int docker_wait_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
 	const int parsed = door_parse(&a, self, argc, argv, 1, -1);
@@ -368,5 +368,5 @@ const struct command door_wait = {
 	.args = "CONTAINER [CONTAINER...]",
 	.summary = "Block until one or more containers stop, then print their exit codes",
 	.complete = COMPLETE_SANDBOX,
-	.run = wait_main,
+	.run = docker_wait_main,
 };

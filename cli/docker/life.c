@@ -11,7 +11,7 @@
 /* ---- stop, restart, kill --------------------------------------------------------------------- */
 
 /* --timeout, or --time of older clients: seconds, -1 for ever; none is the container's own. */
-static int read_ending(const struct door_args *a, struct engine_ending *ret, struct err *e)
+static int read_docker_ending(const struct door_args *a, struct engine_ending *ret, struct err *e)
 {
 	const char *text = door_value(a, "timeout");
 	uint64_t s = 0;
@@ -36,7 +36,7 @@ static int restart_one(void *ctx, const struct engine_container *c, struct err *
 	return engine_container_restart(c, ctx, e);
 }
 
-static int kill_one(void *ctx, const struct engine_container *c, struct err *e)
+static int kill_one_container(void *ctx, const struct engine_container *c, struct err *e)
 {
 	return engine_container_kill(c, ((struct engine_ending *)ctx)->signal, e);
 }
@@ -51,7 +51,7 @@ static int ending_main(const struct command *self, int argc, char **argv, door_f
 	if (!door_parse(&a, self, argc, argv, 1, -1))
 		status = a.status;
 	else
-		status = read_ending(&a, &how, &e) < 0 ? door_error(&e) : door_each(&a, one, &how);
+		status = read_docker_ending(&a, &how, &e) < 0 ? door_error(&e) : door_each(&a, one, &how);
 	door_release(&a);
 	return status;
 }
@@ -68,7 +68,7 @@ static int restart_main(const struct command *self, int argc, char **argv)
 
 static int kill_main(const struct command *self, int argc, char **argv)
 {
-	return ending_main(self, argc, argv, kill_one);
+	return ending_main(self, argc, argv, kill_one_container);
 }
 
 static const struct opt stop_options[] = {
@@ -99,14 +99,14 @@ static int pause_main(const struct command *self, int argc, char **argv)
 	return status;
 }
 
-static int rename_it(struct sandbox_ref *s, const char *from, const char *to, struct err *e)
+static int rename_docker_container(struct sandbox_ref *s, const char *from, const char *to, struct err *e)
 {
 	struct engine_container c;
 
 	return door_container(&c, s, from, e) < 0 ? -1 : engine_container_rename(&c, to, e);
 }
 
-static int rename_main(const struct command *self, int argc, char **argv)
+static int docker_rename_main(const struct command *self, int argc, char **argv)
 {
 	struct sandbox_ref s;
 	struct door_args a;
@@ -116,7 +116,7 @@ static int rename_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&s);
 	if (!door_parse(&a, self, argc, argv, 2, 2)) {
 		status = a.status;
-	} else if (rename_it(&s, a.words[0], a.words[1], &e) < 0) {
+	} else if (rename_docker_container(&s, a.words[0], a.words[1], &e) < 0) {
 		engine_container_explain(&s.registry, s.id, a.words[0], &e);
 		status = door_say(1, "Error response from daemon: %s", e.msg);
 	}
@@ -127,7 +127,7 @@ static int rename_main(const struct command *self, int argc, char **argv)
 
 /* ---- rm -------------------------------------------------------------------------------------- */
 
-static int rm_main(const struct command *self, int argc, char **argv)
+static int docker_rm_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
 	int status, i, force;
@@ -205,5 +205,5 @@ VERB(pause, "pause", "CONTAINER [CONTAINER...]",
 	"Pause all processes within one or more containers", NULL, 0, pause_main);
 VERB(unpause, "unpause", "CONTAINER [CONTAINER...]",
 	"Unpause all processes within one or more containers", NULL, 0, pause_main);
-VERB(rename, "rename", "CONTAINER NEW_NAME", "Rename a container", NULL, 0, rename_main);
-VERB(rm, "rm", EACH, "Remove one or more containers", rm_options, ARRAY_LEN(rm_options), rm_main);
+VERB(rename, "rename", "CONTAINER NEW_NAME", "Rename a container", NULL, 0, docker_rename_main);
+VERB(rm, "rm", EACH, "Remove one or more containers", rm_options, ARRAY_LEN(rm_options), docker_rm_main);

@@ -18,14 +18,14 @@
 #include "manager/host/journal.h"
 #include "manager/keeper/keeper.h"
 
-static int put(void *ctx, int which, const char *p, size_t n, struct err *e)
+static int put_log_bytes(void *ctx, int which, const char *p, size_t n, struct err *e)
 {
 	(void)ctx;
 	return io_write_all(which + STDOUT_FILENO, p, n) < 0 ? err_sys(e, "write the output") : 0;
 }
 
 /* A keeper says nothing unasked: readable is its end.  1: its end; -1: nobody reads us any more. */
-static int await_news(int watch, int sock, struct err *e)
+static int await_journal_or_end(int watch, int sock, struct err *e)
 {
 	struct pollfd p[3] = { { .fd = watch, .events = POLLIN },
 			       { .fd = sock, .events = POLLIN },
@@ -37,7 +37,7 @@ static int await_news(int watch, int sock, struct err *e)
 	return p[1].revents != 0 || (p[2].revents & (POLLERR | POLLHUP)) != 0;
 }
 
-static int show(struct engine_logs *l, int dir, int sock, int64_t tail, struct err *e)
+static int show_container_log(struct engine_logs *l, int dir, int sock, int64_t tail, struct err *e)
 {
 	autoclose int watch = sock >= 0 ? journal_watch(dir, e) : -1;
 	int r, over = sock < 0;
@@ -50,7 +50,7 @@ static int show(struct engine_logs *l, int dir, int sock, int64_t tail, struct e
 		/* after its end one more look has all */
 		if (r < 0 || over)
 			return r;
-		over = await_news(watch, sock, e);
+		over = await_journal_or_end(watch, sock, e);
 		if (over < 0)
 			return -1;
 	}
@@ -77,7 +77,7 @@ static int set_bounds(const struct door_args *a, struct engine_logs *l, int64_t 
 static int logs(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 {
 	struct engine_logs l = { .want = { 1, 1 },
-				 .put = put,
+				 .put = put_log_bytes,
 				 .timestamps = door_on(a, "timestamps") };
 	autoclose int dir = -1;
 	struct engine_loaded d;
@@ -96,12 +96,12 @@ static int logs(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", a->words[0]);
 	if (door_on(a, "follow") && !s->kept)
 		s->sock = keeper_connect(&s->registry, s->id, &ignored);
-	r = show(&l, dir, s->sock, tail, e);
+	r = show_container_log(&l, dir, s->sock, tail, e);
 	engine_logs_close(&l);
 	return r;
 }
 
-static int logs_main(const struct command *self, int argc, char **argv)
+static int docker_logs_main(const struct command *self, int argc, char **argv)
 {
 	struct sandbox_ref s;
 	struct door_args a;
@@ -140,7 +140,7 @@ const struct command door_logs = {
 	.opts = logs_options,
 	.opt_count = ARRAY_LEN(logs_options),
 	.complete = COMPLETE_SANDBOX,
-	.run = logs_main,
+	.run = docker_logs_main,
 };
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ struct stream {
 };
 
 /* "2026-11-23T10:00:00.123000000Z container start ID (image=host, name=web)" */
-static int print_event(const json_t *event, const char *time, struct err *e)
+static int print_docker_event(const json_t *event, const char *time, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(65536);
 	const json_t *actor = json_object_get(event, "Actor");
@@ -173,7 +173,7 @@ static int print_event(const json_t *event, const char *time, struct err *e)
 }
 
 /* What is too old to be wanted is what tells the names of others. */
-static int take(struct stream *x, const json_t *entry, struct err *e)
+static int take_event_entry(struct stream *x, const json_t *entry, struct err *e)
 {
 	const char *time = door_text(entry, "time");
 	autojson json_t *event = engine_events_take(&x->events, entry), *list = NULL;
@@ -181,7 +181,7 @@ static int take(struct stream *x, const json_t *entry, struct err *e)
 	if (!event || strcmp(time, x->since) < 0 || (x->until[0] && strcmp(time, x->until) > 0))
 		return 0;
 	if (!x->format)
-		return print_event(event, time, e);
+		return print_docker_event(event, time, e);
 	if (!strcmp(x->format, "json"))
 		return command_print_json(event, JSON_COMPACT, e);
 	list = json_pack("[O]", event);
@@ -195,7 +195,7 @@ static int64_t left_ms(const struct stream *x)
 	return x->until[0] ? until - (int64_t)clock_wall_ms() : 60000;
 }
 
-static int stream(struct stream *x, struct journal_reader *r, int watch, struct err *e)
+static int stream_docker_events(struct stream *x, struct journal_reader *r, int watch, struct err *e)
 {
 	struct pollfd p[2] = { { .fd = watch, .events = POLLIN }, { .fd = STDOUT_FILENO } };
 	json_t *entry;
@@ -203,7 +203,7 @@ static int stream(struct stream *x, struct journal_reader *r, int watch, struct 
 
 	for (;;) {
 		while ((got = journal_next(r, &entry, e)) > 0) {
-			failed = take(x, entry, e);
+			failed = take_event_entry(x, entry, e);
 			json_decref(entry);
 			if (failed)
 				return -1;
@@ -219,7 +219,7 @@ static int stream(struct stream *x, struct journal_reader *r, int watch, struct 
 	}
 }
 
-static int events(const struct door_args *a, struct sandbox_ref *s, struct err *e)
+static int show_docker_events(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 {
 	autojson json_t *filters = door_filters(a, e);
 	struct stream x = { .format = door_value(a, "format") };
@@ -242,14 +242,14 @@ static int events(const struct door_args *a, struct sandbox_ref *s, struct err *
 		result = watch < 0 ? -1 : journal_open(&r, s->registry.state_fd, EVENTS_FILE, 0, e);
 	}
 	if (result == 0) {
-		result = stream(&x, &r, watch, e);
+		result = stream_docker_events(&x, &r, watch, e);
 		journal_reader_close(&r);
 	}
 	engine_events_release(&x.events);
 	return result;
 }
 
-static int events_main(const struct command *self, int argc, char **argv)
+static int docker_events_main(const struct command *self, int argc, char **argv)
 {
 	struct sandbox_ref s;
 	struct door_args a;
@@ -259,7 +259,7 @@ static int events_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&s);
 	if (!door_parse(&a, self, argc, argv, 0, 0))
 		status = a.status;
-	else if (events(&a, &s, &e) < 0)
+	else if (show_docker_events(&a, &s, &e) < 0)
 		status = door_error(&e);
 	sandbox_ref_close(&s);
 	door_release(&a);
@@ -280,5 +280,5 @@ const struct command door_events = {
 	.summary = "Get real time events from the server",
 	.opts = events_options,
 	.opt_count = ARRAY_LEN(events_options),
-	.run = events_main,
+	.run = docker_events_main,
 };

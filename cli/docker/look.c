@@ -31,7 +31,7 @@ struct watched {
 };
 
 /* Docker's document of the time since the look before; NULL: this is the first. */
-static json_t *look_again(struct watched *w)
+static json_t *look_at_watched(struct watched *w)
 {
 	const int first = !w->watch.last.cpus;
 	json_t *doc;
@@ -64,7 +64,7 @@ static double cpu_percent(const json_t *d)
 		       0;
 }
 
-static json_t *row_of(const json_t *d, const char *id)
+static json_t *stats_row(const json_t *d, const char *id)
 {
 	double used = number_at(d, "memory_stats", "usage", NULL),
 	       most = number_at(d, "memory_stats", "limit", NULL), rx = 0, tx = 0;
@@ -91,22 +91,22 @@ static const struct door_column stats_heads[] = {
 	{ "Container", "CONTAINER" }, { NULL, NULL },
 };
 
-static int show(const struct door_args *a, struct watched *w, size_t n, struct err *e)
+static int show_stats_rounds(const struct door_args *a, struct watched *w, size_t n, struct err *e)
 {
 	const int once = door_on(a, "no-stream");
 	size_t i;
 	int r = 0;
 
 	for (i = 0; i < n; i++)
-		look_again(&w[i]);
+		look_at_watched(&w[i]);
 	do {
 		autojson json_t *rows = json_array();
 
 		poll(NULL, 0, EVERY_MS);
 		for (i = 0; i < n; i++) {
-			autojson json_t *doc = look_again(&w[i]);
+			autojson json_t *doc = look_at_watched(&w[i]);
 
-			json_array_append_new(rows, row_of(doc, w[i].s.id));
+			json_array_append_new(rows, stats_row(doc, w[i].s.id));
 		}
 		if (!once && isatty(STDOUT_FILENO))
 			printf("\033[2J\033[H");
@@ -116,7 +116,7 @@ static int show(const struct door_args *a, struct watched *w, size_t n, struct e
 }
 
 /* The names given, or all that run. */
-static json_t *names_of(const struct door_args *a, struct err *e)
+static json_t *names_to_watch(const struct door_args *a, struct err *e)
 {
 	autojson json_t *none = json_object(), *all = NULL;
 	json_t *names = json_array();
@@ -141,7 +141,7 @@ static json_t *names_of(const struct door_args *a, struct err *e)
 	return NULL;
 }
 
-static int open_one(struct watched *w, const char *name, struct err *e)
+static int open_watched(struct watched *w, const char *name, struct err *e)
 {
 	struct engine_loaded l;
 
@@ -152,9 +152,9 @@ static int open_one(struct watched *w, const char *name, struct err *e)
 	return 0;
 }
 
-static int stats(const struct door_args *a, struct err *e)
+static int show_docker_stats(const struct door_args *a, struct err *e)
 {
-	autojson json_t *names = names_of(a, e);
+	autojson json_t *names = names_to_watch(a, e);
 	const size_t n = json_array_size(names);
 	autofree struct watched *w = calloc(n + 1, sizeof(*w));
 	size_t i;
@@ -162,10 +162,10 @@ static int stats(const struct door_args *a, struct err *e)
 
 	for (i = 0; r == 0 && i < n; i++) {
 		sandbox_ref_init(&w[i].s);
-		r = open_one(&w[i], json_string_value(json_array_get(names, i)), e);
+		r = open_watched(&w[i], json_string_value(json_array_get(names, i)), e);
 	}
 	if (r == 0)
-		r = show(a, w, n, e);
+		r = show_stats_rounds(a, w, n, e);
 	while (i-- > 0) {
 		engine_watch_release(&w[i].watch);
 		sandbox_ref_close(&w[i].s);
@@ -175,7 +175,7 @@ static int stats(const struct door_args *a, struct err *e)
 
 /* ---- top ------------------------------------------------------------------------------------- */
 
-static int top(const struct door_args *a, struct err *e)
+static int show_docker_top(const struct door_args *a, struct err *e)
 {
 	autojson json_t *doc = NULL, *args = json_string("");
 	struct door_column heads[24] = { { NULL, NULL } };
@@ -215,7 +215,7 @@ static int top(const struct door_args *a, struct err *e)
 
 /* ---- port ------------------------------------------------------------------------------------ */
 
-static int print_port(const char *what, const json_t *bindings, int alone)
+static int print_port_bindings(const char *what, const json_t *bindings, int alone)
 {
 	const json_t *b;
 	size_t i;
@@ -249,7 +249,7 @@ static int port(const struct door_args *a, struct err *e)
 		 want && strchr(want, '/') ? "" : "/tcp");
 	json_object_foreach (ports, what, bindings)
 		if (!want || !strcmp(what, full))
-			told += print_port(what, bindings, want != NULL);
+			told += print_port_bindings(what, bindings, want != NULL);
 	return told || !want ? 0 :
 			       err_set(e, ERR_NOT_FOUND,
 				       "Error: No public port '%s' published "
@@ -259,7 +259,7 @@ static int port(const struct door_args *a, struct err *e)
 
 /* ---- diff ------------------------------------------------------------------------------------ */
 
-static int diff(const struct door_args *a, struct err *e)
+static int show_docker_diff(const struct door_args *a, struct err *e)
 {
 	autojson json_t *changes = NULL;
 	struct engine_container c;
@@ -298,7 +298,7 @@ static int update_one(void *ctx, const struct engine_container *c, struct err *e
 	return warnings ? 0 : -1;
 }
 
-static int update_main(const struct command *self, int argc, char **argv)
+static int docker_update_main(const struct command *self, int argc, char **argv)
 {
 	struct door_args a;
 	int status = 0;
@@ -316,13 +316,13 @@ static int update_main(const struct command *self, int argc, char **argv)
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
 static const struct door_row verbs[] = {
-	{ "stats", 0, -1, stats },
-	{ "top", 1, -1, top },
+	{ "stats", 0, -1, show_docker_stats },
+	{ "top", 1, -1, show_docker_top },
 	{ "port", 1, 2, port },
-	{ "diff", 1, 1, diff },
+	{ "diff", 1, 1, show_docker_diff },
 };
 
-static int verb_main(const struct command *self, int argc, char **argv)
+static int docker_look_main(const struct command *self, int argc, char **argv)
 {
 	return door_dispatch(verbs, self, argc, argv);
 }
@@ -378,14 +378,14 @@ static const struct opt update_options[] = {
 
 VERB(stats, "stats", "[OPTIONS] [CONTAINER...]",
 	"Display a live stream of container(s) resource usage statistics", stats_options,
-	ARRAY_LEN(stats_options), verb_main, 0);
+	ARRAY_LEN(stats_options), docker_look_main, 0);
 VERB(top, "top", "CONTAINER [ps OPTIONS]", "Display the running processes of a container", NULL, 0,
-	verb_main, DOOR_FLAGS_FIRST);
+	docker_look_main, DOOR_FLAGS_FIRST);
 VERB(port, "port", "CONTAINER [PRIVATE_PORT[/PROTO]]",
-	"List port mappings or a specific mapping for the container", NULL, 0, verb_main, 0);
+	"List port mappings or a specific mapping for the container", NULL, 0, docker_look_main, 0);
 VERB(diff, "diff", "CONTAINER",
 	"Inspect changes to files or directories on a container's filesystem", NULL, 0,
-	verb_main, 0);
+	docker_look_main, 0);
 VERB(update, "update", "[OPTIONS] CONTAINER [CONTAINER...]",
 	"Update configuration of one or more containers", update_options, ARRAY_LEN(update_options),
-	update_main, 0);
+	docker_update_main, 0);

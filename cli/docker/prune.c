@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
-#include "manager/engine/accept.h"
-#include "manager/engine/imageprune.h"
+#include "manager/engine/filters.h"
+#include "manager/engine/image.h"
 
 int door_prune_images(json_t *filters, double *freed, struct err *e)
 {
@@ -62,14 +62,14 @@ static json_t *filters_of(const struct door_args *a, const struct part *p, int a
 	return filters;
 }
 
-static int total(double freed)
+static int tell_reclaimed_space(double freed)
 {
 	char room[40];
 
 	return printf("Total reclaimed space: %s\n", door_size(freed, 1, room, sizeof(room))) < 0;
 }
 
-static int prune_one(const struct door_args *a, struct err *e)
+static int prune_one_noun(const struct door_args *a, struct err *e)
 {
 	const struct part *p = parts;
 	autojson json_t *filters = NULL;
@@ -86,7 +86,7 @@ static int prune_one(const struct door_args *a, struct err *e)
 	snprintf(text, sizeof(text), "This will remove %s.", all ? p->all : p->warning);
 	if (!door_sure(a, text))
 		return 0;
-	return p->prune(filters, &freed, e) < 0 ? -1 : p->frees ? total(freed) : 0;
+	return p->prune(filters, &freed, e) < 0 ? -1 : p->frees ? tell_reclaimed_space(freed) : 0;
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -152,18 +152,18 @@ static int prune_system(const struct door_args *a, struct err *e)
 		if (!filters || parts[i].prune(filters, &freed, e) < 0)
 			return -1;
 	}
-	return total(freed);
+	return tell_reclaimed_space(freed);
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------ */
 
 static const struct door_row verbs[] = {
-	{ "container prune", 0, 0, prune_one }, { "network prune", 0, 0, prune_one },
-	{ "volume prune", 0, 0, prune_one },    { "image prune", 0, 0, prune_one },
+	{ "container prune", 0, 0, prune_one_noun }, { "network prune", 0, 0, prune_one_noun },
+	{ "volume prune", 0, 0, prune_one_noun },    { "image prune", 0, 0, prune_one_noun },
 	{ "system prune", 0, 0, prune_system },
 };
 
-static int verb_main(const struct command *self, int argc, char **argv)
+static int docker_prune_main(const struct command *self, int argc, char **argv)
 {
 	return door_dispatch(verbs, self, argc, argv);
 }
@@ -202,7 +202,7 @@ static const struct opt system_options[] = {
 		.summary = text,                                                                   \
 		.opts = table,                                                                     \
 		.opt_count = ARRAY_LEN(table),                                                     \
-		.run = verb_main,                                                                  \
+		.run = docker_prune_main,                                                                  \
 	}
 
 VERB(container_prune, "container prune", "Remove all stopped containers", plain_options);

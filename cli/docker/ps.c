@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker ps, and what lists share: filters, sizes. */
+/* Containers by what docker calls them, and the list of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,105 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/docker/verbs.h"
-#include "manager/engine/sizes.h"
+#include "manager/engine/containers.h"
+#include "manager/engine/system.h"
+#include "manager/keeper/keeper.h"
+
+/* ---- containers by name ---- */
+
+int door_find(struct sandbox_ref *s, const char *name, struct err *e)
+{
+	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
+		return -1;
+	return engine_container_find(&s->registry, name, s->id, &s->kept, e);
+}
+
+int door_connect(struct sandbox_ref *s, const char *name, struct err *e)
+{
+	if (door_find(s, name, e) < 0)
+		return -1;
+	if (s->kept)
+		return engine_not_running(s->id, e);
+	s->sock = keeper_connect(&s->registry, s->id, e);
+	if (s->sock < 0)
+		return e->code == ERR_NOT_FOUND ? engine_not_running(s->id, e) : -1;
+	return 0;
+}
+
+static json_t *ask_keeper_of(void *ctx, json_t *rq, struct err *e)
+{
+	struct sandbox_ref *s = ctx;
+
+	if (s->sock < 0)
+		s->sock = keeper_connect(&s->registry, s->id, e);
+	return s->sock < 0 ? NULL : keeper_call(s->sock, rq, NULL, 0, NULL, e);
+}
+
+int door_container(struct engine_container *ret, struct sandbox_ref *s, const char *name, struct err *e)
+{
+	if (door_find(s, name, e) < 0)
+		return -1;
+	*ret = (struct engine_container){ .berth = door_berth(NULL),
+					  .keeper = { ask_keeper_of, s },
+					  .registry = &s->registry,
+					  .id = s->id,
+					  .kept = s->kept,
+					  .called = name + (*name == '/') };
+	return 0;
+}
+
+int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct err *e)
+{
+	const struct engine_asker asker = { ask_keeper_of, s };
+
+	return engine_load(l, &s->registry, s->id, s->kept, live ? &asker : NULL, e);
+}
+
+int door_each(const struct door_args *a, door_fn *fn, void *ctx)
+{
+	int i, status = 0;
+
+	for (i = 0; i < a->count; i++) {
+		struct engine_container c;
+		struct sandbox_ref s;
+		struct err e;
+
+		sandbox_ref_init(&s);
+		if (door_container(&c, &s, a->words[i], &e) < 0 || fn(ctx, &c, &e) < 0) {
+			engine_container_explain(&s.registry, s.id, a->words[i], &e);
+			status = door_error(&e);
+		} else {
+			printf("%s\n", a->words[i]);
+		}
+		sandbox_ref_close(&s);
+	}
+	return status;
+}
+
+int door_do(const struct command *self, int argc, char **argv, int least, int most, door_work *work)
+{
+	struct door_args a;
+	int status = 0;
+	struct err e;
+
+	if (!door_parse(&a, self, argc, argv, least, most))
+		status = a.status;
+	else if (work(&a, &e) < 0)
+		status = door_error(&e);
+	door_release(&a);
+	return status;
+}
+
+int door_dispatch(const struct door_row *row, const struct command *self, int argc, char **argv)
+{
+	while (strcmp(row->verb, self->name))
+		row++;
+	return door_do(self, argc, argv, row->least, row->most, row->work);
+}
+
+/* ---- ps ---- */
+
+/* docker ps, and what lists share: filters, sizes. */
 
 #define SHORT_ID 12
 #define COMMAND_SHOWN 20
@@ -71,7 +169,7 @@ int door_sure(const struct door_args *a, const char *what)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-static json_t *command_of(const json_t *c, int whole)
+static json_t *ps_command(const json_t *c, int whole)
 {
 	const char *text = door_text(c, "Command");
 	int n = (int)strlen(text);
@@ -84,7 +182,7 @@ static json_t *command_of(const json_t *c, int whole)
 }
 
 /* "127.0.0.1:8080->80/tcp, 443/tcp" */
-static json_t *ports_of(const json_t *c)
+static json_t *ps_ports(const json_t *c)
 {
 	autobuf struct buf b = BUF_INIT(65536);
 	struct err ignored;
@@ -122,14 +220,14 @@ static json_t *mounts_of(const json_t *c, int *ret_volumes)
 }
 
 /* Without their slash. */
-static json_t *names_of(const json_t *c)
+static json_t *ps_name(const json_t *c)
 {
 	const char *name = json_string_value(json_array_get(json_object_get(c, "Names"), 0));
 
 	return json_string(name ? name + (*name == '/') : "");
 }
 
-static json_t *networks_of(const json_t *c)
+static json_t *ps_networks(const json_t *c)
 {
 	const json_t *nets = json_object_get(json_object_get(c, "NetworkSettings"), "Networks");
 	const char *name = json_is_object(nets) ?
@@ -140,7 +238,7 @@ static json_t *networks_of(const json_t *c)
 }
 
 /* "12.3kB (virtual 80MB)", or "" where no size was asked for. */
-static json_t *size_of(const json_t *c)
+static json_t *ps_size(const json_t *c)
 {
 	const double own = json_number_value(json_object_get(c, "SizeRw")),
 		     whole = json_number_value(json_object_get(c, "SizeRootFs"));
@@ -165,7 +263,7 @@ json_t *door_container_row(const json_t *c, int whole)
 	engine_duration((int64_t)(time(NULL) - made), ago, sizeof(ago));
 	localtime_r(&made, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%d %H:%M:%S %z %Z", &tm);
-	row = json_pack("{s:o,s:s,s:o,s:s,s:o,s:o,s:s,s:s}", "Command", command_of(c, whole),
+	row = json_pack("{s:o,s:s,s:o,s:s,s:o,s:o,s:s,s:s}", "Command", ps_command(c, whole),
 			"CreatedAt", created, "ID",
 			whole ? json_string(door_text(c, "Id")) :
 				json_sprintf("%.*s", SHORT_ID, door_text(c, "Id")),
@@ -173,10 +271,10 @@ json_t *door_container_row(const json_t *c, int whole)
 			"LocalVolumes", json_sprintf("%d", volumes), "State", door_text(c, "State"),
 			"Status", door_text(c, "Status"));
 	json_object_set_new(row, "Mounts", mounts);
-	json_object_set_new(row, "Names", names_of(c));
-	json_object_set_new(row, "Networks", networks_of(c));
-	json_object_set_new(row, "Ports", ports_of(c));
-	json_object_set_new(row, "Size", size_of(c));
+	json_object_set_new(row, "Names", ps_name(c));
+	json_object_set_new(row, "Networks", ps_networks(c));
+	json_object_set_new(row, "Ports", ps_ports(c));
+	json_object_set_new(row, "Size", ps_size(c));
 	json_object_set_new(row, "RunningFor", json_sprintf("%s ago", ago));
 	json_object_set(row, "Label", (json_t *)(size_t)labels);
 	return row;
@@ -204,7 +302,7 @@ static const struct door_column columns[] = {
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-static int print(const struct door_args *a, const json_t *list, struct err *e)
+static int print_container_rows(const struct door_args *a, const json_t *list, struct err *e)
 {
 	const int whole = door_on(a, "no-trunc");
 	autojson json_t *rows = json_array();
@@ -223,7 +321,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 			 e);
 }
 
-static int list(const struct door_args *a, struct err *e)
+static int list_docker_containers(const struct door_args *a, struct err *e)
 {
 	autojson json_t *filters = door_filters(a, e), *all = NULL;
 	const char *last = door_value(a, "last"), *format = door_value(a, "format");
@@ -245,14 +343,14 @@ static int list(const struct door_args *a, struct err *e)
 		all = NULL;
 	}
 	if (all)
-		r = print(a, all, e);
+		r = print_container_rows(a, all, e);
 	sandbox_ref_close(&s);
 	return r;
 }
 
-static int ps_main(const struct command *self, int argc, char **argv)
+static int docker_ps_main(const struct command *self, int argc, char **argv)
 {
-	return door_do(self, argc, argv, 0, 0, list);
+	return door_do(self, argc, argv, 0, 0, list_docker_containers);
 }
 
 static const struct opt options[] = {
@@ -279,5 +377,5 @@ const struct command door_ps = {
 	.summary = "List containers",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
-	.run = ps_main,
+	.run = docker_ps_main,
 };

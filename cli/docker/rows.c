@@ -26,7 +26,7 @@ static size_t width_of(const char *s, size_t n)
 	return w;
 }
 
-static void measure(const char *line, size_t n, size_t widths[CELLS_MAX])
+static void measure_columns(const char *line, size_t n, size_t widths[CELLS_MAX])
 {
 	size_t i = 0, len;
 
@@ -73,7 +73,7 @@ static int set_table(const struct buf *text, struct buf *out, struct err *e)
 		widths[i] = WIDTH_LEAST;
 	for (at = 0; at < text->len; at += len + 1) {
 		len = strcspn(text->data + at, "\n");
-		measure(text->data + at, len, widths);
+		measure_columns(text->data + at, len, widths);
 	}
 	for (at = 0; at < text->len; at += len + 1) {
 		len = strcspn(text->data + at, "\n");
@@ -86,7 +86,7 @@ static int set_table(const struct buf *text, struct buf *out, struct err *e)
 /* ---- templates ------------------------------------------------------------------------------ */
 
 /* As docker has it: \t and \n of the text between actions are a tab and a newline. */
-static void unescape(char *text)
+static void unescape_format(char *text)
 {
 	char *from = text, *to = text;
 	int inside = 0;
@@ -108,7 +108,7 @@ static const char *const maps[] = {
 	NULL,
 };
 
-static struct template *parse(const char *text, struct err *e)
+static struct template *parse_row_template(const char *text, struct err *e)
 {
 	autofree char *plain = strdup(text);
 	struct template *t;
@@ -117,7 +117,7 @@ static struct template *parse(const char *text, struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	unescape(plain);
+	unescape_format(plain);
 	t = template_parse(plain, e);
 	if (t)
 		template_maps(t, maps);
@@ -126,14 +126,14 @@ static struct template *parse(const char *text, struct err *e)
 	return t;
 }
 
-static int run(const struct template *t, const json_t *dot, struct buf *out, struct err *e)
+static int run_row_template(const struct template *t, const json_t *dot, struct buf *out, struct err *e)
 {
 	if (template_run(t, dot, out, e) < 0)
 		return err_wrap(e, "template parsing error");
 	return buf_adds(out, "\n", e);
 }
 
-static int print(const struct buf *b, struct err *e)
+static int print_rows_text(const struct buf *b, struct err *e)
 {
 	const size_t room = b->len + CLEAN_SLACK;
 	autofree char *clean = malloc(room);
@@ -166,7 +166,7 @@ static json_t *heads_of(const struct door_column *c)
 	return heads;
 }
 
-static int print_json(const json_t *rows, struct err *e)
+static int print_rows_json(const json_t *rows, struct err *e)
 {
 	const json_t *row;
 	size_t i;
@@ -182,29 +182,29 @@ static int print_json(const json_t *rows, struct err *e)
 }
 
 /* A field that no row has is told though there are no rows. */
-static int check(const struct template *t, const json_t *heads, struct err *e)
+static int check_row_fields(const struct template *t, const json_t *heads, struct err *e)
 {
 	autobuf struct buf unused = BUF_INIT(OUTPUT_MAX);
 
-	return run(t, heads, &unused, e) < 0 && e->code == ERR_NOT_FOUND ? -1 : 0;
+	return run_row_template(t, heads, &unused, e) < 0 && e->code == ERR_NOT_FOUND ? -1 : 0;
 }
 
-static int make(const char *text, int table, const json_t *rows, const struct door_column *columns,
+static int make_rows_text(const char *text, int table, const json_t *rows, const struct door_column *columns,
 		struct buf *out, struct err *e)
 {
-	struct template *t = parse(text, e);
+	struct template *t = parse_row_template(text, e);
 	autojson json_t *heads = heads_of(columns);
 	const json_t *row;
 	int r = t ? 0 : -1;
 	size_t i;
 
 	if (r == 0 && table)
-		r = run(t, heads, out, e);
+		r = run_row_template(t, heads, out, e);
 	else if (r == 0 && columns[0].field)
-		r = check(t, heads, e);
+		r = check_row_fields(t, heads, e);
 	json_array_foreach ((json_t *)(size_t)rows, i, row)
 		if (r == 0)
-			r = run(t, row, out, e);
+			r = run_row_template(t, row, out, e);
 	template_free(t);
 	return r;
 }
@@ -217,7 +217,7 @@ int door_rows(const char *format, const json_t *rows, const struct door_column *
 	int table = 0;
 
 	if (format && !strcmp(format, "json"))
-		return print_json(rows, e);
+		return print_rows_json(rows, e);
 	if (!format || !format[0] || !strcmp(format, "table")) {
 		if (default_template(columns, n, &text, e) < 0)
 			return -1;
@@ -227,11 +227,11 @@ int door_rows(const char *format, const json_t *rows, const struct door_column *
 		format += 5 + strspn(format + 5, " ");
 		table = 1;
 	}
-	if (make(format, table, rows, columns, &made, e) < 0)
+	if (make_rows_text(format, table, rows, columns, &made, e) < 0)
 		return -1;
 	if (!table)
-		return print(&made, e);
-	return set_table(&made, &out, e) < 0 ? -1 : print(&out, e);
+		return print_rows_text(&made, e);
+	return set_table(&made, &out, e) < 0 ? -1 : print_rows_text(&out, e);
 }
 
 int door_documents(const char *format, const json_t *list, struct err *e)
@@ -243,5 +243,5 @@ int door_documents(const char *format, const json_t *list, struct err *e)
 		return command_print_json(list, JSON_INDENT(4), e);
 	if (!strcmp(format, "json"))
 		return command_print_json(list, JSON_COMPACT, e);
-	return make(format, 0, list, none, &out, e) < 0 ? -1 : print(&out, e);
+	return make_rows_text(format, 0, list, none, &out, e) < 0 ? -1 : print_rows_text(&out, e);
 }

@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
-#include "manager/engine/commit.h"
 #include "manager/engine/image.h"
 #include "manager/engine/login.h"
 #include "manager/ops/call.h"
@@ -110,7 +109,7 @@ static int give_input(const char *path, struct err *e)
 	return dup2(fd, STDIN_FILENO) < 0 ? err_sys(e, "open %s", path) : 0;
 }
 
-static int load(const struct door_args *a, struct err *e)
+static int load_docker_images(const struct door_args *a, struct err *e)
 {
 	json_t *call;
 	autojson json_t *said = NULL;
@@ -156,7 +155,7 @@ static int import(const struct door_args *a, struct err *e)
 
 /* ---- save ------------------------------------------------------------------------------------ */
 
-static int save(const struct door_args *a, struct err *e)
+static int save_docker_images(const struct door_args *a, struct err *e)
 {
 	const char *to = door_value(a, "output");
 	autojson json_t *said = NULL;
@@ -189,7 +188,7 @@ static int save(const struct door_args *a, struct err *e)
 
 /* ---- push, login ----------------------------------------------------------------------------- */
 
-static int push(const struct door_args *a, struct err *e)
+static int push_docker_images(const struct door_args *a, struct err *e)
 {
 	const char *name = a->words[0];
 	json_t *call;
@@ -251,7 +250,7 @@ static int logout(const struct door_args *a, struct err *e)
 /* ---- commit, search -------------------------------------------------------------------------- */
 
 /* Of --change, as options of berth commit. */
-static json_t *changes_of(const struct door_args *a, struct err *e)
+static json_t *commit_changes(const struct door_args *a, struct err *e)
 {
 	autojson json_t *list = json_array();
 	const json_t *one;
@@ -263,7 +262,7 @@ static json_t *changes_of(const struct door_args *a, struct err *e)
 	return json_incref(list);
 }
 
-static json_t *commit_it(const struct door_args *a, struct sandbox_ref *s, const char *name,
+static json_t *commit_docker_container(const struct door_args *a, struct sandbox_ref *s, const char *name,
 			 const json_t *words, struct err *e)
 {
 	const char *author = door_value(a, "author"), *message = door_value(a, "message");
@@ -278,7 +277,7 @@ static json_t *commit_it(const struct door_args *a, struct sandbox_ref *s, const
 	return door_ask(call, e);
 }
 
-static int commit(const struct door_args *a, struct err *e)
+static int commit_docker_image(const struct door_args *a, struct err *e)
 {
 	autojson json_t *changes = NULL, *words = NULL, *said = NULL;
 	struct engine_loaded l;
@@ -287,7 +286,7 @@ static int commit(const struct door_args *a, struct err *e)
 
 	if (a->count < 2 && engine_image_new_name(name, sizeof(name), e) < 0)
 		return -1;
-	changes = changes_of(a, e);
+	changes = commit_changes(a, e);
 	if (!changes)
 		return -1;
 	sandbox_ref_init(&s);
@@ -296,13 +295,13 @@ static int commit(const struct door_args *a, struct err *e)
 		engine_loaded_release(&l);
 	}
 	if (words)
-		said = commit_it(a, &s, a->count < 2 ? name : a->words[1], words, e);
+		said = commit_docker_container(a, &s, a->count < 2 ? name : a->words[1], words, e);
 	sandbox_ref_close(&s);
 	return said ? printf("%s\n", door_text(said, "digest")) < 0 : -1;
 }
 
 /* No registry is asked: the list is empty, as Door A's is. */
-static int search(const struct door_args *a, struct err *e)
+static int refuse_docker_search(const struct door_args *a, struct err *e)
 {
 	static const struct door_column heads[] = {
 		{ "Name", "NAME" },       { "Description", "DESCRIPTION" },
@@ -317,13 +316,13 @@ static int search(const struct door_args *a, struct err *e)
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
 static const struct door_row verbs[] = {
-	{ "tag", 2, 2, tag },           { "load", 0, 0, load },     { "import", 1, 2, import },
-	{ "save", 1, -1, save }, { "push", 1, 1, push },     { "login", 0, 1, login },
-	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit },
-	{ "search", 1, 1, search },
+	{ "tag", 2, 2, tag },           { "load", 0, 0, load_docker_images },     { "import", 1, 2, import },
+	{ "save", 1, -1, save_docker_images }, { "push", 1, 1, push_docker_images },     { "login", 0, 1, login },
+	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit_docker_image },
+	{ "search", 1, 1, refuse_docker_search },
 };
 
-static int verb_main(const struct command *self, int argc, char **argv)
+static int docker_store_main(const struct command *self, int argc, char **argv)
 {
 	return door_dispatch(verbs, self, argc, argv);
 }
@@ -390,21 +389,21 @@ static const struct opt search_options[] = {
 VERB(rmi, "rmi", "[OPTIONS] IMAGE [IMAGE...]", "Remove one or more images", rmi_options, 2,
 	rmi_main);
 VERB(tag, "tag", "SOURCE_IMAGE[:TAG] TARGET_IMAGE[:TAG]",
-	"Create a tag TARGET_IMAGE that refers to SOURCE_IMAGE", NULL, 0, verb_main);
+	"Create a tag TARGET_IMAGE that refers to SOURCE_IMAGE", NULL, 0, docker_store_main);
 VERB(load_verb, "load", "[OPTIONS]", "Load an image from a tar archive or STDIN", load_options, 3,
-	verb_main);
+	docker_store_main);
 VERB(import, "import", "[OPTIONS] file|- REPOSITORY[:TAG]",
 	"Import the contents from a tarball to create a filesystem image", import_options, 3,
-	verb_main);
+	docker_store_main);
 VERB(save, "save", "[OPTIONS] IMAGE [IMAGE...]", "Save one or more images to a tar archive",
-	save_options, ARRAY_LEN(save_options), verb_main);
+	save_options, ARRAY_LEN(save_options), docker_store_main);
 VERB(push, "push", "[OPTIONS] NAME[:TAG]", "Upload an image to a registry", push_options,
-	ARRAY_LEN(push_options), verb_main);
+	ARRAY_LEN(push_options), docker_store_main);
 VERB(login, "login", "[OPTIONS] [SERVER]", "Authenticate to a registry", login_options,
-	ARRAY_LEN(login_options), verb_main);
-VERB(logout, "logout", "[SERVER]", "Log out from a registry", NULL, 0, verb_main);
+	ARRAY_LEN(login_options), docker_store_main);
+VERB(logout, "logout", "[SERVER]", "Log out from a registry", NULL, 0, docker_store_main);
 VERB(commit, "commit", "[OPTIONS] CONTAINER REPOSITORY[:TAG]",
 	"Create a new image from a container's changes", commit_options, ARRAY_LEN(commit_options),
-	verb_main);
+	docker_store_main);
 VERB(search, "search", "[OPTIONS] TERM", "Search for images: none are listed", search_options,
-	ARRAY_LEN(search_options), verb_main);
+	ARRAY_LEN(search_options), docker_store_main);

@@ -10,11 +10,16 @@
 #ifndef BERTH_MANAGER_DOCKER_DOCKER_H
 #define BERTH_MANAGER_DOCKER_DOCKER_H
 
+#include "base/buf.h"
 #include "base/detachkeys.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "manager/api/api.h"
+#include "manager/api/http.h"
 #include "manager/engine/containers.h"
 #include "manager/engine/system.h"
 #include "manager/host/conf.h"
+#include "manager/host/journal.h"
 
 #define DOCKER_API ENGINE_API
 #define DOCKER_API_MIN ENGINE_API_MIN
@@ -69,7 +74,7 @@ int docker_query_int(struct http_request *rq, const char *name, long preset, lon
  */
 struct engine_berth docker_berth(struct http_request *rq, struct config *room);
 
-/* ---- containers (container.c) ---- */
+/* ---- containers (route_container.c) ---- */
 
 /* box_find() in Docker's words: 404 "No such container: X". */
 int docker_find(struct box *b, struct http_request *rq, struct err *e);
@@ -103,7 +108,7 @@ const char *docker_called(const struct http_request *rq);
  */
 int docker_explain(struct box *b, struct http_request *rq, struct err *e);
 
-/* ---- those who wait for a start (arrivals.c) ---- */
+/* ---- those who wait for a start (route_stream.c) ---- */
 
 enum arrival_news { ARRIVAL_NONE, ARRIVAL_STARTED, ARRIVAL_FAILED };
 
@@ -155,5 +160,76 @@ int pump_look(struct pump *p, struct err *e);
 
 #define DOCKER_RAW_STREAM "application/vnd.docker.raw-stream"
 #define DOCKER_FRAMES "application/vnd.docker.multiplexed-stream"
+
+/*
+ * execs - the execs that clients of this berthd made: their commands, and their states.
+ *
+ * Docker makes an exec before it starts it, so this small description is kept in memory; the
+ * command itself is the keeper's, and lives on without it. At most EXECS_MAX of EXECS_BYTES_MAX
+ * together are kept: a new one replaces the oldest that are over or were never started (S54).
+ */
+
+#define EXECS_MAX 4096
+#define EXECS_BYTES_MAX (16u << 20)
+#define EXEC_ID 65
+
+enum exec_state { EXEC_NEW, EXEC_STARTS, EXEC_RUNS, EXEC_ENDED };
+
+/* A copy of one; release gives back its body. */
+struct exec {
+	char id[EXEC_ID], box[EXEC_ID], command[24];
+	enum exec_state state;
+	int exit_code;
+	json_t *body;
+};
+
+struct execs *execs_new(void);
+void execs_free(struct execs *x);
+/* Copies body.  ERR_LIMIT while all of them run. */
+int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[EXEC_ID],
+	      struct err *e);
+/* 1 found, and then release it. */
+int execs_get(struct execs *x, const char *id, struct exec *ret);
+/* The id of the exec that runs, or ran, as this command of the box: 1, or 0 without one. */
+int execs_of_command(struct execs *x, const char *box, const char *command, char ret_id[EXEC_ID]);
+void exec_release(struct exec *e);
+/* Changes it from new to starting: 1; 0: it is not new; -1: there is none. */
+int execs_begin(struct execs *x, const char *id);
+void execs_started(struct execs *x, const char *id, const char *command);
+void execs_ended(struct execs *x, const char *id, int exit_code);
+
+/* imageflow - images that come: from a registry, or as the body of a request. */
+
+/* A program that reads the body on its stdin; its answer is JSON, a new reference. */
+int imageflow_begin(struct http_request *rq, json_t *call, struct err *e);
+http_feed imageflow_feed;
+json_t *imageflow_end(struct http_request *rq, struct err *e);
+/* Adds j, which it consumes, as a line of Docker's progress. */
+int imageflow_line(struct buf *out, json_t *j, struct err *e);
+
+/* POST /images/create: fromImage, or fromSrc=- with the body. */
+http_begin imageflow_create_begin;
+http_handler imageflow_create;
+
+/* POST /images/{name}/push: to where its name says, or with tag= that one of its tags. */
+http_handler imageflow_push;
+
+/* GET /distribution/{name}/json: what a registry has under that name. */
+http_handler imageflow_look;
+
+/* Of images, shared by routes (route_image.c). */
+int docker_store(struct http_request *rq, struct err *e);
+/* -1: an error that says "not found" in Docker's words, or as it is. */
+int docker_no_image(struct http_request *rq, const char *name, struct err *e);
+
+/* logs - GET /containers/{id}/logs: the journal of a sandbox as Docker's stream. */
+
+/* A time of a query as the journal has it; "" where it is absent.  -1 with 400. */
+int docker_query_time(struct http_request *rq, const char *name, char out[JOURNAL_TIME],
+		      struct err *e);
+/* What the log of b has now, to a connection that became a stream; tty: without frames. */
+int docker_logs_send(struct box *b, struct http_request *rq, int fd, int tty, const int want[2],
+		     struct err *e);
+int docker_logs(struct http_request *rq, struct err *e);
 
 #endif

@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/docker/docker.h"
-#include "manager/docker/execs.h"
 #include "manager/engine/host.h"
 #include "manager/host/conf.h"
 #include "manager/service/dlog.h"
@@ -97,7 +96,7 @@ int docker_query_int(struct http_request *rq, const char *name, long preset, lon
 
 #define ANSWER_MAX (16u << 20)
 
-static json_t *ask(void *ctx, json_t *call, int finish, struct err *e)
+static json_t *ask_berth_program(void *ctx, json_t *call, int finish, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(ANSWER_MAX);
 
@@ -110,7 +109,7 @@ struct engine_berth docker_berth(struct http_request *rq, struct config *room)
 {
 	if (room)
 		api_config(api_of(rq), room);
-	return (struct engine_berth){ .ask = ask, .ctx = rq, .config = room };
+	return (struct engine_berth){ .ask = ask_berth_program, .ctx = rq, .config = room };
 }
 
 /* ---- the version in front of a path --------------------------------------------------- */
@@ -158,7 +157,7 @@ static const struct http_foreign foreign = { strip, docker_error_json, headers }
 
 /* ---- birth and death -------------------------------------------------------------------- */
 
-static int listen_at(const char *path, struct err *e)
+static int listen_for_docker(const char *path, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -209,7 +208,7 @@ static int open_door(struct docker *d, struct api *a, const char *socket_path, s
 	d->http = http_new(&o, e);
 	if (!d->http)
 		return -1;
-	fd = listen_at(socket_path, e);
+	fd = listen_for_docker(socket_path, e);
 	if (fd < 0)
 		return -1;
 	snprintf(d->socket_path, sizeof(d->socket_path), "%s", socket_path);

@@ -41,7 +41,7 @@ struct pumping {
 
 /* ---- output --------------------------------------------------------------------------- */
 
-static int ask(struct pumping *x, struct err *e)
+static int ask_for_output(struct pumping *x, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_follow);
 	struct pump *p = x->p;
@@ -58,7 +58,7 @@ static int ask(struct pumping *x, struct err *e)
 	return e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
-static int add_piece(struct pumping *x, int which, const char *data, size_t n, struct err *e)
+static int add_output_frames(struct pumping *x, int which, const char *data, size_t n, struct err *e)
 {
 	unsigned char head[8];
 	size_t part;
@@ -92,7 +92,7 @@ static int add_answer(struct pumping *x, const json_t *answer, const struct buf 
 			continue;
 		if (n > data->len - at)
 			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
-		if (n && add_piece(x, i, data->data + at, n, e) < 0)
+		if (n && add_output_frames(x, i, data->data + at, n, e) < 0)
 			return -1;
 		at += n;
 		x->p->from[i] = (uint64_t)json_integer_value(json_object_get(part, "next"));
@@ -104,7 +104,7 @@ static int add_answer(struct pumping *x, const json_t *answer, const struct buf 
 	return 0;
 }
 
-static int take_output(struct pumping *x, struct err *e)
+static int take_pump_output(struct pumping *x, struct err *e)
 {
 	autobuf struct buf data = BUF_INIT(WIRE_DATA_MAX);
 	autojson json_t *answer = NULL;
@@ -124,7 +124,7 @@ static int take_output(struct pumping *x, struct err *e)
 	return r < 0 ? -1 : add_answer(x, answer, &data, e);
 }
 
-static int write_out(struct pumping *x, struct err *e)
+static int write_to_client(struct pumping *x, struct err *e)
 {
 	ssize_t n = send(x->fd, x->out.data + x->sent, x->out.len - x->sent,
 			 MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -142,7 +142,7 @@ static int write_out(struct pumping *x, struct err *e)
 
 /* ---- input ---------------------------------------------------------------------------- */
 
-static int open_input(struct pumping *x, struct err *e)
+static int open_pump_input(struct pumping *x, struct err *e)
 {
 	if (x->send_sock < 0)
 		x->send_sock = keeper_connect(&x->p->box->registry, x->p->box->id, e);
@@ -158,7 +158,7 @@ static void drop_input(struct pumping *x)
 	x->closed = x->told_closed = 1;
 }
 
-static void send_input(struct pumping *x)
+static void send_pump_input(struct pumping *x)
 {
 	autojson json_t *rq = protocol_request(OP_send);
 	autoclose int data = -1;
@@ -167,7 +167,7 @@ static void send_input(struct pumping *x)
 
 	request_set_command(rq, x->p->command);
 	request_set_eof(rq, eof);
-	if (open_input(x, &e) < 0 ||
+	if (open_pump_input(x, &e) < 0 ||
 	    (x->in.len && (data = wire_data(x->in.data, x->in.len, &e)) < 0) ||
 	    wire_request(x->send_sock, rq, &data, data >= 0, &e) < 0) {
 		drop_input(x);
@@ -222,7 +222,7 @@ static int has_input(const struct pumping *x)
 	return x->p->input && !x->sending && (x->in.len || (x->closed && !x->told_closed));
 }
 
-static int turn(struct pumping *x, struct err *e)
+static int turn_pump(struct pumping *x, struct err *e)
 {
 	const int reads = x->p->input && !x->closed && x->in.len < INPUT_MAX;
 	struct pollfd p[4] = {
@@ -236,27 +236,27 @@ static int turn(struct pumping *x, struct err *e)
 		return -1;
 	if (p[3].revents)
 		take_sent(x);
-	if (p[2].revents && take_output(x, e) < 0)
+	if (p[2].revents && take_pump_output(x, e) < 0)
 		return -1;
 	if (p[0].revents && read_in(x, e) < 0)
 		return -1;
-	return p[1].revents ? write_out(x, e) : 0;
+	return p[1].revents ? write_to_client(x, e) : 0;
 }
 
-static int run(struct pumping *x, struct err *e)
+static int run_pump(struct pumping *x, struct err *e)
 {
 	for (;;) {
 		if (x->ended && !x->out.len)
 			return 0;
 		if (x->p->keys.detached && !x->in.len && !x->sending)
 			return 0;
-		if (!x->ended && !x->asked && x->out.len - x->sent < ASK_BELOW && ask(x, e) < 0)
+		if (!x->ended && !x->asked && x->out.len - x->sent < ASK_BELOW && ask_for_output(x, e) < 0)
 			return -1;
 		if (has_input(x))
-			send_input(x);
+			send_pump_input(x);
 		if (x->ended && !x->out.len)
 			continue;
-		if (turn(x, e) < 0)
+		if (turn_pump(x, e) < 0)
 			return -1;
 	}
 }
@@ -273,11 +273,11 @@ int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra,
 	int r = n && p->input ? add_input(&x, extra, n, e) : 0;
 
 	if (r == 0)
-		r = run(&x, e);
+		r = run_pump(&x, e);
 	/* a client that went without a word has ended its input, too */
 	if (r < 0 && p->input && p->input_ends && !x.told_closed && !x.sending) {
 		x.closed = 1;
-		send_input(&x);
+		send_pump_input(&x);
 	}
 	fd_close(&x.send_sock);
 	buf_release(&x.out);

@@ -26,7 +26,7 @@ struct transfer {
 	struct fileflow flow;
 };
 
-static void transfer_free(void *ctx)
+static void archive_transfer_free(void *ctx)
 {
 	struct transfer *t = ctx;
 
@@ -35,7 +35,7 @@ static void transfer_free(void *ctx)
 	free(t);
 }
 
-static struct transfer *transfer_new(struct err *e)
+static struct transfer *archive_transfer_new(struct err *e)
 {
 	struct transfer *t = calloc(1, sizeof(*t));
 
@@ -83,7 +83,7 @@ static int is_no_directory(struct box *b, const char *path)
 	return fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, &ignored) == 0;
 }
 
-static int tell(struct box *b, struct http_request *rq, const char *path, struct err *e)
+static int tell_archive_failure(struct box *b, struct http_request *rq, const char *path, struct err *e)
 {
 	if (e->code == ERR_NOT_FOUND && is_no_directory(b, path))
 		return docker_fail(rq, 400, e, "%.200s: not a directory", path);
@@ -96,7 +96,7 @@ static int tell(struct box *b, struct http_request *rq, const char *path, struct
 /* ---- what it is ------------------------------------------------------------------------------ */
 
 /* Docker uses the last part of a path as its name; a slash at the end does not count. */
-static const char *base_of(const char *path, char *room, size_t n)
+static const char *archive_base_name(const char *path, char *room, size_t n)
 {
 	const char *slash;
 	size_t len;
@@ -116,7 +116,7 @@ static const char *base_of(const char *path, char *room, size_t n)
 	return slash && slash[1] ? slash + 1 : room;
 }
 
-static char *describe(const struct filerecord *r, const char *path)
+static char *archive_stat_header(const struct filerecord *r, const char *path)
 {
 	char name[PATH_MAX], when[40];
 	time_t t = (time_t)r->mtime_sec;
@@ -127,7 +127,7 @@ static char *describe(const struct filerecord *r, const char *path)
 
 	gmtime_r(&t, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	j = json_pack("{s:s,s:I,s:I,s:s,s:s}", "name", base_of(path, name, sizeof(name)), "size",
+	j = json_pack("{s:s,s:I,s:I,s:s,s:s}", "name", archive_base_name(path, name, sizeof(name)), "size",
 		      (json_int_t)r->size, "mode", (json_int_t)engine_go_mode(r->mode), "mtime",
 		      when, "linkTarget", r->link ? r->link : "");
 	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -138,7 +138,7 @@ static char *describe(const struct filerecord *r, const char *path)
 }
 
 /* The value of the header, to be freed; NULL with e. */
-static char *look(struct box *b, struct http_request *rq, const char *path, struct err *e)
+static char *look_at_archive_path(struct box *b, struct http_request *rq, const char *path, struct err *e)
 {
 	const char *argv[] = { "stat", "", path, NULL }, *at;
 	autobuf struct buf text = BUF_INIT(1 << 16);
@@ -147,7 +147,7 @@ static char *look(struct box *b, struct http_request *rq, const char *path, stru
 	char *coded;
 
 	if (fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, e) < 0) {
-		tell(b, rq, path, e);
+		tell_archive_failure(b, rq, path, e);
 		return NULL;
 	}
 	at = text.data;
@@ -155,7 +155,7 @@ static char *look(struct box *b, struct http_request *rq, const char *path, stru
 		err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
 		return NULL;
 	}
-	coded = describe(&record, path);
+	coded = archive_stat_header(&record, path);
 	if (!coded)
 		err_set(e, ERR_INVALID, "the name of %.200s is not UTF-8", path);
 	return coded;
@@ -169,7 +169,7 @@ static int head_archive(struct http_request *rq, struct err *e)
 	int r = open_files(&b, rq, path, e);
 
 	if (r == 0)
-		coded = look(&b, rq, path, e);
+		coded = look_at_archive_path(&b, rq, path, e);
 	box_close(&b);
 	if (!coded || http_reply_empty(rq, 200, e) < 0)
 		return -1;
@@ -191,25 +191,25 @@ static int begin_out(struct transfer *t, struct http_request *rq, char **ret_cod
 
 	if (open_files(&t->box, rq, path, e) < 0)
 		return -1;
-	*ret_coded = look(&t->box, rq, path, e);
+	*ret_coded = look_at_archive_path(&t->box, rq, path, e);
 	if (!*ret_coded)
 		return -1;
 	if (fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 1, e) < 0 ||
 	    fileflow_first(&t->flow, rq, e) < 0)
-		return tell(&t->box, rq, path, e);
+		return tell_archive_failure(&t->box, rq, path, e);
 	return 0;
 }
 
-static int get_archive(struct http_request *rq, struct err *e)
+static int get_box_archive(struct http_request *rq, struct err *e)
 {
-	struct transfer *t = transfer_new(e);
-	struct http_stream st = { read_out, transfer_free, t };
+	struct transfer *t = archive_transfer_new(e);
+	struct http_stream st = { read_out, archive_transfer_free, t };
 	autofree char *coded = NULL;
 
 	if (!t)
 		return -1;
 	if (begin_out(t, rq, &coded, e) < 0) {
-		transfer_free(t);
+		archive_transfer_free(t);
 		return -1;
 	}
 	if (http_reply_stream(rq, 200, "application/x-tar", &st, e) < 0)
@@ -227,15 +227,15 @@ static int begin_export(struct transfer *t, struct http_request *rq, struct err 
 	return fileflow_first(&t->flow, rq, e);
 }
 
-static int get_export(struct http_request *rq, struct err *e)
+static int get_box_export(struct http_request *rq, struct err *e)
 {
-	struct transfer *t = transfer_new(e);
-	struct http_stream st = { read_out, transfer_free, t };
+	struct transfer *t = archive_transfer_new(e);
+	struct http_stream st = { read_out, archive_transfer_free, t };
 
 	if (!t)
 		return -1;
 	if (begin_export(t, rq, e) < 0) {
-		transfer_free(t);
+		archive_transfer_free(t);
 		return -1;
 	}
 	return http_reply_stream(rq, 200, "application/octet-stream", &st, e);
@@ -252,7 +252,7 @@ static int check_directory(struct box *b, struct http_request *rq, const char *p
 	struct filecounts unused;
 
 	if (fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, e) < 0)
-		return tell(b, rq, path, e);
+		return tell_archive_failure(b, rq, path, e);
 	at = text.data;
 	if (filerecord_next(&at, text.data + text.len, &record, e) < 1)
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
@@ -261,21 +261,21 @@ static int check_directory(struct box *b, struct http_request *rq, const char *p
 		       : docker_fail(rq, 400, e, "extraction point is not a directory");
 }
 
-static int begin_put(struct http_request *rq, struct err *e)
+static int begin_archive_put(struct http_request *rq, struct err *e)
 {
-	struct transfer *t = transfer_new(e);
+	struct transfer *t = archive_transfer_new(e);
 	char path[PATH_MAX];
 	const char *argv[] = { "extract", "io", path, NULL };
 
 	if (!t)
 		return -1;
-	http_set_data(rq, t, transfer_free);
+	http_set_data(rq, t, archive_transfer_free);
 	if (open_files(&t->box, rq, path, e) < 0 || check_directory(&t->box, rq, path, e) < 0)
 		return -1;
 	return fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 0, e);
 }
 
-static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
+static int feed_archive_put(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
 	struct transfer *t = http_data(rq);
 
@@ -283,7 +283,7 @@ static int feed_put(struct http_request *rq, const char *data, size_t n, struct 
 	return fileflow_feed(&t->flow, rq, data, n, e);
 }
 
-static int put_archive(struct http_request *rq, struct err *e)
+static int put_box_archive(struct http_request *rq, struct err *e)
 {
 	struct transfer *t = http_data(rq);
 	struct filecounts unused;
@@ -297,11 +297,11 @@ static int put_archive(struct http_request *rq, struct err *e)
 const struct http_route docker_archive_routes[] = {
 	{ "HEAD", "/containers/{id}/archive", head_archive, "what a file of a container is",
 	  HTTP_NONE, HTTP_QUIET },
-	{ "GET", "/containers/{id}/archive", get_archive, "files of a container as tar",
+	{ "GET", "/containers/{id}/archive", get_box_archive, "files of a container as tar",
 	  HTTP_NONE },
-	{ "GET", "/containers/{id}/export", get_export, "all files of a container as tar",
+	{ "GET", "/containers/{id}/export", get_box_export, "all files of a container as tar",
 	  HTTP_NONE },
-	{ "PUT", "/containers/{id}/archive", put_archive, "unpack a tar in a container", HTTP_RAW,
-	  .begin = begin_put, .feed = feed_put },
+	{ "PUT", "/containers/{id}/archive", put_box_archive, "unpack a tar in a container", HTTP_RAW,
+	  .begin = begin_archive_put, .feed = feed_archive_put },
 	{ NULL },
 };

@@ -14,9 +14,8 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/docker/imageflow.h"
 #include "manager/engine/build.h"
-#include "manager/engine/networks.h"
+#include "manager/engine/objects.h"
 
 #define OUT_MAX (1u << 20)
 #define BEAT_MS 5000
@@ -45,7 +44,7 @@ static void building_free(void *ctx)
 /* ---- the request ---------------------------------------------------------------------------- */
 
 /* What berth calls the network, which the client may know by its id. */
-static int name_network(struct http_request *rq, const char *said, char ret[ENGINE_NAME], struct err *e)
+static int name_build_network(struct http_request *rq, const char *said, char ret[ENGINE_NAME], struct err *e)
 {
 	static const char *const modes[] = {"", "default", "bridge", "none", "host"};
 	struct config c;
@@ -71,7 +70,7 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 	char network[ENGINE_NAME];
 	size_t i;
 
-	if (name_network(rq, http_query(rq, "networkmode"), network, e) < 0 ||
+	if (name_build_network(rq, http_query(rq, "networkmode"), network, e) < 0 ||
 	    engine_build_set(b, "networkmode", network, e) < 0)
 		return -1;
 	for (i = 0; (host = http_query_each(rq, "extrahosts", i)); i++)
@@ -91,7 +90,7 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 	return 0;
 }
 
-static int start(struct http_request *rq, struct building *b, struct err *e)
+static int start_build(struct http_request *rq, struct building *b, struct err *e)
 {
 	struct engine_build asked = {0};
 	int p[2] = {-1, -1}, r;
@@ -131,7 +130,7 @@ static int begin_build(struct http_request *rq, struct err *e)
 	    imageflow_line(&b->out,
 			   json_pack("{s:s}", "stream", ENGINE_BUILD_NO_CACHE "\n"), e) < 0)
 		return -1;
-	return start(rq, b, e);
+	return start_build(rq, b, e);
 }
 
 static int feed_build(struct http_request *rq, const char *data, size_t n, struct err *e)
@@ -146,7 +145,7 @@ static int feed_build(struct http_request *rq, const char *data, size_t n, struc
  */
 
 /* Each whole line that it has written. */
-static int take_lines(struct building *b, struct err *e)
+static int take_build_lines(struct building *b, struct err *e)
 {
 	size_t used = 0;
 	char *nl;
@@ -172,7 +171,7 @@ static int take_lines(struct building *b, struct err *e)
 	return 0;
 }
 
-static int conclude(struct building *b, struct http_request *rq, struct err *e)
+static int conclude_build(struct building *b, struct http_request *rq, struct err *e)
 {
 	autojson json_t *own = NULL, *error = NULL;
 
@@ -188,7 +187,7 @@ static int conclude(struct building *b, struct http_request *rq, struct err *e)
 }
 
 /* Waits for more of it. */
-static int go_on(struct building *b, struct http_request *rq, struct err *e)
+static int await_build_output(struct building *b, struct http_request *rq, struct err *e)
 {
 	struct pollfd wait = {.fd = b->program.out, .events = POLLIN};
 	char piece[4096];
@@ -203,8 +202,8 @@ static int go_on(struct building *b, struct http_request *rq, struct err *e)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : err_sys(e, "read from berth");
 	if (n == 0)
-		return conclude(b, rq, e);
-	return buf_add(&b->raw, piece, (size_t)n, e) < 0 ? -1 : take_lines(b, e);
+		return conclude_build(b, rq, e);
+	return buf_add(&b->raw, piece, (size_t)n, e) < 0 ? -1 : take_build_lines(b, e);
 }
 
 static ssize_t read_build(void *ctx, struct http_request *rq, char *buf, size_t max)
@@ -217,7 +216,7 @@ static ssize_t read_build(void *ctx, struct http_request *rq, char *buf, size_t 
 		b->sent = b->out.len = 0;
 		if (b->ended)
 			return 0;
-		if (go_on(b, rq, &e) < 0)
+		if (await_build_output(b, rq, &e) < 0)
 			return -1;
 	}
 	n = b->out.len - b->sent < max ? b->out.len - b->sent : max;
@@ -237,7 +236,7 @@ static int post_build(struct http_request *rq, struct err *e)
 	return http_reply_stream(rq, 200, "application/json", &st, e);
 }
 
-static int post_prune(struct http_request *rq, struct err *e)
+static int post_build_prune(struct http_request *rq, struct err *e)
 {
 	return http_reply_json(rq, 200,
 			       json_pack("{s:[],s:i}", "CachesDeleted", "SpaceReclaimed", 0), e);
@@ -253,7 +252,7 @@ static int no_buildkit(struct http_request *rq, struct err *e)
 const struct http_route docker_build_routes[] = {
 	{"POST", "/build", post_build, "make an image as a Dockerfile says", HTTP_RAW,
 	 .begin = begin_build, .feed = feed_build},
-	{"POST", "/build/prune", post_prune, "nothing of a build stays", HTTP_JSON, HTTP_OPTIONAL},
+	{"POST", "/build/prune", post_build_prune, "nothing of a build stays", HTTP_JSON, HTTP_OPTIONAL},
 	{"POST", "/session", no_buildkit, "of BuildKit", HTTP_JSON, HTTP_OPTIONAL},
 	{"POST", "/grpc", no_buildkit, "of BuildKit", HTTP_JSON, HTTP_OPTIONAL},
 	{NULL},

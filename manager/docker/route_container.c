@@ -1,20 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes that make containers, list them and look at one. */
+/* Containers: how a request finds its own, and the routes that make, list and remove them and change their life. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/engine/sizes.h"
 #include "manager/engine/host.h"
-#include "manager/engine/id.h"
+#include "manager/engine/name.h"
 #include "manager/engine/objects.h"
-#include "manager/engine/volumes.h"
+#include "manager/engine/system.h"
 #include "manager/host/forget.h"
 #include "manager/host/record.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/protocol.h"
 #include "manager/service/dlog.h"
+
+/* ---- the container of a request ---- */
+
+/* The container of a request: how it is found, and its facts. */
+
+#define FILES_WAIT_MS 10000 /* for others that use, start or stop the container */
+#define FILES_LOOK_MS 20
+
+const char *docker_called(const struct http_request *rq)
+{
+	const char *ref = http_param(rq, "id");
+
+	return ref + (*ref == '/');
+}
+
+void box_clear(struct box *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->sock = b->lock_fd = -1;
+	b->registry = (struct registry)REGISTRY_INIT;
+}
+
+int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e)
+{
+
+	if (box_open(b, rq, e) < 0)
+		return -1;
+	if (!name || !name[0])
+		return docker_fail(rq, 400, e, "no container is named");
+	if (engine_container_find(&b->registry, name, b->id, &b->kept, e) < 0)
+		return -1;
+	http_audit(rq, "id", b->id);
+	return 0;
+}
+
+int docker_explain(struct box *b, struct http_request *rq, struct err *e)
+{
+	return engine_container_explain(&b->registry, b->id, docker_called(rq), e);
+}
+
+int docker_find(struct box *b, struct http_request *rq, struct err *e)
+{
+	return docker_find_named(b, rq, http_param(rq, "id"), e);
+}
+
+int docker_find_running(struct box *b, struct http_request *rq, struct err *e)
+{
+	if (docker_find(b, rq, e) < 0)
+		return -1;
+	return b->kept ? engine_not_running(b->id, e) : 0;
+}
+
+int docker_connect(struct box *b, struct err *e)
+{
+	b->sock = keeper_connect(&b->registry, b->id, e);
+	if (b->sock < 0 && e->code == ERR_NOT_FOUND)
+		return engine_not_running(b->id, e);
+	return b->sock < 0 ? -1 : 0;
+}
+
+/* 1: its keeper for files exists; 0: it was started meanwhile, so look again. */
+static int make_files_keeper(struct box *b, struct err *e)
+{
+	if (spawn_berth(b->rq, call_of("open-files", b->id, NULL), 1, -1, NULL, e) == 0)
+		return 1;
+	return e->code == ERR_EXISTS ? 0 : -1;
+}
+
+int docker_open_files(struct box *b, struct http_request *rq, struct err *e)
+{
+	const uint64_t until = clock_ms() + FILES_WAIT_MS;
+	int r;
+
+	box_clear(b);
+	do {
+		box_close(b);
+		if (docker_find(b, rq, e) < 0)
+			return -1;
+		r = b->kept ? make_files_keeper(b, e) : 1;
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			b->sock = keeper_connect(&b->registry, b->id, e);
+		if (b->sock >= 0)
+			return 0;
+		if (http_wait(rq, -1, 0, FILES_LOOK_MS, e) < 0)
+			return -1;
+	} while (clock_ms() < until);
+	return docker_fail(rq, 409, e, "the files of container %.200s are in use; try again",
+			   docker_called(rq));
+}
+
+static json_t *ask_box_keeper(void *ctx, json_t *rq, struct err *e)
+{
+	struct box *b = ctx;
+
+	if (b->sock < 0 && docker_connect(b, e) < 0)
+		return NULL;
+	return box_call(b, rq, NULL, 0, NULL, e);
+}
+
+int docker_container(struct engine_container *ret, struct box *b, struct http_request *rq, struct err *e)
+{
+	if (docker_find(b, rq, e) < 0)
+		return -1;
+	*ret = (struct engine_container){ .berth = docker_berth(rq, NULL),
+					  .keeper = { ask_box_keeper, b },
+					  .registry = &b->registry,
+					  .id = b->id,
+					  .kept = b->kept,
+					  .called = docker_called(rq) };
+	return 0;
+}
+
+int docker_load(struct engine_loaded *l, struct box *b, int live, struct err *e)
+{
+	const struct engine_asker asker = { ask_box_keeper, b };
+
+	if (engine_load(l, &b->registry, b->id, b->kept, live ? &asker : NULL, e) == 0)
+		return 0;
+	return docker_fail(b->rq, 404, e, "No such container: %.200s", docker_called(b->rq));
+}
+
+/* ---- create, list, inspect ---- */
+
+/* Routes that make containers, list them and look at one. */
 
 /* ---- create --------------------------------------------------------------------------- */
 
@@ -50,7 +179,7 @@ static int spawn_create(struct http_request *rq, const struct engine_create *c, 
 }
 
 /* On its other networks before its client knows its id; else nothing of it is left. */
-static int join_networks(struct http_request *rq, struct box *b, const struct engine_create *c,
+static int join_box_networks(struct http_request *rq, struct box *b, const struct engine_create *c,
 			 struct err *e)
 {
 	struct err ignored;
@@ -80,7 +209,7 @@ static int not_made(struct http_request *rq, struct err *e)
 	return -1;
 }
 
-static int create(struct http_request *rq, struct box *b, struct engine_create *c, struct err *e)
+static int create_box(struct http_request *rq, struct box *b, struct engine_create *c, struct err *e)
 {
 	const struct engine_berth asker = docker_berth(rq, NULL);
 	const char *name = http_query(rq, "name"), *image = "";
@@ -113,7 +242,7 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 			       ? engine_host_name_taken(&b->registry, c->called, e)
 			       : not_made(rq, e);
 	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 &&
-	    join_networks(rq, b, c, e) == 0)
+	    join_box_networks(rq, b, c, e) == 0)
 		return 0;
 	/* a client that lists containers may have seen it, and removed it */
 	return record_is_gone(&b->registry, b->id) && e->os_errno == ENOENT ?
@@ -121,7 +250,7 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 		       not_made(rq, e);
 }
 
-static int post_create(struct http_request *rq, struct err *e)
+static int post_box_create(struct http_request *rq, struct err *e)
 {
 	const struct engine_berth asker = docker_berth(rq, NULL);
 	struct engine_create c = { 0 };
@@ -131,7 +260,7 @@ static int post_create(struct http_request *rq, struct err *e)
 	int r = box_open(&b, rq, e);
 
 	/* nothing is left of a container that could not be made */
-	if (r == 0 && (r = create(rq, &b, &c, e)) < 0)
+	if (r == 0 && (r = create_box(rq, &b, &c, e)) < 0)
 		engine_volumes_drop(&asker, c.anonymous);
 	box_close(&b);
 	engine_id(b.id, id);
@@ -142,7 +271,7 @@ static int post_create(struct http_request *rq, struct err *e)
 
 /* ---- look ------------------------------------------------------------------------------ */
 
-static int get_one(struct http_request *rq, struct err *e)
+static int get_box(struct http_request *rq, struct err *e)
 {
 	json_t *doc = NULL;
 	struct engine_loaded d;
@@ -166,7 +295,7 @@ static int get_one(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : http_reply_json(rq, 200, doc, e);
 }
 
-static int get_list(struct http_request *rq, struct err *e)
+static int get_box_list(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e);
 	json_t *out = NULL;
@@ -202,8 +331,184 @@ const struct http_route docker_container_routes[] = {
 	{ "GET", CHECKPOINTS, refuse_checkpoint, "refused", HTTP_NONE, HTTP_QUIET },
 	{ "POST", CHECKPOINTS, refuse_checkpoint, "refused", HTTP_JSON, HTTP_OPTIONAL },
 	{ "DELETE", CHECKPOINTS "/{checkpoint}", refuse_checkpoint, "refused" },
-	{ "GET", "/containers/json", get_list, "list containers", HTTP_NONE, HTTP_QUIET },
-	{ "POST", "/containers/create", post_create, "make a container", HTTP_JSON },
-	{ "GET", "/containers/{id}/json", get_one, "look at a container", HTTP_NONE, HTTP_QUIET },
+	{ "GET", "/containers/json", get_box_list, "list containers", HTTP_NONE, HTTP_QUIET },
+	{ "POST", "/containers/create", post_box_create, "make a container", HTTP_JSON },
+	{ "GET", "/containers/{id}/json", get_box, "look at a container", HTTP_NONE, HTTP_QUIET },
+	{ NULL },
+};
+
+/* ---- start, stop, kill, restart, pause, rename, remove ---- */
+
+/* Routes that change the life of a container: start, stop, kill, restart, pause, rename, remove. */
+
+/* 204 without a body, or 304 when there was nothing to do (r 1). */
+static int reply_change(struct http_request *rq, struct box *b, int r, struct err *e)
+{
+	box_close(b);
+	return r < 0 ? -1 : http_reply_empty(rq, r ? 304 : 204, e);
+}
+
+/* ---- start, stop, restart, kill ---------------------------------------------------------- */
+
+/* Clients that wait for the start are told how it went; Docker's status for a command that cannot be executed is 400. */
+static int tell_start(struct http_request *rq, struct box *b, int r, const struct err *e)
+{
+	if (r < 0 && (e->code == ERR_EXEC || e->code == ERR_EXEC_NOT_FOUND))
+		http_error_status(rq, 400);
+	if (r != 1)
+		arrivals_tell(docker_of(rq)->arrivals, b->id, r < 0 ? ARRIVAL_FAILED : ARRIVAL_STARTED);
+	return r;
+}
+
+static int post_box_start(struct http_request *rq, struct err *e)
+{
+	struct engine_container c;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = box_lock(&b, e);
+	c.kept = b.kept;
+	if (r == 0)
+		r = tell_start(rq, &b, engine_container_start(&c, arrivals_count(docker_of(rq)->arrivals, b.id), e), e);
+	return reply_change(rq, &b, r, e);
+}
+
+/* "signal" and "t", which is in seconds. */
+static int read_box_ending(struct http_request *rq, struct engine_ending *ret, struct err *e)
+{
+	const char *t = http_query(rq, "t");
+
+	*ret = (struct engine_ending){ .signal = http_query(rq, "signal"), .has_grace = t && t[0] };
+	return docker_query_int(rq, "t", 0, &ret->grace_s, e);
+}
+
+static int post_box_stop(struct http_request *rq, struct err *e)
+{
+	struct engine_container c;
+	struct engine_ending how;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = read_box_ending(rq, &how, e);
+	if (r == 0)
+		r = engine_container_stop(&c, &how, e);
+	return reply_change(rq, &b, r, e);
+}
+
+static int post_box_restart(struct http_request *rq, struct err *e)
+{
+	struct engine_container c;
+	struct engine_ending how;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = read_box_ending(rq, &how, e);
+	if (r == 0)
+		r = tell_start(rq, &b, engine_container_restart(&c, &how, e), e);
+	return reply_change(rq, &b, r, e);
+}
+
+static int post_box_kill(struct http_request *rq, struct err *e)
+{
+	struct engine_container c;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = engine_container_kill(&c, http_query(rq, "signal"), e);
+	return reply_change(rq, &b, r, e);
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+static int reply_pause(struct http_request *rq, int on, struct err *e)
+{
+	struct engine_container c;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = engine_container_pause(&c, on, e);
+	return reply_change(rq, &b, r, e);
+}
+
+static int post_box_pause(struct http_request *rq, struct err *e)
+{
+	return reply_pause(rq, 1, e);
+}
+
+static int post_unpause(struct http_request *rq, struct err *e)
+{
+	return reply_pause(rq, 0, e);
+}
+
+static int post_box_rename(struct http_request *rq, struct err *e)
+{
+	const char *name = http_query(rq, "name");
+	struct engine_container c;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = box_lock(&b, e);
+	if (r == 0)
+		r = engine_container_rename(&c, name ? name : "", e);
+	return reply_change(rq, &b, r, e);
+}
+
+static int post_box_resize(struct http_request *rq, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_resize), *answer = NULL;
+	long rows = 0, cols = 0;
+	struct box b;
+	int r = docker_find_running(&b, rq, e);
+
+	if (r == 0)
+		r = docker_query_int(rq, "h", 24, &rows, e);
+	if (r == 0)
+		r = docker_query_int(rq, "w", 80, &cols, e);
+	if (r == 0)
+		r = docker_connect(&b, e);
+	if (r == 0 && rows > 0 && cols > 0) {
+		request_set_command(ask, KEEPER_MAIN);
+		request_set_rows(ask, (uint64_t)rows);
+		request_set_cols(ask, (uint64_t)cols);
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+		r = answer ? 0 : -1;
+	}
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
+}
+
+static int delete_box(struct http_request *rq, struct err *e)
+{
+	struct engine_container c;
+	struct box b;
+	int r = docker_container(&c, &b, rq, e);
+
+	if (r == 0)
+		r = engine_container_remove(&c, docker_query_flag(rq, "force"), docker_query_flag(rq, "v"), e);
+	return reply_change(rq, &b, r, e);
+}
+
+#define CHANGES(verb, run, text)                                                                   \
+	{                                                                                          \
+		"POST", "/containers/{id}/" verb, run, text, HTTP_JSON, HTTP_OPTIONAL              \
+	}
+
+const struct http_route docker_life_routes[] = {
+	CHANGES("start", post_box_start, "start a container"),
+	CHANGES("stop", post_box_stop, "stop a container"),
+	CHANGES("restart", post_box_restart, "stop and start a container"),
+	CHANGES("kill", post_box_kill, "send a signal to a container's main command"),
+	CHANGES("pause", post_box_pause, "freeze a container"),
+	CHANGES("unpause", post_unpause, "let a frozen container go on"),
+	CHANGES("rename", post_box_rename, "give a container another name"),
+	CHANGES("resize", post_box_resize, "set the size of a container's terminal"),
+	{ "DELETE", "/containers/{id}", delete_box, "remove a container", HTTP_JSON,
+	  HTTP_OPTIONAL },
 	{ NULL },
 };

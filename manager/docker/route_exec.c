@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Routes that run further commands in a container.
- *
- * An exec is a detached command of the keeper's that its client follows: as with Docker it lives
- * on when the client goes. If its program is missing, its stream says so, with the exit code of
- * a shell, where Docker's clients look for it.
- */
+/* Execs: the table of those that were made, and their routes. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +9,203 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/docker/execs.h"
-#include "manager/engine/exec.h"
-#include "manager/engine/id.h"
+#include "manager/engine/create.h"
+#include "manager/engine/name.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/protocol.h"
+
+/* ---- the table of execs ---- */
+
+struct entry {
+	struct entry *next; /* newer ones first */
+	struct exec e;	/* its body is in text */
+	char *text;	/* of the body: as JSON it would take many times as much */
+	size_t bytes;
+};
+
+struct execs {
+	pthread_mutex_t lock;
+	struct entry *first;
+	size_t count, bytes;
+};
+
+struct execs *execs_new(void)
+{
+	struct execs *x = calloc(1, sizeof(*x));
+
+	if (x)
+		pthread_mutex_init(&x->lock, NULL);
+	return x;
+}
+
+static void entry_free(struct entry *n)
+{
+	free(n->text);
+	free(n);
+}
+
+void execs_free(struct execs *x)
+{
+	struct entry *n;
+
+	if (!x)
+		return;
+	while ((n = x->first)) {
+		x->first = n->next;
+		entry_free(n);
+	}
+	pthread_mutex_destroy(&x->lock);
+	free(x);
+}
+
+static struct entry *find_exec_entry(struct execs *x, const char *id)
+{
+	struct entry *n = x->first;
+
+	while (n && strcmp(n->e.id, id))
+		n = n->next;
+	return n;
+}
+
+/* With the lock held: removes the oldest that is over or was never started; 0 when there is none. */
+static int drop_oldest(struct execs *x)
+{
+	struct entry **at, **oldest = NULL, *n;
+
+	for (at = &x->first; *at; at = &(*at)->next)
+		if ((*at)->e.state == EXEC_ENDED || (*at)->e.state == EXEC_NEW)
+			oldest = at;
+	if (!oldest)
+		return 0;
+	n = *oldest;
+	*oldest = n->next;
+	x->count--;
+	x->bytes -= n->bytes;
+	entry_free(n);
+	return 1;
+}
+
+/* With the lock held: room for one more of these bytes, or 0. */
+static int make_room_for_exec(struct execs *x, size_t bytes)
+{
+	while (x->count >= EXECS_MAX || x->bytes + bytes > EXECS_BYTES_MAX)
+		if (!drop_oldest(x))
+			return 0;
+	return 1;
+}
+
+int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[EXEC_ID],
+	      struct err *e)
+{
+	struct entry *n = calloc(1, sizeof(*n));
+	int room;
+
+	if (!n || engine_new_id(n->e.id) < 0 || !(n->text = json_dumps(body, JSON_COMPACT))) {
+		free(n);
+		return err_nomem(e);
+	}
+	snprintf(n->e.box, sizeof(n->e.box), "%s", box);
+	n->bytes = sizeof(*n) + strlen(n->text);
+	memcpy(ret_id, n->e.id, EXEC_ID);
+	pthread_mutex_lock(&x->lock);
+	room = make_room_for_exec(x, n->bytes);
+	if (room) {
+		n->next = x->first;
+		x->first = n;
+		x->count++;
+		x->bytes += n->bytes;
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (room)
+		return 0;
+	entry_free(n);
+	return err_set(e, ERR_LIMIT, "%d execs of %u bytes run at once, which is the most; hint: wait for one to end", EXECS_MAX,
+		       EXECS_BYTES_MAX);
+}
+
+int execs_get(struct execs *x, const char *id, struct exec *ret)
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	n = find_exec_entry(x, id);
+	if (n) {
+		*ret = n->e;
+		ret->body = json_loads(n->text, 0, NULL);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return n != NULL;
+}
+
+int execs_of_command(struct execs *x, const char *box, const char *command, char ret_id[EXEC_ID])
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	for (n = x->first; n && (strcmp(n->e.box, box) || strcmp(n->e.command, command)); n = n->next)
+		;
+	if (n)
+		memcpy(ret_id, n->e.id, EXEC_ID);
+	pthread_mutex_unlock(&x->lock);
+	return n != NULL;
+}
+
+void exec_release(struct exec *e)
+{
+	json_decref(e->body);
+	e->body = NULL;
+}
+
+int execs_begin(struct execs *x, const char *id)
+{
+	struct entry *n;
+	int r = -1;
+
+	pthread_mutex_lock(&x->lock);
+	n = find_exec_entry(x, id);
+	if (n)
+		r = n->e.state == EXEC_NEW;
+	if (r == 1)
+		n->e.state = EXEC_STARTS;
+	pthread_mutex_unlock(&x->lock);
+	return r;
+}
+
+void execs_started(struct execs *x, const char *id, const char *command)
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	n = find_exec_entry(x, id);
+	if (n) {
+		n->e.state = EXEC_RUNS;
+		snprintf(n->e.command, sizeof(n->e.command), "%s", command);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+void execs_ended(struct execs *x, const char *id, int exit_code)
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	n = find_exec_entry(x, id);
+	if (n) {
+		n->e.state = EXEC_ENDED;
+		n->e.exit_code = exit_code;
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* ---- their routes ---- */
+
+/*
+ * Routes that run further commands in a container.
+ *
+ * An exec is a detached command of the keeper's that its client follows: as with Docker it lives
+ * on when the client goes. If its program is missing, its stream says so, with the exit code of
+ * a shell, where Docker's clients look for it.
+ */
 
 #define NOT_FOUND 127
 #define NOT_EXECUTABLE 126
@@ -66,7 +253,7 @@ static int add_with_groups(struct http_request *rq, struct box *b, const json_t 
 	return execs_add(table_of(rq), b->id, whole, id, e);
 }
 
-static int post_create(struct http_request *rq, struct err *e)
+static int post_exec_create(struct http_request *rq, struct err *e)
 {
 	json_t *body = http_json(rq);
 	struct pump trial;
@@ -96,7 +283,7 @@ struct execution {
 	struct err failed; /* the reason why its program did not begin; code ERR_NONE: it did */
 };
 
-static void execution_free(void *ctx)
+static void exec_reply_free(void *ctx)
 {
 	struct execution *x = ctx;
 
@@ -112,7 +299,7 @@ static int no_such_exec(struct http_request *rq, struct err *e)
 }
 
 /* The sandbox of the exec, which the path does not name. */
-static int open_box(struct box *b, struct http_request *rq, const struct exec *x, struct err *e)
+static int open_exec_box(struct box *b, struct http_request *rq, const struct exec *x, struct err *e)
 {
 	if (box_open(b, rq, e) < 0)
 		return -1;
@@ -123,12 +310,12 @@ static int open_box(struct box *b, struct http_request *rq, const struct exec *x
 	return b->sock < 0 ? -1 : 0;
 }
 
-static int is_on(const json_t *body, const char *key)
+static int is_exec_flag_on(const json_t *body, const char *key)
 {
 	return json_is_true(json_object_get(body, key));
 }
 
-static void set_size(json_t *ask, const json_t *body)
+static void set_exec_terminal_size(json_t *ask, const json_t *body)
 {
 	const json_t *size = json_object_get(body, "ConsoleSize");
 	json_int_t rows = json_integer_value(json_array_get(size, 0));
@@ -151,15 +338,15 @@ static void end_input(struct execution *x)
 	answer = box_call(&x->box, ask, NULL, 0, NULL, &ignored);
 }
 
-static int launch(struct execution *x, const json_t *how, struct err *e)
+static int launch_exec(struct execution *x, const json_t *how, struct err *e)
 {
 	autojson json_t *ask = engine_exec_request(x->exec.body), *answer = NULL;
 	const char *command;
 
-	if (is_on(x->exec.body, "Tty"))
-		set_size(ask, json_object_get(how, "ConsoleSize") ? how : x->exec.body);
+	if (is_exec_flag_on(x->exec.body, "Tty"))
+		set_exec_terminal_size(ask, json_object_get(how, "ConsoleSize") ? how : x->exec.body);
 	/* nothing is lost between here and the first look at its output */
-	if (!is_on(how, "Detach"))
+	if (!is_exec_flag_on(how, "Detach"))
 		request_set_hold(ask, 1);
 	answer = box_call(&x->box, ask, NULL, 0, NULL, e);
 	command = json_string_value(json_object_get(answer, "command"));
@@ -167,12 +354,12 @@ static int launch(struct execution *x, const json_t *how, struct err *e)
 		return answer ? err_set(e, ERR_CORRUPT, "the keeper named no command") : -1;
 	snprintf(x->exec.command, sizeof(x->exec.command), "%s", command);
 	execs_started(x->docker->execs, x->exec.id, command);
-	if (!is_on(x->exec.body, "AttachStdin") && !is_on(x->exec.body, "Tty"))
+	if (!is_exec_flag_on(x->exec.body, "AttachStdin") && !is_exec_flag_on(x->exec.body, "Tty"))
 		end_input(x);
 	return 0;
 }
 
-static void tell(const struct execution *x, int fd, const char *text)
+static void tell_exec_client(const struct execution *x, int fd, const char *text)
 {
 	unsigned char head[8];
 	const size_t n = strlen(text);
@@ -195,10 +382,10 @@ static void tell_failure(struct execution *x, int fd)
 
 	snprintf(text, sizeof(text), "OCI runtime exec failed: exec failed: %s%s: unknown\r\n",
 		 x->failed.msg, why);
-	tell(x, fd, text);
+	tell_exec_client(x, fd, text);
 }
 
-static void forget(struct execution *x)
+static void forget_exec_command(struct execution *x)
 {
 	autojson json_t *ask = protocol_request(OP_forget), *answer = NULL;
 	struct err ignored;
@@ -207,7 +394,7 @@ static void forget(struct execution *x)
 	answer = keeper_call(x->box.sock, ask, NULL, 0, NULL, &ignored);
 }
 
-static void run(void *ctx, struct http_request *rq, int fd, const char *extra, size_t n)
+static void run_exec_stream(void *ctx, struct http_request *rq, int fd, const char *extra, size_t n)
 {
 	struct execution *x = ctx;
 	struct err e;
@@ -220,7 +407,7 @@ static void run(void *ctx, struct http_request *rq, int fd, const char *extra, s
 		return;
 	/* it goes on */
 	if (x->pump.keys.detached) {
-		tell(x, fd, "exec attach failed: error on attach stdin: read escape sequence\r\n");
+		tell_exec_client(x, fd, "exec attach failed: error on attach stdin: read escape sequence\r\n");
 		return;
 	}
 	/* the client asks for the code when it has seen the end */
@@ -229,7 +416,7 @@ static void run(void *ctx, struct http_request *rq, int fd, const char *extra, s
 					      json_object_get(x->pump.verdict, "exit_status"))
 				    : LOST);
 	if (x->pump.verdict)
-		forget(x);
+		forget_exec_command(x);
 }
 
 /*
@@ -242,7 +429,7 @@ static int is_the_commands(const struct err *e)
 	       e->code == ERR_INVALID || e->code == ERR_DENIED;
 }
 
-static int begin(struct execution *x, struct http_request *rq, struct err *e)
+static int begin_execution(struct execution *x, struct http_request *rq, struct err *e)
 {
 	int r = execs_begin(table_of(rq), http_param(rq, "id"));
 
@@ -252,14 +439,14 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 	if (!r)
 		return docker_fail(rq, 409, e, "Error: Exec command %.64s is already running",
 				   x->exec.id);
-	if (open_box(&x->box, rq, &x->exec, e) < 0) {
+	if (open_exec_box(&x->box, rq, &x->exec, e) < 0) {
 		execs_ended(table_of(rq), x->exec.id, NOT_EXECUTABLE);
 		return -1;
 	}
-	if (is_on(x->exec.body, "Tty") &&
+	if (is_exec_flag_on(x->exec.body, "Tty") &&
 	    pump_keys(&x->pump, rq, json_string_value(json_object_get(x->exec.body, "DetachKeys")), e) < 0)
 		return -1;
-	if (launch(x, http_json(rq), e) < 0) {
+	if (launch_exec(x, http_json(rq), e) < 0) {
 		x->failed = *e;
 		execs_ended(table_of(rq), x->exec.id,
 			    e->code == ERR_EXEC_NOT_FOUND ? NOT_FOUND : NOT_EXECUTABLE);
@@ -273,22 +460,22 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 static void set_pump(struct execution *x, int raw)
 {
 	const json_t *body = x->exec.body;
-	const int tty = is_on(body, "Tty");
+	const int tty = is_exec_flag_on(body, "Tty");
 
 	x->pump = (struct pump){ .box = &x->box,
 				 .command = x->exec.command,
 				 .raw = raw,
 				 .keys = x->pump.keys,
-				 .input = is_on(body, "AttachStdin"),
+				 .input = is_exec_flag_on(body, "AttachStdin"),
 				 .input_ends = !tty };
-	x->pump.want[0] = is_on(body, "AttachStdout");
-	x->pump.want[1] = is_on(body, "AttachStderr");
+	x->pump.want[0] = is_exec_flag_on(body, "AttachStdout");
+	x->pump.want[1] = is_exec_flag_on(body, "AttachStderr");
 }
 
-static int post_start(struct http_request *rq, struct err *e)
+static int post_exec_start(struct http_request *rq, struct err *e)
 {
 	struct execution *x = calloc(1, sizeof(*x));
-	struct http_hijack h = { run, execution_free, x };
+	struct http_hijack h = { run_exec_stream, exec_reply_free, x };
 	const char *type;
 	struct err failed;
 
@@ -297,16 +484,16 @@ static int post_start(struct http_request *rq, struct err *e)
 	box_clear(&x->box);
 	x->docker = docker_of(rq);
 	atomic_fetch_add(&api_of(rq)->execs, 1);
-	if (begin(x, rq, e) < 0) {
-		execution_free(x);
+	if (begin_execution(x, rq, e) < 0) {
+		exec_reply_free(x);
 		return -1;
 	}
-	set_pump(x, is_on(http_json(rq), "Tty"));
+	set_pump(x, is_exec_flag_on(http_json(rq), "Tty"));
 	type = x->pump.raw ? DOCKER_RAW_STREAM : DOCKER_FRAMES;
-	if (!is_on(http_json(rq), "Detach"))
+	if (!is_exec_flag_on(http_json(rq), "Detach"))
 		return http_reply_hijack(rq, type, &h, e);
 	failed = x->failed;
-	execution_free(x);
+	exec_reply_free(x);
 	if (failed.code)
 		return docker_fail(rq, 400, e, "%s", failed.msg);
 	return http_reply_empty(rq, 200, e);
@@ -315,7 +502,7 @@ static int post_start(struct http_request *rq, struct err *e)
 /* ---- look -------------------------------------------------------------------------------- */
 
 /* If nobody saw the stream to its end, its keeper knows the result. */
-static void ask_keeper(struct http_request *rq, struct exec *x)
+static void ask_exec_state(struct http_request *rq, struct exec *x)
 {
 	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
 	struct err ignored;
@@ -323,7 +510,7 @@ static void ask_keeper(struct http_request *rq, struct exec *x)
 	struct box b;
 	size_t i;
 
-	if (open_box(&b, rq, x, &ignored) == 0)
+	if (open_exec_box(&b, rq, x, &ignored) == 0)
 		answer = box_call(&b, ask, NULL, 0, NULL, &ignored);
 	box_close(&b);
 	json_array_foreach(json_object_get(answer, "commands"), i, c) {
@@ -347,7 +534,7 @@ static void ask_keeper(struct http_request *rq, struct exec *x)
 }
 
 /* Without a Pid: that of the inside would be another process to who uses it on the host, as Docker's is. */
-static json_t *describe(const struct exec *x)
+static json_t *describe_exec(const struct exec *x)
 {
 	const json_t *argv = json_object_get(x->body, "Cmd");
 	const char *user = json_string_value(json_object_get(x->body, "User"));
@@ -362,14 +549,14 @@ static json_t *describe(const struct exec *x)
 		"{s:s,s:b,s:o,s:{s:b,s:O,s:o,s:b,s:s},s:b,s:b,s:b,s:b,s:s,s:s,s:i}", "ID", x->id,
 		"Running", x->state == EXEC_RUNS || x->state == EXEC_STARTS, "ExitCode",
 		x->state == EXEC_ENDED ? json_integer(x->exit_code) : json_null(), "ProcessConfig",
-		"tty", is_on(x->body, "Tty"), "entrypoint", json_array_get(argv, 0), "arguments",
+		"tty", is_exec_flag_on(x->body, "Tty"), "entrypoint", json_array_get(argv, 0), "arguments",
 		args, "privileged", 0, "user", user ? user : "", "OpenStdin",
-		is_on(x->body, "AttachStdin"), "OpenStderr", is_on(x->body, "AttachStderr"),
-		"OpenStdout", is_on(x->body, "AttachStdout"), "CanRemove", 0, "ContainerID", box,
+		is_exec_flag_on(x->body, "AttachStdin"), "OpenStderr", is_exec_flag_on(x->body, "AttachStderr"),
+		"OpenStdout", is_exec_flag_on(x->body, "AttachStdout"), "CanRemove", 0, "ContainerID", box,
 		"DetachKeys", "", "Pid", 0);
 }
 
-static int get_one(struct http_request *rq, struct err *e)
+static int get_exec(struct http_request *rq, struct err *e)
 {
 	struct exec x;
 	json_t *j;
@@ -377,8 +564,8 @@ static int get_one(struct http_request *rq, struct err *e)
 	if (!execs_get(table_of(rq), http_param(rq, "id"), &x))
 		return no_such_exec(rq, e);
 	if (x.state == EXEC_RUNS)
-		ask_keeper(rq, &x);
-	j = describe(&x);
+		ask_exec_state(rq, &x);
+	j = describe_exec(&x);
 	exec_release(&x);
 	return http_reply_json(rq, 200, j, e);
 }
@@ -398,7 +585,7 @@ static int resize(struct http_request *rq, const struct exec *x, struct err *e)
 	request_set_command(ask, x->command);
 	request_set_rows(ask, (uint64_t)rows);
 	request_set_cols(ask, (uint64_t)cols);
-	r = open_box(&b, rq, x, e);
+	r = open_exec_box(&b, rq, x, e);
 	if (r == 0)
 		answer = box_call(&b, ask, NULL, 0, NULL, e);
 	box_close(&b);
@@ -406,7 +593,7 @@ static int resize(struct http_request *rq, const struct exec *x, struct err *e)
 	return answer || e->code == ERR_NOT_FOUND || e->code == ERR_INVALID ? 0 : -1;
 }
 
-static int post_resize(struct http_request *rq, struct err *e)
+static int post_exec_resize(struct http_request *rq, struct err *e)
 {
 	struct exec x;
 	int r;
@@ -419,11 +606,11 @@ static int post_resize(struct http_request *rq, struct err *e)
 }
 
 const struct http_route docker_exec_routes[] = {
-	{ "POST", "/containers/{id}/exec", post_create, "make an exec", HTTP_JSON },
-	{ "POST", "/exec/{id}/start", post_start, "start an exec", HTTP_JSON,
+	{ "POST", "/containers/{id}/exec", post_exec_create, "make an exec", HTTP_JSON },
+	{ "POST", "/exec/{id}/start", post_exec_start, "start an exec", HTTP_JSON,
 	  HTTP_OPTIONAL | HTTP_UPGRADES },
-	{ "POST", "/exec/{id}/resize", post_resize, "set the size of an exec's terminal", HTTP_JSON,
+	{ "POST", "/exec/{id}/resize", post_exec_resize, "set the size of an exec's terminal", HTTP_JSON,
 	  HTTP_OPTIONAL | HTTP_QUIET },
-	{ "GET", "/exec/{id}/json", get_one, "look at an exec", HTTP_NONE, HTTP_QUIET },
+	{ "GET", "/exec/{id}/json", get_exec, "look at an exec", HTTP_NONE, HTTP_QUIET },
 	{ NULL },
 };

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/engine/accept.h"
+#include "manager/engine/filters.h"
 #include "manager/engine/host.h"
 
 #define EVERY_MS 1000
@@ -87,7 +87,7 @@ static int stats_begin(struct stats *s, struct http_request *rq, struct err *e)
 	return http_endless(rq, e);
 }
 
-static int get_stats(struct http_request *rq, struct err *e)
+static int get_box_stats(struct http_request *rq, struct err *e)
 {
 	struct stats *s = calloc(1, sizeof(*s));
 	struct http_stream st = { stats_read, stats_free, s };
@@ -105,7 +105,7 @@ static int get_stats(struct http_request *rq, struct err *e)
 
 /* ---- top, changes, update, prune -------------------------------------------------------------- */
 
-static int get_top(struct http_request *rq, struct err *e)
+static int get_box_top(struct http_request *rq, struct err *e)
 {
 	struct engine_container c;
 	json_t *top = NULL;
@@ -129,7 +129,7 @@ static int get_changes(struct http_request *rq, struct err *e)
 	return changes ? http_reply_json(rq, 200, changes, e) : -1;
 }
 
-static int post_update(struct http_request *rq, struct err *e)
+static int post_box_update(struct http_request *rq, struct err *e)
 {
 	struct engine_container c;
 	struct engine_rules rules;
@@ -144,7 +144,7 @@ static int post_update(struct http_request *rq, struct err *e)
 	return warnings ? http_reply_json(rq, 200, json_pack("{s:o}", "Warnings", warnings), e) : -1;
 }
 
-static int post_prune(struct http_request *rq, struct err *e)
+static int post_box_prune(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e);
 	const struct engine_berth asker = docker_berth(rq, NULL);
@@ -160,15 +160,15 @@ static int post_prune(struct http_request *rq, struct err *e)
 }
 
 const struct http_route docker_look_routes[] = {
-	{ "GET", "/containers/{id}/stats", get_stats, "what a container uses", HTTP_NONE,
+	{ "GET", "/containers/{id}/stats", get_box_stats, "what a container uses", HTTP_NONE,
 	  HTTP_QUIET },
-	{ "GET", "/containers/{id}/top", get_top, "the processes of a container", HTTP_NONE,
+	{ "GET", "/containers/{id}/top", get_box_top, "the processes of a container", HTTP_NONE,
 	  HTTP_QUIET },
 	{ "GET", "/containers/{id}/changes", get_changes,
 	  "what a container changed in its image's files", HTTP_NONE, HTTP_QUIET },
-	{ "POST", "/containers/{id}/update", post_update, "change a container's limits",
+	{ "POST", "/containers/{id}/update", post_box_update, "change a container's limits",
 	  HTTP_JSON },
-	{ "POST", "/containers/prune", post_prune, "remove containers that do not run", HTTP_JSON,
+	{ "POST", "/containers/prune", post_box_prune, "remove containers that do not run", HTTP_JSON,
 	  HTTP_OPTIONAL },
 	{ NULL },
 };

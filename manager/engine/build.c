@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "manager/engine/image.h"
-#include "manager/engine/platform.h"
 
 #define JSON_MAX (1u << 20)
 #define REF_MAX 400
@@ -25,7 +24,7 @@ void engine_build_release(struct engine_build *b)
 	b->words = NULL;
 }
 
-static int word(struct engine_build *b, struct err *e, const char *option, const char *key,
+static int add_docker_build_word(struct engine_build *b, struct err *e, const char *option, const char *key,
 		const char *value)
 {
 	json_t *text = key ? json_sprintf("--%s=%s=%s", option, key, value) :
@@ -56,17 +55,17 @@ static int add_pairs(struct engine_build *b, const char *option, const char *tex
 			continue;
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID, "the %s %.80s is not a string", option, key);
-		if (word(b, e, option, key, json_string_value(v)) < 0)
+		if (add_docker_build_word(b, e, option, key, json_string_value(v)) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int add_network(struct engine_build *b, const char *mode, struct err *e)
+static int add_build_network(struct engine_build *b, const char *mode, struct err *e)
 {
 	if (!mode || !mode[0] || !strcmp(mode, "default"))
 		mode = "bridge";
-	return word(b, e, "network", NULL, mode);
+	return add_docker_build_word(b, e, "network", NULL, mode);
 }
 
 static int add_tag(struct engine_build *b, const char *name, struct err *e)
@@ -78,7 +77,7 @@ static int add_tag(struct engine_build *b, const char *name, struct err *e)
 	if (engine_image_ref(name, NULL, ref, sizeof(ref)) < 0)
 		return err_set(e, ERR_INVALID, "invalid reference format: %.200s", name);
 	b->tags++;
-	return word(b, e, "tag", NULL, engine_image_tagged(ref, room, sizeof(room)));
+	return add_docker_build_word(b, e, "tag", NULL, engine_image_tagged(ref, room, sizeof(room)));
 }
 
 int engine_build_untagged(struct engine_build *b, struct err *e)
@@ -86,10 +85,10 @@ int engine_build_untagged(struct engine_build *b, struct err *e)
 	char name[80];
 
 	return b->tags ? 0 :
-	       engine_image_new_name(name, sizeof(name), e) < 0 ? -1 : word(b, e, "tag", NULL, name);
+	       engine_image_new_name(name, sizeof(name), e) < 0 ? -1 : add_docker_build_word(b, e, "tag", NULL, name);
 }
 
-static int refuse(const char *key, const char *value, struct err *e)
+static int refuse_build_option(const char *key, const char *value, struct err *e)
 {
 	if (!strcmp(key, "remote") && strcmp(value, "client-session"))
 		return err_set(e, ERR_UNSUPPORTED,
@@ -102,7 +101,7 @@ static int refuse(const char *key, const char *value, struct err *e)
 		"BuildKit is not served here: set DOCKER_BUILDKIT=0 for the classic builder");
 }
 
-static int is_word(const char *text, const char *const *words, size_t n)
+static int is_build_word(const char *text, const char *const *words, size_t n)
 {
 	while (n--)
 		if (!strcmp(text, words[n]))
@@ -126,11 +125,11 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 	static const char *const nothing[] = {"0", "-1", "false", "null", "[]"};
 
 	if (!strcmp(key, "networkmode"))
-		return add_network(b, value, e);
+		return add_build_network(b, value, e);
 	if (!value || !value[0])
 		return 0;
 	if (!strcmp(key, "remote") || !strcmp(key, "version"))
-		return refuse(key, value, e);
+		return refuse_build_option(key, value, e);
 	/* as Go writes a map that nobody made */
 	if ((!strcmp(key, "buildargs") || !strcmp(key, "labels")) && !strcmp(value, "null"))
 		return 0;
@@ -141,28 +140,28 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 	if (!strcmp(key, "t"))
 		return add_tag(b, value, e);
 	if (!strcmp(key, "pull"))
-		return word(b, e, "pull", NULL, "always");
+		return add_docker_build_word(b, e, "pull", NULL, "always");
 	if (!strcmp(key, "dockerfile"))
-		return word(b, e, "file", NULL, value);
+		return add_docker_build_word(b, e, "file", NULL, value);
 	if ((!strcmp(key, "memory") || !strcmp(key, "shmsize")) && !strcmp(value, "0"))
 		return 0;
 	if (!strcmp(key, "platform"))
-		return engine_platform(value, platform, e) < 0 ? -1 : word(b, e, "platform", NULL, platform);
+		return engine_platform(value, platform, e) < 0 ? -1 : add_docker_build_word(b, e, "platform", NULL, platform);
 	if (!strcmp(key, "shmsize"))
-		return word(b, e, "shm-size", NULL, value);
+		return add_docker_build_word(b, e, "shm-size", NULL, value);
 	if (!strcmp(key, "extrahosts"))
-		return word(b, e, "add-host", NULL, value);
-	if (!is_word(key, known, ARRAY_LEN(known)))
-		return is_word(value, nothing, ARRAY_LEN(nothing)) ?
+		return add_docker_build_word(b, e, "add-host", NULL, value);
+	if (!is_build_word(key, known, ARRAY_LEN(known)))
+		return is_build_word(value, nothing, ARRAY_LEN(nothing)) ?
 			       0 :
 			       err_set(e, ERR_UNSUPPORTED,
 				       "a build does not keep the option %s: leave it out", key);
-	return word(b, e, key, NULL, value);
+	return add_docker_build_word(b, e, key, NULL, value);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static int begins(const char *text, const char *with)
+static int step_begins_with(const char *text, const char *with)
 {
 	return !strncmp(text, with, strlen(with));
 }
@@ -181,52 +180,52 @@ static int is_chatter(const char *text)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(words); i++)
-		if (begins(text, words[i]))
+		if (step_begins_with(text, words[i]))
 			return 1;
 	return strlen(text) == 64 && !text[strspn(text, "0123456789abcdef")];
 }
 
-static void add_stream(json_t *list, json_t *text)
+static void add_stream_text(json_t *list, json_t *text)
 {
 	json_array_append_new(list, json_pack("{s:o}", "stream", text));
 }
 
-static void add_text(json_t *list, const char *text)
+static void add_stream_string(json_t *list, const char *text)
 {
 	const char *step = text[0] == '[' && strstr(text, "] STEP ") ? strstr(text, "STEP ") : text;
-	const char *colon = begins(step, "STEP ") ? strchr(step, ':') : NULL;
+	const char *colon = step_begins_with(step, "STEP ") ? strchr(step, ':') : NULL;
 
 	if (is_chatter(text))
 		return;
 	text = colon ? step : text;
 	if (colon)
-		add_stream(list, json_sprintf("Step %.*s : %s\n", (int)(colon - text - 5), text + 5,
+		add_stream_text(list, json_sprintf("Step %.*s : %s\n", (int)(colon - text - 5), text + 5,
 					      colon + 1 + (colon[1] == ' ')));
 	else
-		add_stream(list, json_sprintf("%s\n", text));
+		add_stream_text(list, json_sprintf("%s\n", text));
 }
 
-static void add_end(json_t *list, const json_t *event, const char *digest, int quiet)
+static void add_build_end(json_t *list, const json_t *event, const char *digest, int quiet)
 {
 	const char *colon = strchr(digest, ':');
 	const json_t *name;
 	size_t i;
 
 	if (quiet) {
-		add_stream(list, json_sprintf("%s\n", digest));
+		add_stream_text(list, json_sprintf("%s\n", digest));
 		return;
 	}
 	json_array_append_new(list, json_pack("{s:{s:s}}", "aux", "ID", digest));
-	add_stream(list, json_sprintf("Successfully built %.12s\n", colon ? colon + 1 : digest));
+	add_stream_text(list, json_sprintf("Successfully built %.12s\n", colon ? colon + 1 : digest));
 	json_array_foreach (json_object_get(event, "names"), i, name)
 		if (!engine_image_is_unnamed(json_string_value(name)))
-			add_stream(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
+			add_stream_text(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
 }
 
 /* A list of words as a line; text that is none, for the shell. */
 static int is_step(const char *text)
 {
-	return begins(text, "STEP ") || (text[0] == '[' && strstr(text, "] STEP "));
+	return step_begins_with(text, "STEP ") || (text[0] == '[' && strstr(text, "] STEP "));
 }
 
 void engine_build_note_step(const json_t *event, char *step, size_t n)
@@ -282,8 +281,8 @@ json_t *engine_build_lines(const json_t *event, int quiet)
 	json_t *list = json_array();
 
 	if (list && kind && !strcmp(kind, "line") && text && !quiet)
-		add_text(list, text);
+		add_stream_string(list, text);
 	else if (list && kind && !strcmp(kind, "done") && digest)
-		add_end(list, event, digest, quiet);
+		add_build_end(list, event, digest, quiet);
 	return list;
 }

@@ -8,8 +8,8 @@
 
 #include "base/mem.h"
 #include "manager/engine/host.h"
-#include "manager/engine/id.h"
-#include "manager/engine/volumes.h"
+#include "manager/engine/name.h"
+#include "manager/engine/objects.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/names.h"
 #include "manager/host/record.h"
@@ -60,7 +60,7 @@ int engine_container_explain(struct registry *r, const char *id, const char *cal
 	return -1;
 }
 
-static int has_ended(const struct engine_container *c)
+static int has_container_ended(const struct engine_container *c)
 {
 	return c->kept && restart_pending(c->registry, c->id) <= 0;
 }
@@ -106,7 +106,7 @@ static void remove_unstarted(const struct engine_container *c)
 	answer = engine_do(&c->berth, call, &ignored);
 }
 
-static int start_kept(const struct engine_container *c, unsigned awaited, struct err *e)
+static int start_kept_container(const struct engine_container *c, unsigned awaited, struct err *e)
 {
 	json_t *call = call_of("start", c->id, NULL);
 	autojson json_t *answer = NULL;
@@ -128,10 +128,10 @@ int engine_container_start(const struct engine_container *c, unsigned awaited, s
 	struct err ignored;
 
 	if (c->kept)
-		return start_kept(c, awaited, e);
+		return start_kept_container(c, awaited, e);
 	if (container_state(c, state, sizeof(state), &ignored) == 0 && !strcmp(state, "paused"))
 		return err_set(e, ERR_BUSY, "cannot start a paused container, try unpause instead");
-	return keeper_is_stopping(c->registry, c->id) ? start_kept(c, awaited, e) : 1;
+	return keeper_is_stopping(c->registry, c->id) ? start_kept_container(c, awaited, e) : 1;
 }
 
 /* ---- stop, restart, kill --------------------------------------------------------------------- */
@@ -166,13 +166,13 @@ static int end_it(const struct engine_container *c, const char *verb, const stru
 
 int engine_container_stop(const struct engine_container *c, const struct engine_ending *how, struct err *e)
 {
-	return has_ended(c) ? 1 : end_it(c, "stop", how, e);
+	return has_container_ended(c) ? 1 : end_it(c, "stop", how, e);
 }
 
 int engine_container_restart(const struct engine_container *c, const struct engine_ending *how, struct err *e)
 {
 	/* not stop and start: a container with AutoRemove would go with its stop */
-	return c->kept ? start_kept(c, 0, e) : end_it(c, "restart", how, e);
+	return c->kept ? start_kept_container(c, 0, e) : end_it(c, "restart", how, e);
 }
 
 int engine_container_kill(const struct engine_container *c, const char *signal, struct err *e)
@@ -185,7 +185,7 @@ int engine_container_kill(const struct engine_container *c, const char *signal, 
 
 	if (signal_of(word, &signo, e) < 0)
 		return -1;
-	if (has_ended(c)) {
+	if (has_container_ended(c)) {
 		engine_id(c->id, whole);
 		return err_set(e, ERR_BUSY, "cannot kill container: %.200s: container %s is not running", c->called, whole);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds, named volumes and tmpfs: HostConfig.Binds, .Mounts and .Tmpfs. */
+/* What is mounted: HostConfig.Binds, .Mounts and .Tmpfs, and volumes that nobody named. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,12 @@
 
 #include "base/mem.h"
 #include "manager/engine/create.h"
+#include "manager/engine/name.h"
+#include "manager/host/volume.h"
+
+/* ---- binds, named volumes, tmpfs ---- */
+
+/* Binds, named volumes and tmpfs: HostConfig.Binds, .Mounts and .Tmpfs. */
 
 struct one {
 	const char *source, *target;
@@ -15,7 +21,7 @@ struct one {
 	int as_owner;	/* files made in it are its owner's */
 };
 
-static int has_word(const char *list, const char *word)
+static int has_bind_word(const char *list, const char *word)
 {
 	size_t n = strlen(word), part;
 
@@ -31,7 +37,7 @@ static int has_word(const char *list, const char *word)
  * The words of a bind that Docker has.  Those on labels of SELinux, propagation and caches change
  * nothing here; any other may be a misspelt "ro", and is refused as Docker does.
  */
-static int check_words(const char *words, struct err *e)
+static int check_bind_words(const char *words, struct err *e)
 {
 	static const char *const known[] = {
 		"ro",	  "readonly", "rw",	  "z",	    "Z",      "nocopy", "private",
@@ -59,7 +65,7 @@ static int check_propagation(struct engine_create *c, const char *word, struct e
 }
 
 /* A value that --volume splits at its colons cannot contain one. */
-static int check_path(const char *path, struct err *e)
+static int check_mount_path(const char *path, struct err *e)
 {
 	return strchr(path, ':') || strchr(path, '\n')
 		       ? err_set(e, ERR_INVALID,
@@ -76,7 +82,7 @@ static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
 		return engine_warn(c, e,
 				   "the bind of %s was left out: the container has no Docker",
 				   m->source);
-	if (engine_rules_bind(c->rules, m->source, path, &kind, e) < 0 || check_path(path, e) < 0)
+	if (engine_rules_bind(c->rules, m->source, path, &kind, e) < 0 || check_mount_path(path, e) < 0)
 		return -1;
 	if (kind == ENGINE_MISSING && m->must_exist)
 		return err_set(e, ERR_INVALID,
@@ -107,11 +113,11 @@ static int note_target(struct engine_create *c, const char *target, struct err *
 		       0;
 }
 
-static int add_one(struct engine_create *c, const struct one *m, struct err *e)
+static int add_one_mount(struct engine_create *c, const struct one *m, struct err *e)
 {
 	char name[ENGINE_NAME];
 
-	if (m->target[0] != '/' || check_path(m->target, e) < 0)
+	if (m->target[0] != '/' || check_mount_path(m->target, e) < 0)
 		return m->target[0] == '/'
 			       ? -1
 			       : err_set(e, ERR_INVALID,
@@ -133,7 +139,7 @@ static int add_one(struct engine_create *c, const struct one *m, struct err *e)
 }
 
 /* "SOURCE:TARGET[:WORDS]", or a target alone, which would be a volume without a name. */
-static int add_text(struct engine_create *c, const char *text, int as_owner, struct err *e)
+static int add_bind_text(struct engine_create *c, const char *text, int as_owner, struct err *e)
 {
 	autofree char *copy = strdup(text);
 	struct one m = { .as_owner = as_owner };
@@ -148,12 +154,12 @@ static int add_text(struct engine_create *c, const char *text, int as_owner, str
 	words = strchr(target, ':');
 	if (words)
 		*words++ = '\0';
-	if (words && (check_words(words, e) < 0 || check_propagation(c, words, e) < 0))
+	if (words && (check_bind_words(words, e) < 0 || check_propagation(c, words, e) < 0))
 		return -1;
 	m.source = copy;
 	m.target = target;
-	m.read_only = has_word(words, "ro") || has_word(words, "readonly");
-	return add_one(c, &m, e);
+	m.read_only = has_bind_word(words, "ro") || has_bind_word(words, "readonly");
+	return add_one_mount(c, &m, e);
 }
 
 #define PAGE_BYTES 4096
@@ -171,7 +177,7 @@ static int is_usual(const char *option, size_t n)
 }
 
 /* Options as mount(8) has them; berth's own are nosuid and nodev anyway. */
-static int add_tmpfs(struct engine_create *c, const char *target, const char *options,
+static int add_tmpfs_mount(struct engine_create *c, const char *target, const char *options,
 		     struct err *e)
 {
 	const char *size = NULL;
@@ -185,7 +191,7 @@ static int add_tmpfs(struct engine_create *c, const char *target, const char *op
 			 engine_warn(c, e, "the option %.*s of a tmpfs was not used", (int)(part < 60 ? part : 60), options) < 0)
 			return -1;
 	}
-	if (target[0] != '/' || check_path(target, e) < 0)
+	if (target[0] != '/' || check_mount_path(target, e) < 0)
 		return err_set(e, ERR_INVALID,
 			       "invalid mount path: '%.200s' mount path must be absolute", target);
 	if (note_target(c, target, e) < 0)
@@ -200,7 +206,7 @@ static int add_tmpfs(struct engine_create *c, const char *target, const char *op
 }
 
 /* Options of a mount that this door reads; the others are told. */
-static int read_options(struct engine_create *c, const json_t *mount, struct one *m, struct err *e)
+static int read_mount_options(struct engine_create *c, const json_t *mount, struct one *m, struct err *e)
 {
 	static const char *const of_bind[] = { "Propagation", "CreateMountpoint", NULL };
 	static const char *const of_volume[] = { "DriverConfig", "Subpath", NULL };
@@ -228,7 +234,7 @@ static int read_options(struct engine_create *c, const json_t *mount, struct one
 		       -1 : 0;
 }
 
-static int add_mount(struct engine_create *c, const json_t *mount, int as_owner, struct err *e)
+static int add_mount_object(struct engine_create *c, const json_t *mount, int as_owner, struct err *e)
 {
 	struct one m = { .source = "", .target = "", .must_exist = 1, .as_owner = as_owner };
 	const char *type = "";
@@ -240,7 +246,7 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 	    engine_str(mount, "Target", &m.target, e) < 0 ||
 	    engine_flag(mount, "ReadOnly", &m.read_only, e) < 0 ||
 	    engine_obj(mount, "TmpfsOptions", &options, e) < 0 ||
-	    engine_int(options, "SizeBytes", &bytes, e) < 0 || read_options(c, mount, &m, e) < 0)
+	    engine_int(options, "SizeBytes", &bytes, e) < 0 || read_mount_options(c, mount, &m, e) < 0)
 		return -1;
 	if (!m.target[0] || m.target[0] != '/' || !m.target[strspn(m.target, "/.")])
 		return err_set(e, ERR_INVALID, !m.target[0] ? "invalid mount config for type \"%.20s\": field Target must not be empty" :
@@ -252,7 +258,7 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 		char size[40];
 
 		snprintf(size, sizeof(size), "size=%" JSON_INTEGER_FORMAT, bytes);
-		return add_tmpfs(c, m.target, bytes > 0 ? size : "", e);
+		return add_tmpfs_mount(c, m.target, bytes > 0 ? size : "", e);
 	}
 	if (strcmp(type, "bind") && strcmp(type, "volume"))
 		return err_set(e, ERR_UNSUPPORTED, "a mount of type %.40s is not known here", type);
@@ -263,7 +269,7 @@ static int add_mount(struct engine_create *c, const json_t *mount, int as_owner,
 			       "invalid mount config for type \"%s\": '%.200s' is not a source of "
 			       "that type",
 			       type, m.source);
-	return add_one(c, &m, e);
+	return add_one_mount(c, &m, e);
 }
 
 /* One mount of another container, unless this one has its own there. */
@@ -279,7 +285,7 @@ static int share(struct engine_create *c, const json_t *mount, int read_only, in
 	/* a tmpfs is its container's alone, as with dockerd */
 	if (!type || !source || !source[0] || !target || !strcmp(type, "tmpfs") || json_object_get(c->targets, target))
 		return 0;
-	if (add_one(c, &m, e) < 0)
+	if (add_one_mount(c, &m, e) < 0)
 		return -1;
 	copy = json_deep_copy(mount);
 	json_object_set_new(copy, "RW", json_boolean(!m.read_only));
@@ -302,13 +308,13 @@ static int add_shared(struct engine_create *c, const json_t *host, int as_owner,
 		if (!text[0])
 			return err_set(e, ERR_INVALID, "volumes-from specification cannot be an empty string");
 		colon = strchr(text, ':');
-		if (colon && check_words(colon + 1, e) < 0)
+		if (colon && check_bind_words(colon + 1, e) < 0)
 			return -1;
 		mounts = json_object_getn(c->others, text, colon ? (size_t)(colon - text) : strlen(text));
 		if (!mounts)
 			return err_set(e, ERR_INVALID, "No such container: %.*s", (int)(colon ? colon - text : 200), text);
 		for (k = 0; k < json_array_size(mounts); k++)
-			if (share(c, json_array_get(mounts, k), colon && has_word(colon + 1, "ro"), as_owner, e) < 0)
+			if (share(c, json_array_get(mounts, k), colon && has_bind_word(colon + 1, "ro"), as_owner, e) < 0)
 				return -1;
 	}
 	return 0;
@@ -337,14 +343,102 @@ int engine_create_mounts(struct engine_create *c, const json_t *body, const json
 	for (i = 0; i < json_array_size(binds); i++) {
 		const char *text = engine_item(binds, i, "Binds", e);
 
-		if (!text || add_text(c, text, is_numeric(user), e) < 0)
+		if (!text || add_bind_text(c, text, is_numeric(user), e) < 0)
 			return -1;
 	}
 	for (i = 0; i < json_array_size(mounts); i++)
-		if (add_mount(c, json_array_get(mounts, i), is_numeric(user), e) < 0)
+		if (add_mount_object(c, json_array_get(mounts, i), is_numeric(user), e) < 0)
 			return -1;
 	json_object_foreach(tmpfs, target, v)
-		if (add_tmpfs(c, target, json_is_string(v) ? json_string_value(v) : "", e) < 0)
+		if (add_tmpfs_mount(c, target, json_is_string(v) ? json_string_value(v) : "", e) < 0)
 			return -1;
 	return add_shared(c, host, is_numeric(user), e) < 0 ? -1 : engine_create_volumes(c, body, e);
+}
+
+/* ---- volumes that nobody named ---- */
+
+/* Volumes that nobody named (docker run -v /PATH, VOLUME), and the directory of an image. */
+
+/* "/a/b", without the slashes at its end; -1 for what is no path of a mount. */
+static int clean_volume_target(const char *target, char ret[PATH_MAX])
+{
+	size_t n = strlen(target);
+
+	while (n > 1 && target[n - 1] == '/')
+		n--;
+	if (target[0] != '/' || n < 2 || n >= PATH_MAX || strpbrk(target, ":\n"))
+		return -1;
+	snprintf(ret, PATH_MAX, "%.*s", (int)n, target);
+	return 0;
+}
+
+int engine_create_anonymous(struct engine_create *c, const char *target, int read_only,
+			    struct err *e)
+{
+	char path[PATH_MAX], name[ENGINE_ID];
+
+	if (clean_volume_target(target, path) < 0)
+		return err_set(e, ERR_INVALID,
+			       "invalid volume specification: '%.200s': a mount path is absolute, "
+			       "not /, and without a colon",
+			       target);
+	if (json_object_get(c->targets, path))
+		return read_only ?
+			       err_set(e, ERR_INVALID, "Duplicate mount point: %.200s", path) :
+			       0;
+	if (json_object_size(c->anonymous) >= VOLUME_OWN_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d volumes without a name in one container",
+			       VOLUME_OWN_MAX);
+	if (engine_new_id(name) < 0)
+		return err_sys(e, "choose a name");
+	json_object_set_new(c->targets, path, json_true());
+	return json_object_set_new(c->anonymous, path, json_string(name)) < 0 ?
+		       err_nomem(e) :
+		       engine_word(c, e, "--volume=%s:%s%s", name, path, read_only ? ":ro" : "");
+}
+
+/* What an image asks for is left in the container's layer where the host has no room for it. */
+static int add_of_image(struct engine_create *c, const json_t *config, uint64_t room,
+			struct err *e)
+{
+	const char *target;
+	char path[PATH_MAX];
+	json_t *unused;
+
+	json_object_foreach (json_object_get(config, "Volumes"), target, unused) {
+		if (clean_volume_target(target, path) < 0 || json_object_get(c->targets, path))
+			continue;
+		if (json_object_size(c->anonymous) >= room ||
+		    json_object_size(c->anonymous) >= VOLUME_OWN_MAX) {
+			if (engine_warn(c, e, "the image's volume at %.200s is a part of the "
+					      "container's own layer, as no more volumes can be "
+					      "made; docker volume prune makes room", path) < 0)
+				return -1;
+		} else if (engine_create_anonymous(c, path, 0, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int engine_create_volumes(struct engine_create *c, const json_t *body, struct err *e)
+{
+	const char *target, *image = "", *own = "", *dir;
+	autojson json_t *config = NULL;
+	json_t *volumes, *unused;
+	uint64_t room = 0;
+
+	if (engine_obj(body, "Volumes", &volumes, e) < 0 ||
+	    engine_str(body, "Image", &image, e) < 0 ||
+	    engine_str(body, "WorkingDir", &own, e) < 0)
+		return -1;
+	json_object_foreach (volumes, target, unused)
+		if (engine_create_anonymous(c, target, 0, e) < 0)
+			return -1;
+	config = c->rules->config ? c->rules->config(c->rules->ctx, image, &room) : NULL;
+	dir = json_string_value(json_object_get(config, "WorkingDir"));
+	/* berth has a directory of its own where neither says one, and Docker the root */
+	if (config && !own[0] && !(dir && dir[0]) && engine_word(c, e, "--workdir=/") < 0)
+		return -1;
+	return add_of_image(c, config, room, e);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NetworkMode, published ports, resolvers. */
+/* NetworkMode, published ports, resolvers, addresses. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "manager/engine/address.h"
 #include "manager/engine/create.h"
+#include "manager/engine/name.h"
 #include "manager/ops/call.h"
-#include "manager/engine/id.h"
+
+/* ---- mode, ports, resolvers ---- */
 
 #define OF_CONTAINER "container:"
 #define ID_MIN 12 /* digits of a network's id */
@@ -23,7 +24,7 @@ static const char *first_endpoint(const json_t *body)
 }
 
 /* The name in berth of a network that a client names, or knows by its id. */
-static int name_network(const struct engine_create *c, const char *mode, char ret[ENGINE_NAME],
+static int map_network_mode(const struct engine_create *c, const char *mode, char ret[ENGINE_NAME],
 			struct err *e)
 {
 	const size_t n = strlen(mode);
@@ -55,7 +56,7 @@ static const char *main_network(const json_t *body, const char *mode)
 	return is_bridge(mode) || json_object_get(ends, "bridge") ? "bridge" : mode;
 }
 
-static int add_mode(struct engine_create *c, const char *mode, struct err *e)
+static int add_network_mode(struct engine_create *c, const char *mode, struct err *e)
 {
 	char name[ENGINE_NAME];
 
@@ -66,7 +67,7 @@ static int add_mode(struct engine_create *c, const char *mode, struct err *e)
 		return -1;
 	if (!strcmp(mode, "host"))
 		return engine_word(c, e, "--network=host");
-	if (name_network(c, mode, name, e) < 0)
+	if (map_network_mode(c, mode, name, e) < 0)
 		return -1;
 	return engine_word(c, e, "--network=%s", name);
 }
@@ -102,7 +103,7 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 }
 
 /* One binding of "80/tcp". */
-static int add_port(struct engine_create *c, const char *what, const json_t *binding, struct err *e)
+static int add_published_port(struct engine_create *c, const char *what, const json_t *binding, struct err *e)
 {
 	const char *slash = strchr(what, '/'), *ip = "", *port = "";
 	int udp = slash && !strcmp(slash, "/udp"), chosen;
@@ -141,7 +142,7 @@ static int add_port(struct engine_create *c, const char *what, const json_t *bin
 			   ip, (int)outside, (int)inside, udp ? "/udp" : "");
 }
 
-static int add_ports(struct engine_create *c, const json_t *host, struct err *e)
+static int add_published_ports(struct engine_create *c, const json_t *host, struct err *e)
 {
 	json_t *ports, *v;
 	const char *what;
@@ -151,10 +152,10 @@ static int add_ports(struct engine_create *c, const json_t *host, struct err *e)
 		return -1;
 	json_object_foreach(ports, what, v) {
 		/* null, as docker-py says it, or one without a port: any */
-		if (json_is_null(v) && add_port(c, what, NULL, e) < 0)
+		if (json_is_null(v) && add_published_port(c, what, NULL, e) < 0)
 			return -1;
 		for (i = 0; i < json_array_size(v); i++)
-			if (add_port(c, what, json_array_get(v, i), e) < 0)
+			if (add_published_port(c, what, json_array_get(v, i), e) < 0)
 				return -1;
 	}
 	return 0;
@@ -171,7 +172,7 @@ static int add_exposed(struct engine_create *c, const json_t *body, const json_t
 	    engine_obj(body, "ExposedPorts", &ports, e) < 0)
 		return -1;
 	json_object_foreach(ports, what, v)
-		if (all && !json_object_get(c->ports, what) && add_port(c, what, NULL, e) < 0)
+		if (all && !json_object_get(c->ports, what) && add_published_port(c, what, NULL, e) < 0)
 			return -1;
 	return 0;
 }
@@ -205,7 +206,7 @@ static int add_alias(struct engine_create *c, const char *text, struct err *e)
 }
 
 /* Of the endpoint on its one network; the bridge without a name knows no names. */
-static int add_aliases(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+static int add_network_aliases(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
 {
 	json_t *list;
 	size_t i;
@@ -264,7 +265,7 @@ static int add_join(struct engine_create *c, const char *network, const json_t *
 	if (!strcmp(network, "host") || !strcmp(network, "none"))
 		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
 			       network);
-	if (name_network(c, network, name, e) < 0 || engine_arr(end, "Aliases", &list, e) < 0)
+	if (map_network_mode(c, network, name, e) < 0 || engine_arr(end, "Aliases", &list, e) < 0)
 		return -1;
 	if (json_array_size(list) > ALIASES_MAX)
 		return err_set(e, ERR_INVALID, "more than %d aliases on one network", ALIASES_MAX);
@@ -307,7 +308,7 @@ static int add_joins(struct engine_create *c, const json_t *body, const char *mo
 }
 
 /* Lines of /etc/hosts; without a network the host has no address there. */
-static int add_hosts(struct engine_create *c, const json_t *host, int alone, struct err *e)
+static int add_extra_hosts(struct engine_create *c, const json_t *host, int alone, struct err *e)
 {
 	json_t *list;
 	size_t i;
@@ -344,17 +345,73 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
 		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);
 	mode = main_network(body, said);
-	if (add_mode(c, mode, e) < 0)
+	if (add_network_mode(c, mode, e) < 0)
 		return -1;
-	if (strcmp(mode, "host") && add_hosts(c, host, !strcmp(mode, "none"), e) < 0)
+	if (strcmp(mode, "host") && add_extra_hosts(c, host, !strcmp(mode, "none"), e) < 0)
 		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
 		return add_joins(c, body, mode, said, e);
-	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
+	return add_published_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||
-			       add_aliases(c, body, mode, e) < 0 || add_endpoint_addresses(c, body, mode, e) < 0 ||
+			       add_network_aliases(c, body, mode, e) < 0 || add_endpoint_addresses(c, body, mode, e) < 0 ||
 			       add_joins(c, body, mode, said, e) < 0
 		       ? -1
 		       : 0;
+}
+
+/* ---- addresses that a client chooses ---- */
+
+int engine_address_endpoint(const json_t *end, json_t *ret_list, struct err *e)
+{
+	const char *four = "", *six = "", *mac = "";
+	json_t *ipam, *local;
+
+	if (engine_obj(end, "IPAMConfig", &ipam, e) < 0 ||
+	    engine_str(ipam, "IPv4Address", &four, e) < 0 ||
+	    engine_str(ipam, "IPv6Address", &six, e) < 0 ||
+	    engine_arr(ipam, "LinkLocalIPs", &local, e) < 0 || engine_str(end, "MacAddress", &mac, e) < 0)
+		return -1;
+	if (json_array_size(local))
+		return err_set(e, ERR_UNSUPPORTED, "link-local addresses of a container are not taken: berth chooses them");
+	if (ret_list && four[0])
+		json_array_append_new(ret_list, json_string(four));
+	if (ret_list && six[0])
+		json_array_append_new(ret_list, json_string(six));
+	return four[0] || six[0];
+}
+
+/* One more value of an option that is a list. */
+static void add_pool_value(json_t *call, const char *option, json_t *value)
+{
+	json_t *options = json_object_get(call, "options"), *list = json_object_get(options, option);
+
+	if (!list)
+		json_object_set_new(options, option, list = json_array());
+	json_array_append_new(list, value);
+}
+
+int engine_address_pool(const json_t *pool, json_t *call, struct err *e)
+{
+	static const char *const rows[][2] = { { "Subnet", "subnet" }, { "IPRange", "ip-range" }, { "Gateway", "gateway" } };
+	json_t *further, *address;
+	const char *name;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *text = "";
+
+		if (engine_str(pool, rows[i][0], &text, e) < 0)
+			return -1;
+		if (text[0])
+			add_pool_value(call, rows[i][1], json_string(text));
+	}
+	if (engine_obj(pool, "AuxiliaryAddresses", &further, e) < 0)
+		return -1;
+	json_object_foreach (further, name, address) {
+		if (!json_is_string(address))
+			return err_set(e, ERR_INVALID, "invalid JSON: AuxiliaryAddresses.%.60s is not a string", name);
+		add_pool_value(call, "aux-address", json_sprintf("%s=%s", name, json_string_value(address)));
+	}
+	return 0;
 }

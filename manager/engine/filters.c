@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?filters= of lists of containers. */
+#include "manager/engine/filters.h"
+
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +8,183 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "manager/engine/id.h"
 #include "manager/engine/logs.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/view.h"
 
+/* ---- which filters are taken ---- */
+
+#define KEYS_MAX 16
+
+static const char *const filter_keys[ENGINE_FILTERED][KEYS_MAX] = {
+	[ENGINE_CONTAINERS] = { "ancestor", "before", "exited", "id", "isolation", "label", "name",
+				"status", "health", "since", "volume", "network", "is-task",
+				"publish", "expose" },
+	[ENGINE_IMAGES] = { "dangling", "label", "before", "since", "reference", "until" },
+	[ENGINE_NETWORKS] = { "dangling", "driver", "id", "label", "name", "scope", "type" },
+	[ENGINE_VOLUMES] = { "dangling", "name", "driver", "label" },
+	[ENGINE_PRUNE_CONTAINERS] = { "label", "label!", "until" },
+	[ENGINE_PRUNE_IMAGES] = { "dangling", "label", "label!", "until" },
+	[ENGINE_PRUNE_VOLUMES] = { "label", "label!", "all" },
+};
+_Static_assert(ARRAY_LEN(filter_keys) == ENGINE_FILTERED, "keys of each list");
+
+static int is_filter_word(const char *value, const char *const *words)
+{
+	for (; *words; words++)
+		if (!strcmp(value, *words))
+			return 1;
+	return 0;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static int refuse_filter_value(const char *key, const char *value, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "invalid filter '%s=%.80s'", key, value);
+}
+
+static int check_status_filter(const char *value, struct err *e)
+{
+	static const char *const states[] = { "paused", "restarting", "removing", "running",
+					      "dead",   "created",    "exited",   NULL };
+
+	return is_filter_word(value, states) ? 0 : refuse_filter_value("status", value, e);
+}
+
+static int check_health_filter(const char *value, struct err *e)
+{
+	static const char *const states[] = { "none", "starting", "healthy", "unhealthy", NULL };
+
+	return is_filter_word(value, states) ?
+		       0 :
+		       err_set(e, ERR_INVALID, "Unrecognised filter value for health: %.80s",
+			       value);
+}
+
+static int check_exited(const char *value, struct err *e)
+{
+	struct err ignored;
+	uint64_t code;
+
+	return num_u64(value + (*value == '-' || *value == '+'), "code", 0, INT64_MAX, &code,
+		       &ignored) < 0 ?
+		       err_set(e, ERR_INVALID, "strconv.Atoi: parsing \"%.80s\": invalid syntax",
+			       value) :
+		       0;
+}
+
+static int check_network_type_filter(const char *value, struct err *e)
+{
+	static const char *const types[] = { "builtin", "custom", NULL };
+
+	return is_filter_word(value, types) ?
+		       0 :
+		       err_set(e, ERR_INVALID, "invalid filter: 'type'='%.80s'", value);
+}
+
+static int check_until(const char *value, struct err *e)
+{
+	char time[JOURNAL_TIME];
+
+	return engine_logs_time(value, time, e);
+}
+
+/* Of each value by itself. */
+static const struct {
+	unsigned lists; /* bits of enum engine_filtered */
+	const char *key;
+	int (*check)(const char *value, struct err *e);
+} checks[] = {
+	{ 1u << ENGINE_CONTAINERS, "status", check_status_filter },
+	{ 1u << ENGINE_CONTAINERS, "health", check_health_filter },
+	{ 1u << ENGINE_CONTAINERS, "exited", check_exited },
+	{ 1u << ENGINE_NETWORKS, "type", check_network_type_filter },
+	{ ~0u, "until", check_until },
+};
+
+/* ---- all values of a key ------------------------------------------------------------------- */
+
+static int is_true(const char *value)
+{
+	return !strcmp(value, "true") || !strcmp(value, "1");
+}
+
+/* All of them are true, or all are false. */
+static int check_bool(enum engine_filtered what, const char *key, const json_t *list, struct err *e)
+{
+	static const char *const words[] = { "true", "1", "false", "0", NULL };
+	const char *first = json_string_value(json_array_get(list, 0));
+	char all[80] = "";
+	const json_t *one;
+	int good = 1;
+	size_t i, n = 0;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one) {
+		const char *value = json_string_value(one);
+
+		good &= is_filter_word(value, words) && is_true(value) == is_true(first);
+		if (n < sizeof(all))
+			n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i ? " " : "",
+					      value);
+	}
+	if (good)
+		return 0;
+	if (what == ENGINE_NETWORKS)
+		return err_set(e, ERR_INVALID, "invalid value for filter 'dangling', must be "
+					       "\"true\" (or \"1\"), or \"false\" (or \"0\")");
+	return err_set(e, ERR_INVALID, "invalid filter '%s=[%s]'", key, all);
+}
+
+static int check_filter_key(enum engine_filtered what, const char *key, const json_t *list, struct err *e)
+{
+	static const char *const bools[] = { "dangling", "is-task", "all", NULL };
+	const json_t *one;
+	size_t i, k;
+
+	if (!is_filter_word(key, filter_keys[what]))
+		return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+	if (is_filter_word(key, bools))
+		return check_bool(what, key, list, e);
+	if (!strcmp(key, "until") && json_array_size(list) > 1)
+		return err_set(e, ERR_INVALID, "more than one until filter specified");
+	for (k = 0; k < ARRAY_LEN(checks); k++)
+		if (checks[k].lists & 1u << what && !strcmp(checks[k].key, key))
+			json_array_foreach ((json_t *)(size_t)list, i, one)
+				if (checks[k].check(json_string_value(one), e) < 0)
+					return -1;
+	return 0;
+}
+
+int engine_accept(enum engine_filtered what, const json_t *filters, struct err *e)
+{
+	const char *key;
+	json_t *list;
+
+	json_object_foreach ((json_t *)(size_t)filters, key, list)
+		if (check_filter_key(what, key, list, e) < 0)
+			return -1;
+	return 0;
+}
+
+int engine_accepted_bool(const json_t *filters, const char *key, int otherwise)
+{
+	const char *first =
+		json_string_value(json_array_get(json_object_get(filters, key), 0));
+
+	return first ? is_true(first) : otherwise;
+}
+
+/* ---- whether they match ---- */
+
+/* ?filters= of lists of containers. */
+
 #define TEXT_MAX 65536
 #define PATTERN_MAX 512
 
 /* Older clients send an object of values that are true. */
-static json_t *list_of(const json_t *v)
+static json_t *filter_values(const json_t *v)
 {
 	json_t *list, *on;
 	const char *key;
@@ -46,7 +213,7 @@ json_t *engine_filters(const char *text, struct err *e)
 	if (!j || !json_is_object(j))
 		goto fail;
 	json_object_foreach (j, key, v) {
-		list = list_of(v);
+		list = filter_values(v);
 		if (!list || json_object_set_new(all, key, list) < 0)
 			goto fail;
 		json_array_foreach (list, i, one)
@@ -65,7 +232,7 @@ int engine_filters_has(const json_t *filters, const char *key)
 	return json_array_size(json_object_get(filters, key)) > 0;
 }
 
-static int has_label(const json_t *labels, const char *want)
+static int filter_labels_have(const json_t *labels, const char *want)
 {
 	const char *eq = strchr(want, '='), *v;
 	char key[260];
@@ -81,7 +248,7 @@ int engine_filters_labels(const json_t *filters, const char *key, const json_t *
 	size_t i;
 
 	json_array_foreach ((json_t *)(size_t)list, i, one)
-		if (!has_label(labels, json_string_value(one)))
+		if (!filter_labels_have(labels, json_string_value(one)))
 			return 0;
 	return 1;
 }
@@ -102,7 +269,7 @@ int engine_filters_named(const char *name, const char *pattern)
 }
 
 /* A container's name has a slash in front, which clients write or leave out. */
-static int is_named(const char *name, const char *pattern)
+static int is_container_named(const char *name, const char *pattern)
 {
 	char slashed[ENGINE_NAME_MAX + 2];
 
@@ -168,7 +335,7 @@ static int is_mounted(const struct engine_view *v, const char *want)
 }
 
 /* "8000-8010/tcp", "80"; ERR_INVALID. */
-static int parse_ports(const char *text, uint64_t ret[2], int *ret_udp, struct err *e)
+static int parse_port_filter(const char *text, uint64_t ret[2], int *ret_udp, struct err *e)
 {
 	char copy[32], *type, *last;
 	struct err ignored;
@@ -198,7 +365,7 @@ static int has_port(const struct engine_view *v, int publish, const char *want, 
 	int udp;
 	size_t i;
 
-	if (parse_ports(want, range, &udp, e) < 0)
+	if (parse_port_filter(want, range, &udp, e) < 0)
 		return -1;
 	json_object_foreach (ports, what, bindings) {
 		const uint64_t inside = (uint64_t)atoi(what);
@@ -229,7 +396,7 @@ static int one_matches(const struct engine_view *v, const char *key, const char 
 	if (!strcmp(key, "id"))
 		return !strncmp(id, want, strlen(want));
 	if (!strcmp(key, "name"))
-		return is_named(engine_name(v), want);
+		return is_container_named(engine_name(v), want);
 	if (!strcmp(key, "status"))
 		return !strcmp(engine_state_name(engine_state(v)), want);
 	if (!strcmp(key, "ancestor"))

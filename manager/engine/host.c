@@ -15,11 +15,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/engine/id.h"
 #include "manager/engine/image.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
-#include "manager/engine/platform.h"
 #include "manager/engine/view.h"
 #include "manager/host/forget.h"
 #include "manager/host/journal.h"
@@ -36,7 +34,7 @@
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-static int is_hex(const char *s)
+static int is_hex_reference(const char *s)
 {
 	return !s[strspn(s, "0123456789abcdef")];
 }
@@ -49,11 +47,11 @@ int engine_host_find(struct registry *r, const char *ref, char ret_id[65], int *
 
 	if (engine_ref(ref, cut, sizeof(cut)) < 0)
 		return err_set(e, ERR_NOT_FOUND, "no container '%.80s'", ref);
-	is_id = is_hex(cut) && (path_has(r->sandboxes_fd, cut) || path_has(r->kept_fd, cut));
+	is_id = is_hex_reference(cut) && (path_has(r->sandboxes_fd, cut) || path_has(r->kept_fd, cut));
 	if (!is_id && engine_name_box(cut, name) > 0) {
 		if (path_has(r->names_fd, name))
 			return registry_find(r, name, ret_id, ret_kept, e);
-		if (!is_hex(cut))
+		if (!is_hex_reference(cut))
 			return err_set(e, ERR_NOT_FOUND, "no container '%.80s'", ref);
 	}
 	return registry_find(r, cut, ret_id, ret_kept, e);
@@ -108,7 +106,7 @@ static const char *look_above(const char *path, char *room)
 	return (size_t)snprintf(room + n, PATH_MAX - n, "%s", rest) < PATH_MAX - n ? room : path;
 }
 
-static const char *look(const char *path, char *room, int *ret_kind)
+static const char *look_at_bind_source(const char *path, char *room, int *ret_kind)
 {
 	struct stat st;
 	const char *real = realpath(path, room);
@@ -158,7 +156,7 @@ static int is_it(void *ctx, const char *name)
 	return 1;
 }
 
-static int network_of(const void *ctx, const char *id, char *ret)
+static int docker_network_by_id(const void *ctx, const char *id, char *ret)
 {
 	struct naming n = { id, ret };
 	struct err ignored;
@@ -168,7 +166,7 @@ static int network_of(const void *ctx, const char *id, char *ret)
 }
 
 /* Of what is in the store: an image that is not there is told elsewhere. */
-static json_t *config_of(const void *ctx, const char *image, uint64_t *ret_room)
+static json_t *image_config_in_store(const void *ctx, const char *image, uint64_t *ret_room)
 {
 	const struct config *c = ctx;
 	char path[sizeof(c->state_dir) + sizeof(STORE_SUFFIX)];
@@ -210,10 +208,10 @@ void engine_host_rules(const struct config *c, unsigned allow, const char *binds
 		.run_dir = c->run_dir,
 		.ids_dir = c->ids_dir,
 		.binds = binds,
-		.look = look,
+		.look = look_at_bind_source,
 		.free_port = free_port,
-		.network = network_of,
-		.config = config_of,
+		.network = docker_network_by_id,
+		.config = image_config_in_store,
 		.ctx = c,
 	};
 }

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/engine/image.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/mem.h"
-#include "manager/engine/accept.h"
-#include "manager/engine/id.h"
+#include "manager/engine/filters.h"
+#include "manager/engine/name.h"
 #include "manager/engine/view.h"
+#include "manager/ops/call.h"
+#include "rootfs/store/catalog.h"
 #include "rootfs/store/change.h"
+
+/* ---- lists and documents ---- */
 
 #define CHANGES_MAX 64
 
-static const char *text_of(const json_t *obj, const char *key)
+static const char *image_item_text(const json_t *obj, const char *key)
 {
 	const char *s = json_string_value(json_object_get(obj, key));
 
@@ -53,9 +61,9 @@ static json_t *digest_name(const char *name, const char *digest)
 
 /* ---- the list ----------------------------------------------------------------------------- */
 
-static json_int_t created_of(const json_t *item)
+static json_int_t image_created(const json_t *item)
 {
-	int64_t t = engine_time(text_of(item, "created"));
+	int64_t t = engine_time(image_item_text(item, "created"));
 
 	return t ? (json_int_t)t : json_integer_value(json_object_get(item, "imported"));
 }
@@ -66,7 +74,7 @@ static json_t *find_id(const json_t *all, const char *id)
 	size_t i;
 
 	json_array_foreach((json_t *)(size_t)all, i, one)
-		if (!strcmp(text_of(one, "Id"), id))
+		if (!strcmp(image_item_text(one, "Id"), id))
 			return one;
 	return NULL;
 }
@@ -76,8 +84,8 @@ static json_t *add_new(json_t *all, const json_t *item)
 	const json_t *size = json_object_get(item, "size"),
 		     *labels = json_object_get(item, "labels");
 	json_t *one = json_pack("{s:s,s:s,s:[],s:[],s:I,s:I,s:I,s:o,s:i,s:i}", "Id",
-				text_of(item, "digest"), "ParentId", "", "RepoTags", "RepoDigests",
-				"Created", created_of(item), "Size", json_integer_value(size),
+				image_item_text(item, "digest"), "ParentId", "", "RepoTags", "RepoDigests",
+				"Created", image_created(item), "Size", json_integer_value(size),
 				"VirtualSize", json_integer_value(size), "Labels",
 				json_is_object(labels) ? json_deep_copy(labels) : json_object(),
 				"Containers", -1, "SharedSize", -1);
@@ -87,7 +95,7 @@ static json_t *add_new(json_t *all, const json_t *item)
 }
 
 /* Docker's "reference": a pattern for the name, with its tag or without. */
-static int refers(const json_t *list, const char *name)
+static int list_item_refers(const json_t *list, const char *name)
 {
 	char repo[300];
 	const json_t *one;
@@ -112,13 +120,13 @@ static int find_created(const json_t *list, const char *name, json_int_t *ret, s
 	size_t i;
 
 	json_array_foreach((json_t *)(size_t)list, i, item) {
-		const char *digest = text_of(item, "digest"), *colon = strchr(digest, ':');
+		const char *digest = image_item_text(item, "digest"), *colon = strchr(digest, ':');
 		const size_t n = strlen(name);
 
-		if (!strcmp(text_of(item, "name"), whole) ||
+		if (!strcmp(image_item_text(item, "name"), whole) ||
 		    (n >= 4 && (!strncmp(digest, name, n) ||
 				(colon && !strncmp(colon + 1, name, n))))) {
-			*ret = created_of(item);
+			*ret = image_created(item);
 			return 0;
 		}
 	}
@@ -126,7 +134,7 @@ static int find_created(const json_t *list, const char *name, json_int_t *ret, s
 }
 
 /* The images that before and since name, as the seconds when they were made. */
-static int resolve(const json_t *list, json_t *filters, struct err *e)
+static int resolve_image_filters(const json_t *list, json_t *filters, struct err *e)
 {
 	static const char *const keys[] = { "before", "since" };
 	json_int_t when;
@@ -146,7 +154,7 @@ static int resolve(const json_t *list, json_t *filters, struct err *e)
 
 int engine_image_kept_by(const json_t *filters, const json_t *item)
 {
-	const time_t made = (time_t)created_of(item);
+	const time_t made = (time_t)image_created(item);
 	char text[40];
 	struct tm tm;
 
@@ -155,11 +163,11 @@ int engine_image_kept_by(const json_t *filters, const json_t *item)
 	return !engine_filters_prune(filters, json_object_get(item, "labels"), text);
 }
 
-/* filters: of resolve(). */
-static int is_wanted(const json_t *filters, const json_t *item)
+/* filters: of resolve_image_filters(). */
+static int is_image_wanted(const json_t *filters, const json_t *item)
 {
 	const json_t *names = json_object_get(filters, "reference"), *one;
-	const json_int_t made = created_of(item);
+	const json_int_t made = image_created(item);
 	size_t i;
 
 	json_array_foreach(json_object_get(filters, "before"), i, one)
@@ -169,7 +177,7 @@ static int is_wanted(const json_t *filters, const json_t *item)
 		if (made <= json_integer_value(one))
 			return 0;
 	return !engine_image_kept_by(filters, item) &&
-	       (!json_array_size(names) || refers(names, text_of(item, "name")));
+	       (!json_array_size(names) || list_item_refers(names, image_item_text(item, "name")));
 }
 
 int engine_image_is_dangling(const json_t *list, const char *digest)
@@ -179,9 +187,9 @@ int engine_image_is_dangling(const json_t *list, const char *digest)
 	size_t i;
 
 	json_array_foreach((json_t *)(size_t)list, i, item) {
-		if (strcmp(text_of(item, "digest"), digest))
+		if (strcmp(image_item_text(item, "digest"), digest))
 			continue;
-		if (!engine_image_is_unnamed(text_of(item, "name")))
+		if (!engine_image_is_unnamed(image_item_text(item, "name")))
 			return 0;
 		unnamed = 1;
 	}
@@ -196,13 +204,13 @@ json_t *engine_image_list(const json_t *list, const json_t *filters, struct err 
 	const json_t *item;
 	size_t i;
 
-	if (engine_accept(ENGINE_IMAGES, filters, e) < 0 || resolve(list, wanted, e) < 0)
+	if (engine_accept(ENGINE_IMAGES, filters, e) < 0 || resolve_image_filters(list, wanted, e) < 0)
 		return NULL;
 	all = json_array();
 	json_array_foreach((json_t *)(size_t)list, i, item) {
-		const char *name = text_of(item, "name"), *digest = text_of(item, "digest");
+		const char *name = image_item_text(item, "name"), *digest = image_item_text(item, "digest");
 
-		if (!is_wanted(wanted, item) || (choice >= 0 && choice != engine_image_is_dangling(list, digest)))
+		if (!is_image_wanted(wanted, item) || (choice >= 0 && choice != engine_image_is_dangling(list, digest)))
 			continue;
 		one = find_id(all, digest);
 		if (!one)
@@ -218,16 +226,16 @@ json_t *engine_image_list(const json_t *list, const json_t *filters, struct err 
 
 /* ---- one --------------------------------------------------------------------------------- */
 
-static void add_names(json_t *doc, const json_t *list, const char *digest)
+static void add_image_names(json_t *doc, const json_t *list, const char *digest)
 {
 	json_t *tags = json_array(), *digests = json_array();
 	const json_t *item;
 	size_t i;
 
 	json_array_foreach((json_t *)(size_t)list, i, item) {
-		const char *name = text_of(item, "name");
+		const char *name = image_item_text(item, "name");
 
-		if (strcmp(text_of(item, "digest"), digest) || engine_image_is_unnamed(name))
+		if (strcmp(image_item_text(item, "digest"), digest) || engine_image_is_unnamed(name))
 			continue;
 		json_array_append_new(tags, json_string(name));
 		json_array_append_new(digests, digest_name(name, digest));
@@ -238,7 +246,7 @@ static void add_names(json_t *doc, const json_t *list, const char *digest)
 
 static json_t *created_text(const json_t *record)
 {
-	const char *created = text_of(record, "created");
+	const char *created = image_item_text(record, "created");
 
 	return json_string(created[0] ? created : ENGINE_NEVER);
 }
@@ -248,7 +256,7 @@ static const char *last_comment(const json_t *whole)
 {
 	const json_t *history = json_object_get(whole, "history");
 
-	return text_of(json_array_get(history, json_array_size(history) - 1), "comment");
+	return image_item_text(json_array_get(history, json_array_size(history) - 1), "comment");
 }
 
 /* With every member that Docker's has: templates of clients name those that an image leaves out. */
@@ -270,15 +278,15 @@ json_t *engine_image_inspect(const json_t *record, const json_t *list)
 	const json_t *whole = json_object_get(record, "image_config"),
 		     *config = json_object_get(whole, "config");
 	const json_t *size = json_object_get(record, "size");
-	const char *arch = text_of(whole, "architecture"),
-		   *platform = strchr(text_of(record, "platform"), '/');
+	const char *arch = image_item_text(whole, "architecture"),
+		   *platform = strchr(image_item_text(record, "platform"), '/');
 	json_t *diffs = json_object_get(json_object_get(whole, "rootfs"), "diff_ids");
 	json_t *doc =
 		json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:I,s:I,s:O?,s:{s:s,s:O?},s:{s:s,s:n}}",
-			  "Id", text_of(record, "digest"), "Parent", text_of(record, "parent"), "Comment",
+			  "Id", image_item_text(record, "digest"), "Parent", image_item_text(record, "parent"), "Comment",
 			  last_comment(whole), "Created",
 			  created_text(record), "DockerVersion", "", "Author",
-			  text_of(whole, "author"), "Architecture",
+			  image_item_text(whole, "author"), "Architecture",
 			  arch[0]    ? arch
 			  : platform ? platform + 1
 				     : "amd64",
@@ -287,7 +295,7 @@ json_t *engine_image_inspect(const json_t *record, const json_t *list)
 			  "Layers", diffs, "GraphDriver", "Name", "overlay2", "Data");
 
 	json_object_set_new(doc, "Config", whole_config(config));
-	add_names(doc, list, text_of(record, "digest"));
+	add_image_names(doc, list, image_item_text(record, "digest"));
 	return doc;
 }
 
@@ -303,9 +311,9 @@ json_t *engine_image_history(const json_t *steps, const char *id)
 		json_array_append_new(
 			all,
 			json_pack("{s:s,s:I,s:s,s:n,s:I,s:s}", "Id", i ? "<missing>" : id,
-				  "Created", (json_int_t)engine_time(text_of(one, "created")),
-				  "CreatedBy", text_of(one, "created_by"), "Tags", "Size",
-				  json_integer_value(size), "Comment", text_of(one, "comment")));
+				  "Created", (json_int_t)engine_time(image_item_text(one, "created")),
+				  "CreatedBy", image_item_text(one, "created_by"), "Tags", "Size",
+				  json_integer_value(size), "Comment", image_item_text(one, "comment")));
 	}
 	return all;
 }
@@ -358,4 +366,310 @@ uint32_t engine_go_mode(unsigned mode)
 	m |= mode & S_ISGID ? 1u << 22 : 0;
 	m |= mode & S_ISVTX ? 1u << 20 : 0;
 	return m;
+}
+
+/* ---- platforms ---- */
+
+/* The names that stand alone for a system or a machine. */
+static const char *const systems[] = { "linux", "windows", "darwin", "freebsd", "macos", "solaris", "netbsd", "openbsd" };
+static const char *const machines[] = { "amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "mips64le", "mips64", "loong64" };
+static const char *const others[][2] = { { "x86_64", "amd64" }, { "x86-64", "amd64" }, { "aarch64", "arm64" }, { "i386", "386" } };
+
+static int is_one(const char *word, const char *const *list, size_t n)
+{
+	while (n--)
+		if (!strcmp(word, list[n]))
+			return 1;
+	return 0;
+}
+
+static const char *machine_of(const char *word)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(others); i++)
+		if (!strcmp(word, others[i][0]))
+			return others[i][1];
+	return word;
+}
+
+static int is_component(const char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!isalnum((unsigned char)p[i]) && p[i] != '_' && p[i] != '-' && p[i] != '.')
+			return 0;
+	return n > 0;
+}
+
+static int check_components(const char *text, int *ret_count, struct err *e)
+{
+	const char *p = text;
+
+	for (*ret_count = 1;; p++, ++*ret_count) {
+		const size_t n = strcspn(p, "/");
+
+		if (!is_component(p, n))
+			return err_set(e, ERR_INVALID,
+				       "\"%.*s\" is an invalid component of \"%.60s\": platform specifier component must match "
+				       "\"^[A-Za-z0-9_.-]+$\": invalid argument", (int)(n < 60 ? n : 60), p, text);
+		p += n;
+		if (!*p)
+			return 0;
+	}
+}
+
+int engine_platform(const char *text, char ret[ENGINE_PLATFORM], struct err *e)
+{
+	char word[ENGINE_PLATFORM - 40], *slash;
+	struct utsname u = { 0 };
+	int count;
+	size_t i;
+
+	ret[0] = '\0';
+	if (!text || !text[0])
+		return 0;
+	if (check_components(text, &count, e) < 0)
+		return -1;
+	if (count > 3 || strlen(text) >= sizeof(word))
+		return err_set(e, ERR_INVALID, "\"%.60s\": cannot parse platform specifier: invalid argument", text);
+	for (i = 0; text[i]; i++)
+		word[i] = (char)tolower((unsigned char)text[i]);
+	word[i] = '\0';
+	slash = strchr(word, '/');
+	if (slash) {
+		char *variant = strchr(slash + 1, '/');
+
+		*slash++ = '\0';
+		if (variant)
+			*variant++ = '\0';
+		snprintf(ret, ENGINE_PLATFORM, "%s/%s%s%s", word, machine_of(slash), variant ? "/" : "", variant ? variant : "");
+		return 0;
+	}
+	uname(&u);
+	if (is_one(word, systems, ARRAY_LEN(systems)))
+		snprintf(ret, ENGINE_PLATFORM, "%s/%.20s", word, machine_of(u.machine));
+	else if (is_one(machine_of(word), machines, ARRAY_LEN(machines)))
+		snprintf(ret, ENGINE_PLATFORM, "linux/%s", machine_of(word));
+	else
+		return err_set(e, ERR_INVALID, "\"%.60s\": unknown operating system or architecture: invalid argument", text);
+	return 0;
+}
+
+int engine_platform_local(const char *text, char ret[ENGINE_PLATFORM], struct err *e)
+{
+	if (engine_platform(text, ret, e) < 0)
+		return -1;
+	return ret[0] && strncmp(ret, "linux/", 6) ? err_set(e, ERR_INVALID, "operating system is not supported") : 0;
+}
+
+/* ---- prune ---- */
+
+struct pruner {
+	const json_t *filters;
+	int dangling; /* only images without a name */
+	json_int_t *bytes;
+	const struct engine_berth *berth;
+};
+
+static const json_t *find_prunable_name(const json_t *list, const char *name)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, item) {
+		const char *its = json_string_value(json_object_get(item, "name"));
+
+		if (its && !strcmp(its, name))
+			return item;
+	}
+	return NULL;
+}
+
+static json_int_t freed_bytes(const json_t *said)
+{
+	return json_integer_value(json_object_get(json_object_get(said, "freed"), "bytes"));
+}
+
+/* The images whose last name is among the removed, by their digests. */
+static json_t *deleted_of(int store_fd, const json_t *before, const json_t *removed)
+{
+	struct err ignored;
+	autojson json_t *after = catalog_list(store_fd, 0, &ignored), *there = json_object();
+	json_t *all = json_array();
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (after, i, one)
+		json_object_set_new(there, json_string_value(json_object_get(one, "digest")), json_true());
+	json_array_foreach ((json_t *)(size_t)removed, i, one) {
+		json_t *digest = json_object_get(find_prunable_name(before, json_string_value(one)), "digest");
+
+		if (digest && !json_object_get(there, json_string_value(digest))) {
+			json_array_append(all, digest);
+			json_object_set_new(there, json_string_value(digest), json_true());
+		}
+	}
+	return all;
+}
+
+/* One that a container took into use meanwhile stays, and one that is gone is no failure. */
+static int remove_image_name(const struct pruner *p, const char *name, json_t *removed, struct err *e)
+{
+	struct err why;
+	autojson json_t *said = engine_do(p->berth, call_of("image rm", name, NULL), &why);
+
+	if (said) {
+		*p->bytes += freed_bytes(said);
+		return json_array_append_new(removed, json_string(name)) < 0 ? err_nomem(e) : 0;
+	}
+	if (why.code == ERR_BUSY || why.code == ERR_NOT_FOUND)
+		return 0;
+	*e = why;
+	return -1;
+}
+
+/* Of the names that nothing uses, those that the filters do not spare. */
+static int remove_unused(const struct pruner *p, const json_t *list, json_t *removed,
+			 struct err *e)
+{
+	autojson json_t *unused = NULL;
+	json_t *look = call_of("image prune", NULL);
+	const json_t *one;
+	size_t i;
+
+	call_flag(look, "all");
+	call_flag(look, "dry-run");
+	unused = engine_look(p->berth, look, e);
+	if (!unused)
+		return -1;
+	json_array_foreach (json_object_get(unused, "would_remove"), i, one) {
+		const json_t *item = find_prunable_name(list, json_string_value(one));
+
+		if (item && (!p->dangling || engine_image_is_unnamed(json_string_value(one))) &&
+		    !engine_image_kept_by(p->filters, item) &&
+		    remove_image_name(p, json_string_value(one), removed, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+json_t *engine_image_prune(int store_fd, const json_t *filters, const struct engine_berth *b,
+			   struct err *e)
+{
+	json_int_t bytes = 0;
+	const struct pruner p = { filters, engine_accepted_bool(filters, "dangling", 1), &bytes, b };
+	autojson json_t *list = NULL, *removed = json_array(), *said = NULL;
+
+	if (engine_accept(ENGINE_PRUNE_IMAGES, filters, e) < 0)
+		return NULL;
+	if (!(list = catalog_list(store_fd, 0, e)) || remove_unused(&p, list, removed, e) < 0)
+		return NULL;
+	said = engine_do(b, call_of("image prune", NULL), e);
+	return said ? json_pack("{s:O,s:o,s:I}", "removed", removed, "deleted", deleted_of(store_fd, list, removed),
+				"bytes", bytes + freed_bytes(said)) :
+		      NULL;
+}
+
+/* ---- commit ---- */
+
+/* The request's, where it says something; else the container's. */
+static const json_t *commit_config_member(const struct engine_view *v, const json_t *config, const char *key)
+{
+	const json_t *own = json_object_get(config, key);
+
+	return json_array_size(own) || json_object_size(own) || json_string_length(own) ?
+		       own :
+		       engine_asked(v, key);
+}
+
+static int add_commit_word(json_t *words, json_t *word, struct err *e)
+{
+	return !word || json_array_append_new(words, word) < 0 ? err_nomem(e) : 0;
+}
+
+/* Of an option that is given once: whether changes have it. */
+static int is_changed(const json_t *changes, const char *option)
+{
+	const size_t n = strlen(option);
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)changes, i, one)
+		if (!strncmp(json_string_value(one), option, n))
+			return 1;
+	return 0;
+}
+
+static int add_lists(json_t *words, const json_t *env, const json_t *labels, struct err *e)
+{
+	const json_t *one;
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)env, i, one) {
+		const char *text = json_string_value(one);
+
+		if (text && text[0] != '=' && strchr(text, '=') &&
+		    add_commit_word(words, json_sprintf("--env=%s", text), e) < 0)
+			return -1;
+	}
+	json_object_foreach ((json_t *)(size_t)labels, key, value)
+		if (json_is_string(value) && strcmp(key, ENGINE_NAME_LABEL) &&
+		    add_commit_word(words, json_sprintf("--label=%s=%s", key, json_string_value(value)), e) < 0)
+			return -1;
+	return 0;
+}
+
+/* A program with its arguments, or none. */
+static int add_argv(json_t *words, const char *option, const json_t *argv, struct err *e)
+{
+	autofree char *text = json_array_size(argv) ? json_dumps(argv, JSON_COMPACT) : NULL;
+
+	return add_commit_word(words, json_sprintf("%s%s", option, text ? text : ""), e);
+}
+
+static int add_single(json_t *words, const struct engine_view *v, const json_t *config,
+		      const json_t *changes, struct err *e)
+{
+	static const struct {
+		const char *key, *option;
+	} texts[] = {{"WorkingDir", "--workdir="}, {"User", "--user="}};
+	const json_t *entry = commit_config_member(v, config, "Entrypoint"), *cmd = commit_config_member(v, config, "Cmd");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(texts); i++) {
+		const char *text = json_string_value(commit_config_member(v, config, texts[i].key));
+
+		if (text && text[0] && !is_changed(changes, texts[i].option) &&
+		    add_commit_word(words, json_sprintf("%s%s", texts[i].option, text), e) < 0)
+			return -1;
+	}
+	if (entry && !is_changed(changes, "--entrypoint=") &&
+	    add_argv(words, "--entrypoint=", entry, e) < 0)
+		return -1;
+	/* a program of the container's own took the image's arguments away */
+	return (entry || json_array_size(cmd)) && !is_changed(changes, "--cmd=") ?
+		       add_argv(words, "--cmd=", cmd, e) :
+		       0;
+}
+
+json_t *engine_commit_words(const struct engine_view *v, const json_t *config,
+			    const json_t *changes, struct err *e)
+{
+	autojson json_t *words = json_array();
+
+	/* variable by variable and label by label, the later ones count */
+	if (!words || add_lists(words, engine_asked(v, "Env"), engine_asked(v, "Labels"), e) < 0 ||
+	    add_lists(words, json_object_get(config, "Env"), json_object_get(config, "Labels"), e) <
+		    0 ||
+	    add_single(words, v, config, changes, e) < 0)
+		return NULL;
+	if (json_array_extend(words, (json_t *)(size_t)changes) < 0) {
+		err_nomem(e);
+		return NULL;
+	}
+	return json_incref(words);
 }

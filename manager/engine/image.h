@@ -7,10 +7,13 @@
 #ifndef BERTH_MANAGER_ENGINE_IMAGE_H
 #define BERTH_MANAGER_ENGINE_IMAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/engine/berth.h"
+#include "manager/engine/view.h"
 
 /*
  * New references.  list: of catalog_list(), an item a name; those of one image become one item.
@@ -40,5 +43,39 @@ int engine_image_is_dangling(const json_t *list, const char *digest);
 
 /* Go's os.FileMode of a mode of stat(2). */
 uint32_t engine_go_mode(unsigned mode);
+
+/* platform - what a client names a platform by, as containerd reads it: "linux", "amd64", "linux/arm/v7".  Pure. */
+
+#define ENGINE_PLATFORM 120 /* bytes with the NUL */
+
+/* "OS/ARCH[/VARIANT]" in small letters; "" for NULL and "".  ERR_INVALID in Docker's words. */
+int engine_platform(const char *text, char ret[ENGINE_PLATFORM], struct err *e);
+/* And it is linux, which an image must be that is made here. */
+int engine_platform_local(const char *text, char ret[ENGINE_PLATFORM], struct err *e);
+
+/* imageprune - docker image prune, by berth's own verbs. */
+
+/*
+ * Removes what the filters of a prune want: {"removed": [NAME], "deleted": [DIGEST], "bytes": N}, a
+ * new reference; deleted are the images that lost their last name.
+ *
+ * dangling=true (the default) removes images without a name that no container uses,
+ * dangling=false all that none uses; label, label! and until choose among them.
+ */
+json_t *engine_image_prune(int store_fd, const json_t *filters, const struct engine_berth *b,
+			   struct err *e);
+
+/*
+ * commit - what an image made of a container inherits: Docker gives it the container's own
+ * environment, labels, command, directory and user, over those of its image.  Pure.
+ */
+
+/*
+ * The options of berth commit for that: a new array of texts, in front of changes, an array of
+ * such options that count more.  config: of the request's body, whose members count more than the
+ * container's; or NULL.
+ */
+json_t *engine_commit_words(const struct engine_view *v, const json_t *config,
+			    const json_t *changes, struct err *e);
 
 #endif

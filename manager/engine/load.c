@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/engine/accept.h"
+#include "manager/engine/filters.h"
 #include "manager/engine/host.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
@@ -17,7 +17,7 @@
 #include "manager/keeper/pings.h"
 #include "manager/keeper/protocol.h"
 
-static json_t *load(struct registry *r, const char *id, const char *file)
+static json_t *load_view_file(struct registry *r, const char *id, const char *file)
 {
 	struct err ignored;
 
@@ -31,7 +31,7 @@ static json_t *load_live(struct registry *r, const char *id)
 	return record_load_run(r, id, &ignored);
 }
 
-static json_t *ask(const struct engine_asker *a, enum protocol_op op)
+static json_t *ask_for_view(const struct engine_asker *a, enum protocol_op op)
 {
 	autojson json_t *rq = protocol_request(op);
 	struct err ignored;
@@ -43,17 +43,17 @@ static json_t *ask(const struct engine_asker *a, enum protocol_op op)
  * The facts that only its keeper knows; if the keeper does not answer, the sandbox has just
  * ended, and does not run.
  */
-static void ask_keeper(struct engine_loaded *l, const struct engine_asker *a)
+static void ask_keeper_for_view(struct engine_loaded *l, const struct engine_asker *a)
 {
 	autojson json_t *health = NULL, *net = NULL;
 
-	l->ping = ask(a, OP_ping);
+	l->ping = ask_for_view(a, OP_ping);
 	if (!l->ping)
 		return;
-	if (json_object_get(l->ping, "health") && (health = ask(a, OP_health)))
+	if (json_object_get(l->ping, "health") && (health = ask_for_view(a, OP_health)))
 		json_object_set(l->ping, "health_detail", health);
 	if (strcmp(engine_network_mode(&l->v), "none")) {
-		net = ask(a, OP_network);
+		net = ask_for_view(a, OP_network);
 		l->network = json_incref(json_object_get(net, "network"));
 	}
 	l->v.network = l->network;
@@ -103,9 +103,9 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 		return err_set(e, ERR_NOT_FOUND, "No such container: %.64s", id);
 	if (!kept)
 		engine_load_label(r, id, l->record);
-	l->asked = load(r, id, ENGINE_FILE_NAME);
-	l->image = load(r, id, "image.json");
-	l->spec = load(r, id, "spec.json");
+	l->asked = load_view_file(r, id, ENGINE_FILE_NAME);
+	l->image = load_view_file(r, id, "image.json");
+	l->spec = load_view_file(r, id, "spec.json");
 	l->v = (struct engine_view){ .id = id,
 				     .spec = l->spec,
 				     .record = l->record,
@@ -114,7 +114,7 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 				     .image = l->image,
 				     .runs = !kept };
 	if (!kept && asker)
-		ask_keeper(l, asker);
+		ask_keeper_for_view(l, asker);
 	if (!kept && asker && !l->ping && path_has(r->kept_fd, id))
 		take_end(l, r, id);
 	l->v.ping = l->ping;
@@ -158,7 +158,7 @@ struct listing {
 	int by_label; /* a label is asked for, which those have that no client made */
 };
 
-static int add_record(void *ctx, const char *id, int kept, json_t *record)
+static int add_listed_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	const struct listing *l = ctx;
 	json_t *copy;
@@ -186,8 +186,8 @@ static void open_view(struct engine_loaded *l, struct registry *r, json_t *recor
 	memset(l, 0, sizeof(*l));
 	id = id ? id : "";
 	l->record = json_incref(record);
-	l->asked = load(r, id, ENGINE_FILE_NAME);
-	l->image = load(r, id, "image.json");
+	l->asked = load_view_file(r, id, ENGINE_FILE_NAME);
+	l->image = load_view_file(r, id, "image.json");
 	l->v = (struct engine_view){ .id = id,
 				     .record = record,
 				     .live = record,
@@ -206,7 +206,7 @@ static int newer_first(const void *a, const void *b)
 	return strcmp(t ? t : "", s ? s : "");
 }
 
-static int add_wanted(struct registry *r, json_t *records, const json_t *filters, long limit,
+static int add_wanted_summaries(struct registry *r, json_t *records, const json_t *filters, long limit,
 		      json_t *out, struct err *e)
 {
 	const size_t n = json_array_size(records);
@@ -275,9 +275,9 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 	       engine_filters_has(filters, "exited");
 	registry_gc(r, &cleared, &ignored);
 	if (engine_accept(ENGINE_CONTAINERS, filters, e) == 0 && resolve_times(r, wanted, e) == 0 &&
-	    registry_list(r, all, add_record, &l, e) == 0) {
+	    registry_list(r, all, add_listed_record, &l, e) == 0) {
 		pings_look(r, records, add_ping);
-		if (add_wanted(r, records, wanted, limit, out, e) == 0)
+		if (add_wanted_summaries(r, records, wanted, limit, out, e) == 0)
 			return out;
 	}
 	json_decref(out);

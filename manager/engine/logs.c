@@ -28,7 +28,7 @@ int engine_logs_time(const char *v, char out[JOURNAL_TIME], struct err *e)
 	return 0;
 }
 
-static const char *text_of(const json_t *entry, const char *key)
+static const char *log_entry_text(const json_t *entry, const char *key)
 {
 	const char *s = json_string_value(json_object_get(entry, key));
 
@@ -36,10 +36,10 @@ static const char *text_of(const json_t *entry, const char *key)
 }
 
 /* The stream of the entry, 0 or 1, if it is wanted; else -1. */
-static int stream_of(const struct engine_logs *l, const json_t *entry)
+static int log_entry_stream(const struct engine_logs *l, const json_t *entry)
 {
-	const char *source = text_of(entry, "source"), *time = text_of(entry, "time");
-	int which = !strcmp(text_of(entry, "stream"), "stderr");
+	const char *source = log_entry_text(entry, "source"), *time = log_entry_text(entry, "time");
+	int which = !strcmp(log_entry_text(entry, "stream"), "stderr");
 
 	if (strcmp(source, KEEPER_LOG_MAIN) || !json_is_string(json_object_get(entry, "data")) ||
 	    !l->want[which] || (l->since[0] && strcmp(time, l->since) < 0) ||
@@ -49,7 +49,7 @@ static int stream_of(const struct engine_logs *l, const json_t *entry)
 }
 
 /* Its bytes, to be freed. */
-static char *bytes_of(const json_t *entry, size_t *ret_n)
+static char *log_entry_bytes(const json_t *entry, size_t *ret_n)
 {
 	const json_t *data = json_object_get(entry, "data");
 	size_t n = json_string_length(data);
@@ -70,7 +70,7 @@ static void count_lines(const struct engine_logs *l, const json_t *entry, uint64
 	autofree char *p = NULL;
 	size_t n = 0, i;
 
-	if (stream_of(l, entry) < 0 || !(p = bytes_of(entry, &n)))
+	if (log_entry_stream(l, entry) < 0 || !(p = log_entry_bytes(entry, &n)))
 		return;
 	for (i = 0; i < n; i++)
 		*lines += p[i] == '\n';
@@ -118,7 +118,7 @@ void engine_logs_close(struct engine_logs *l)
 /* ---- what is shown -------------------------------------------------------------------------- */
 
 /* A line, or what there is of it: Docker's times have nine digits. */
-static int add_line(struct engine_logs *l, int which, const char *time, const char *p, size_t n,
+static int show_log_line(struct engine_logs *l, int which, const char *time, const char *p, size_t n,
 		    struct err *e)
 {
 	autobuf struct buf line = BUF_INIT(ENGINE_LOGS_PIECE);
@@ -131,16 +131,16 @@ static int add_line(struct engine_logs *l, int which, const char *time, const ch
 	return buf_add(&line, p, n, e) < 0 ? -1 : l->put(l->ctx, which, line.data, line.len, e);
 }
 
-static int add_entry(struct engine_logs *l, const json_t *entry, struct err *e)
+static int show_log_entry(struct engine_logs *l, const json_t *entry, struct err *e)
 {
-	int which = stream_of(l, entry);
+	int which = log_entry_stream(l, entry);
 	autofree char *bytes = NULL;
 	size_t n = 0, part;
 	char *p;
 
 	if (which < 0)
 		return 0;
-	bytes = p = bytes_of(entry, &n);
+	bytes = p = log_entry_bytes(entry, &n);
 	if (!p)
 		return err_nomem(e);
 	for (; l->skip && n; n -= part, p += part) {
@@ -154,7 +154,7 @@ static int add_entry(struct engine_logs *l, const json_t *entry, struct err *e)
 		char *nl = memchr(p, '\n', n);
 
 		part = nl ? (size_t)(nl + 1 - p) : n;
-		if (add_line(l, which, text_of(entry, "time"), p, part, e) < 0)
+		if (show_log_line(l, which, log_entry_text(entry, "time"), p, part, e) < 0)
 			return -1;
 		l->within[which] = p[part - 1] != '\n';
 	}
@@ -168,7 +168,7 @@ int engine_logs_next(struct engine_logs *l, struct err *e)
 
 	if (got <= 0)
 		return got;
-	r = add_entry(l, entry, e);
+	r = show_log_entry(l, entry, e);
 	json_decref(entry);
 	return r < 0 ? -1 : 1;
 }

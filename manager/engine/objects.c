@@ -6,11 +6,17 @@
 
 #include "base/mem.h"
 #include "base/netaddr.h"
-#include "manager/engine/accept.h"
+#include "manager/engine/create.h"
+#include "manager/engine/filters.h"
 #include "manager/engine/name.h"
 #include "manager/engine/view.h"
+#include "manager/host/labels.h"
+#include "manager/host/nets.h"
+#include "manager/ops/call.h"
 
-static const char *text_of(const json_t *obj, const char *key)
+/* ---- documents ---- */
+
+static const char *object_record_text(const json_t *obj, const char *key)
 {
 	const char *s = json_string_value(json_object_get(obj, key));
 
@@ -21,7 +27,7 @@ json_t *engine_volume(const json_t *record)
 {
 	return json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:{},s:{s:I,s:I}}", "Name",
 			 engine_called(record, NULL), "Driver", "local", "Mountpoint", "",
-			 "CreatedAt", text_of(record, "created"), "Labels", engine_labels(record),
+			 "CreatedAt", object_record_text(record, "created"), "Labels", engine_labels(record),
 			 "Scope", "local", "Options", "UsageData", "Size",
 			 json_integer_value(json_object_get(record, "disk_bytes")), "RefCount",
 			 (json_int_t)json_array_size(json_object_get(record, "used_by")));
@@ -59,7 +65,7 @@ static json_t *aux_of(const json_t *record, int six)
 /* The bridge has the first address where the network names no other. */
 static json_t *gateway_of_subnet(const json_t *record, const char *subnet, int six)
 {
-	const char *own = text_of(record, six ? "gateway6" : "gateway");
+	const char *own = object_record_text(record, six ? "gateway6" : "gateway");
 	char shown[NETADDR_TEXT] = "";
 	struct netcidr c;
 	struct netaddr a;
@@ -89,9 +95,9 @@ static int has_ipv6(const json_t *record)
 	return !json_is_false(json_object_get(record, "ipv6"));
 }
 
-static json_t *config_of(const json_t *record)
+static json_t *network_ipam_config(const json_t *record)
 {
-	const char *four = text_of(record, "subnet"), *six = text_of(record, "subnet6");
+	const char *four = object_record_text(record, "subnet"), *six = object_record_text(record, "subnet6");
 	json_t *all = json_array();
 
 	if (four[0])
@@ -101,7 +107,7 @@ static json_t *config_of(const json_t *record)
 	return all;
 }
 
-static json_t *members_of(const json_t *record)
+static json_t *network_containers(const json_t *record)
 {
 	json_t *all = json_object();
 	const json_t *m;
@@ -110,17 +116,17 @@ static json_t *members_of(const json_t *record)
 	json_array_foreach (json_object_get(record, "members"), i, m) {
 		char id[ENGINE_ID];
 
-		engine_id(text_of(m, "id"), id);
+		engine_id(object_record_text(m, "id"), id);
 		json_object_set_new(all, id,
-				    json_pack("{s:s,s:s,s:s,s:s,s:s}", "Name", text_of(m, "name"),
+				    json_pack("{s:s,s:s,s:s,s:s,s:s}", "Name", object_record_text(m, "name"),
 					      "EndpointID", "", "MacAddress", "", "IPv4Address",
-					      text_of(m, "address"), "IPv6Address",
-					      text_of(m, "address6")));
+					      object_record_text(m, "address"), "IPv6Address",
+					      object_record_text(m, "address6")));
 	}
 	return all;
 }
 
-static json_t *make(const char *name, const char *called, const char *driver, const char *created,
+static json_t *network_document(const char *name, const char *called, const char *driver, const char *created,
 		    int internal, int ipv6, json_t *config, json_t *members, json_t *labels)
 {
 	char id[ENGINE_ID];
@@ -136,9 +142,9 @@ static json_t *make(const char *name, const char *called, const char *driver, co
 
 json_t *engine_network(const json_t *record)
 {
-	return make(text_of(record, "name"), engine_called(record, NULL), "bridge",
-		    text_of(record, "created"), json_is_true(json_object_get(record, "internal")), has_ipv6(record),
-		    config_of(record), members_of(record), engine_labels(record));
+	return network_document(object_record_text(record, "name"), engine_called(record, NULL), "bridge",
+		    object_record_text(record, "created"), json_is_true(json_object_get(record, "internal")), has_ipv6(record),
+		    network_ipam_config(record), network_containers(record), engine_labels(record));
 }
 
 int engine_network_moves(const char *verb, const char *network, struct err *e)
@@ -179,7 +185,7 @@ void engine_network_missing(struct err *e)
 
 json_t *engine_network_builtin(const char *name)
 {
-	return make(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0, 0,
+	return network_document(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0, 0,
 		    json_array(), json_object(), json_object());
 }
 
@@ -190,30 +196,30 @@ static int is_dangling(const json_t *doc)
 
 	if (usage)
 		return !json_integer_value(json_object_get(usage, "RefCount"));
-	return strcmp(text_of(doc, "Created"), ENGINE_NEVER) != 0 &&
+	return strcmp(object_record_text(doc, "Created"), ENGINE_NEVER) != 0 &&
 	       !json_object_size(json_object_get(doc, "Containers"));
 }
 
 static int value_matches(const json_t *doc, const char *key, const char *want)
 {
 	if (!strcmp(key, "name"))
-		return engine_filters_named(text_of(doc, "Name"), want);
+		return engine_filters_named(object_record_text(doc, "Name"), want);
 	if (!strcmp(key, "id"))
-		return !strncmp(text_of(doc, "Id"), want, strlen(want));
+		return !strncmp(object_record_text(doc, "Id"), want, strlen(want));
 	if (!strcmp(key, "driver"))
-		return !strcmp(text_of(doc, "Driver"), want);
+		return !strcmp(object_record_text(doc, "Driver"), want);
 	if (!strcmp(key, "scope"))
 		return !strcmp(want, "local");
 	if (!strcmp(key, "type"))
 		return !strcmp(want, "custom") ==
-		       (strcmp(text_of(doc, "Created"), ENGINE_NEVER) != 0);
+		       (strcmp(object_record_text(doc, "Created"), ENGINE_NEVER) != 0);
 	return (!strcmp(want, "true") || !strcmp(want, "1")) == is_dangling(doc);
 }
 
 /* Of a network or a volume. */
-static const char *created_of(const json_t *doc)
+static const char *object_created(const json_t *doc)
 {
-	return text_of(doc, json_object_get(doc, "CreatedAt") ? "CreatedAt" : "Created");
+	return object_record_text(doc, json_object_get(doc, "CreatedAt") ? "CreatedAt" : "Created");
 }
 
 int engine_object_matches(const json_t *filters, const json_t *doc)
@@ -224,7 +230,7 @@ int engine_object_matches(const json_t *filters, const json_t *doc)
 	json_t *list;
 	size_t i;
 
-	if (!engine_filters_prune(filters, json_object_get(doc, "Labels"), created_of(doc)))
+	if (!engine_filters_prune(filters, json_object_get(doc, "Labels"), object_created(doc)))
 		return 0;
 	json_object_foreach ((json_t *)(size_t)filters, key, list) {
 		int found = json_array_size(list) == 0;
@@ -269,4 +275,520 @@ int engine_volumes_prunable(json_t *filters, struct err *e)
 	return json_object_set_new(filters, "dangling", json_pack("[s]", "true")) < 0 ?
 		       err_nomem(e) :
 		       0;
+}
+
+/* ---- what their calls share ---- */
+
+int engine_call_labels(json_t *call, const json_t *labels, struct err *e)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(size_t)labels, key, v) {
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "invalid JSON: label %.80s is not a string",
+				       key);
+		if (labels_refuse_own(key, e) < 0)
+			return -1;
+		call_set(call, "label", json_sprintf("%s=%s", key, json_string_value(v)));
+	}
+	return 0;
+}
+
+void engine_call_named(json_t *call, const char *called, const char *name)
+{
+	if (strcmp(called, name))
+		call_set(call, "label", json_sprintf(ENGINE_NAME_LABEL "=%s", called));
+}
+
+/* ---- networks ---- */
+
+#define ID_START 12	/* what the start of an id has at least */
+#define SUBNETS_MAX 2	/* one of IPv4, one of IPv6 */
+
+static const char *const builtin[] = { "bridge", "host", "none" };
+
+static json_t *record_of(const struct engine_berth *b, const char *name, struct err *e)
+{
+	autojson json_t *record = engine_look(b, call_of("network inspect", name, NULL), e);
+
+	return record ? engine_network(record) : NULL;
+}
+
+/* ---- looking them up ------------------------------------------------------------------------- */
+
+enum naming_rank { NAMED_NOT, NAMED_BY_START, NAMED_BY_NAME, NAMED_BY_ID };
+
+struct naming {
+	const char *want;		/* an id, a name, or the start of an id, the first of them first */
+	const char *mapped;		/* the name in berth of what want names */
+	enum naming_rank rank;		/* how name was found */
+	char name[ENGINE_NAME];
+};
+
+static int is_tenants(const char *name)
+{
+	return strchr(name, '@') != NULL;
+}
+
+static int take_wanted_network(void *ctx, const char *name)
+{
+	struct naming *n = ctx;
+	enum naming_rank rank = NAMED_NOT;
+	char id[ENGINE_ID];
+
+	if (is_tenants(name))
+		return 0;
+	engine_network_id(name, id);
+	if (!strcmp(id, n->want))
+		rank = NAMED_BY_ID;
+	else if (!strcmp(name, n->mapped))
+		rank = NAMED_BY_NAME;
+	else if (strlen(n->want) >= ID_START && !strncmp(id, n->want, strlen(n->want)))
+		rank = NAMED_BY_START;
+	if (rank > n->rank) {
+		n->rank = rank;
+		snprintf(n->name, sizeof(n->name), "%s", name);
+	}
+	return n->rank == NAMED_BY_ID;
+}
+
+int engine_network_find(const struct engine_berth *b, const char *want, char ret[ENGINE_NAME], struct err *e)
+{
+	char mapped[ENGINE_NAME];
+	struct naming n = { .want = want, .mapped = engine_name_network(want, mapped) < 0 ? want : mapped };
+	int always;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(builtin) && !n.name[0]; i++)
+		take_wanted_network(&n, builtin[i]);
+	always = n.name[0] != '\0';
+	if (!always && nets_each(b->config, take_wanted_network, &n, e) < 0)
+		return -1;
+	if (!n.name[0])
+		return err_set(e, ERR_NOT_FOUND, "network %.100s not found", want);
+	memcpy(ret, n.name, sizeof(n.name));
+	return always;
+}
+
+json_t *engine_network_look(const struct engine_berth *b, const char *want, struct err *e)
+{
+	char name[ENGINE_NAME];
+	const int always = engine_network_find(b, want, name, e);
+
+	if (always < 0)
+		return NULL;
+	return always ? engine_network_builtin(name) : record_of(b, name, e);
+}
+
+static int take_any(void *names, const char *name)
+{
+	return is_tenants(name) ? 0 : json_array_append_new(names, json_string(name));
+}
+
+/* Consumes doc. */
+static int add_wanted_network(json_t *all, const json_t *filters, json_t *doc, struct err *e)
+{
+	const int r = engine_object_matches(filters, doc) ? json_array_append(all, doc) : 0;
+
+	json_decref(doc);
+	return r < 0 ? err_nomem(e) : 0;
+}
+
+static int add_networks(const struct engine_berth *b, const json_t *filters, json_t *all, struct err *e)
+{
+	autojson json_t *names = json_array();
+	const json_t *name;
+	size_t i;
+
+	if (nets_each(b->config, take_any, names, e) < 0)
+		return -1;
+	json_array_foreach (names, i, name) {
+		json_t *doc = record_of(b, json_string_value(name), e);
+
+		if (!doc && e->code == ERR_NOT_FOUND)
+			continue; /* it went just now */
+		if (!doc || add_wanted_network(all, filters, doc, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+json_t *engine_network_list(const struct engine_berth *b, const json_t *filters, struct err *e)
+{
+	autojson json_t *all = json_array();
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(builtin); i++)
+		if (add_wanted_network(all, filters, engine_network_builtin(builtin[i]), e) < 0)
+			return NULL;
+	return add_networks(b, filters, all, e) < 0 ? NULL : json_incref(all);
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static int add_subnets(json_t *call, const json_t *body, struct err *e)
+{
+	const char *driver = "";
+	json_t *ipam, *list, *one;
+	int ipv6 = 0;
+	size_t i;
+
+	if (engine_obj(body, "IPAM", &ipam, e) < 0 || engine_arr(ipam, "Config", &list, e) < 0 ||
+	    engine_str(ipam, "Driver", &driver, e) < 0 || engine_flag(body, "EnableIPv6", &ipv6, e) < 0)
+		return -1;
+	if (driver[0] && strcmp(driver, "default") != 0)
+		return err_set(e, ERR_INVALID, "invalid ipam driver: %.60s", driver);
+	json_array_foreach (list, i, one) {
+		const char *subnet = "";
+
+		if (engine_str(one, "Subnet", &subnet, e) < 0 || engine_address_pool(one, call, e) < 0)
+			return -1;
+		if (i == SUBNETS_MAX)
+			return err_set(e, ERR_UNSUPPORTED, "a network has one subnet of IPv4 and one of IPv6");
+		ipv6 |= strchr(subnet, ':') != NULL;
+	}
+	if (!ipv6)
+		call_flag(call, "no-ipv6");
+	return 0;
+}
+
+/* Kinds of networks that only a swarm has, or that are no networks themselves. */
+static int refuse_kinds(const json_t *body, struct err *e)
+{
+	const char *from = "";
+	int ingress = 0, config_only = 0;
+	json_t *config;
+
+	if (engine_flag(body, "Ingress", &ingress, e) < 0 || engine_flag(body, "ConfigOnly", &config_only, e) < 0 ||
+	    engine_obj(body, "ConfigFrom", &config, e) < 0 || engine_str(config, "Network", &from, e) < 0)
+		return -1;
+	if (ingress)
+		return err_set(e, ERR_UNSUPPORTED, "an ingress network needs a swarm, and there is none");
+	if (config_only || from[0])
+		return err_set(e, ERR_UNSUPPORTED, "a network has no configuration apart from itself; hint: "
+						   "give the options to each network");
+	return 0;
+}
+
+static int make_network_by_call(const struct engine_berth *b, const json_t *body, const char *called, const char *name, struct err *e)
+{
+	json_t *labels, *call = call_of("network create", name, NULL);
+	autojson json_t *made = NULL;
+	int internal = 0;
+
+	if (engine_flag(body, "Internal", &internal, e) == 0 && engine_obj(body, "Labels", &labels, e) == 0 &&
+	    add_subnets(call, body, e) == 0 && engine_call_labels(call, labels, e) == 0) {
+		engine_call_named(call, called, name);
+		call_set(call, "internal", json_boolean(internal));
+		made = engine_do(b, call, e);
+	} else {
+		json_decref(call);
+	}
+	if (!made && e->code == ERR_EXISTS)
+		return err_set(e, ERR_EXISTS, "network with name %.255s already exists", called);
+	return made ? 0 : -1;
+}
+
+int engine_network_create(const struct engine_berth *b, const json_t *body, char ret_id[ENGINE_ID], struct err *e)
+{
+	const char *called = "", *driver = "bridge";
+	char name[ENGINE_NAME];
+	size_t i;
+
+	if (engine_str(body, "Name", &called, e) < 0 || engine_str(body, "Driver", &driver, e) < 0)
+		return -1;
+	if (driver[0] && strcmp(driver, "bridge") != 0)
+		return err_set(e, ERR_NOT_FOUND, "could not find plugin %.60s in v1 plugin registry: plugin not found",
+			       driver);
+	if (engine_name_network(called, name) < 0)
+		return err_set(e, ERR_INVALID, "invalid network name: %.80s", called);
+	for (i = 0; i < ARRAY_LEN(builtin); i++)
+		if (!strcmp(name, builtin[i]))
+			return err_set(e, ERR_DENIED, "operation is not permitted on predefined %s network", name);
+	if (refuse_kinds(body, e) < 0 || make_network_by_call(b, body, called, name, e) < 0)
+		return -1;
+	engine_network_id(name, ret_id);
+	return 0;
+}
+
+/* ---- removing them --------------------------------------------------------------------------- */
+
+static int drop_docker_network(const struct engine_berth *b, const char *name, struct err *e)
+{
+	autojson json_t *said = engine_do(b, call_of("network rm", name, NULL), e);
+
+	return said ? 0 : -1;
+}
+
+int engine_network_remove(const struct engine_berth *b, const char *want, struct err *e)
+{
+	char name[ENGINE_NAME];
+	const int always = engine_network_find(b, want, name, e);
+
+	if (always > 0)
+		return err_set(e, ERR_DENIED, "%s is a pre-defined network and cannot be removed", name);
+	if (always == 0 && drop_docker_network(b, name, e) == 0)
+		return 0;
+	if (always == 0 && e->code == ERR_BUSY)
+		return err_set(e, ERR_DENIED, "error while removing network: network %.64s has active endpoints", name);
+	return e->code == ERR_NOT_FOUND ? err_set(e, ERR_NOT_FOUND, "network %.100s not found", want) : -1;
+}
+
+/* One that gets a member meanwhile stays. */
+static void prune_one_network(const struct engine_berth *b, const char *name, const json_t *filters, json_t *gone)
+{
+	struct err ignored;
+	autojson json_t *doc = record_of(b, name, &ignored);
+
+	if (doc && engine_object_matches(filters, doc) && !json_object_size(json_object_get(doc, "Containers")) &&
+	    drop_docker_network(b, name, &ignored) == 0)
+		json_array_append(gone, json_object_get(doc, "Name"));
+}
+
+json_t *engine_network_prune(const struct engine_berth *b, const json_t *filters, struct err *e)
+{
+	autojson json_t *gone = json_array(), *names = json_array();
+	const json_t *name;
+	size_t i;
+
+	/* a filter that is not known would spare nothing */
+	if (engine_accept(ENGINE_PRUNE_CONTAINERS, filters, e) < 0 || nets_each(b->config, take_any, names, e) < 0)
+		return NULL;
+	json_array_foreach (names, i, name)
+		prune_one_network(b, json_string_value(name), filters, gone);
+	return json_pack("{s:O}", "NetworksDeleted", gone);
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+int engine_network_open(const struct engine_berth *b, const char *want, int connects, const json_t *endpoint,
+			char ret[ENGINE_NAME], struct err *e)
+{
+	const int always = connects && engine_address_endpoint(endpoint, NULL, e) < 0 ? -1 : engine_network_find(b, want, ret, e);
+
+	return always > 0 ? engine_network_moves(connects ? "connect" : "disconnect", ret, e) : always;
+}
+
+/* Names that no host can have are of no use to anyone. */
+static int add_endpoint_aliases(json_t *call, const json_t *endpoint, struct err *e)
+{
+	json_t *aliases;
+	char alias[ENGINE_NAME];
+	size_t i;
+
+	if (engine_arr(endpoint, "Aliases", &aliases, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(aliases); i++) {
+		const char *text = engine_item(aliases, i, "Aliases", e);
+
+		if (!text)
+			return -1;
+		if (engine_name_alias(text, alias))
+			call_text(call, "alias", alias);
+	}
+	return 0;
+}
+
+int engine_network_move(const struct engine_berth *b, const char *name, int connects, const struct engine_move *m,
+			struct err *e)
+{
+	json_t *call = call_of(connects ? "network connect" : "network disconnect", name, NULL);
+	autojson json_t *said = NULL;
+
+	autojson json_t *addresses = json_array();
+	const int asks = connects ? engine_address_endpoint(m->endpoint, addresses, e) : 0;
+
+	if (asks < 0 || (connects && add_endpoint_aliases(call, m->endpoint, e) < 0)) {
+		json_decref(call);
+		return -1;
+	}
+	call_set(call, "ip", asks ? json_incref(addresses) : NULL);
+	if (connects && m->alias[0])
+		call_text(call, "alias", m->alias);
+	call_operand(call, m->id);
+	said = engine_do(b, call, e);
+	if (!said)
+		engine_network_said(connects ? "connect" : "disconnect", m->container, m->network, e);
+	return said ? 0 : -1;
+}
+
+/* ---- volumes ---- */
+
+static json_t *records_of(const struct engine_berth *b, struct err *e)
+{
+	return engine_look(b, call_of("volume ls", NULL), e);
+}
+
+json_t *engine_volume_list(const struct engine_berth *b, const json_t *filters, struct err *e)
+{
+	autojson json_t *records = records_of(b, e);
+
+	return records ? engine_volumes(records, filters) : NULL;
+}
+
+static int no_volume(const char *called, struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "get %.100s: no such volume", called);
+}
+
+json_t *engine_volume_find(const struct engine_berth *b, const char *called, struct err *e)
+{
+	autojson json_t *records = records_of(b, e);
+	char name[ENGINE_NAME];
+	const json_t *record;
+	size_t i;
+
+	if (!records)
+		return NULL;
+	if (engine_name_map(called, name) >= 0)
+		json_array_foreach (records, i, record) {
+			const char *its = json_string_value(json_object_get(record, "name"));
+
+			if (its && !strcmp(its, name))
+				return engine_volume(record);
+		}
+	no_volume(called, e);
+	return NULL;
+}
+
+/* ---- making them ----------------------------------------------------------------------------- */
+
+/* Docker's own driver mounts what "type", "device" and "o" say: that would be a mount of the host's. */
+static int add_driver_options(json_t *call, const char *called, const json_t *options, struct err *e)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(size_t)options, key, value) {
+		if (strcmp(key, "size") != 0)
+			return err_set(e, ERR_INVALID,
+				       "create %.80s: the option \"%.40s\" of a volume cannot be had; "
+				       "hint: size bounds one, and a bind mount shows a directory of the host",
+				       called, key);
+		if (!json_is_string(value))
+			return err_set(e, ERR_INVALID, "create %.80s: the size is not a string", called);
+		call_set(call, "size", json_incref(value));
+	}
+	return 0;
+}
+
+/* unnamed: nobody chose the name; labels and options may be NULL. */
+static int make_volume_by_call(const struct engine_berth *b, const char *called, const json_t *labels, const json_t *options,
+		int unnamed, struct err *e)
+{
+	autojson json_t *made = NULL;
+	char name[ENGINE_NAME];
+	json_t *call;
+
+	if (engine_name_map(called, name) < 0)
+		return err_set(e, ERR_INVALID,
+			       "create %.80s: \"%.80s\" includes invalid characters for a local "
+			       "volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed. If you "
+			       "intended to pass a host directory, use absolute path",
+			       called, called);
+	call = call_of("volume create", name, NULL);
+	if (unnamed)
+		call_text(call, "label", ENGINE_VOLUME_ANONYMOUS "=");
+	engine_call_named(call, called, name);
+	if (engine_call_labels(call, labels, e) == 0 && add_driver_options(call, called, options, e) == 0)
+		made = engine_do(b, call, e);
+	else
+		json_decref(call);
+	return made || e->code == ERR_EXISTS ? 0 : -1;
+}
+
+json_t *engine_volume_create(const struct engine_berth *b, const json_t *body, struct err *e)
+{
+	const char *name = "", *driver = "local";
+	json_t *labels, *options, *cluster;
+	char fresh[ENGINE_ID];
+
+	*e = (struct err){ 0 };
+	if (engine_str(body, "Name", &name, e) < 0 || engine_str(body, "Driver", &driver, e) < 0 ||
+	    engine_obj(body, "Labels", &labels, e) < 0 || engine_obj(body, "DriverOpts", &options, e) < 0 ||
+	    engine_obj(body, "ClusterVolumeSpec", &cluster, e) < 0)
+		return NULL;
+	if (cluster)
+		err_set(e, ERR_UNSUPPORTED, "create %.80s: there are no cluster volumes without a swarm", name);
+	else if (driver[0] && strcmp(driver, "local"))
+		err_set(e, ERR_NOT_FOUND, "create %.80s: error looking up volume plugin %.60s: plugin \"%.60s\" not found", name, driver,
+			driver);
+	else if (!name[0] && engine_new_id(fresh) < 0)
+		err_sys(e, "choose a name");
+	if (e->code || make_volume_by_call(b, name[0] ? name : fresh, labels, options, !name[0], e) < 0)
+		return NULL;
+	return engine_volume_find(b, name[0] ? name : fresh, e);
+}
+
+int engine_volumes_make(const struct engine_berth *b, const json_t *volumes, int unnamed, struct err *e)
+{
+	const char *key;
+	json_t *called;
+
+	json_object_foreach ((json_t *)(size_t)volumes, key, called)
+		if (make_volume_by_call(b, json_string_value(called), NULL, NULL, unnamed, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- removing them --------------------------------------------------------------------------- */
+
+static int drop_docker_volume(const struct engine_berth *b, const char *name, struct err *e)
+{
+	autojson json_t *said = engine_do(b, call_of("volume rm", name, NULL), e);
+
+	return said ? 0 : -1;
+}
+
+int engine_volume_remove(const struct engine_berth *b, const char *called, int force, struct err *e)
+{
+	char name[ENGINE_NAME];
+	struct err why;
+
+	if (engine_name_map(called, name) < 0)
+		no_volume(called, e);
+	else if (drop_docker_volume(b, name, e) == 0)
+		return 0;
+	if (e->code == ERR_NOT_FOUND)
+		return force ? 0 : no_volume(called, e);
+	why = *e;
+	return e->code == ERR_BUSY ? err_set(e, ERR_BUSY, "remove %.255s: volume is in use - %.200s", called, why.msg) : -1;
+}
+
+void engine_volumes_drop(const struct engine_berth *b, const json_t *names)
+{
+	struct err ignored;
+	const char *target;
+	json_t *one;
+	size_t i;
+
+	/* each alone: one that another container has stays */
+	json_array_foreach ((json_t *)(size_t)names, i, one)
+		drop_docker_volume(b, json_string_value(one), &ignored);
+	json_object_foreach ((json_t *)(size_t)names, target, one)
+		drop_docker_volume(b, json_string_value(one), &ignored);
+}
+
+json_t *engine_volume_prune(const struct engine_berth *b, json_t *filters, struct err *e)
+{
+	autojson json_t *all = engine_volumes_prunable(filters, e) < 0 ? NULL : engine_volume_list(b, filters, e);
+	autojson json_t *gone = json_array();
+	json_int_t freed = 0;
+	const json_t *v;
+	size_t i;
+
+	if (!all)
+		return NULL;
+	json_array_foreach (all, i, v) {
+		json_t *called = json_object_get(v, "Name");
+		struct err ignored;
+
+		/* one that a container took into use meanwhile stays */
+		if (engine_volume_remove(b, json_string_value(called), 0, &ignored) < 0)
+			continue;
+		json_array_append(gone, called);
+		freed += engine_volume_bytes(v);
+	}
+	return json_pack("{s:O,s:I}", "VolumesDeleted", gone, "SpaceReclaimed", freed);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/engine/rules.h"
+#include "manager/engine/create.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ int engine_rules_need(const struct engine_rules *r, unsigned bit, const char *wh
 	return err_hint(e, "[docker] allow = [\"%s\"] in berth.toml", words[i].word);
 }
 
-static int is_below(const char *path, const char *place)
+static int is_below_place(const char *path, const char *place)
 {
 	size_t n = strlen(place);
 
@@ -69,7 +69,7 @@ static int is_below(const char *path, const char *place)
 }
 
 /* Without "//", "/./", "/.." and a slash at the end; n >= PATH_MAX. */
-static int clean(const char *path, char *out, size_t n)
+static int clean_bind_path(const char *path, char *out, size_t n)
 {
 	size_t len = 0, part;
 
@@ -97,10 +97,10 @@ static int clean(const char *path, char *out, size_t n)
 
 static int overlaps(const char *path, const char *own)
 {
-	return own && own[0] && (is_below(path, own) || is_below(own, path));
+	return own && own[0] && (is_below_place(path, own) || is_below_place(own, path));
 }
 
-static int is_one_of(const char *path, const char *const *list, size_t n)
+static int is_bind_path_one_of(const char *path, const char *const *list, size_t n)
 {
 	size_t i;
 
@@ -115,7 +115,7 @@ static int is_in_one_of(const char *path, const char *const *list, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		if (is_below(path, list[i]))
+		if (is_below_place(path, list[i]))
 			return 1;
 	return 0;
 }
@@ -132,7 +132,7 @@ static int has_secret(const char *path)
 			continue;
 		memcpy(part, path, n);
 		part[n] = '\0';
-		if (is_one_of(part, secrets, ARRAY_LEN(secrets)))
+		if (is_bind_path_one_of(part, secrets, ARRAY_LEN(secrets)))
 			return 1;
 	}
 	return 0;
@@ -156,7 +156,7 @@ static int is_the_operators(const struct engine_rules *r, const char *path)
 		if (n && n < sizeof(place)) {
 			memcpy(place, line, n);
 			place[n] = '\0';
-			if (is_below(path, place))
+			if (is_below_place(path, place))
 				return 1;
 		}
 	}
@@ -182,14 +182,14 @@ static int refuse_socket(const char *path, struct err *e)
 }
 
 /* Upholds S51 of SECURITY.md. */
-static int check_place(const struct engine_rules *r, const char *path, struct err *e)
+static int check_bind_place(const struct engine_rules *r, const char *path, struct err *e)
 {
 	const int is_system = is_in_one_of(path, system_trees, ARRAY_LEN(system_trees)) &&
 			      !is_in_one_of(path, usual, ARRAY_LEN(usual));
 
 	if (r->allow & ENGINE_SYSTEM_BINDS || is_the_operators(r, path))
 		return 0;
-	if (!is_system && !is_one_of(path, shared_tops, ARRAY_LEN(shared_tops)) && !is_roots_own(path) && !has_secret(path))
+	if (!is_system && !is_bind_path_one_of(path, shared_tops, ARRAY_LEN(shared_tops)) && !is_roots_own(path) && !has_secret(path))
 		return 0;
 	if (is_dockers_socket(path))
 		return refuse_socket(path, e);
@@ -202,7 +202,7 @@ int engine_rules_drop(const struct engine_rules *r, const char *source)
 	char path[PATH_MAX];
 
 	return r->allow & ENGINE_DROP_SOCKET && source[0] == '/' &&
-	       clean(source, path, sizeof(path)) == 0 && is_dockers_socket(path);
+	       clean_bind_path(source, path, sizeof(path)) == 0 && is_dockers_socket(path);
 }
 
 int engine_rules_bind(const struct engine_rules *r, const char *source, char *path, int *ret_kind,
@@ -212,7 +212,7 @@ int engine_rules_bind(const struct engine_rules *r, const char *source, char *pa
 	char room[PATH_MAX];
 
 	*ret_kind = ENGINE_FILE;
-	if (source[0] != '/' || clean(source, path, PATH_MAX) < 0)
+	if (source[0] != '/' || clean_bind_path(source, path, PATH_MAX) < 0)
 		return err_set(e, ERR_INVALID,
 			       "invalid mount config for type \"bind\": invalid mount "
 			       "path: '%.200s' mount path must be absolute",
@@ -221,7 +221,7 @@ int engine_rules_bind(const struct engine_rules *r, const char *source, char *pa
 	real = r->look ? r->look(path, room, ret_kind) : path;
 	if (*ret_kind == ENGINE_SOCKET)
 		return refuse_socket(path, e);
-	if (check_place(r, path, e) < 0 || (real != path && check_place(r, real, e) < 0))
+	if (check_bind_place(r, path, e) < 0 || (real != path && check_bind_place(r, real, e) < 0))
 		return -1;
 	if (real != path)
 		snprintf(path, PATH_MAX, "%s", real);

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "manager/engine/id.h"
+#include "manager/engine/name.h"
 
 /* One look: the keeper's answer to "stats", and the host's CPU time, in ns, at that moment. */
 struct engine_sample {

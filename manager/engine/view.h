@@ -100,7 +100,7 @@ json_t *engine_mounts(const struct engine_view *v);
  */
 json_t *engine_filters(const char *text, struct err *e);
 /*
- * After engine_accept() (accept.h): 1 when the container is wanted; -1 with ERR_INVALID for a port
+ * After engine_accept() (filters.h): 1 when the container is wanted; -1 with ERR_INVALID for a port
  * that is none.  The values of before and since are times, as records have them.
  */
 int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e);

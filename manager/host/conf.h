@@ -51,7 +51,7 @@ struct conf {
 	char on_shutdown[8];		/* "keep" or "clean" */
 
 	char docker_socket[108];	/* "": none */
-	char docker_allow[256];		/* words of manager/engine/rules.h, a line each */
+	char docker_allow[256];		/* words of manager/engine/create.h, a line each */
 	char docker_binds[CONF_BINDS_MAX];	/* directories, a line each */
 
 	struct conf_pool pools[CONF_POOLS_MAX];

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/engine/accept.h"
 #include "manager/engine/create.h"
-#include "manager/engine/login.h"
-#include "manager/engine/id.h"
+#include "manager/engine/filters.h"
 #include "manager/engine/image.h"
+#include "manager/engine/login.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/stats.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accept - which filters each list and each prune of Docker's takes, and with which values.
+ * filters - which filters each list and each prune of Docker's takes, and with which values.
  *
  * Pure.  A value that cannot match is an error and not an empty list, in the words of dockerd
  * (daemon/list.go, daemon/prune.go, daemon/network/filter.go, volume/service of moby).
  */
-#ifndef BERTH_MANAGER_ENGINE_ACCEPT_H
-#define BERTH_MANAGER_ENGINE_ACCEPT_H
+#ifndef BERTH_MANAGER_ENGINE_FILTERS_H
+#define BERTH_MANAGER_ENGINE_FILTERS_H
 
 #include "base/err.h"
 #include "base/json.h"
