@@ -53,7 +53,7 @@ struct cp {
 	int shown;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_cp_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct cp *c = ctx;
 
@@ -94,15 +94,15 @@ static void show_progress(void *ctx, uint64_t bytes)
 	(void)!write(STDERR_FILENO, line, (size_t)n);
 }
 
-static void interrupt(int signo)
+static void note_copy_interrupt(int signo)
 {
 	(void)signo;
 	stream_interrupted = 1;
 }
 
-static void prepare(struct cp *c, struct stream *s, int fd)
+static void prepare_copy_stream(struct cp *c, struct stream *s, int fd)
 {
-	struct sigaction a = { .sa_handler = interrupt };	/* no SA_RESTART: calls are to end */
+	struct sigaction a = { .sa_handler = note_copy_interrupt };	/* no SA_RESTART: calls are to end */
 
 	sigaction(SIGINT, &a, NULL);
 	sigaction(SIGTERM, &a, NULL);
@@ -117,7 +117,7 @@ static void prepare(struct cp *c, struct stream *s, int fd)
 }
 
 /* Our end does not block, so that a sandbox that stops the helper is noticed. */
-static int make_pipe(int ret[2], int our_end, struct err *e)
+static int make_copy_pipe(int ret[2], int our_end, struct err *e)
 {
 	if (pipe2(ret, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
@@ -127,7 +127,7 @@ static int make_pipe(int ret[2], int our_end, struct err *e)
 	return 0;
 }
 
-static int compare(const struct filecounts *there, uint64_t entries, uint64_t bytes, struct err *e)
+static int compare_copy_counts(const struct filecounts *there, uint64_t entries, uint64_t bytes, struct err *e)
 {
 	if (there->entries == entries && there->bytes == bytes)
 		return 0;
@@ -137,7 +137,7 @@ static int compare(const struct filecounts *there, uint64_t entries, uint64_t by
 }
 
 /* Of two errors: the helper's, unless it only saw us leave or was killed for it. */
-static int choose(int ours, const struct err *our_err, int theirs, struct err *e)
+static int choose_copy_error(int ours, const struct err *our_err, int theirs, struct err *e)
 {
 	if (ours < 0 && (theirs == 0 || our_err->code == ERR_TIMEOUT || our_err->code == ERR_LIMIT || our_err->code == ERR_BUSY ||
 			 e->os_errno == EPIPE || strstr(e->msg, "roken pipe") || strstr(e->msg, "ended in the middle")))
@@ -145,7 +145,7 @@ static int choose(int ours, const struct err *our_err, int theirs, struct err *e
 	return ours < 0 || theirs < 0 ? -1 : 0;
 }
 
-static int copy_out(struct cp *c, const char *path, const char *dest, struct filecounts *ret, struct err *e)
+static int copy_out_of_sandbox(struct cp *c, const char *path, const char *dest, struct filecounts *ret, struct err *e)
 {
 	static struct stream s;
 	int tar = !strcmp(dest, "-");
@@ -162,7 +162,7 @@ static int copy_out(struct cp *c, const char *path, const char *dest, struct fil
 	if (tar)
 		return fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, -1, STDOUT_FILENO, e) < 0 ? -1 :
 		       fileclient_end(&f, ret, e);
-	if (make_pipe(p, 0, e) < 0)
+	if (make_copy_pipe(p, 0, e) < 0)
 		return -1;
 	ours = fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, -1, p[1], e);
 	close(p[1]);
@@ -170,7 +170,7 @@ static int copy_out(struct cp *c, const char *path, const char *dest, struct fil
 		close(p[0]);
 		return -1;
 	}
-	prepare(c, &s, p[0]);
+	prepare_copy_stream(c, &s, p[0]);
 	/*
 	 * Through the buffer, as cp(1) does: from page to page the kernel copies with plain loads and stores, to and from
 	 * a process with the processor's string moves (1.2 to 2 times as fast here; into a sandbox it is the other way round,
@@ -187,12 +187,12 @@ static int copy_out(struct cp *c, const char *path, const char *dest, struct fil
 	}
 	f.wait_ms = STALL_MS;
 	theirs = fileclient_end(&f, ret, e);
-	if (choose(ours, &mine, theirs, e) < 0)
+	if (choose_copy_error(ours, &mine, theirs, e) < 0)
 		return -1;
-	return compare(ret, got.entries, got.bytes, e);
+	return compare_copy_counts(ret, got.entries, got.bytes, e);
 }
 
-static int copy_in(struct cp *c, const char *source, const char *path, struct filecounts *ret, struct err *e)
+static int copy_into_sandbox(struct cp *c, const char *source, const char *path, struct filecounts *ret, struct err *e)
 {
 	static struct stream s;
 	char flags[8] = "";
@@ -209,7 +209,7 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 		       fileclient_end(&f, ret, e);
 	if (access(source, F_OK) < 0 && !path_has(AT_FDCWD, source))
 		return err_code_sys(e, ERR_NOT_FOUND, "%.300s", source);
-	if (make_pipe(p, 1, e) < 0)
+	if (make_copy_pipe(p, 1, e) < 0)
 		return -1;
 	ours = fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, p[0], -1, e);
 	close(p[0]);
@@ -217,7 +217,7 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 		close(p[1]);
 		return -1;
 	}
-	prepare(c, &s, p[1]);
+	prepare_copy_stream(c, &s, p[1]);
 	ours = pack_path(&s, source,
 			 (c->follow ? PACK_FOLLOW : 0) | (c->one_mount ? PACK_ONE_MOUNT : 0) |
 				 (c->archive ? PACK_ACLS : 0), &sent, &mine);
@@ -229,18 +229,18 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 	}
 	f.wait_ms = STALL_MS;
 	theirs = fileclient_end(&f, ret, e);
-	if (choose(ours, &mine, theirs, e) < 0)
+	if (choose_copy_error(ours, &mine, theirs, e) < 0)
 		return -1;
 	if (sent.changed)
 		return err_set(e, ERR_BUSY, "%llu files shrank while they were copied; hint: copy again", (unsigned long long)sent.changed);
-	if (compare(ret, sent.entries, sent.bytes, e) < 0)
+	if (compare_copy_counts(ret, sent.entries, sent.bytes, e) < 0)
 		return -1;
 	ret->skipped += sent.skipped;
 	return 0;
 }
 
 /* The path after "SANDBOX:", or NULL: a host path (one with a slash before the colon, or "-"). */
-static char *split_ref(char *arg)
+static char *split_copy_ref(char *arg)
 {
 	char *colon = strchr(arg, ':');
 
@@ -250,7 +250,7 @@ static char *split_ref(char *arg)
 	return colon[1] ? colon + 1 : NULL;
 }
 
-static int report(const struct cp *c, const struct filecounts *n, int to_stdout, struct err *e)
+static int report_copy(const struct cp *c, const struct filecounts *n, int to_stdout, struct err *e)
 {
 	if (c->shown)
 		(void)!write(STDERR_FILENO, CLEAR_LINE, sizeof(CLEAR_LINE) - 1);
@@ -262,9 +262,9 @@ static int report(const struct cp *c, const struct filecounts *n, int to_stdout,
 					  (json_int_t)n->skipped), e);
 }
 
-static int copy(struct cp *c, char *from, char *to, struct sandbox_ref *s, struct err *e)
+static int copy_between(struct cp *c, char *from, char *to, struct sandbox_ref *s, struct err *e)
 {
-	char *from_path = split_ref(from), *to_path = split_ref(to);
+	char *from_path = split_copy_ref(from), *to_path = split_copy_ref(to);
 	struct filecounts n = { 0 };
 	int r;
 
@@ -274,13 +274,13 @@ static int copy(struct cp *c, char *from, char *to, struct sandbox_ref *s, struc
 	if (sandbox_ref_connect_files(s, from_path ? from : to, c->start, e) < 0)
 		return -1;
 	c->sock = s->sock;
-	r = from_path ? copy_out(c, from_path, to, &n, e) : copy_in(c, from, to_path, &n, e);
+	r = from_path ? copy_out_of_sandbox(c, from_path, to, &n, e) : copy_into_sandbox(c, from, to_path, &n, e);
 	if (r < 0 && c->shown)
 		(void)!write(STDERR_FILENO, CLEAR_LINE, sizeof(CLEAR_LINE) - 1);
-	return r < 0 ? -1 : report(c, &n, from_path && !strcmp(to, "-"), e);
+	return r < 0 ? -1 : report_copy(c, &n, from_path && !strcmp(to, "-"), e);
 }
 
-static int cp_main(const struct command *self, int argc, char **argv)
+static int berth_cp_main(const struct command *self, int argc, char **argv)
 {
 	struct cp c = { .limit = 64ULL << 30 };
 	struct sandbox_ref s;
@@ -288,9 +288,9 @@ static int cp_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, status = 0, result;
 
 	sandbox_ref_init(&s);
-	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_cp_option, &c, &rest, &help, &e);
 	if (result == 0 && !help) {
-		result = argc - rest == 2 ? copy(&c, argv[rest], argv[rest + 1], &s, &e) :
+		result = argc - rest == 2 ? copy_between(&c, argv[rest], argv[rest + 1], &s, &e) :
 			 err_set(&e, ERR_USAGE, "a source and a destination are wanted; hint: berth cp FILE SANDBOX:PATH");
 	}
 	if (result < 0)
@@ -308,5 +308,5 @@ const struct command cmd_cp = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_FILE,
-	.run = cp_main,
+	.run = berth_cp_main,
 };

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/files/difflayers.h"
 #include "cli/files/difftree.h"
 #include "cli/live/keptlayers.h"
 #include "cli/live/sandbox_open.h"
@@ -38,7 +37,7 @@ struct diff {
 	struct difftree tree;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_diff_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct diff *d = ctx;
 
@@ -87,7 +86,7 @@ static void print_changes(const json_t *answer)
 	}
 }
 
-static int show(struct diff *d, struct err *e)
+static int show_image_diff(struct diff *d, struct err *e)
 {
 	autojson json_t *answer = NULL;
 	json_t *list = json_array(), *one;
@@ -110,7 +109,7 @@ static int show(struct diff *d, struct err *e)
 }
 
 /* Those of the image into the tree, and the writable one. */
-static int get_layers(struct diff *d, int sock, struct err *e)
+static int get_diff_layers(struct diff *d, int sock, struct err *e)
 {
 	int count = 0, i, upper;
 
@@ -128,17 +127,17 @@ static int get_layers(struct diff *d, int sock, struct err *e)
 	return upper;
 }
 
-static int compare(struct diff *d, int sock, struct err *e)
+static int compare_running(struct diff *d, int sock, struct err *e)
 {
-	int upper = get_layers(d, sock, e);
+	int upper = get_diff_layers(d, sock, e);
 
 	if (upper < 0)
 		return -1;
-	return difftree_compare(&d->tree, upper, e) < 0 ? -1 : show(d, e);
+	return difftree_compare(&d->tree, upper, e) < 0 ? -1 : show_image_diff(d, e);
 }
 
 /* The layers of two checkpoints, above those of the image. */
-static int between(struct diff *d, struct difflayers *l, struct err *e)
+static int diff_between(struct diff *d, struct difflayers *l, struct err *e)
 {
 	const struct diffview v = { .json = d->json, .patch = d->patch };
 
@@ -162,9 +161,9 @@ static int compare_stopped(struct diff *d, struct registry *r, const char *id,
 		d->tree.layers = l.count;
 		upper = views ? -1 : take_fd(&l.upper_fd);
 		if (views)
-			result = between(d, views, e);
+			result = diff_between(d, views, e);
 		else
-			result = difftree_compare(&d->tree, upper, e) < 0 ? -1 : show(d, e);
+			result = difftree_compare(&d->tree, upper, e) < 0 ? -1 : show_image_diff(d, e);
 		d->tree.layers = 0;	/* they are l's */
 	}
 	keptlayers_close(r, &l);
@@ -187,8 +186,8 @@ static int compare_checkpoints(struct diff *d, const char *ref, struct err *e)
 	if (views.to >= 0 && b.s.kept) {
 		result = compare_stopped(d, &b.s.registry, b.s.id, &views, e);
 	} else if (views.to >= 0 && sandbox_ref_connect(&b.s, ref, 0, e) == 0) {
-		upper = get_layers(d, b.s.sock, e);
-		result = upper < 0 ? -1 : between(d, &views, e);
+		upper = get_diff_layers(d, b.s.sock, e);
+		result = upper < 0 ? -1 : diff_between(d, &views, e);
 		fd_close(&upper);
 	}
 	fd_close(&views.from);
@@ -205,10 +204,10 @@ static int compare_image(struct diff *d, struct sandbox_ref *s, const char *ref,
 		return -1;
 	if (s->kept)
 		return compare_stopped(d, &s->registry, s->id, NULL, e);
-	return sandbox_ref_connect(s, ref, 0, e) < 0 ? -1 : compare(d, s->sock, e);
+	return sandbox_ref_connect(s, ref, 0, e) < 0 ? -1 : compare_running(d, s->sock, e);
 }
 
-static int run(struct diff *d, struct sandbox_ref *s, int n, char **refs, struct err *e)
+static int run_diff(struct diff *d, struct sandbox_ref *s, int n, char **refs, struct err *e)
 {
 	if (n != 1)
 		return err_set(e, ERR_USAGE, "one sandbox is wanted; hint: berth diff ID");
@@ -228,9 +227,9 @@ static int diff_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, status = 0, result, as_json;
 
 	sandbox_ref_init(&s);
-	result = d ? command_options(self, argc, argv, set_option, d, &rest, &help, &e) : err_nomem(&e);
+	result = d ? command_options(self, argc, argv, set_diff_option, d, &rest, &help, &e) : err_nomem(&e);
 	if (result == 0 && !help)
-		result = run(d, &s, argc - rest, argv + rest, &e);
+		result = run_diff(d, &s, argc - rest, argv + rest, &e);
 	as_json = d && d->json;
 	while (d && d->tree.layers)
 		close(d->tree.layer[--d->tree.layers]);

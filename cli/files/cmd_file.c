@@ -71,7 +71,7 @@ struct file {
 	int count;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_file_option(void *ctx, int id, const char *value, struct err *e)
 {
 	static const char letters[] = { [OPT_APPEND] = 'a', [OPT_PARENTS] = 'p', [OPT_FOLLOW] = 'L', [OPT_RECURSIVE] = 'r',
 					[OPT_FORCE] = 'f' };
@@ -108,12 +108,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-static int run_verb(struct file *f, const char *const *argv, int in_fd, struct buf *out, struct filecounts *c, struct err *e)
+static int run_file_verb(struct file *f, const char *const *argv, int in_fd, struct buf *out, struct filecounts *c, struct err *e)
 {
 	return fileclient_run(f->sock, argv, f->user, f->timeout_set ? f->timeout_ms : VERB_TIMEOUT_MS, in_fd, out, c, e);
 }
 
-static int do_read(struct file *f, struct err *e)
+static int run_file_read(struct file *f, struct err *e)
 {
 	autobuf struct buf content = BUF_INIT(JSON_CONTENT_MAX);
 	char limit[24];
@@ -139,7 +139,7 @@ static int do_read(struct file *f, struct err *e)
 	return fileclient_print(j, e);
 }
 
-static int do_write(struct file *f, struct err *e)
+static int run_file_write(struct file *f, struct err *e)
 {
 	const char *argv[] = { "write", f->flags, f->mode ? f->mode : "", f->words[0], NULL };
 	struct fileclient fc;
@@ -152,7 +152,7 @@ static int do_write(struct file *f, struct err *e)
 	return f->json ? fileclient_print(json_pack("{s:I,s:I}", "written", (json_int_t)c.bytes, "size", (json_int_t)c.skipped), e) : 0;
 }
 
-static int do_simple(struct file *f, const char *verb, int with_mode, struct err *e)
+static int run_file_simple(struct file *f, const char *verb, int with_mode, struct err *e)
 {
 	const char **argv = calloc((size_t)f->count + 4, sizeof(*argv));
 	struct filecounts c;
@@ -167,29 +167,29 @@ static int do_simple(struct file *f, const char *verb, int with_mode, struct err
 		argv[n++] = f->mode ? f->mode : "";
 	for (i = 0; i < f->count; i++)
 		argv[n++] = f->words[i];
-	r = run_verb(f, argv, -1, NULL, &c, e);
+	r = run_file_verb(f, argv, -1, NULL, &c, e);
 	free(argv);
 	if (r == 0 && f->json)
 		r = fileclient_print(json_pack("{s:b}", "done", 1), e);
 	return r;
 }
 
-static int do_mkdir(struct file *f, struct err *e)
+static int run_file_mkdir(struct file *f, struct err *e)
 {
-	return do_simple(f, "mkdir", 1, e);
+	return run_file_simple(f, "mkdir", 1, e);
 }
 
-static int do_rm(struct file *f, struct err *e)
+static int run_file_rm(struct file *f, struct err *e)
 {
-	return do_simple(f, "rm", 0, e);
+	return run_file_simple(f, "rm", 0, e);
 }
 
-static int do_mv(struct file *f, struct err *e)
+static int run_file_mv(struct file *f, struct err *e)
 {
 	const char *argv[] = { "mv", f->words[0], f->words[1], NULL };
 	struct filecounts c;
 
-	if (run_verb(f, argv, -1, NULL, &c, e) < 0)
+	if (run_file_verb(f, argv, -1, NULL, &c, e) < 0)
 		return -1;
 	return f->json ? fileclient_print(json_pack("{s:b}", "done", 1), e) : 0;
 }
@@ -212,7 +212,7 @@ static void mode_text(unsigned mode, char out[11])
 	out[10] = '\0';
 }
 
-static void print_long(const struct filerecord *r)
+static void print_long_entry(const struct filerecord *r)
 {
 	char mode[11], when[64], name[1024], link[1024];
 	time_t t = (time_t)r->mtime_sec;
@@ -227,7 +227,7 @@ static void print_long(const struct filerecord *r)
 	       link[0] ? " -> " : "", link);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_file_listing(const void *a, const void *b)
 {
 	return strcmp(((const struct filerecord *)a)->name, ((const struct filerecord *)b)->name);
 }
@@ -242,7 +242,7 @@ static int show_records(struct file *f, const struct filerecord *r, size_t n, st
 		if (f->json) {
 			json_array_append_new(list, filerecord_json(&r[i]));
 		} else if (f->long_form) {
-			print_long(&r[i]);
+			print_long_entry(&r[i]);
 		} else {
 			log_clean(name, sizeof(name), r[i].name, 0);
 			puts(name);
@@ -254,7 +254,7 @@ static int show_records(struct file *f, const struct filerecord *r, size_t n, st
 	return 0;
 }
 
-static int do_ls(struct file *f, struct err *e)
+static int run_file_ls(struct file *f, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT(LIST_MAX);
 	const char *argv[] = { "list", f->count ? f->words[0] : ".", NULL }, *at, *end;
@@ -264,7 +264,7 @@ static int do_ls(struct file *f, struct err *e)
 	size_t n = 0, cap = 0;
 	int r;
 
-	if (run_verb(f, argv, -1, &text, &c, e) < 0)
+	if (run_file_verb(f, argv, -1, &text, &c, e) < 0)
 		return -1;
 	for (at = text.data, end = text.data + text.len;; n++) {
 		if (n == cap) {
@@ -281,25 +281,25 @@ static int do_ls(struct file *f, struct err *e)
 	if (r < 0)
 		return -1;
 	if (n)
-		qsort(list, n, sizeof(*list), by_name);
+		qsort(list, n, sizeof(*list), compare_file_listing);
 	return show_records(f, list, n, e);
 }
 
-static int do_stat(struct file *f, struct err *e)
+static int run_file_stat(struct file *f, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT(1 << 16);
 	const char *argv[] = { "stat", f->flags, f->words[0], NULL }, *at;
 	struct filerecord r;
 	struct filecounts c;
 
-	if (run_verb(f, argv, -1, &text, &c, e) < 0)
+	if (run_file_verb(f, argv, -1, &text, &c, e) < 0)
 		return -1;
 	at = text.data;
 	if (filerecord_next(&at, text.data + text.len, &r, e) < 1)
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
 	if (f->json)
 		return fileclient_print(filerecord_json(&r), e);
-	print_long(&r);
+	print_long_entry(&r);
 	return 0;
 }
 
@@ -325,9 +325,9 @@ static const struct {
 	int min, max;	/* words after the sandbox */
 	int (*run)(struct file *f, struct err *e);
 } verbs[] = {
-	{ &cmd_file_read, 1, 1, do_read }, { &cmd_file_write, 1, 1, do_write }, { &cmd_file_ls, 0, 1, do_ls },
-	{ &cmd_file_stat, 1, 1, do_stat }, { &cmd_file_mkdir, 1, 4000, do_mkdir }, { &cmd_file_rm, 1, 4000, do_rm },
-	{ &cmd_file_mv, 2, 2, do_mv },
+	{ &cmd_file_read, 1, 1, run_file_read }, { &cmd_file_write, 1, 1, run_file_write }, { &cmd_file_ls, 0, 1, run_file_ls },
+	{ &cmd_file_stat, 1, 1, run_file_stat }, { &cmd_file_mkdir, 1, 4000, run_file_mkdir }, { &cmd_file_rm, 1, 4000, run_file_rm },
+	{ &cmd_file_mv, 2, 2, run_file_mv },
 };
 
 static int file_main(const struct command *self, int argc, char **argv)
@@ -341,7 +341,7 @@ static int file_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&s);
 	while (verbs[i].command != self)
 		i++;
-	result = command_options(self, argc, argv, set_option, &f, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_file_option, &f, &rest, &help, &e);
 	if (result == 0 && !help) {
 		f.words = argv + rest + 1;
 		f.count = argc - rest - 1;

@@ -14,7 +14,7 @@ struct lines {
 	size_t count;
 };
 
-static int cut(const struct linediff_text *t, struct lines *ret, struct err *e)
+static int cut_into_lines(const struct linediff_text *t, struct lines *ret, struct err *e)
 {
 	const char *p, *end = t->text + t->n, *nl;
 	size_t count = 0;
@@ -32,7 +32,7 @@ static int cut(const struct linediff_text *t, struct lines *ret, struct err *e)
 	return 0;
 }
 
-static int same(const struct linediff_text *a, const struct linediff_text *b)
+static int same_line(const struct linediff_text *a, const struct linediff_text *b)
 {
 	return a->n == b->n && !memcmp(a->text, b->text, a->n);
 }
@@ -44,12 +44,12 @@ struct match {
 };
 
 /* How far the path on diagonal k comes with d edits, from the ends of those with one less. */
-static int32_t step(const struct match *m, const int32_t *v, int32_t k, int32_t d)
+static int32_t myers_step(const struct match *m, const int32_t *v, int32_t k, int32_t d)
 {
 	int32_t x = k == -d || (k != d && v[k - 1] < v[k + 1]) ? v[k + 1] : v[k - 1] + 1;
 
 	while (x < (int32_t)m->a->count && x - k < (int32_t)m->b->count && x >= 0 && x - k >= 0 &&
-	       same(&m->a->list[x], &m->b->list[x - k]))
+	       same_line(&m->a->list[x], &m->b->list[x - k]))
 		x++;
 	return x;
 }
@@ -93,7 +93,7 @@ static int match_lines(struct match *m, struct err *e)
 		}
 		memcpy(trace[d], v - d - 1, (size_t)(2 * d + 3) * sizeof(*v));
 		for (k = -d; k <= d && !found; k += 2) {
-			v[k] = step(m, v, k, d);
+			v[k] = myers_step(m, v, k, d);
 			found = v[k] >= n && v[k] - k >= o;
 		}
 	}
@@ -106,7 +106,7 @@ static int match_lines(struct match *m, struct err *e)
 
 /* ---- hunks ------------------------------------------------------------------------- */
 
-static int add_line(struct buf *ret, char kind, const struct linediff_text *line, struct err *e)
+static int add_hunk_line(struct buf *ret, char kind, const struct linediff_text *line, struct err *e)
 {
 	if (buf_add(ret, &kind, 1, e) < 0 || buf_add(ret, line->text, line->n, e) < 0)
 		return -1;
@@ -130,7 +130,7 @@ static int is_end(const struct match *m, struct place p)
 }
 
 /* One step: a removed line, an added one, or one of both. */
-static void advance(const struct match *m, struct place *p)
+static void advance_in_match(const struct match *m, struct place *p)
 {
 	if (p->a < m->a->count && !m->keeps_a[p->a])
 		p->a++;
@@ -141,19 +141,19 @@ static void advance(const struct match *m, struct place *p)
 }
 
 /* The end of the hunk whose first change is at p: behind it are more than two contexts. */
-static struct place end_of(const struct match *m, struct place p)
+static struct place end_of_hunk(const struct match *m, struct place p)
 {
 	struct place end = p;
 	size_t equal = 0;
 
 	while (!is_end(m, p) && equal <= 2 * CONTEXT) {
 		equal = is_change(m, p) ? 0 : equal + 1;
-		advance(m, &p);
+		advance_in_match(m, &p);
 		if (!equal)
 			end = p;
 	}
 	for (equal = 0; equal < CONTEXT && !is_end(m, end); equal++)
-		advance(m, &end);
+		advance_in_match(m, &end);
 	return end;
 }
 
@@ -169,9 +169,9 @@ static int add_hunk(const struct match *m, struct place p, struct place end, str
 		struct place was = p;
 		char kind;
 
-		advance(m, &p);
+		advance_in_match(m, &p);
 		kind = p.a == was.a ? '+' : p.b == was.b ? '-' : ' ';
-		if (add_line(ret, kind, kind == '+' ? &m->b->list[was.b] : &m->a->list[was.a], e) <
+		if (add_hunk_line(ret, kind, kind == '+' ? &m->b->list[was.b] : &m->a->list[was.a], e) <
 		    0)
 			return -1;
 	}
@@ -185,13 +185,13 @@ static int add_hunks(const struct match *m, struct buf *ret, struct err *e)
 
 	while (!is_end(m, p)) {
 		if (!is_change(m, p)) {
-			advance(m, &p);
+			advance_in_match(m, &p);
 			continue;
 		}
 		before = p.a < CONTEXT ? p.a : CONTEXT;
 		before = p.b < before ? p.b : before;
 		begin = (struct place){ p.a - before, p.b - before };
-		end = end_of(m, p);
+		end = end_of_hunk(m, p);
 		if (add_hunk(m, begin, end, ret, e) < 0)
 			return -1;
 		p = end;
@@ -206,7 +206,7 @@ int linediff(const struct linediff_text *a, const struct linediff_text *b, struc
 	struct match m = { .a = &la, .b = &lb };
 	int result = -1;
 
-	if (cut(a, &la, e) == 0 && cut(b, &lb, e) == 0) {
+	if (cut_into_lines(a, &la, e) == 0 && cut_into_lines(b, &lb, e) == 0) {
 		m.keeps_a = calloc(la.count + 1, 1);
 		m.keeps_b = calloc(lb.count + 1, 1);
 		result = m.keeps_a && m.keeps_b ? match_lines(&m, e) : err_nomem(e);

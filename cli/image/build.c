@@ -106,7 +106,7 @@ static int learn_sandbox(struct build *b, struct err *e)
 	return b->net_fd < 0 ? err_sys(e, "open the network of the build's sandbox") : enter_sandbox(b, e);
 }
 
-static int make_sandbox(struct build *b, struct err *e)
+static int make_build_sandbox(struct build *b, struct err *e)
 {
 	autojson json_t *spec = sandbox_spec(b, e);
 
@@ -118,7 +118,7 @@ static int make_sandbox(struct build *b, struct err *e)
 	return learn_sandbox(b, e);
 }
 
-static int make_volume(struct build *b, struct err *e)
+static int make_build_volume(struct build *b, struct err *e)
 {
 	autojson json_t *labels = NULL;
 	char owner[PROCID_SIZE], text[16];
@@ -139,7 +139,7 @@ static int make_volume(struct build *b, struct err *e)
 			   NULL, NULL, &b->volume, e);
 }
 
-static void take_down(struct build *b)
+static void take_down_build(struct build *b)
 {
 	struct err ignored;
 
@@ -181,7 +181,7 @@ static int is_loud(const char *text)
 	return !strncasecmp(text, "error", 5) || strstr(text, "level=error");
 }
 
-static void tell(struct build *b, struct line *l)
+static void tell_build_line(struct build *b, struct line *l)
 {
 	char clean[LINE_BYTES];
 	autojson json_t *j = NULL;
@@ -207,12 +207,12 @@ static void tell(struct build *b, struct line *l)
 
 static volatile sig_atomic_t interrupted;
 
-static void interrupt(int signo)
+static void note_build_signal(int signo)
 {
 	interrupted = signo;
 }
 
-static void take(struct build *b, struct line *l, const char *piece, ssize_t n)
+static void take_build_output(struct build *b, struct line *l, const char *piece, ssize_t n)
 {
 	ssize_t i;
 
@@ -220,7 +220,7 @@ static void take(struct build *b, struct line *l, const char *piece, ssize_t n)
 		if (piece[i] != '\n')
 			l->text[l->n++] = piece[i];
 		if (piece[i] == '\n' || l->n == sizeof(l->text) - 1)
-			tell(b, l);
+			tell_build_line(b, l);
 	}
 }
 
@@ -261,7 +261,7 @@ int build_await(const struct build *b, pid_t pid, int failed, int *ret_status, s
 }
 
 /* To the end of what buildah writes; long lines come in pieces. */
-static int relay(struct build *b, int fd, struct err *e)
+static int relay_build_output(struct build *b, int fd, struct err *e)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	struct line l = {.n = 0};
@@ -271,9 +271,9 @@ static int relay(struct build *b, int fd, struct err *e)
 
 	while (got > 0 && (r = build_wait(b, &wait, e)) == 0)
 		if ((got = read(fd, piece, sizeof(piece))) > 0)
-			take(b, &l, piece, got);
+			take_build_output(b, &l, piece, got);
 	if (l.n)
-		tell(b, &l);
+		tell_build_line(b, &l);
 	return r;
 }
 
@@ -282,7 +282,7 @@ struct words {
 	size_t n;
 };
 
-static void add(struct words *w, const char *text)
+static void add_build_word(struct words *w, const char *text)
 {
 	char *copy = strdup(text);
 
@@ -292,8 +292,8 @@ static void add(struct words *w, const char *text)
 		free(copy);
 }
 
-static void addf(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void addf(struct words *w, const char *fmt, ...)
+static void add_build_text(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_build_text(struct words *w, const char *fmt, ...)
 {
 	char *text = NULL;
 	va_list ap;
@@ -303,7 +303,7 @@ static void addf(struct words *w, const char *fmt, ...)
 		text = NULL;
 	va_end(ap);
 	if (text)
-		add(w, text);
+		add_build_word(w, text);
 	free(text);
 }
 
@@ -330,37 +330,37 @@ static int runtime_path(char *ret, size_t size, struct err *e)
 	return 0;
 }
 
-static void make_words(const struct build *b, struct words *w)
+static void make_buildah_words(const struct build *b, struct words *w)
 {
 	const json_t *one;
 	size_t i;
 
-	add(w, "sh"), add(w, "-c"), add(w, script), add(w, "sh");
-	add(w, "--runtime=" BUILDROOM_PROGRAMS "/berth-oci");
-	add(w, "--runtime-flag=build-step");
-	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
-	add(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
+	add_build_word(w, "sh"), add_build_word(w, "-c"), add_build_word(w, script), add_build_word(w, "sh");
+	add_build_word(w, "--runtime=" BUILDROOM_PROGRAMS "/berth-oci");
+	add_build_word(w, "--runtime-flag=build-step");
+	add_build_word(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
+	add_build_word(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
 	if (!strcmp(b->context, "-"))
-		add(w, "--ignorefile=" BUILDROOM_PLACE "/" BUILD_IGNORE);
+		add_build_word(w, "--ignorefile=" BUILDROOM_PLACE "/" BUILD_IGNORE);
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)
-		add(w, json_string_value(one));
-	add(w, "--"), add(w, BUILDROOM_PLACE "/context");
+		add_build_word(w, json_string_value(one));
+	add_build_word(w, "--"), add_build_word(w, BUILDROOM_PLACE "/context");
 }
 
-static void make_env(const char *name, struct words *w)
+static void make_buildah_env(const char *name, struct words *w)
 {
-	add(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	add(w, "LANG=C.UTF-8");
-	add(w, "HOME=" BUILDROOM_PLACE);
-	add(w, "TMPDIR=" BUILDROOM_PLACE "/tmp");
-	add(w, "XDG_RUNTIME_DIR=" BUILDROOM_PLACE "/tmp");
-	add(w, "CONTAINERS_REGISTRIES_CONF=" BUILDROOM_PLACE "/registries.conf");
-	add(w, "CONTAINERS_STORAGE_CONF=" BUILDROOM_PLACE "/storage.conf");
-	add(w, "CONTAINERS_CONF=/dev/null");
-	addf(w, "NAME=%s", name);
+	add_build_word(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	add_build_word(w, "LANG=C.UTF-8");
+	add_build_word(w, "HOME=" BUILDROOM_PLACE);
+	add_build_word(w, "TMPDIR=" BUILDROOM_PLACE "/tmp");
+	add_build_word(w, "XDG_RUNTIME_DIR=" BUILDROOM_PLACE "/tmp");
+	add_build_word(w, "CONTAINERS_REGISTRIES_CONF=" BUILDROOM_PLACE "/registries.conf");
+	add_build_word(w, "CONTAINERS_STORAGE_CONF=" BUILDROOM_PLACE "/storage.conf");
+	add_build_word(w, "CONTAINERS_CONF=/dev/null");
+	add_build_text(w, "NAME=%s", name);
 }
 
-static int judge(struct build *b, int status, struct err *e)
+static int judge_build_end(struct build *b, int status, struct err *e)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -409,15 +409,15 @@ static int run_buildah(struct build *b, struct err *e)
 
 	if (null < 0 || pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
-	make_env(b->volume_name, &env);
-	make_words(b, &words);
+	make_buildah_env(b->volume_name, &env);
+	make_buildah_words(b, &words);
 
 	const struct buildroom_task task = {.in_fd = null, .out_fd = p[1], .program = "/bin/sh", .argv = words.v, .env = env.v};
 
 	pid = build_start(b, &task, e);
 	fd_close(&p[1]);
-	r = pid > 0 ? build_await(b, pid, relay(b, p[0], e), &status, e) : -1;
-	r = r == 0 ? judge(b, status, e) : -1;
+	r = pid > 0 ? build_await(b, pid, relay_build_output(b, p[0], e), &status, e) : -1;
+	r = r == 0 ? judge_build_end(b, status, e) : -1;
 	close(p[0]);
 	words_release(&words);
 	words_release(&env);
@@ -428,7 +428,7 @@ static int run_buildah(struct build *b, struct err *e)
  */
 
 /* Into the store, under a name that no other build has, whatever names the archive has; ret: of BUF_INIT. */
-static int load(struct build *b, char *ret_name, size_t size, struct err *e)
+static int load_built_image(struct build *b, char *ret_name, size_t size, struct err *e)
 {
 	char own[64];
 	const char *const argv[] = {"berth", "image", "import", "--json", "--quiet", "-", own, NULL};
@@ -480,7 +480,7 @@ static int name_image(struct build *b, const char *made, struct err *e)
 	return build_berth(rm, -1, -1, e);
 }
 
-static int run(struct build *b, struct err *e)
+static int run_build(struct build *b, struct err *e)
 {
 	char made[400];
 
@@ -492,26 +492,26 @@ static int run(struct build *b, struct err *e)
 	if (sandbox_ref_registry(&b->ref, e) < 0)
 		return -1;
 	b->end_ms = clock_ms() + b->ref.config.build_timeout_ms;
-	if (make_sandbox(b, e) < 0 ||
-	    make_volume(b, e) < 0 || build_take_context(b, e) < 0 || build_take_bases(b, e) < 0 ||
+	if (make_build_sandbox(b, e) < 0 ||
+	    make_build_volume(b, e) < 0 || build_take_context(b, e) < 0 || build_take_bases(b, e) < 0 ||
 	    build_write_settings(b, e) < 0)
 		return -1;
 	if (run_buildah(b, e) < 0)
 		return -1;
-	return load(b, made, sizeof(made), e) < 0 ? -1 : name_image(b, made, e);
+	return load_built_image(b, made, sizeof(made), e) < 0 ? -1 : name_image(b, made, e);
 }
 
 int build_run(struct build *b, struct err *e)
 {
-	const struct sigaction a = {.sa_handler = interrupt}; /* no SA_RESTART: calls are to end */
+	const struct sigaction a = {.sa_handler = note_build_signal}; /* no SA_RESTART: calls are to end */
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
 	sigaction(SIGINT, &a, NULL);
 	sigaction(SIGTERM, &a, NULL);
 	sigaction(SIGHUP, &a, NULL);
-	r = run(b, e);
-	take_down(b);
+	r = run_build(b, e);
+	take_down_build(b);
 	return r;
 }
 

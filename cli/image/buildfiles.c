@@ -9,19 +9,262 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/image/build.h"
-#include "cli/image/buildbase.h"
 #include "cli/image/buildroom.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
+
+/* ---- which images a Dockerfile names ---- */
+
+/*
+ * Which images the text of a Dockerfile may begin from.
+ *
+ * Pure, and no parser: buildah alone knows what an instruction means.  This only says which names
+ * to lay ready; one too many costs time, one too few is an error of buildah's that names it.
+ */
+
+#define BUILDBASE_MAX 32
+
+#define NAME_MAX_BYTES 400
+#define BLANKS " \t"
+
+struct names {
+	json_t *list, *stages, *vars;
+};
+
+static int is_known(const json_t *list, const char *name)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one)
+		if (!strcmp(json_string_value(one), name))
+			return 1;
+	return 0;
+}
+
+/* ---- variables ---------------------------------------------------------------------------- */
+
+/* The value of a variable: the caller's, else the default of its ARG; NULL. */
+static const char *build_arg_value(const struct names *l, const char *name, size_t n)
+{
+	char key[NAME_MAX_BYTES];
+
+	snprintf(key, sizeof(key), "%.*s", (int)n, name);
+	return json_string_value(json_object_get(l->vars, key));
+}
+
+/*
+ * word with $NAME, ${NAME}, ${NAME:-WORD} and ${NAME:+WORD} replaced; 0 where that cannot be
+ * done: buildah alone knows then.
+ */
+static int expand_build_args(const struct names *l, const char *word, size_t n, char ret[NAME_MAX_BYTES])
+{
+	const char *end = word + n;
+	size_t used = 0;
+
+	while (word < end) {
+		const char *name = word + 1, *value, *other = NULL;
+		size_t len, other_len = 0;
+		int plus = 0;
+
+		if (*word != '$') {
+			value = word++;
+			len = 1;
+		} else {
+			const int braced = name < end && *name == '{';
+
+			name += braced;
+			len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+			value = build_arg_value(l, name, len);
+			word = name + len;
+			if (braced && word + 1 < end && word[0] == ':' && (word[1] == '-' || word[1] == '+')) {
+				plus = word[1] == '+';
+				other = word + 2;
+				other_len = strcspn(other, "}");
+				word = other + other_len;
+			}
+			if (!len || word > end || (braced && (word == end || *word++ != '}')))
+				return 0;
+			len = value ? strlen(value) : 0;
+			if (other && plus == (len > 0))
+				value = other, len = other_len;
+			else if (other && plus)
+				value = "", len = 0;
+			if (!value)
+				return 0;
+		}
+		if (used + len >= NAME_MAX_BYTES)
+			return 0;
+		memcpy(ret + used, value, len);
+		used += len;
+	}
+	ret[used] = '\0';
+	return used > 0 && !strchr(ret, '$');
+}
+
+/* ARG NAME=DEFAULT, which a value of the caller's goes before. */
+static void take_arg(struct names *l, const char *p, size_t n)
+{
+	char key[NAME_MAX_BYTES], value[NAME_MAX_BYTES];
+	const char *equals = memchr(p, '=', n), *from;
+	size_t len;
+
+	if (!equals)
+		return;
+	from = equals + 1;
+	len = n - (size_t)(from - p);
+	if (len >= 2 && (*from == '"' || *from == '\'') && from[len - 1] == *from)
+		from++, len -= 2;
+	snprintf(key, sizeof(key), "%.*s", (int)(equals - p), p);
+	if (!json_object_get(l->vars, key) && expand_build_args(l, from, len, value))
+		json_object_set_new(l->vars, key, json_string(value));
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+/* A word of n bytes, unless it is a stage's, by name or number, or nothing at all. */
+static int add_base_name(struct names *l, const char *word, size_t n, struct err *e)
+{
+	char name[NAME_MAX_BYTES];
+
+	if (!n || n >= sizeof(name) || !expand_build_args(l, word, n, name))
+		return 0;
+	if (!strcasecmp(name, "scratch") || !name[strspn(name, "0123456789")] || is_known(l->list, name) ||
+	    is_known(l->stages, name))
+		return 0;
+	if (json_array_size(l->list) == BUILDBASE_MAX)
+		return err_set(e, ERR_LIMIT, "the Dockerfile names more than %d images",
+			       BUILDBASE_MAX);
+	return json_array_append_new(l->list, json_string(name)) < 0 ?
+		       err_set(e, ERR_INVALID, "the name of an image is not UTF-8") :
+		       0;
+}
+
+static size_t word_of(const char *p)
+{
+	return strcspn(p, BLANKS "\r\n");
+}
+
+/* FROM [--platform=X] NAME [AS STAGE] */
+static int take_base_of_from(struct names *l, const char *p, struct err *e)
+{
+	char stage[NAME_MAX_BYTES];
+	const char *as;
+	size_t n;
+
+	p += strspn(p, BLANKS);
+	while (!strncmp(p, "--", 2)) {
+		p += word_of(p);
+		p += strspn(p, BLANKS);
+	}
+	n = word_of(p);
+	if (add_base_name(l, p, n, e) < 0)
+		return -1;
+	as = p + n + strspn(p + n, BLANKS);
+	if (!strncasecmp(as, "AS", 2) && as[2] && strchr(BLANKS, as[2])) {
+		as += 2 + strspn(as + 2, BLANKS);
+		snprintf(stage, sizeof(stage), "%.*s", (int)word_of(as), as);
+		json_array_append_new(l->stages, json_string(stage));
+	}
+	return 0;
+}
+
+/* --from=NAME of COPY, and from=NAME in --mount of RUN, of a line of n bytes. */
+static int take_others(struct names *l, const char *line, size_t n, struct err *e)
+{
+	static const char word[] = "from=";
+	const char *p = line;
+
+	while ((p = memmem(p, n - (size_t)(p - line), word, strlen(word)))) {
+		const int is_option = p > line && strchr("-,=", p[-1]);
+
+		p += strlen(word);
+		if (is_option && add_base_name(l, p, strcspn(p, BLANKS ",\r\n"), e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int is_instruction(const char *word, const char *name)
+{
+	const size_t n = strlen(name);
+
+	return !strncasecmp(word, name, n) && word[n] && strchr(BLANKS, word[n]);
+}
+
+static int take_dockerfile_line(struct names *l, const char *line, size_t n, struct err *e)
+{
+	const char *word = line + strspn(line, BLANKS);
+
+	if (is_instruction(word, "FROM"))
+		return take_base_of_from(l, word + 4, e);
+	if (is_instruction(word, "ARG")) {
+		word += 3 + strspn(word + 3, BLANKS);
+		take_arg(l, word, word_of(word));
+		return 0;
+	}
+	return *word == '#' ? 0 : take_others(l, line, n, e);
+}
+
+/*
+ * The names of images behind FROM, in --from= and in from= of --mount, each once, at most
+ * BUILDBASE_MAX.  Variables have the values that the NAME=VALUE of args give them, else the
+ * defaults of ARG; a name with another variable is left out.  A new array of strings, or NULL with e.
+ */
+static json_t *buildbase_named(const char *text, const json_t *args, struct err *e)
+{
+	autojson json_t *stages = json_array(), *vars = json_object(), *list = json_array();
+	struct names l = {list, stages, vars};
+	const char *p = text;
+	const json_t *one;
+	size_t line, i;
+	int r = 0;
+
+	if (!list || !stages || !vars)
+		return err_nomem(e), NULL;
+	json_array_foreach ((json_t *)(size_t)args, i, one) {
+		const char *word = json_string_value(one), *equals = word ? strchr(word, '=') : NULL;
+		char key[NAME_MAX_BYTES];
+
+		if (!equals)
+			continue;
+		snprintf(key, sizeof(key), "%.*s", (int)(equals - word), word);
+		json_object_set_new(vars, key, json_string(equals + 1));
+	}
+	for (; r == 0 && *p; p += line + (p[line] == '\n')) {
+		line = strcspn(p, "\n");
+		r = take_dockerfile_line(&l, p, line, e);
+	}
+	return r == 0 ? json_incref(list) : NULL;
+}
+
+/* The name with registry and tag, as buildah calls it. */
+static void buildbase_whole(const char *name, char *ret, size_t size)
+{
+	const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+	size_t n = strcspn(name, "/");
+	const char *hub = name[n] && (memchr(name, '.', n) || memchr(name, ':', n) ||
+				      !strncmp(name, "localhost/", 10)) ?
+				  "" :
+			  name[n] ? "docker.io/" :
+				    "docker.io/library/";
+
+	snprintf(ret, size, "%s%s%s", hub, name, strpbrk(last, ":@") ? "" : ":latest");
+}
+
+/* ---- the files of a build ---- */
 
 #define IGNORE_MAX (1u << 20)
 
@@ -30,24 +273,24 @@
 #define BLOCK 512
 
 /* A name of the volume becomes the build's. */
-static int hand_over(const struct build *b, const char *name, struct err *e)
+static int hand_to_builder(const struct build *b, const char *name, struct err *e)
 {
 	return fchownat(b->volume.root_fd, name, b->id_base, b->id_base, AT_SYMLINK_NOFOLLOW) < 0 ?
 		       err_sys(e, "give %s to the build", name) :
 		       0;
 }
 
-static int put(const struct build *b, const char *name, const char *text, struct err *e)
+static int put_build_file(const struct build *b, const char *name, const char *text, struct err *e)
 {
 	return io_replace_file(b->volume.root_fd, name, text, strlen(text), 0600, 0, e) < 0 ?
 		       -1 :
-		       hand_over(b, name, e);
+		       hand_to_builder(b, name, e);
 }
 
 /* ---- berth itself ------------------------------------------------------------------------- */
 
-static int spawn(const char *const *argv, int in_fd, int out_fd, int err_fd, pid_t *ret,
-		 struct err *e)
+static int spawn_with_fds(const char *const *argv, int in_fd, int out_fd, int err_fd, pid_t *ret,
+			  struct err *e)
 {
 	posix_spawn_file_actions_t fa;
 	int r;
@@ -76,7 +319,7 @@ int build_berth(const char *const *argv, int in_fd, int out_fd, struct err *e)
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
-	r = spawn(argv, in_fd, out_fd, p[1], &pid, e);
+	r = spawn_with_fds(argv, in_fd, out_fd, p[1], &pid, e);
 	close(p[1]);
 	if (r == 0) {
 		io_read_all(p[0], &said, "berth's errors", &ignored);
@@ -109,7 +352,7 @@ static const char *archive_option(const char *p, size_t n)
 }
 
 /* A Dockerfile on stdin, whose first bytes are read. */
-static int take_text(struct build *b, const char *first, size_t n, struct err *e)
+static int take_dockerfile_text(struct build *b, const char *first, size_t n, struct err *e)
 {
 	if (buf_add(&b->dockerfile, first, n, e) < 0)
 		return -1;
@@ -118,7 +361,7 @@ static int take_text(struct build *b, const char *first, size_t n, struct err *e
 }
 
 /* The archive, whose first bytes are read, to tar; a tar that has ended early says why itself. */
-static int feed(const struct build *b, int to, const char *first, size_t n, struct err *e)
+static int feed_archive(const struct build *b, int to, const char *first, size_t n, struct err *e)
 {
 	struct pollfd readable = {.fd = STDIN_FILENO, .events = POLLIN}, writable = {.fd = to, .events = POLLOUT};
 	char piece[65536];
@@ -167,7 +410,7 @@ static int unpack_failed(int said_fd, int status, struct err *e)
  * In the room of the build, because the archive is hostile.  Its owners are dropped, as docker
  * drops them: COPY gives its files to root.
  */
-static int unpack(struct build *b, const char *option, const char *first, size_t n, struct err *e)
+static int unpack_context(struct build *b, const char *option, const char *first, size_t n, struct err *e)
 {
 	char *const argv[] = {"tar", "-x", (char *)(size_t)option, "--no-same-owner", "-f", "-", "-C", BUILDROOM_PLACE "/context", NULL};
 	char *const env[] = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL};
@@ -181,7 +424,7 @@ static int unpack(struct build *b, const char *option, const char *first, size_t
 	task.in_fd = p[0];
 	pid = build_start(b, &task, e);
 	close(p[0]);
-	r = pid < 0 ? -1 : feed(b, p[1], first, n, e);
+	r = pid < 0 ? -1 : feed_archive(b, p[1], first, n, e);
 	close(p[1]);
 	if (pid > 0)
 		r = build_await(b, pid, r, &status, e);
@@ -207,7 +450,7 @@ static int take_stdin(struct build *b, struct err *e)
 			break;
 	}
 	option = archive_option(first, (size_t)got);
-	return option ? unpack(b, option, first, (size_t)got, e) : take_text(b, first, (size_t)got, e);
+	return option ? unpack_context(b, option, first, (size_t)got, e) : take_dockerfile_text(b, first, (size_t)got, e);
 }
 
 /*
@@ -215,7 +458,7 @@ static int take_stdin(struct build *b, struct err *e)
  * leads out of the context or is not in it.  Never with an archive, whose sender is not the caller
  * of this program.
  */
-static int is_callers(const struct build *b, int open_errno)
+static int is_callers_mistake(const struct build *b, int open_errno)
 {
 	return strcmp(b->context, "-") != 0 && strcmp(b->file, "Dockerfile") != 0 &&
 	       (b->file[0] == '/' || !strncmp(b->file, "../", 3) || open_errno == ENOENT);
@@ -232,7 +475,7 @@ static int read_dockerfile(struct build *b, int dirfd, struct err *e)
 		return strcmp(b->context, "-") ?
 			       io_read_all(STDIN_FILENO, &b->dockerfile, "the Dockerfile on stdin", e) :
 			       err_set(e, ERR_USAGE, "standard input is the context or the Dockerfile, not both");
-	if (is_callers(b, fd < 0 ? errno : 0)) {
+	if (is_callers_mistake(b, fd < 0 ? errno : 0)) {
 		fd_close(&fd);
 		fd = open(b->file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	}
@@ -312,15 +555,15 @@ static int put_ignored(const struct build *b, int dirfd, struct err *e)
 		if (!strpbrk(names[i], "*?[\\\n") && is_ignored(patterns.data, names[i]) &&
 		    buf_addf(&out, e, "/%s\n", names[i]) < 0)
 			return -1;
-	return buf_add(&out, "", 1, e) < 0 ? -1 : put(b, BUILD_IGNORE, out.data, e);
+	return buf_add(&out, "", 1, e) < 0 ? -1 : put_build_file(b, BUILD_IGNORE, out.data, e);
 }
 
 /* A directory of the volume, which the build may write to. */
-static int make_dir(const struct build *b, const char *name, struct err *e)
+static int make_build_dir(const struct build *b, const char *name, struct err *e)
 {
 	if (mkdirat(b->volume.root_fd, name, 0700) < 0)
 		return err_sys(e, "make the directory %s of a build", name);
-	return hand_over(b, name, e);
+	return hand_to_builder(b, name, e);
 }
 
 int build_take_context(struct build *b, struct err *e)
@@ -329,7 +572,7 @@ int build_take_context(struct build *b, struct err *e)
 
 	if (fchown(b->volume.root_fd, b->id_base, b->id_base) < 0)
 		return err_sys(e, "give the build its volume");
-	if (make_dir(b, "context", e) < 0 || make_dir(b, "tmp", e) < 0)
+	if (make_build_dir(b, "context", e) < 0 || make_build_dir(b, "tmp", e) < 0)
 		return -1;
 	if (!strcmp(b->context, "-")) {
 		if (take_stdin(b, e) < 0)
@@ -350,7 +593,7 @@ int build_take_context(struct build *b, struct err *e)
 		b->context_fd = take_fd(&dir);
 	else if (put_ignored(b, dir, e) < 0)
 		return -1;
-	return put(b, "Dockerfile", b->dockerfile.data, e);
+	return put_build_file(b, "Dockerfile", b->dockerfile.data, e);
 }
 
 /* ---- base images ------------------------------------------------------------------------------
@@ -369,13 +612,13 @@ static int save_base(struct build *b, const char *name, unsigned at, struct buf 
 		return err_sys(e, "keep the base image %.200s", name);
 	if (build_berth(argv, -1, fd, e) < 0)
 		return err_wrap(e, "base image %.200s", name);
-	if (hand_over(b, file, e) < 0)
+	if (hand_to_builder(b, file, e) < 0)
 		return -1;
 	buildbase_whole(name, whole, sizeof(whole));
 	return buf_addf(list, e, "%s %s\n", file, whole);
 }
 
-static void fetch(struct build *b, const json_t *named)
+static void fetch_bases(struct build *b, const json_t *named)
 {
 	struct err why;
 	const json_t *one;
@@ -388,7 +631,7 @@ static void fetch(struct build *b, const json_t *named)
 			snprintf(b->last, sizeof(b->last), "%.390s", why.msg);
 }
 
-static int is_named(const json_t *named, const char *name)
+static int is_base_named(const json_t *named, const char *name)
 {
 	char whole[600], other[600];
 	const json_t *one;
@@ -416,7 +659,7 @@ int build_take_bases(struct build *b, struct err *e)
 
 	if (!named)
 		return -1;
-	fetch(b, named);
+	fetch_bases(b, named);
 	snprintf(path, sizeof(path), "%s/store", b->ref.config.state_dir);
 	store = store_open(path, e);
 	images = store < 0 ? NULL : catalog_list(store, 0, e);
@@ -425,10 +668,10 @@ int build_take_bases(struct build *b, struct err *e)
 	json_array_foreach (images, i, one) {
 		const char *name = json_string_value(json_object_get(one, "name"));
 
-		if (name && is_named(named, name) && save_base(b, name, count++, &list, e) < 0)
+		if (name && is_base_named(named, name) && save_base(b, name, count++, &list, e) < 0)
 			return -1;
 	}
-	return put(b, "bases", list.len ? list.data : "", e);
+	return put_build_file(b, "bases", list.len ? list.data : "", e);
 }
 
 /* ---- settings -----------------------------------------------------------------------------------
@@ -442,10 +685,10 @@ int build_write_settings(struct build *b, struct err *e)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
-		if (make_dir(b, dirs[i], e) < 0)
+		if (make_build_dir(b, dirs[i], e) < 0)
 			return -1;
-	if (put(b, "policy.json", policy, e) < 0 ||
-	    put(b, "storage.conf", "[storage]\ndriver = \"overlay\"\n", e) < 0)
+	if (put_build_file(b, "policy.json", policy, e) < 0 ||
+	    put_build_file(b, "storage.conf", "[storage]\ndriver = \"overlay\"\n", e) < 0)
 		return -1;
-	return put(b, "registries.conf", registries, e);
+	return put_build_file(b, "registries.conf", registries, e);
 }

@@ -50,7 +50,7 @@ static int set_read_only(const char *path, int on)
 	return (int)syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &a, sizeof(a));
 }
 
-static int attach(int mount_fd, const char *place, struct err *e)
+static int attach_room_mount(int mount_fd, const char *place, struct err *e)
 {
 	autoclose int target = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -73,7 +73,7 @@ static int mount_tmpfs(const char *where, unsigned long flags, const char *data,
  */
 
 /* A copy of a symbolic link, or the file or directory itself, at the same path in the new root. */
-static int show(const char *root, const char *path, struct err *e)
+static int show_in_room(const char *root, const char *path, struct err *e)
 {
 	char target[PATH_MAX], link[256];
 	struct stat st;
@@ -103,7 +103,7 @@ static int show(const char *root, const char *path, struct err *e)
 		       0;
 }
 
-static int make_dirs(const char *root, const char *path, struct err *e)
+static int make_room_dirs(const char *root, const char *path, struct err *e)
 {
 	autoclose int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	autoclose int made = fd < 0 ? -1 :
@@ -117,14 +117,14 @@ static int show_at(const char *root, const char *path, const char *as, struct er
 {
 	char target[PATH_MAX];
 
-	if (make_dirs(root, as, e) < 0)
+	if (make_room_dirs(root, as, e) < 0)
 		return -1;
 	if (snprintf(target, sizeof(target), "%s%s", root, as) >= (int)sizeof(target))
 		return err_set(e, ERR_LIMIT, "the path %.200s is too long", root);
 	return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? err_sys(e, "mount %s", target) : 0;
 }
 
-static int make_sys(const char *root, struct err *e)
+static int make_room_sys(const char *root, struct err *e)
 {
 	autoclose int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	autoclose int sys = fd < 0 ? -1 : openat(fd, "sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -145,12 +145,12 @@ static int show_all(const struct buildroom *r, struct err *e)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
-		if (make_dirs(r->hidden, dirs[i], e) < 0)
+		if (make_room_dirs(r->hidden, dirs[i], e) < 0)
 			return -1;
 	for (i = 0; i < ARRAY_LEN(paths); i++)
-		if (show(r->hidden, paths[i], e) < 0)
+		if (show_in_room(r->hidden, paths[i], e) < 0)
 			return -1;
-	if (make_sys(r->hidden, e) < 0)
+	if (make_room_sys(r->hidden, e) < 0)
 		return -1;
 	return show_at(r->hidden, r->programs, BUILDROOM_PROGRAMS, e);
 }
@@ -185,8 +185,8 @@ static int furnish(const struct buildroom *r, struct err *e)
 	/* a user namespace mounts no procfs with more rights than the one that it sees */
 	if (set_read_only("/proc", 0) < 0)
 		return err_sys(e, "make /proc writable");
-	if (make_root(r, e) < 0 || attach(r->root_fd, BUILDROOM_PLACE, e) < 0 ||
-	    (r->context_fd >= 0 && attach(r->context_fd, BUILDROOM_PLACE "/context", e) < 0))
+	if (make_root(r, e) < 0 || attach_room_mount(r->root_fd, BUILDROOM_PLACE, e) < 0 ||
+	    (r->context_fd >= 0 && attach_room_mount(r->context_fd, BUILDROOM_PLACE "/context", e) < 0))
 		return -1;
 	for (i = 0; i < ARRAY_LEN(temporary); i++)
 		if (mount(BUILDROOM_PLACE "/tmp", temporary[i], NULL, MS_BIND, NULL) < 0)
@@ -206,7 +206,7 @@ static const uint64_t builder_caps = 1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRID
 				     1ULL << CAP_SYS_CHROOT | 1ULL << CAP_SYS_ADMIN | 1ULL << CAP_MKNOD |
 				     1ULL << CAP_SETFCAP;
 
-static int enter_userns(const struct buildroom *r, struct err *e)
+static int enter_builder_userns(const struct buildroom *r, struct err *e)
 {
 	if (setns(r->userns_fd, CLONE_NEWUSER) < 0)
 		return err_sys(e, "enter the user namespace of a build");
@@ -253,7 +253,7 @@ static int limit_namespaces(struct err *e)
 	return 0;
 }
 
-static int limit_resources(struct err *e)
+static int limit_builder_resources(struct err *e)
 {
 	struct rlimits l;
 	int i;
@@ -270,7 +270,7 @@ static int limit_resources(struct err *e)
 	return 0;
 }
 
-static int drop_capabilities(struct err *e)
+static int drop_builder_capabilities(struct err *e)
 {
 	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct d[2];
@@ -289,7 +289,7 @@ static int drop_capabilities(struct err *e)
 	return syscall(SYS_capset, &h, d) < 0 ? err_sys(e, "drop capabilities") : 0;
 }
 
-static int load_filters(struct err *e)
+static int load_builder_filters(struct err *e)
 {
 	const struct seccomp_profile *p = seccomp_builtin("builder");
 	const struct seccomp_filter *const filters[] = {&p->a, &p->b};
@@ -306,13 +306,13 @@ static int load_filters(struct err *e)
 	return 0;
 }
 
-static int confine(const struct buildroom *r, struct err *e)
+static int confine_builder(const struct buildroom *r, struct err *e)
 {
-	if (enter_userns(r, e) < 0 || limit_namespaces(e) < 0 || limit_resources(e) < 0)
+	if (enter_builder_userns(r, e) < 0 || limit_namespaces(e) < 0 || limit_builder_resources(e) < 0)
 		return -1;
 	if (syscall(SYS_close_range, 3, ~0U, 0) < 0)
 		return err_sys(e, "close descriptors");
-	return drop_capabilities(e) < 0 ? -1 : load_filters(e);
+	return drop_builder_capabilities(e) < 0 ? -1 : load_builder_filters(e);
 }
 
 /* ---- processes ----------------------------------------------------------------------------- */
@@ -328,7 +328,7 @@ static void be_first(const struct buildroom *r, const struct buildroom_task *t)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(t->in_fd, 0) < 0 || dup2(t->out_fd, 1) < 0 || dup2(t->out_fd, 2) < 0)
 		_exit(FAILED);
-	if (furnish(r, &e) < 0 || confine(r, &e) < 0) {
+	if (furnish(r, &e) < 0 || confine_builder(r, &e) < 0) {
 		dprintf(2, "%s\n", e.msg);
 		_exit(FAILED);
 	}
@@ -351,7 +351,7 @@ static void be_first(const struct buildroom *r, const struct buildroom_task *t)
 }
 
 /* The leaf where it has a directory, else the sandbox's own. */
-static int join_cgroups(const struct buildroom *r, struct err *e)
+static int join_build_cgroups(const struct buildroom *r, struct err *e)
 {
 	int i;
 
@@ -365,7 +365,7 @@ static int join_cgroups(const struct buildroom *r, struct err *e)
 }
 
 /* The cgroup namespace stays the host's, not the build's: whoever owns one can mount the host's trees of cgroup v1. */
-static int leave_namespaces(const struct buildroom *r, struct err *e)
+static int leave_host_namespaces(const struct buildroom *r, struct err *e)
 {
 	const int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
@@ -382,7 +382,7 @@ static void be_outer(const struct buildroom *r, const struct buildroom_task *t)
 	pid_t inner;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (join_cgroups(r, &e) < 0 || leave_namespaces(r, &e) < 0) {
+	if (join_build_cgroups(r, &e) < 0 || leave_host_namespaces(r, &e) < 0) {
 		dprintf(t->out_fd, "%s\n", e.msg);
 		_exit(FAILED);
 	}

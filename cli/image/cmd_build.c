@@ -73,7 +73,7 @@ static int set_shm(struct build *b, const char *value, struct err *e)
 	return build_add_word(b, "--shm-size", text, e);
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_build_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct build *b = ctx;
 
@@ -111,7 +111,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-static void print_done(const struct build *b)
+static void print_build_done(const struct build *b)
 {
 	autojson json_t *j =
 		json_pack("{s:s,s:O,s:s}", "event", "done", "names", b->tags, "digest", b->digest);
@@ -120,7 +120,7 @@ static void print_done(const struct build *b)
 	puts(b->json ? text ? text : "" : b->digest);
 }
 
-static int build_main(const struct command *self, int argc, char **argv)
+static int berth_build_main(const struct command *self, int argc, char **argv)
 {
 	struct build b = BUILD_INIT;
 	struct err e = {0};
@@ -128,7 +128,7 @@ static int build_main(const struct command *self, int argc, char **argv)
 	int r;
 
 	sandbox_ref_init(&b.ref);
-	r = command_options(self, argc, argv, set_option, &b, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_build_option, &b, &rest, &help, &e);
 
 	if (r == 0 && !help) {
 		b.context = argc - rest == 1 ? argv[rest] : NULL;
@@ -136,7 +136,7 @@ static int build_main(const struct command *self, int argc, char **argv)
 			    build_run(&b, &e) :
 			    err_set(&e, ERR_USAGE, "one context is wanted; hint: berth build .");
 		if (r == 0)
-			print_done(&b);
+			print_build_done(&b);
 	}
 	if (r < 0)
 		status = command_fail(self, &e, b.json);
@@ -153,5 +153,5 @@ const struct command cmd_build = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_DIR,
-	.run = build_main,
+	.run = berth_build_main,
 };

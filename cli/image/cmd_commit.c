@@ -16,9 +16,7 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/image/imagechild.h"
-#include "cli/image/layersource.h"
 #include "cli/live/resident.h"
-#include "cli/live/resident_options.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/protocol.h"
 #include "rootfs/store/change.h"
@@ -60,7 +58,7 @@ struct commit {
 	char workdir[4096];
 };
 
-static int set_string(struct commit *c, const char *key, const char *value, struct err *e)
+static int set_commit_string(struct commit *c, const char *key, const char *value, struct err *e)
 {
 	json_t *s = json_string(value);
 
@@ -89,7 +87,7 @@ static int set_command(struct commit *c, const char *key, const char *value, str
 	return list && !json_object_set_new(c->changes, key, list) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
 }
 
-static int add_env(struct commit *c, const char *value, struct err *e)
+static int add_commit_env(struct commit *c, const char *value, struct err *e)
 {
 	json_t *list = json_object_get(c->changes, "env");
 
@@ -100,7 +98,7 @@ static int add_env(struct commit *c, const char *value, struct err *e)
 	return !json_array_append_new(list, json_string(value)) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
 }
 
-static int add_label(struct commit *c, const char *value, struct err *e)
+static int add_commit_label(struct commit *c, const char *value, struct err *e)
 {
 	json_t *labels = json_object_get(c->changes, "labels");
 	autofree char *name = strndup(value, strcspn(value, "="));
@@ -128,15 +126,15 @@ static int add_change(struct commit *c, const char *value, struct err *e)
 	return !json_array_append_new(list, json_string(value)) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_commit_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct commit *c = ctx;
 
 	switch (id) {
 	case OPT_ENV:
-		return add_env(c, value, e);
+		return add_commit_env(c, value, e);
 	case OPT_LABEL:
-		return add_label(c, value, e);
+		return add_commit_label(c, value, e);
 	case OPT_CHANGE:
 		return add_change(c, value, e);
 	case OPT_CMD:
@@ -144,18 +142,18 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_ENTRYPOINT:
 		return set_command(c, "entrypoint", value, e);
 	case OPT_WORKDIR:
-		return value[0] == '/' ? set_string(c, "workdir", value, e) :
+		return value[0] == '/' ? set_commit_string(c, "workdir", value, e) :
 					 err_set(e, ERR_INVALID, "'%.80s' is not an absolute path", value);
 	case OPT_USER:
-		return set_string(c, "user", value, e);
+		return set_commit_string(c, "user", value, e);
 	case OPT_AUTHOR:
-		return set_string(c, "author", value, e);
+		return set_commit_string(c, "author", value, e);
 	case OPT_MESSAGE:
-		return set_string(c, "message", value, e);
+		return set_commit_string(c, "message", value, e);
 	case OPT_COMPRESSION:
 		if (strcmp(value, "gzip") && strcmp(value, "zstd"))
 			return err_set(e, ERR_INVALID, "'%.40s' is neither gzip nor zstd", value);
-		return set_string(c, "compression", value, e);
+		return set_commit_string(c, "compression", value, e);
 	case OPT_TENANT:
 		c->tenant = value;
 		return 0;
@@ -216,7 +214,7 @@ static int open_checkpoint(struct commit *c, const char *word, struct err *e)
 }
 
 /* SANDBOX, or SANDBOX@CHECKPOINT. */
-static int open_sandbox(struct commit *c, char *ref, struct err *e)
+static int open_commit_sandbox(struct commit *c, char *ref, struct err *e)
 {
 	char *at = strchr(ref, '@');
 
@@ -247,7 +245,7 @@ static int note_base(struct commit *c, struct err *e)
 
 	if (!spec)
 		return -1;
-	return image && !strcmp(image, IMAGE_BASE_HOST) ? set_string(c, "base", IMAGE_BASE_HOST, e) : 0;
+	return image && !strcmp(image, IMAGE_BASE_HOST) ? set_commit_string(c, "base", IMAGE_BASE_HOST, e) : 0;
 }
 
 /* ---- berth-image ---- */
@@ -304,11 +302,11 @@ static int commit_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, status = 0, result;
 
 	sandbox_ref_init(&c.s);
-	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_commit_option, &c, &rest, &help, &e);
 	if (result == 0 && !help && argc - rest != 2)
 		result = err_set(&e, ERR_USAGE, "a sandbox and a name for the image are wanted; hint: berth commit SANDBOX NAME");
 	if (result == 0 && !help)
-		result = open_sandbox(&c, argv[rest], &e) < 0 || note_base(&c, &e) < 0 ? -1 : run_program(&c, argv[rest + 1], &status, &e);
+		result = open_commit_sandbox(&c, argv[rest], &e) < 0 || note_base(&c, &e) < 0 ? -1 : run_program(&c, argv[rest + 1], &status, &e);
 	if (result < 0)
 		status = command_fail(self, &e, c.json);
 	close_sandbox(&c);

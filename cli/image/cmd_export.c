@@ -10,11 +10,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/files/newfile.h"
+#include "cli/files/dest.h"
 #include "cli/image/imagechild.h"
-#include "cli/image/layersource.h"
 #include "cli/image/portable.h"
-#include "cli/image/portablespec.h"
 #include "cli/live/resident.h"
 #include "manager/host/copyturn.h"
 #include "manager/ops/settleopt.h"
@@ -44,7 +42,7 @@ struct export
 	json_t *manifest, *layer;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_export_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct export *x = ctx;
 
@@ -58,19 +56,19 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int to_stdout(const struct export *x)
+static int is_export_to_stdout(const struct export *x)
 {
 	return !strcmp(x->output, "-");
 }
 
-static int open_output(struct export *x, struct err *e)
+static int open_export_output(struct export *x, struct err *e)
 {
 	x->out_fd = newfile_open(x->output, "a checkpoint", e);
 	return x->out_fd < 0 ? -1 : 0;
 }
 
 /* One of another is not there for a tenant. */
-static int check_owner(struct export *x, struct err *e)
+static int check_export_owner(struct export *x, struct err *e)
 {
 	struct err ignored;
 	autojson json_t *owner = registry_load(&x->s.registry, x->s.id, REGISTRY_OWNER, &ignored);
@@ -82,7 +80,7 @@ static int check_owner(struct export *x, struct err *e)
 			       x->s.id);
 }
 
-static int open_source(struct export *x, char *ref, struct err *e)
+static int open_export_source(struct export *x, char *ref, struct err *e)
 {
 	char *at = strchr(ref, '@');
 
@@ -92,7 +90,7 @@ static int open_source(struct export *x, char *ref, struct err *e)
 			       "them, and berth checkpoint export %.64s@k1 takes one",
 			       ref, ref);
 	*at++ = '\0';
-	if (sandbox_ref_find(&x->s, ref, e) < 0 || (x->tenant && check_owner(x, e) < 0))
+	if (sandbox_ref_find(&x->s, ref, e) < 0 || (x->tenant && check_export_owner(x, e) < 0))
 		return -1;
 	x->dir_fd = registry_kept_dir(&x->s.registry, x->s.id);
 	if (x->dir_fd < 0)
@@ -185,7 +183,7 @@ static int pack_layer(struct export *x, struct err *e)
 }
 
 /* The packed layer is on the disk until it was written out; it is hardly larger than its files. */
-static int check_room(const struct export *x, struct err *e)
+static int check_export_room(const struct export *x, struct err *e)
 {
 	struct statvfs here, layer;
 	uint64_t room, used;
@@ -208,12 +206,12 @@ static int export_it(struct export *x, char *ref, struct err *e)
 {
 	uint64_t size;
 
-	if (open_source(x, ref, e) < 0 || open_output(x, e) < 0 || make_manifest(x, e) < 0)
+	if (open_export_source(x, ref, e) < 0 || open_export_output(x, e) < 0 || make_manifest(x, e) < 0)
 		return -1;
 	/* a tenant's readers may be slow, and then its files stay */
 	if ((x->tenant &&
 	     copyturn_take_export(&x->s.registry, x->s.id, &x->turn_fd, e) < 0) ||
-	    check_room(x, e) < 0)
+	    check_export_room(x, e) < 0)
 		return -1;
 	x->layer_fd = openat(x->s.registry.state_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	if (x->layer_fd < 0)
@@ -231,12 +229,12 @@ static int export_it(struct export *x, char *ref, struct err *e)
 		       newfile_name(x->out_fd, x->output, e);
 }
 
-static int tell(const struct export *x, struct err *e)
+static int tell_exported(const struct export *x, struct err *e)
 {
 	const char *digest = json_string_value(json_object_get(x->layer, "digest"));
 	autojson json_t *doc = NULL;
 
-	if (to_stdout(x))
+	if (is_export_to_stdout(x))
 		return 0;
 	if (!x->json)
 		return puts(digest) < 0 ? err_sys(e, "write") : 0;
@@ -247,7 +245,7 @@ static int tell(const struct export *x, struct err *e)
 	return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int berth_checkpoint_export_main(const struct command *self, int argc, char **argv)
 {
 	struct export x = { .output = "-",
 			    .dir_fd = -1,
@@ -259,14 +257,14 @@ static int run(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	sandbox_ref_init(&x.s);
-	r = command_options(self, argc, argv, set_option, &x, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_export_option, &x, &rest, &help, &e);
 	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one checkpoint is wanted; hint: berth checkpoint export ID@k1");
 	if (r == 0 && !help)
 		r = export_it(&x, argv[rest], &e);
 	if (r == 0 && !help)
-		r = tell(&x, &e);
+		r = tell_exported(&x, &e);
 	newfile_close(&x.out_fd);
 	fd_close(&x.layer_fd);
 	fd_close(&x.turn_fd);
@@ -288,5 +286,5 @@ const struct command cmd_checkpoint_export = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
-	.run = run,
+	.run = berth_checkpoint_export_main,
 };

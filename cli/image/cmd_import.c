@@ -17,7 +17,6 @@
 #include "cli/commands.h"
 #include "cli/image/imagechild.h"
 #include "cli/image/portable.h"
-#include "cli/image/portablespec.h"
 #include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
 #include "manager/host/journal.h"
@@ -53,7 +52,7 @@ struct import {
 	json_t *manifest, *spec;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_import_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct import *x = ctx;
 
@@ -72,7 +71,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return err_hint(e, "a-z 0-9 _ . -");
 }
 
-static int open_input(struct import *x, const char *file, struct err *e)
+static int open_import_file(struct import *x, const char *file, struct err *e)
 {
 	if (!strcmp(file, "-"))
 		x->in_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -172,7 +171,7 @@ static int check_places(int mnt, struct err *e)
 	return 0;
 }
 
-static int unpack(struct import *x, int mnt, uint64_t max, struct err *e)
+static int unpack_imported_layer(struct import *x, int mnt, uint64_t max, struct err *e)
 {
 	const json_t *layer = json_object_get(x->manifest, "layer");
 	const int fds[] = { x->in_fd, mnt };
@@ -200,8 +199,8 @@ static int unpack(struct import *x, int mnt, uint64_t max, struct err *e)
 }
 
 /* Bounded by the layer's file system, as all that the sandbox writes. */
-static int make_layer(struct import *x, const struct claim *c, struct spec *s, int box,
-		      struct err *e)
+static int make_imported_layer(struct import *x, const struct claim *c, struct spec *s, int box,
+			       struct err *e)
 {
 	const uint64_t max = layerbound_unpacked(s->disk_bytes);
 	autoclose int mnt = -1;
@@ -216,12 +215,12 @@ static int make_layer(struct import *x, const struct claim *c, struct spec *s, i
 	snprintf(s->id, sizeof(s->id), "%s", c->id);
 	old = umask(0);
 	mnt = writable_lasting(s, box, x->registry.state_fd, e);
-	result = mnt < 0 ? -1 : unpack(x, mnt, max, e);
+	result = mnt < 0 ? -1 : unpack_imported_layer(x, mnt, max, e);
 	umask(old);
 	return result;
 }
 
-static int fill(void *ctx, const struct claim *c, struct err *e)
+static int fill_imported_sandbox(void *ctx, const struct claim *c, struct err *e)
 {
 	struct import *x = ctx;
 	autoclose int box = registry_keep_dir(&x->registry, c->id, e);
@@ -230,7 +229,7 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 
 	runopts_init(&opts, &x->config);
 	if (box >= 0 && resident_apply(&opts, x->spec, e) == 0)
-		result = make_layer(x, c, &opts.spec, box, e);
+		result = make_imported_layer(x, c, &opts.spec, box, e);
 	runopts_release(&opts);
 	/* its files have the ids of the file; they get those of the sandbox */
 	return result < 0 ? -1 : writable_shift(box, 0, c->id_base, e);
@@ -246,7 +245,7 @@ static void tell_dropped(const struct import *x)
 			 json_string_value(one));
 }
 
-static int tell(const struct import *x, const char *id, struct err *e)
+static int tell_imported(const struct import *x, const char *id, struct err *e)
 {
 	autojson json_t *doc = NULL;
 
@@ -262,7 +261,7 @@ static int import_it(struct import *x, const char *file, struct err *e)
 {
 	struct resident_whose whose = {
 		.name = x->name, .tenant = x->rules.tenant ? x->rules.tenant : "",
-		.no_start = x->no_start, .fill = fill, .ctx = x
+		.no_start = x->no_start, .fill = fill_imported_sandbox, .ctx = x
 	};
 	struct err ignored;
 	char id[65];
@@ -271,7 +270,7 @@ static int import_it(struct import *x, const char *file, struct err *e)
 		return err_set(e, ERR_USAGE,
 			       "--trust and --drop exclude each other; hint: one of "
 			       "them");
-	if (open_input(x, file, e) < 0)
+	if (open_import_file(x, file, e) < 0)
 		return -1;
 	x->manifest = portable_read(x->in_fd, e);
 	x->spec = x->manifest ? portablespec_take(x->manifest, &x->rules, x->dropped, e) : NULL;
@@ -283,13 +282,13 @@ static int import_it(struct import *x, const char *file, struct err *e)
 		   json_pack("{s:O*}", "layer", json_object_get(x->manifest, "layer")));
 	/* nobody would ever learn its id */
 	signal(SIGPIPE, SIG_IGN);
-	if (tell(x, id, e) == 0)
+	if (tell_imported(x, id, e) == 0)
 		return 0;
 	lifecycle_remove(&x->registry, id, 1, &ignored);
 	return -1;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int berth_checkpoint_import_main(const struct command *self, int argc, char **argv)
 {
 	struct import x = {
 		.name = "", .registry = REGISTRY_INIT, .in_fd = -1, .dropped = json_array()
@@ -297,7 +296,7 @@ static int run(const struct command *self, int argc, char **argv)
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
-	r = command_options(self, argc, argv, set_option, &x, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_import_option, &x, &rest, &help, &e);
 	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one file is wanted, or - for stdin; hint: berth checkpoint import "
@@ -323,5 +322,5 @@ const struct command cmd_checkpoint_import = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_FILE,
-	.run = run,
+	.run = berth_checkpoint_import_main,
 };

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/suggest.h"
 #include "rootfs/store/image.h"
 
@@ -45,7 +46,7 @@ static const struct {
 };
 _Static_assert(ARRAY_LEN(options) == IMG_OPT_COUNT, "one row per option");
 
-static int takes(const struct imagecmd *c, size_t id)
+static int command_takes_option(const struct imagecmd *c, size_t id)
 {
 	return id == IMG_STORE ? !c->no_store : c->options >> id & 1;
 }
@@ -84,7 +85,7 @@ void imagecmd_print_options(const struct imagecmd *c)
 	for (i = 0; i < ARRAY_LEN(options); i++) {
 		char left[40], letter[8] = "    ";
 
-		if (!takes(c, i))
+		if (!command_takes_option(c, i))
 			continue;
 		if (options[i].letter)
 			snprintf(letter, sizeof(letter), "-%c, ", options[i].letter);
@@ -117,7 +118,7 @@ static int unknown_option(const struct imagecmd *c, const char *arg, struct err 
 	snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(arg, "="), arg + strspn(arg, "-"));
 	typed[strcspn(typed, "=")] = '\0';
 	for (i = 0; i < ARRAY_LEN(options); i++)
-		if (takes(c, i))
+		if (command_takes_option(c, i))
 			suggest_offer(&s, options[i].name);
 	err_set(e, ERR_USAGE, "unknown option %.60s", arg);
 	if (s.best)
@@ -146,7 +147,7 @@ int imagecmd_parse(const struct imagecmd *c, int argc, char **argv, struct image
 	int id;
 
 	for (i = 0; i < ARRAY_LEN(options); i++) {
-		if (!takes(c, i))
+		if (!command_takes_option(c, i))
 			continue;
 		longs[n++] = (struct option){ options[i].name, options[i].arg ? 1 : 0, NULL, 1000 + (int)i };
 		if (options[i].letter)
@@ -220,4 +221,40 @@ void imagecmd_progress(void *ctx, size_t layer, size_t layers, uint64_t bytes, u
 	if (total_bytes)
 		snprintf(of, sizeof(of), " of %s", all);
 	fprintf(stderr, "\r\033[Klayer %zu/%zu  %s%s  %" PRIu64 " entries", layer, layers, done, of, entries);
+}
+
+/* --tenant of the commands that make and remove images. */
+
+static int may_tenant_use(const struct tenant *t, const char *may)
+{
+	return !may || (!strcmp(may, "commit") && t->may_commit) ||
+	       (!strcmp(may, "import") && t->may_import) || (!strcmp(may, "pull") && t->pull[0]);
+}
+
+int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct imagecmd_tenant **ret,
+		    struct err *e)
+{
+	const char *name = imagecmd_value(a, IMG_TENANT);
+	autofree struct imagecmd_tenant *t = NULL;
+
+	*ret = NULL;
+	if (!name)
+		return 0;
+	if (!path_is_name(name))
+		return err_set(e, ERR_INVALID,
+			       "'%.80s' is not a name of a tenant; hint: a-z 0-9 _ . -", name);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return err_nomem(e);
+	if (config_load(&t->config, e) < 0 || tenant_load(&t->tenant, &t->config, name, e) < 0)
+		return -1;
+	if (!may_tenant_use(&t->tenant, may))
+		return err_set(e, ERR_DENIED,
+			       "tenant %s may not %s images; hint: [tenant] %s in "
+			       "berth.toml",
+			       name, may, may);
+	t->maker = (struct image_maker) { tenant_view(&t->tenant, &t->config), t->tenant.own_images,
+					  t->tenant.own_image_bytes };
+	*ret = take_ptr(&t);
+	return 0;
 }

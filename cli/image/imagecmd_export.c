@@ -66,7 +66,7 @@ static int choose_format(const struct imagecmd_args *a, const char *dest, enum f
 /* ---- the commands ---- */
 
 /* Tells on stdout what was written, unless that is where it went. */
-static int report(const struct imagecmd_args *a, const char *dest, const json_t *done)
+static int report_archive(const struct imagecmd_args *a, const char *dest, const json_t *done)
 {
 	const json_t *one;
 	char name[256], digest[DIGEST_SIZE + 8];
@@ -107,7 +107,7 @@ static int write_to(int store_fd, const struct imagecmd_args *a, const struct ex
 	}
 	if (o->progress)
 		imagecmd_clear_line();
-	return rc < 0 ? -1 : report(a, path, done);
+	return rc < 0 ? -1 : report_archive(a, path, done);
 }
 
 static int run_export(int store_fd, const struct imagecmd_args *a, struct err *e)

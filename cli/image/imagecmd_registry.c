@@ -28,7 +28,7 @@ struct setup {
 };
 
 /* The configuration, as rootfs/ wants it: it knows nothing of the manager's. */
-static int set_up(struct setup *s, const struct imagecmd_args *a, struct err *e)
+static int set_up_transfer(struct setup *s, const struct imagecmd_args *a, struct err *e)
 {
 	const char *dir = secure_getenv("DOCKER_CONFIG"), *home = secure_getenv("HOME");
 	struct config *c = &s->config;
@@ -99,8 +99,8 @@ static int once_read(struct once *o, const struct imagecmd_args *a, struct setup
  * The operator names the images that a tenant may fetch. They are fetched without a password,
  * and unencrypted only if [registry] insecure says so.
  */
-static int check_pull(const struct imagecmd_tenant *t, const struct imagecmd_args *a,
-		      const char *ref, struct err *e)
+static int check_pull_allowed(const struct imagecmd_tenant *t, const struct imagecmd_args *a,
+			      const char *ref, struct err *e)
 {
 	char name[REF_NAME_MAX + DIGEST_SIZE + 1];
 	struct ref r;
@@ -119,7 +119,7 @@ static int check_pull(const struct imagecmd_tenant *t, const struct imagecmd_arg
 		       "berth.toml", t->tenant.name, name);
 }
 
-static json_t *look(int store_fd, const struct pull_options *o, struct err *e)
+static json_t *look_at_remote_image(int store_fd, const struct pull_options *o, struct err *e)
 {
 	(void)store_fd;
 	return pull_look(o, e);
@@ -144,8 +144,8 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 				      "lists all platforms");
 		return NULL;
 	}
-	if (set_up(s, a, e) < 0 || imagecmd_tenant(a, "pull", &t, e) < 0 ||
-	    (t && check_pull(t, a, ref, e) < 0) || once_read(&once, a, s, e) < 0)
+	if (set_up_transfer(s, a, e) < 0 || imagecmd_tenant(a, "pull", &t, e) < 0 ||
+	    (t && check_pull_allowed(t, a, ref, e) < 0) || once_read(&once, a, s, e) < 0)
 		return NULL;
 	s->remote.anonymous = t != NULL;
 	o = (struct pull_options){
@@ -153,13 +153,13 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 		.remote = &s->remote,
 		.maker = t ? &t->maker : NULL, .event = pullview_event, .ctx = &view,
 	};
-	done = (imagecmd_flag(a, IMG_DRY_RUN) ? look : pull_run)(store_fd, &o, e);
+	done = (imagecmd_flag(a, IMG_DRY_RUN) ? look_at_remote_image : pull_run)(store_fd, &o, e);
 	pullview_end(&view);
 	return done;
 }
 
 /* moved: the key of the bytes that went over the network, and how that is called. */
-static void print_done(const struct imagecmd_args *a, json_t *done, const char *moved, const char *word)
+static void print_transfer_done(const struct imagecmd_args *a, json_t *done, const char *moved, const char *word)
 {
 	char name[256], digest[DIGEST_SIZE + 8], size[24], bytes[24];
 
@@ -213,7 +213,7 @@ static int run_pull(int store_fd, const struct imagecmd_args *a, struct err *e)
 		print_look(a, done);
 		return 0;
 	}
-	print_done(a, done, "downloaded_bytes", "downloaded");
+	print_transfer_done(a, done, "downloaded_bytes", "downloaded");
 	return 0;
 }
 
@@ -230,8 +230,8 @@ static int run_ensure(int store_fd, const struct imagecmd_args *a, struct err *e
 
 /* ---- push and copy ---- */
 
-static int push(int store_fd, const struct imagecmd_args *a, const char *image, const char *ref, const char *prog,
-		json_t *(*how)(int store_fd, const struct push_options *o, struct err *e), struct err *e)
+static int push_to_registry(int store_fd, const struct imagecmd_args *a, const char *image, const char *ref, const char *prog,
+			    json_t *(*how)(int store_fd, const struct push_options *o, struct err *e), struct err *e)
 {
 	autofree struct setup *s = calloc(1, sizeof(*s));
 	struct pullview view = make_view(a, prog);
@@ -240,7 +240,7 @@ static int push(int store_fd, const struct imagecmd_args *a, const char *image, 
 
 	if (!s)
 		return err_nomem(e);
-	if (set_up(s, a, e) < 0 || once_read(&once, a, s, e) < 0)
+	if (set_up_transfer(s, a, e) < 0 || once_read(&once, a, s, e) < 0)
 		return -1;
 	done = how(store_fd, &(struct push_options){ .image = image, .ref = ref, .platform = imagecmd_value(a, IMG_PLATFORM),
 						     .all = imagecmd_flag(a, IMG_ALL), .remote = &s->remote,
@@ -248,7 +248,7 @@ static int push(int store_fd, const struct imagecmd_args *a, const char *image, 
 	pullview_end(&view);
 	if (!done)
 		return -1;
-	print_done(a, done, "sent_bytes", "sent");
+	print_transfer_done(a, done, "sent_bytes", "sent");
 	return 0;
 }
 
@@ -258,10 +258,10 @@ static int run_push(int store_fd, const struct imagecmd_args *a, struct err *e)
 
 	if (!strncmp(ref, TRANSPORT, strlen(TRANSPORT)))
 		ref += strlen(TRANSPORT);
-	return push(store_fd, a, a->operands[0], ref, "berth push", push_run, e);
+	return push_to_registry(store_fd, a, a->operands[0], ref, "berth push", push_run, e);
 }
 
-static int run_copy(int store_fd, const struct imagecmd_args *a, struct err *e)
+static int run_image_copy(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	const char *from = a->operands[0], *to = a->operands[1];
 	int from_registry = !strncmp(from, TRANSPORT, strlen(TRANSPORT));
@@ -275,13 +275,13 @@ static int run_copy(int store_fd, const struct imagecmd_args *a, struct err *e)
 		return err_set(e, ERR_USAGE, "--all is for copies from registry to registry; hint: the store keeps one "
 			       "platform of an image");
 	if (from_registry && to_registry)
-		return push(store_fd, a, from, to, "berth image copy", copy_remote, e);
+		return push_to_registry(store_fd, a, from, to, "berth image copy", copy_remote, e);
 	if (to_registry)
-		return push(store_fd, a, from, to, "berth image copy", push_run, e);
+		return push_to_registry(store_fd, a, from, to, "berth image copy", push_run, e);
 	if (from_registry) {
 		done = pull(store_fd, a, from, to, "berth image copy", e);
 		if (done)
-			print_done(a, done, "downloaded_bytes", "downloaded");
+			print_transfer_done(a, done, "downloaded_bytes", "downloaded");
 		return done ? 0 : -1;
 	}
 	done = copy_local(store_fd, from, to, e);
@@ -320,7 +320,7 @@ static int take_key(struct buf *b, char c, int raw, struct err *e)
  * One line, without echo when it is a secret.  Then the keys that would kill us
  * come as bytes, so that the terminal is never left mute.
  */
-static int ask(const char *prompt, int secret, struct buf *b, struct err *e)
+static int ask_for_credential(const char *prompt, int secret, struct buf *b, struct err *e)
 {
 	struct termios was, quiet;
 	int done = 0;
@@ -351,7 +351,7 @@ static int ask(const char *prompt, int secret, struct buf *b, struct err *e)
 static int read_password(const struct imagecmd_args *a, struct buf *b, struct err *e)
 {
 	if (isatty(STDIN_FILENO) && !imagecmd_flag(a, IMG_PASSWORD_STDIN))
-		return ask("Password: ", 1, b, e);
+		return ask_for_credential("Password: ", 1, b, e);
 	if (io_read_all(STDIN_FILENO, b, "the password on stdin", e) < 0)
 		return -1;
 	while (b->len && (b->data[b->len - 1] == '\n' || b->data[b->len - 1] == '\r'))
@@ -363,8 +363,8 @@ static int read_password(const struct imagecmd_args *a, struct buf *b, struct er
 }
 
 /* keep: else it is only tried. */
-static int log_in(struct setup *s, const struct remote_target *t, const char *user,
-		  const char *password, int keep, struct err *e)
+static int log_in_at_registry(struct setup *s, const struct remote_target *t, const char *user,
+			      const char *password, int keep, struct err *e)
 {
 	struct remote r = REMOTE_INIT;
 	const struct remote_target *targets[] = { t };
@@ -402,19 +402,19 @@ static int run_login(int store_fd, const struct imagecmd_args *a, struct err *e)
 	(void)store_fd;
 	if (!s)
 		return err_nomem(e);
-	if (set_up(s, a, e) < 0 ||
+	if (set_up_transfer(s, a, e) < 0 ||
 	    remote_registry_target(a->operand_count ? a->operands[0] : "docker.io", &s->remote, &t, e) < 0)
 		return -1;
 	if (!name && (!isatty(STDIN_FILENO) || imagecmd_flag(a, IMG_PASSWORD_STDIN)))
 		return err_set(e, ERR_USAGE, "no user name; hint: berth login --username USER --password-stdin %.100s", t.registry);
 	if (!name) {
-		if (ask("Username: ", 0, &user, e) < 0)
+		if (ask_for_credential("Username: ", 0, &user, e) < 0)
 			return -1;
 		name = user.data ? user.data : "";
 	}
 	rc = read_password(a, &password, e);
 	if (!rc)
-		rc = log_in(s, &t, name, password.data ? password.data : "",
+		rc = log_in_at_registry(s, &t, name, password.data ? password.data : "",
 			    !imagecmd_flag(a, IMG_DRY_RUN), e);
 	if (password.data)
 		explicit_bzero(password.data, password.len);
@@ -432,7 +432,7 @@ static int run_logout(int store_fd, const struct imagecmd_args *a, struct err *e
 	(void)store_fd;
 	if (!s)
 		return err_nomem(e);
-	if (set_up(s, a, e) < 0 ||
+	if (set_up_transfer(s, a, e) < 0 ||
 	    remote_registry_target(a->operand_count ? a->operands[0] : "docker.io", &s->remote, &t, e) < 0 ||
 	    authfile_store(s->config.state_dir, t.registry, NULL, NULL, &had, e) < 0)
 		return -1;
@@ -469,7 +469,7 @@ const struct imagecmd imagecmd_copy = {
 	"docker://REF is in a registry; anything else is a name in the store.\n\n"
 	"  berth image copy docker://debian:12 docker://registry.example/debian:12\n"
 	"  berth image copy debian:12 base\n",
-	IMG(PLATFORM) | IMG(ALL) | IMG(INSECURE) | IMG(QUIET) | IMG(JSON), 2, 2, run_copy,
+	IMG(PLATFORM) | IMG(ALL) | IMG(INSECURE) | IMG(QUIET) | IMG(JSON), 2, 2, run_image_copy,
 };
 
 const struct imagecmd imagecmd_login = {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth image import, ls, inspect, rm, gc, fsck. */
+/* The commands of berth-image on the images of the store. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,14 +10,22 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/image/imagecmd.h"
+#include "manager/host/checkpoint.h"
+#include "manager/host/layerpool.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/change.h"
 #include "rootfs/store/digest.h"
+#include "rootfs/store/diskuse.h"
+#include "rootfs/store/pins.h"
+#include "rootfs/transfer/bootstrap.h"
 #include "rootfs/transfer/collect.h"
 #include "rootfs/transfer/import.h"
 
-static void show_note(void *ctx, const char *text)
+/* ---- berth image import, ls, inspect, rm, gc, fsck ---- */
+
+static void show_import_note(void *ctx, const char *text)
 {
 	const struct imagecmd_args *a = ctx;
 
@@ -27,7 +37,7 @@ static void show_note(void *ctx, const char *text)
 }
 
 /* Tried here, before anything is read; *ret is NULL without any. */
-static int read_changes(const struct imagecmd_args *a, json_t **ret, struct err *e)
+static int read_import_changes(const struct imagecmd_args *a, json_t **ret, struct err *e)
 {
 	autojson json_t *trial = json_object();
 	size_t i;
@@ -54,7 +64,7 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 		.platform = imagecmd_value(a, IMG_PLATFORM),
 		.message = imagecmd_value(a, IMG_MESSAGE),
 		.progress = live ? imagecmd_progress : NULL,
-		.note = show_note,
+		.note = show_import_note,
 		.ctx = (void *)a,
 	};
 	autojson json_t *done = NULL, *all = NULL, *changes = NULL;
@@ -62,7 +72,7 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 	json_t *one;
 	size_t i;
 
-	if (imagecmd_tenant(a, "import", &t, e) < 0 || read_changes(a, &changes, e) < 0)
+	if (imagecmd_tenant(a, "import", &t, e) < 0 || read_import_changes(a, &changes, e) < 0)
 		return -1;
 	o.changes = changes;
 	o.maker = t ? &t->maker : NULL;
@@ -301,4 +311,358 @@ const struct imagecmd imagecmd_fsck = {
 	.summary = "read the whole store and report what is damaged",
 	.options = IMG(QUIET) | IMG(JSON) | IMG(REPAIR),
 	.run = run_fsck,
+};
+
+/* ---- berth image bootstrap ---- */
+
+static int run_bootstrap(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	const char *compression = imagecmd_value(a, IMG_COMPRESSION);
+	const int quiet = imagecmd_flag(a, IMG_QUIET) || imagecmd_flag(a, IMG_JSON);
+	struct bootstrap_options o = {
+		.name = a->operands[0],
+		.packages = imagecmd_value(a, IMG_PACKAGES),
+		.suite = imagecmd_value(a, IMG_SUITE),
+		.mirror = imagecmd_value(a, IMG_MIRROR),
+		.variant = imagecmd_value(a, IMG_VARIANT),
+		.compression = compression && !strcmp(compression, "zstd") ? COMPRESSION_ZSTD : COMPRESSION_GZIP,
+		.quiet = quiet,
+	};
+	autojson json_t *done = NULL;
+	char name[256], digest[DIGEST_SIZE + 8], size[24];
+	const json_t *one;
+
+	if (compression && strcmp(compression, "zstd") && strcmp(compression, "gzip"))
+		return err_set(e, ERR_INVALID, "'%.40s' is neither gzip nor zstd", compression);
+	done = bootstrap_run(store_fd, &o, e);
+	if (!done)
+		return -1;
+	one = json_array_get(done, 0);
+	if (imagecmd_flag(a, IMG_JSON)) {
+		imagecmd_print_json(one);
+		return 0;
+	}
+	imagecmd_text(one, "digest", digest, sizeof(digest));
+	if (quiet) {
+		puts(digest);
+		return 0;
+	}
+	imagecmd_bytes(imagecmd_u64(one, "size"), size);
+	printf("%s  %s  %s\n", imagecmd_text(one, "name", name, sizeof(name)), digest, size);
+	return 0;
+}
+
+const struct imagecmd imagecmd_bootstrap = {
+	.name = "bootstrap",
+	.args = "NAME",
+	.summary = "make an image of Debian packages, without a registry",
+	.detail = "The packages, and all they need, are put together by mmdebstrap, which apt\n"
+		  "installs.  The image starts /bin/bash.  The same packages are the same image:\n"
+		  "SOURCE_DATE_EPOCH sets its time, else it is the beginning of today.\n\n"
+		  "  berth image bootstrap py --packages python3,git\n",
+	.options = IMG(PACKAGES) | IMG(SUITE) | IMG(MIRROR) | IMG(VARIANT) | IMG(COMPRESSION) | IMG(QUIET) | IMG(JSON),
+	.min = 1,
+	.max = 1,
+	.run = run_bootstrap,
+};
+
+/* ---- berth image tag, history, pin, unpin, prune ---- */
+
+static int report_image_change(const struct imagecmd_args *a, const char *key, const char *value)
+{
+	if (imagecmd_flag(a, IMG_JSON)) {
+		autojson json_t *j = json_pack("{s:s}", key, value);
+
+		imagecmd_print_json(j);
+	}
+	return 0;
+}
+
+static int run_tag(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	return catalog_tag(store_fd, a->operands[0], a->operands[1], e) < 0 ? -1 : report_image_change(a, "tagged", a->operands[1]);
+}
+
+static int run_pin(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	return pins_add(store_fd, a->operands[0], a->operands[1], e) < 0 ? -1 : report_image_change(a, "pinned", a->operands[0]);
+}
+
+static int run_unpin(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	return pins_remove(store_fd, a->operands[0], e) < 0 ? -1 : report_image_change(a, "unpinned", a->operands[0]);
+}
+
+/* ---- history ---- */
+
+/* The newest step first; the size is that of the compressed layer, none for a step that made none. */
+static json_t *steps_of(const json_t *image, struct err *e)
+{
+	const json_t *history = json_object_get(json_object_get(image, "image_config"), "history");
+	const json_t *layers = json_object_get(image, "layers"), *h;
+	json_t *out = json_array();
+	size_t i, layer = 0;
+
+	json_array_foreach(history, i, h) {
+		const int empty = json_is_true(json_object_get(h, "empty_layer"));
+		json_t *step = json_deep_copy(h);
+
+		json_object_del(step, "empty_layer");
+		if (!empty && layer < json_array_size(layers)) {
+			json_object_set(step, "digest", json_object_get(json_array_get(layers, layer), "digest"));
+			json_object_set(step, "size", json_object_get(json_array_get(layers, layer), "size"));
+			layer++;
+		}
+		json_array_insert_new(out, 0, step);
+	}
+	/* an image that says nothing of how it came to be still has layers */
+	for (; out && layer < json_array_size(layers); layer++)
+		json_array_insert_new(out, 0, json_pack("{s:O, s:O}", "digest", json_object_get(json_array_get(layers, layer), "digest"),
+							"size", json_object_get(json_array_get(layers, layer), "size")));
+	if (!out)
+		err_nomem(e);
+	return out;
+}
+
+static int run_history(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	autojson json_t *image = catalog_inspect(store_fd, a->operands[0], e);
+	autojson json_t *steps = image ? steps_of(image, e) : NULL;
+	const json_t *s;
+	size_t i;
+
+	if (!steps)
+		return -1;
+	if (imagecmd_flag(a, IMG_JSON)) {
+		imagecmd_print_json(steps);
+		return 0;
+	}
+	printf("%-20s  %10s  %s\n", "CREATED", "SIZE", "MADE BY");
+	json_array_foreach(steps, i, s) {
+		char created[64], by[160], comment[160], size[24] = "-";
+
+		imagecmd_text(s, "created", created, sizeof(created));
+		imagecmd_text(s, "created_by", by, sizeof(by));
+		imagecmd_text(s, "comment", comment, sizeof(comment));
+		if (json_object_get(s, "size"))
+			imagecmd_bytes(imagecmd_u64(s, "size"), size);
+		printf("%-20.19s  %10s  %s%s%s\n", *created ? created : "-", size, by, *by && *comment ? ": " : "", comment);
+	}
+	return 0;
+}
+
+/* ---- prune ---- */
+
+static int remove_names(int store_fd, const json_t *names, json_t *removed, struct err *e)
+{
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach(names, i, name) {
+		struct err why = { 0 };
+
+		/* a volume that was taken into use since stays */
+		if (catalog_remove(store_fd, json_string_value(name), 0, removed, &why) < 0 && why.code != ERR_BUSY &&
+		    why.code != ERR_NOT_FOUND) {
+			*e = why;
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int run_prune(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	const char *older = imagecmd_value(a, IMG_OLDER);
+	const int dry = imagecmd_flag(a, IMG_DRY_RUN);
+	autojson json_t *names = NULL, *removed = json_array(), *freed = NULL;
+	uint64_t age_ms = 0;
+	const json_t *name;
+	char bytes[24];
+	size_t i;
+
+	if (older && num_duration_ms(older, "--older-than", 1000ULL * 3600 * 24 * 36500, &age_ms, e) < 0)
+		return -1;
+	if (older && !imagecmd_flag(a, IMG_ALL))
+		return err_set(e, ERR_USAGE, "--older-than chooses among the images that --all removes");
+	names = imagecmd_flag(a, IMG_ALL) ? catalog_unused(store_fd, older ? (int64_t)time(NULL) - (int64_t)(age_ms / 1000) : INT64_MAX, e) :
+					    json_array();
+	if (!names || (!dry && remove_names(store_fd, names, removed, e) < 0))
+		return -1;
+	freed = dry ? NULL : collect_garbage(store_fd, 1, e);
+	if (!dry && !freed)
+		return -1;
+	if (imagecmd_flag(a, IMG_JSON)) {
+		autojson json_t *all = dry ? json_pack("{s:O}", "would_remove", names) :
+					     json_pack("{s:O, s:O}", "removed", removed, "freed", freed);
+
+		imagecmd_print_json(all);
+		return 0;
+	}
+	json_array_foreach(dry ? names : removed, i, name)
+		puts(json_string_value(name));
+	if (!dry && !imagecmd_flag(a, IMG_QUIET)) {
+		imagecmd_bytes(imagecmd_u64(freed, "bytes"), bytes);
+		printf("removed %s, %s and %s, %s\n",
+		       imagecmd_count(json_array_size(removed), "name", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(freed, "layers"), "layer", (char[40]){ "" }),
+		       imagecmd_count(imagecmd_u64(freed, "blobs"), "blob", (char[40]){ "" }), bytes);
+	}
+	return 0;
+}
+
+/* ---- the table's rows ---- */
+
+const struct imagecmd imagecmd_tag = {
+	.name = "tag",
+	.args = "IMAGE NAME",
+	.summary = "give an image a further name",
+	.options = IMG(JSON),
+	.min = 2,
+	.max = 2,
+	.run = run_tag,
+};
+
+const struct imagecmd imagecmd_history = {
+	.name = "history",
+	.args = "IMAGE",
+	.summary = "how an image was made, the last step first",
+	.options = IMG(JSON),
+	.min = 1,
+	.max = 1,
+	.run = run_history,
+};
+
+const struct imagecmd imagecmd_pin = {
+	.name = "pin",
+	.args = "WORD IMAGE",
+	.summary = "keep an image's files, whatever becomes of its names",
+	.options = IMG(JSON),
+	.min = 2,
+	.max = 2,
+	.run = run_pin,
+};
+
+const struct imagecmd imagecmd_unpin = {
+	.name = "unpin",
+	.args = "WORD",
+	.summary = "take a pin away",
+	.options = IMG(JSON),
+	.min = 1,
+	.max = 1,
+	.run = run_unpin,
+};
+
+const struct imagecmd imagecmd_prune = {
+	.name = "prune",
+	.args = "",
+	.summary = "remove what no image needs; with --all also unused images",
+	.detail = "An image is in use when a sandbox, running or stopped, was made from it, or when it is pinned.\n",
+	.options = IMG(ALL) | IMG(OLDER) | IMG(DRY_RUN) | IMG(QUIET) | IMG(JSON),
+	.run = run_prune,
+};
+
+/* ---- berth system df ---- */
+
+/* berth system df: what takes the disk. */
+
+/* Part of what "sandboxes" has, where blocks that checkpoints share count in each. */
+static int add_checkpoints(json_t *d, int store_fd, struct err *e)
+{
+	autoclose int kept =
+		openat(store_fd, "../sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct checkpoint_use use = { 0, 0 };
+	uint64_t count = 0;
+
+	if (kept >= 0 && checkpoints_use_all(kept, &use, &count, e) < 0)
+		return -1;
+	return json_object_set_new(d, "checkpoints",
+				   json_pack("{s:I,s:I,s:i,s:I}", "count", (json_int_t)count,
+					     "bytes", (json_int_t)use.held, "reclaimable_bytes", 0,
+					     "charged_bytes", (json_int_t)use.bytes)) < 0 ?
+		       err_nomem(e) :
+		       0;
+}
+
+/* The pool's file is part of the total; what is in it is shown apart. */
+static int add_pool(json_t *d, int store_fd, struct err *e)
+{
+	autoclose int state = openat(store_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct err why = { 0 };
+	json_t *pool = state < 0 ? NULL : layerpool_describe(state, &why);
+	uint64_t total;
+
+	if (!pool && why.code != ERR_NOT_FOUND && state >= 0) {
+		*e = why;
+		return -1;
+	}
+	total = imagecmd_u64(d, "total_bytes") + imagecmd_u64(pool, "size_bytes");
+	json_object_set_new(d, "total_bytes", json_integer((json_int_t)total));
+	return json_object_set_new(d, "pool", pool ? pool : json_null()) < 0 ? err_nomem(e) : 0;
+}
+
+static void show_pool(const json_t *pool)
+{
+	char size[24], used[24], left[24];
+
+	imagecmd_bytes(imagecmd_u64(pool, "size_bytes"), size);
+	imagecmd_bytes(imagecmd_u64(pool, "used_bytes"), used);
+	imagecmd_bytes(imagecmd_u64(pool, "free_bytes"), left);
+	printf("pool of %s: %s used by the layers of %" PRIu64 " sandboxes, %s free\n", size, used,
+	       imagecmd_u64(pool, "sandboxes"), left);
+}
+
+static void show_disk_usage(const json_t *d)
+{
+	static const struct {
+		const char *key, *what;
+	} rows[] = {
+		{ "blobs", "blobs (compressed layers, documents)" },
+		{ "layers", "unpacked layers" },
+		{ "sandboxes", "sandboxes (writable layers)" },
+		{ "checkpoints", "  checkpoints alone" },
+		{ "volumes", "volumes" },
+		{ "host", "host image" },
+		{ "other", "other" },
+	};
+	char bytes[24], back[24];
+	size_t i;
+
+	printf("%-38s  %6s  %10s  %s\n", "WHAT", "COUNT", "SIZE", "RECLAIMABLE");
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		const json_t *p = json_object_get(d, rows[i].key);
+
+		imagecmd_bytes(imagecmd_u64(p, "bytes"), bytes);
+		imagecmd_bytes(imagecmd_u64(p, "reclaimable_bytes"), back);
+		printf("%-38s  %6" PRIu64 "  %10s  %11s\n", rows[i].what, imagecmd_u64(p, "count"),
+		       bytes, back);
+	}
+	imagecmd_bytes(imagecmd_u64(d, "total_bytes"), bytes);
+	imagecmd_bytes(imagecmd_u64(json_object_get(d, "layers"), "shared_bytes"), back);
+	printf("%-38s  %6" PRIu64 "  %10s\n", "all, for so many names of images",
+	       imagecmd_u64(json_object_get(d, "images"), "count"), bytes);
+	printf("layers that more than one image has: %s\n", back);
+	if (json_is_object(json_object_get(d, "pool")))
+		show_pool(json_object_get(d, "pool"));
+}
+
+static int run_df(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	autojson json_t *d = diskuse(store_fd, e);
+
+	if (!d || add_checkpoints(d, store_fd, e) < 0 || add_pool(d, store_fd, e) < 0)
+		return -1;
+	if (imagecmd_flag(a, IMG_JSON))
+		imagecmd_print_json(d);
+	else
+		show_disk_usage(d);
+	return 0;
+}
+
+const struct imagecmd imagecmd_df = {
+	.name = "df",
+	.args = "",
+	.summary = "disk use of images and sandboxes (berth system df)",
+	.options = IMG(JSON),
+	.run = run_df,
 };

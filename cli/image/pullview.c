@@ -17,7 +17,7 @@
 
 /* ---- bars ---- */
 
-static void clear(struct pullview *v)
+static void clear_bars(struct pullview *v)
 {
 	if (v->drawn)
 		fprintf(stderr, "\033[%dA\r\033[J", v->drawn);
@@ -39,7 +39,7 @@ static void draw_layer(const struct pullview_layer *l)
 	fprintf(stderr, "%s [%s] %s of %s\n", l->id, bar, done, all);
 }
 
-static int rows(void)
+static int rows_for_bars(void)
 {
 	struct winsize w;
 
@@ -51,9 +51,9 @@ static void draw(struct pullview *v)
 	char done[24], all[24], rate[24];
 	uint64_t bytes = 0, total = 0, came = 0, ms = clock_ms() - v->began_ms;
 	size_t i, whole = 0;
-	int room = rows();
+	int room = rows_for_bars();
 
-	clear(v);
+	clear_bars(v);
 	for (i = 0; i < v->count; i++) {
 		const struct pullview_layer *l = &v->layers[i];
 		int is_here = l->state == PULL_DONE || l->state == PULL_EXISTS;
@@ -77,7 +77,7 @@ static void draw(struct pullview *v)
 	fflush(stderr);
 }
 
-static int has_room(struct pullview *v, size_t count)
+static int has_layer_rows(struct pullview *v, size_t count)
 {
 	void *more;
 
@@ -101,8 +101,8 @@ static void show_bars(struct pullview *v, const struct pull_event *ev)
 	if (!v->began_ms)
 		v->began_ms = now;
 	if (ev->kind == PULL_RESOLVED)
-		has_room(v, ev->layers);
-	if (ev->kind != PULL_LAYER || !has_room(v, ev->layer + 1))
+		has_layer_rows(v, ev->layers);
+	if (ev->kind != PULL_LAYER || !has_layer_rows(v, ev->layer + 1))
 		return;
 	l = &v->layers[ev->layer];
 	snprintf(l->id, sizeof(l->id), "%.12s", strchr(ev->digest, ':') ? strchr(ev->digest, ':') + 1 : ev->digest);
@@ -118,7 +118,7 @@ static void show_bars(struct pullview *v, const struct pull_event *ev)
 
 /* ---- JSON ---- */
 
-static void show_json(const struct pull_event *ev)
+static void show_pull_json(const struct pull_event *ev)
 {
 	static const char *const states[] = { "waiting", "exists", "running", "done" };
 	char text[512];
@@ -153,14 +153,14 @@ void pullview_event(void *ctx, const struct pull_event *ev)
 	struct pullview *v = ctx;
 
 	if (v->mode == PULLVIEW_JSON) {
-		show_json(ev);
+		show_pull_json(ev);
 		return;
 	}
 	if (v->mode == PULLVIEW_BARS)
 		show_bars(v, ev);
 	if (v->mode == PULLVIEW_QUIET || (ev->kind != PULL_RETRY && ev->kind != PULL_NOTE))
 		return;
-	clear(v);
+	clear_bars(v);
 	if (ev->kind == PULL_NOTE)
 		log_note(v->prog, "note: %s", ev->text);
 	else if (ev->delay_ms)
@@ -171,7 +171,7 @@ void pullview_event(void *ctx, const struct pull_event *ev)
 
 void pullview_end(struct pullview *v)
 {
-	clear(v);
+	clear_bars(v);
 	free(v->layers);
 	v->layers = NULL;
 	v->count = 0;

@@ -42,7 +42,7 @@ struct attach {
 	int is_main, tty, stdin_open;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_attach_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct attach *a = ctx;
 
@@ -66,7 +66,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return num_u64(value, "offset", 0, INT64_MAX, &a->from[id == OPT_STDERR_FROM], e);
 }
 
-static void take(struct attach *a, const json_t *c)
+static void take_attached(struct attach *a, const json_t *c)
 {
 	uint64_t total = (uint64_t)json_integer_value(json_object_get(c, "stdout_bytes"));
 
@@ -84,7 +84,7 @@ static void take(struct attach *a, const json_t *c)
 }
 
 /* The keeper's answer about it. */
-static int look(struct attach *a, int sock, struct err *e)
+static int look_at_attached(struct attach *a, int sock, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_commands);
 	autojson json_t *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
@@ -97,7 +97,7 @@ static int look(struct attach *a, int sock, struct err *e)
 		const char *id = json_string_value(json_object_get(c, "command"));
 
 		if (a->is_main ? json_is_true(json_object_get(c, KEEPER_MAIN)) : !strcmp(id, a->command)) {
-			take(a, c);
+			take_attached(a, c);
 			return 0;
 		}
 	}
@@ -107,7 +107,7 @@ static int look(struct attach *a, int sock, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "no command '%.40s'; hint: berth commands lists them", a->command);
 }
 
-static int follow(const struct attach *a, int sock, json_t **ret_verdict, struct err *e)
+static int follow_attached(const struct attach *a, int sock, json_t **ret_verdict, struct err *e)
 {
 	struct follow f = { .sock = sock, .command = a->command, .stream = "both",
 			    .from = { a->from[0], a->from[1] },
@@ -122,7 +122,7 @@ static int follow(const struct attach *a, int sock, json_t **ret_verdict, struct
 	return r;
 }
 
-static int attach(struct attach *a, const char *ref, json_t **ret_verdict, struct err *e)
+static int attach_to_sandbox(struct attach *a, const char *ref, json_t **ret_verdict, struct err *e)
 {
 	struct sandbox_ref s;
 	int r;
@@ -130,7 +130,7 @@ static int attach(struct attach *a, const char *ref, json_t **ret_verdict, struc
 	sandbox_ref_init(&s);
 	r = sandbox_ref_connect(&s, ref, 0, e);
 	if (r == 0)
-		r = look(a, s.sock, e);
+		r = look_at_attached(a, s.sock, e);
 	if (r == 0 && a->tty && isatty(STDIN_FILENO) && !a->no_stdin)
 		r = follow_terminal(&s, a->command, a->from[0], a->keys, ret_verdict, e);
 	else if (r == 0 && a->is_main && !a->no_signals)
@@ -139,19 +139,19 @@ static int attach(struct attach *a, const char *ref, json_t **ret_verdict, struc
 									      FOLLOW_NO_STDIN,
 				  0, ret_verdict, e);
 	else if (r == 0)
-		r = follow(a, s.sock, ret_verdict, e);
+		r = follow_attached(a, s.sock, ret_verdict, e);
 	sandbox_ref_close(&s);
 	return r;
 }
 
-static int attach_main(const struct command *self, int argc, char **argv)
+static int berth_attach_main(const struct command *self, int argc, char **argv)
 {
 	struct attach a = { .keys = DETACH_KEYS };
 	autojson json_t *verdict = NULL;
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
-	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_attach_option, &a, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && argc - rest != 1 && argc - rest != 2)
@@ -159,7 +159,7 @@ static int attach_main(const struct command *self, int argc, char **argv)
 	if (r == 0) {
 		a.is_main = argc - rest == 1;
 		a.command = a.is_main ? KEEPER_MAIN : argv[rest + 1];
-		r = attach(&a, argv[rest], &verdict, &e);
+		r = attach_to_sandbox(&a, argv[rest], &verdict, &e);
 	}
 	if (r < 0)
 		return command_fail(self, &e, 0);
@@ -180,5 +180,5 @@ const struct command cmd_attach = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
-	.run = attach_main,
+	.run = berth_attach_main,
 };

@@ -16,22 +16,210 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/live/codefiles.h"
-#include "cli/live/codefork.h"
-#include "cli/live/codewait.h"
+#include "cli/live/lifecycle.h"
 #include "cli/live/relay.h"
+#include "cli/live/resident.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/sharedfd.h"
 #include "manager/host/policy.h"
+#include "manager/host/record.h"
+#include "manager/host/registry.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/optvalues.h"
+#include "manager/ops/params.h"
+#include "manager/ops/settleopt.h"
+#include "manager/zygote/client.h"
+#include "manager/zygote/wire.h"
+
+/* ---- the files that it made ---- */
+
+/* The files that code made, from two lists of a directory. */
+
+static int parse_snap(const struct buf *b, struct filerecord **ret, size_t *ret_n, struct err *e)
+{
+	const char *at = b->data, *end = b->data + b->len;
+	struct filerecord *list = NULL, *more, r;
+	size_t n = 0, cap = 0;
+	int got = 0;
+
+	while (b->len && (got = filerecord_next(&at, end, &r, e)) > 0) {
+		if (n == cap) {
+			cap = cap ? 2 * cap : 256;
+			more = reallocarray(list, cap, sizeof(*list));
+			if (!more) {
+				free(list);
+				return err_nomem(e);
+			}
+			list = more;
+		}
+		list[n++] = r;
+	}
+	if (got < 0) {
+		free(list);
+		return -1;
+	}
+	*ret = list;
+	*ret_n = n;
+	return 0;
+}
+
+static int compare_snap_names(const void *a, const void *b)
+{
+	return strcmp(((const struct filerecord *)a)->name, ((const struct filerecord *)b)->name);
+}
+
+static void add_code_file(json_t *list, const struct filerecord *r, const char *change)
+{
+	json_t *j = json_pack("{s:s,s:I}", "change", change, "size", (json_int_t)r->size);
+	struct err ignored;
+
+	json_set_bytes(j, "path", r->name, strlen(r->name), &ignored);
+	json_array_append_new(list, j);
+}
+
+/* Compares two sorted lists; differences go to the result. */
+static json_t *differences(const struct filerecord *a, size_t na, const struct filerecord *b, size_t nb)
+{
+	json_t *list = json_array();
+	size_t i = 0, j = 0;
+
+	while (i < na || j < nb) {
+		int d = i == na ? 1 : j == nb ? -1 : strcmp(a[i].name, b[j].name);
+
+		if (d < 0)
+			add_code_file(list, &a[i++], "deleted");
+		else if (d > 0)
+			add_code_file(list, &b[j++], "added");
+		else {
+			if (a[i].size != b[j].size || a[i].mode != b[j].mode || a[i].mtime_sec != b[j].mtime_sec ||
+			    a[i].mtime_nsec != b[j].mtime_nsec)
+				add_code_file(list, &b[j], "changed");
+			i++;
+			j++;
+		}
+	}
+	return list;
+}
+
+/*
+ * Two outputs of the file helper's "snap": an array of {"path", "change": "added", "changed" or
+ * "deleted", "size"}; NULL for a malformed one.
+ */
+static json_t *codefiles_compare(const struct buf *before, const struct buf *after, struct err *e)
+{
+	struct filerecord *a = NULL, *b = NULL;
+	size_t na = 0, nb = 0;
+	json_t *list = NULL;
+
+	if (parse_snap(before, &a, &na, e) == 0 && parse_snap(after, &b, &nb, e) == 0) {
+		if (na)
+			qsort(a, na, sizeof(*a), compare_snap_names);
+		if (nb)
+			qsort(b, nb, sizeof(*b), compare_snap_names);
+		list = differences(a, na, b, nb);
+	}
+	free(a);
+	free(b);
+	return list;
+}
+
+/* ---- a sandbox for it alone ---- */
+
+/* A sandbox of a zygote for one piece of code. */
+
+/* Its owner is this process. */
+static json_t *code_fork_options(struct err *e)
+{
+	autofree char *owner = NULL;
+	char pid[24];
+	json_t *list;
+
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	if (settleopt(PARAM_OWNER_PID, pid, &owner, e) < 0)
+		return NULL;
+	list = json_pack("[[s,s],[s,s],[s,s]]", "auto-remove", "", "owner-pid", owner,
+			 "owner-grace", "0");
+	if (!list)
+		err_nomem(e);
+	return list;
+}
+
+/*
+ * Makes it, and connects s to its keeper.  It ends with this process, however that ends, and is
+ * removed then.
+ */
+static int codefork_begin(struct sandbox_ref *s, const char *zygote, struct err *e)
+{
+	const struct resident_whose whose = {.name = "", .tenant = ""};
+	autojson json_t *own = code_fork_options(e), *spec = NULL;
+
+	if (!own || sandbox_ref_registry(s, e) < 0)
+		return -1;
+	spec = resident_zygote_spec(&s->registry, zygote, own, e);
+	if (!spec || resident_create(&s->registry, &whose, spec, s->id, e) < 0)
+		return -1;
+	s->sock = keeper_connect(&s->registry, s->id, e);
+	return s->sock < 0 ? -1 : 0;
+}
+
+/* Removes it now. */
+static void codefork_end(struct sandbox_ref *s)
+{
+	struct err ignored;
+
+	if (s->id[0])
+		lifecycle_remove(&s->registry, s->id, 1, &ignored);
+}
+
+/* ---- an interpreter that waits ---- */
+
+/*
+ * Code for the interpreter that waits in a sandbox of a zygote.
+ */
+
+/* Whether the living sandbox of this id has one. */
+static int codewait_is_there(struct registry *r, const char *id)
+{
+	autojson json_t *record = NULL;
+	struct err ignored;
+
+	return record_read(r->sandboxes_fd, id, &record, &ignored) == 1 &&
+	       json_object_get(record_labels(record), ZYGOTE_LABEL);
+}
+
+/*
+ * Sends stdin as code to the keeper at sock, with these variables (NAME=VALUE) and descriptors.
+ * The packet that ends it has "verdict" and "fresh": the interpreter was started for it.
+ */
+static int codewait_send(int sock, const json_t *env, uint64_t timeout_ms, int has_timeout,
+			 const int std[3], struct err *e)
+{
+	autobuf struct buf code = BUF_INIT(ZYGOTE_REQUEST_MAX);
+	autojson json_t *rq = protocol_request(OP_code);
+	struct zygote_request q = {.cwd = "", .name = "<stdin>", .env = env};
+	autoclose int file = -1;
+	int fds[4] = {std[0], std[1], std[2], -1};
+
+	if (io_read_all(STDIN_FILENO, &code, "stdin", e) < 0)
+		return -1;
+	q.code = code.data ? code.data : "";
+	q.code_len = code.len;
+	fds[3] = file = zygote_request_file(&q, e);
+	if (has_timeout)
+		request_set_timeout_ms(rq, timeout_ms);
+	return file < 0 ? -1 : wire_request(sock, rq, fds, 4, e);
+}
+
+/* ---- code ---- */
 
 #define VERB_TIMEOUT_MS 60000
 #define TIME_MAX_MS (366ULL * 86400000)
@@ -101,7 +289,7 @@ struct code {
 	char script[64];
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_code_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct code *c = ctx;
 	size_t i;
@@ -160,7 +348,7 @@ struct output {
 };
 
 /* Returns how many bytes came. */
-static ssize_t take_output(struct output *o, int i)
+static ssize_t take_code_output(struct output *o, int i)
 {
 	char part[65536];
 	ssize_t n = read(o->fd[i], part, sizeof(part));
@@ -178,7 +366,7 @@ static ssize_t take_output(struct output *o, int i)
 }
 
 /* The next packet; the end's verdict is returned. */
-static int take_packet(int sock, struct output *o, json_t **ret_verdict, struct err *e)
+static int take_code_packet(int sock, struct output *o, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *msg = NULL;
 	const char *id;
@@ -199,7 +387,7 @@ static int take_packet(int sock, struct output *o, json_t **ret_verdict, struct 
 }
 
 /* Until the command has ended; its output is drained then, never waited for. */
-static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct err *e)
+static int wait_for_code_end(int sock, struct output *o, json_t **ret_verdict, struct err *e)
 {
 	while (!*ret_verdict) {
 		struct pollfd p[3 + RELAY_POLLS] = { { .fd = sock, .events = POLLIN }, { .fd = o->fd[0], .events = POLLIN },
@@ -215,10 +403,10 @@ static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct
 		}
 		for (i = 0; i < 2; i++)
 			if (p[1 + i].revents && o->fd[i] >= 0)
-				take_output(o, i);
+				take_code_output(o, i);
 		if (o->relay)
 			relay_move(o->relay, p + 3);
-		if (p[0].revents && take_packet(sock, o, ret_verdict, e) < 0)
+		if (p[0].revents && take_code_packet(sock, o, ret_verdict, e) < 0)
 			return -1;
 	}
 	/* only the present content: a process that is left behind may go on writing for ever */
@@ -228,12 +416,12 @@ static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct
 		if (o->fd[i] < 0 || ioctl(o->fd[i], FIONREAD, &left) < 0)
 			continue;
 		while (o->fd[i] >= 0 && left > 0)
-			left -= (int)take_output(o, i);
+			left -= (int)take_code_output(o, i);
 	}
 	return 0;
 }
 
-static int send_exec(const struct code *c, const char *interpreter, const int std[3], struct err *e)
+static int send_code_exec(const struct code *c, const char *interpreter, const int std[3], struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_exec);
 
@@ -262,20 +450,20 @@ static int exec_once(const struct code *c, const char *interpreter, const int st
 		o->relay = &relay;
 	}
 	if (r == 0)
-		r = interpreter ? send_exec(c, interpreter, given, e) :
+		r = interpreter ? send_code_exec(c, interpreter, given, e) :
 				  codewait_send(c->sock, c->env, c->timeout_ms, c->timeout_given,
 						given, e);
 	if (o->relay)
 		relay_handed(o->relay);
 	if (r == 0)
-		r = wait_for_end(c->sock, o, ret_verdict, e);
+		r = wait_for_code_end(c->sock, o, ret_verdict, e);
 	if (o->relay)
 		relay_end(o->relay, "berth code", c->sock, -1, o->command, *ret_verdict);
 	o->relay = NULL;
 	return r;
 }
 
-static int execute(const struct code *c, struct output *o, json_t **ret_verdict, struct err *e)
+static int execute_code(const struct code *c, struct output *o, json_t **ret_verdict, struct err *e)
 {
 	autoclose int null = open("/dev/null", O_RDONLY | O_CLOEXEC), out = -1, err = -1;
 	int std[3] = { null, STDOUT_FILENO, STDERR_FILENO }, p[2], r;
@@ -340,7 +528,7 @@ static int write_script(struct code *c, struct err *e)
 	return fileclient_run(c->sock, argv, NULL, VERB_TIMEOUT_MS * 5, text >= 0 ? text : STDIN_FILENO, NULL, &n, e);
 }
 
-static int show(const struct code *c, struct output *o, json_t *verdict, json_t *files, struct err *e)
+static int show_code_result(const struct code *c, struct output *o, json_t *verdict, json_t *files, struct err *e)
 {
 	static const char *const names[] = { "stdout", "stderr" };
 	json_t *j, *file;
@@ -378,7 +566,7 @@ static int show(const struct code *c, struct output *o, json_t *verdict, json_t 
 	return fileclient_print(j, e);
 }
 
-static int run(struct code *c, int *ret_status, struct err *e)
+static int run_snippet(struct code *c, int *ret_status, struct err *e)
 {
 	autobuf struct buf before = BUF_INIT(SNAP_MAX), after = BUF_INIT(SNAP_MAX);
 	const char *rm[] = { "rm", "f", c->script, NULL };
@@ -393,7 +581,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 		return e->code == ERR_POLICY ? -1 : err_wrap(e, "hand over the code");
 	r = snapshot(c, &before, e);
 	if (r == 0)
-		r = execute(c, &o, &verdict, e);
+		r = execute_code(c, &o, &verdict, e);
 	if (!c->keep && !c->waits)	/* the caller does not wait for its removal */
 		(void)fileclient_run(c->sock, rm, NULL, VERB_TIMEOUT_MS, -1, NULL, &n, &ignored);
 	if (r == 0)
@@ -401,7 +589,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 	c->fresh = o.fresh;
 	if (r == 0) {
 		files = codefiles_compare(&before, &after, e);
-		r = files ? show(c, &o, verdict, files, e) : -1;
+		r = files ? show_code_result(c, &o, verdict, files, e) : -1;
 		if (r == 0)
 			r = sharedfd_verdict(c->status_fd, verdict, e);
 		*ret_status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
@@ -414,7 +602,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 }
 
 /* Python goes to the interpreter that waits, unless --new says otherwise. */
-static int choose(struct code *c, struct sandbox_ref *s, struct err *e)
+static int choose_code_sandbox(struct code *c, struct sandbox_ref *s, struct err *e)
 {
 	const char *const of_no_use = c->new ? "new" : c->start ? "start" :
 		c->lang != &languages[0] ? "lang" : c->user ? "user" : c->keep ? "keep" :
@@ -433,7 +621,7 @@ static int choose(struct code *c, struct sandbox_ref *s, struct err *e)
 }
 
 /* words: the operands. */
-static int open_sandbox(struct code *c, struct sandbox_ref *s, char **words, struct err *e)
+static int open_code_sandbox(struct code *c, struct sandbox_ref *s, char **words, struct err *e)
 {
 	if (!words[0] && !c->zygote)
 		return err_set(e, ERR_USAGE,
@@ -441,14 +629,14 @@ static int open_sandbox(struct code *c, struct sandbox_ref *s, char **words, str
 	if (words[0] && c->zygote)
 		return err_set(e, ERR_USAGE, "a sandbox, '%.80s', and --zygote; hint: berth code "
 			       "--zygote %.80s < FILE", words[0], c->zygote);
-	if (c->zygote && choose(c, s, e) < 0)
+	if (c->zygote && choose_code_sandbox(c, s, e) < 0)
 		return -1;
 	if ((c->zygote ? codefork_begin(s, c->zygote, e) :
 			 sandbox_ref_connect(s, words[0], c->start, e)) < 0)
 		return -1;
 	c->sock = s->sock;
 	c->deny = s->config.deny;
-	return c->zygote ? 0 : choose(c, s, e);
+	return c->zygote ? 0 : choose_code_sandbox(c, s, e);
 }
 
 static int code_main(const struct command *self, int argc, char **argv)
@@ -459,21 +647,21 @@ static int code_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, status = 0, result;
 
 	sandbox_ref_init(&s);
-	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_code_option, &c, &rest, &help, &e);
 	/* options may follow the sandbox: berth code ID --lang sh */
 	if (result == 0 && !help && argc - rest > 1) {
 		char *id = argv[rest];
 		int more;
 
-		result = command_options(self, argc - rest, argv + rest, set_option, &c, &more, &help, &e);
+		result = command_options(self, argc - rest, argv + rest, set_code_option, &c, &more, &help, &e);
 		if (result == 0 && !help && more < argc - rest)
 			result = err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: the code comes on stdin", argv[rest + more]);
 		argv[rest] = id;
 	}
 	if (result == 0 && !help) {
-		result = open_sandbox(&c, &s, argv + rest, &e);
+		result = open_code_sandbox(&c, &s, argv + rest, &e);
 		if (result == 0)
-			result = run(&c, &status, &e);
+			result = run_snippet(&c, &status, &e);
 		if (c.zygote)
 			codefork_end(&s);
 	}

@@ -1,28 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth create: make a sandbox that lives, and print its id. */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
 #include "base/phases.h"
 #include "cli/commands.h"
-#include "cli/live/createguard.h"
 #include "cli/live/lifecycle.h"
-#include "cli/live/ports.h"
 #include "cli/live/resident.h"
-#include "cli/live/resident_zygote.h"
+#include "cli/live/sandbox_status.h"
 #include "cli/run/imageuse.h"
+#include "manager/host/forget.h"
 #include "manager/host/labels.h"
+#include "manager/host/registry.h"
 #include "manager/ops/optvalues.h"
 #include "manager/ops/params.h"
 #include "manager/ops/runopts.h"
 #include "manager/ops/settleopt.h"
+
+/* ---- in time, or not at all ---- */
+
+/*
+ * A create that ends in time, or leaves nothing (--create-timeout).
+ *
+ * The work is done by a child, which is killed when the time is over, with the keeper that it may
+ * have forked; what they leave is cleared by its id.
+ */
+
+/* Makes a sandbox, and notes its id in phases_on. */
+typedef int createguard_make(void *ctx, struct err *e);
+
+#define DYING_MS 5000
+
+/* Held while its name is looked at, so that another process of that pid is never meant. */
+static void kill_keeper_of_create(pid_t pid)
+{
+	autoclose int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	autobuf struct buf name = BUF_INIT(64);
+	char path[40];
+	struct err ignored;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (fd < 0 || io_read_file(AT_FDCWD, path, &name, &ignored) < 0 || !name.data ||
+	    strcmp(name.data, "berth-keeper\n"))
+		return;
+	syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, DYING_MS);
+}
+
+static void wait_for_create(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/*
+ * A keeper that was forked just before reports its pid a moment later: we look for it again
+ * until nothing is left.
+ */
+static void clear_given_up(struct registry *r, const char *id, struct err *why)
+{
+	const uint64_t end = clock_ms() + DYING_MS;
+
+	for (;;) {
+		kill_keeper_of_create(phases_on->keeper);
+		if (registry_clear_dead(r, id, DYING_MS, 1, why) >= 0 && path_has(r->kept_fd, id))
+			forget_alone(r, id, why);
+		if ((!path_has(r->kept_fd, id) && !path_has(r->sandboxes_fd, id)) ||
+		    clock_ms() >= end)
+			return;
+		poll(NULL, 0, 5);
+	}
+}
+
+static int give_up_create(struct registry *r, pid_t pid, uint64_t ms, struct err *e)
+{
+	const enum phase slow = phases_on->now;
+	struct err why = { 0 };
+	const char *id = phases_on->id;
+
+	kill(pid, SIGKILL);
+	wait_for_create(pid);
+	if (id[0])
+		clear_given_up(r, id, &why);
+	err_set(e, ERR_TIMEOUT, "the sandbox was not made within %llu ms: its phase '%s' was under way",
+		(unsigned long long)ms, phases_name(slow));
+	if (id[0] && (path_has(r->kept_fd, id) || path_has(r->sandboxes_fd, id)))
+		return err_hint(e, "berth gc clears what could not be removed: %.200s", why.msg);
+	return err_hint(e, "a longer --create-timeout; --timing shows each phase");
+}
+
+static void make_in_child(int fd, createguard_make *make, void *ctx) __attribute__((noreturn));
+static void make_in_child(int fd, createguard_make *make, void *ctx)
+{
+	struct err e = { 0 };
+
+	if (make(ctx, &e) == 0)
+		e.code = ERR_NONE;
+	_exit(io_write_all(fd, &e, sizeof(e)) < 0);
+}
+
+/* phases_begin() was called.  ERR_TIMEOUT names the phase that was under way after ms. */
+static int createguard_run(struct registry *r, uint64_t ms, createguard_make *make, void *ctx,
+			   struct err *e)
+{
+	const uint64_t end = clock_ms() + ms;
+	struct pollfd p = { .events = POLLIN };
+	struct err told = { 0 };
+	int fds[2], ready, got;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		close(fds[0]);
+		make_in_child(fds[1], make, ctx);
+	}
+	close(fds[1]);
+	p.fd = fds[0];
+	do {
+		uint64_t now = clock_ms();
+
+		ready = pid < 0 ? 0 : poll(&p, 1, now < end ? (int)(end - now) : 0);
+	} while (ready < 0 && errno == EINTR);
+	got = ready > 0 ? io_read_exact(fds[0], &told, sizeof(told)) : 0;
+	close(fds[0]);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	if (ready <= 0)
+		return give_up_create(r, pid, ms, e);
+	wait_for_create(pid);
+	if (got != 1)
+		return err_set(e, ERR_INTERNAL, "the process that made the sandbox died");
+	if (told.code != ERR_NONE)
+		*e = told;
+	return told.code == ERR_NONE ? 0 : -1;
+}
+
+/* ---- create ---- */
 
 enum { OPT_JSON = PARAM_END, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING };
 
@@ -59,14 +190,14 @@ struct create {
 	const char *image;
 };
 
-static int add_env(void *ctx, const char *line, struct err *e)
+static int add_create_env(void *ctx, const char *line, struct err *e)
 {
 	struct create *c = ctx;
 
 	return params_keep(c->options, "env", line, e);
 }
 
-static int add_label(void *ctx, const char *line, struct err *e)
+static int add_create_label(void *ctx, const char *line, struct err *e)
 {
 	struct create *c = ctx;
 
@@ -74,7 +205,7 @@ static int add_label(void *ctx, const char *line, struct err *e)
 }
 
 /* An option of the sandbox, as its starts will read it. */
-static int keep_option(struct create *c, const struct param *p, const char *value, struct err *e)
+static int keep_create_option(struct create *c, const struct param *p, const char *value, struct err *e)
 {
 	autofree char *settled = NULL;
 
@@ -89,7 +220,7 @@ static int keep_option(struct create *c, const struct param *p, const char *valu
 	return params_keep(c->options, p->opt.name, value, e);
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_create_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct create *c = ctx;
 	enum imageuse_pull policy;
@@ -121,17 +252,17 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case PARAM_ZYGOTE:
 		return c->zygote = value, 0;
 	case PARAM_ENV_FILE:
-		return envopts_file(value, add_env, c, e);
+		return envopts_file(value, add_create_env, c, e);
 	case PARAM_LABEL:
-		return add_label(c, value, e);
+		return add_create_label(c, value, e);
 	case PARAM_LABEL_FILE:
-		return envopts_lines(value, add_label, c, e);
+		return envopts_lines(value, add_create_label, c, e);
 	case PARAM_SERVICE:
 		c->service = 1;
 		c->not_of_zygote = "service";
 		return 0;
 	default:
-		return keep_option(c, param_of(id), value, e);
+		return keep_create_option(c, param_of(id), value, e);
 	}
 }
 
@@ -173,7 +304,7 @@ static char *ports_text(struct create *c, const char *id)
 	return ports ? json_dumps(ports, JSON_COMPACT) : NULL;
 }
 
-static int report(struct create *c, const char *id, const json_t *spec)
+static int report_created(struct create *c, const char *id, const json_t *spec)
 {
 	autofree char *ports = c->json ? ports_text(c, id) : NULL;
 	autojson json_t *timing = c->timing ? phases_json() : NULL;
@@ -234,7 +365,7 @@ static int spec_of_zygote(struct create *c, char **words, struct err *e)
 }
 
 /* Checks the request before anything is made. */
-static int prepare(struct create *c, char **words, struct err *e)
+static int prepare_create(struct create *c, char **words, struct err *e)
 {
 	const char *pull;
 
@@ -266,7 +397,7 @@ int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, 
 	else
 		memcpy(argv + 1, words, (size_t)argc * sizeof(*argv));	/* with its NULL */
 	if (r == 0)
-		r = command_options(&cmd_create, argc, argv, set_option, &c, &rest, &help, e);
+		r = command_options(&cmd_create, argc, argv, set_create_option, &c, &rest, &help, e);
 	if (r == 0 && (rest >= argc || c.zygote))
 		r = err_set(e, ERR_USAGE,
 			    c.zygote ? "a zygote is not taken here" : "no image given");
@@ -283,7 +414,7 @@ int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, 
 	return r;
 }
 
-static int create_main(const struct command *self, int argc, char **argv)
+static int berth_create_main(const struct command *self, int argc, char **argv)
 {
 	struct create c = { .options = json_array(), .service = self == &cmd_run_detached };
 	struct err e = { 0 };
@@ -291,7 +422,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	char id[65];
 
 	sandbox_ref_init(&c.ref);
-	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_create_option, &c, &rest, &help, &e);
 	if (result == 0 && help) {
 		json_decref(c.options);
 		return 0;
@@ -299,12 +430,12 @@ static int create_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && rest >= argc && !c.zygote)
 		result = err_set(&e, ERR_USAGE, "no image given; hint: berth create host");
 	if (result == 0)
-		result = prepare(&c, argv + rest, &e);
+		result = prepare_create(&c, argv + rest, &e);
 	if (result == 0)
 		result = make_in_time(&c, id, &e);
 	if (c.timing && !c.json)
 		phases_tell("berth create");
-	result = result < 0 ? command_fail(self, &e, c.json) : report(&c, id, c.spec);
+	result = result < 0 ? command_fail(self, &e, c.json) : report_created(&c, id, c.spec);
 	if (c.ref.registry.run_fd >= 0)
 		/* the sandbox is made: now clear the leftovers of others */
 		registry_gc_some(&c.ref.registry);
@@ -326,7 +457,7 @@ const struct command cmd_create = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_IMAGE,
-	.run = create_main,
+	.run = berth_create_main,
 };
 
 const struct command cmd_run_detached = {
@@ -337,5 +468,5 @@ const struct command cmd_run_detached = {
 	.opts = detached_options,
 	.opt_count = ARRAY_LEN(detached_options),
 	.complete = COMPLETE_IMAGE,
-	.run = create_main,
+	.run = berth_create_main,
 };

@@ -73,7 +73,7 @@ struct exec {
 	char command[24];	/* its id, once it has ended */
 };
 
-static int set_text(json_t *array, const char *value, struct err *e)
+static int add_exec_text(json_t *array, const char *value, struct err *e)
 {
 	return json_array_append_new(array, json_string(value)) < 0 ?
 		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
@@ -112,7 +112,7 @@ static int set_limit(json_t *rq, int id, const char *value, struct err *e)
 	}
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_exec_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct exec *x = ctx;
 	uint64_t v;
@@ -144,7 +144,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_ENV_FILE:
 		return envopts_add(x->env, id == OPT_ENV_FILE, value, e);
 	case OPT_ULIMIT:
-		return set_text(x->ulimits, value, e);
+		return add_exec_text(x->ulimits, value, e);
 	case OPT_USER:
 		request_set_user(x->rq, value);
 		return 0;
@@ -187,7 +187,7 @@ static int forward_signals(struct exec *x, int signal_fd, struct err *e)
 }
 
 /* The next packet: "terminal" with the master, "started", or the end, whose verdict is returned. */
-static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
+static int take_exec_packet(struct exec *x, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *msg = NULL;
 	int fds[WIRE_FDS_MAX], r;
@@ -244,7 +244,7 @@ static int tell_silent(struct exec *x, struct err *e)
 	return wire_request(x->sock, rq, NULL, 0, e);
 }
 
-static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, struct err *e)
+static int wait_for_exec_end(struct exec *x, int signal_fd, json_t **ret_verdict, struct err *e)
 {
 	*ret_verdict = NULL;
 	while (!*ret_verdict) {
@@ -275,13 +275,13 @@ static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, str
 			relay_move(x->relay, p + 2);
 		if (p[1].revents && forward_signals(x, signal_fd, e) < 0)
 			return -1;
-		if (p[0].revents && take_packet(x, ret_verdict, e) < 0)
+		if (p[0].revents && take_exec_packet(x, ret_verdict, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int report(const struct exec *x, const json_t *verdict, struct err *e)
+static int report_exec(const struct exec *x, const json_t *verdict, struct err *e)
 {
 	autofree char *text = json_dumps(verdict, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	autobuf struct buf b = BUF_INIT(1 << 16);
@@ -296,7 +296,7 @@ static int report(const struct exec *x, const json_t *verdict, struct err *e)
 }
 
 /* Sends the request with the descriptors that the command gets. */
-static int begin(struct exec *x, struct err *e)
+static int begin_exec(struct exec *x, struct err *e)
 {
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 
@@ -309,7 +309,7 @@ static int begin(struct exec *x, struct err *e)
 	return 0;
 }
 
-static int execute(struct exec *x, int *ret_status, struct err *e)
+static int execute_and_wait(struct exec *x, int *ret_status, struct err *e)
 {
 	autoclose int signal_fd = supervise_signals(e);
 	struct sharedfd shared;
@@ -319,9 +319,9 @@ static int execute(struct exec *x, int *ret_status, struct err *e)
 	sharedfd_note(&shared, x->status_fd);
 	if (signal_fd < 0)
 		return -1;
-	result = begin(x, e);
+	result = begin_exec(x, e);
 	if (result == 0)
-		result = wait_for_end(x, signal_fd, &verdict, e);
+		result = wait_for_exec_end(x, signal_fd, &verdict, e);
 	if (x->relayed)
 		relay_end(x->relay, "berth exec", x->sock, signal_fd, x->command, verdict);
 	if (!x->detach)
@@ -336,13 +336,13 @@ static int execute(struct exec *x, int *ret_status, struct err *e)
 		*ret_status = follow_status(verdict);
 		if (!x->json)
 			follow_note_lost("berth exec", verdict);
-		result = report(x, verdict, e);
+		result = report_exec(x, verdict, e);
 	}
 	json_decref(verdict);
 	return result;
 }
 
-static int build_request(struct exec *x, char **words, struct err *e)
+static int build_exec_request(struct exec *x, char **words, struct err *e)
 {
 	json_t *argv = json_array();
 
@@ -360,7 +360,7 @@ static int build_request(struct exec *x, char **words, struct err *e)
 	return 0;
 }
 
-static int exec_main(const struct command *self, int argc, char **argv)
+static int berth_exec_main(const struct command *self, int argc, char **argv)
 {
 	struct tty terminal;
 	struct relay relay;
@@ -371,7 +371,7 @@ static int exec_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, status = 0, result;
 
 	sandbox_ref_init(&s);
-	result = command_options(self, argc, argv, set_option, &x, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_exec_option, &x, &rest, &help, &e);
 	if (result == 0 && !help) {
 		if (argc - rest < 2)
 			result = err_set(&e, ERR_USAGE, "a sandbox and a command are wanted; hint: berth exec ID COMMAND");
@@ -379,14 +379,14 @@ static int exec_main(const struct command *self, int argc, char **argv)
 			result = err_set(&e, ERR_USAGE, "--status-fd tells how the command ended, which --detach does not wait for; "
 					 "hint: berth wait --json");
 		if (result == 0)
-			result = build_request(&x, argv + rest + 1, &e);
+			result = build_exec_request(&x, argv + rest + 1, &e);
 		phase_enter(PHASE_CONNECT);
 		if (result == 0)
 			result = sandbox_ref_connect(&s, argv[rest], x.start, &e);
 		x.sock = s.sock;
 		phase_enter(PHASE_COMMAND);
 		if (result == 0)
-			result = execute(&x, &status, &e);
+			result = execute_and_wait(&x, &status, &e);
 	}
 	if (!x.json)
 		phases_tell("berth exec");
@@ -410,5 +410,5 @@ const struct command cmd_exec = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
-	.run = exec_main,
+	.run = berth_exec_main,
 };

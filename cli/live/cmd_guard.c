@@ -96,7 +96,7 @@ static int start_in_child(const struct guard *g)
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-static void close_all(void)
+static void close_guard_fds(void)
 {
 	int fd;
 
@@ -104,7 +104,7 @@ static void close_all(void)
 		close(fd);
 }
 
-static void open_all(void)
+static void open_guard_fds(void)
 {
 	while (open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 && fcntl(2, F_GETFD) < 0)
 		;
@@ -134,15 +134,15 @@ static int open_keeper(const char *id)
 }
 
 /* As its parent; or, where berth update made this guardian, beside it. */
-static void await_keeper(const char *id)
+static void await_keeper_end(const char *id)
 {
 	struct pollfd p = { .fd = -1, .events = POLLIN };
 	pid_t pid;
 
-	close_all();
+	close_guard_fds();
 	while ((pid = waitpid(-1, NULL, 0)) < 0 && errno == EINTR)
 		;
-	open_all();
+	open_guard_fds();
 	if (pid > 0)
 		return;
 	p.fd = open_keeper(id);
@@ -156,7 +156,7 @@ static int guard(struct guard *g)
 	uint64_t began = clock_ms(), lived;
 	int status;
 
-	await_keeper(g->id);
+	await_keeper_end(g->id);
 	for (;;) {
 		lived = clock_ms() - began;
 		g->backoff_ms = restart_backoff(g->backoff_ms, lived);
@@ -191,7 +191,7 @@ static void note_failure(struct registry *r, const struct guard *g, const struct
  * Clears what the dead keeper left: 1, or 0 when it runs.  Another process may be at it just now,
  * as every berth ps clears what it finds: then its end is waited for.
  */
-static int clear(struct registry *r, const char *id, struct err *e)
+static int clear_dead_run(struct registry *r, const char *id, struct err *e)
 {
 	const uint64_t end = clock_ms() + CLEARING_MS;
 	int cleared;
@@ -206,10 +206,10 @@ static int clear(struct registry *r, const char *id, struct err *e)
 	return cleared;
 }
 
-static int start(struct registry *r, const struct guard *g, int kept, struct err *e)
+static int start_guarded(struct registry *r, const struct guard *g, int kept, struct err *e)
 {
 	char path[120];
-	int cleared = kept ? 1 : clear(r, g->id, e);
+	int cleared = kept ? 1 : clear_dead_run(r, g->id, e);
 
 	if (cleared == 0)
 		return err_set(e, ERR_EXISTS, "it runs, or its files are in use");
@@ -243,7 +243,7 @@ static int start_again(const struct guard *g)
 	sandbox_ref_init(&s);
 	if (sandbox_ref_find(&s, g->id, &e) < 0)
 		status = e.code == ERR_NOT_FOUND ? NOT_OURS : 1;
-	else if (start(&s.registry, g, s.kept, &e) == 0)
+	else if (start_guarded(&s.registry, g, s.kept, &e) == 0)
 		status = 0;
 	else if (!path_has(s.registry.kept_fd, g->id) || runs(&s.registry, g->id))
 		status = NOT_OURS;

@@ -23,7 +23,7 @@ struct wait_options {
 	struct wait_ready ready;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_wait_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct wait_options *o = ctx;
 	const int r = wait_ready_set(&o->ready, id, value, e);
@@ -47,7 +47,7 @@ static int wait_until_ready(const struct wait_options *o, const char *ref, struc
 	return j ? command_print_json(j, JSON_COMPACT, e) : err_nomem(e);
 }
 
-static int wait_for(char **words, int json, int *ret_status, struct err *e)
+static int wait_for_command(char **words, int json, int *ret_status, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_wait), *answer = NULL;
 	struct sandbox_ref s;
@@ -69,7 +69,7 @@ static int wait_for(char **words, int json, int *ret_status, struct err *e)
  * It has stopped when the keeper closes the connection; for a service the keeper first reports
  * how its main command ended.
  */
-static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
+static int await_sandbox_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *record = record_load_kept(&s->registry, s->id, e);
 	autojson json_t *rq = protocol_request(OP_wait);
@@ -121,7 +121,7 @@ static int wait_for_sandbox(const char *ref, int json, int *ret_status, struct e
 	r = sandbox_ref_find(&s, ref, e);
 	/* a sandbox that its restart policy starts again has not stopped */
 	while (r == 0 && (r = sandbox_ref_await_run(&s, 0, e)) > 0) {
-		r = await_end(&s, &verdict, e);
+		r = await_sandbox_end(&s, &verdict, e);
 		fd_close(&s.sock);
 	}
 	if (r == 0)
@@ -136,14 +136,14 @@ static int wait_for_sandbox(const char *ref, int json, int *ret_status, struct e
 	return r;
 }
 
-static int wait_main(const struct command *self, int argc, char **argv)
+static int berth_wait_main(const struct command *self, int argc, char **argv)
 {
 	struct err e = { 0 };
 	struct wait_options o = { .ready = WAIT_READY_INIT };
 	int rest, help = 0, json, r, status = 0;
 	size_t conditions;
 
-	r = command_options(self, argc, argv, set_option, &o, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_wait_option, &o, &rest, &help, &e);
 	conditions = wait_ready_count(&o.ready);
 	json = o.json;
 	if (r == 0 && help)
@@ -159,7 +159,7 @@ static int wait_main(const struct command *self, int argc, char **argv)
 		r = wait_until_ready(&o, argv[rest], &e);
 	else if (r == 0)
 		r = argc - rest == 1 ? wait_for_sandbox(argv[rest], json, &status, &e) :
-			wait_for(argv + rest, json, &status, &e);
+			wait_for_command(argv + rest, json, &status, &e);
 	return r < 0 ? command_fail(self, &e, json) : status;
 }
 
@@ -171,5 +171,5 @@ const struct command cmd_wait = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
-	.run = wait_main,
+	.run = berth_wait_main,
 };

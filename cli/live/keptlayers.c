@@ -36,8 +36,8 @@ static int take_layers(struct keptlayers *l, const struct spec *s, struct err *e
 	return 0;
 }
 
-static int open_image(struct registry *r, const char *id, const json_t *spec, struct keptlayers *l,
-		      struct err *e)
+static int open_kept_image(struct registry *r, const char *id, const json_t *spec, struct keptlayers *l,
+			   struct err *e)
 {
 	autoclose int dir = registry_keep_dir(r, id, e);
 	struct imageuse use = IMAGEUSE_INIT;
@@ -69,7 +69,7 @@ int keptlayers_open(struct registry *r, const char *id, struct keptlayers *ret, 
 	if (resident_claim(r, id, NULL, &ret->claim, e) < 0)
 		return -1;
 	ret->claimed = 1;
-	return open_upper(r, id, ret, e) < 0 ? -1 : open_image(r, id, spec, ret, e);
+	return open_upper(r, id, ret, e) < 0 ? -1 : open_kept_image(r, id, spec, ret, e);
 }
 
 void keptlayers_close(struct registry *r, struct keptlayers *l)

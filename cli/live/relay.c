@@ -30,12 +30,12 @@ static int is_relayed(int fd, const struct stat *st)
 	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_STREAM;
 }
 
-static int is_same(const struct stat *a, const struct stat *b)
+static int is_same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static int open_stream(struct relay *r, int i, int is_socket, int std[3], struct err *e)
+static int open_relay_stream(struct relay *r, int i, int is_socket, int std[3], struct err *e)
 {
 	struct relay_stream *s = &r->stream[i];
 	int p[2];
@@ -52,7 +52,7 @@ static int open_stream(struct relay *r, int i, int is_socket, int std[3], struct
 }
 
 /* stdin that is the socket of an output. */
-static int open_input(struct relay *r, const struct stat st[3], int std[3], struct err *e)
+static int open_relay_input(struct relay *r, const struct stat st[3], int std[3], struct err *e)
 {
 	struct stat in;
 
@@ -60,9 +60,9 @@ static int open_input(struct relay *r, const struct stat st[3], int std[3], stru
 		return 0;
 	if ((std[1] == STDOUT_FILENO || !S_ISSOCK(st[1].st_mode)) && (std[2] == STDERR_FILENO || !S_ISSOCK(st[2].st_mode)))
 		return 0;
-	if (fstat(STDIN_FILENO, &in) < 0 || !S_ISSOCK(in.st_mode) || (!is_same(&in, &st[1]) && !is_same(&in, &st[2])))
+	if (fstat(STDIN_FILENO, &in) < 0 || !S_ISSOCK(in.st_mode) || (!is_same_file(&in, &st[1]) && !is_same_file(&in, &st[2])))
 		return 0;
-	return open_stream(r, 0, 1, std, e);
+	return open_relay_stream(r, 0, 1, std, e);
 }
 
 int relay_open(struct relay *r, int std[3], struct err *e)
@@ -81,12 +81,12 @@ int relay_open(struct relay *r, int std[3], struct err *e)
 	for (i = 1; i < RELAY_STREAMS; i++) {
 		if (fstat(i, &st[i]) < 0 || !is_relayed(i, &st[i]))
 			continue;
-		if (i == 2 && std[1] != STDOUT_FILENO && is_same(&st[1], &st[2]))
+		if (i == 2 && std[1] != STDOUT_FILENO && is_same_file(&st[1], &st[2]))
 			std[2] = std[1];
-		else if (open_stream(r, i, S_ISSOCK(st[i].st_mode), std, e) < 0)
+		else if (open_relay_stream(r, i, S_ISSOCK(st[i].st_mode), std, e) < 0)
 			return -1;
 	}
-	return open_input(r, st, std, e);
+	return open_relay_input(r, st, std, e);
 }
 
 void relay_handed(struct relay *r)
@@ -97,7 +97,7 @@ void relay_handed(struct relay *r)
 		fd_close(&r->theirs[i]);
 }
 
-static void end_stream(struct relay_stream *s)
+static void end_relay_stream(struct relay_stream *s)
 {
 	fd_close(s->is_input ? &s->to : &s->from);
 	s->from = s->to = -1;
@@ -117,7 +117,7 @@ void relay_polls(const struct relay *r, struct pollfd *p)
 	}
 }
 
-static void count(struct relay_stream *s, size_t n)
+static void count_relayed(struct relay_stream *s, size_t n)
 {
 	if (s->left != SIZE_MAX)
 		s->left -= n;
@@ -130,11 +130,11 @@ static void splice_some(struct relay_stream *s)
 	ssize_t n = splice(s->from, NULL, s->to, NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
 	if (n > 0)
-		count(s, (size_t)n);
+		count_relayed(s, (size_t)n);
 	else if (n < 0 && errno == EAGAIN)
 		s->full = 1;
 	else if (n == 0 || errno != EINTR)
-		end_stream(s);	/* EPIPE: it has no reader any more */
+		end_relay_stream(s);	/* EPIPE: it has no reader any more */
 }
 
 static void copy_some(struct relay_stream *s)
@@ -147,16 +147,16 @@ static void copy_some(struct relay_stream *s)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0) {
-			end_stream(s);
+			end_relay_stream(s);
 			return;
 		}
-		count(s, (size_t)n);
+		count_relayed(s, (size_t)n);
 		s->at = 0;
 		s->len = (size_t)n;
 	}
 	n = s->is_input ? write(s->to, s->buf + s->at, s->len) : send(s->to, s->buf + s->at, s->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		end_stream(s);
+		end_relay_stream(s);
 		return;
 	}
 	if (n > 0) {
@@ -166,7 +166,7 @@ static void copy_some(struct relay_stream *s)
 	s->full = s->len > 0;
 }
 
-static int is_busy(const struct relay_stream *s)
+static int is_stream_busy(const struct relay_stream *s)
 {
 	return s->from >= 0 && (s->left || s->len);
 }
@@ -189,7 +189,7 @@ void relay_move(struct relay *r, const struct pollfd *p)
 		if (s->from < 0)
 			continue;
 		if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) {
-			end_stream(s);
+			end_relay_stream(s);
 			continue;
 		}
 		if (p[1].revents & POLLOUT)
@@ -218,9 +218,9 @@ static int move_ready(struct relay *r)
 	for (i = 1; i < RELAY_STREAMS; i++) {
 		struct relay_stream *s = &r->stream[i];
 
-		while (is_busy(s) && !s->full)
+		while (is_stream_busy(s) && !s->full)
 			move_stream(s);
-		waits |= is_busy(s);
+		waits |= is_stream_busy(s);
 	}
 	return waits;
 }
@@ -230,14 +230,14 @@ static int move_ready(struct relay *r)
  * most idle_ms (-1: for ever) for one that takes nothing, and not beyond a signal that asks to
  * end. Returns how many bytes were not passed on.
  */
-static size_t drain(struct relay *r, int signal_fd, int idle_ms)
+static size_t drain_streams(struct relay *r, int signal_fd, int idle_ms)
 {
 	struct pollfd p[RELAY_POLLS + 1];
 	size_t lost = 0;
 	int i, n;
 
 	if (r->stream[0].from >= 0)
-		end_stream(&r->stream[0]);
+		end_relay_stream(&r->stream[0]);
 	for (i = 1; i < RELAY_STREAMS; i++) {
 		if (r->stream[i].from < 0)
 			continue;
@@ -253,12 +253,12 @@ static size_t drain(struct relay *r, int signal_fd, int idle_ms)
 			relay_move(r, p);
 	}
 	for (i = 1; i < RELAY_STREAMS; i++)
-		lost += is_busy(&r->stream[i]) ? r->stream[i].left + r->stream[i].len : 0;
+		lost += is_stream_busy(&r->stream[i]) ? r->stream[i].left + r->stream[i].len : 0;
 	return lost;
 }
 
 /* The keeper reads and discards later output: the processes go on as if it were read. */
-static int leave(const struct relay *r, int sock, const char *command, struct err *e)
+static int leave_to_keeper(const struct relay *r, int sock, const char *command, struct err *e)
 {
 	static const char *const names[] = { "stdin", "stdout", "stderr" };
 	autojson json_t *rq = NULL;
@@ -277,26 +277,26 @@ static int leave(const struct relay *r, int sock, const char *command, struct er
 	return n ? wire_request(sock, rq, fds, (size_t)n, e) : 0;
 }
 
-static void close_all(struct relay *r)
+static void close_relay(struct relay *r)
 {
 	int i;
 
 	relay_handed(r);
 	for (i = 0; i < RELAY_STREAMS; i++)
 		if (r->stream[i].from >= 0)
-			end_stream(&r->stream[i]);
+			end_relay_stream(&r->stream[i]);
 }
 
 void relay_end(struct relay *r, const char *prog, int sock, int signal_fd, const char *command, const json_t *verdict)
 {
 	const int timed_out = json_is_true(json_object_get(verdict, "timed_out"));
-	size_t lost = drain(r, signal_fd, timed_out ? STUCK_MS : -1);
+	size_t lost = drain_streams(r, signal_fd, timed_out ? STUCK_MS : -1);
 	struct err ignored;
 
 	if (lost)
 		log_note(prog, "%zu bytes of output had no reader", lost);
-	if (json_integer_value(json_object_get(verdict, "left_behind")) > 0 && leave(r, sock, command, &ignored) < 0) {
+	if (json_integer_value(json_object_get(verdict, "left_behind")) > 0 && leave_to_keeper(r, sock, command, &ignored) < 0) {
 		/* the sandbox has just ended, and they with it */
 	}
-	close_all(r);
+	close_relay(r);
 }

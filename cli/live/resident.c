@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S19 of SECURITY.md. */
 #include "cli/live/resident.h"
+#include "manager/keeper/netclient.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,24 +16,114 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/phases.h"
-#include "cli/live/resident_network.h"
-#include "cli/live/resident_options.h"
-#include "cli/live/resident_zygote.h"
+#include "cli/live/sandbox_open.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/specjson.h"
+#include "cli/run/specshow.h"
 #include "cli/run/volumes.h"
 #include "manager/host/forget.h"
 #include "manager/host/journal.h"
 #include "manager/host/labels.h"
 #include "manager/host/netmembers.h"
+#include "manager/host/nets.h"
 #include "manager/host/promise.h"
 #include "manager/host/record.h"
+#include "manager/host/restart.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/lifeopts.h"
 #include "manager/ops/runopts.h"
 #include "manager/ops/settleopt.h"
 #include "manager/zygote/wire.h"
+#include "runtime/sandbox/nethelper.h"
+
+/* ---- its network ---- */
+
+/* What the network of a lasting sandbox needs of others before it starts. */
+
+/* Options are pairs; of several the last counts. */
+static json_t *network_option(const json_t *spec)
+{
+	json_t *list = json_object_get(spec, "options");
+	size_t i;
+
+	for (i = json_array_size(list); i-- > 0;) {
+		json_t *pair = json_array_get(list, i);
+		const char *name = json_string_value(json_array_get(pair, 0));
+
+		if (name && !strcmp(name, "network"))
+			return pair;
+	}
+	return NULL;
+}
+
+/* A tenant's network by its key: no other can be meant, now or at a later start. */
+static int pin_name(struct runopts *o, const char *tenant, json_t *spec, struct err *e)
+{
+	const size_t n = strcspn(o->net.name, "@");
+	json_t *pair = network_option(spec);
+	char key[NETS_NAME_MAX + 1];
+
+	/* as a copy of a sandbox of its own has it */
+	if (o->net.name[n] && !strcmp(o->net.name + n + 1, tenant))
+		return 0;
+	if (nets_key(o->net.name, tenant, key, e) < 0)
+		return -1;
+	memcpy(o->net.name, key, sizeof(key));
+	return !pair ? err_set(e, ERR_INTERNAL, "a network that no option names") :
+	       json_array_set_new(pair, 1, json_string(key)) < 0 ? err_nomem(e) : 0;
+}
+
+/*
+ * A sandbox that is being made with --network container:REF joins that sandbox at every start,
+ * however it is renamed: spec says the id from now on.
+ */
+static int resident_network_pin(struct registry *r, struct runopts *o, const char *tenant, json_t *spec,
+				struct err *e)
+{
+	json_t *pair = o->net.joins[0] ? network_option(spec) : NULL;
+	char id[65], text[sizeof(NETOPTS_CONTAINER) + sizeof(id)];
+
+	if (tenant[0] && o->net.name[0])
+		return pin_name(o, tenant, spec, e);
+	if (!pair)
+		return 0;
+	if (netguest_find(r, o->net.joins, tenant, id, e) < 0)
+		return -1;
+	snprintf(text, sizeof(text), NETOPTS_CONTAINER "%s", id);
+	memcpy(o->net.joins, id, sizeof(id));
+	return json_array_set_new(pair, 1, json_string(text)) < 0 ? err_nomem(e) : 0;
+}
+
+/* Before runopts_finish() of a start: the network that it joins, if it joins one. */
+static int resident_network_open(struct registry *r, struct runopts *o, const char *tenant,
+				 struct netguest *ret, struct err *e)
+{
+	return o->net.joins[0] ? netguest_open(r, o->net.joins, tenant, ret, &o->spec, e) : 0;
+}
+
+/* The part of the network's budgets that earlier runs used. */
+static int load_used(struct registry *r, struct spec *s, struct err *e)
+{
+	autojson json_t *used = registry_load(r, s->id, NETWORK_USED_FILE, e);
+
+	if (!used)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (json_get_u64(used, "bytes", &s->net_used_bytes, NETWORK_USED_FILE, e) < 0 ||
+	    json_get_u64(used, "connections", &s->net_used_connections, NETWORK_USED_FILE, e) < 0)
+		return err_wrap(e, "sandbox %s", s->id);
+	return 0;
+}
+
+/* After runopts_finish(): the directory for what berth-net writes, and what of its budgets earlier runs used. */
+static int resident_network_settle(struct registry *r, struct spec *s, const char *scratch,
+				   struct err *e)
+{
+	if (s->network != NETWORK_JOINED)	/* it has the files of the other */
+		s->net_dir = scratch;
+	return spec_needs_nethelper(s) ? load_used(r, s, e) : 0;
+}
+
+/* ---- create and start ---- */
 
 #define IN_USE_LOOK_MS 5
 #define IN_USE_TRIES 2000
@@ -77,7 +169,7 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 }
 
 /* At a start the old record tells when it was created. */
-static json_t *make_record(const struct resident *x, const json_t *old, const char *image, const char *name)
+static json_t *make_resident_record(const struct resident *x, const json_t *old, const char *image, const char *name)
 {
 	json_t *record;
 	const char *known = record_created(old);
@@ -155,7 +247,7 @@ static int settle_ids(struct registry *r, struct resident *x, const json_t *spec
 		       resident_zygote_open(r, spec, x->disk_fd, &x->home, s, e);
 }
 
-static void let_go(void *ctx)
+static void let_go_of_resident(void *ctx)
 {
 	volumes_close(ctx);
 }
@@ -169,7 +261,7 @@ static int open_sources(struct registry *r, struct resident *x, json_t *spec, st
 }
 
 /* Everything but the claim, which create and start make differently. */
-static int launch(struct registry *r, struct resident *x, json_t *spec, const char *name, int fresh, struct err *e)
+static int launch_resident(struct registry *r, struct resident *x, json_t *spec, const char *name, int fresh, struct err *e)
 {
 	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
 	struct spec *s = &x->opts.spec;
@@ -211,9 +303,9 @@ static int launch(struct registry *r, struct resident *x, json_t *spec, const ch
 		return -1;
 	ks.hold_fd = x->image.hold_fd;
 	ks.home_fd = x->home.sock;
-	ks.let_go = let_go;
+	ks.let_go = let_go_of_resident;
 	ks.let_go_ctx = &x->volumes;
-	record = make_record(x, old, image, name);
+	record = make_resident_record(x, old, image, name);
 	if (!record)
 		return err_nomem(e);
 	ks.life = life_of(x, r->config, old);
@@ -233,7 +325,7 @@ static int launch(struct registry *r, struct resident *x, json_t *spec, const ch
 	return 0;
 }
 
-static void close_all(struct resident *x)
+static void close_resident(struct resident *x)
 {
 	imageuse_close(&x->image, &x->opts.spec);
 	volumes_close(&x->volumes);
@@ -247,8 +339,8 @@ static void close_all(struct resident *x)
 }
 
 /* Checks the options against the tenant's limits, before anything is made. */
-static int read_options(struct resident *x, const struct config *c, struct tenant *t, const char *tenant, json_t *spec, struct promise *ret,
-			struct err *e)
+static int read_resident_options(struct resident *x, const struct config *c, struct tenant *t, const char *tenant, json_t *spec, struct promise *ret,
+				 struct err *e)
 {
 	const struct cgroup_limits *l = &x->opts.spec.limits;
 
@@ -272,15 +364,15 @@ int resident_check_room(struct registry *r, const char *tenant, const json_t *sp
 
 	runopts_init(&x.opts, r->config);
 	if (result == 0)
-		result = read_options(&x, r->config, &t, tenant, own, &promise, e);
+		result = read_resident_options(&x, r->config, &t, tenant, own, &promise, e);
 	if (result == 0)
 		result = promise_fits_all(r, &promise, count, e);
-	close_all(&x);
+	close_resident(&x);
 	return result;
 }
 
 /* Its owner is recorded beside it before anybody can see it. */
-static int save_owner(struct registry *r, const char *id, const char *tenant, struct err *e)
+static int save_resident_owner(struct registry *r, const char *id, const char *tenant, struct err *e)
 {
 	autojson json_t *owner = tenant[0] ? json_pack("{s:s}", "name", tenant) : NULL;
 
@@ -323,7 +415,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	x.tenant = tenant[0] ? &t : NULL;
 	result = sources_note(spec, e);
 	if (result == 0)
-		result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
+		result = read_resident_options(&x, r->config, &t, tenant, spec, &promise, e);
 	if (result == 0 && tenant[0] && imageuse_own(r, &t, spec) < 0)
 		result = err_nomem(e);
 	if (result == 0)
@@ -334,7 +426,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	memcpy(id, x.claim.id, sizeof(id));
 	if (phases_on)
 		memcpy(phases_on->id, id, sizeof(id));
-	if (result == 0 && (save_owner(r, id, tenant, e) < 0 ||
+	if (result == 0 && (save_resident_owner(r, id, tenant, e) < 0 ||
 			    save_spec(r, id, spec, x.opts.life.auto_remove, e) < 0))
 		result = -1;
 	x.opts.life.service.service.awaited = whose->awaited;
@@ -346,7 +438,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 				     "image", json_object_get(spec, "image"), "zygote",
 				     json_object_get(json_object_get(spec, "zygote"), "id"),
 				     "labels", labels_for_event(x.opts.labels)));
-		result = launch(r, &x, spec, name, 1, e);
+		result = launch_resident(r, &x, spec, name, 1, e);
 		if (result < 0)
 			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));
 	}
@@ -357,14 +449,14 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 			registry_release(r, &x.claim, &ignored);
 		registry_forget(r, id, &ignored);
 	}
-	close_all(&x);
+	close_resident(&x);
 	if (result == 0)
 		memcpy(ret_id, id, sizeof(id));
 	return result;
 }
 
 /* A sandbox of an older berth has no promise recorded yet. */
-static void load_owner(struct registry *r, const char *id, struct promise *p)
+static void load_owner_promise(struct registry *r, const char *id, struct promise *p)
 {
 	struct err ignored;
 	autojson json_t *owner = registry_load(r, id, REGISTRY_OWNER, &ignored);
@@ -415,8 +507,8 @@ static int adopt_sources(struct registry *r, struct resident *x, json_t *spec, s
 	return changed > 0 ? registry_save(r, x->id, SPEC_FILE, spec, e) : changed;
 }
 
-static int start_kept(struct registry *r, struct resident *x, json_t *spec, const json_t *record,
-		      struct err *e)
+static int start_kept_resident(struct registry *r, struct resident *x, json_t *spec, const json_t *record,
+			       struct err *e)
 {
 	struct promise promise;
 	const char *name = "";
@@ -430,21 +522,21 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 	if (adopt_sources(r, x, spec, e) < 0 || resident_apply(&x->opts, spec, e) < 0)
 		return -1;
 	promise = resident_zygote_promise(spec, &x->opts.spec.limits);
-	load_owner(r, id, &promise);
+	load_owner_promise(r, id, &promise);
 	if (resident_claim(r, id, x->for_files ? NULL : &promise, &x->claim, e) < 0)
 		return -1;
 	x->claim.promise = &promise;
 	x->opts.life.service.service.restarts = x->again.restarts;
 	x->opts.life.service.service.backoff_ms = x->again.backoff_ms;
 	x->opts.life.service.service.awaited = x->again.awaited;
-	if (launch(r, x, spec, name, 0, e) == 0)
+	if (launch_resident(r, x, spec, name, 0, e) == 0)
 		return 0;
 	if (!x->spawned)
 		registry_release(r, &x->claim, &ignored);
 	return -1;
 }
 
-static int start(struct registry *r, struct resident *x, struct err *e)
+static int start_resident(struct registry *r, struct resident *x, struct err *e)
 {
 	autojson json_t *spec = registry_load(r, x->id, SPEC_FILE, e);
 	autojson json_t *record = spec ? record_load_kept(r, x->id, e) : NULL;
@@ -459,15 +551,15 @@ static int start(struct registry *r, struct resident *x, struct err *e)
 		if (registry_reclaim(r, x->id, NULL, &x->claim, e) < 0)
 			return -1;
 		registry_release(r, &x->claim, &ignored);
-		close_all(x);
+		close_resident(x);
 		return err_set(e, ERR_INVALID, "sandbox %s was kept by berth run and cannot be started; hint: berth create makes "
 			       "sandboxes that can", x->id);
 	}
 	if (!record)
 		return -1;
 	runopts_init(&x->opts, r->config);
-	result = start_kept(r, x, spec, record, e);
-	close_all(x);
+	result = start_kept_resident(r, x, spec, record, e);
+	close_resident(x);
 	return result;
 }
 
@@ -476,7 +568,7 @@ int resident_start_again(struct registry *r, const char *id, const struct reside
 	struct resident x = RESIDENT_UNSAID(id);
 
 	x.again = *how;
-	return start(r, &x, e);
+	return start_resident(r, &x, e);
 }
 
 int resident_start_files(struct registry *r, const char *id, struct err *e)
@@ -484,5 +576,34 @@ int resident_start_files(struct registry *r, const char *id, struct err *e)
 	struct resident x = RESIDENT_UNSAID(id);
 
 	x.for_files = 1;
-	return start(r, &x, e);
+	return start_resident(r, &x, e);
+}
+
+/* ---- stop ---- */
+
+/* The end of a lasting sandbox: its keeper is asked, and killed when it does not answer. */
+
+static int ask_to_stop(struct registry *r, const char *id, const struct stop_request *how, struct err *e)
+{
+	const int waits = how->own_grace || how->grace_ms;
+	autoclose int sock = keeper_connect_within(r, id, waits ? KEEPER_CONNECT_MS : KEEPER_STUCK_MS, e);
+
+	return sock < 0 ? -1 : keeper_ask_to_stop(sock, how, e);
+}
+
+int resident_stop(struct registry *r, const char *id, const struct stop_request *how, struct err *e)
+{
+	const int at_once = !how->own_grace && !how->grace_ms;
+	const int is_run = at_once && keeper_is_run(r, id);
+	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, how, e);
+
+	if (is_run)
+		return result;	/* a berth run --keep has written its own record */
+	if (result < 0 && e->code == ERR_TIMEOUT && at_once) {
+		restart_cancel(r, id);
+		result = keeper_kill(r, id, e);
+	}
+	if (result < 0)
+		return -1;
+	return record_note_stopped(r, id, NULL, e);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/live/resident_zygote.h"
+#include "cli/live/resident.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/live/resident_options.h"
 #include "manager/host/labels.h"
 #include "manager/ops/params.h"
 #include "manager/zygote/client.h"
@@ -99,8 +98,8 @@ static int take_again(struct registry *r, const char *name, const char *tenant,
 }
 
 /* By its id, or by its name. */
-static int take_place(struct registry *r, const json_t *zygote, struct zygote_home *ret,
-		      struct err *e)
+static int take_zygote_place(struct registry *r, const json_t *zygote, struct zygote_home *ret,
+			     struct err *e)
 {
 	const char *id = json_string_value(json_object_get(zygote, "id"));
 	const char *name = json_string_value(json_object_get(zygote, "name"));
@@ -147,7 +146,7 @@ int resident_zygote_open(struct registry *r, const json_t *spec, int disk_fd,
 	if (s->network != NETWORK_NONE)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "forks of a zygote have no network yet; hint: leave --network out");
-	if (take_place(r, zygote, ret, e) < 0)
+	if (take_zygote_place(r, zygote, ret, e) < 0)
 		return -1;
 	s->project = s->id_base;
 	s->id_base = ret->id_base;

@@ -83,7 +83,7 @@ int sandbox_ref_connect_files(struct sandbox_ref *s, const char *ref, int start,
 }
 
 /* Nothing is left of it when its keeper closes the connection. */
-static void await_end(struct sandbox_ref *s)
+static void await_files_end(struct sandbox_ref *s)
 {
 	struct pollfd p = { .fd = s->sock, .events = POLLIN };
 	char rest[4096];
@@ -120,7 +120,7 @@ int sandbox_ref_await_run(struct sandbox_ref *s, uint64_t until_ms, struct err *
 void sandbox_ref_close(struct sandbox_ref *s)
 {
 	if (s->for_files)
-		await_end(s);
+		await_files_end(s);
 	fd_close(&s->sock);
 	registry_close(&s->registry);
 }

@@ -14,7 +14,7 @@ struct found {
 	enum select_state state;
 };
 
-static int add(void *ctx, const char *id, int kept, json_t *record)
+static int add_selected(void *ctx, const char *id, int kept, json_t *record)
 {
 	const struct found *f = ctx;
 
@@ -48,7 +48,7 @@ int select_records(struct registry *r, const struct filter *f, enum select_state
 	size_t i;
 
 	/* a sandbox whose keeper was killed does not run */
-	if (!all || registry_sweep_list(r, 1, add, &found, e) < 0)
+	if (!all || registry_sweep_list(r, 1, add_selected, &found, e) < 0)
 		return all && e->code ? -1 : err_nomem(e);
 	if (filter_has(f, "status") || state == SELECT_PAUSED || state == SELECT_NOT_PAUSED)
 		sandbox_status_ask_all(r, all);
@@ -71,7 +71,7 @@ static int run_names(const struct select *s, char **names, int n, select_each *e
 	return 0;
 }
 
-static int find(const struct select *s, json_t **ret, struct err *e)
+static int find_selected(const struct select *s, json_t **ret, struct err *e)
 {
 	struct registry r;
 	struct config c;
@@ -101,7 +101,7 @@ int select_run(const struct select *s, char **names, int n, select_each *each, v
 		return command_fail(s->command, &e, s->json);
 	if (n)
 		return run_names(s, names, n, each, ctx);
-	if (find(s, &found, &e) < 0)
+	if (find_selected(s, &found, &e) < 0)
 		return command_fail(s->command, &e, s->json);
 	for (i = 0; i < json_array_size(found); i++) {
 		const json_t *record = json_array_get(found, i);

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"

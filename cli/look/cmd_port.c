@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/live/ports.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/live/sandbox_status.h"
 
 enum { OPT_JSON = 1 };
 

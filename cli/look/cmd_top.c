@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/live/processes.h"
+#include "cli/live/sandbox_status.h"
 
 enum { OPT_JSON = 1 };
 

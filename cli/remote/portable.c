@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/files/newfile.h"
+#include "cli/files/dest.h"
 #include "cli/image/portable.h"
 #include "cli/remote/remote.h"
 

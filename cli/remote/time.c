@@ -7,8 +7,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
-#include "cli/time/checkpointtable.h"
-#include "cli/time/undoreport.h"
+#include "cli/time/timereport.h"
 
 #define PATH_BUF BUF_INIT(65536)
 

@@ -17,11 +17,9 @@
 #include "base/path.h"
 #include "base/phases.h"
 #include "cli/commands.h"
-#include "cli/run/attestation.h"
 #include "cli/run/imageuse.h"
-#include "cli/run/plan.h"
 #include "cli/run/sharedfd.h"
-#include "cli/run/specjson.h"
+#include "cli/run/specshow.h"
 #include "cli/run/volumes.h"
 #include "manager/host/journal.h"
 #include "manager/host/labels.h"
@@ -85,7 +83,7 @@ static int is_of_lasting(const struct param *p)
 	return !(p->of & (PARAM_OF_ZYGOTE | PARAM_OF_REQUEST));
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_run_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct run *r = ctx;
 
@@ -149,7 +147,7 @@ static int choose_disk(struct run *r, struct err *e)
 	return 0;
 }
 
-static json_t *make_record(const struct run *r, enum record_status status)
+static json_t *make_run_record(const struct run *r, enum record_status status)
 {
 	const struct spec *s = &r->opts.spec;
 	autojson json_t *described = NULL;
@@ -176,9 +174,9 @@ static json_t *make_record(const struct run *r, enum record_status status)
 	return NULL;
 }
 
-static int write_record(struct run *r, struct err *e)
+static int write_run_record(struct run *r, struct err *e)
 {
-	autojson json_t *record = make_record(r, RECORD_RUNNING);
+	autojson json_t *record = make_run_record(r, RECORD_RUNNING);
 
 	return record ? record_save_run(&r->claim, record, e) :
 			err_set(e, ERR_INVALID, "the command is not valid UTF-8");
@@ -187,7 +185,7 @@ static int write_record(struct run *r, struct err *e)
 /* A kept sandbox's record holds how it ended. */
 static int write_kept(struct run *r, const struct verdict *v, struct err *e)
 {
-	autojson json_t *record = make_record(r, RECORD_EXITED);
+	autojson json_t *record = make_run_record(r, RECORD_EXITED);
 	autobuf struct buf b = BUF_INIT(4096);
 	json_t *verdict;
 
@@ -206,7 +204,7 @@ static void clear_leftovers(void *ctx)
 	struct err ignored;
 
 	/* for ps and inspect; nothing depends on it */
-	write_record(r, &ignored);
+	write_run_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
 	registry_gc_some(&r->registry);
 }
@@ -227,7 +225,7 @@ static void tell_ports(const struct run *r)
 	}
 }
 
-static int start(struct run *r, struct err *e)
+static int start_run(struct run *r, struct err *e)
 {
 	char scratch[sizeof(r->config.run_dir) + 80];
 	struct launch_place where = { scratch, -1, 0, r->registry.state_fd, scratch };
@@ -274,7 +272,7 @@ static int add_timing(struct buf *b, struct err *e)
 	return text ? buf_addf(b, e, ",\"timing\":%s}", text) : err_nomem(e);
 }
 
-static int report(const struct run *r, const struct verdict *v, struct err *e)
+static int report_run(const struct run *r, const struct verdict *v, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(4096);
 
@@ -289,7 +287,7 @@ static int report(const struct run *r, const struct verdict *v, struct err *e)
 	return 0;
 }
 
-static void emit(void *ctx, const char *event, json_t *members)
+static void emit_run_event(void *ctx, const char *event, json_t *members)
 {
 	struct run *r = ctx;
 
@@ -303,12 +301,12 @@ static void tell_refusals(void *ctx)
 
 	if (r->guest.id[0]) {
 		fd_close(&sandbox_meter(&r->sandbox)->notice_fd);
-		emit(r, "network-lost", json_pack("{s:s}", "container", r->guest.id));
+		emit_run_event(r, "network-lost", json_pack("{s:s}", "container", r->guest.id));
 		log_note("berth run", "sandbox %s, whose network this one joined, has ended",
 			 r->guest.id);
 		return;
 	}
-	if (netevents_notices(&r->net_events, sandbox_meter(&r->sandbox)->notice_fd, clock_ms(), emit, r) < 0)
+	if (netevents_notices(&r->net_events, sandbox_meter(&r->sandbox)->notice_fd, clock_ms(), emit_run_event, r) < 0)
 		fd_close(&sandbox_meter(&r->sandbox)->notice_fd);
 }
 
@@ -318,11 +316,11 @@ static void tell_network(struct run *r, const struct verdict *v)
 	if (sandbox_meter(&r->sandbox)->notice_fd >= 0 && !r->guest.id[0])
 		tell_refusals(r);
 	if (v->facts.has_network)
-		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);
+		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit_run_event, r);
 }
 
 /* Whether berth kill or berth rm -f ended it. */
-static int was_killed(void *ctx)
+static int was_run_killed(void *ctx)
 {
 	const struct run *r = ctx;
 
@@ -334,7 +332,7 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	struct supervise how = {
 		.signal_fd = supervise_signals(e), .in = STDIN_FILENO, .out = STDOUT_FILENO,
 		.idle = clear_leftovers, .idle_ctx = r, .notice = tell_refusals, .notice_ctx = r,
-		.was_killed = was_killed, .was_killed_ctx = r,
+		.was_killed = was_run_killed, .was_killed_ctx = r,
 	};
 	struct sharedfd shared;
 	struct err second;
@@ -343,7 +341,7 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	if (how.signal_fd < 0)
 		return -1;
 	sharedfd_note(&shared, r->status_fd);
-	result = start(r, e);
+	result = start_run(r, e);
 	how.tty_fd = r->tty_fd;
 	phase_enter(PHASE_COMMAND);
 	if (result == 0)
@@ -375,7 +373,7 @@ static int join_network(struct run *r, struct err *e)
 }
 
 /* Everything between the parsed command line and the verdict. */
-static int run(struct run *r, char **command, size_t words, struct verdict *ret, struct err *e)
+static int run_one_command(struct run *r, char **command, size_t words, struct verdict *ret, struct err *e)
 {
 	struct spec *s = &r->opts.spec;
 
@@ -398,7 +396,7 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 	return run_in_sandbox(r, ret, e);
 }
 
-static void release(struct run *r)
+static void release_run(struct run *r)
 {
 	struct err ignored;
 
@@ -430,7 +428,7 @@ static int check_detached(const struct run *r, struct err *e)
 	return 0;
 }
 
-static int run_main(const struct command *self, int argc, char **argv)
+static int berth_run_main(const struct command *self, int argc, char **argv)
 {
 	static struct run r;	/* 40 KiB, of which most is never touched: on the stack it would have to be cleared first */
 	struct verdict v = { 0 };
@@ -448,7 +446,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 		return command_fail(self, &e, 0);
 	runopts_init(&r.opts, &r.config);
 	sandbox_init(&r.sandbox, &r.opts.spec);
-	result = command_options(self, argc, argv, set_option, &r, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_run_option, &r, &rest, &help, &e);
 	if (result == 0 && help)
 		return 0;
 	if (result == 0)
@@ -468,16 +466,16 @@ static int run_main(const struct command *self, int argc, char **argv)
 		r.image.quiet = r.json;
 		if (r.dry_run)
 			r.image.pull = IMAGEUSE_NEVER;
-		result = run(&r, argv + rest + 1, (size_t)(argc - rest - 1), &v, &e);
+		result = run_one_command(&r, argv + rest + 1, (size_t)(argc - rest - 1), &v, &e);
 	}
 	if (result == 0 && !r.dry_run)
-		result = report(&r, &v, &e);
+		result = report_run(&r, &v, &e);
 	if (result == 0 && !r.dry_run && v.cause == CAUSE_LOST)
 		result = err_set(&e, ERR_INTERNAL, VERDICT_LOST_TEXT);
 	if (!r.json)
 		phases_tell("berth run");
 	status = result < 0 ? command_fail(self, &e, r.json) : r.dry_run ? 0 : verdict_exit_status(&v);
-	release(&r);
+	release_run(&r);
 	return status;
 }
 
@@ -493,5 +491,5 @@ const struct command cmd_run = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_IMAGE,
-	.run = run_main,
+	.run = berth_run_main,
 };

@@ -11,7 +11,7 @@
 #include "rootfs/store/digest.h"
 #include "runtime/sandbox/hostimage.h"
 
-static int add_layer(struct spec *s, int fd)
+static int add_image_layer(struct spec *s, int fd)
 {
 	if (fd >= 0)
 		s->layer_fd[s->layer_count++] = fd;
@@ -30,7 +30,7 @@ static int use_directory(const char *ref, struct spec *s, struct err *e)
 		return err_set(e, ERR_INVALID, "%s is an OCI image layout, not a root file system; hint: berth image import %s",
 			       ref, ref);
 	}
-	return add_layer(s, fd);
+	return add_image_layer(s, fd);
 }
 
 static int is_path(const char *ref)
@@ -52,7 +52,7 @@ int imageuse_policy(const char *word, enum imageuse_pull *ret, struct err *e)
 }
 
 /* Loads it, fetching it before or after, as the policy says. */
-static int load(int store_fd, const char *ref, enum imageuse_pull policy, int quiet, struct image *ret, struct err *e)
+static int load_wanted_image(int store_fd, const char *ref, enum imageuse_pull policy, int quiet, struct image *ret, struct err *e)
 {
 	/* a digest names an image of the store only */
 	int can_pull = strncmp(ref, "sha256:", 7) && !digest_is_hex(ref, DIGEST_PREFIX_MIN, 64);
@@ -66,7 +66,7 @@ static int load(int store_fd, const char *ref, enum imageuse_pull policy, int qu
 	return image_load(store_fd, ref, ret, e);
 }
 
-static int open_store(const struct registry *r, struct err *e)
+static int open_image_store(const struct registry *r, struct err *e)
 {
 	char path[sizeof(r->config->state_dir) + 8];
 
@@ -81,8 +81,8 @@ int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pul
 
 	if (policy == IMAGEUSE_NEVER || !strcmp(ref, "host") || is_path(ref))
 		return 0;
-	store_fd = open_store(r, e);
-	if (store_fd < 0 || load(store_fd, ref, policy, quiet, &im, e) < 0)
+	store_fd = open_image_store(r, e);
+	if (store_fd < 0 || load_wanted_image(store_fd, ref, policy, quiet, &im, e) < 0)
 		return -1;
 	image_release(&im);
 	return 0;
@@ -99,14 +99,14 @@ static int use_layers(struct imageuse *u, const struct registry *r, const char *
 		return -1;
 	if (u->image.on_host) {
 		s->host_image = 1;
-		if (add_layer(s, hostimage_layer(r->state_fd, e)) < 0)
+		if (add_image_layer(s, hostimage_layer(r->state_fd, e)) < 0)
 			return -1;
 	}
 	if (u->image.layer_count + s->layer_count > SPEC_LAYERS_MAX)
 		return err_set(e, ERR_UNSUPPORTED, "image %s has %zu layers, the limit is %d; hint: flatten it", ref,
 			       u->image.layer_count, SPEC_LAYERS_MAX);
 	for (i = 0; i < u->image.layer_count; i++)
-		if (add_layer(s, image_layer_open(u->store_fd, &u->image, i, e)) < 0)
+		if (add_image_layer(s, image_layer_open(u->store_fd, &u->image, i, e)) < 0)
 			return -1;
 	return 0;
 }
@@ -115,12 +115,12 @@ int imageuse_open(struct imageuse *u, const struct registry *r, const char *ref,
 {
 	if (!strcmp(ref, "host")) {
 		s->host_image = 1;
-		return add_layer(s, hostimage_layer(r->state_fd, e));
+		return add_image_layer(s, hostimage_layer(r->state_fd, e));
 	}
 	if (is_path(ref))
 		return use_directory(ref, s, e);
-	u->store_fd = open_store(r, e);
-	if (u->store_fd < 0 || load(u->store_fd, ref, u->pull, u->quiet, &u->image, e) < 0)
+	u->store_fd = open_image_store(r, e);
+	if (u->store_fd < 0 || load_wanted_image(u->store_fd, ref, u->pull, u->quiet, &u->image, e) < 0)
 		return -1;
 	return use_layers(u, r, ref, s, e);
 }
@@ -137,7 +137,7 @@ int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_f
 		*e = why;
 		return -1;
 	}
-	u->store_fd = open_store(r, e);
+	u->store_fd = open_image_store(r, e);
 	if (u->store_fd < 0)
 		return -1;
 	return use_layers(u, r, ref, s, e);
@@ -153,7 +153,7 @@ int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec)
 
 	if (!image || !strcmp(image, "host") || is_path(image))
 		return 0;
-	store = open_store(r, &ignored);
+	store = open_image_store(r, &ignored);
 	record = store < 0 ? NULL : image_record_seen(store, &v, image, &ignored);
 	/* a missing image is reported to the tenant when it is opened */
 	name = json_string_value(json_object_get(record, "name"));

@@ -42,8 +42,8 @@ static int open_sub(struct spec_mount *m, const struct volume *v, int *ret_fd, s
 	return 0;
 }
 
-static int open_one(struct volumes *u, struct registry *r, const struct spec *s,
-		    struct spec_mount *m, const char *tenant, const char *scratch, struct err *e)
+static int open_named_volume(struct volumes *u, struct registry *r, const struct spec *s,
+			     struct spec_mount *m, const char *tenant, const char *scratch, struct err *e)
 {
 	struct volume_wish w = { .name = m->source, .tenant = tenant };
 	struct seeding x = { s, m->target, scratch };
@@ -64,7 +64,7 @@ static int open_one(struct volumes *u, struct registry *r, const struct spec *s,
 }
 
 /* A directory of the operator's. */
-static int bound(const struct spec_mount *m, struct err *e)
+static int bound_mount_source(const struct spec_mount *m, struct err *e)
 {
 	autoclose int fd = m->source_fd >= 0 ? openat(m->source_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) :
 			   path_openat2(AT_FDCWD, m->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
@@ -86,9 +86,9 @@ int volumes_open(struct volumes *u, struct registry *r, struct spec *s, const ch
 	if (mountplan_check_targets(s, e) < 0)
 		return -1;
 	for (i = 0; i < s->mount_count; i++)
-		if ((s->mounts[i].quota_bytes && bound(&s->mounts[i], e) < 0) ||
+		if ((s->mounts[i].quota_bytes && bound_mount_source(&s->mounts[i], e) < 0) ||
 		    (s->mounts[i].kind == SPEC_VOLUME &&
-		     open_one(u, r, s, &s->mounts[i], tenant, scratch, e) < 0))
+		     open_named_volume(u, r, s, &s->mounts[i], tenant, scratch, e) < 0))
 			return -1;
 	return 0;
 }

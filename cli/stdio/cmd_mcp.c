@@ -18,7 +18,6 @@
 #include "base/program.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
-#include "cli/live/resident_zygote.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/params.h"
 

@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/time/checkpointtable.h"
 #include "cli/time/layerbox.h"
+#include "cli/time/timereport.h"
 #include "manager/host/journal.h"
 #include "manager/keeper/protocol.h"
 
@@ -31,7 +31,7 @@ struct args {
 	uint64_t keep;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_checkpoint_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct args *a = ctx;
 
@@ -46,7 +46,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- checkpoint ------------------------------------------------------------------ */
 
-static json_t *ask_keeper(struct layerbox *b, const struct args *a, struct err *e)
+static json_t *ask_for_checkpoint(struct layerbox *b, const struct args *a, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_checkpoint);
 
@@ -60,7 +60,7 @@ static json_t *ask_keeper(struct layerbox *b, const struct args *a, struct err *
 	return keeper_call(b->s.sock, rq, NULL, 0, NULL, e);
 }
 
-static json_t *of_stopped(struct layerbox *b, const struct args *a, struct err *e)
+static json_t *checkpoint_of_stopped(struct layerbox *b, const struct args *a, struct err *e)
 {
 	json_t *members = json_pack("{s:s*}", "name", a->name[0] ? a->name : NULL), *answer;
 	char id[CHECKPOINT_ID];
@@ -80,14 +80,14 @@ static json_t *of_stopped(struct layerbox *b, const struct args *a, struct err *
 	return answer;
 }
 
-static int make(struct layerbox *b, const char *ref, const struct args *a, struct err *e)
+static int make_checkpoint(struct layerbox *b, const char *ref, const struct args *a, struct err *e)
 {
 	autojson json_t *answer = NULL;
 	const char *id;
 
 	if (layerbox_find(b, ref, e) < 0)
 		return -1;
-	answer = b->s.kept ? of_stopped(b, a, e) : ask_keeper(b, a, e);
+	answer = b->s.kept ? checkpoint_of_stopped(b, a, e) : ask_for_checkpoint(b, a, e);
 	if (!answer)
 		return -1;
 	id = json_string_value(json_object_get(answer, "checkpoint"));
@@ -110,7 +110,7 @@ static int checkpoint_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	layerbox_init(&b);
-	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_checkpoint_option, &a, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 1 != argc)
@@ -118,14 +118,14 @@ static int checkpoint_main(const struct command *self, int argc, char **argv)
 			    "one sandbox is wanted; "
 			    "hint: berth checkpoint ID, or berth checkpoint --name NAME ID");
 	if (r == 0)
-		r = make(&b, argv[rest], &a, &e);
+		r = make_checkpoint(&b, argv[rest], &a, &e);
 	layerbox_close(&b);
 	return r < 0 ? command_fail(self, &e, a.json) : 0;
 }
 
 /* ---- checkpoints ------------------------------------------------------------------ */
 
-static const char *text_of(const json_t *record, const char *key)
+static const char *checkpoint_text_of(const json_t *record, const char *key)
 {
 	const char *s = json_string_value(json_object_get(record, key));
 
@@ -152,7 +152,7 @@ static int tell_list(const struct layerbox *b, const struct checkpoints *all, in
 	return 0;
 }
 
-static int list(struct layerbox *b, const char *ref, int json, struct err *e)
+static int list_checkpoints_of(struct layerbox *b, const char *ref, int json, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
 	int result;
@@ -172,20 +172,20 @@ static int list_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	layerbox_init(&b);
-	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_checkpoint_option, &a, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth checkpoints ID");
 	if (r == 0)
-		r = list(&b, argv[rest], a.json, &e);
+		r = list_checkpoints_of(&b, argv[rest], a.json, &e);
 	layerbox_close(&b);
 	return r < 0 ? command_fail(self, &e, a.json) : 0;
 }
 
 /* ---- checkpoint rm ----------------------------------------------------------------- */
 
-static int remove_each(struct layerbox *b, char **words, int n, int as_json, struct err *e)
+static int remove_each_checkpoint(struct layerbox *b, char **words, int n, int as_json, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
 	autojson json_t *gone = json_array();
@@ -196,11 +196,11 @@ static int remove_each(struct layerbox *b, char **words, int n, int as_json, str
 	for (i = 0; i < n && result == 0; i++) {
 		autojson json_t *one = json_incref(checkpoints_find(&all, words[i], e));
 
-		result = one ? checkpoint_remove(&all, text_of(one, "id"), e) : -1;
+		result = one ? checkpoint_remove(&all, checkpoint_text_of(one, "id"), e) : -1;
 		if (result == 0) {
 			json_array_append(gone, json_object_get(one, "id"));
 			if (!as_json)
-				puts(text_of(one, "id"));
+				puts(checkpoint_text_of(one, "id"));
 		}
 	}
 	checkpoints_close(&all);
@@ -215,7 +215,7 @@ static int remove_each(struct layerbox *b, char **words, int n, int as_json, str
 	return result;
 }
 
-static int rm_main(const struct command *self, int argc, char **argv)
+static int berth_checkpoint_rm_main(const struct command *self, int argc, char **argv)
 {
 	struct args a = { .name = "" };
 	struct layerbox b;
@@ -223,7 +223,7 @@ static int rm_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	layerbox_init(&b);
-	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_checkpoint_option, &a, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 2 > argc)
@@ -233,7 +233,7 @@ static int rm_main(const struct command *self, int argc, char **argv)
 	if (r == 0)
 		r = layerbox_find(&b, argv[rest], &e);
 	if (r == 0)
-		r = remove_each(&b, argv + rest + 1, argc - rest - 1, a.json, &e);
+		r = remove_each_checkpoint(&b, argv + rest + 1, argc - rest - 1, a.json, &e);
 	layerbox_close(&b);
 	return r < 0 ? command_fail(self, &e, a.json) : 0;
 }
@@ -245,7 +245,7 @@ const struct command cmd_checkpoint_rm = {
 	.opts = json_options,
 	.opt_count = ARRAY_LEN(json_options),
 	.complete = COMPLETE_SANDBOX,
-	.run = rm_main,
+	.run = berth_checkpoint_rm_main,
 };
 
 const struct command cmd_checkpoint = {

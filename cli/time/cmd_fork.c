@@ -8,21 +8,26 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
-#include "cli/time/forkspec.h"
 #include "cli/time/layerbox.h"
-#include "cli/time/volumecopy.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/journal.h"
+#include "manager/host/labels.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/record.h"
+#include "manager/host/registry.h"
+#include "manager/host/tenant.h"
+#include "manager/host/volume.h"
 #include "manager/keeper/protocol.h"
 #include "manager/ops/params.h"
 #include "manager/ops/settleopt.h"
@@ -30,6 +35,227 @@
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"
+
+/* ---- the options of a fork ---- */
+
+/*
+ * What a fork is made with: the options of the first sandbox, and those that the
+ * command line of berth fork puts in their place.  Pure, but for the environment of --env NAME.
+ */
+
+/* A path of the caller's directory would mean another one at the next start. */
+static int check_volume(const char *value, struct err *e)
+{
+	const size_t n = strcspn(value, ":");
+
+	return value[0] == '/' || !memchr(value, '/', n) ?
+		       0 :
+		       err_set(e, ERR_INVALID,
+			       "volume '%.80s': neither a name nor an absolute path; "
+			       "hint: berth volume create NAME",
+			       value);
+}
+
+/* Adds an option of PARAM_OF_FORK to more, an array of [NAME, VALUE]. */
+static int forkspec_add(json_t *more, int id, const char *value, struct err *e)
+{
+	autofree char *settled = NULL;
+
+	if (id == PARAM_LABEL && labels_refuse_own(value, e) < 0)
+		return -1;
+	if ((id == PARAM_VOLUME && check_volume(value, e) < 0) || (value && settleopt(id, value, &settled, e) < 0))
+		return -1;
+	return params_keep(more, param_of(id)->opt.name, settled ? settled : value, e);
+}
+
+static const char *fork_option_name(const json_t *pair)
+{
+	const char *s = json_string_value(json_array_get(pair, 0));
+
+	return s ? s : "";
+}
+
+/* A fork of what berthd's manager keeps is not the manager's. */
+static int marks_managed(const json_t *pair)
+{
+	const char *value = json_string_value(json_array_get(pair, 1));
+
+	return (!strcmp(fork_option_name(pair), "mark") || !strcmp(fork_option_name(pair), "label")) && value &&
+	       !strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED));
+}
+
+/* A list of the fork comes beside the first one's; a rule takes the place of all rules, a network of all that goes with it. */
+static int is_replaced_in_fork(const json_t *pair, const json_t *more)
+{
+	const struct param *own = param_named(fork_option_name(pair)), *now;
+	json_t *one;
+	size_t i;
+
+	json_array_foreach (more, i, one) {
+		now = param_named(fork_option_name(one));
+		if (!own || !now)
+			continue;
+		if (now->group == PARAM_G_RULE ? own->group == PARAM_G_RULE :
+		    now->group == PARAM_G_NETWORK ?
+			    own->group >= PARAM_G_RULE && own->group <= PARAM_G_OF_NETWORK :
+			    own == now && now->opt.kind != OPT_LIST)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * The spec.json of a fork: a new object, or NULL with e.  Labels, variables and volumes of more
+ * come after those of spec; an option of one value replaces spec's; a rule of the network replaces
+ * all of spec's rules, and --network its ports, too.
+ */
+static json_t *forkspec_of(const json_t *spec, const json_t *more, struct err *e)
+{
+	json_t *fork = json_deep_copy(spec), *options = json_array(), *pair;
+	size_t i;
+
+	json_array_foreach (json_object_get(fork, "options"), i, pair)
+		if (!is_replaced_in_fork(pair, more) && !marks_managed(pair))
+			json_array_append(options, pair);
+	if (!fork || !options || json_array_extend(options, (json_t *)(size_t)more) < 0 ||
+	    json_object_set_new(fork, "options", options) < 0) {
+		json_decref(fork);
+		err_nomem(e);
+		return NULL;
+	}
+	return fork;
+}
+
+/* ---- clones of its volumes ---- */
+
+/* Clones of the named volumes that a sandbox has, for its fork. */
+
+#define SUFFIX 8
+
+/* 1 with the name, 0: it names no volume. */
+static int volume_of(const json_t *pair, char name[VOLUME_NAME_MAX + 1])
+{
+	const char *option = json_string_value(json_array_get(pair, 0));
+	const char *value = json_string_value(json_array_get(pair, 1));
+
+	return option && value && volume_of_option(option, value, name);
+}
+
+/* Whether an option of a spec.json, [NAME, VALUE], names a volume. */
+static int volumecopy_copies(const json_t *pair)
+{
+	char name[VOLUME_NAME_MAX + 1];
+
+	return volume_of(pair, name);
+}
+
+static int new_name(const char *name, char out[VOLUME_NAME_MAX + 1], struct err *e)
+{
+	unsigned char raw[SUFFIX / 2];
+	char hex[SUFFIX + 1];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "draw a random name");
+	hex_format(hex, raw, sizeof(raw));
+	snprintf(out, VOLUME_NAME_MAX + 1, "%.*s-%s", VOLUME_NAME_MAX - SUFFIX - 1, name, hex);
+	return 0;
+}
+
+static int clone_one(struct registry *r, const char *name, const char *tenant, json_t *made,
+		     struct err *e)
+{
+	char copy[VOLUME_NAME_MAX + 1];
+	struct tenant t = { 0 };
+
+	if (json_object_get(made, name)) /* mounted twice */
+		return 0;
+	if (tenant[0] && tenant_load(&t, r->config, tenant, e) < 0)
+		return -1;
+	if (new_name(name, copy, e) < 0 || volume_clone(r, name, copy, tenant, t.volumes, e) < 0)
+		return err_wrap(e, "copy volume %s", name);
+	return json_object_set_new(made, name, json_string(copy)) < 0 ? err_nomem(e) : 0;
+}
+
+/* The source in the value: it begins one of --volume, and follows src= or source= in --mount. */
+static const char *source_in(const char *option, const char *value, const char *name)
+{
+	static const char *const keys[] = { "src=", "source=" };
+	const size_t n = strlen(name);
+	const char *at;
+	size_t i;
+
+	if (!strcmp(option, "volume"))
+		return value;
+	for (at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		for (i = 0; i < ARRAY_LEN(keys); i++) {
+			const size_t k = strlen(keys[i]);
+
+			if (!strncmp(at, keys[i], k) && !strncmp(at + k, name, n) &&
+			    (!at[k + n] || at[k + n] == ','))
+				return at + k;
+		}
+	return NULL;
+}
+
+static int rename_one(json_t *pair, const char *name, const char *copy, struct err *e)
+{
+	const char *option = json_string_value(json_array_get(pair, 0));
+	const char *value = json_string_value(json_array_get(pair, 1));
+	const char *at = source_in(option, value, name);
+	autofree char *text = NULL;
+	size_t n;
+
+	if (!at)
+		return err_set(e, ERR_INTERNAL, "no volume %s in '%.100s'", name, value);
+	n = strlen(value) + VOLUME_NAME_MAX + 1;
+	text = malloc(n);
+	if (!text)
+		return err_nomem(e);
+	snprintf(text, n, "%.*s%s%s", (int)(at - value), value, copy, at + strlen(name));
+	return json_array_set_new(pair, 1, json_string(text)) < 0 ? err_nomem(e) : 0;
+}
+
+/* Removes the clones; what cannot be removed stays. */
+static void volumecopy_remove(struct registry *r, const json_t *made, const char *tenant)
+{
+	char key[VOLUME_KEY_MAX];
+	struct err ignored;
+	const char *name;
+	json_t *copy;
+
+	json_object_foreach ((json_t *)(size_t)made, name, copy)
+		if (volume_key(json_string_value(copy), tenant, key, &ignored) == 0)
+			volume_remove(r, key, &ignored);
+}
+
+/*
+ * Clones each named volume of spec, and names the clones in it instead.  made, an object, gets
+ * {NAME: NEW NAME}.  After a failure there is none.  ERR_LIMIT at the bounds on volumes.
+ */
+static int volumecopy_make(struct registry *r, json_t *spec, const char *tenant, json_t *made,
+			   struct err *e)
+{
+	json_t *options = json_object_get(spec, "options"), *pair;
+	char name[VOLUME_NAME_MAX + 1];
+	size_t i;
+	int result = 0;
+
+	json_array_foreach (options, i, pair) {
+		if (!volume_of(pair, name))
+			continue;
+		result = clone_one(r, name, tenant, made, e);
+		if (result == 0)
+			result = rename_one(pair, name,
+					    json_string_value(json_object_get(made, name)), e);
+		if (result < 0)
+			break;
+	}
+	if (result < 0)
+		volumecopy_remove(r, made, tenant);
+	return result;
+}
+
+/* ---- berth fork ---- */
 
 #define COUNT_MAX 1000
 #define IMAGE_MAX (4u << 20)
@@ -58,7 +284,7 @@ struct fork {
 	json_t *made;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_fork_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct fork *f = ctx;
 
@@ -141,7 +367,7 @@ static int take_checkpoint(struct fork *f, struct err *e)
 	return asked ? layerbox_now_take(&f->b, f->from, e) : 0;
 }
 
-static int choose(struct fork *f, const char *word, struct err *e)
+static int choose_fork_source(struct fork *f, const char *word, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
 	const json_t *one;
@@ -161,7 +387,7 @@ static int choose(struct fork *f, const char *word, struct err *e)
 }
 
 /* Those of the files on disk. */
-static int read_ids(struct fork *f, struct err *e)
+static int read_fork_ids(struct fork *f, struct err *e)
 {
 	autobuf struct buf range = BUF_INIT(32);
 	uint32_t shown;
@@ -196,7 +422,7 @@ static int read_source(struct fork *f, struct err *e)
 
 /* ---- a fork ------------------------------------------------------------------------ */
 
-static int copy_image(int source, int box, struct err *e)
+static int copy_fork_image(int source, int box, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(IMAGE_MAX);
 	struct err why = { 0 };
@@ -211,8 +437,8 @@ static int copy_image(int source, int box, struct err *e)
 }
 
 /* Beside that of its source where they can share their blocks there, else where any new one is. */
-static int copy_layer(const struct fork *f, const struct checkpoints *all, int source, int box,
-		      const char *id, struct err *e)
+static int copy_fork_layer(const struct fork *f, const struct checkpoints *all, int source, int box,
+			   const char *id, struct err *e)
 {
 	const int stays = !layerhome_is_pool(source) && fileclone_shares(all->data_fd, e) > 0;
 	autoclose int home = -1;
@@ -227,7 +453,7 @@ static int copy_layer(const struct fork *f, const struct checkpoints *all, int s
 				    checkpoint_copy(all, f->from, home, WRITABLE_FILE, e);
 }
 
-static int fill(void *ctx, const struct claim *c, struct err *e)
+static int fill_fork(void *ctx, const struct claim *c, struct err *e)
 {
 	struct fork *f = ctx;
 	struct registry *r = &f->b.s.registry;
@@ -238,25 +464,25 @@ static int fill(void *ctx, const struct claim *c, struct err *e)
 	autoclose int turn = -1;
 	int result = -1;
 
-	if (source < 0 || copy_image(source, box, e) < 0 ||
+	if (source < 0 || copy_fork_image(source, box, e) < 0 ||
 	    writable_set_ids(box, f->disk_ids, c->id_base, 1, e) < 0 ||
 	    (layerhome_is_pool(source) && layerhome_choose(box, c->id, e) < 0) ||
 	    take_checkpoint(f, e) < 0 || copyturn_take(r, f->b.s.id, &turn, e) < 0 ||
 	    checkpoints_open(source, 0, &all, e) < 0)
 		return -1;
 	if (checkpoints_find(&all, f->from, e))
-		result = copy_layer(f, &all, source, box, c->id, e);
+		result = copy_fork_layer(f, &all, source, box, c->id, e);
 	checkpoints_close(&all);
 	return result;
 }
 
-static int make_one(struct fork *f, unsigned n, struct err *e)
+static int make_one_fork(struct fork *f, unsigned n, struct err *e)
 {
 	struct registry *r = &f->b.s.registry;
 	autojson json_t *spec = json_deep_copy(f->spec), *volumes = json_object();
 	char name[80] = "", id[65];
 	struct resident_whose whose = { .name = name, .tenant = f->tenant,
-				       .no_start = f->no_start, .fill = fill, .ctx = f };
+				       .no_start = f->no_start, .fill = fill_fork, .ctx = f };
 
 	if (!spec || !volumes)
 		return err_nomem(e);
@@ -285,7 +511,7 @@ static int make_each(struct fork *f, struct err *e)
 	size_t i;
 
 	for (n = 1; n <= f->count; n++)
-		if (make_one(f, n, e) < 0)
+		if (make_one_fork(f, n, e) < 0)
 			break;
 	if (n > f->count)
 		return 0;
@@ -326,7 +552,7 @@ static int make_all(struct fork *f, char *ref, struct err *e)
 	layerpool_hold(&f->b.s.registry, f->b.dir_fd);
 	if (read_source(f, e) < 0 ||
 	    resident_check_room(&f->b.s.registry, f->tenant, f->spec, (unsigned)f->count, e) < 0 ||
-	    choose(f, at ? at + 1 : NULL, e) < 0 || read_ids(f, e) < 0)
+	    choose_fork_source(f, at ? at + 1 : NULL, e) < 0 || read_fork_ids(f, e) < 0)
 		return -1;
 	fd_close(&f->b.dir_fd);	/* the keepers would have it, too */
 	if (make_each(f, e) < 0)
@@ -350,7 +576,7 @@ static int fork_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	layerbox_init(&f.b);
-	r = command_options(self, argc, argv, set_option, &f, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_fork_option, &f, &rest, &help, &e);
 	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one sandbox is wanted; hint: berth fork ID, or berth fork ID@k1");

@@ -15,9 +15,9 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
-#include "cli/live/processes.h"
+#include "cli/live/sandbox_status.h"
 #include "cli/time/layerbox.h"
-#include "cli/time/undoreport.h"
+#include "cli/time/timereport.h"
 #include "manager/host/checkpoint.h"
 #include "manager/host/copyturn.h"
 #include "manager/host/journal.h"
@@ -48,7 +48,7 @@ struct undo {
 	struct layerbox b;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_undo_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct undo *u = ctx;
 
@@ -82,7 +82,7 @@ static int find_unchanged(struct undo *u, char ret_id[CHECKPOINT_ID], struct err
 }
 
 /* Copies the layer of the checkpoint that is meant. */
-static int prepare(struct undo *u, struct err *e)
+static int prepare_undo(struct undo *u, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
 	char same[CHECKPOINT_ID] = "";
@@ -106,7 +106,7 @@ static int prepare(struct undo *u, struct err *e)
 	return result;
 }
 
-static json_t *ask(struct undo *u, enum protocol_op op)
+static json_t *ask_about_undo(struct undo *u, enum protocol_op op)
 {
 	autojson json_t *rq = protocol_request(op);
 	struct err ignored;
@@ -136,7 +136,7 @@ static int is_left_out(const json_t *process, const json_t *sessions)
 /* What runs, for the answer: where it is not known, it ends all the same. */
 static void note_running(struct undo *u)
 {
-	autojson json_t *sessions = ask(u, OP_sessions), *all = NULL;
+	autojson json_t *sessions = ask_about_undo(u, OP_sessions), *all = NULL;
 	const json_t *open = json_object_get(sessions, "sessions"), *one;
 	struct err ignored;
 	size_t i;
@@ -205,7 +205,7 @@ static json_t *list_of_sessions(const struct undo *u)
 	return list;
 }
 
-static int decide(struct undo *u, struct err *e)
+static int decide_undo(struct undo *u, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
 	int result;
@@ -221,7 +221,7 @@ static int decide(struct undo *u, struct err *e)
 	return result;
 }
 
-static int undo(struct undo *u, const char *ref, struct err *e)
+static int undo_to_checkpoint(struct undo *u, const char *ref, struct err *e)
 {
 	static const struct stop_request at_once = { .stays = 1 };
 	struct registry *r = &u->b.s.registry;
@@ -229,7 +229,7 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 	if (layerbox_find(&u->b, ref, e) < 0)
 		return -1;
 	layerpool_hold(r, u->b.dir_fd);
-	if (prepare(u, e) < 0)
+	if (prepare_undo(u, e) < 0)
 		return -1;
 	u->ran = !u->b.s.kept;
 	if (u->ran) {
@@ -237,7 +237,7 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 		if (lifecycle_stop(&u->b.s, u->b.s.id, &at_once, e) < 0)
 			return -1;
 	}
-	if (decide(u, e) < 0)
+	if (decide_undo(u, e) < 0)
 		return -1;
 	tell_sessions(u);
 	events_add(r, "undo", u->b.s.id,
@@ -247,7 +247,7 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 	return u->ran ? resident_start(r, u->b.s.id, e) : 0;
 }
 
-static int report(struct undo *u, struct err *e)
+static int report_undo(struct undo *u, struct err *e)
 {
 	autojson json_t *doc = json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint",
 					 u->target, "ended", u->ended, "ended_more", (int)u->more,
@@ -269,7 +269,7 @@ static int undo_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	layerbox_init(&u.b);
-	r = command_options(self, argc, argv, set_option, &u, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_undo_option, &u, &rest, &help, &e);
 	if (r == 0 && !help && rest + 1 != argc)
 		r = err_set(&e, ERR_USAGE,
 			    "one sandbox is wanted; "
@@ -277,9 +277,9 @@ static int undo_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && u.to && u.steps)
 		r = err_set(&e, ERR_USAGE, "--to and --steps say both where to; hint: one of them");
 	if (r == 0 && !help)
-		r = undo(&u, argv[rest], &e);
+		r = undo_to_checkpoint(&u, argv[rest], &e);
 	if (r == 0 && !help)
-		r = report(&u, &e);
+		r = report_undo(&u, &e);
 	layerbox_close(&u.b);
 	json_decref(u.ended);
 	json_decref(u.sessions);

@@ -65,7 +65,7 @@ int layerbox_claim(struct layerbox *b, struct err *e)
 }
 
 /* On disk before it counts. */
-static int copy_layer(int layer, int file, struct err *e)
+static int copy_mounted_layer(int layer, int file, struct err *e)
 {
 	int shared = fileclone(layer, file, NULL, NULL, e);
 
@@ -92,7 +92,7 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
 		else if (!name[0] || checkpoints_check_name(&all, name, e) == 0)
 			file = checkpoint_begin(&all, layer, &bounds, ret_id, e);
 		if (file >= 0)
-			result = copy_layer(layer, file, e);
+			result = copy_mounted_layer(layer, file, e);
 		if (file >= 0 && result < 0)
 			checkpoint_cancel(&all, ret_id);
 	}
@@ -210,7 +210,7 @@ struct sum {
 	int in_etc; /* where each start writes files anew */
 };
 
-static void add(struct sum *s, const void *bytes, size_t n)
+static void add_to_layer_sum(struct sum *s, const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 
@@ -223,10 +223,10 @@ static void add_inode(struct sum *s, const char *name, const struct stat *st, in
 	const uint64_t same[] = { st->st_ino, st->st_mode, st->st_uid, st->st_gid, st->st_nlink, st->st_rdev, s->depth },
 		       changes[] = { (uint64_t)st->st_size, (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec };
 
-	add(s, name, strlen(name) + 1);
-	add(s, same, sizeof(same));
+	add_to_layer_sum(s, name, strlen(name) + 1);
+	add_to_layer_sum(s, same, sizeof(same));
 	if (!is_berths)
-		add(s, changes, sizeof(changes));
+		add_to_layer_sum(s, changes, sizeof(changes));
 }
 
 static int sum_entry(void *ctx, int dir_fd, const char *name, const struct stat *st, struct err *e)
@@ -256,12 +256,12 @@ static int sum_leave(void *ctx, int fd, struct err *e)
 	struct sum *s = ctx;
 
 	(void)fd, (void)e;
-	add(s, "", 1);
+	add_to_layer_sum(s, "", 1);
 	s->in_etc &= --s->depth > 0;
 	return 0;
 }
 
-static int sum_of(struct layerbox *b, const char *word, uint64_t *ret, struct err *e)
+static int sum_of_layer(struct layerbox *b, const char *word, uint64_t *ret, struct err *e)
 {
 	static const struct treewalk does = { sum_entry, sum_enter, sum_leave };
 	struct sum s = { .value = 0xcbf29ce484222325ULL };
@@ -285,9 +285,9 @@ int layerbox_is_still(struct layerbox *b, const char *word, struct err *e)
 	uint64_t was = 0, is = 0;
 	int r;
 
-	if (sum_of(b, word, &was, e) < 0 || layerbox_now(b, now, e) < 0)
+	if (sum_of_layer(b, word, &was, e) < 0 || layerbox_now(b, now, e) < 0)
 		return -1;
-	r = sum_of(b, now, &is, e);
+	r = sum_of_layer(b, now, &is, e);
 	layerbox_drop(b, now);
 	return r < 0 ? -1 : was == is;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/live/wait_log.h"
+#include "cli/live/wait_ready.h"
 #include "runtime/kernel/listening.h"
 
 Test(listening, a_line_tells_the_port_of_a_socket_that_listens)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/time/checkpointtable.h"
+#include "cli/time/timereport.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +7,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/* ---- the checkpoints of a sandbox ---- */
+
 #define CELL 200
 
-static const char *cell(const json_t *record, const char *key, char out[CELL])
+static const char *checkpoint_cell(const json_t *record, const char *key, char out[CELL])
 {
 	const char *s = json_string_value(json_object_get(record, key));
 
@@ -47,12 +49,44 @@ void checkpointtable_print(const json_t *doc)
 	json_array_foreach (list, i, one) {
 		age_of(one, age);
 		snprintf(size, sizeof(size), "%.1fM", mib(one, "bytes"));
-		cell(one, "id", id);
+		checkpoint_cell(one, "id", id);
 		printf("%-7s%s %-8s %-16s %6s %8s  %s\n", id, head && !strcmp(head, id) ? "*" : " ",
-		       cell(one, "parent", parent), cell(one, "name", name), age, size,
-		       cell(one, "command", command));
+		       checkpoint_cell(one, "parent", parent), checkpoint_cell(one, "name", name), age, size,
+		       checkpoint_cell(one, "command", command));
 	}
 	if (json_array_size(list))
 		printf("together %.1fM of at most %.1fM; %.1fM of it not in the layer\n",
 		       mib(doc, "bytes"), mib(doc, "limit_bytes"), mib(doc, "held_bytes"));
+}
+
+/* ---- what an undo did ---- */
+
+#define TEXT 300
+
+static const char *undo_text_of(const json_t *j, const char *key, char out[TEXT])
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	log_clean(out, TEXT, s ? s : "", 0);
+	return out;
+}
+
+void undoreport_print(const json_t *done)
+{
+	const json_int_t more = json_integer_value(json_object_get(done, "ended_more"));
+	char text[TEXT], reason[TEXT];
+	json_t *one;
+	size_t i;
+
+	puts(undo_text_of(done, "checkpoint", text));
+	json_array_foreach (json_object_get(done, "ended"), i, one)
+		fprintf(stderr, "berth undo: ended: %lld %s\n",
+			(long long)json_integer_value(json_object_get(one, "pid")),
+			undo_text_of(one, "text", text));
+	if (more)
+		fprintf(stderr, "berth undo: ended: %lld more\n", (long long)more);
+	json_array_foreach (json_object_get(done, "sessions"), i, one)
+		if (!json_is_true(json_object_get(one, "restored")))
+			fprintf(stderr, "berth undo: session %s begins anew: %s\n",
+				undo_text_of(one, "session", text), undo_text_of(one, "reason", reason));
 }

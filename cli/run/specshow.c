@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/plan.h"
+#include "cli/run/specshow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -11,11 +12,118 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/run/specjson.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/kernel/cgroup_io.h"
+#include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/mountplan.h"
+
+/* ---- as JSON ---- */
+
+json_t *specjson_limit(uint64_t v)
+{
+	return v == CGROUP_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
+}
+
+json_t *specjson_strings(const char *const *v, size_t n)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(a, json_string(v[i]));
+	return a;
+}
+
+static json_t *describe_spec_limits(const struct spec *s)
+{
+	return json_pack(
+		"{s:o,s:o,s:o,s:I,s:s,s:I,s:o,s:o,s:I,s:I,s:I,s:I}", "memory_bytes",
+		specjson_limit(s->limits.memory_bytes), "swap_bytes",
+		specjson_limit(s->limits.swap_bytes), "cpu_milli",
+		specjson_limit(s->limits.cpu_milli), "cpu_weight", (json_int_t)s->limits.cpu_weight,
+		"cpuset", s->limits.cpuset, "io_weight", (json_int_t)s->limits.io_weight,
+		"io_rates", cgroup_io_json(&s->limits), "pids", specjson_limit(s->limits.pids),
+		"disk_bytes", (json_int_t)s->disk_bytes, "disk_inodes", (json_int_t)s->disk_inodes,
+		"tmp_bytes", (json_int_t)s->tmp_bytes, "shm_bytes", (json_int_t)s->shm_bytes);
+}
+
+static json_t *describe_spec_mounts(const struct spec *s)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++) {
+		const struct spec_mount *m = &s->mounts[i];
+		static const char *const kinds[] = { "bind", "tmpfs", "volume" };
+		const char *const source = m->kind == SPEC_VOLUME ? "volume" : "source";
+		json_t *one = json_pack("{s:s,s:s,s:b,s:b}", "type", kinds[m->kind], "target",
+					m->target, "writable", m->writable, "exec", m->exec);
+
+		if (one && m->kind != SPEC_TMPFS)
+			json_object_set_new(one, source, json_string(m->source));
+		if (one && m->sub)
+			json_object_set_new(one, "sub", json_string(m->sub));
+		if (one && m->owner_auto)
+			json_object_set_new(one, "owner", json_string("auto"));
+		if (one && m->quota_bytes)
+			json_object_set_new(one, "quota_bytes",
+					    json_integer((json_int_t)m->quota_bytes));
+		if (one && m->kind == SPEC_TMPFS)
+			json_object_set_new(one, "size_bytes", json_integer((json_int_t)m->size_bytes));
+		json_array_append_new(a, one);
+	}
+	return a;
+}
+
+static json_t *env_names(const struct spec *s)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < s->env_count; i++)
+		json_array_append_new(a, json_stringn(s->env[i], strcspn(s->env[i], "=")));
+	return a;
+}
+
+static json_t *describe_spec_network(const struct spec *s)
+{
+	json_t *j = json_pack("{s:s}", "mode", spec_network_name(s->network)), *name;
+
+	if (j && s->joined.id)
+		json_object_set_new(j, "container", json_string(s->joined.id));
+	if (j && s->net_policy)
+		json_object_set_new(j, "policy", json_loads(s->net_policy, 0, NULL));
+	name = json_object_get(json_object_get(json_object_get(j, "policy"), "bridge"), "network");
+	if (name)
+		json_object_set(j, "network", name);
+	return j;
+}
+
+json_t *specjson_describe(const struct spec *s)
+{
+	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:s,s:s,s:s,s:b,s:b,s:s}", "limits", describe_spec_limits(s),
+			 "timeouts", "timeout_ms", (json_int_t)s->timeout_ms, "grace_ms", (json_int_t)s->grace_ms,
+			 "max_silent_ms", (json_int_t)s->max_silent_ms,
+			 "cpu_time_ms", (json_int_t)s->cpu_time_ms, "mounts", describe_spec_mounts(s), "network", describe_spec_network(s), "env", env_names(s),
+			 "user", s->user ? s->user : "", "workdir", s->workdir ? s->workdir : "",
+			 "hostname", s->hostname ? s->hostname : "", "read_only", s->read_only,
+			 "no_tmpfs", s->no_tmpfs,
+			 "seccomp", s->seccomp_name ? s->seccomp_name : "");
+}
+
+void specjson_asked(json_t *described, const struct runopts *o)
+{
+	/* disks have numbers only while it runs: berth stats shows those */
+	if (described && o->io_rates.count)
+		json_object_set_new(json_object_get(described, "limits"), "io_rates",
+				    specjson_strings(o->io_rates.v, o->io_rates.count));
+	if (described && o->device_names.count)
+		json_object_set_new(described, "devices",
+				    specjson_strings(o->device_names.v, o->device_names.count));
+}
+
+/* ---- the plan ---- */
 
 #define OUTPUT_MAX (4u << 20)
 #define RULES_MAX 1024
@@ -105,7 +213,7 @@ static json_t *json_devices(const struct spec *s)
 	return a;
 }
 
-static int print_json(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
+static int print_plan_json(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
 {
 	autojson json_t *j = json_object();
 	autofree char *text = NULL;
@@ -142,14 +250,14 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	return puts(text) < 0 || fflush(stdout) ? err_sys(e, "write the plan") : 0;
 }
 
-static int add_limit(struct buf *b, const char *name, uint64_t v, const char *unit, struct err *e)
+static int add_plan_limit(struct buf *b, const char *name, uint64_t v, const char *unit, struct err *e)
 {
 	if (v == CGROUP_UNLIMITED)
 		return buf_addf(b, e, "  %-10s unlimited\n", name);
 	return buf_addf(b, e, "  %-10s %" PRIu64 "%s\n", name, v, unit);
 }
 
-static int add_filters(struct buf *b, const struct spec *s, struct err *e)
+static int add_plan_filters(struct buf *b, const struct spec *s, struct err *e)
 {
 	struct seccomp_rule_info rules[RULES_MAX];
 	size_t n, i;
@@ -167,7 +275,7 @@ static int add_filters(struct buf *b, const struct spec *s, struct err *e)
 	return 0;
 }
 
-static int add_devices(struct buf *b, const struct spec *s, struct err *e)
+static int add_plan_devices(struct buf *b, const struct spec *s, struct err *e)
 {
 	char access[4];
 	size_t i;
@@ -186,7 +294,7 @@ static int add_devices(struct buf *b, const struct spec *s, struct err *e)
 	return 0;
 }
 
-static int add_io(struct buf *b, const struct cgroup_limits *l, struct err *e)
+static int add_plan_io(struct buf *b, const struct cgroup_limits *l, struct err *e)
 {
 	char text[CGROUP_IO_TEXT];
 	unsigned i;
@@ -201,7 +309,7 @@ static int add_io(struct buf *b, const struct cgroup_limits *l, struct err *e)
 	return 0;
 }
 
-static int print_text(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
+static int print_plan_text(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(OUTPUT_MAX);
 	unsigned i;
@@ -218,12 +326,12 @@ static int print_text(const struct spec *s, const char *image, const struct moun
 						  spec_network_name(s->network)) < 0 ||
 	    (s->net_policy && buf_addf(&b, e, "network policy: %s\n", s->net_policy) < 0) ||
 	    buf_adds(&b, "limits:\n", e) < 0 ||
-	    add_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
-	    add_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
-	    add_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||
-	    add_limit(&b, "pids", s->limits.pids, "", e) < 0 || add_io(&b, &s->limits, e) < 0 ||
+	    add_plan_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
+	    add_plan_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
+	    add_plan_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||
+	    add_plan_limit(&b, "pids", s->limits.pids, "", e) < 0 || add_plan_io(&b, &s->limits, e) < 0 ||
 	    buf_adds(&b, "mounts:\n", e) < 0 || mountplan_print(p, &b, e) < 0 ||
-	    add_devices(&b, s, e) < 0 || buf_adds(&b, "capabilities:", e) < 0)
+	    add_plan_devices(&b, s, e) < 0 || buf_adds(&b, "capabilities:", e) < 0)
 		return -1;
 	for (i = 0; i <= CAPS_LAST; i++)
 		if (s->caps & 1ULL << i && buf_addf(&b, e, " %s", caps_name(i)) < 0)
@@ -234,7 +342,7 @@ static int print_text(const struct spec *s, const char *image, const struct moun
 		if (s->rlimits.set & 1u << i && buf_addf(&b, e, " %s=%" PRIu64 ":%" PRIu64, rlimits_name(i),
 							 s->rlimits.v[i].soft, s->rlimits.v[i].hard) < 0)
 			return -1;
-	if (buf_adds(&b, "\n", e) < 0 || add_filters(&b, s, e) < 0)
+	if (buf_adds(&b, "\n", e) < 0 || add_plan_filters(&b, s, e) < 0)
 		return -1;
 	return io_write_all(STDOUT_FILENO, b.data, b.len) < 0 ? err_sys(e, "write the plan") : 0;
 }
@@ -245,5 +353,24 @@ int plan_print(const struct spec *s, const char *image, int as_json, struct err 
 
 	if (spec_check(s, e) < 0 || mountplan_build(&p, s, s->host_image ? hostimage_dirs() : NULL, e) < 0)
 		return -1;
-	return as_json ? print_json(s, image, &p, e) : print_text(s, image, &p, e);
+	return as_json ? print_plan_json(s, image, &p, e) : print_plan_text(s, image, &p, e);
+}
+
+/* ---- the attestation ---- */
+
+int attestation_print(struct sandbox *sb, struct err *e)
+{
+	autojson json_t *j = NULL;
+	autofree char *text = NULL;
+
+	if (attest_ready(sb, e) < 0)
+		return -1;
+	j = attest_report(sb->pid, &sb->cgroup, e);
+	text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+	if (!text)
+		return j ? err_nomem(e) : -1;
+	if (io_write_all(STDERR_FILENO, text, strlen(text)) < 0 ||
+	    io_write_all(STDERR_FILENO, "\n", 1) < 0)
+		return err_sys(e, "write the attestation");
+	return 0;
 }
