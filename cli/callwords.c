@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "cli/callwords.h"
+#include "cli/command.h"
 #include "cli/commands.h"
 #include "manager/ops/call.h"
 #include "manager/ops/params.h"
@@ -22,7 +22,7 @@ struct words {
 };
 
 /* word is of the heap, and consumed; NULL: out of memory. */
-static int push(struct words *w, char *word, struct err *e)
+static int push_call_word(struct words *w, char *word, struct err *e)
 {
 	/* the array doubles at each power of two */
 	if (word && !(w->n & (w->n - 1))) {
@@ -50,7 +50,7 @@ static int push_option(struct words *w, const char *name, const char *value, str
 
 	if ((value ? asprintf(&word, "--%s=%s", name, value) : asprintf(&word, "--%s", name)) < 0)
 		word = NULL;
-	return push(w, word, e);
+	return push_call_word(w, word, e);
 }
 
 static const struct opt *option_named(const struct command *c, const char *name)
@@ -64,7 +64,7 @@ static const struct opt *option_named(const struct command *c, const char *name)
 }
 
 /* The row that says what values the option has: of a sandbox's own; else text or numbers, as its command reads them. */
-static const struct param *row_of(const struct opt *o, struct param *own)
+static const struct param *param_of_call_option(const struct opt *o, struct param *own)
 {
 	const struct param *p = o && o->id < PARAM_END ? param_of(o->id) : NULL;
 
@@ -83,14 +83,14 @@ static int push_value(struct words *w, const struct opt *o, const char *name, co
 	if (o ? o->kind == OPT_FLAG : json_is_true(value))
 		return json_is_true(value) ? push_option(w, name, NULL, e) :
 					     err_set(e, ERR_INVALID, "option %s is not true or false", name);
-	text = param_text(row_of(o, &own), value, e);
+	text = param_text(param_of_call_option(o, &own), value, e);
 	return text ? push_option(w, name, text, e) : -1;
 }
 
 static int push_json(struct words *w, const struct opt *o, const char *name, const json_t *value, struct err *e)
 {
 	struct param own = { .opt = { .name = name } };
-	const struct param *p = row_of(o, &own);
+	const struct param *p = param_of_call_option(o, &own);
 	autojson json_t *pairs = NULL;
 	const json_t *one;
 	size_t i;
@@ -132,19 +132,19 @@ static int push_operands(struct words *w, const json_t *operands, struct err *e)
 	const json_t *one;
 	size_t i;
 
-	if (push(w, strdup("--"), e) < 0)
+	if (push_call_word(w, strdup("--"), e) < 0)
 		return -1;
 	json_array_foreach (operands, i, one) {
 		if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
 			return err_set(e, ERR_INVALID, "an argument is not a string");
-		if (push(w, strdup(json_string_value(one)), e) < 0)
+		if (push_call_word(w, strdup(json_string_value(one)), e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* The command by its whole name; a program with commands of its own by its first word, with those after it in *ret_rest. */
-static const struct command *command_of(const json_t *call, const char **ret_rest, struct err *e)
+static const struct command *command_of_call(const json_t *call, const char **ret_rest, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(call, "command"));
 	const size_t n = name ? strcspn(name, " ") : 0;
@@ -173,7 +173,7 @@ static int run_words(const json_t *words)
 	size_t i;
 
 	json_array_foreach (words, i, one)
-		if (!e.code && (!json_is_string(one) || push(&w, strdup(json_string_value(one)), &e) < 0) && !e.code)
+		if (!e.code && (!json_is_string(one) || push_call_word(&w, strdup(json_string_value(one)), &e) < 0) && !e.code)
 			err_set(&e, ERR_INVALID, "an argument is not a string");
 	if (!e.code && (argv = calloc(w.n + 1, sizeof(*argv)))) {
 		memcpy(argv, w.v, w.n * sizeof(*argv));
@@ -197,8 +197,8 @@ int callwords_run(const json_t *call)
 
 	if (json_object_get(call, "words"))
 		return run_words(json_object_get(call, "words"));
-	c = command_of(call, &rest, &e);
-	if (c && push(&w, strdup(c->name), &e) == 0 && (!rest[0] || push(&w, strdup(rest), &e) == 0) &&
+	c = command_of_call(call, &rest, &e);
+	if (c && push_call_word(&w, strdup(c->name), &e) == 0 && (!rest[0] || push_call_word(&w, strdup(rest), &e) == 0) &&
 	    push_options(&w, c, json_object_get(call, "options"), &e) == 0 &&
 	    push_operands(&w, json_object_get(call, "operands"), &e) == 0 && !(argv = calloc(w.n + 1, sizeof(*argv))))
 		err_nomem(&e);

@@ -120,7 +120,7 @@ struct parse {
 };
 
 /* argv[i] is "--name" or "--name=value". */
-static int parse_long(struct parse *p, struct err *e)
+static int parse_long_option(struct parse *p, struct err *e)
 {
 	const char *name = p->argv[p->i] + 2, *eq = strchr(name, '=');
 	size_t len = eq ? (size_t)(eq - name) : strlen(name);
@@ -146,7 +146,7 @@ static int parse_long(struct parse *p, struct err *e)
 }
 
 /* argv[i] is "-abc": flags a and b, then c or c's value. */
-static int parse_letters(struct parse *p, struct err *e)
+static int parse_option_letters(struct parse *p, struct err *e)
 {
 	const char *s = p->argv[p->i] + 1;
 
@@ -208,7 +208,7 @@ int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, 
 			p.i++;
 			break;
 		}
-		if ((a[1] == '-' ? parse_long(&p, e) : parse_letters(&p, e)) < 0)
+		if ((a[1] == '-' ? parse_long_option(&p, e) : parse_option_letters(&p, e)) < 0)
 			return -1;
 		if (p.help) {
 			command_help(c);

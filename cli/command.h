@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "manager/ops/params.h"
 
 /*
@@ -79,5 +80,10 @@ int command_group_help(const char *word);
  * ERR_USAGE and a suggestion if there is none.
  */
 const struct command *command_find(int argc, char **argv, int *ret_words, struct err *e);
+
+/* ---- A call as the words of its command ---- */
+
+/* Runs the call; returns the exit status of its command.  Errors are JSON on stderr. */
+int callwords_run(const json_t *call);
 
 #endif

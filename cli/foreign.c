@@ -47,7 +47,7 @@ static const struct row options[] = {
 	{ "stop", "--timeout", "--grace TIME" },
 };
 
-static const char *find(const struct row *rows, size_t n, const char *command, const char *option)
+static const char *find_foreign_hint(const struct row *rows, size_t n, const char *command, const char *option)
 {
 	size_t i;
 
@@ -59,10 +59,10 @@ static const char *find(const struct row *rows, size_t n, const char *command, c
 
 const char *foreign_command(const char *word)
 {
-	return find(commands, ARRAY_LEN(commands), word, "");
+	return find_foreign_hint(commands, ARRAY_LEN(commands), word, "");
 }
 
 const char *foreign_option(const char *command, const char *option)
 {
-	return find(options, ARRAY_LEN(options), command, option);
+	return find_foreign_hint(options, ARRAY_LEN(options), command, option);
 }

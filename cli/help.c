@@ -10,7 +10,7 @@
 #define LEFT_MAX 30	/* a longer left part puts its text on the next line */
 
 /* Prints text word by word between the columns indent and COLUMNS; at is where the cursor is. */
-static void wrap(const char *text, int indent, int at)
+static void print_help_wrapped(const char *text, int indent, int at)
 {
 	while (*text) {
 		int len = (int)strcspn(text, " \n");
@@ -35,7 +35,7 @@ static void wrap(const char *text, int indent, int at)
 }
 
 /* Paragraphs are filled; lines that begin with a blank are examples and stay as they are. */
-static void detail(const char *text)
+static void print_help_detail(const char *text)
 {
 	while (*text) {
 		char para[2048];
@@ -50,7 +50,7 @@ static void detail(const char *text)
 			while (text[len - 1] && text[len] && text[len] != ' ' && text[len] != '\n');
 			len--;
 			snprintf(para, sizeof(para), "%.*s", (int)len, text);
-			wrap(para, 0, 0);
+			print_help_wrapped(para, 0, 0);
 		}
 		text += len;
 		text += *text == '\n';
@@ -74,7 +74,7 @@ static int names_all(const char *text, const char *words)
 	return 1;
 }
 
-static int left_part(const struct opt *o, char *out, size_t n)
+static int help_left_part(const struct opt *o, char *out, size_t n)
 {
 	char letter[8] = "    ";
 
@@ -90,7 +90,7 @@ static void option(const struct opt *o, int changes, int column)
 	size_t len, i;
 	int at;
 
-	at = left_part(o, left, sizeof(left));
+	at = help_left_part(o, left, sizeof(left));
 	printf("%s", left);
 	if (at + 2 > column) {
 		printf("\n");
@@ -110,10 +110,10 @@ static void option(const struct opt *o, int changes, int column)
 	}
 	if (o->preset && !changes)
 		snprintf(text + len, sizeof(text) - len, " (default: %s)", o->preset);
-	wrap(text, column, at);
+	print_help_wrapped(text, column, at);
 }
 
-static void options(const struct command *c)
+static void print_help_options(const struct command *c)
 {
 	static const struct opt help = { .name = "help", .letter = 'h', .help = "show this help" };
 	static const struct opt long_help = { .name = "help", .help = "show this help" };
@@ -122,7 +122,7 @@ static void options(const struct command *c)
 	char left[128];
 
 	COMMAND_EACH_OPTION(c, o) {
-		int n = left_part(o, left, sizeof(left)) + 2;
+		int n = help_left_part(o, left, sizeof(left)) + 2;
 
 		if (n <= LEFT_MAX && n > column)
 			column = n;
@@ -143,15 +143,15 @@ void command_help(const struct command *c)
 
 	snprintf(usage, sizeof(usage), "[options]%s%s", c->args ? " " : "", c->args ? c->args : "");
 	printf("Usage: berth %s ", c->name);
-	wrap(usage, (int)strlen("Usage: berth ") + (int)strlen(c->name) + 1,
-	     (int)strlen("Usage: berth ") + (int)strlen(c->name) + 1);
+	print_help_wrapped(usage, (int)strlen("Usage: berth ") + (int)strlen(c->name) + 1,
+			   (int)strlen("Usage: berth ") + (int)strlen(c->name) + 1);
 	printf("\n%c%s.\n", c->summary[0] >= 'a' && c->summary[0] <= 'z' ? c->summary[0] - 32 : c->summary[0],
 	       c->summary + 1);
 	if (c->detail) {
 		printf("\n");
-		detail(c->detail);
+		print_help_detail(c->detail);
 	}
-	options(c);
+	print_help_options(c);
 }
 
 int command_group_help(const char *word)
@@ -170,7 +170,7 @@ int command_group_help(const char *word)
 		if (!n++)
 			printf("Usage: berth %s COMMAND [options] [arguments]\n\nCommands:\n", word);
 		printf("  %-16s", name + len + 1);
-		wrap(commands[i]->summary, 20, 18);
+		print_help_wrapped(commands[i]->summary, 20, 18);
 	}
 	if (n)
 		printf("\n'berth %s COMMAND --help' lists the options of a command.\n", word);
@@ -187,7 +187,7 @@ void command_overview(void)
 		if (commands[i]->flags & COMMAND_HIDDEN)
 			continue;
 		printf("  %-16s", commands[i]->name);
-		wrap(commands[i]->summary, 20, 18);
+		print_help_wrapped(commands[i]->summary, 20, 18);
 	}
 	printf("  %-16s  show the help of a command\n", "help [COMMAND]");
 	printf("\n'berth COMMAND --help' lists the options of a command.\n");

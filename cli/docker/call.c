@@ -13,7 +13,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "cli/callwords.h"
+#include "cli/command.h"
 #include "cli/docker/door.h"
 
 #define ANSWER_MAX (32u << 20)

@@ -8,14 +8,94 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
-#include "cli/look/eventfilter.h"
+#include "manager/host/filter.h"
 #include "manager/host/journal.h"
+#include "manager/host/record.h"
+#include "manager/host/registry.h"
+
+struct eventfilter {
+	struct filter filter;
+	json_t *known; /* id -> {"name", "image", "labels"}; NULL: none yet */
+};
+
+/* ---- Which events --filter shows ---- */
+
+#define KNOWN_MAX 16384 /* sandboxes; they are looked up again */
+
+static const struct filter_key eventfilter_keys[] = {
+	{ "event", FILTER_GLOB, "event" },   { "id", FILTER_ID, "id" },
+	{ "container", FILTER_NAMED, "id" }, { "sandbox", FILTER_NAMED, "id" },
+	{ "name", FILTER_GLOB, "name" },     { "image", FILTER_GLOB, "image" },
+	{ "label", FILTER_LABEL, "labels" }, { NULL, FILTER_GLOB, NULL },
+};
+
+/* The facts that an event has: a new object. */
+static json_t *facts(const json_t *from)
+{
+	json_t *j = json_object();
+
+	json_object_set(j, "name", json_object_get(from, "name"));
+	json_object_set(j, "image", json_object_get(from, "image"));
+	json_object_set(j, "labels", json_object_get(from, "labels"));
+	return j;
+}
+
+/* Its record, running or kept; else the facts in its creation event. */
+static const json_t *look_up_event_sandbox(struct eventfilter *f, struct registry *r, const json_t *entry,
+					   const char *id)
+{
+	const json_t *known = json_object_get(f->known, id);
+	autojson json_t *record = NULL;
+	struct err ignored;
+
+	if (known || !path_is_name(id))
+		return known;
+	if (!f->known)
+		f->known = json_object();
+	if (json_object_size(f->known) >= KNOWN_MAX)
+		json_object_clear(f->known);
+	if (record_read(r->kept_fd, id, &record, &ignored) <= 0)
+		record_read(r->sandboxes_fd, id, &record, &ignored);
+	json_object_set_new(f->known, id, facts(record ? record : entry));
+	return json_object_get(f->known, id);
+}
+
+/* Whether entry is wanted; without a filter everything is. */
+static int eventfilter_wants(struct eventfilter *f, struct registry *r, const json_t *entry)
+{
+	const char *event = json_string_value(json_object_get(entry, "event"));
+	const char *id = json_string_value(json_object_get(entry, "id"));
+	autojson json_t *whole = NULL;
+	int wanted;
+
+	if (!f->filter.count)
+		return 1;
+	whole = json_copy((json_t *)(size_t)entry);
+	if (!whole || !id || !event)
+		return 0;
+	/* the event's own members count before the record's: a rename tells the new name */
+	json_object_update_missing(whole, (json_t *)(size_t)look_up_event_sandbox(f, r, entry, id));
+	wanted = filter_matches(&f->filter, whole);
+	/* it is not heard of again; and after a rename its record says another name */
+	if (!strcmp(event, "rm") || !strcmp(event, "rename"))
+		json_object_del(f->known, id);
+	return wanted;
+}
+
+static void eventfilter_release(struct eventfilter *f)
+{
+	json_decref(f->known);
+	f->known = NULL;
+}
+
+/* ---- The command ---- */
 
 enum { OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_FILTER, OPT_JSON };
 
-static const struct opt options[] = {
+static const struct opt events_options[] = {
 	{ "follow", 'f', OPT_FLAG, NULL, "go on with what comes", OPT_FOLLOW },
 	{ "since", 0, OPT_VALUE, "TIME", "only from then on: 10m (ago), or 2026-11-21T08:00:00Z", OPT_SINCE },
 	{ "from", 0, OPT_VALUE, "CURSOR", "go on where a reader that saw this cursor stopped", OPT_FROM },
@@ -34,7 +114,7 @@ struct events {
 	struct registry *registry;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_events_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct events *v = ctx;
 
@@ -83,7 +163,7 @@ static void print_line(const json_t *entry)
 	putchar('\n');
 }
 
-static int show(struct events *v, const json_t *entry, struct err *e)
+static int show_event(struct events *v, const json_t *entry, struct err *e)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));
 	const char *id = json_string_value(json_object_get(entry, "id"));
@@ -112,7 +192,7 @@ static void tell_lost(struct events *v, const struct journal_reader *r)
 	v->lost = r->lost;
 }
 
-static int drain(struct events *v, struct journal_reader *r, struct err *e)
+static int drain_events(struct events *v, struct journal_reader *r, struct err *e)
 {
 	json_t *entry;
 	int got;
@@ -121,7 +201,7 @@ static int drain(struct events *v, struct journal_reader *r, struct err *e)
 		int failed;
 
 		tell_lost(v, r);
-		failed = show(v, entry, e);
+		failed = show_event(v, entry, e);
 		json_decref(entry);
 		if (failed < 0)
 			return -1;
@@ -130,7 +210,7 @@ static int drain(struct events *v, struct journal_reader *r, struct err *e)
 	return got < 0 || fflush(stdout) ? (got < 0 ? -1 : err_sys(e, "write to stdout")) : 0;
 }
 
-static int read_all(struct events *v, int state_fd, struct err *e)
+static int read_all_events(struct events *v, int state_fd, struct err *e)
 {
 	struct journal_reader r;
 	autoclose int watch = -1;
@@ -141,7 +221,7 @@ static int read_all(struct events *v, int state_fd, struct err *e)
 		return -1;
 	result = journal_open(&r, state_fd, EVENTS_FILE, v->from, e);
 	if (result == 0)
-		result = drain(v, &r, e);
+		result = drain_events(v, &r, e);
 	while (result == 0 && v->follow) {
 		/* our reader may have gone: do not wait for an event to notice */
 		struct pollfd p[2] = { { .fd = watch, .events = POLLIN }, { .fd = 1 } };
@@ -152,13 +232,13 @@ static int read_all(struct events *v, int state_fd, struct err *e)
 			break;
 		journal_drain(watch);
 		if (result == 0)
-			result = drain(v, &r, e);
+			result = drain_events(v, &r, e);
 	}
 	journal_reader_close(&r);
 	return result;
 }
 
-static int events_main(const struct command *self, int argc, char **argv)
+static int run_events(const struct command *self, int argc, char **argv)
 {
 	struct events v = { .filter.filter.keys = eventfilter_keys };
 	struct sandbox_ref s;
@@ -166,7 +246,7 @@ static int events_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	sandbox_ref_init(&s);
-	r = command_options(self, argc, argv, set_option, &v, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_events_option, &v, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && argc - rest > 1)
@@ -184,7 +264,7 @@ static int events_main(const struct command *self, int argc, char **argv)
 			r = -1;
 	}
 	if (r == 0)
-		r = read_all(&v, s.registry.state_fd, &e);
+		r = read_all_events(&v, s.registry.state_fd, &e);
 	sandbox_ref_close(&s);
 	eventfilter_release(&v.filter);
 	return r < 0 ? command_fail(self, &e, v.json) : 0;
@@ -196,8 +276,8 @@ const struct command cmd_events = {
 	.summary = "show what happened to sandboxes",
 	.detail = "create, start, exec, exit, sh, timeout, oom, pause, resume, update, rename, stop, die, rm.  The last\n"
 		  "1 to 2 MiB are kept; a reader that comes back with the last cursor it saw misses nothing of them.",
-	.opts = options,
-	.opt_count = ARRAY_LEN(options),
+	.opts = events_options,
+	.opt_count = ARRAY_LEN(events_options),
 	.complete = COMPLETE_SANDBOX,
-	.run = events_main,
+	.run = run_events,
 };

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth inspect: a sandbox's record, and with --attest the kernel's report about it. */
+/* berth inspect, port, top: what is known of one sandbox. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
+#include "cli/live/sandbox_open.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
 #include "manager/host/record.h"
@@ -14,13 +17,17 @@
 #include "manager/keeper/pings.h"
 #include "runtime/sandbox/attest.h"
 
-enum { OPT_ATTEST = 1, OPT_JSON, OPT_FORMAT };
+/* ---- inspect ---- */
 
-static const struct opt options[] = {
+/* berth inspect: a sandbox's record, and with --attest the kernel's report about it. */
+
+enum { INSPECT_ATTEST = 1, INSPECT_JSON, INSPECT_FORMAT };
+
+static const struct opt inspect_opts[] = {
 	{ "attest", 0, OPT_FLAG, NULL, "add what the kernel reports: namespaces, capabilities, filters, mounts, limits",
-	  OPT_ATTEST },
-	FORMAT_OPTION(OPT_FORMAT, 'f'),
-	{ "json", 0, OPT_FLAG, NULL, "one line instead of indented", OPT_JSON },
+	  INSPECT_ATTEST },
+	FORMAT_OPTION(INSPECT_FORMAT, 'f'),
+	{ "json", 0, OPT_FLAG, NULL, "one line instead of indented", INSPECT_JSON },
 };
 
 struct inspect_options {
@@ -30,20 +37,20 @@ struct inspect_options {
 	json_t *found;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_inspect_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct inspect_options *o = ctx;
 
-	if (id == OPT_FORMAT) {
+	if (id == INSPECT_FORMAT) {
 		template_free(o->format);
 		o->format = format_parse(value, e);
 		return o->format ? 0 : -1;
 	}
-	*(id == OPT_ATTEST ? &o->attest : &o->json) = 1;
+	*(id == INSPECT_ATTEST ? &o->attest : &o->json) = 1;
 	return 0;
 }
 
-static int match(void *ctx, const char *id, int kept, json_t *record)
+static int match_inspected_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct inspect_options *o = ctx;
 
@@ -85,7 +92,7 @@ static int attest(const struct config *c, struct inspect_options *o, struct err 
 }
 
 /* The options that it was made with; for a berth run its record has them. */
-static int describe(struct registry *r, struct inspect_options *o, struct err *e)
+static int describe_inspected(struct registry *r, struct inspect_options *o, struct err *e)
 {
 	autojson json_t *described = NULL;
 	struct err why = { 0 };
@@ -106,7 +113,7 @@ static int describe(struct registry *r, struct inspect_options *o, struct err *e
 }
 
 /* Which ports of the host were free is known to its keeper alone. */
-static void add_ports(struct registry *r, struct inspect_options *o)
+static void add_inspected_ports(struct registry *r, struct inspect_options *o)
 {
 	json_t *network = json_object_get(o->found, "network"), *ports;
 	struct err ignored;
@@ -118,7 +125,7 @@ static void add_ports(struct registry *r, struct inspect_options *o)
 		json_object_set_new(network, "ports", ports);
 }
 
-static int print(struct inspect_options *o, struct err *e)
+static int print_inspected(struct inspect_options *o, struct err *e)
 {
 	if (!o->format)
 		return command_print_json(o->found, o->json ? JSON_COMPACT : JSON_INDENT(2), e);
@@ -127,7 +134,7 @@ static int print(struct inspect_options *o, struct err *e)
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
-static int inspect(const struct config *c, struct inspect_options *o, const char *ref, struct err *e)
+static int inspect_sandbox(const struct config *c, struct inspect_options *o, const char *ref, struct err *e)
 {
 	struct registry r;
 	struct err ignored;
@@ -142,7 +149,7 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	if (result == 0 && !kept)
 		registry_clear_dead(&r, id, PINGS_MS, 0, &ignored);
 	if (result == 0)
-		result = registry_list_one(&r, id, match, o, e);
+		result = registry_list_one(&r, id, match_inspected_record, o, e);
 	if (result == 0 && o->found && o->runs)
 		sandbox_status_ask(&r, o->found);
 	if (result == 0 && o->found && !o->runs)
@@ -153,27 +160,27 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	if (result == 0 && json_object_get(o->found, "error"))
 		result = record_check_format(&r, id, e);
 	if (result == 0)
-		result = describe(&r, o, e);
+		result = describe_inspected(&r, o, e);
 	if (result == 0)
-		add_ports(&r, o);
+		add_inspected_ports(&r, o);
 	registry_close(&r);
 	if (result == 0 && o->attest)
 		result = attest(c, o, e);
 	if (result == 0)
-		result = print(o, e);
+		result = print_inspected(o, e);
 	json_decref(o->found);
 	template_free(o->format);
 	return result;
 }
 
-static int inspect_main(const struct command *self, int argc, char **argv)
+static int sandbox_inspect_main(const struct command *self, int argc, char **argv)
 {
 	struct inspect_options o = { 0 };
 	struct config c;
 	struct err e = { 0 };
 	int rest, help = 0;
 
-	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_inspect_option, &o, &rest, &help, &e) < 0)
 		return command_fail(self, &e, o.json);
 	if (help)
 		return 0;
@@ -181,15 +188,213 @@ static int inspect_main(const struct command *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth inspect ID, ids are listed by berth ps -a");
 		return command_fail(self, &e, o.json);
 	}
-	return inspect(&c, &o, argv[rest], &e) < 0 ? command_fail(self, &e, o.json) : 0;
+	return inspect_sandbox(&c, &o, argv[rest], &e) < 0 ? command_fail(self, &e, o.json) : 0;
 }
 
 const struct command cmd_inspect = {
 	.name = "inspect",
 	.args = "SANDBOX",
 	.summary = "show a sandbox's record",
-	.opts = options,
-	.opt_count = ARRAY_LEN(options),
+	.opts = inspect_opts,
+	.opt_count = ARRAY_LEN(inspect_opts),
 	.complete = COMPLETE_SANDBOX,
-	.run = inspect_main,
+	.run = sandbox_inspect_main,
+};
+
+/* ---- port ---- */
+
+/* berth port: which ports of the host lead to a sandbox. */
+
+enum { PORT_JSON = 1 };
+
+static const struct opt port_options[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print a JSON array, errors as JSON too", PORT_JSON },
+};
+
+/* "80", "53/udp" */
+struct wanted {
+	uint64_t port;		/* 0: every one */
+	const char *protocol;
+};
+
+static int set_port_option(void *ctx, int id, const char *value, struct err *e)
+{
+	(void)id;
+	(void)value;
+	(void)e;
+	*(int *)ctx = 1;
+	return 0;
+}
+
+static int parse_wanted_port(const char *text, struct wanted *ret, struct err *e)
+{
+	char number[8] = "";
+	const char *slash = strchr(text, '/');
+	size_t n = slash ? (size_t)(slash - text) : strlen(text);
+
+	ret->protocol = slash ? slash + 1 : "tcp";
+	if (strcmp(ret->protocol, "tcp") && strcmp(ret->protocol, "udp"))
+		return err_set(e, ERR_INVALID, "'%.40s' is not a port; hint: such as 80 or 53/udp",
+			       text);
+	snprintf(number, sizeof(number), "%.*s", n < sizeof(number) ? (int)n : 0, text);
+	return num_u64(number, "port of the sandbox", 1, UINT16_MAX, &ret->port, e);
+}
+
+/* Those that are wanted: a new reference. */
+static json_t *choose_wanted_ports(const json_t *all, const struct wanted *w)
+{
+	json_t *list = json_array(), *one;
+	size_t i;
+
+	json_array_foreach(all, i, one)
+		if (!w->port ||
+		    ((uint64_t)json_integer_value(json_object_get(one, "port")) == w->port &&
+		     !strcmp(json_string_value(json_object_get(one, "protocol")), w->protocol)))
+			json_array_append(list, one);
+	return list;
+}
+
+static void print_published_port(const json_t *one, int alone)
+{
+	const char *address = json_string_value(json_object_get(one, "address"));
+
+	if (!alone)
+		printf("%d/%s -> ", (int)json_integer_value(json_object_get(one, "port")),
+		       json_string_value(json_object_get(one, "protocol")));
+	printf(strchr(address, ':') ? "[%s]:%d\n" : "%s:%d\n", address,
+	       (int)json_integer_value(json_object_get(one, "host_port")));
+}
+
+static int show_published_ports(const char *ref, const struct wanted *w, int json, struct err *e)
+{
+	autojson json_t *all = NULL, *list = NULL;
+	struct sandbox_ref s;
+	json_t *one;
+	size_t i;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_connect(&s, ref, 0, e) == 0)
+		all = ports_of(&s.registry, s.id, e);
+	sandbox_ref_close(&s);
+	if (!all)
+		return -1;
+	list = choose_wanted_ports(all, w);
+	if (w->port && !json_array_size(list))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %.64s publishes no port %llu/%s; hint: "
+						 "berth port %.64s lists them",
+			       ref, (unsigned long long)w->port, w->protocol, ref);
+	if (json)
+		return command_print_json(list, JSON_COMPACT, e);
+	json_array_foreach(list, i, one)
+		print_published_port(one, w->port != 0);
+	return 0;
+}
+
+static int port_main(const struct command *self, int argc, char **argv)
+{
+	struct wanted w = { 0, "tcp" };
+	int rest, help = 0, json = 0, r;
+	struct err e = { 0 };
+
+	r = command_options(self, argc, argv, set_port_option, &json, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 1 != argc && rest + 2 != argc)
+		r = err_set(&e, ERR_USAGE, "a sandbox is wanted, and perhaps one of its ports; "
+					   "hint: berth port ID 80");
+	if (r == 0 && rest + 2 == argc)
+		r = parse_wanted_port(argv[rest + 1], &w, &e);
+	if (r == 0)
+		r = show_published_ports(argv[rest], &w, json, &e);
+	return r < 0 ? command_fail(self, &e, json) : 0;
+}
+
+const struct command cmd_port = {
+	.name = "port",
+	.args = "SANDBOX [PORT[/udp]]",
+	.summary = "list the ports of the host that lead to a sandbox",
+	.opts = port_options,
+	.opt_count = ARRAY_LEN(port_options),
+	.complete = COMPLETE_SANDBOX,
+	.run = port_main,
+};
+
+/* ---- top ---- */
+
+/*
+ * berth top: the processes of a sandbox, as the kernel lists them: by its
+ * cgroup, so that nothing in it can hide.  Names and arguments are hostile text.
+ */
+
+enum { TOP_JSON = 1 };
+
+static const struct opt top_options[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print a JSON array, errors as JSON too", TOP_JSON },
+};
+
+static int set_top_option(void *ctx, int id, const char *value, struct err *e)
+{
+	(void)id;
+	(void)value;
+	(void)e;
+	*(int *)ctx = 1;
+	return 0;
+}
+
+static void print_process_table(const json_t *list)
+{
+	const json_t *p;
+	size_t i;
+
+	printf("%6s  %8s  %-6s  %1s  %9s  %10s  %s\n", "PID", "HOST PID", "OF", "S", "CPU(ms)", "MEMORY(K)", "COMMAND");
+	json_array_foreach(list, i, p)
+		printf("%6lld  %8lld  %-6s  %1s  %9lld  %10lld  %.80s\n", (long long)json_integer_value(json_object_get(p, "pid")),
+		       (long long)json_integer_value(json_object_get(p, "host_pid")),
+		       json_string_value(json_object_get(p, "of")), json_string_value(json_object_get(p, "state")),
+		       (long long)json_integer_value(json_object_get(p, "cpu_ms")),
+		       (long long)json_integer_value(json_object_get(p, "memory_bytes")) / 1024,
+		       json_string_value(json_object_get(p, "command")));
+}
+
+static int show_processes(const char *ref, int json, struct err *e)
+{
+	autojson json_t *list = NULL;
+	struct sandbox_ref s;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_connect(&s, ref, 0, e) == 0)
+		list = processes_list(&s, SIZE_MAX, NULL, e);
+	sandbox_ref_close(&s);
+	if (!list)
+		return -1;
+	if (json)
+		return command_print_json(list, JSON_COMPACT, e);
+	print_process_table(list);
+	return 0;
+}
+
+static int top_main(const struct command *self, int argc, char **argv)
+{
+	struct err e = { 0 };
+	int rest, help = 0, json = 0, r;
+
+	r = command_options(self, argc, argv, set_top_option, &json, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 1 != argc)
+		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth top ID");
+	if (r == 0)
+		r = show_processes(argv[rest], json, &e);
+	return r < 0 ? command_fail(self, &e, json) : 0;
+}
+
+const struct command cmd_top = {
+	.name = "top",
+	.args = "SANDBOX",
+	.summary = "list the processes of a sandbox",
+	.opts = top_options,
+	.opt_count = ARRAY_LEN(top_options),
+	.complete = COMPLETE_SANDBOX,
+	.run = top_main,
+	.print = print_process_table,
 };

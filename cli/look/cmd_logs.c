@@ -65,7 +65,7 @@ struct run {
 	int to;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_logs_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct logs *l = ctx;
 
@@ -89,7 +89,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-static int is_wanted(const struct logs *l, const json_t *entry)
+static int is_log_entry_wanted(const struct logs *l, const json_t *entry)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));
 	const char *source = json_string_value(json_object_get(entry, "source"));
@@ -101,7 +101,7 @@ static int is_wanted(const struct logs *l, const json_t *entry)
 	return !l->source || !strcmp(source, l->source) || (!strncmp(source, "session ", 8) && !strcmp(source + 8, l->source));
 }
 
-static int put(struct logs *l, const char *p, size_t n, struct err *e)
+static int write_or_hold_log(struct logs *l, const char *p, size_t n, struct err *e)
 {
 	struct run *last = l->runs.len ? (struct run *)(l->runs.data + l->runs.len) - 1 : NULL;
 	struct run next = { l->held.len + n, l->to };
@@ -131,8 +131,8 @@ static int end_part(struct logs *l, struct part *p, struct err *e)
 	int r;
 
 	l->to = p->to;
-	r = put(l, p->head, strlen(p->head), e) < 0 || put(l, " ", 1, e) < 0 || put(l, p->text.data, p->text.len, e) < 0 ||
-	    put(l, "\n", 1, e) < 0 ? -1 : 0;
+	r = write_or_hold_log(l, p->head, strlen(p->head), e) < 0 || write_or_hold_log(l, " ", 1, e) < 0 || write_or_hold_log(l, p->text.data, p->text.len, e) < 0 ||
+	    write_or_hold_log(l, "\n", 1, e) < 0 ? -1 : 0;
 	buf_release(&p->text);
 	l->part_count--;
 	memmove(p, p + 1, (size_t)(l->parts + l->part_count - p) * sizeof(*p));
@@ -209,7 +209,7 @@ static int show_stamped(struct logs *l, const json_t *entry, const char *text, s
 
 /* ---- */
 
-static int show(struct logs *l, json_t *entry, struct err *e)
+static int show_journal_entry(struct logs *l, json_t *entry, struct err *e)
 {
 	const json_t *data = json_object_get(entry, "data");
 	size_t n = json_string_length(data);
@@ -219,7 +219,7 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 	l->to = l->main_only && !l->json && is_stderr(entry) ? STDERR_FILENO : STDOUT_FILENO;
 	if (l->json) {
 		text = json_dumps(entry, JSON_COMPACT);
-		return !text || put(l, text, strlen(text), e) < 0 || put(l, "\n", 1, e) < 0 ? err_sys(e, "write to stdout") : 0;
+		return !text || write_or_hold_log(l, text, strlen(text), e) < 0 || write_or_hold_log(l, "\n", 1, e) < 0 ? err_sys(e, "write to stdout") : 0;
 	}
 	if (!data && l->timestamps) {
 		struct part *p = find_part(l, entry);
@@ -233,7 +233,7 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 		snprintf(head, sizeof(head), "[%lld bytes of %s were not kept]\n",
 			 (long long)json_integer_value(json_object_get(entry, "dropped")),
 			 json_string_value(json_object_get(entry, "source")));
-		return put(l, head, strlen(head), e);
+		return write_or_hold_log(l, head, strlen(head), e);
 	}
 	text = malloc(n + 1);
 	if (!text)
@@ -241,16 +241,16 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 	memcpy(text, json_string_value(data), n);
 	if (json_is_true(json_object_get(entry, "bytes")))
 		n = keeper_log_bytes(text, n);
-	return l->timestamps ? show_stamped(l, entry, text, n, e) : put(l, text, n, e);
+	return l->timestamps ? show_stamped(l, entry, text, n, e) : write_or_hold_log(l, text, n, e);
 }
 
-static int drain(struct logs *l, struct journal_reader *r, struct err *e)
+static int drain_log(struct logs *l, struct journal_reader *r, struct err *e)
 {
 	json_t *entry;
 	int got, failed;
 
 	while ((got = journal_next(r, &entry, e)) > 0) {
-		failed = is_wanted(l, entry) ? show(l, entry, e) : 0;
+		failed = is_log_entry_wanted(l, entry) ? show_journal_entry(l, entry, e) : 0;
 		json_decref(entry);
 		if (failed < 0)
 			return -1;
@@ -286,7 +286,7 @@ static int flush_tail(struct logs *l, struct err *e)
 
 		l->to = run->to;
 		if (run->end > at)
-			r = put(l, start + at, run->end - at, e);
+			r = write_or_hold_log(l, start + at, run->end - at, e);
 		at = run->end > at ? run->end : at;
 	}
 	buf_release(&l->held);
@@ -294,7 +294,7 @@ static int flush_tail(struct logs *l, struct err *e)
 	return r;
 }
 
-static int read_all(struct logs *l, int dir, int sock, struct err *e)
+static int read_whole_log(struct logs *l, int dir, int sock, struct err *e)
 {
 	struct journal_reader r;
 	autoclose int watch = -1;
@@ -304,7 +304,7 @@ static int read_all(struct logs *l, int dir, int sock, struct err *e)
 		return -1;
 	result = journal_open(&r, dir, KEEPER_LOG, l->from, e);
 	if (result == 0)
-		result = drain(l, &r, e);
+		result = drain_log(l, &r, e);
 	/* of a log that goes on the rest of those lines may come */
 	if (result == 0 && (!l->follow || over))
 		result = end_parts(l, e);
@@ -321,7 +321,7 @@ static int read_all(struct logs *l, int dir, int sock, struct err *e)
 		over = p[2].revents != 0;
 		journal_drain(watch);
 		if (result == 0)
-			result = drain(l, &r, e);
+			result = drain_log(l, &r, e);
 	}
 	if (result == 0)
 		result = end_parts(l, e);
@@ -358,7 +358,7 @@ static int logs_of(struct logs *l, const char *ref, struct err *e)
 		r = s.sock < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
 	}
 	if (r == 0)
-		r = read_all(l, dir, s.sock, e);
+		r = read_whole_log(l, dir, s.sock, e);
 	sandbox_ref_close(&s);
 	while (l->part_count)
 		buf_release(&l->parts[--l->part_count].text);
@@ -368,14 +368,14 @@ static int logs_of(struct logs *l, const char *ref, struct err *e)
 	return r;
 }
 
-static int logs_main(const struct command *self, int argc, char **argv)
+static int run_logs(const struct command *self, int argc, char **argv)
 {
 	struct logs l = { .to = STDOUT_FILENO, .held = BUF_INIT(TAIL_BYTES), .runs =
 			  BUF_INIT(TAIL_BYTES) };
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
-	r = command_options(self, argc, argv, set_option, &l, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_logs_option, &l, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0 && rest + 1 != argc)
@@ -395,5 +395,5 @@ const struct command cmd_logs = {
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,
-	.run = logs_main,
+	.run = run_logs,
 };

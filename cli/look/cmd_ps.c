@@ -34,7 +34,7 @@ struct ps_options {
 	struct err *e;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_ps_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct ps_options *o = ctx;
 
@@ -49,7 +49,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int add(void *ctx, const char *id, int kept, json_t *record)
+static int add_ps_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct ps_options *o = ctx;
 
@@ -81,7 +81,7 @@ static void activity(const json_t *record, char *out, size_t n)
 		snprintf(out, n, s < 7200 ? "idle %lldm" : "idle %lldh", s / (s < 7200 ? 60 : 3600));
 }
 
-static const char *field(const json_t *record, const char *key, char *out, size_t n)
+static const char *ps_field(const json_t *record, const char *key, char *out, size_t n)
 {
 	const char *s = json_string_value(json_object_get(record, key));
 
@@ -90,14 +90,14 @@ static const char *field(const json_t *record, const char *key, char *out, size_
 }
 
 /* "running", or "running (healthy)" */
-static const char *status_field(const json_t *record, char *out, size_t n)
+static const char *ps_status_field(const json_t *record, char *out, size_t n)
 {
 	char health[32];
 	size_t len;
 
-	field(record, "status", out, n);
+	ps_field(record, "status", out, n);
 	len = strlen(out);
-	field(record, "health", health, sizeof(health));
+	ps_field(record, "health", health, sizeof(health));
 	if (health[0])
 		snprintf(out + len, n - len, " (%s)", health);
 	return out;
@@ -114,26 +114,26 @@ static void face(const json_t *record, char *out, size_t n)
 	log_clean(out, n, of, 0);
 }
 
-static void print_row(const json_t *record)
+static void print_ps_row(const json_t *record)
 {
 	char id[80], name[80], image[128], status[64], created[48], word[64], command[160] = "", doing[48];
 	char made_by[16];
 	const json_t *argv = json_object_get(record, "command");
 	size_t i;
 
-	field(record, "id", id, sizeof(id));
+	ps_field(record, "id", id, sizeof(id));
 	for (i = 0; i < json_array_size(argv) && strlen(command) < 60; i++) {
 		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
 		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
 	}
-	field(record, "created", created, sizeof(created));
+	ps_field(record, "created", created, sizeof(created));
 	if (strchr(created, '.')) /* the table has whole seconds */
 		snprintf(strchr(created, '.'), 2, "Z");
 	activity(record, doing, sizeof(doing));
 	face(record, made_by, sizeof(made_by));
-	printf(ROW "%.60s\n", id, field(record, "name", name, sizeof(name)),
-	       field(record, "image", image, sizeof(image)),
-	       status_field(record, status, sizeof(status)),
+	printf(ROW "%.60s\n", id, ps_field(record, "name", name, sizeof(name)),
+	       ps_field(record, "image", image, sizeof(image)),
+	       ps_status_field(record, status, sizeof(status)),
 	       created, doing, made_by, command);
 }
 
@@ -144,20 +144,20 @@ static void print_ids(const json_t *all)
 	size_t i;
 
 	json_array_foreach (all, i, one)
-		puts(field(one, "id", id, sizeof(id)));
+		puts(ps_field(one, "id", id, sizeof(id)));
 }
 
-static void print_table(const json_t *all)
+static void print_ps_table(const json_t *all)
 {
 	const json_t *one;
 	size_t i;
 
 	printf(ROW "%s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY", "FACE", "COMMAND");
 	json_array_foreach (all, i, one)
-		print_row(one);
+		print_ps_row(one);
 }
 
-static int list(const struct config *c, struct ps_options *o, struct err *e)
+static int list_ps_records(const struct config *c, struct ps_options *o, struct err *e)
 {
 	autojson json_t *all = json_array();
 	struct registry r;
@@ -171,7 +171,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	if (registry_open(&r, c, e) < 0)
 		return -1;
 	/* the remains of a crash are not a sandbox to list */
-	result = registry_sweep_list(&r, o->all, add, o, e);
+	result = registry_sweep_list(&r, o->all, add_ps_record, o, e);
 	/* only the keeper knows that a sandbox is paused */
 	if (result == 0 && (!o->quiet || filter_has(&o->filter, "status") ||
 			    filter_has(&o->filter, "health")))
@@ -189,18 +189,18 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 	if (o->json)
 		return command_print_json(all, JSON_COMPACT, e);
-	(o->quiet ? print_ids : print_table)(all);
+	(o->quiet ? print_ids : print_ps_table)(all);
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
-static int ps_main(const struct command *self, int argc, char **argv)
+static int run_sandbox_ps(const struct command *self, int argc, char **argv)
 {
 	struct ps_options o = { .filter = { .keys = filter_sandbox_keys } };
 	struct config c;
 	struct err e = { 0 };
 	int rest, help = 0, result;
 
-	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_ps_option, &o, &rest, &help, &e) < 0)
 		return command_fail(self, &e, o.json);
 	if (help)
 		return 0;
@@ -208,7 +208,7 @@ static int ps_main(const struct command *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
 		return command_fail(self, &e, o.json);
 	}
-	result = list(&c, &o, &e);
+	result = list_ps_records(&c, &o, &e);
 	template_free(o.format);
 	return result < 0 ? command_fail(self, &e, o.json) : 0;
 }
@@ -219,6 +219,6 @@ const struct command cmd_ps = {
 	.summary = "list sandboxes",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
-	.run = ps_main,
-	.print = print_table,
+	.run = run_sandbox_ps,
+	.print = print_ps_table,
 };

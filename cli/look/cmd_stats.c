@@ -37,7 +37,7 @@ struct stats {
 	size_t count, cap;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_stats_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct stats *s = ctx;
 
@@ -47,7 +47,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static uint64_t get(const json_t *j, const char *key)
+static uint64_t member_of_stats(const json_t *j, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(j, key));
 }
@@ -65,7 +65,7 @@ static const char *size(uint64_t bytes, char out[16])
 }
 
 /* With the name in front where several are shown. */
-static void print_head(const struct stats *s)
+static void print_stats_head(const struct stats *s)
 {
 	if (s->named)
 		printf("%-16s  ", "SANDBOX");
@@ -73,26 +73,26 @@ static void print_head(const struct stats *s)
 	       "PIDS", "LIMIT", "READ", "WRITTEN", "NET IN", "NET OUT", "BUSY");
 }
 
-static void print_row(struct stats *s, struct shown *x, const json_t *j)
+static void print_stats_row(struct stats *s, struct shown *x, const json_t *j)
 {
 	const json_t *net = json_object_get(j, "network");
 	char memory[16], limit[16] = "-", peak[16], in[16], out[16], pids[32] = "-", received[16] = "-", sent[16] = "-";
-	uint64_t cpu = get(j, "cpu_ms"), at = get(j, "uptime_ms");
+	uint64_t cpu = member_of_stats(j, "cpu_ms"), at = member_of_stats(j, "uptime_ms");
 	double share = at > x->at_ms ? 100.0 * (double)(cpu - x->cpu_ms) / (double)(at - x->at_ms) : 0;
 
 	if (json_object_get(j, "memory_limit_bytes"))
-		size(get(j, "memory_limit_bytes"), limit);
+		size(member_of_stats(j, "memory_limit_bytes"), limit);
 	if (json_object_get(j, "pids_limit"))
-		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)get(j, "pids_limit"));
+		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)member_of_stats(j, "pids_limit"));
 	if (json_object_get(net, "bytes_in")) {
-		size(get(net, "bytes_in"), received);
-		size(get(net, "bytes_out"), sent);
+		size(member_of_stats(net, "bytes_in"), received);
+		size(member_of_stats(net, "bytes_out"), sent);
 	}
 	if (s->named)
 		printf("%-16.64s  ", x->name);
 	printf("%7.1f  %10llu  %8s / %-8s  %8s  %5llu / %-5s  %8s  %8s  %8s  %8s  %.60s\n", share, (unsigned long long)cpu,
-	       size(get(j, "memory_bytes"), memory), limit, size(get(j, "peak_memory_bytes"), peak),
-	       (unsigned long long)get(j, "pids"), pids, size(get(j, "read_bytes"), in), size(get(j, "write_bytes"), out),
+	       size(member_of_stats(j, "memory_bytes"), memory), limit, size(member_of_stats(j, "peak_memory_bytes"), peak),
+	       (unsigned long long)member_of_stats(j, "pids"), pids, size(member_of_stats(j, "read_bytes"), in), size(member_of_stats(j, "write_bytes"), out),
 	       received, sent,
 	       json_object_get(j, "busy") ? json_string_value(json_object_get(j, "busy")) : "idle");
 	x->cpu_ms = cpu;
@@ -106,9 +106,9 @@ static void print_once(const json_t *answer)
 	const json_t *one;
 	size_t i;
 
-	print_head(&s);
+	print_stats_head(&s);
 	if (!s.named) {
-		print_row(&s, &(struct shown){ 0 }, answer);
+		print_stats_row(&s, &(struct shown){ 0 }, answer);
 		return;
 	}
 	json_array_foreach (answer, i, one) {
@@ -116,11 +116,11 @@ static void print_once(const json_t *answer)
 		const char *name = json_string_value(json_object_get(one, "id"));
 
 		snprintf(x.name, sizeof(x.name), "%s", name ? name : "");
-		print_row(&s, &x, one);
+		print_stats_row(&s, &x, one);
 	}
 }
 
-static int one(struct stats *s, struct shown *x, struct err *e)
+static int show_stats_of_one(struct stats *s, struct shown *x, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_stats);
 	autojson json_t *answer = keeper_call(x->sock, rq, NULL, 0, NULL, e);
@@ -132,25 +132,25 @@ static int one(struct stats *s, struct shown *x, struct err *e)
 		json_object_set_new(answer, "id", json_string(x->id));
 		return command_print_json(answer, JSON_COMPACT, e);
 	}
-	print_row(s, x, answer);
+	print_stats_row(s, x, answer);
 	return 0;
 }
 
 /* A line of each that runs; one that has ended meanwhile is left out from then on. */
-static int each(struct stats *s, size_t *ret_left, int first, struct err *e)
+static int show_stats_round(struct stats *s, size_t *ret_left, int first, struct err *e)
 {
 	size_t i;
 
 	*ret_left = 0;
 	if (!s->json && s->rows == 0)
-		print_head(s);
+		print_stats_head(s);
 	s->rows = (s->rows + 1) % (int)(s->count > 20 ? 1 : 20 / s->count);
 	for (i = 0; i < s->count; i++) {
 		struct shown *x = &s->list[i];
 
 		if (x->sock < 0)
 			continue;
-		if (one(s, x, e) == 0)
+		if (show_stats_of_one(s, x, e) == 0)
 			++*ret_left;
 		else if (first || e->code != ERR_NOT_FOUND)
 			return -1;
@@ -186,12 +186,12 @@ static int wait_a_turn(struct stats *s, struct err *e)
 	return left > 0;
 }
 
-static int show(struct stats *s, struct err *e)
+static int show_stats(struct stats *s, struct err *e)
 {
 	size_t left;
 	int r, first = 1;
 
-	while ((r = each(s, &left, first, e)) == 0 && !s->once && left) {
+	while ((r = show_stats_round(s, &left, first, e)) == 0 && !s->once && left) {
 		first = 0;
 		r = wait_a_turn(s, e);
 		if (r <= 0)
@@ -202,7 +202,7 @@ static int show(struct stats *s, struct err *e)
 
 /* ---- which ---- */
 
-static int add(struct stats *s, const char *ref, const char *name, struct err *e)
+static int add_stats_sandbox(struct stats *s, const char *ref, const char *name, struct err *e)
 {
 	struct shown *more, *x;
 
@@ -235,7 +235,7 @@ static int add_running(struct stats *s, struct err *e)
 	json_array_foreach (records, i, one) {
 		const char *id = json_string_value(json_object_get(one, "id")), *name = json_string_value(json_object_get(one, "name"));
 
-		if (!id || keeper_is_run(&s->at.registry, id) || add(s, id, name && name[0] ? name : id, e) == 0)
+		if (!id || keeper_is_run(&s->at.registry, id) || add_stats_sandbox(s, id, name && name[0] ? name : id, e) == 0)
 			continue;
 		if (e->code == ERR_NOMEM)
 			return -1;
@@ -246,7 +246,7 @@ static int add_running(struct stats *s, struct err *e)
 	return 0;
 }
 
-static int add_all(struct stats *s, char **names, int n, struct err *e)
+static int add_stats_sandboxes(struct stats *s, char **names, int n, struct err *e)
 {
 	int i;
 
@@ -254,7 +254,7 @@ static int add_all(struct stats *s, char **names, int n, struct err *e)
 	if (n == 0)
 		return add_running(s, e);
 	for (i = 0; i < n; i++)
-		if (add(s, names[i], names[i], e) < 0)
+		if (add_stats_sandbox(s, names[i], names[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -266,15 +266,15 @@ static int stats_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, r;
 
 	sandbox_ref_init(&s.at);
-	r = command_options(self, argc, argv, set_option, &s, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_stats_option, &s, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
 	if (r == 0)
-		r = add_all(&s, argv + rest, argc - rest, &e);
+		r = add_stats_sandboxes(&s, argv + rest, argc - rest, &e);
 	if (r == 0 && s.count)
-		r = show(&s, &e);
+		r = show_stats(&s, &e);
 	else if (r == 0 && !s.json)
-		print_head(&s);
+		print_stats_head(&s);
 	while (s.count)
 		fd_close(&s.list[--s.count].sock);
 	free(s.list);

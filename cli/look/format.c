@@ -23,7 +23,7 @@ static const char *action_end(const char *s)
 }
 
 /* As docker has it: \t and \n of the text between actions are a tab and a newline. */
-static void unescape(char *text)
+static void unescape_template(char *text)
 {
 	const char *from = text, *end;
 	char *to = text;
@@ -58,13 +58,13 @@ struct template *format_parse(const char *text, struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	unescape(plain);
+	unescape_template(plain);
 	/* cppcheck-suppress CastIntegerToAddressAtReturn ; it stumbles over the word template, which is C++'s */
 	return template_parse(plain, e);
 }
 
 /* Names and commands may come from others: no control character of theirs reaches a terminal. */
-static void clean(char *s, size_t n)
+static void clean_formatted_text(char *s, size_t n)
 {
 	size_t i;
 
@@ -82,6 +82,6 @@ int format_print(const struct template *t, const json_t *record, struct err *e)
 
 	if (template_run(t, record, &b, e) < 0 || buf_adds(&b, "\n", e) < 0)
 		return -1;
-	clean(b.data, b.len);
+	clean_formatted_text(b.data, b.len);
 	return fwrite(b.data, 1, b.len, stdout) == b.len ? 0 : err_sys(e, "write to stdout");
 }

@@ -32,7 +32,7 @@ static json_t *of_image(const struct mcp *m, const char *image)
 			 "options", m->config.options);
 }
 
-static unsigned count(const struct mcp *m)
+static unsigned count_own_boxes(const struct mcp *m)
 {
 	unsigned n = 0;
 	size_t i;
@@ -53,14 +53,14 @@ void box_begin(struct mcp *m)
 }
 
 /* rq, which it consumes, makes it. */
-static struct mcp_box *add(struct mcp *m, const char *name, const char *image, json_t *rq,
-			   struct err *e)
+static struct mcp_box *add_mcp_box(struct mcp *m, const char *name, const char *image, json_t *rq,
+				   struct err *e)
 {
 	autojson json_t *own = rq;
 	struct mcp_box *b = NULL;
 	size_t i;
 
-	if (count(m) >= m->config.max_sandboxes) {
+	if (count_own_boxes(m) >= m->config.max_sandboxes) {
 		err_set(e, ERR_LIMIT,
 			"this connection has %llu sandboxes, which is all it may have; "
 			"hint: remove one with sandbox_remove",
@@ -100,10 +100,10 @@ struct mcp_box *box_take(struct mcp *m, const char *name, struct err *e)
 			name);
 		return NULL;
 	}
-	return add(m, name, m->config.image, of_image(m, m->config.image), e);
+	return add_mcp_box(m, name, m->config.image, of_image(m, m->config.image), e);
 }
 
-static int is_allowed(const struct mcp *m, const char *image)
+static int is_box_image_allowed(const struct mcp *m, const char *image)
 {
 	json_t *one;
 	size_t i;
@@ -117,7 +117,7 @@ static int is_allowed(const struct mcp *m, const char *image)
 }
 
 /* The name of a further one: what the call says, or in chosen one of ours. */
-static const char *choose_name(struct mcp *m, const char *name, char chosen[65], struct err *e)
+static const char *choose_box_name(struct mcp *m, const char *name, char chosen[65], struct err *e)
 {
 	unsigned i = 1;
 
@@ -148,15 +148,15 @@ struct mcp_box *box_create(struct mcp *m, const char *name, const char *image, s
 
 	if (!image)
 		image = m->config.image;
-	if (!image || !is_allowed(m, image) || strlen(image) >= sizeof(m->boxes[0].image)) {
+	if (!image || !is_box_image_allowed(m, image) || strlen(image) >= sizeof(m->boxes[0].image)) {
 		err_set(e, ERR_DENIED,
 			"image '%.80s' is not offered here; hint: leave image out, "
 			"or start berth mcp with --allow-image",
 			image ? image : "");
 		return NULL;
 	}
-	name = choose_name(m, name, chosen, e);
-	return name ? add(m, name, image, of_image(m, image), e) : NULL;
+	name = choose_box_name(m, name, chosen, e);
+	return name ? add_mcp_box(m, name, image, of_image(m, image), e) : NULL;
 }
 
 struct mcp_box *box_fork(struct mcp *m, const char *of, const json_t *arguments, struct err *e)
@@ -177,12 +177,12 @@ struct mcp_box *box_fork(struct mcp *m, const char *of, const json_t *arguments,
 				of);
 		return NULL;
 	}
-	name = choose_name(m, name ? name : "", chosen, e);
+	name = choose_box_name(m, name ? name : "", chosen, e);
 	if (!name)
 		return NULL;
 	rq = json_pack("{s:s,s:s,s:O*}", "op", "fork", "sandbox", from->id, "checkpoint",
 		       json_object_get(arguments, "checkpoint"));
-	return add(m, name, from->image, rq, e);
+	return add_mcp_box(m, name, from->image, rq, e);
 }
 
 void box_forget(struct mcp_box *b)

@@ -12,7 +12,7 @@
 #define HEARTBEAT_MS 5000 /* and so often without: a client may take silence for a failure */
 #define MAX_OUTPUT 65536  /* of one stream, where the call names no max_output_bytes */
 
-static void release(struct mcp_call *c)
+static void release_mcp_call(struct mcp_call *c)
 {
 	json_decref(c->id);
 	json_decref(c->token);
@@ -68,7 +68,7 @@ void toolcall_finish_content(struct mcp *m, struct mcp_call *c, json_t *content,
 		}
 		rpc_result(m, c->id, c->modern, result);
 	}
-	release(c);
+	release_mcp_call(c);
 }
 
 void toolcall_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n, json_t *structured,
@@ -81,7 +81,7 @@ void toolcall_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t
 }
 
 /* An error in the words of the tools: the member of the arguments for an option, the whole path. */
-static void describe(const struct mcp_call *c, const struct err *e, char *ret, size_t n)
+static void describe_tool_error(const struct mcp_call *c, const struct err *e, char *ret, size_t n)
 {
 	static const char option[] = "option --lang: ";
 	const char *path = json_string_value(json_object_get(c->arguments, "path"));
@@ -102,7 +102,7 @@ static void toolcall_fail(struct mcp *m, struct mcp_call *c, const struct err *e
 	struct err ignored;
 
 	if (!is_resource(c)) {
-		describe(c, e, text, sizeof(text));
+		describe_tool_error(c, e, text, sizeof(text));
 		utf8_add(&clean, text, strlen(text), &ignored);	/* a path may be cut */
 		toolcall_finish(m, c, clean.data, clean.len, NULL, 1);
 		return;
@@ -111,7 +111,7 @@ static void toolcall_fail(struct mcp *m, struct mcp_call *c, const struct err *e
 		rpc_error(m, c->id,
 			  e->code == ERR_NOT_FOUND ? RPC_NO_RESOURCE : RPC_INTERNAL, e->msg,
 			  json_pack("{s:s,s:s}", "code", err_name(e->code), "message", e->msg));
-	release(c);
+	release_mcp_call(c);
 }
 
 /* ---- the way of a call ---- */

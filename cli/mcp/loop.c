@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/mcp/mcp.h"
-
+/* The loop of berth-mcp, between the client and its berth stdio. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,6 +9,46 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/mcp/mcp.h"
+
+/* ---- Requests to berth stdio ---- */
+
+uint64_t backend_send(struct mcp *m, json_t *rq, struct err *e)
+{
+	autojson json_t *owned __attribute__((unused)) = rq;
+	uint64_t number = ++m->next_request;
+	size_t n, start = m->back_out.len;
+
+	if (!rq || json_object_set_new(rq, "id", json_integer((json_int_t)number)) < 0) {
+		err_set(e, ERR_INVALID, "the arguments are not valid UTF-8");
+		return 0;
+	}
+	n = json_dumpb(rq, NULL, 0, JSON_COMPACT);
+	if (!n || n > MCP_LINE_MAX) {
+		err_set(e, ERR_LIMIT, "the request has more than %u bytes", MCP_LINE_MAX);
+		return 0;
+	}
+	if (buf_reserve(&m->back_out, n + 1, e) < 0)
+		return 0;
+	json_dumpb(rq, m->back_out.data + start, n, JSON_COMPACT);
+	m->back_out.data[start + n] = '\n';
+	m->back_out.len += n + 1;
+	return number;
+}
+
+void backend_line(struct mcp *m, const char *line, size_t n)
+{
+	struct err e;
+	autojson json_t *answer = json_parse(line, n, 2 * MCP_LINE_MAX, "answer", &e);
+
+	/* our own program: if its answer is garbled, we do not guess */
+	if (!json_is_object(answer))
+		m->lost = 1;
+	else
+		toolcall_answer(m, answer);
+}
+
+/* ---- The loop ---- */
 
 #define CHUNK 65536
 #define END_MS 30000 /* for the removal of the sandboxes at the end */
@@ -27,7 +66,7 @@ static void on_signal(int number)
 typedef void line_fn(struct mcp *m, const char *line, size_t n);
 
 /* Hands each whole line of b on and leaves the rest. */
-static void take_lines(struct mcp *m, struct buf *b, size_t *scanned, line_fn *fn)
+static void take_mcp_lines(struct mcp *m, struct buf *b, size_t *scanned, line_fn *fn)
 {
 	size_t start = 0;
 	char *nl;
@@ -46,7 +85,7 @@ static void take_lines(struct mcp *m, struct buf *b, size_t *scanned, line_fn *f
 	*scanned = b->len;
 }
 
-static void read_client(struct mcp *m)
+static void read_mcp_client(struct mcp *m)
 {
 	struct err e;
 	ssize_t n;
@@ -69,7 +108,7 @@ static void read_client(struct mcp *m)
 		return;
 	}
 	m->in.len += (size_t)n;
-	take_lines(m, &m->in, &m->in_scanned, rpc_line);
+	take_mcp_lines(m, &m->in, &m->in_scanned, rpc_line);
 }
 
 static void read_backend(struct mcp *m)
@@ -89,7 +128,7 @@ static void read_backend(struct mcp *m)
 		return;
 	}
 	m->back_in.len += (size_t)n;
-	take_lines(m, &m->back_in, &m->back_scanned, backend_line);
+	take_mcp_lines(m, &m->back_in, &m->back_scanned, backend_line);
 }
 
 /* Writes as much as the other side takes; 0 if that has gone. */
@@ -126,7 +165,7 @@ static int has_output(const struct mcp *m)
 	return !m->out_gone && m->out.len > m->out_done;
 }
 
-static void watch(struct mcp *m, struct pollfd *p)
+static void watch_mcp_fds(struct mcp *m, struct pollfd *p)
 {
 	int full = m->out.len - m->out_done > MCP_OUT_FULL;
 	int waits = m->back_out.len - m->back_done > MCP_OUT_FULL;
@@ -151,7 +190,7 @@ static void begin_end(struct mcp *m)
 			toolcall_cancel(m, &m->calls[i]);
 }
 
-static void turn(struct mcp *m, const struct pollfd *p)
+static void mcp_loop_turn(struct mcp *m, const struct pollfd *p)
 {
 	if (p[P_OUT].revents & (POLLERR | POLLNVAL) ||
 	    (p[P_OUT].revents && !flush(m->out_fd, &m->out, &m->out_done)))
@@ -161,10 +200,10 @@ static void turn(struct mcp *m, const struct pollfd *p)
 	if (p[P_BACK].revents & (POLLIN | POLLHUP | POLLERR))
 		read_backend(m);
 	if (p[P_CLIENT].revents)
-		read_client(m);
+		read_mcp_client(m);
 }
 
-static int serve(struct mcp *m, const sigset_t *during, struct err *e)
+static int serve_mcp_until_end(struct mcp *m, const sigset_t *during, struct err *e)
 {
 	struct pollfd p[P_COUNT];
 	uint64_t end = 0, now;
@@ -186,13 +225,13 @@ static int serve(struct mcp *m, const sigset_t *during, struct err *e)
 		} else {
 			wait = toolcall_progress(m, now);
 		}
-		watch(m, p);
+		watch_mcp_fds(m, p);
 		i = ppoll(p, P_COUNT,
 			  wait < 0 ? NULL :
 				     &(struct timespec){ wait / 1000, wait % 1000 * 1000000L },
 			  during);
 		if (i > 0)
-			turn(m, p);
+			mcp_loop_turn(m, p);
 		else if (i < 0 && errno != EINTR)
 			return err_sys(e, "wait for messages");
 	}
@@ -216,5 +255,5 @@ int loop_run(struct mcp *m, struct err *e)
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
-	return serve(m, &during, e);
+	return serve_mcp_until_end(m, &during, e);
 }

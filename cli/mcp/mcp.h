@@ -134,7 +134,7 @@ void rpc_log(struct mcp *m, int level, const char *fmt, ...) __attribute__((form
 /* The index of a level of RFC 5424 by its name in MCP, from debug 0 to emergency 7; -1. */
 int rpc_level(const char *name);
 
-/* ---- methods.c ---- */
+/* ---- rpc.c: methods ---- */
 
 enum { METHOD_LEGACY = 1, METHOD_MODERN = 2 };
 struct mcp_request {
@@ -208,7 +208,7 @@ extern const struct mcp_tool tool_resource;
 /* "berth://SANDBOX/PATH": *ret_path is borrowed from it; ERR_INVALID. */
 int tool_uri(const char *uri, char ret_sandbox[65], const char **ret_path, struct err *e);
 
-/* ---- backend.c ---- */
+/* ---- loop.c: requests to berth stdio ---- */
 
 /* Sends rq to `berth stdio` under a new number, which it returns, or 0 with e. */
 uint64_t backend_send(struct mcp *m, json_t *rq, struct err *e);

@@ -51,7 +51,7 @@ static const struct oci_option exec_options[] = {
 	{ NULL },
 };
 
-static int append(const char **list, size_t *n, const char *value, struct err *e)
+static int append_exec_value(const char **list, size_t *n, const char *value, struct err *e)
 {
 	if (*n == LIST_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d of one option", LIST_MAX);
@@ -59,7 +59,7 @@ static int append(const char **list, size_t *n, const char *value, struct err *e
 	return 0;
 }
 
-static int set(void *ctx, size_t index, const char *value, struct err *e)
+static int set_oci_exec_option(void *ctx, size_t index, const char *value, struct err *e)
 {
 	struct exec_args *a = ctx;
 
@@ -68,9 +68,9 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 		a->apparmor = value;
 		break;
 	case X_CAP:
-		return append(a->cap, &a->caps, value, e);
+		return append_exec_value(a->cap, &a->caps, value, e);
 	case X_CGROUP:
-		return append(a->cgroup, &a->cgroups, value, e);
+		return append_exec_value(a->cgroup, &a->cgroups, value, e);
 	case X_CONSOLE:
 		a->console_socket = value;
 		break;
@@ -81,9 +81,9 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 		a->detach = 1;
 		break;
 	case X_ENV:
-		return append(a->env, &a->envs, value, e);
+		return append_exec_value(a->env, &a->envs, value, e);
 	case X_GIDS:
-		return append(a->gid, &a->gids, value, e);
+		return append_exec_value(a->gid, &a->gids, value, e);
 	case X_PAUSED:
 		a->ignore_paused = 1;
 		break;
@@ -139,7 +139,7 @@ static json_t *object_in(json_t *obj, const char *key)
 }
 
 /* "1000", "1000:100"; ids only, as the container's passwd is not asked by the runtime. */
-static int set_user(json_t *process, const char *text, struct err *e)
+static int set_exec_user(json_t *process, const char *text, struct err *e)
 {
 	json_t *user = object_in(process, "user");
 	char copy[64], *colon;
@@ -207,10 +207,10 @@ static int apply_flags(json_t *process, const struct exec_args *a, char **comman
 			return -1;
 		json_array_append_new(list_in(object_in(process, "user"), "additionalGids"), json_integer((json_int_t)gid));
 	}
-	return a->user ? set_user(process, a->user, e) : 0;
+	return a->user ? set_exec_user(process, a->user, e) : 0;
 }
 
-static json_t *describe(struct oci_global *g, const struct exec_args *a, char **operands, int count, struct err *e)
+static json_t *describe_oci_process(struct oci_global *g, const struct exec_args *a, char **operands, int count, struct err *e)
 {
 	json_t *process;
 
@@ -236,7 +236,7 @@ static json_t *describe(struct oci_global *g, const struct exec_args *a, char **
 	return process;
 }
 
-static int run(struct oci_global *g, void *ctx, char **operands, int count, struct err *e)
+static int run_oci_exec_verb(struct oci_global *g, void *ctx, char **operands, int count, struct err *e)
 {
 	const struct exec_args *a = ctx;
 	struct oci_exec x = { .cgroup = a->cgroup, .cgroups = a->cgroups, .preserve_fds = a->preserve_fds, .ignore_paused = a->ignore_paused };
@@ -245,7 +245,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	int status = 0;
 
 	oci_passed_limit(g, &x.preserve_fds);
-	if (oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
+	if (oci_root(g, e) < 0 || !(process = describe_oci_process(g, a, operands, count, e)))
 		return -1;
 	x.process = process;
 	if ((a->pid_file && !(x.pid_file = oci_absolute(a->pid_file, e))) ||
@@ -264,6 +264,6 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 
 const struct oci_verb oci_verb_exec = {
 	.name = "exec", .args = "ID COMMAND [ARGUMENT]...", .summary = "run another process in a container",
-	.options = exec_options, .min = 1, .max = -1, .operands_end_options = 1, .set = set, .run = run, .ctx = &args,
+	.options = exec_options, .min = 1, .max = -1, .operands_end_options = 1, .set = set_oci_exec_option, .run = run_oci_exec_verb, .ctx = &args,
 	.fail_status = 255, .sealed = 1,
 };

@@ -38,7 +38,7 @@ int oci_hold_signals(struct err *e)
 }
 
 /* 1 when pid ended: *ret_status. */
-static int reap(pid_t pid, int *ret_status)
+static int reap_foreground(pid_t pid, int *ret_status)
 {
 	int status, ended = 0;
 	pid_t got;
@@ -72,11 +72,11 @@ static int serve_signal(int fd, pid_t pid, struct tty *t)
 	return 0;
 }
 
-static int loop(pid_t pid, int signals, int *notify_fd, struct tty *t, struct err *e)
+static int foreground_loop(pid_t pid, int signals, int *notify_fd, struct tty *t, struct err *e)
 {
 	int status = 0;
 
-	if (reap(pid, &status))
+	if (reap_foreground(pid, &status))
 		return status;
 	for (;;) {
 		struct pollfd p[2 + TTY_POLLS] = { { .fd = signals, .events = POLLIN }, { .fd = *notify_fd, .events = POLLIN } };
@@ -93,7 +93,7 @@ static int loop(pid_t pid, int signals, int *notify_fd, struct tty *t, struct er
 		/* we stay, and pass signals on: the service's main process is us */
 		if (p[1].revents && oci_notify_take(*notify_fd, getpid(), e))
 			fd_close(notify_fd);
-		if (p[0].revents && serve_signal(signals, pid, t) && reap(pid, &status))
+		if (p[0].revents && serve_signal(signals, pid, t) && reap_foreground(pid, &status))
 			return status;
 	}
 }
@@ -142,11 +142,11 @@ int oci_foreground(struct oci_made *m, const json_t *process, struct err *e)
 	if (signals < 0)
 		return err_sys(e, "take signals");
 	if (m->master < 0)
-		return loop(m->state.pid, signals, &m->notify_fd, NULL, e);
+		return foreground_loop(m->state.pid, signals, &m->notify_fd, NULL, e);
 	if (join(&t, m->master, STDIN_FILENO, STDOUT_FILENO, e) < 0)
 		return -1;
 	keep_returns(&t);
-	status = loop(m->state.pid, signals, &m->notify_fd, &t, e);
+	status = foreground_loop(m->state.pid, signals, &m->notify_fd, &t, e);
 	if (status >= 0)
 		tty_drain(&t);
 	tty_close(&t);

@@ -41,7 +41,7 @@ static const struct oci_option run_options[] = {
 	{ NULL },
 };
 
-static int set(void *ctx, size_t index, const char *value, struct err *e)
+static int set_oci_create_option(void *ctx, size_t index, const char *value, struct err *e)
 {
 	struct make_args *a = ctx;
 
@@ -81,7 +81,7 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 	return 0;
 }
 
-static int request(const struct oci_global *g, const struct make_args *a, const char *id, struct oci_request *r, struct err *e)
+static int make_oci_request(const struct oci_global *g, const struct make_args *a, const char *id, struct oci_request *r, struct err *e)
 {
 	*r = (struct oci_request){ .id = id, .config_file = a->config, .preserve_fds = a->preserve_fds, .no_pivot = a->no_pivot,
 				   .no_new_keyring = a->no_new_keyring, .step = g->step, .systemd_program = g->systemd_program };
@@ -106,7 +106,7 @@ static int run_create(struct oci_global *g, void *ctx, char **operands, int coun
 	struct oci_made m;
 
 	(void)count;
-	if (request(g, ctx, operands[0], &r, e) < 0 || oci_root(g, e) < 0 || oci_create(&m, g->root_fd, &r, e) < 0)
+	if (make_oci_request(g, ctx, operands[0], &r, e) < 0 || oci_root(g, e) < 0 || oci_create(&m, g->root_fd, &r, e) < 0)
 		return -1;
 	oci_made_release(&m);
 	return 0;
@@ -120,7 +120,7 @@ static int run_start(struct oci_global *g, void *ctx, char **operands, int count
 }
 
 /* Removes a container that could not be started; the first error is the one reported. */
-static int fail(struct oci_global *g, const char *id)
+static int fail_oci_create(struct oci_global *g, const char *id)
 {
 	struct err second;
 
@@ -137,7 +137,7 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 	int status = 0;
 
 	(void)count;
-	if (request(g, a, operands[0], &r, e) < 0 || oci_root(g, e) < 0)
+	if (make_oci_request(g, a, operands[0], &r, e) < 0 || oci_root(g, e) < 0)
 		return -1;
 	r.run = 1;
 	if ((!a->detach && oci_hold_signals(e) < 0) || oci_create(&m, g->root_fd, &r, e) < 0)
@@ -145,18 +145,18 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 	if (oci_await_exec(&m, e) < 0 || oci_poststart(&m, e) < 0) {
 		oci_last_words(&m);
 		oci_made_release(&m);
-		return fail(g, operands[0]);
+		return fail_oci_create(g, operands[0]);
 	}
 	if (a->detach && m.master >= 0 && !a->console_socket) {
 		err_set(e, ERR_USAGE, "cannot allocate tty if runc will detach without setting console socket");
 		oci_made_release(&m);
-		return fail(g, operands[0]);
+		return fail_oci_create(g, operands[0]);
 	}
 	if (!a->detach) {
 		status = oci_foreground(&m, oci_get(m.config, "process"), e);
 		oci_made_release(&m);
 		if (status < 0)
-			return fail(g, operands[0]);
+			return fail_oci_create(g, operands[0]);
 		if (!a->keep && oci_delete(g->root_fd, operands[0], 1, e) < 0)
 			return -1;
 		return status;
@@ -170,12 +170,12 @@ static struct make_args args;
 
 const struct oci_verb oci_verb_create = {
 	.name = "create", .args = "ID", .summary = "make a container, without starting its program", .options = create_options,
-	.min = 1, .max = 1, .set = set, .run = run_create, .ctx = &args, .makes = 1, .sealed = 1,
+	.min = 1, .max = 1, .set = set_oci_create_option, .run = run_create, .ctx = &args, .makes = 1, .sealed = 1,
 };
 
 const struct oci_verb oci_verb_run = {
 	.name = "run", .args = "ID", .summary = "make a container, start it, wait for its end, delete it",
-	.options = run_options, .min = 1, .max = 1, .set = set, .run = run_run, .ctx = &args, .makes = 1, .sealed = 1,
+	.options = run_options, .min = 1, .max = 1, .set = set_oci_create_option, .run = run_run, .ctx = &args, .makes = 1, .sealed = 1,
 };
 
 static const struct oci_option none[] = { { NULL } };

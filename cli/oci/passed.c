@@ -22,7 +22,7 @@
 #define GAPS_MAX 1024
 
 /* How many are open from 3 up, to the first that is not or is ours (-1: none is). */
-static int count(int ours)
+static int count_passed_fds(int ours)
 {
 	int fd = FIRST;
 
@@ -75,7 +75,7 @@ int oci_passed_find(struct oci_global *g, char **argv, int ours, struct err *e)
 {
 	int end = FIRST + asked_for(argv), fd, last, gaps = 0;
 
-	g->passed = g->filled = count(ours);
+	g->passed = g->filled = count_passed_fds(ours);
 	if (ours >= FIRST && end > ours)
 		end = ours;
 	last = end > FIRST + g->passed ? last_below(end) : -1;

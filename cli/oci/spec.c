@@ -47,7 +47,7 @@ static const char template[] =
 "\"maskedPaths\":[\"/proc/acpi\",\"/proc/asound\",\"/proc/kcore\",\"/proc/keys\",\"/proc/latency_stats\",\"/proc/timer_list\",\"/proc/timer_stats\",\"/proc/sched_debug\",\"/sys/firmware\",\"/proc/scsi\"],"
 "\"readonlyPaths\":[\"/proc/bus\",\"/proc/fs\",\"/proc/irq\",\"/proc/sys\",\"/proc/sysrq-trigger\"]}}";
 
-static int set(void *ctx, size_t index, const char *value, struct err *e)
+static int set_oci_spec_option(void *ctx, size_t index, const char *value, struct err *e)
 {
 	struct spec_args *a = ctx;
 
@@ -92,7 +92,7 @@ static void make_rootless(json_t *config)
 			json_array_remove(mounts, i--);
 }
 
-static int run(struct oci_global *g, void *ctx, char **operands, int count, struct err *e)
+static int run_oci_spec_verb(struct oci_global *g, void *ctx, char **operands, int count, struct err *e)
 {
 	const struct spec_args *a = ctx;
 	autojson json_t *config = json_parse(template, sizeof(template) - 1, 65536, "template", e);
@@ -124,5 +124,5 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 
 const struct oci_verb oci_verb_spec = {
 	.name = "spec", .args = "", .summary = "write a config.json to start from", .options = spec_options, .min = 0, .max = 0,
-	.set = set, .run = run, .ctx = &args,
+	.set = set_oci_spec_option, .run = run_oci_spec_verb, .ctx = &args,
 };

@@ -24,7 +24,7 @@
 #define SAID_VERSION "Docker version 25.0.0, build berth-" BERTH_VERSION
 
 /* A file opened later must never become descriptor 0, 1 or 2. */
-static int fill_standard_fds(void)
+static int fill_docker_std_fds(void)
 {
 	struct pollfd p[3] = { { .fd = 0 }, { .fd = 1 }, { .fd = 2 } };
 	int i;
@@ -38,7 +38,7 @@ static int fill_standard_fds(void)
 }
 
 /* What an odd parent may have left, as berth does (cli/programs/berth.c). */
-static int harden(void)
+static int harden_docker(void)
 {
 	static const int reset[] = { SIGINT, SIGQUIT, SIGTERM, SIGCHLD, SIGPIPE };
 	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
@@ -47,7 +47,7 @@ static int harden(void)
 	size_t i;
 
 	if (getauxval(AT_SECURE) || getauxval(AT_UID) != getauxval(AT_EUID) ||
-	    fill_standard_fds() < 0)
+	    fill_docker_std_fds() < 0)
 		return -1;
 	umask(077);
 	sigemptyset(&none);
@@ -74,7 +74,7 @@ static int elsewhere(const char *what, const char *value)
 			what, value);
 }
 
-static int is_here(const char *host)
+static int is_docker_host_here(const char *host)
 {
 	static const char *const ours[] = { "unix:///var/run/docker.sock",
 					    "unix:///run/docker.sock",
@@ -88,7 +88,7 @@ static int is_here(const char *host)
 }
 
 /* Its value, and *i moved behind it; NULL when argv[*i] is another option. */
-static const char *value_of(char **argv, int *i, const char *name, const char *letter)
+static const char *docker_option_value(char **argv, int *i, const char *name, const char *letter)
 {
 	const char *a = argv[*i];
 	const size_t n = strlen(name);
@@ -111,12 +111,12 @@ static int global_options(int argc, char **argv, int *ret_status)
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
 		const char *a = argv[i];
 
-		if ((v = value_of(argv, &i, "--host", "-H")))
+		if ((v = docker_option_value(argv, &i, "--host", "-H")))
 			host = v;
-		else if ((v = value_of(argv, &i, "--context", "-c")))
+		else if ((v = docker_option_value(argv, &i, "--context", "-c")))
 			context = v;
-		else if (value_of(argv, &i, "--config", NULL) ||
-			 value_of(argv, &i, "--log-level", "-l") || !strcmp(a, "-D") ||
+		else if (docker_option_value(argv, &i, "--config", NULL) ||
+			 docker_option_value(argv, &i, "--log-level", "-l") || !strcmp(a, "-D") ||
 			 !strcmp(a, "--debug"))
 			continue;
 		else if (!strcmp(a, "-v") || !strcmp(a, "--version"))
@@ -130,7 +130,7 @@ static int global_options(int argc, char **argv, int *ret_status)
 						      a),
 			       -1;
 	}
-	if (host && !is_here(host))
+	if (host && !is_docker_host_here(host))
 		return *ret_status = elsewhere("DOCKER_HOST or --host", host), -1;
 	if (context && context[0] && strcmp(context, "default"))
 		return *ret_status = elsewhere("the context", context), -1;
@@ -139,7 +139,7 @@ static int global_options(int argc, char **argv, int *ret_status)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-static int help(int argc, char **argv)
+static int help_docker(int argc, char **argv)
 {
 	const struct command *verb;
 	int words;
@@ -152,13 +152,13 @@ static int help(int argc, char **argv)
 	return 0;
 }
 
-static int dispatch(int argc, char **argv)
+static int dispatch_docker(int argc, char **argv)
 {
 	const struct command *verb;
 	int words = 0;
 
 	if (!argc || !strcmp(argv[0], "help"))
-		return help(argc ? argc - 1 : 0, argv + (argc > 0));
+		return help_docker(argc ? argc - 1 : 0, argv + (argc > 0));
 	if (!strcmp(argv[0], "checkpoint"))
 		return door_say(1, "docker: checkpoint is refused: memory is not kept; berth "
 				   "checkpoint keeps the files of a container (berth-docker(1))");
@@ -192,14 +192,14 @@ int main(int argc, char **argv)
 {
 	int at, status = 0;
 
-	if (argc < 1 || harden() < 0)
+	if (argc < 1 || harden_docker() < 0)
 		return door_say(DOOR_USAGE, "berth-docker: refusing to run with privileges that "
 					    "the caller does not have");
 	if (!strcmp(argv[0], "berth"))
 		return be_berth(argc, argv);
 	at = global_options(argc, argv, &status);
 	if (at >= 0)
-		status = dispatch(argc - at, argv + at);
+		status = dispatch_docker(argc - at, argv + at);
 	if (fflush(stdout) || ferror(stdout))
 		return status ? status : door_say(1, "write to standard output failed");
 	return status;

@@ -52,7 +52,7 @@ static const struct imagecmd *const commands[] = {
 	&imagecmd_unpack_layer,
 };
 
-static void print_help(const struct imagecmd *c)
+static void print_imagecmd_help(const struct imagecmd *c)
 {
 	size_t i;
 
@@ -73,7 +73,7 @@ static void print_help(const struct imagecmd *c)
 
 /* ---- the program ---- */
 
-static int fail(const struct imagecmd *c, const struct err *e, int as_json)
+static int fail_imagecmd(const struct imagecmd *c, const struct err *e, int as_json)
 {
 	char prog[40];
 
@@ -96,7 +96,7 @@ static int fail(const struct imagecmd *c, const struct err *e, int as_json)
 	return err_exit_status(e->code);
 }
 
-static const struct imagecmd *find(const char *word, struct err *e)
+static const struct imagecmd *find_imagecmd(const char *word, struct err *e)
 {
 	struct suggest s = SUGGEST_INIT(word);
 	size_t i;
@@ -121,7 +121,7 @@ static const struct imagecmd *find(const char *word, struct err *e)
 	return NULL;
 }
 
-static int open_store(const struct imagecmd_args *a, struct err *e)
+static int open_imagecmd_store(const struct imagecmd_args *a, struct err *e)
 {
 	const char *state = secure_getenv("BERTH_STATE_DIR");
 	const char *store = imagecmd_value(a, IMG_STORE);
@@ -137,9 +137,9 @@ static int open_store(const struct imagecmd_args *a, struct err *e)
 	return store_open(path, e);
 }
 
-static int execute(const struct imagecmd *c, struct imagecmd_args *a, struct err *e)
+static int execute_imagecmd(const struct imagecmd *c, struct imagecmd_args *a, struct err *e)
 {
-	autoclose int store_fd = c->no_store ? -1 : open_store(a, e);
+	autoclose int store_fd = c->no_store ? -1 : open_imagecmd_store(a, e);
 
 	if ((store_fd < 0 && !c->no_store) || c->run(store_fd, a, e) < 0)
 		return -1;
@@ -193,26 +193,26 @@ static int image_main(int argc, char **argv, struct imagecmd_args *a)
 	for (i = 1; i < argc && strcmp(argv[i], "--"); i++)
 		as_json |= !strcmp(argv[i], "--json");
 	if (make_sane(&e) < 0)
-		return fail(NULL, &e, as_json);
+		return fail_imagecmd(NULL, &e, as_json);
 	at = leading_options(argc, argv, a, &e);
 	if (at < 0)
-		return fail(NULL, &e, as_json);
+		return fail_imagecmd(NULL, &e, as_json);
 	if (a->help || (at < argc && !strcmp(argv[at], "help"))) {
-		print_help(at + 1 < argc && !a->help ? find(argv[at + 1], &e) : NULL);
-		return e.code ? fail(NULL, &e, as_json) : 0;
+		print_imagecmd_help(at + 1 < argc && !a->help ? find_imagecmd(argv[at + 1], &e) : NULL);
+		return e.code ? fail_imagecmd(NULL, &e, as_json) : 0;
 	}
 	if (at == argc) {
 		err_set(&e, ERR_USAGE, "no command given; hint: berth image --help lists them");
-		return fail(NULL, &e, as_json);
+		return fail_imagecmd(NULL, &e, as_json);
 	}
-	c = find(argv[at], &e);
+	c = find_imagecmd(argv[at], &e);
 	if (!c || imagecmd_parse(c, argc - at, argv + at, a, &e) < 0)
-		return fail(c, &e, as_json);
+		return fail_imagecmd(c, &e, as_json);
 	if (a->help) {
-		print_help(c);
+		print_imagecmd_help(c);
 		return 0;
 	}
-	return execute(c, a, &e) < 0 ? fail(c, &e, as_json) : 0;
+	return execute_imagecmd(c, a, &e) < 0 ? fail_imagecmd(c, &e, as_json) : 0;
 }
 
 int main(int argc, char **argv)

@@ -17,7 +17,7 @@
 #include "cli/mcp/mcp.h"
 
 /* So that `berth ps` says what made a sandbox (LABEL_FACE of manager/host/labels.h). */
-static int mark(struct mcp_config *c, struct err *e)
+static int mark_mcp_sandboxes(struct mcp_config *c, struct err *e)
 {
 	return !c->options || json_object_set_new(c->options, "mark", json_pack("[s]", "berth.face=mcp")) == 0 ? 0 : err_nomem(e);
 }
@@ -39,7 +39,7 @@ static int load_config(struct mcp *m, struct err *e)
 	    json_get_u64(c->doc, "max_sandboxes", &c->max_sandboxes, "configuration", e) < 0 ||
 	    json_get_bool(c->doc, "network_changes", &c->network_changes, "configuration", e) < 0)
 		return -1;
-	if (mark(c, e) < 0)
+	if (mark_mcp_sandboxes(c, e) < 0)
 		return -1;
 	/* if we are killed, our sandboxes are removed: their keeper sees our end */
 	if (!json_object_get(c->options, "owner-pid") &&
@@ -52,7 +52,7 @@ static int load_config(struct mcp *m, struct err *e)
  * An open file description of our own: O_NONBLOCK on an inherited pipe would affect every
  * process that has it.
  */
-static int open_output(void)
+static int open_mcp_output(void)
 {
 	struct stat s;
 	int fd = -1;
@@ -78,7 +78,7 @@ int main(void)
 	m->out = m->back_out = BUF_INIT(MCP_OUT_MAX);
 	m->log_level = 8;
 	m->client_fd = STDIN_FILENO;
-	m->out_fd = open_output();
+	m->out_fd = open_mcp_output();
 	m->backend_fd = MCP_BACKEND_FD;
 	if (fcntl(MCP_BACKEND_FD, F_SETFL, O_NONBLOCK) < 0)
 		err_set(&e, ERR_USAGE, "this program is started by berth only; hint: berth mcp");

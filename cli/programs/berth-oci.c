@@ -64,7 +64,7 @@ static const struct oci_option globals[] = {
 
 /* ---- help ------------------------------------------------------------------------------ */
 
-static void print_options(const struct oci_option *o)
+static void print_oci_options(const struct oci_option *o)
 {
 	for (; o->name; o++) {
 		char left[64];
@@ -75,7 +75,7 @@ static void print_options(const struct oci_option *o)
 	}
 }
 
-static void print_help(void)
+static void print_oci_help(void)
 {
 	size_t i;
 
@@ -83,7 +83,7 @@ static void print_help(void)
 	for (i = 0; i < ARRAY_LEN(verbs); i++)
 		printf("  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
 	printf("\nOptions:\n");
-	print_options(globals);
+	print_oci_options(globals);
 }
 
 static void print_verb_help(const struct oci_verb *v)
@@ -92,11 +92,11 @@ static void print_verb_help(const struct oci_verb *v)
 	       v->options[0].name ? " [OPTIONS]" : "", v->args);
 	if (v->options[0].name)
 		printf("\nOptions:\n");
-	print_options(v->options);
+	print_oci_options(v->options);
 }
 
 /* Lines that engines and test suites look for: the spec's version, features with a plus. */
-static void print_version(void)
+static void print_oci_version(void)
 {
 	printf("berth-oci version " BERTH_VERSION "\nspec: " OCI_SPEC_VERSION "\n+SELINUX +APPARMOR +CAP +SECCOMP +EBPF\n");
 }
@@ -126,7 +126,7 @@ static size_t to_getopt(const struct oci_option *table, struct option *longs, ch
 	return n;
 }
 
-static size_t index_of(const struct oci_option *table, size_t count, int c)
+static size_t oci_option_index(const struct oci_option *table, size_t count, int c)
 {
 	size_t i;
 
@@ -139,8 +139,8 @@ static size_t index_of(const struct oci_option *table, size_t count, int c)
 }
 
 /* 1: help was asked for and printed. */
-static int parse(const struct oci_option *table, int stop, int argc, char **argv,
-		 int (*set)(void *ctx, size_t index, const char *value, struct err *e), void *ctx, struct err *e)
+static int parse_oci_options(const struct oci_option *table, int stop, int argc, char **argv,
+			     int (*set)(void *ctx, size_t index, const char *value, struct err *e), void *ctx, struct err *e)
 {
 	struct option longs[OPTIONS_MAX + 2];
 	char letters[2 * OPTIONS_MAX + 4] = "";
@@ -153,7 +153,7 @@ static int parse(const struct oci_option *table, int stop, int argc, char **argv
 		if (c == '?' || c == ':')
 			return err_set(e, ERR_USAGE, c == ':' ? "option '%.64s' needs an argument" : "unknown option '%.64s'",
 				       argv[optind - 1]);
-		i = index_of(table, count, c);
+		i = oci_option_index(table, count, c);
 		if (i == count)
 			return 1;
 		if (set(ctx, i, optarg, e) < 0)
@@ -347,13 +347,13 @@ static const struct oci_verb *find_verb(const char *name, struct err *e)
 	return NULL;
 }
 
-static int run_verb(const struct oci_verb *v, struct globals_seen *s, int argc, char **argv, char **all, struct err *e)
+static int run_oci_verb(const struct oci_verb *v, struct globals_seen *s, int argc, char **argv, char **all, struct err *e)
 {
 	int r;
 
 	if (v->refused && !(argc > 1 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))))
 		return err_set(e, ERR_UNSUPPORTED, "%s", v->refused);
-	r = parse(v->options, v->operands_end_options, argc, argv, v->set, v->ctx, e);
+	r = parse_oci_options(v->options, v->operands_end_options, argc, argv, v->set, v->ctx, e);
 
 	if (r > 0) {
 		print_verb_help(v);
@@ -384,23 +384,23 @@ int main(int argc, char **argv)
 	fill_stdio();
 	r = oci_passed_find(&s.g, argv, kept_program(), &e);
 	if (r == 0)
-		r = parse(globals, 1, argc, argv, set_global, &s, &e);
+		r = parse_oci_options(globals, 1, argc, argv, set_global, &s, &e);
 	if (r == 0 && oci_log_open(s.log, s.json, s.level, &e) == 0) {
 		if (s.version) {
-			print_version();
+			print_oci_version();
 			return 0;
 		}
 		if (s.help || optind == argc) {
-			print_help();
+			print_oci_help();
 			return s.help ? 0 : 1;
 		}
 		if (!strcmp(argv[optind], "help")) {
-			print_help();
+			print_oci_help();
 			return 0;
 		}
 		v = find_verb(argv[optind], &e);
 		if (v)
-			status = run_verb(v, &s, argc - optind, argv + optind, argv, &e);
+			status = run_oci_verb(v, &s, argc - optind, argv + optind, argv, &e);
 	}
 	if (status >= 0) {
 		if (fflush(stdout) != 0)

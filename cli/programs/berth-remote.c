@@ -17,7 +17,7 @@
 #include "manager/ops/optvalues.h"
 #include "manager/ops/params.h"
 
-static json_t *list_of(struct remote *r, const char *name)
+static json_t *remote_option_list(struct remote *r, const char *name)
 {
 	json_t *list = json_object_get(r->options, name);
 
@@ -41,8 +41,8 @@ static int note_option(void *ctx, int id, const char *value, struct err *e)
 	}
 	/* settled here, in their order: our environment and our files are not berthd's */
 	if (!strcmp(name, "env-file") || (!strcmp(name, "env") && !strcmp(arg, "NAME[=VALUE]")))
-		return envopts_add(list_of(r, "env"), !strcmp(name, "env-file"), value, e);
-	list = list_of(r, name);
+		return envopts_add(remote_option_list(r, "env"), !strcmp(name, "env-file"), value, e);
+	list = remote_option_list(r, name);
 	return json_array_append_new(list, value ? json_string(value) : json_true()) < 0 ?
 		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
 }
@@ -102,7 +102,7 @@ int remote_tell(const struct remote *r, json_t *j, struct err *e)
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
-static const struct remote_verb *verb_of(const struct command *c, struct err *e)
+static const struct remote_verb *remote_verb_of(const struct command *c, struct err *e)
 {
 	const struct remote_verb *v;
 
@@ -113,7 +113,7 @@ static const struct remote_verb *verb_of(const struct command *c, struct err *e)
 	return NULL;
 }
 
-static int check_use(const struct remote *r, const struct remote_verb *v, struct err *e)
+static int check_remote_use(const struct remote *r, const struct remote_verb *v, struct err *e)
 {
 	const char *name;
 	char word[64];
@@ -156,7 +156,7 @@ static int asks_for_help(int argc, char **argv)
 	return 0;
 }
 
-static int run(struct remote *r, const char *url, int argc, char **argv, struct err *e)
+static int run_remote_command(struct remote *r, const char *url, int argc, char **argv, struct err *e)
 {
 	const struct remote_verb *v;
 	int words, rest, help = 0;
@@ -166,7 +166,7 @@ static int run(struct remote *r, const char *url, int argc, char **argv, struct 
 		return -1;
 	argc -= words - 1;
 	argv += words - 1;
-	v = verb_of(r->command, e);
+	v = remote_verb_of(r->command, e);
 	if (!v)
 		return -1;
 	if (r->command->flags & COMMAND_EXTERNAL && asks_for_help(argc, argv))
@@ -179,7 +179,7 @@ static int run(struct remote *r, const char *url, int argc, char **argv, struct 
 		return 0;
 	r->words = argv + rest;
 	r->count = argc - rest;
-	return check_use(r, v, e) < 0 || remote_open(r, url, e) < 0 ? -1 : v->run(r, e);
+	return check_remote_use(r, v, e) < 0 || remote_open(r, url, e) < 0 ? -1 : v->run(r, e);
 }
 
 int main(int argc, char **argv)
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 		return command_fail(NULL, &e, 0);
 	}
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	result = run(&r, url, argc - 1, argv + 1, &e);
+	result = run_remote_command(&r, url, argc - 1, argv + 1, &e);
 	if (result == 0 && fflush(stdout))
 		result = err_sys(&e, "write to stdout");
 	if (result < 0)

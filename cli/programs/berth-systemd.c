@@ -198,7 +198,7 @@ static int scope(const char *unit, const char *slice, char *path, size_t size, s
 	return r < 0 || own_cgroup(path, size, e) < 0 || check_unit(path, unit, e) < 0 ? -1 : move_down(path, e);
 }
 
-static int tell(const struct err *e, const char *text)
+static int tell_systemd_answer(const struct err *e, const char *text)
 {
 	const struct iovec part[] = { { (void *)e, sizeof(*e) }, { (void *)text, strlen(text) } };
 	const struct msghdr m = { .msg_iov = (struct iovec *)part, .msg_iovlen = ARRAY_LEN(part) };
@@ -221,10 +221,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (scope(argv[2], argv[3], path, sizeof(path), &e) < 0)
-		return tell(&e, ""), 1;
+		return tell_systemd_answer(&e, ""), 1;
 	told = json_pack("{s:s}", "cgroup", path);
 	answer = json_dumps(told, JSON_COMPACT);
-	if (!answer || tell(&e, answer))
+	if (!answer || tell_systemd_answer(&e, answer))
 		return 1;
 	while (recv(HELPER_SOCK, &end, 1, 0) > 0)
 		;

@@ -31,7 +31,7 @@
 static const int reset_signals[] = { SIGINT, SIGQUIT, SIGTERM, SIGCHLD, SIGPIPE };
 
 /* A file opened later must never become descriptor 0, 1 or 2. */
-static int fill_standard_fds(struct err *e)
+static int fill_berth_std_fds(struct err *e)
 {
 	struct pollfd p[3] = { { .fd = 0 }, { .fd = 1 }, { .fd = 2 } };
 	int i, fd;
@@ -50,7 +50,7 @@ static int fill_standard_fds(struct err *e)
 	return 0;
 }
 
-static int harden(struct err *e)
+static int harden_berth(struct err *e)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
 	sigset_t none;
@@ -61,7 +61,7 @@ static int harden(struct err *e)
 	    getauxval(AT_GID) != getauxval(AT_EGID))
 		return err_set(e, ERR_DENIED, "refusing to run with privileges the caller does not have; "
 			       "hint: remove the set-uid bit and file capabilities from berth");
-	if (fill_standard_fds(e) < 0)
+	if (fill_berth_std_fds(e) < 0)
 		return -1;
 	umask(077);
 	sigemptyset(&none);
@@ -80,7 +80,7 @@ static int harden(struct err *e)
 }
 
 /* Output that could not be written is a failure, though the command went well. */
-static int finish(int status)
+static int finish_berth_output(int status)
 {
 	struct err e;
 
@@ -90,7 +90,7 @@ static int finish(int status)
 	return status ? status : command_fail(NULL, &e, 0);
 }
 
-static int help(int argc, char **argv)
+static int help_berth(int argc, char **argv)
 {
 	const struct command *c;
 	struct err e;
@@ -114,20 +114,20 @@ static int help(int argc, char **argv)
 	return 0;
 }
 
-static int is_one_of(const char *s, const char *a, const char *b)
+static int is_either_word(const char *s, const char *a, const char *b)
 {
 	return !strcmp(s, a) || !strcmp(s, b);
 }
 
-static int dispatch(int argc, char **argv)
+static int dispatch_berth(int argc, char **argv)
 {
 	const struct command *c;
 	struct err e;
 	int words;
 
-	if (is_one_of(argv[0], "help", "--help") || !strcmp(argv[0], "-h"))
-		return help(argc - 1, argv + 1);
-	if (is_one_of(argv[0], "--version", "-V") || !strcmp(argv[0], "version")) {
+	if (is_either_word(argv[0], "help", "--help") || !strcmp(argv[0], "-h"))
+		return help_berth(argc - 1, argv + 1);
+	if (is_either_word(argv[0], "--version", "-V") || !strcmp(argv[0], "version")) {
 		printf("berth %s\n", BERTH_VERSION);
 		if (argv[0][0] != '-')	/* programs read what the options print */
 			printf("C library: %s%s%s\n", BERTH_LIBC,
@@ -139,7 +139,7 @@ static int dispatch(int argc, char **argv)
 			"hint: options follow the command: berth run %.64s", argv[0], argv[0]);
 		return command_fail(NULL, &e, 0);
 	}
-	if (argc == 2 && is_one_of(argv[1], "--help", "-h") && command_group_help(argv[0]))
+	if (argc == 2 && is_either_word(argv[1], "--help", "-h") && command_group_help(argv[0]))
 		return 0;
 	c = command_find(argc, argv, &words, &e);
 	if (!c)
@@ -147,7 +147,7 @@ static int dispatch(int argc, char **argv)
 	argc -= words - 1;
 	argv += words - 1;
 	if (!(c->flags & COMMAND_ANY_USER) && getauxval(AT_EUID) &&
-	    !(argc > 1 && is_one_of(argv[1], "--help", "-h"))) {
+	    !(argc > 1 && is_either_word(argv[1], "--help", "-h"))) {
 		err_set(&e, ERR_DENIED, "berth needs root; hint: sudo berth %s", c->name);
 		return command_fail(c, &e, 0);
 	}
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 {
 	struct err e;
 
-	if (harden(&e) < 0)
+	if (harden_berth(&e) < 0)
 		return command_fail(NULL, &e, 0);
 	if (wants_host(argc, argv))
 		return become_remote(argv);
@@ -189,5 +189,5 @@ int main(int argc, char **argv)
 		err_set(&e, ERR_USAGE, "no command given; hint: berth help lists them");
 		return command_fail(NULL, &e, 0);
 	}
-	return finish(dispatch(argc - 1, argv + 1));
+	return finish_berth_output(dispatch_berth(argc - 1, argv + 1));
 }

@@ -57,7 +57,7 @@ struct daemon {
 	char notify_path[108];	/* of systemd, or "" */
 };
 
-static int usage(FILE *f, int status)
+static int print_daemon_usage(FILE *f, int status)
 {
 	fputs("usage: berthd [--check-config] [--version]\n\n"
 	      "Serves sandboxes over HTTP on a unix socket; configured by [daemon] in berth.toml(5).\n\n"
@@ -221,7 +221,7 @@ static int take_lock(struct daemon *d, struct err *e)
 	return 0;
 }
 
-static int harden(struct err *e)
+static int harden_daemon(struct err *e)
 {
 	struct sigaction ign = { .sa_handler = SIG_IGN };
 	int fd;
@@ -247,7 +247,7 @@ static int harden(struct err *e)
 }
 
 /* Before any thread: they inherit it, and only the main thread sees signals. */
-static int block_signals(sigset_t *set, struct err *e)
+static int block_daemon_signals(sigset_t *set, struct err *e)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
@@ -277,7 +277,7 @@ static void reload(struct daemon *d)
 }
 
 /* result: of manager_end(). */
-static void tell_end(int result, const struct err *why, int served)
+static void tell_daemon_end(int result, const struct err *why, int served)
 {
 	if (result < 0)
 		dlog_error("clean-up", why);
@@ -295,7 +295,7 @@ static const char *overlap_of(const struct config *c, char *words, size_t n)
 	return hostids_overlap(c, words, n, &ignored) > 0 ? words : "";
 }
 
-static int serve(struct daemon *d, struct err *e)
+static int serve_daemon(struct daemon *d, struct err *e)
 {
 	struct err left = { 0 };
 	struct http_options o = {
@@ -324,7 +324,7 @@ static int serve(struct daemon *d, struct err *e)
 		return -1;
 	io_allow_files(FILES_MAX);	/* a request holds a dozen */
 	/* before the first thread, and before a byte of a client (S56) */
-	if (rights_lay_down(RIGHTS_DAEMON, e) < 0 || block_signals(&set, e) < 0 || daemon_start(&d->api, e) < 0)
+	if (rights_lay_down(RIGHTS_DAEMON, e) < 0 || block_daemon_signals(&set, e) < 0 || daemon_start(&d->api, e) < 0)
 		return -1;
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)
@@ -357,11 +357,11 @@ static int serve(struct daemon *d, struct err *e)
 	manager_ending(&d->api, STOP_GRACE_MS);
 	docker_stop(&d->api, STOP_GRACE_MS);
 	http_stop(d->http, STOP_GRACE_MS);
-	tell_end(manager_end(&d->api, &left), &left, r == 0);
+	tell_daemon_end(manager_end(&d->api, &left), &left, r == 0);
 	return r;
 }
 
-static int fail(const struct err *e)
+static int fail_daemon(const struct err *e)
 {
 	log_error("berthd", e);
 	return err_exit_status(e->code);
@@ -391,27 +391,27 @@ int main(int argc, char **argv)
 	int check = 0, r;
 
 	if (argc > 2)
-		return usage(stderr, 2);
+		return print_daemon_usage(stderr, 2);
 	if (argc == 2 && !strcmp(argv[1], "--version")) {
 		puts("berthd " BERTH_VERSION);
 		return 0;
 	}
 	if (argc == 2 && !strcmp(argv[1], "--help"))
-		return usage(stdout, 0);
+		return print_daemon_usage(stdout, 0);
 	check = argc == 2 && !strcmp(argv[1], "--check-config");
 	if (argc == 2 && !check)
-		return usage(stderr, 2);
+		return print_daemon_usage(stderr, 2);
 	d.lock_fd = -1;
-	if (harden(&e) < 0)
-		return fail(&e);
+	if (harden_daemon(&e) < 0)
+		return fail_daemon(&e);
 	if (geteuid()) {
 		err_set(&e, ERR_DENIED, "berthd needs root; hint: systemctl start berthd, or sudo berthd");
-		return fail(&e);
+		return fail_daemon(&e);
 	}
 	if (api_init(&d.api, &e) < 0)
-		return fail(&e);
-	r = check ? check_config(&d, &e) : serve(&d, &e);
+		return fail_daemon(&e);
+	r = check ? check_config(&d, &e) : serve_daemon(&d, &e);
 	daemon_end(&d.api);
 	fd_close(&d.lock_fd);
-	return r < 0 ? fail(&e) : 0;
+	return r < 0 ? fail_daemon(&e) : 0;
 }

@@ -27,7 +27,7 @@ int remote_write_data(const json_t *j, const char *key, int fd, struct err *e)
 }
 
 /* A thread: our stdin, to its end. */
-static void *feed(void *arg)
+static void *feed_remote_stdin(void *arg)
 {
 	struct remote_events *ev = arg;
 	autobuf struct buf path = BUF_INIT(4096), rest = BUF_INIT(256);
@@ -58,11 +58,11 @@ static int take_start(struct remote_events *ev, const char *command, const char 
 		ev->fed = 1;
 		return ev->started(ev, e);
 	}
-	ev->fed = pthread_create(&ev->feeder, NULL, feed, ev) == 0 ? 1 : -1;
+	ev->fed = pthread_create(&ev->feeder, NULL, feed_remote_stdin, ev) == 0 ? 1 : -1;
 	return 0;
 }
 
-static int take_line(struct remote_events *ev, const char *text, size_t n, struct err *e)
+static int take_remote_event(struct remote_events *ev, const char *text, size_t n, struct err *e)
 {
 	autojson json_t *j = json_parse(text, n, REMOTE_LINE_MAX, "berthd's answer", e);
 	const char *stream = json_string_value(json_object_get(j, "stream"));
@@ -97,7 +97,7 @@ int remote_take_events(void *ctx, const char *data, size_t n, struct err *e)
 	while ((end = memchr(ev->line.data, '\n', ev->line.len))) {
 		size_t len = (size_t)(end - ev->line.data);
 
-		if (len && take_line(ev, ev->line.data, len, e) < 0)
+		if (len && take_remote_event(ev, ev->line.data, len, e) < 0)
 			return -1;
 		memmove(ev->line.data, end + 1, ev->line.len - len - 1);
 		ev->line.len -= len + 1;
@@ -161,7 +161,7 @@ int remote_report(struct remote *r, const json_t *verdict, struct err *e)
 	return r->json ? remote_print(json_incref((json_t *)(size_t)verdict), e) : 0;
 }
 
-static int run_detached(struct remote *r, const char *path, const json_t *body, struct err *e)
+static int start_remote_detached(struct remote *r, const char *path, const json_t *body, struct err *e)
 {
 	autojson json_t *answer = remote_call(r, "POST", path, body, e);
 	const char *id = json_string_value(json_object_get(answer, "command"));
@@ -201,7 +201,7 @@ int remote_exec(struct remote *r, struct err *e)
 		json_object_set_new(body, "detach", json_true());
 		if (remote_flag(r, "tty"))
 			json_object_set_new(body, "tty", json_true());
-		return remote_flag(r, "detach") ? run_detached(r, path.data, body, e) : remote_exec_terminal(r, path.data, body, e);
+		return remote_flag(r, "detach") ? start_remote_detached(r, path.data, body, e) : remote_exec_terminal(r, path.data, body, e);
 	}
 	json_object_set_new(body, "stream", json_true());
 	json_object_set_new(body, "stdin_open", json_true());

@@ -34,7 +34,7 @@ static int query_of(struct remote *r, struct buf *path, const char *rest, const 
 	return user ? remote_query(path, "user", user, e) : 0;
 }
 
-static int do_read(struct remote *r, struct err *e)
+static int remote_file_read(struct remote *r, struct err *e)
 {
 	int out = STDOUT_FILENO;
 	struct remote_io io = { .in_fd = -1, .take = to_fd, .ctx = &out };
@@ -57,15 +57,15 @@ static int do_read(struct remote *r, struct err *e)
 	return remote_transfer(r, "GET", path.data, &io, e);
 }
 
-static int collect(void *ctx, const char *data, size_t n, struct err *e)
+static int collect_file_answer(void *ctx, const char *data, size_t n, struct err *e)
 {
 	return buf_add(ctx, data, n, e);
 }
 
-static int do_write(struct remote *r, struct err *e)
+static int remote_file_write(struct remote *r, struct err *e)
 {
 	autobuf struct buf path = BUF_INIT(65536), answer = BUF_INIT(65536);
-	struct remote_io io = { .in_fd = STDIN_FILENO, .take = collect, .ctx = &answer };
+	struct remote_io io = { .in_fd = STDIN_FILENO, .take = collect_file_answer, .ctx = &answer };
 	const char *mode = remote_value(r, "mode");
 
 	if (query_of(r, &path, "/files", r->words[1], e) < 0 || (mode && remote_query(&path, "mode", mode, e) < 0) ||
@@ -76,7 +76,7 @@ static int do_write(struct remote *r, struct err *e)
 	return r->json && answer.len ? (fwrite(answer.data, 1, answer.len, stdout) == answer.len ? 0 : err_sys(e, "write to stdout")) : 0;
 }
 
-static int do_ls(struct remote *r, struct err *e)
+static int remote_file_ls(struct remote *r, struct err *e)
 {
 	autobuf struct buf path = BUF_INIT(65536);
 	autojson json_t *answer = NULL;
@@ -98,7 +98,7 @@ static int do_ls(struct remote *r, struct err *e)
 	return 0;
 }
 
-static int do_stat(struct remote *r, struct err *e)
+static int remote_file_stat(struct remote *r, struct err *e)
 {
 	autobuf struct buf path = BUF_INIT(65536);
 	json_t *answer;
@@ -110,7 +110,7 @@ static int do_stat(struct remote *r, struct err *e)
 	return answer ? remote_print(answer, e) : -1;
 }
 
-static int post(struct remote *r, const char *rest, json_t *body, struct err *e)
+static int post_file_request(struct remote *r, const char *rest, json_t *body, struct err *e)
 {
 	autobuf struct buf path = BUF_INIT(65536);
 	autojson json_t *answer = NULL;
@@ -138,22 +138,22 @@ static int do_paths(struct remote *r, const char *verb, struct err *e)
 		if (remote_flag(r, flags[i]))
 			json_object_set_new(body, flags[i], json_true());
 	remote_set_string(r, body, "mode", "mode");
-	return post(r, !strcmp(verb, "mkdir") ? "/files/mkdir" : "/files/rm", body, e);
+	return post_file_request(r, !strcmp(verb, "mkdir") ? "/files/mkdir" : "/files/rm", body, e);
 }
 
-static int do_mv(struct remote *r, struct err *e)
+static int remote_file_mv(struct remote *r, struct err *e)
 {
 	autojson json_t *body = json_pack("{s:s,s:s}", "from", r->words[1], "to", r->words[2]);
 
-	return body ? post(r, "/files/mv", body, e) : err_set(e, ERR_INVALID, "the path is not valid UTF-8");
+	return body ? post_file_request(r, "/files/mv", body, e) : err_set(e, ERR_INVALID, "the path is not valid UTF-8");
 }
 
 int remote_file(struct remote *r, struct err *e)
 {
 	const char *verb = strchr(r->command->name, ' ') + 1;
 
-	return !strcmp(verb, "read") ? do_read(r, e) : !strcmp(verb, "write") ? do_write(r, e) : !strcmp(verb, "ls") ? do_ls(r, e) :
-	       !strcmp(verb, "stat") ? do_stat(r, e) : !strcmp(verb, "mv") ? do_mv(r, e) : do_paths(r, verb, e);
+	return !strcmp(verb, "read") ? remote_file_read(r, e) : !strcmp(verb, "write") ? remote_file_write(r, e) : !strcmp(verb, "ls") ? remote_file_ls(r, e) :
+	       !strcmp(verb, "stat") ? remote_file_stat(r, e) : !strcmp(verb, "mv") ? remote_file_mv(r, e) : do_paths(r, verb, e);
 }
 
 /* ---- cp ----------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static int both(struct remote *r, const char *method, const char *path, struct h
 	return result;
 }
 
-static int copy_out(struct remote *r, const char *path, const char *dest, struct err *e)
+static int copy_from_remote(struct remote *r, const char *path, const char *dest, struct err *e)
 {
 	int out = STDOUT_FILENO, p[2] = { -1, -1 }, tar = !strcmp(dest, "-");
 	struct remote_io io = { .in_fd = -1, .take = to_fd, .ctx = tar ? &out : &p[1] };
@@ -242,12 +242,12 @@ static int copy_out(struct remote *r, const char *path, const char *dest, struct
 	return both(r, "GET", url.data, &h, extract_half, &io, &p[1], e);
 }
 
-static int copy_in(struct remote *r, const char *source, const char *path, struct err *e)
+static int copy_to_remote(struct remote *r, const char *source, const char *path, struct err *e)
 {
 	int p[2] = { -1, -1 }, tar = !strcmp(source, "-");
 	autobuf struct buf url = BUF_INIT(65536), answer = BUF_INIT(65536);
 	struct half h = { .path = source, .follow = remote_flag(r, "follow-link") };
-	struct remote_io io = { .in_fd = STDIN_FILENO, .take = collect, .ctx = &answer };
+	struct remote_io io = { .in_fd = STDIN_FILENO, .take = collect_file_answer, .ctx = &answer };
 
 	if (query_of(r, &url, "/files/archive", path, e) < 0 ||
 	    (remote_flag(r, "archive") && remote_query(&url, "keep_owners", "true", e) < 0) ||
@@ -267,7 +267,7 @@ static int copy_in(struct remote *r, const char *source, const char *path, struc
 }
 
 /* The path after "SANDBOX:", or NULL: a path of this host, as berth cp has it. */
-static char *split_ref(char *arg)
+static char *split_remote_path(char *arg)
 {
 	char *colon = strchr(arg, ':');
 
@@ -279,10 +279,10 @@ static char *split_ref(char *arg)
 
 int remote_cp(struct remote *r, struct err *e)
 {
-	char *from = r->words[0], *to = r->words[1], *from_path = split_ref(from), *to_path = split_ref(to);
+	char *from = r->words[0], *to = r->words[1], *from_path = split_remote_path(from), *to_path = split_remote_path(to);
 
 	if (!from_path == !to_path)
 		return err_set(e, ERR_USAGE, "one of the two must be SANDBOX:PATH, the other a path of this host or -");
 	r->words[0] = from_path ? from : to;
-	return from_path ? copy_out(r, from_path, to, e) : copy_in(r, from, to_path, e);
+	return from_path ? copy_from_remote(r, from_path, to, e) : copy_to_remote(r, from, to_path, e);
 }

@@ -15,7 +15,7 @@
 #define CONNECT_S 10L
 
 /* A token in the clear stays on this host. */
-static int is_loopback(const char *host)
+static int is_loopback_url_host(const char *host)
 {
 	size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
 
@@ -42,7 +42,7 @@ int remote_open(struct remote *r, const char *url, struct err *e)
 	if ((strncmp(url, "http://", 7) && strncmp(url, "https://", 8)) || n >= sizeof(r->base) || url[strcspn(url, " @?#")])
 		return err_set(e, ERR_USAGE, "'%.100s' is not an address of a berthd; hint: unix:///run/berth/berthd.sock, "
 			       "http://127.0.0.1:7423 or https://HOST", url);
-	if (!strncmp(url, "http://", 7) && !is_loopback(url + 7))
+	if (!strncmp(url, "http://", 7) && !is_loopback_url_host(url + 7))
 		return err_set(e, ERR_USAGE, "plain http leads to loopback only; hint: https://, or ssh -L 7423:127.0.0.1:7423 HOST");
 	memcpy(r->base, url, n + 1);
 	while (n && r->base[n - 1] == '/')
@@ -156,7 +156,7 @@ static struct curl_slist *headers_of(const struct remote *r, const struct remote
 	return h;
 }
 
-static void set_options(CURL *c, const struct remote *r, const char *method, const char *url, struct exchange *x, char *reason)
+static void set_remote_curl_options(CURL *c, const struct remote *r, const char *method, const char *url, struct exchange *x, char *reason)
 {
 	const struct remote_io *io = x->io;
 
@@ -223,7 +223,7 @@ int remote_transfer(const struct remote *r, const char *method, const char *path
 	x.left = text ? strlen(text) : 0;
 	headers = headers_of(r, io);
 	curl_easy_setopt(x.curl, CURLOPT_HTTPHEADER, headers);
-	set_options(x.curl, r, method, url, &x, reason);
+	set_remote_curl_options(x.curl, r, method, url, &x, reason);
 	code = curl_easy_perform(x.curl);
 	curl_easy_getinfo(x.curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status >= 400)
@@ -238,7 +238,7 @@ int remote_transfer(const struct remote *r, const char *method, const char *path
 	return result;
 }
 
-static int collect(void *ctx, const char *data, size_t n, struct err *e)
+static int collect_http_body(void *ctx, const char *data, size_t n, struct err *e)
 {
 	return buf_add(ctx, data, n, e);
 }
@@ -246,7 +246,7 @@ static int collect(void *ctx, const char *data, size_t n, struct err *e)
 json_t *remote_call(const struct remote *r, const char *method, const char *path, const json_t *body, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(REPLY_MAX);
-	struct remote_io io = { .in_fd = -1, .json = body, .take = collect, .ctx = &b };
+	struct remote_io io = { .in_fd = -1, .json = body, .take = collect_http_body, .ctx = &b };
 
 	if (remote_transfer(r, method, path, &io, e) < 0)
 		return NULL;

@@ -15,7 +15,7 @@
 #define PATH_BUF BUF_INIT(65536)
 
 /* One request, its answer printed; body is consumed. */
-static int ask(struct remote *r, const char *method, const char *path, json_t *body, struct err *e)
+static int ask_remote_store(struct remote *r, const char *method, const char *path, json_t *body, struct err *e)
 {
 	json_t *answer = remote_call(r, method, path, body, e);
 
@@ -33,7 +33,7 @@ static int with_ref(struct remote *r, const char *method, const char *path, cons
 	return remote_transfer(r, method, b.data, &io, e);
 }
 
-static int rm(struct remote *r, struct err *e)
+static int remove_remote_images(struct remote *r, struct err *e)
 {
 	int i;
 
@@ -56,7 +56,7 @@ static json_t *two(const char *a, const char *x, const char *b, const char *y)
 }
 
 /* image export NAME -, image export --format rootfs NAME - */
-static int export(struct remote *r, struct err *e)
+static int export_remote_image(struct remote *r, struct err *e)
 {
 	int rootfs = r->count == 5 && !strcmp(r->words[1], "--format") && !strcmp(r->words[2], "rootfs");
 
@@ -103,7 +103,7 @@ static int to_dest(void *ctx, const char *data, size_t n, struct err *e)
 	return io_write_all(((struct dest *)ctx)->fd, data, n) < 0 ? err_sys(e, "write the archive") : 0;
 }
 
-static int save(struct remote *r, int from, struct err *e)
+static int save_remote_image(struct remote *r, int from, struct err *e)
 {
 	autobuf struct buf path = PATH_BUF;
 	const char *file, *ref;
@@ -119,7 +119,7 @@ static int save(struct remote *r, int from, struct err *e)
 	return dest_close(&d, remote_transfer(r, "GET", path.data, &io, e), e);
 }
 
-static int load(struct remote *r, int from, struct err *e)
+static int load_remote_image(struct remote *r, int from, struct err *e)
 {
 	const char *file, *other;
 	autoclose int fd = -1;
@@ -144,7 +144,7 @@ static int no_options(const struct remote *r, struct err *e)
 	return 0;
 }
 
-static int ls(struct remote *r, struct err *e)
+static int list_remote_images(struct remote *r, struct err *e)
 {
 	const int quiet = r->count == 2;
 	autojson json_t *answer = remote_call(r, "GET", "/v1/images", NULL, e);
@@ -170,33 +170,33 @@ int remote_image(struct remote *r, struct err *e)
 	int n = r->count - 1;
 
 	if (!strcmp(verb, "ls") && (n == 0 || (n == 1 && (!strcmp(one, "-q") || !strcmp(one, "--quiet")))))
-		return ls(r, e);
+		return list_remote_images(r, e);
 	if (n == 0 && !strcmp(verb, "gc"))
-		return ask(r, "POST", "/v1/images/gc", NULL, e);
+		return ask_remote_store(r, "POST", "/v1/images/gc", NULL, e);
 	if (n == 0 && !strcmp(verb, "prune"))
-		return ask(r, "POST", "/v1/images/prune", json_object(), e);
+		return ask_remote_store(r, "POST", "/v1/images/prune", json_object(), e);
 	if (n == 0 && !strcmp(verb, "fsck"))
-		return ask(r, "POST", "/v1/images/fsck", json_object(), e);
+		return ask_remote_store(r, "POST", "/v1/images/fsck", json_object(), e);
 	if (n == 1 && (!strcmp(verb, "inspect") || !strcmp(verb, "history")))
 		return with_ref(r, "GET", verb[0] == 'i' ? "/v1/images/inspect" : "/v1/images/history", "ref", one, -1, e);
 	if (n == 2 && !strcmp(verb, "pin"))
-		return ask(r, "POST", "/v1/images/pin", two("word", one, "image", more), e);
+		return ask_remote_store(r, "POST", "/v1/images/pin", two("word", one, "image", more), e);
 	if (n == 1 && !strcmp(verb, "unpin"))
-		return ask(r, "POST", "/v1/images/unpin", two("word", one, "x", NULL), e);
+		return ask_remote_store(r, "POST", "/v1/images/unpin", two("word", one, "x", NULL), e);
 	if (n == 2 && !strcmp(verb, "tag"))
-		return ask(r, "POST", "/v1/images/tag", two("image", one, "name", more), e);
+		return ask_remote_store(r, "POST", "/v1/images/tag", two("image", one, "name", more), e);
 	if (n == 2 && !strcmp(verb, "copy"))
-		return ask(r, "POST", "/v1/images/copy", two("source", one, "target", more), e);
+		return ask_remote_store(r, "POST", "/v1/images/copy", two("source", one, "target", more), e);
 	if (n >= 1 && n <= 2 && !strcmp(verb, "import") && !strcmp(one, "-"))
 		return with_ref(r, "POST", "/v1/images/import", "name", more, STDIN_FILENO, e);
 	if (!strcmp(verb, "export"))
-		return export(r, e);
+		return export_remote_image(r, e);
 	if (!strcmp(verb, "save"))
-		return save(r, 1, e);
+		return save_remote_image(r, 1, e);
 	if (!strcmp(verb, "load"))
-		return load(r, 1, e);
+		return load_remote_image(r, 1, e);
 	if (n >= 1 && !strcmp(verb, "rm"))
-		return rm(r, e);
+		return remove_remote_images(r, e);
 	return err_set(e, ERR_UNSUPPORTED, "from afar there are: image ls [--quiet], inspect NAME, history NAME, rm NAME..., tag, copy, pin, unpin, gc, prune, "
 		       "fsck, import - [NAME], export NAME -, all without other options, save [-o FILE] NAME, load [-i FILE]");
 }
@@ -205,24 +205,24 @@ int remote_pull(struct remote *r, struct err *e)
 {
 	if (no_options(r, e) < 0)
 		return -1;
-	return ask(r, "POST", "/v1/images/pull", two("ref", r->words[0], "x", NULL), e);
+	return ask_remote_store(r, "POST", "/v1/images/pull", two("ref", r->words[0], "x", NULL), e);
 }
 
 int remote_push(struct remote *r, struct err *e)
 {
 	if (no_options(r, e) < 0)
 		return -1;
-	return ask(r, "POST", "/v1/images/push", two("image", r->words[0], "ref", r->count > 1 ? r->words[1] : NULL), e);
+	return ask_remote_store(r, "POST", "/v1/images/push", two("image", r->words[0], "ref", r->count > 1 ? r->words[1] : NULL), e);
 }
 
 int remote_save(struct remote *r, struct err *e)
 {
-	return save(r, 0, e);
+	return save_remote_image(r, 0, e);
 }
 
 int remote_load(struct remote *r, struct err *e)
 {
-	return load(r, 0, e);
+	return load_remote_image(r, 0, e);
 }
 
 int remote_login(struct remote *r, struct err *e)
@@ -254,7 +254,7 @@ int remote_login(struct remote *r, struct err *e)
 	explicit_bzero(password.data, password.len);
 	if (!body)
 		return err_set(e, ERR_INVALID, "the password is not valid UTF-8");
-	result = ask(r, "POST", "/v1/registries/login", body, e);
+	result = ask_remote_store(r, "POST", "/v1/registries/login", body, e);
 	return result;
 }
 
@@ -262,5 +262,5 @@ int remote_logout(struct remote *r, struct err *e)
 {
 	if (no_options(r, e) < 0)
 		return -1;
-	return ask(r, "POST", "/v1/registries/logout", json_pack("{s:s*}", "registry", r->count ? r->words[0] : NULL), e);
+	return ask_remote_store(r, "POST", "/v1/registries/logout", json_pack("{s:s*}", "registry", r->count ? r->words[0] : NULL), e);
 }

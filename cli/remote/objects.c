@@ -17,7 +17,7 @@ static int is_about(const struct remote *r, const char *object)
 }
 
 /* "networks" or "volumes", as the command says. */
-static const char *objects_of(const struct remote *r)
+static const char *remote_objects_kind(const struct remote *r)
 {
 	return is_about(r, "network") ? "networks" : "volumes";
 }
@@ -26,12 +26,12 @@ static const char *objects_of(const struct remote *r)
 static int object_path(struct buf *path, const struct remote *r, const char *name, const char *rest,
 		       struct err *e)
 {
-	return buf_addf(path, e, "/v1/%s/", objects_of(r)) < 0 ||
+	return buf_addf(path, e, "/v1/%s/", remote_objects_kind(r)) < 0 ||
 			       remote_escape(path, name, e) < 0 || buf_adds(path, rest, e) < 0 ?
 		       -1 : 0;
 }
 
-static const char *text_of(const json_t *j, const char *key, char *out, size_t n)
+static const char *remote_object_text(const json_t *j, const char *key, char *out, size_t n)
 {
 	const char *s = json_string_value(json_object_get(j, key));
 
@@ -41,12 +41,12 @@ static const char *text_of(const json_t *j, const char *key, char *out, size_t n
 
 /* ---- port -------------------------------------------------------------------------------- */
 
-static void print_port(const json_t *one, int alone)
+static void print_remote_port(const json_t *one, int alone)
 {
 	char address[64], protocol[16];
 
-	text_of(one, "address", address, sizeof(address));
-	text_of(one, "protocol", protocol, sizeof(protocol));
+	remote_object_text(one, "address", address, sizeof(address));
+	remote_object_text(one, "protocol", protocol, sizeof(protocol));
 	if (!alone)
 		printf("%d/%s -> ", (int)json_integer_value(json_object_get(one, "port")),
 		       protocol);
@@ -60,7 +60,7 @@ static int is_port(const json_t *one, const char *wanted)
 	char text[40], protocol[16];
 	int port = (int)json_integer_value(json_object_get(one, "port"));
 
-	text_of(one, "protocol", protocol, sizeof(protocol));
+	remote_object_text(one, "protocol", protocol, sizeof(protocol));
 	snprintf(text, sizeof(text), "%d/%s", port, protocol);
 	if (!strcmp(text, wanted))
 		return 1;
@@ -92,15 +92,15 @@ int remote_port(struct remote *r, struct err *e)
 	if (r->json)
 		return remote_print(json_incref(list), e);
 	json_array_foreach(list, i, one)
-		print_port(one, wanted != NULL);
+		print_remote_port(one, wanted != NULL);
 	return 0;
 }
 
 /* ---- network, volume: create, ls, inspect, rm, prune ---- */
 
-static json_t *list_of(struct remote *r, struct err *e)
+static json_t *remote_objects_list(struct remote *r, struct err *e)
 {
-	const char *what = objects_of(r);
+	const char *what = remote_objects_kind(r);
 	autojson json_t *answer = remote_call(
 		r, "GET", is_about(r, "network") ? "/v1/networks?named=true" : "/v1/volumes", NULL,
 		e);
@@ -110,7 +110,7 @@ static json_t *list_of(struct remote *r, struct err *e)
 
 int remote_object_ls(struct remote *r, struct err *e)
 {
-	autojson json_t *list = list_of(r, e);
+	autojson json_t *list = remote_objects_list(r, e);
 	char name[140];
 	json_t *one;
 	size_t i;
@@ -122,7 +122,7 @@ int remote_object_ls(struct remote *r, struct err *e)
 	if (r->json || !remote_flag(r, "quiet"))
 		return remote_tell(r, json_incref(list), e);
 	json_array_foreach(list, i, one)
-		puts(text_of(one, "name", name, sizeof(name)));
+		puts(remote_object_text(one, "name", name, sizeof(name)));
 	return 0;
 }
 
@@ -154,7 +154,7 @@ int remote_object_create(struct remote *r, struct err *e)
 	autojson json_t *body = json_pack("{s:s}", "name", r->words[0]), *answer = NULL;
 	char path[40];
 
-	snprintf(path, sizeof(path), "/v1/%s", objects_of(r));
+	snprintf(path, sizeof(path), "/v1/%s", remote_objects_kind(r));
 	if (!body)
 		return err_set(e, ERR_INVALID, "the name is not valid UTF-8");
 	if (remote_flag(r, "internal"))
@@ -189,7 +189,7 @@ int remote_object_inspect(struct remote *r, struct err *e)
 }
 
 /* 1: removed; 0: it is not there, or in use, and that is no error. */
-static int remove_one(struct remote *r, const char *name, int prunes, struct err *e)
+static int remove_remote_object(struct remote *r, const char *name, int prunes, struct err *e)
 {
 	autobuf struct buf path = PATH_BUF;
 	autojson json_t *answer = NULL;
@@ -204,7 +204,7 @@ static int remove_one(struct remote *r, const char *name, int prunes, struct err
 	return e->code == ERR_BUSY && prunes ? 0 : -1;
 }
 
-static int tell(struct remote *r, const char *key, json_t *names, struct err *e)
+static int tell_remote_objects(struct remote *r, const char *key, json_t *names, struct err *e)
 {
 	json_t *one;
 	size_t i;
@@ -222,13 +222,13 @@ int remote_object_rm(struct remote *r, struct err *e)
 	int i, got;
 
 	for (i = 0; i < r->count; i++) {
-		got = remove_one(r, r->words[i], 0, e);
+		got = remove_remote_object(r, r->words[i], 0, e);
 		if (got < 0)
 			return -1;
 		if (got)
 			json_array_append_new(removed, json_string(r->words[i]));
 	}
-	return tell(r, "removed", removed, e);
+	return tell_remote_objects(r, "removed", removed, e);
 }
 
 /* berthd refuses to remove what is in use: so one that is joined meanwhile stays. */
@@ -236,7 +236,7 @@ int remote_object_prune(struct remote *r, struct err *e)
 {
 	const char *const users = is_about(r, "network") ? "members" : "used_by";
 	const int dry = remote_flag(r, "dry-run");
-	autojson json_t *list = list_of(r, e), *removed = json_array();
+	autojson json_t *list = remote_objects_list(r, e), *removed = json_array();
 	json_t *one;
 	size_t i;
 
@@ -247,13 +247,13 @@ int remote_object_prune(struct remote *r, struct err *e)
 		int got = json_array_size(json_object_get(one, users)) ? 0 : 1;
 
 		if (got && !dry)
-			got = remove_one(r, json_string_value(name), 1, e);
+			got = remove_remote_object(r, json_string_value(name), 1, e);
 		if (got < 0)
 			return -1;
 		if (got)
 			json_array_append(removed, name);
 	}
-	return tell(r, dry ? "would_remove" : "removed", removed, e);
+	return tell_remote_objects(r, dry ? "would_remove" : "removed", removed, e);
 }
 
 /* ---- network update, connect, disconnect ---- */

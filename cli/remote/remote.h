@@ -151,12 +151,11 @@ int remote_object_rm(struct remote *r, struct err *e);
 int remote_object_prune(struct remote *r, struct err *e);
 int remote_network_update(struct remote *r, struct err *e);
 int remote_network_change(struct remote *r, struct err *e);
-/* time.c */
+/* checkpoint.c */
 int remote_checkpoint(struct remote *r, struct err *e);
 int remote_checkpoints(struct remote *r, struct err *e);
 int remote_checkpoint_rm(struct remote *r, struct err *e);
 int remote_undo(struct remote *r, struct err *e);
-/* portable.c */
 int remote_checkpoint_export(struct remote *r, struct err *e);
 int remote_checkpoint_import(struct remote *r, struct err *e);
 /* What an import or a restore made: the options left out, and the sandbox's id. */

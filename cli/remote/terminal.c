@@ -46,7 +46,7 @@ static int path_to(const struct terminal *t, struct buf *path, const char *verb,
 	return remote_path(path, t->box, rest.data, e);
 }
 
-static void restore(const struct terminal *t)
+static void restore_terminal_mode(const struct terminal *t)
 {
 	if (t->tty)
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &t->saved);
@@ -71,7 +71,7 @@ static void *watch_keys(void *arg)
 		if (len && io_write_all(t->typed[1], out, len) < 0)
 			break;
 		if (t->keys.detached) {
-			restore(t);
+			restore_terminal_mode(t);
 			fprintf(stderr, "\r\nberth: left the shell running; %s comes back\n", t->left);
 			_exit(0);
 		}
@@ -80,7 +80,7 @@ static void *watch_keys(void *arg)
 	return NULL;
 }
 
-static void *feed(void *arg)
+static void *feed_terminal_stdin(void *arg)
 {
 	struct terminal *t = arg;
 	autobuf struct buf path = BUF_INIT(4096);
@@ -95,7 +95,7 @@ static void *feed(void *arg)
 	return NULL;
 }
 
-static void send_size(struct terminal *t)
+static void send_window_size(struct terminal *t)
 {
 	autobuf struct buf path = BUF_INIT(4096);
 	autojson json_t *size = NULL, *answer = NULL;
@@ -109,12 +109,12 @@ static void send_size(struct terminal *t)
 }
 
 /* A thread: the connection may hang, and we end all the same. */
-static void *give_up(void *arg)
+static void *end_terminal_late(void *arg)
 {
 	struct terminal *t = arg;
 
 	sleep(END_S);
-	restore(t);
+	restore_terminal_mode(t);
 	_exit(128 + t->ended_by);
 }
 
@@ -131,19 +131,19 @@ static void *watch_signals(void *arg)
 		struct err ignored;
 
 		if (sig == SIGWINCH) {
-			send_size(t);
+			send_window_size(t);
 			continue;
 		}
 		kill = json_pack("{s:i,s:b}", "signal", SIGKILL, "all", 1);
 		if (t->owned && !t->ended_by && path_to(t, &path, "/signal", &ignored) == 0) {
 			/* a follower sees its end, and leaves */
 			t->ended_by = sig;
-			if (pthread_create(&thread, NULL, give_up, t) == 0) {
+			if (pthread_create(&thread, NULL, end_terminal_late, t) == 0) {
 				answer = remote_call(t->r, "POST", path.data, kill, &ignored);
 				continue;
 			}
 		}
-		restore(t);
+		restore_terminal_mode(t);
 		_exit(128 + sig);
 	}
 	return NULL;
@@ -164,7 +164,7 @@ static int make_raw(struct terminal *t, struct err *e)
 }
 
 /* Before any thread, so that only ours sees them. */
-static void block_signals(struct terminal *t)
+static void block_terminal_signals(struct terminal *t)
 {
 	sigemptyset(&t->signals);
 	sigaddset(&t->signals, SIGWINCH);
@@ -176,23 +176,23 @@ static void block_signals(struct terminal *t)
 }
 
 /* Handles our signals and our stdin, once the command is known. */
-static int start_threads(struct terminal *t, struct err *e)
+static int start_terminal_threads(struct terminal *t, struct err *e)
 {
 	pthread_t thread;
 	int r;
 
-	send_size(t);
+	send_window_size(t);
 	if (has_keys(t) && pipe2(t->typed, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	r = pthread_create(&thread, NULL, watch_signals, t);
 	if (r == 0 && has_keys(t))
 		r = pthread_create(&thread, NULL, watch_keys, t);
 	if (r == 0)
-		r = pthread_create(&thread, NULL, feed, t);
+		r = pthread_create(&thread, NULL, feed_terminal_stdin, t);
 	return r ? err_errno(e, r, "start a thread") : 0;
 }
 
-static int join(struct terminal *t, const char *from, const char *stderr_from, struct err *e)
+static int join_remote_terminal(struct terminal *t, const char *from, const char *stderr_from, struct err *e)
 {
 	struct remote_events ev = { .r = t->r, .line = BUF_INIT(REMOTE_LINE_MAX) };
 	struct remote_io io = { .in_fd = -1, .take = remote_take_events, .ctx = &ev };
@@ -203,8 +203,8 @@ static int join(struct terminal *t, const char *from, const char *stderr_from, s
 	if (path_to(t, &path, "/follow", e) < 0 || (from && remote_query(&path, "from", from, e) < 0) ||
 	    (stderr_from && remote_query(&path, "stderr_from", stderr_from, e) < 0) || make_raw(t, e) < 0)
 		return -1;
-	result = start_threads(t, e) < 0 ? -1 : remote_transfer(t->r, "GET", path.data, &io, e);
-	restore(t);
+	result = start_terminal_threads(t, e) < 0 ? -1 : remote_transfer(t->r, "GET", path.data, &io, e);
+	restore_terminal_mode(t);
 	if (result == 0 && !t->ended_by)
 		result = ev.verdict ? remote_report(t->r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
 	if (result == 0 && t->forget && path_to(t, &forget, "", &ignored) == 0)
@@ -216,7 +216,7 @@ static int join(struct terminal *t, const char *from, const char *stderr_from, s
 	return result;
 }
 
-static void set_size(json_t *body)
+static void set_window_size(json_t *body)
 {
 	struct winsize w;
 
@@ -232,7 +232,7 @@ static int run_started(struct remote_events *ev, struct err *e)
 
 	snprintf(t->box, sizeof(t->box), "%s", ev->made);
 	snprintf(t->command, sizeof(t->command), "%s", ev->command);
-	return make_raw(t, e) < 0 ? -1 : start_threads(t, e);
+	return make_raw(t, e) < 0 ? -1 : start_terminal_threads(t, e);
 }
 
 int remote_run_terminal(struct remote *r, json_t *body, struct err *e)
@@ -246,10 +246,10 @@ int remote_run_terminal(struct remote *r, json_t *body, struct err *e)
 	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .box = (char *)(size_t)"", .started = run_started,
 				     .started_ctx = &t };
 	json_object_set_new(body, "tty", json_true());
-	set_size(body);
-	block_signals(&t);
+	set_window_size(body);
+	block_terminal_signals(&t);
 	result = remote_transfer(r, "POST", "/v1/run", &io, e);
-	restore(&t);
+	restore_terminal_mode(&t);
 	if (result == 0)
 		result = ev.verdict ? remote_report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
 	return result;
@@ -271,8 +271,8 @@ static int exec_terminal(struct terminal *t, const char *path, json_t *body, str
 	const char *id;
 
 	t->forget = 1;
-	set_size(body);
-	block_signals(t);
+	set_window_size(body);
+	block_terminal_signals(t);
 	answer = remote_call(t->r, "POST", path, body, e);
 	id = json_string_value(json_object_get(answer, "command"));
 	if (!id)
@@ -282,7 +282,7 @@ static int exec_terminal(struct terminal *t, const char *path, json_t *body, str
 		snprintf(left, sizeof(left), "berth attach %s %s", t->box, id);
 		t->left = left;
 	}
-	return join(t, NULL, NULL, e);
+	return join_remote_terminal(t, NULL, NULL, e);
 }
 
 int remote_exec_terminal(struct remote *r, const char *path, json_t *body, struct err *e)
@@ -315,15 +315,15 @@ int remote_attach(struct remote *r, struct err *e)
 	snprintf(t.command, sizeof(t.command), "%s", r->words[1]);
 	snprintf(left, sizeof(left), "berth attach %s %s", t.box, t.command);
 	t.left = left;
-	block_signals(&t);
-	return join(&t, remote_value(r, "from"), remote_value(r, "stderr-from"), e);
+	block_terminal_signals(&t);
+	return join_remote_terminal(&t, remote_value(r, "from"), remote_value(r, "stderr-from"), e);
 }
 
 /*
  * The running shell of that name: 1 with the offset where the last of its output begins, 0
  * without one.
  */
-static int find_session(struct terminal *t, const char *name, char ret_from[24], struct err *e)
+static int find_terminal_session(struct terminal *t, const char *name, char ret_from[24], struct err *e)
 {
 	autobuf struct buf path = BUF_INIT(4096);
 	autojson json_t *answer = remote_path(&path, t->box, "/commands", e) < 0 ? NULL : remote_call(t->r, "GET", path.data, NULL, e);
@@ -348,7 +348,7 @@ static int find_session(struct terminal *t, const char *name, char ret_from[24],
 }
 
 /* bash, and sh where the image has none, as berth shell there. */
-static int start_shell(struct terminal *t, json_t *body, struct err *e)
+static int start_remote_shell(struct terminal *t, json_t *body, struct err *e)
 {
 	const char *asked = remote_value(t->r, "shell"), *const names[] = { asked ? asked : "bash", "sh" };
 	autobuf struct buf path = BUF_INIT(4096);
@@ -384,14 +384,14 @@ int remote_shell(struct remote *r, struct err *e)
 	if (!json_object_get(body, "env"))
 		json_object_set_new(body, "env", json_pack("[s]", entry));
 	if (!session)
-		return start_shell(&t, body, e);
+		return start_remote_shell(&t, body, e);
 	snprintf(left, sizeof(left), "berth shell --session %.120s %.200s", session, t.box);
 	t.left = left;
 	json_object_set_new(body, "name", json_string(session));
-	found = find_session(&t, session, from, e);
+	found = find_terminal_session(&t, session, from, e);
 	if (found <= 0)
-		return found < 0 ? -1 : start_shell(&t, body, e);
+		return found < 0 ? -1 : start_remote_shell(&t, body, e);
 	t.forget = 1;
-	block_signals(&t);
-	return join(&t, from, NULL, e);
+	block_terminal_signals(&t);
+	return join_remote_terminal(&t, from, NULL, e);
 }

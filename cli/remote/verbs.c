@@ -5,17 +5,113 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
 #include "manager/ops/params.h"
 
+/* ---- code, commit, logs: results of work in a sandbox ---- */
+
 #define PATH_BUF BUF_INIT(65536)
+#define CODE_MAX (8u << 20)
+
+/* As berth code writes it here. */
+static int show_code(struct remote *r, const json_t *answer, struct err *e)
+{
+	char path[1024], change[16];
+	const json_t *file;
+	size_t i;
+
+	if (remote_write_data(answer, "stdout", STDOUT_FILENO, e) < 0 || remote_write_data(answer, "stderr", STDERR_FILENO, e) < 0)
+		return -1;
+	json_array_foreach(json_object_get(answer, "files"), i, file) {
+		const char *p = json_string_value(json_object_get(file, "path")), *c = json_string_value(json_object_get(file, "change"));
+
+		log_clean(path, sizeof(path), p ? p : "a name that is not text", 0);
+		log_clean(change, sizeof(change), c ? c : "", 0);
+		if (!remote_flag(r, "quiet"))
+			log_note("berth code", "%s %s (%lld bytes)", change, path, (long long)json_integer_value(json_object_get(file, "size")));
+	}
+	return 0;
+}
+
+int remote_code(struct remote *r, struct err *e)
+{
+	autobuf struct buf path = PATH_BUF, text = BUF_INIT(CODE_MAX);
+	autojson json_t *body = NULL, *answer = NULL;
+
+	if (remote_path(&path, r->words[0], "/code", e) < 0 || io_read_all(STDIN_FILENO, &text, "stdin", e) < 0)
+		return -1;
+	body = json_pack("{s:s%}", "code", text.data ? text.data : "", text.len);
+	if (!body)
+		return err_set(e, ERR_INVALID, "the code is not valid UTF-8, which a request wants; hint: berth cp it there and run it");
+	remote_set_string(r, body, "lang", "lang");
+	remote_set_list(r, body, "env", "env");
+	remote_set_string(r, body, "user", "user");
+	remote_set_string(r, body, "timeout", "timeout");
+	if (remote_set_ms(r, body, "max_silent_ms", "max-silent-time", e) < 0)
+		return -1;
+	if (remote_flag(r, "keep"))
+		json_object_set_new(body, "keep", json_true());
+	answer = remote_call(r, "POST", path.data, body, e);
+	if (!answer)
+		return -1;
+	r->status = (int)json_integer_value(json_object_get(answer, "exit_status"));
+	return r->json ? remote_print(json_incref(answer), e) : show_code(r, answer, e);
+}
+
+int remote_commit(struct remote *r, struct err *e)
+{
+	autojson json_t *body = json_pack("{s:s,s:o}", "image", r->words[1], "options", json_object()), *answer = NULL;
+	json_t *options = json_object_get(body, "options"), *values;
+	autobuf struct buf path = PATH_BUF;
+	char *at = strchr(r->words[0], '@');
+	const char *name, *digest;
+
+	if (at) {
+		*at = '\0';
+		json_object_set_new(body, "checkpoint", json_string(at + 1));
+	}
+	if (!body)
+		return err_set(e, ERR_INVALID, "the image's name is not valid UTF-8");
+	json_object_foreach(r->options, name, values)
+		if (strcmp(name, "quiet") != 0 && strcmp(name, "json") != 0)
+			json_object_set(options, name, json_is_true(json_array_get(values, 0)) ? json_array_get(values, 0) : values);
+	if (remote_path(&path, r->words[0], "/commit", e) < 0)
+		return -1;
+	answer = remote_call(r, "POST", path.data, body, e);
+	if (!answer)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref(answer), e);
+	digest = json_string_value(json_object_get(answer, "digest"));
+	puts(digest ? digest : "");
+	return 0;
+}
+
+int remote_logs(struct remote *r, struct err *e)
+{
+	static const char *const values[] = { "since", "from", "source", "tail" }, *const flags[] = { "follow", "timestamps" };
+	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
+	autobuf struct buf path = PATH_BUF;
+	size_t i;
+
+	if (remote_path(&path, r->words[0], "/logs", e) < 0 || (!r->json && remote_query(&path, "text", "true", e) < 0))
+		return -1;
+	for (i = 0; i < ARRAY_LEN(values); i++)
+		if (remote_value(r, values[i]) && remote_query(&path, values[i], remote_value(r, values[i]), e) < 0)
+			return -1;
+	for (i = 0; i < ARRAY_LEN(flags); i++)
+		if (remote_flag(r, flags[i]) && remote_query(&path, flags[i], "true", e) < 0)
+			return -1;
+	return remote_transfer(r, "GET", path.data, &io, e);
+}
 
 /* ---- listing ------------------------------------------------------------------------- */
 
-static const char *field(const json_t *j, const char *key, char *out, size_t n)
+static const char *remote_record_field(const json_t *j, const char *key, char *out, size_t n)
 {
 	const char *s = json_string_value(json_object_get(j, key));
 
@@ -44,7 +140,7 @@ static int ps(struct remote *r, struct err *e)
 	if (r->json || !remote_flag(r, "quiet"))
 		return remote_tell(r, json_incref(json_object_get(all, "sandboxes")), e);
 	json_array_foreach(json_object_get(all, "sandboxes"), i, one)
-		puts(field(one, "id", id, sizeof(id)));
+		puts(remote_record_field(one, "id", id, sizeof(id)));
 	return 0;
 }
 
@@ -117,7 +213,7 @@ int remote_create(struct remote *r, struct err *e)
 
 /* ---- one request for each operand --------------------------------------------------------- */
 
-static int change(struct remote *r, struct err *e)
+static int change_remote_states(struct remote *r, struct err *e)
 {
 	const char *verb = r->command->name;
 	autojson json_t *query = json_object();
@@ -151,7 +247,7 @@ static int change(struct remote *r, struct err *e)
 	return 0;
 }
 
-static int rm(struct remote *r, struct err *e)
+static int remove_remote_sandboxes(struct remote *r, struct err *e)
 {
 	int force = remote_flag(r, "force"), i;
 
@@ -171,7 +267,7 @@ static int rm(struct remote *r, struct err *e)
 }
 
 /* The answer of one GET below a sandbox. */
-static int show(struct remote *r, const char *rest, const char *member, struct err *e)
+static int show_remote_answer(struct remote *r, const char *rest, const char *member, struct err *e)
 {
 	autobuf struct buf path = PATH_BUF;
 	autojson json_t *answer = NULL;
@@ -184,7 +280,7 @@ static int show(struct remote *r, const char *rest, const char *member, struct e
 	return remote_tell(r, json_incref(member ? json_object_get(answer, member) : answer), e);
 }
 
-static int inspect(struct remote *r, struct err *e)
+static int remote_inspect(struct remote *r, struct err *e)
 {
 	autobuf struct buf path = PATH_BUF;
 	autojson json_t *answer = NULL;
@@ -199,14 +295,14 @@ static int inspect(struct remote *r, struct err *e)
 	return !text || puts(text) < 0 ? err_sys(e, "write to stdout") : 0;
 }
 
-static int top(struct remote *r, struct err *e)
+static int remote_top(struct remote *r, struct err *e)
 {
-	return show(r, "/top", "processes", e);
+	return show_remote_answer(r, "/top", "processes", e);
 }
 
-static int list_commands(struct remote *r, struct err *e)
+static int list_remote_commands(struct remote *r, struct err *e)
 {
-	return show(r, "/commands", "commands", e);
+	return show_remote_answer(r, "/commands", "commands", e);
 }
 
 /* Those of each word now: one answer, or an array of them with the words as their ids. */
@@ -235,7 +331,7 @@ static json_t *stats_now(struct remote *r, struct err *e)
 	return all;
 }
 
-static int stats(struct remote *r, struct err *e)
+static int remote_stats(struct remote *r, struct err *e)
 {
 	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 	autobuf struct buf path = PATH_BUF;
@@ -257,7 +353,7 @@ static int stats(struct remote *r, struct err *e)
 	return remote_path(&path, r->words[0], "/stats/watch", e) < 0 ? -1 : remote_transfer(r, "GET", path.data, &io, e);
 }
 
-static int rename_it(struct remote *r, struct err *e)
+static int rename_remote_sandbox(struct remote *r, struct err *e)
 {
 	autojson json_t *body = json_pack("{s:s}", "name", r->words[1]), *answer = NULL;
 	autobuf struct buf path = PATH_BUF;
@@ -268,7 +364,7 @@ static int rename_it(struct remote *r, struct err *e)
 	return !answer ? -1 : r->json ? remote_print(json_incref(answer), e) : 0;
 }
 
-static int update(struct remote *r, struct err *e)
+static int update_remote_sandbox(struct remote *r, struct err *e)
 {
 	autojson json_t *body = remote_params(r, " "), *answer = NULL;
 	autobuf struct buf path = PATH_BUF;
@@ -284,7 +380,7 @@ static int update(struct remote *r, struct err *e)
 	return 0;
 }
 
-static int wait_for(struct remote *r, struct err *e)
+static int wait_for_remote_end(struct remote *r, struct err *e)
 {
 	autobuf struct buf path = PATH_BUF, rest = BUF_INIT(256);
 	autojson json_t *answer = NULL, *verdict = NULL;
@@ -349,7 +445,7 @@ static int gc(struct remote *r, struct err *e)
 	return answer ? remote_print(answer, e) : -1;
 }
 
-static int df(struct remote *r, struct err *e)
+static int remote_df(struct remote *r, struct err *e)
 {
 	return print_get(r, "/v1/system/df", e);
 }
@@ -359,7 +455,7 @@ static int config(struct remote *r, struct err *e)
 	return print_get(r, "/v1/system/config", e);
 }
 
-static int diff(struct remote *r, struct err *e)
+static int remote_diff(struct remote *r, struct err *e)
 {
 	static const char *const values[] = { "from", "to" };
 	autobuf struct buf path = PATH_BUF;
@@ -378,7 +474,7 @@ static int diff(struct remote *r, struct err *e)
 }
 
 /* As they come, an object a line; from now on. */
-static int events(struct remote *r, struct err *e)
+static int remote_events_follow(struct remote *r, struct err *e)
 {
 	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 
@@ -430,29 +526,29 @@ static int network_log(struct remote *r, struct err *e)
 const struct remote_verb remote_verbs[] = {
 	{ "ps", 0, 0, " all quiet filter ", ps },
 	{ "create", 0, ANY, "*", remote_create },
-	{ "start", 1, ANY, "", change },
-	{ "stop", 1, ANY, " grace signal ", change },
-	{ "restart", 1, ANY, " grace signal ", change },
-	{ "pause", 1, ANY, "", change },
-	{ "resume", 1, ANY, "", change },
-	{ "kill", 1, ANY, "", change },
-	{ "rm", 1, ANY, " force ", rm },
-	{ "inspect", 1, 1, " attest ", inspect },
-	{ "top", 1, 1, "", top },
-	{ "stats", 1, ANY, " no-stream ", stats },
-	{ "rename", 2, 2, "", rename_it },
-	{ "update", 1, 1, "", update, PARAM_OF_UPDATE },
+	{ "start", 1, ANY, "", change_remote_states },
+	{ "stop", 1, ANY, " grace signal ", change_remote_states },
+	{ "restart", 1, ANY, " grace signal ", change_remote_states },
+	{ "pause", 1, ANY, "", change_remote_states },
+	{ "resume", 1, ANY, "", change_remote_states },
+	{ "kill", 1, ANY, "", change_remote_states },
+	{ "rm", 1, ANY, " force ", remove_remote_sandboxes },
+	{ "inspect", 1, 1, " attest ", remote_inspect },
+	{ "top", 1, 1, "", remote_top },
+	{ "stats", 1, ANY, " no-stream ", remote_stats },
+	{ "rename", 2, 2, "", rename_remote_sandbox },
+	{ "update", 1, 1, "", update_remote_sandbox, PARAM_OF_UPDATE },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids "
 	  "ulimit status-fd max-silent-time checkpoint ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close "
 	  "max-silent-time checkpoint ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell session detach-keys ", remote_shell },
 	{ "attach", 2, 2, " from stderr-from detach-keys ", remote_attach },
-	{ "commands", 1, 1, "", list_commands },
+	{ "commands", 1, 1, "", list_remote_commands },
 	{ "output", 2, 2, " from stderr follow ", remote_output },
 	{ "send", 1, ANY, " session eof no-newline ", remote_send },
 	{ "signal", 1, 3, " session all ", signal_it },
-	{ "wait", 1, 2, "", wait_for },
+	{ "wait", 1, 2, "", wait_for_remote_end },
 	{ "file read", 2, 2, " limit user ", remote_file },
 	{ "file write", 2, 2, " append parents mode user ", remote_file },
 	{ "file ls", 1, 2, " user ", remote_file },
@@ -475,7 +571,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "zygote ls", 0, 0, " quiet ", remote_zygote_ls },
 	{ "zygote inspect", 1, 1, "", remote_zygote_inspect },
 	{ "zygote rm", 1, 1, "", remote_zygote_rm },
-	{ "diff", 1, 1, " from to patch ", diff },
+	{ "diff", 1, 1, " from to patch ", remote_diff },
 	{ "code", 1, 1, " lang env user timeout max-silent-time keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
@@ -495,9 +591,9 @@ const struct remote_verb remote_verbs[] = {
 	{ "volume rm", 1, ANY, " force ", remote_object_rm },
 	{ "volume prune", 0, 0, " force dry-run ", remote_object_prune },
 	{ "network log", 1, 1, " follow denied ", network_log },
-	{ "system df", 0, 0, "", df },
+	{ "system df", 0, 0, "", remote_df },
 	{ "config show", 0, 0, "", config },
-	{ "events", 0, 0, "", events },
+	{ "events", 0, 0, "", remote_events_follow },
 	{ "checkpoint", 1, 1, " name keep ", remote_checkpoint },
 	{ "checkpoints", 1, 1, "", remote_checkpoints },
 	{ "checkpoint rm", 2, ANY, "", remote_checkpoint_rm },

@@ -24,7 +24,7 @@ int remote_zygote_create(struct remote *r, struct err *e)
 	return remote_create_at(r, "/v1/zygotes", e);
 }
 
-static void print_row(const json_t *j)
+static void print_remote_zygote(const json_t *j)
 {
 	static const char *const names[] = {"id", "name", "image", "mode"};
 	char text[4][128];
@@ -62,7 +62,7 @@ int remote_zygote_ls(struct remote *r, struct err *e)
 	printf("%-14s %-20s %-20s %-5s %5s %5s %5s\n", "ID", "NAME", "IMAGE", "MODE",
 	       "POOL", "FORKS", "ALIVE");
 	json_array_foreach (list, i, one)
-		print_row(one);
+		print_remote_zygote(one);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ int remote_zygote_rm(struct remote *r, struct err *e)
 
 /* ---- run --zygote -------------------------------------------------------------------------- */
 
-static int check_options(const struct remote *r, struct err *e)
+static int check_remote_fork_options(const struct remote *r, struct err *e)
 {
 	static const char allowed[] = " zygote file env workdir timeout status-fd interactive ";
 	const char *name;
@@ -113,7 +113,7 @@ static int check_options(const struct remote *r, struct err *e)
 }
 
 /* The first word, or a file of this host, or our stdin. */
-static int read_code(struct remote *r, struct buf *code, int *ret_args, struct err *e)
+static int read_remote_code(struct remote *r, struct buf *code, int *ret_args, struct err *e)
 {
 	const char *file = remote_value(r, "file");
 	autoclose int fd = -1;
@@ -140,7 +140,7 @@ static int make_body(struct remote *r, json_t *body, struct err *e)
 	int i;
 
 	json_object_set_new(body, "args", args);
-	if (check_options(r, e) < 0 || read_code(r, &code, &i, e) < 0 ||
+	if (check_remote_fork_options(r, e) < 0 || read_remote_code(r, &code, &i, e) < 0 ||
 	    json_set_bytes(body, "code", code.data ? code.data : "", code.len, e) < 0 ||
 	    remote_set_ms(r, body, "timeout_ms", "timeout", e) < 0)
 		return -1;

@@ -44,7 +44,7 @@ static int is_operand(const struct stdio_call *s, const char *member)
 }
 
 /* A member that is an option: NAME_ms is a time, and an underscore a hyphen. */
-static void add_option(json_t *call, const struct stdio_call *s, const char *member, json_t *value)
+static void add_stdio_call_option(json_t *call, const struct stdio_call *s, const char *member, json_t *value)
 {
 	const size_t n = strlen(member);
 	char name[64], *c;
@@ -83,7 +83,7 @@ static int check_given(const struct stdio_call *s, const char *op, const json_t 
 }
 
 /* The call of an operation: a new reference. */
-static json_t *make_call(const struct stdio_call *s, const char *op, const json_t *rq, struct err *e)
+static json_t *make_stdio_call(const struct stdio_call *s, const char *op, const json_t *rq, struct err *e)
 {
 	const char *at, *member;
 	json_t *call, *value;
@@ -99,7 +99,7 @@ static json_t *make_call(const struct stdio_call *s, const char *op, const json_
 		if (!strcmp(member, "options"))
 			call_options(call, value);
 		else
-			add_option(call, s, member, value);
+			add_stdio_call_option(call, s, member, value);
 	}
 	for (at = s->operands; *at; at += n + (at[n] == ' ')) {
 		n = strcspn(at, " ");
@@ -142,7 +142,7 @@ static json_t *own_call(const json_t *rq)
 
 int child_start(struct stdio *st, json_t *id, const json_t *rq, const char *op, const struct stdio_call *as, struct err *e)
 {
-	json_t *call = as->command ? make_call(as, op, rq, e) : own_call(rq);
+	json_t *call = as->command ? make_stdio_call(as, op, rq, e) : own_call(rq);
 	struct stdio_request *r = call ? request_new(st, CHILD, id, e) : NULL;
 	struct called child = CALLED_NONE;
 	autoclose int in = -1;

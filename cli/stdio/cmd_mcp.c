@@ -68,7 +68,7 @@ struct mcp_start {
 };
 
 /* One more option of create, by its row. */
-static int add_option(struct mcp_start *s, const struct opt *o, const char *value, struct err *e)
+static int add_mcp_create_option(struct mcp_start *s, const struct opt *o, const char *value, struct err *e)
 {
 	json_t *list = json_object_get(s->options, o->name);
 	json_t *one = value ? json_string(value) : json_true();
@@ -87,7 +87,7 @@ static int add_option(struct mcp_start *s, const struct opt *o, const char *valu
 	return buf_addf(&s->lines, e, "%s%s%s\n", o->name, value ? "=" : "", value ? value : "");
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_mcp_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct mcp_start *s = ctx;
 	const struct param *p;
@@ -123,14 +123,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id == PARAM_ZYGOTE)
 		s->zygote = value;
 	if (id == OPT_TENANT)
-		return add_option(s, command_option(&cmd_mcp, id), value, e);
+		return add_mcp_create_option(s, command_option(&cmd_mcp, id), value, e);
 	p = param_of(id);
 	if (!(p->of & PARAM_OF_REQUEST) && !resident_zygote_allows(id))
 		s->not_of_zygote = p->opt.name;
-	return add_option(s, &p->opt, value, e);
+	return add_mcp_create_option(s, &p->opt, value, e);
 }
 
-static int check_zygote(struct mcp_start *s, struct registry *r, struct err *e)
+static int check_mcp_zygote(struct mcp_start *s, struct registry *r, struct err *e)
 {
 	autojson json_t *spec = NULL;
 
@@ -148,7 +148,7 @@ static int check_zygote(struct mcp_start *s, struct registry *r, struct err *e)
 	return 0;
 }
 
-static int check(struct mcp_start *s, int extra, const char *word, struct err *e)
+static int check_mcp_start(struct mcp_start *s, int extra, const char *word, struct err *e)
 {
 	const char *timeout = json_string_value(json_object_get(s->options, "timeout"));
 	struct sandbox_ref ref;
@@ -170,7 +170,7 @@ static int check(struct mcp_start *s, int extra, const char *word, struct err *e
 	if (r == 0 && timeout)
 		r = resident_time("--timeout", timeout, &s->timeout_ms, e);
 	if (r == 0 && s->zygote)
-		r = check_zygote(s, &ref.registry, e);
+		r = check_mcp_zygote(s, &ref.registry, e);
 	if (r == 0 && s->sandbox)
 		r = sandbox_ref_find(&ref, s->sandbox, e);
 	if (r == 0 && s->lines.len)
@@ -206,7 +206,7 @@ static int start_backend(int *ret_fd, struct err *e)
 }
 
 /* Moves fd to want, where it stays open across execve. */
-static int place(int fd, int want, struct err *e)
+static int place_mcp_descriptor(int fd, int want, struct err *e)
 {
 	if (fd == want ? fcntl(fd, F_SETFD, 0) < 0 : dup2(fd, want) < 0)
 		return err_sys(e, "place descriptor %d", want);
@@ -242,7 +242,7 @@ static int become_server(const struct mcp_start *s, struct err *e)
 	backend = fcntl(backend, F_DUPFD_CLOEXEC, 10);
 	if (program < 0 || config < 0 || backend < 0)
 		return err_sys(e, "duplicate descriptors");
-	if (place(config, CONFIG_FD, e) < 0 || place(backend, BACKEND_FD, e) < 0)
+	if (place_mcp_descriptor(config, CONFIG_FD, e) < 0 || place_mcp_descriptor(backend, BACKEND_FD, e) < 0)
 		return -1;
 	execveat(program, "", words, environ, AT_EMPTY_PATH);
 	return err_sys(e, "execute " PROGRAM);
@@ -258,9 +258,9 @@ static int mcp_main(const struct command *self, int argc, char **argv)
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
-	r = command_options(self, argc, argv, set_option, &s, &rest, &help, &e);
+	r = command_options(self, argc, argv, set_mcp_option, &s, &rest, &help, &e);
 	if (r == 0 && !help)
-		r = check(&s, rest < argc, rest < argc ? argv[rest] : "", &e);
+		r = check_mcp_start(&s, rest < argc, rest < argc ? argv[rest] : "", &e);
 	if (r == 0 && !help)
 		r = become_server(&s, &e);
 	json_decref(s.options);

@@ -37,7 +37,7 @@ static void handle_line(struct stdio *st, const char *line, size_t n)
 		answer_error(st, id, &e);
 }
 
-static void take_lines(struct stdio *st)
+static void take_stdin_lines(struct stdio *st)
 {
 	size_t start = 0;
 	char *nl;
@@ -78,7 +78,7 @@ static void read_stdin(struct stdio *st)
 		return;
 	}
 	st->in.len += (size_t)n;
-	take_lines(st);
+	take_stdin_lines(st);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ struct watches {
 	nfds_t n;
 };
 
-static void watch(struct watches *ws, int fd, short events, enum watch_kind kind, int index, int which)
+static void watch_stdio_fd(struct watches *ws, int fd, short events, enum watch_kind kind, int index, int which)
 {
 	if (fd < 0)
 		return;
@@ -102,17 +102,17 @@ static void watch(struct watches *ws, int fd, short events, enum watch_kind kind
 }
 
 /* The number of requests under way. */
-static int watch_all(struct stdio *st, struct watches *ws)
+static int watch_stdio_fds(struct stdio *st, struct watches *ws)
 {
 	int full = st->out.len - st->out_done > STDIO_OUT_FULL, i, n = 0;
 
 	ws->n = 0;
-	watch(ws, st->out_fd, st->out.len > st->out_done ? POLLOUT : 0, W_STDOUT, 0, 0);
+	watch_stdio_fd(ws, st->out_fd, st->out.len > st->out_done ? POLLOUT : 0, W_STDOUT, 0, 0);
 	if (!st->in_eof && !full)
-		watch(ws, STDIN_FILENO, POLLIN, W_STDIN, 0, 0);
+		watch_stdio_fd(ws, STDIN_FILENO, POLLIN, W_STDIN, 0, 0);
 	for (i = 0; i < STDIO_CONNECTIONS_MAX; i++)
 		if (!st->conns[i].used)
-			watch(ws, st->conns[i].fd, POLLIN, W_CONN, i, 0);
+			watch_stdio_fd(ws, st->conns[i].fd, POLLIN, W_CONN, i, 0);
 	for (i = 0; i < STDIO_REQUESTS_MAX; i++) {
 		struct stdio_request *r = &st->requests[i];
 
@@ -120,19 +120,19 @@ static int watch_all(struct stdio *st, struct watches *ws)
 			continue;
 		n++;
 		if (r->conn >= 0)
-			watch(ws, st->conns[r->conn].fd, POLLIN, W_KEEPER, i, 0);
+			watch_stdio_fd(ws, st->conns[r->conn].fd, POLLIN, W_KEEPER, i, 0);
 		/* a command's output comes after the answer that it has started */
 		if (!full && (r->kind != EXEC || r->started || r->file)) {
-			watch(ws, r->out[0], POLLIN, W_OUT, i, 0);
-			watch(ws, r->out[1], POLLIN, W_OUT, i, 1);
+			watch_stdio_fd(ws, r->out[0], POLLIN, W_OUT, i, 0);
+			watch_stdio_fd(ws, r->out[1], POLLIN, W_OUT, i, 1);
 		}
 		if (r->input_done < r->input.len)
-			watch(ws, r->in, POLLOUT, W_IN, i, 0);
+			watch_stdio_fd(ws, r->in, POLLOUT, W_IN, i, 0);
 	}
 	return n;
 }
 
-static void serve(struct stdio *st, const struct watches *ws, nfds_t i)
+static void serve_stdio_watch(struct stdio *st, const struct watches *ws, nfds_t i)
 {
 	int index = ws->w[i].index;
 	struct stdio_request *r = &st->requests[index < STDIO_REQUESTS_MAX ? index : 0];
@@ -168,7 +168,7 @@ static void serve(struct stdio *st, const struct watches *ws, nfds_t i)
 	}
 }
 
-static int loop(struct stdio *st, struct err *e)
+static int stdio_loop(struct stdio *st, struct err *e)
 {
 	autofree struct watches *ws = calloc(1, sizeof(*ws));
 	nfds_t i, n;
@@ -179,7 +179,7 @@ static int loop(struct stdio *st, struct err *e)
 	while (!st->lost) {
 		int wait_ms = forkrun_tick(st);
 
-		if (!watch_all(st, ws) && st->in_eof && st->out_done == st->out.len)
+		if (!watch_stdio_fds(st, ws) && st->in_eof && st->out_done == st->out.len)
 			return 0;
 		if (poll(ws->p, ws->n, wait_ms) < 0) {
 			if (errno == EINTR)
@@ -189,10 +189,10 @@ static int loop(struct stdio *st, struct err *e)
 		/* new requests last: they may take the slot or the descriptor of one that ends now */
 		for (i = 0, n = ws->n; i < n; i++)
 			if (ws->p[i].revents && ws->w[i].kind != W_STDIN)
-				serve(st, ws, i);
+				serve_stdio_watch(st, ws, i);
 		for (i = 0; i < n; i++)
 			if (ws->p[i].revents && ws->w[i].kind == W_STDIN)
-				serve(st, ws, i);
+				serve_stdio_watch(st, ws, i);
 	}
 	return err_set(e, ERR_SYS, "nobody reads the answers any more");
 }
@@ -216,7 +216,7 @@ static void set_up_stdout(struct stdio *st)
 	}
 }
 
-static int no_option(void *ctx, int id, const char *value, struct err *e)
+static int stdio_has_no_option(void *ctx, int id, const char *value, struct err *e)
 {
 	(void)ctx;
 	(void)id;
@@ -240,7 +240,7 @@ static int stdio_main(const struct command *self, int argc, char **argv)
 	st->in = BUF_INIT(STDIO_LINE_MAX + STDIO_CHUNK);
 	st->out = BUF_INIT(STDIO_OUT_MAX);
 	sandbox_ref_init(&st->ref);
-	r = command_options(self, argc, argv, no_option, NULL, &rest, &help, &e);
+	r = command_options(self, argc, argv, stdio_has_no_option, NULL, &rest, &help, &e);
 	if (r == 0 && !help) {
 		signal(SIGPIPE, SIG_IGN);
 		set_up_stdout(st);
@@ -249,7 +249,7 @@ static int stdio_main(const struct command *self, int argc, char **argv)
 		if (r == 0)
 			r = sandbox_ref_registry(&st->ref, &e);
 		if (r == 0)
-			r = loop(st, &e);
+			r = stdio_loop(st, &e);
 	}
 	for (i = 0; i < STDIO_REQUESTS_MAX; i++)
 		if (st->requests[i].kind != FREE)

@@ -14,7 +14,7 @@
 
 /* ---- the helper's words: VERB, then what runtime/fileop/main.c says of it ------------------ */
 
-static int add(json_t *argv, const char *word, struct err *e)
+static int add_helper_word(json_t *argv, const char *word, struct err *e)
 {
 	return json_array_append_new(argv, json_string(word)) < 0 ? err_nomem(e) : 0;
 }
@@ -28,7 +28,7 @@ static int add_flags(json_t *argv, const json_t *rq, const char *letters, const 
 	for (i = 0; letters[i]; i++)
 		if (json_is_true(json_object_get(rq, names[i])))
 			strncat(flags, &letters[i], 1);
-	return add(argv, flags, e);
+	return add_helper_word(argv, flags, e);
 }
 
 static int add_member(json_t *argv, const json_t *rq, const char *name, const char *otherwise, struct err *e)
@@ -39,16 +39,16 @@ static int add_member(json_t *argv, const json_t *rq, const char *name, const ch
 		return err_set(e, ERR_INVALID, "no \"%s\" given", name);
 	if (s && !s[0] && !otherwise)
 		return err_set(e, ERR_INVALID, "\"%s\" is empty", name);
-	return add(argv, s ? s : otherwise, e);
+	return add_helper_word(argv, s ? s : otherwise, e);
 }
 
-static int add_mode(json_t *argv, const json_t *rq, struct err *e)
+static int add_helper_mode(json_t *argv, const json_t *rq, struct err *e)
 {
 	const char *mode = json_string_value(json_object_get(rq, "mode"));
 
 	if (mode && (strspn(mode, "01234567") != strlen(mode) || strlen(mode) > 5))
 		return err_set(e, ERR_INVALID, "\"mode\" is not octal, as a string; hint: \"644\"");
-	return add(argv, mode ? mode : "", e);
+	return add_helper_word(argv, mode ? mode : "", e);
 }
 
 static int add_paths(json_t *argv, const json_t *rq, struct err *e)
@@ -59,7 +59,7 @@ static int add_paths(json_t *argv, const json_t *rq, struct err *e)
 	if (!json_array_size(paths))
 		return err_set(e, ERR_INVALID, json_is_array(paths) ? "\"paths\" is empty" : "no \"paths\" given");
 	json_array_foreach(paths, i, one)
-		if (add(argv, json_string_value(one), e) < 0)
+		if (add_helper_word(argv, json_string_value(one), e) < 0)
 			return -1;
 	return 0;
 }
@@ -74,7 +74,7 @@ static int add_max(json_t *argv, const json_t *rq, struct err *e)
 	if (max > FILE_MAX)
 		return err_set(e, ERR_INVALID, "\"max\" is more than 64 MiB; hint: copy");
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)max);
-	return add(argv, text, e);
+	return add_helper_word(argv, text, e);
 }
 
 static int read_words(json_t *argv, const json_t *rq, struct err *e)
@@ -84,7 +84,7 @@ static int read_words(json_t *argv, const json_t *rq, struct err *e)
 
 static int write_words(json_t *argv, const json_t *rq, struct err *e)
 {
-	return add_flags(argv, rq, "ap", (const char *const[]){ "append", "parents" }, e) < 0 || add_mode(argv, rq, e) < 0 ||
+	return add_flags(argv, rq, "ap", (const char *const[]){ "append", "parents" }, e) < 0 || add_helper_mode(argv, rq, e) < 0 ||
 	       add_member(argv, rq, "path", NULL, e) < 0 ? -1 : 0;
 }
 
@@ -100,7 +100,7 @@ static int stat_words(json_t *argv, const json_t *rq, struct err *e)
 
 static int mkdir_words(json_t *argv, const json_t *rq, struct err *e)
 {
-	return add_flags(argv, rq, "p", (const char *const[]){ "parents" }, e) < 0 || add_mode(argv, rq, e) < 0 ||
+	return add_flags(argv, rq, "p", (const char *const[]){ "parents" }, e) < 0 || add_helper_mode(argv, rq, e) < 0 ||
 	       add_paths(argv, rq, e) < 0 ? -1 : 0;
 }
 
@@ -140,7 +140,7 @@ static json_t *write_answer(const struct buf *text, const struct filecounts *n, 
 	return json_pack("{s:I}", "bytes", (json_int_t)n->bytes);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_entry_names(const void *a, const void *b)
 {
 	return strcmp(((const struct filerecord *)a)->name, ((const struct filerecord *)b)->name);
 }
@@ -167,7 +167,7 @@ static struct filerecord *read_records(const struct buf *text, size_t *ret_n, st
 	}
 	if (r < 0)
 		return NULL;
-	qsort(list, n, sizeof(*list), by_name);
+	qsort(list, n, sizeof(*list), compare_entry_names);
 	*ret_n = n;
 	return take_ptr(&list);
 }
@@ -219,7 +219,7 @@ static const struct file_verb {
 	{ "rm", "rm", rm_words, done_answer }, { "mv", "mv", mv_words, done_answer },
 };
 
-static const struct file_verb *verb_of(const char *op)
+static const struct file_verb *file_verb_of_op(const char *op)
 {
 	size_t i = 0;
 
@@ -246,7 +246,7 @@ static json_t *file_request(const struct file_verb *v, const json_t *rq, struct 
 
 int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struct err *e)
 {
-	const struct file_verb *v = verb_of(op);
+	const struct file_verb *v = file_verb_of_op(op);
 	autojson json_t *to_keeper = file_request(v, rq, e);
 	struct stdio_request *r = to_keeper ? request_new(st, EXEC, id, e) : NULL;
 	int result = -1;
@@ -292,7 +292,7 @@ void fileop_end(struct stdio *st, struct stdio_request *r, const json_t *verdict
 
 	snprintf(line, sizeof(line), "%.*s", (int)(said->len < 590 ? said->len : 590), said->len ? said->data : "");
 	if (fileclient_judge(verdict, line, &n, &e) == 0)
-		answer = verb_of(r->op)->answer(&r->text[0], &n, &e);
+		answer = file_verb_of_op(r->op)->answer(&r->text[0], &n, &e);
 	if (!answer) {
 		request_fail(st, r, &e, 1);
 		return;

@@ -234,7 +234,7 @@ static const struct operation *find_operation(const char *op, const json_t *rq)
 }
 
 /* name is want, or for bytes one of the three names that they may have. */
-static int is_named(const char *name, const char *want, size_t n, char type)
+static int is_member_named(const char *name, const char *want, size_t n, char type)
 {
 	const char *end = name + n;
 
@@ -242,21 +242,21 @@ static int is_named(const char *name, const char *want, size_t n, char type)
 }
 
 /* The type of o's member of that name, 0 without one. */
-static char type_of(const struct operation *o, const char *name)
+static char operation_member_type(const struct operation *o, const char *name)
 {
 	const char *m;
 	size_t n;
 
 	for (m = o->members; *m; m += n + 2 + (m[n + 2] == ' ')) {
 		n = strcspn(m, ":");
-		if (is_named(name, m, n, m[n + 1]))
+		if (is_member_named(name, m, n, m[n + 1]))
 			return m[n + 1];
 	}
 	return 0;
 }
 
 /* NULL, or what v should have been. */
-static const char *not_of_type(char type, const json_t *v)
+static const char *member_type_wanted(char type, const json_t *v)
 {
 	json_t *one;
 	size_t i;
@@ -284,17 +284,17 @@ static const char *not_of_type(char type, const json_t *v)
 	}
 }
 
-static int check_members(const struct operation *o, json_t *rq, struct err *e)
+static int check_stdio_members(const struct operation *o, json_t *rq, struct err *e)
 {
 	const char *name, *want;
 	json_t *value;
 
 	json_object_foreach(rq, name, value) {
-		char type = !strcmp(name, "id") || !strcmp(name, "op") || !strcmp(name, "encoding") ? 'x' : type_of(o, name);
+		char type = !strcmp(name, "id") || !strcmp(name, "op") || !strcmp(name, "encoding") ? 'x' : operation_member_type(o, name);
 
 		if (!type)
 			return err_set(e, ERR_INVALID, "unknown member \"%.40s\" of %s", name, o->op);
-		want = json_is_null(value) ? NULL : not_of_type(type, value);
+		want = json_is_null(value) ? NULL : member_type_wanted(type, value);
 		if (want)
 			return err_set(e, ERR_INVALID, "\"%s\" of %s is not %s", name, o->op, want);
 	}
@@ -324,7 +324,7 @@ int operations_begin(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 	o = find_operation(op, rq);
 	if (!o)
 		return err_set(e, ERR_INVALID, "unknown operation '%.40s'", op);
-	if (check_members(o, rq, e) < 0 || take_encoding(st, rq, e) < 0)
+	if (check_stdio_members(o, rq, e) < 0 || take_encoding(st, rq, e) < 0)
 		return -1;
 	switch (o->by) {
 	case BY_CHILD:

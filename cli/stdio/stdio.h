@@ -3,8 +3,8 @@
  * stdio - what the parts of `berth stdio` share: its requests, its connections, its answers.
  *
  * One poll loop (cmd_stdio.c).  A request holds one connection to a keeper while it is under way; connections are
- * kept for the next (conn.c).  What makes or starts a sandbox runs as a process of its own (child.c): a keeper is
- * forked there, which must not inherit our descriptors.  exec hands pipes of ours to the command (exec.c, pipes.c):
+ * kept for the next (request.c).  What makes or starts a sandbox runs as a process of its own (child.c): a keeper is
+ * forked there, which must not inherit our descriptors.  exec hands pipes of ours to the command (exec.c):
  * nothing is dropped, and a reader that is slow slows the command down.  Files are the work of the helper in the
  * sandbox (fileop.c).  operations.c is the table of what there is, and of what members each operation takes.
  */
@@ -53,7 +53,7 @@ struct stdio_request {
 	int in_open;			/* more may be sent */
 	struct buf input;
 	size_t input_done;
-	int is_fork;			/* EXEC: in a fork of a zygote (forkrun.c), sandbox */
+	int is_fork;			/* EXEC: in a fork of a zygote (exec.c), sandbox */
 	uint64_t until_ms;		/* is_fork: for one that is free */
 	int file;			/* EXEC: the helper for files, whose output is the answer's */
 	json_t *whole;			/* file: what the keeper is asked when all of the input is there; NULL: it was asked */
@@ -73,7 +73,7 @@ struct stdio {
 	int in_eof, lost;	/* lost: stdout has no reader any more */
 };
 
-/* ---- answer.c: lines out.  One that cannot be kept sets lost. */
+/* ---- request.c: lines out.  One that cannot be kept sets lost. */
 
 /* Writes what there is without waiting. */
 void answer_flush(struct stdio *st);
@@ -85,7 +85,7 @@ void answer_to(struct stdio *st, const struct stdio_request *r, json_t *answer);
 void answer_members(struct stdio *st, const json_t *id, const char *members, size_t n);
 void answer_error(struct stdio *st, const json_t *id, const struct err *e);
 
-/* ---- conn.c: connections to keepers */
+/* ---- request.c: connections to keepers */
 
 void conn_drop(struct stdio *st, int i);
 /* The index of a connection to the sandbox that ref names, now in use; -1. */
@@ -109,7 +109,7 @@ struct stdio_request *request_find(struct stdio *st, const json_t *rq, struct er
 /* Sends rq, which it consumes, on a connection of its own; the keeper's answer is the answer to id. */
 int request_call(struct stdio *st, json_t *id, const char *sandbox, json_t *rq, const int *fds, size_t count, struct err *e);
 
-/* ---- pipes.c: the pipes of a command or child */
+/* ---- exec.c: the pipes of a command or child */
 
 int pipes_make(int *ret_ours, int *ret_theirs, int we_read, struct err *e);
 /* Writes what input there is without waiting, and closes stdin at its end. */
@@ -127,7 +127,7 @@ int exec_kill(struct stdio *st, json_t *id, const struct stdio_request *r, struc
 /* Reads the next packet of r's keeper. */
 void exec_answer(struct stdio *st, struct stdio_request *r);
 
-/* ---- forkrun.c */
+/* ---- exec.c: code in a fork */
 
 int forkrun_start(struct stdio *st, json_t *id, const json_t *rq, struct err *e);
 /* Reads the next packet of the fork's supervisor. */

@@ -31,7 +31,7 @@ static const struct opt show_options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, sizes in bytes and times in milliseconds", OPT_JSON },
 };
 
-static int set_flag(void *ctx, int id, const char *value, struct err *e)
+static int set_config_json(void *ctx, int id, const char *value, struct err *e)
 {
 	(void)id, (void)value, (void)e;
 	*(int *)ctx = 1;
@@ -69,7 +69,7 @@ static void service_rows(const char *section, const char *shown, const json_t *t
 	}
 }
 
-static void rows(const struct shown *s, each_row *each, void *ctx)
+static void each_config_row(const struct shown *s, each_row *each, void *ctx)
 {
 	char section[80];
 	size_t i;
@@ -115,7 +115,7 @@ static void all_rows(const struct shown *s, each_row *each, void *ctx)
 	const char *name;
 	json_t *v;
 
-	rows(s, each, ctx);
+	each_config_row(s, each, ctx);
 	tenant_rows(s, "", each, ctx);
 	json_object_foreach(json_object_get(s->doc, "tenant"), name, v)
 		if (json_is_object(v))
@@ -204,7 +204,7 @@ static void json_row(void *ctx, const struct row *row)
 }
 
 /* {"file":..., "sandbox":{"image":{"value":"host","source":"default"},...},..., "pool.base":{...}} */
-static int show_json(const struct shown *s, struct err *e)
+static int show_config_as_json(const struct shown *s, struct err *e)
 {
 	autojson json_t *root = json_object();
 
@@ -213,13 +213,13 @@ static int show_json(const struct shown *s, struct err *e)
 	return command_print_json(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10), e);
 }
 
-static int show(const struct command *self, int argc, char **argv)
+static int show_config(const struct command *self, int argc, char **argv)
 {
 	int rest, help = 0, json = 0, result = 0;
 	static struct shown s;
 	struct err e;
 
-	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
+	if (command_options(self, argc, argv, set_config_json, &json, &rest, &help, &e) < 0)
 		return command_fail(self, &e, json);
 	if (help)
 		return 0;
@@ -229,7 +229,7 @@ static int show(const struct command *self, int argc, char **argv)
 		return command_fail(self, &e, json);
 	}
 	if (config_load(&s.c, &e) < 0 || conf_load(&s.conf, &s.c, &e) < 0 || !(s.doc = config_document(&e)) ||
-	    (json && show_json(&s, &e) < 0))
+	    (json && show_config_as_json(&s, &e) < 0))
 		result = command_fail(self, &e, json);
 	else if (!json)
 		show_toml(&s);
@@ -244,7 +244,7 @@ const struct command cmd_config_show = {
 		  "valid berth.toml.",
 	.opts = show_options,
 	.opt_count = ARRAY_LEN(show_options),
-	.run = show,
+	.run = show_config,
 	.flags = COMMAND_ANY_USER,
 };
 
@@ -327,7 +327,7 @@ static int check_by_berthd(struct err *e)
 
 /* ---- */
 
-static int check_use(const struct config *c, const struct conf *conf, struct err *e)
+static int check_config_use(const struct config *c, const struct conf *conf, struct err *e)
 {
 	char what[100];
 	size_t i;
@@ -342,7 +342,7 @@ static int check_use(const struct config *c, const struct conf *conf, struct err
 	return 0;
 }
 
-static int check(const struct command *self, int argc, char **argv)
+static int check_config_file(const struct command *self, int argc, char **argv)
 {
 	struct check_args a = { 0, 0 };
 	int rest, help = 0, result;
@@ -366,7 +366,7 @@ static int check(const struct command *self, int argc, char **argv)
 	if (result == 0)
 		result = conf_load(&conf, &c, &e);
 	if (result == 0)
-		result = check_use(&c, &conf, &e);
+		result = check_config_use(&c, &conf, &e);
 	if (result == 0 && !a.own)
 		result = check_by_berthd(&e);
 	if (result < 0)
@@ -390,6 +390,6 @@ const struct command cmd_config_check = {
 	.opts = check_options,
 	.opt_count = ARRAY_LEN(check_options),
 	.complete = COMPLETE_FILE,
-	.run = check,
+	.run = check_config_file,
 	.flags = COMMAND_ANY_USER,
 };

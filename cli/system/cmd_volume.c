@@ -88,7 +88,7 @@ static int *flag(struct verb *v, int id)
 	}
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_volume_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct verb *v = ctx;
 
@@ -112,37 +112,37 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-static const char *text_of(const json_t *j, const char *key)
+static const char *volume_text_of(const json_t *j, const char *key)
 {
 	const char *s = json_string_value(json_object_get(j, key));
 
 	return s && s[0] ? s : "-";
 }
 
-static int collect_one(void *ctx, const char *key, json_t *record)
+static int collect_volume(void *ctx, const char *key, json_t *record)
 {
 	struct verb *v = ctx;
 	json_t *users = json_object_get(v->users, key);
 
 	if (!filter_matches(&v->filter, record))
 		return 0;
-	if (v->tenant[0] && strcmp(text_of(record, "tenant"), v->tenant))
+	if (v->tenant[0] && strcmp(volume_text_of(record, "tenant"), v->tenant))
 		return 0;
 	json_object_set_new(record, "key", json_string(key));
 	json_object_set_new(record, "used_by", users ? json_incref(users) : json_array());
 	return json_array_append(v->list, record) < 0 ? -1 : 0;
 }
 
-static int collect(struct verb *v, struct err *e)
+static int collect_volumes(struct verb *v, struct err *e)
 {
 	v->users = volume_users(&v->registry, e);
 	v->list = json_array();
 	if (!v->users || !v->list)
 		return v->users ? err_nomem(e) : -1;
-	return volume_each(&v->registry, collect_one, v, e);
+	return volume_each(&v->registry, collect_volume, v, e);
 }
 
-static void size_text(const json_t *j, const char *key, char out[24])
+static void volume_size_text(const json_t *j, const char *key, char out[24])
 {
 	static const char units[] = "bkmgt";
 	double n = (double)json_integer_value(json_object_get(j, key));
@@ -155,47 +155,47 @@ static void size_text(const json_t *j, const char *key, char out[24])
 	snprintf(out, 24, n < 10 && u ? "%.1f%c" : "%.0f%c", n, units[u]);
 }
 
-static void print_row(const json_t *record)
+static void print_volume_row(const json_t *record)
 {
 	char size[24], disk[24];
 
-	size_text(record, "size_bytes", size);
-	size_text(record, "disk_bytes", disk);
-	printf("%-24s  %8s  %8s  %6zu  %s\n", text_of(record, "key"), size, disk,
-	       json_array_size(json_object_get(record, "used_by")), text_of(record, "created"));
+	volume_size_text(record, "size_bytes", size);
+	volume_size_text(record, "disk_bytes", disk);
+	printf("%-24s  %8s  %8s  %6zu  %s\n", volume_text_of(record, "key"), size, disk,
+	       json_array_size(json_object_get(record, "used_by")), volume_text_of(record, "created"));
 }
 
-static void print_table(const json_t *list)
+static void print_volume_table(const json_t *list)
 {
 	const json_t *record;
 	size_t i;
 
 	printf("%-24s  %8s  %8s  %6s  %s\n", "NAME", "SIZE", "ON DISK", "USERS", "CREATED");
 	json_array_foreach (list, i, record)
-		print_row(record);
+		print_volume_row(record);
 }
 
-static int list(struct verb *v, int argc, char **argv, struct err *e)
+static int show_volume_list(struct verb *v, int argc, char **argv, struct err *e)
 {
 	json_t *record;
 	size_t i;
 
 	if (argc)
 		return err_set(e, ERR_USAGE, "unexpected argument '%.80s'", argv[0]);
-	if (collect(v, e) < 0)
+	if (collect_volumes(v, e) < 0)
 		return -1;
 	if (v->json)
 		return command_print_json(v->list, JSON_COMPACT, e);
 	if (!v->quiet)
-		print_table(v->list);
+		print_volume_table(v->list);
 	else
 		json_array_foreach (v->list, i, record)
-			puts(text_of(record, "key"));
+			puts(volume_text_of(record, "key"));
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
 /* The key of the volume that an operand names. */
-static int key_of(const struct verb *v, const char *name, char ret[VOLUME_KEY_MAX], struct err *e)
+static int volume_key_of_operand(const struct verb *v, const char *name, char ret[VOLUME_KEY_MAX], struct err *e)
 {
 	if (!name[0])
 		return err_set(e, ERR_USAGE,
@@ -209,7 +209,7 @@ static int key_of(const struct verb *v, const char *name, char ret[VOLUME_KEY_MA
 	return 0;
 }
 
-static int create(struct verb *v, int argc, char **argv, struct err *e)
+static int create_volume(struct verb *v, int argc, char **argv, struct err *e)
 {
 	struct volume_wish w = {
 		.name = argv[0], .tenant = v->tenant,
@@ -231,7 +231,7 @@ static int create(struct verb *v, int argc, char **argv, struct err *e)
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
-static int inspect(struct verb *v, int argc, char **argv, struct err *e)
+static int inspect_volume(struct verb *v, int argc, char **argv, struct err *e)
 {
 	autojson json_t *record = NULL;
 	char key[VOLUME_KEY_MAX];
@@ -241,7 +241,7 @@ static int inspect(struct verb *v, int argc, char **argv, struct err *e)
 		return err_set(e, ERR_USAGE,
 			       "one volume is wanted; hint: berth volume inspect NAME, names are "
 			       "listed by berth volume ls");
-	if (key_of(v, argv[0], key, e) < 0)
+	if (volume_key_of_operand(v, argv[0], key, e) < 0)
 		return -1;
 	record = volume_load(&v->registry, key, e);
 	v->users = record ? volume_users(&v->registry, e) : NULL;
@@ -252,7 +252,7 @@ static int inspect(struct verb *v, int argc, char **argv, struct err *e)
 	return command_print_json(record, v->json ? JSON_COMPACT : JSON_INDENT(2), e);
 }
 
-static int tell_removed(const struct verb *v, json_t *removed, const char *key, struct err *e)
+static int tell_removed_volumes(const struct verb *v, json_t *removed, const char *key, struct err *e)
 {
 	json_t *name;
 	size_t i;
@@ -267,7 +267,7 @@ static int tell_removed(const struct verb *v, json_t *removed, const char *key, 
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
-static int rm(struct verb *v, int argc, char **argv, struct err *e)
+static int remove_volumes(struct verb *v, int argc, char **argv, struct err *e)
 {
 	autojson json_t *removed = json_array();
 	char key[VOLUME_KEY_MAX];
@@ -278,15 +278,15 @@ static int rm(struct verb *v, int argc, char **argv, struct err *e)
 			       "no volume given; hint: berth volume rm NAME, names are listed by "
 			       "berth volume ls");
 	for (i = 0; i < argc; i++) {
-		if (key_of(v, argv[i], key, e) == 0 && volume_remove(&v->registry, key, e) == 0)
+		if (volume_key_of_operand(v, argv[i], key, e) == 0 && volume_remove(&v->registry, key, e) == 0)
 			json_array_append_new(removed, json_string(argv[i]));
 		else if (!v->force || e->code != ERR_NOT_FOUND)
 			return -1;
 	}
-	return tell_removed(v, removed, "removed", e);
+	return tell_removed_volumes(v, removed, "removed", e);
 }
 
-static int prune(struct verb *v, int argc, char **argv, struct err *e)
+static int prune_volumes(struct verb *v, int argc, char **argv, struct err *e)
 {
 	autojson json_t *removed = json_array();
 	json_t *record;
@@ -294,10 +294,10 @@ static int prune(struct verb *v, int argc, char **argv, struct err *e)
 
 	if (argc)
 		return err_set(e, ERR_USAGE, "unexpected argument '%.80s'", argv[0]);
-	if (collect(v, e) < 0)
+	if (collect_volumes(v, e) < 0)
 		return -1;
 	json_array_foreach(v->list, i, record) {
-		const char *key = text_of(record, "key");
+		const char *key = volume_text_of(record, "key");
 
 		if (json_array_size(json_object_get(record, "used_by")))
 			continue;
@@ -309,18 +309,18 @@ static int prune(struct verb *v, int argc, char **argv, struct err *e)
 		}
 		json_array_append_new(removed, json_string(key));
 	}
-	return tell_removed(v, removed, v->dry_run ? "would_remove" : "removed", e);
+	return tell_removed_volumes(v, removed, v->dry_run ? "would_remove" : "removed", e);
 }
 
-static int run(const struct command *self, int argc, char **argv,
-	       int (*verb)(struct verb *v, int argc, char **argv, struct err *e))
+static int run_volume_verb(const struct command *self, int argc, char **argv,
+			   int (*verb)(struct verb *v, int argc, char **argv, struct err *e))
 {
 	struct verb v = { .filter = { .keys = filter_keys }, .tenant = "" };
 	struct err e = { 0 };
 	int rest, help = 0, result;
 
 	v.registry = (struct registry)REGISTRY_INIT;
-	result = command_options(self, argc, argv, set_option, &v, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_volume_option, &v, &rest, &help, &e);
 	if (result == 0 && !help) {
 		result = config_load(&v.config, &e);
 		if (result == 0)
@@ -335,29 +335,29 @@ static int run(const struct command *self, int argc, char **argv,
 	return result < 0 ? command_fail(self, &e, v.json) : 0;
 }
 
-static int create_main(const struct command *self, int argc, char **argv)
+static int run_volume_create(const struct command *self, int argc, char **argv)
 {
-	return run(self, argc, argv, create);
+	return run_volume_verb(self, argc, argv, create_volume);
 }
 
-static int ls_main(const struct command *self, int argc, char **argv)
+static int run_volume_ls(const struct command *self, int argc, char **argv)
 {
-	return run(self, argc, argv, list);
+	return run_volume_verb(self, argc, argv, show_volume_list);
 }
 
-static int inspect_main(const struct command *self, int argc, char **argv)
+static int run_volume_inspect(const struct command *self, int argc, char **argv)
 {
-	return run(self, argc, argv, inspect);
+	return run_volume_verb(self, argc, argv, inspect_volume);
 }
 
-static int rm_main(const struct command *self, int argc, char **argv)
+static int run_volume_rm(const struct command *self, int argc, char **argv)
 {
-	return run(self, argc, argv, rm);
+	return run_volume_verb(self, argc, argv, remove_volumes);
 }
 
-static int prune_main(const struct command *self, int argc, char **argv)
+static int run_volume_prune(const struct command *self, int argc, char **argv)
 {
-	return run(self, argc, argv, prune);
+	return run_volume_verb(self, argc, argv, prune_volumes);
 }
 
 const struct command cmd_volume_create = {
@@ -366,7 +366,7 @@ const struct command cmd_volume_create = {
 	.summary = "make a volume: a directory of bounded size that outlives sandboxes",
 	.opts = create_options,
 	.opt_count = ARRAY_LEN(create_options),
-	.run = create_main,
+	.run = run_volume_create,
 };
 
 const struct command cmd_volume_ls = {
@@ -375,8 +375,8 @@ const struct command cmd_volume_ls = {
 	.summary = "list the volumes: size, what they take on disk, how many sandboxes use them",
 	.opts = ls_options,
 	.opt_count = ARRAY_LEN(ls_options),
-	.run = ls_main,
-	.print = print_table,
+	.run = run_volume_ls,
+	.print = print_volume_table,
 };
 
 const struct command cmd_volume_inspect = {
@@ -386,7 +386,7 @@ const struct command cmd_volume_inspect = {
 	.opts = inspect_options,
 	.opt_count = ARRAY_LEN(inspect_options),
 	.complete = COMPLETE_VOLUME,
-	.run = inspect_main,
+	.run = run_volume_inspect,
 };
 
 const struct command cmd_volume_rm = {
@@ -396,7 +396,7 @@ const struct command cmd_volume_rm = {
 	.opts = rm_options,
 	.opt_count = ARRAY_LEN(rm_options),
 	.complete = COMPLETE_VOLUME,
-	.run = rm_main,
+	.run = run_volume_rm,
 };
 
 const struct command cmd_volume_prune = {
@@ -405,5 +405,5 @@ const struct command cmd_volume_prune = {
 	.summary = "remove all volumes that no sandbox uses",
 	.opts = prune_options,
 	.opt_count = ARRAY_LEN(prune_options),
-	.run = prune_main,
+	.run = run_volume_prune,
 };

@@ -46,7 +46,7 @@ struct work {
 	int killed;
 };
 
-static void save_record(struct work *w)
+static void save_fork_record(struct work *w)
 {
 	char created[CLOCK_UTC];
 	struct err ignored;
@@ -64,7 +64,7 @@ static void save_record(struct work *w)
 	record_save_run(&w->claim, record, &ignored);
 }
 
-static int make_sandbox(struct work *w, struct err *e)
+static int make_fork_sandbox(struct work *w, struct err *e)
 {
 	struct zygote *z = w->z;
 	struct launch_place where = {w->scratch, -1, 0, -1, w->scratch};
@@ -90,7 +90,7 @@ static int make_sandbox(struct work *w, struct err *e)
 	    sandbox_launch(&w->sandbox, &where, e) < 0 || attest_ready(&w->sandbox, e) < 0)
 		return -1;
 	spec_close_sources(s);
-	save_record(w);
+	save_fork_record(w);
 	return 0;
 }
 
@@ -123,8 +123,8 @@ static int take_interpreter(struct work *w, struct err *e)
 
 /* ---- the client -------------------------------------------------------------------------- */
 
-static void answer(int client, enum zygote_answer_type type, int status, const struct err *why,
-		   const struct buf *text)
+static void answer_fork_client(int client, enum zygote_answer_type type, int status, const struct err *why,
+			       const struct buf *text)
 {
 	struct zygote_answer a = {.type = type, .status = status};
 
@@ -168,7 +168,7 @@ static int await_client(struct work *w, struct err *e)
 }
 
 /* Where the spec limits its silence, a process between reads its stdout and stderr. */
-static int hand_over(struct work *w, const int fds[4], struct err *e)
+static int hand_request_to_fork(struct work *w, const int fds[4], struct err *e)
 {
 	int given[4] = {fds[0], fds[1], fds[2], fds[3]}, r;
 	const int between = w->spec.max_silent_ms > 0;
@@ -185,7 +185,7 @@ static int hand_over(struct work *w, const int fds[4], struct err *e)
 	return r;
 }
 
-static int take_request(struct work *w, struct err *e)
+static int take_fork_request(struct work *w, struct err *e)
 {
 	struct zygote_ask ask;
 	int fds[4], r = -1;
@@ -196,7 +196,7 @@ static int take_request(struct work *w, struct err *e)
 	    n != ARRAY_LEN(fds))
 		err_set(e, ERR_INVALID, "a request without its descriptors");
 	else if (sandbox_check_std(fds, e) == 0)
-		r = hand_over(w, fds, e);
+		r = hand_request_to_fork(w, fds, e);
 	for (i = 0; i < n; i++)
 		close(fds[i]);
 	if (r == 0 && ask.timeout_ms != UINT64_MAX)
@@ -205,7 +205,7 @@ static int take_request(struct work *w, struct err *e)
 }
 
 /* A signal for the fork, or the client's end, which is the fork's too. */
-static void serve_client(void *ctx)
+static void serve_fork_client(void *ctx)
 {
 	struct work *w = ctx;
 	struct zygote_signal s;
@@ -222,7 +222,7 @@ static void serve_client(void *ctx)
 	shutdown(w->client_fd, SHUT_RD);
 }
 
-static int was_killed(void *ctx)
+static int was_fork_killed(void *ctx)
 {
 	const struct work *w = ctx;
 	struct pollfd p = {.fd = w->supervisor, .events = POLLIN};
@@ -231,26 +231,26 @@ static int was_killed(void *ctx)
 	return w->killed || poll(&p, 1, 0) > 0 || path_has(w->claim.dir_fd, KEEPER_KILLED_FILE);
 }
 
-static void settle(void *ctx)
+static void settle_fork_record(void *ctx)
 {
 	struct work *w = ctx;
 
-	save_record(w);
+	save_fork_record(w);
 }
 
-static int serve(struct work *w, struct err *e)
+static int serve_fork(struct work *w, struct err *e)
 {
 	struct home_ask taken = {.word = HOME_TAKEN};
 	struct supervise how = {
 		.signal_fd = supervise_signals(e),
 		.in = -1,
 		.out = -1,
-		.idle = settle,
+		.idle = settle_fork_record,
 		.idle_ctx = w,
 		.client_fd = w->client_fd,
-		.client = serve_client,
+		.client = serve_fork_client,
 		.client_ctx = w,
-		.was_killed = was_killed,
+		.was_killed = was_fork_killed,
 		.was_killed_ctx = w,
 	};
 	autobuf struct buf text = BUF_INIT(1 << 16);
@@ -260,8 +260,8 @@ static int serve(struct work *w, struct err *e)
 	if (how.signal_fd < 0)
 		return -1;
 	/* first: what the client waits for */
-	r = take_request(w, e);
-	answer(w->client_fd, ZYGOTE_TAKEN, 0, NULL, NULL);
+	r = take_fork_request(w, e);
+	answer_fork_client(w->client_fd, ZYGOTE_TAKEN, 0, NULL, NULL);
 	(void)!fdpass_send(w->supervisor, &taken, sizeof(taken), NULL, 0);
 	if (r == 0)
 		r = supervise_run(&w->sandbox, 1, &how, &v, e);
@@ -269,7 +269,7 @@ static int serve(struct work *w, struct err *e)
 	if (r == 0)
 		r = verdict_json(&v, &text, e);
 	if (r == 0)
-		answer(w->client_fd, ZYGOTE_VERDICT, verdict_exit_status(&v), NULL, &text);
+		answer_fork_client(w->client_fd, ZYGOTE_VERDICT, verdict_exit_status(&v), NULL, &text);
 	return r;
 }
 
@@ -288,7 +288,7 @@ static void drop_request(int client_fd)
 }
 
 /* A client that waits hears why it gets no fork. */
-static void tell_waiting(struct work *w, const struct err *why)
+static void tell_waiting_client(struct work *w, const struct err *why)
 {
 	struct pollfd p = {.fd = w->z->listen_fd, .events = POLLIN};
 
@@ -297,7 +297,7 @@ static void tell_waiting(struct work *w, const struct err *why)
 		drop_request(w->client_fd);
 	}
 	if (w->client_fd >= 0)
-		answer(w->client_fd, ZYGOTE_FAILED, err_exit_status(why->code), why, NULL);
+		answer_fork_client(w->client_fd, ZYGOTE_FAILED, err_exit_status(why->code), why, NULL);
 }
 
 static void branch_main(struct zygote *z, size_t slot, int sock) __attribute__((noreturn));
@@ -326,11 +326,11 @@ static void branch_main(struct zygote *z, size_t slot, int sock)
 			w.inside.pidns_fd = p.ns_fd[GRAFT_PID];
 		}
 	}
-	if (r == 0 && (r = make_sandbox(&w, &e)) == 0 && (r = take_interpreter(&w, &e)) == 0 &&
+	if (r == 0 && (r = make_fork_sandbox(&w, &e)) == 0 && (r = take_interpreter(&w, &e)) == 0 &&
 	    (r = await_client(&w, &e)) == 1)
-		r = serve(&w, &e);
+		r = serve_fork(&w, &e);
 	if (r < 0)
-		tell_waiting(&w, &e);
+		tell_waiting_client(&w, &e);
 	if (r < 0 && z->mode == ZYGOTE_AHEAD)
 		ahead_tell(z, sock, &e);
 	fd_close(&w.client_fd);
@@ -344,7 +344,7 @@ static void branch_main(struct zygote *z, size_t slot, int sock)
 
 /* It keeps nothing that would outlive the supervisor by it: locks, and the ends of other sockets.
  */
-static void close_supervisors(struct zygote *z, size_t i)
+static void close_supervisor_fds(struct zygote *z, size_t i)
 {
 	size_t k;
 
@@ -375,7 +375,7 @@ int branch_start(struct zygote *z, size_t i, struct err *e)
 	b->pid = fork();
 	if (b->pid == 0) {
 		close(sv[0]);
-		close_supervisors(z, i);
+		close_supervisor_fds(z, i);
 		branch_main(z, i, sv[1]);
 	}
 	close(sv[1]);

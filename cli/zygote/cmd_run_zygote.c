@@ -56,7 +56,7 @@ struct run {
 	int status_fd, json;
 };
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_run_zygote_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct run *r = ctx;
 
@@ -87,7 +87,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 }
 
 /* The code: the first word, or a file, or stdin. */
-static int read_code(struct run *r, int argc, char **argv, struct err *e)
+static int read_fork_code(struct run *r, int argc, char **argv, struct err *e)
 {
 	autoclose int fd = -1;
 
@@ -120,7 +120,7 @@ static int read_code(struct run *r, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-static int report(const struct run *r, struct buf *verdict, struct err *e)
+static int report_fork_verdict(const struct run *r, struct buf *verdict, struct err *e)
 {
 	if (r->status_fd < 0 && !r->json)
 		return 0;
@@ -133,7 +133,7 @@ static int report(const struct run *r, struct buf *verdict, struct err *e)
 	return 0;
 }
 
-static int run(struct run *r, int *ret_status, struct err *e)
+static int run_in_fork(struct run *r, int *ret_status, struct err *e)
 {
 	const int std[3] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
 	autobuf struct buf verdict = BUF_INIT(1 << 17);
@@ -144,10 +144,10 @@ static int run(struct run *r, int *ret_status, struct err *e)
 	r->q.env = r->env;
 	if (zygote_run(&r->registry, &r->q, std, signal_fd, &verdict, ret_status, e) < 0)
 		return -1;
-	return report(r, &verdict, e);
+	return report_fork_verdict(r, &verdict, e);
 }
 
-static int run_main(const struct command *self, int argc, char **argv)
+static int run_zygote_main(const struct command *self, int argc, char **argv)
 {
 	struct run r = {.registry = REGISTRY_INIT,
 			.env = json_array(),
@@ -158,11 +158,11 @@ static int run_main(const struct command *self, int argc, char **argv)
 	int rest, help = 0, status = 0, result = config_load(&r.config, &e);
 
 	if (result == 0 &&
-	    (result = command_options(self, argc, argv, set_option, &r, &rest, &help, &e)) < 0 &&
+	    (result = command_options(self, argc, argv, set_run_zygote_option, &r, &rest, &help, &e)) < 0 &&
 	    e.code == ERR_USAGE)
 		err_wrap(&e, "limits, mounts and the network are those of the zygote");
-	if (result == 0 && !help && (result = read_code(&r, argc - rest, argv + rest, &e)) == 0)
-		result = run(&r, &status, &e);
+	if (result == 0 && !help && (result = read_fork_code(&r, argc - rest, argv + rest, &e)) == 0)
+		result = run_in_fork(&r, &status, &e);
 	if (result < 0)
 		status = command_fail(self, &e, r.json);
 	registry_close(&r.registry);
@@ -177,5 +177,5 @@ const struct command cmd_run_zygote = {
 	.summary = "run code in a fork of a zygote",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
-	.run = run_main,
+	.run = run_zygote_main,
 };

@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
 #include "cli/zygote/zygote.h"
@@ -21,6 +22,8 @@
 #include "manager/zygote/client.h"
 #include "manager/zygote/list.h"
 #include "runtime/kernel/inject.h"
+
+/* ---- The commands ---- */
 
 enum { OPT_TENANT = PARAM_END, OPT_JSON, OPT_QUIET };
 
@@ -48,7 +51,7 @@ static int keep_env(void *ctx, const char *line, struct err *e)
 }
 
 /* What berth create --zygote makes a sandbox with: all but what names the zygote itself. */
-static int keep_option(struct zygote *z, int id, const char *value, struct err *e)
+static int keep_zygote_option(struct zygote *z, int id, const char *value, struct err *e)
 {
 	autofree char *settled = NULL;
 	const char *text;
@@ -74,7 +77,7 @@ static int keep_option(struct zygote *z, int id, const char *value, struct err *
 	return params_keep(z->options, param_of(id)->opt.name, text, e);
 }
 
-static int set_option(void *ctx, int id, const char *value, struct err *e)
+static int set_zygote_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct zygote *z = ctx;
 	uint64_t n;
@@ -98,7 +101,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 			return -1;
 		/* fall through */
 	default:
-		return params_read(&z->opts, param_of(id), value, e) < 0 ? -1 : keep_option(z, id, value, e);
+		return params_read(&z->opts, param_of(id), value, e) < 0 ? -1 : keep_zygote_option(z, id, value, e);
 	}
 }
 
@@ -116,7 +119,7 @@ static int find_tenant(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-static int check(const struct zygote *z, struct err *e)
+static int check_zygote_options(const struct zygote *z, struct err *e)
 {
 	const struct spec *s = &z->opts.spec;
 
@@ -147,13 +150,13 @@ static int one_thread(struct zygote *z, struct err *e)
 
 		for (k = 0; k < env->count && strncmp(env->v[k], all[i], name); k++)
 			;
-		if (k == env->count && set_option(z, PARAM_ENV, all[i], e) < 0)
+		if (k == env->count && set_zygote_option(z, PARAM_ENV, all[i], e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int create(struct zygote *z, char **words, size_t count, char ret_id[65], struct err *e)
+static int create_zygote(struct zygote *z, char **words, size_t count, char ret_id[65], struct err *e)
 {
 	char *all[ZYGOTE_WORDS];
 	unsigned char raw[16];
@@ -174,12 +177,12 @@ static int create(struct zygote *z, char **words, size_t count, char ret_id[65],
 	/* not the image's entry point: what is given is the interpreter */
 	z->opts.entrypoint = "";
 	if (runopts_finish(&z->opts, z->image.has_image ? &z->image.image : NULL, all, n, e) < 0 ||
-	    check(z, e) < 0 || zygote_tenant_promise(z, e) < 0)
+	    check_zygote_options(z, e) < 0 || zygote_tenant_promise(z, e) < 0)
 		return -1;
 	return zygote_start(z, ret_id, e);
 }
 
-static void tell(const char *id, const struct zygote *z, int json)
+static void tell_zygote_made(const char *id, const struct zygote *z, int json)
 {
 	autojson json_t *j =
 		json ? json_pack("{s:s,s:s}", "id", id, "name", z->opts.name ? z->opts.name : "") :
@@ -192,7 +195,7 @@ static void tell(const char *id, const struct zygote *z, int json)
 		puts(id);
 }
 
-static int create_main(const struct command *self, int argc, char **argv)
+static int run_zygote_create(const struct command *self, int argc, char **argv)
 {
 	static struct zygote z;
 	struct err e = {0};
@@ -227,7 +230,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		result = zygote_tenant_open(&z, &e);
 	runopts_init(&z.opts, &z.defaults);
 	if (result == 0)
-		result = command_options(self, argc, argv, set_option, &z, &rest, &help, &e);
+		result = command_options(self, argc, argv, set_zygote_option, &z, &rest, &help, &e);
 	if (result == 0 && !help && rest >= argc)
 		result = err_set(
 			&e, ERR_USAGE,
@@ -235,9 +238,9 @@ static int create_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && !help) {
 		z.image_ref = argv[rest];
 		z.image.quiet = json;
-		result = create(&z, argv + rest + 1, (size_t)(argc - rest - 1), id, &e);
+		result = create_zygote(&z, argv + rest + 1, (size_t)(argc - rest - 1), id, &e);
 		if (result == 0)
-			tell(id, &z, json);
+			tell_zygote_made(id, &z, json);
 	}
 	registry_close(&z.registry);
 	imageuse_close(&z.image, &z.opts.spec);
@@ -270,7 +273,7 @@ static int look_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int ls(struct look *l, int argc, char **argv, struct err *e)
+static int list_zygotes(struct look *l, int argc, char **argv, struct err *e)
 {
 	const json_t *j;
 	size_t i;
@@ -312,7 +315,7 @@ static int one_operand(int argc, const char *verb, struct err *e)
 				   "berth zygote %s takes one zygote; hint: berth zygote ls", verb);
 }
 
-static int inspect(struct look *l, int argc, char **argv, struct err *e)
+static int inspect_zygote(struct look *l, int argc, char **argv, struct err *e)
 {
 	char id[65];
 	autoclose int dir = one_operand(argc, "inspect", e) < 0 ?
@@ -323,7 +326,7 @@ static int inspect(struct look *l, int argc, char **argv, struct err *e)
 	return j ? command_print_json(j, l->json ? JSON_COMPACT : JSON_INDENT(2), e) : -1;
 }
 
-static int rm(struct look *l, int argc, char **argv, struct err *e)
+static int remove_zygote(struct look *l, int argc, char **argv, struct err *e)
 {
 	char id[65];
 	autoclose int dir =
@@ -352,19 +355,19 @@ static int look_main(const struct command *self, int argc, char **argv,
 	return r < 0 ? command_fail(self, &e, l.json) : 0;
 }
 
-static int ls_main(const struct command *self, int argc, char **argv)
+static int run_zygote_ls(const struct command *self, int argc, char **argv)
 {
-	return look_main(self, argc, argv, ls);
+	return look_main(self, argc, argv, list_zygotes);
 }
 
-static int inspect_main(const struct command *self, int argc, char **argv)
+static int run_zygote_inspect(const struct command *self, int argc, char **argv)
 {
-	return look_main(self, argc, argv, inspect);
+	return look_main(self, argc, argv, inspect_zygote);
 }
 
-static int rm_main(const struct command *self, int argc, char **argv)
+static int run_zygote_rm(const struct command *self, int argc, char **argv)
 {
-	return look_main(self, argc, argv, rm);
+	return look_main(self, argc, argv, remove_zygote);
 }
 
 const struct command cmd_zygote_create = {
@@ -378,7 +381,7 @@ const struct command cmd_zygote_create = {
 	.opts = create_options,
 	.opt_count = ARRAY_LEN(create_options),
 	.complete = COMPLETE_IMAGE,
-	.run = create_main,
+	.run = run_zygote_create,
 };
 
 const struct command cmd_zygote_ls = {
@@ -387,7 +390,7 @@ const struct command cmd_zygote_ls = {
 	.summary = "list zygotes",
 	.opts = ls_options,
 	.opt_count = ARRAY_LEN(ls_options),
-	.run = ls_main,
+	.run = run_zygote_ls,
 };
 
 const struct command cmd_zygote_inspect = {
@@ -397,7 +400,7 @@ const struct command cmd_zygote_inspect = {
 	.opts = json_option,
 	.opt_count = ARRAY_LEN(json_option),
 	.complete = COMPLETE_ZYGOTE,
-	.run = inspect_main,
+	.run = run_zygote_inspect,
 };
 
 const struct command cmd_zygote_rm = {
@@ -407,5 +410,70 @@ const struct command cmd_zygote_rm = {
 	.opts = json_option,
 	.opt_count = ARRAY_LEN(json_option),
 	.complete = COMPLETE_ZYGOTE,
-	.run = rm_main,
+	.run = run_zygote_rm,
 };
+
+/* ---- --tenant ---- */
+
+/* --tenant of berth zygote create.  Upholds S41 of SECURITY.md. */
+
+#define FORKS 8 /* of a tenant's zygote, unless --forks says other */
+
+static void cap_tenant_preset(uint64_t *preset, uint64_t most)
+{
+	if (*preset > most)
+		*preset = most;
+}
+
+int zygote_tenant_open(struct zygote *z, struct err *e)
+{
+	struct tenant *t = &z->limits;
+	struct config *c = &z->defaults;
+
+	*c = z->config;
+	if (!z->tenant)
+		return 0;
+	if (!path_is_name(z->tenant))
+		return err_set(e, ERR_INVALID,
+			       "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", z->tenant);
+	if (tenant_load(t, &z->config, z->tenant, e) < 0)
+		return -1;
+	cap_tenant_preset(&c->memory_bytes, t->memory_bytes);
+	cap_tenant_preset(&c->swap_bytes, t->swap_bytes);
+	cap_tenant_preset(&c->cpu_milli, t->cpu_milli);
+	cap_tenant_preset(&c->pids, t->pids);
+	cap_tenant_preset(&c->disk_bytes, t->disk_bytes);
+	cap_tenant_preset(&c->disk_inodes, t->disk_inodes);
+	cap_tenant_preset(&c->tmp_bytes, t->tmp_bytes);
+	z->max = t->zygote_forks < FORKS ? (unsigned)t->zygote_forks : FORKS;
+	/* sandboxes of it are made with these, too */
+	return tenant_cap_defaults(t, &z->config, z->options, e);
+}
+
+int zygote_tenant_image(struct zygote *z, struct err *e)
+{
+	const char *name;
+
+	if (!z->tenant)
+		return imageuse_open(&z->image, &z->registry, z->image_ref, &z->opts.spec, e);
+	z->image_spec = json_pack("{s:s}", "image", z->image_ref);
+	if (!z->image_spec || imageuse_own(&z->registry, &z->limits, z->image_spec) < 0)
+		return err_nomem(e);
+	name = json_string_value(json_object_get(z->image_spec, "image"));
+	if (imageuse_open(&z->image, &z->registry, name, &z->opts.spec, e) < 0 ||
+	    imageuse_check_seen(&z->image, &z->limits, &z->config, z->image_ref, e) < 0)
+		return -1;
+	z->image_ref = name;
+	return 0;
+}
+
+int zygote_tenant_promise(struct zygote *z, struct err *e)
+{
+	const struct cgroup_limits *l = &z->opts.spec.limits;
+
+	z->promise = (struct promise){.memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli};
+	if (!z->tenant)
+		return 0;
+	z->promise = tenant_promise(&z->limits, l->memory_bytes, l->cpu_milli);
+	return tenant_check_spec(&z->limits, &z->opts.spec, e);
+}

@@ -11,7 +11,7 @@
  * inside its own.
  *
  * An interpreter that cannot be forked, as node, is started anew by each branch instead, and runs
- * the preload there (ahead.c).  Nothing but berth-init runs in the zygote's own sandbox then.
+ * the preload there (interpreter.c).  Nothing but berth-init runs in the zygote's own sandbox then.
  *
  * In the zygote's run_dir/sandboxes/ID: FILE, and SOCKET, at which branches accept.
  */
@@ -20,7 +20,7 @@
 
 #include "cli/run/imageuse.h"
 #include "cli/run/volumes.h"
-#include "cli/zygote/preload.h"
+#include "cli/zygote/interpreter.h"
 #include "manager/host/registry.h"
 #include "manager/host/tenant.h"
 #include "manager/ops/runopts.h"
@@ -80,7 +80,7 @@ struct zygote {
 	struct branch branch[SPEC_INNER_MAX];
 };
 
-/* tenant.c: z->tenant, before the options are read: its limits, and defaults within them. */
+/* cmd_zygote.c: z->tenant, before the options are read: its limits, and defaults within them. */
 int zygote_tenant_open(struct zygote *z, struct err *e);
 /* Opens the image of z->image_ref, if the tenant sees it. */
 int zygote_tenant_image(struct zygote *z, struct err *e);

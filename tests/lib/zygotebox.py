@@ -65,7 +65,7 @@ class Zygote:
 
 
 class NodeZygote(Zygote):
-    """Its sandboxes start their interpreter themselves (cli/zygote/ahead.c)."""
+    """Its sandboxes start their interpreter themselves (cli/zygote/interpreter.c)."""
     COMMAND = [NODE, "-e"]
     needs = staticmethod(needs_node)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload - an interpreter that runs its preload, until it waits for code. */
-#ifndef BERTH_CLI_ZYGOTE_PRELOAD_H
-#define BERTH_CLI_ZYGOTE_PRELOAD_H
+/* interpreter - one that runs its preload, until it waits for code. */
+#ifndef BERTH_CLI_ZYGOTE_INTERPRETER_H
+#define BERTH_CLI_ZYGOTE_INTERPRETER_H
 
 #include <stddef.h>
 #include <stdint.h>
