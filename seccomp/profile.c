@@ -278,7 +278,7 @@ static int read_action(const json_t *obj, const char *key, const char *ret_key, 
 	char where[PATH_SIZE + 32];
 	const char *s, *name;
 	uint64_t number = EPERM, by_name = 0;
-	int r, has_data, has_number, has_name;
+	int r, has_data = 0, has_number, has_name;
 
 	r = json_get_str(obj, key, &s, path, e);
 	if (r < 0)
@@ -315,7 +315,7 @@ static int read_arg(json_t *obj, struct entry *en, const char *path, struct err 
 	static const char *const keys[] = { "index", "value", "valueTwo", "op", NULL };
 	struct scmp_arg_cmp *arg = &en->args[en->nargs];
 	uint64_t index = 0, value = 0, two = 0;
-	enum scmp_compare op;
+	enum scmp_compare op = SCMP_CMP_EQ;
 	const char *s = NULL;
 	char where[PATH_SIZE + 64];
 	int has_index;
@@ -365,7 +365,7 @@ static int caps_held(json_t *obj, uint64_t caps, size_t *ret_held, size_t *ret_a
 		     struct err *e)
 {
 	const char *s;
-	unsigned bit;
+	unsigned bit = 0;
 	json_t *arr;
 	size_t i;
 	int r = json_get_arr(obj, "caps", &arr, path, e);
