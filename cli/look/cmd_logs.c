@@ -131,7 +131,8 @@ static int end_part(struct logs *l, struct part *p, struct err *e)
 	int r;
 
 	l->to = p->to;
-	r = write_or_hold_log(l, p->head, strlen(p->head), e) < 0 || write_or_hold_log(l, " ", 1, e) < 0 || write_or_hold_log(l, p->text.data, p->text.len, e) < 0 ||
+	r = write_or_hold_log(l, p->head, strlen(p->head), e) < 0 || write_or_hold_log(l, " ", 1, e) < 0 ||
+		write_or_hold_log(l, p->text.data, p->text.len, e) < 0 ||
 	    write_or_hold_log(l, "\n", 1, e) < 0 ? -1 : 0;
 	buf_release(&p->text);
 	l->part_count--;

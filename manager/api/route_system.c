@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/http_state.h"
+#include "manager/api/openapi.h"
 #include "manager/api/schema.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/registry.h"

@@ -11,7 +11,6 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "manager/api/http.h"
 
 /* Parses the built-in schemas; an unknown key or $ref is ERR_INTERNAL. */
 int schema_load(struct err *e);
@@ -21,10 +20,5 @@ int schema_load(struct err *e);
 int schema_check(const char *name, const json_t *v, const char *what, struct err *e);
 /* All of them, borrowed: name -> schema. */
 json_t *schema_all(void);
-
-/* openapi - the OpenAPI 3.0 document of the routes that are served. */
-
-/* A new reference, or NULL. */
-json_t *openapi_document(const struct http_route *const *tables, struct err *e);
 
 #endif

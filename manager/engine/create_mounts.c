@@ -320,7 +320,7 @@ static int add_shared(struct engine_create *c, const json_t *host, int as_owner,
 	return 0;
 }
 
-/* owner=auto needs numbers (cli/run/mountspec.h). */
+/* owner=auto needs numbers (manager/ops/mountspec.h). */
 static int is_numeric(const char *user)
 {
 	const char *colon = strchr(user, ':');

@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "manager/engine/logs.h"
 #include "manager/engine/name.h"
-#include "manager/engine/objects.h"
 #include "manager/engine/view.h"
 
 /* ---- which filters are taken ---- */

@@ -33,6 +33,18 @@ void engine_digits(const char *seed, char ret[ENGINE_ID])
 		snprintf(ret + i, 17, "%016llx", (unsigned long long)next_id_digits(&state));
 }
 
+void engine_network_id(const char *name, char ret[ENGINE_ID])
+{
+	char digits[ENGINE_ID];
+	const size_t n = strlen(name), again = n > 32 ? 0 : n;
+
+	engine_digits(name, digits);
+	/* the last ones are the first ones again: clients keep ids, and these were always so */
+	memcpy(ret, digits, ENGINE_ID - 1 - again);
+	memcpy(ret + ENGINE_ID - 1 - again, digits, again);
+	ret[ENGINE_ID - 1] = '\0';
+}
+
 void engine_id(const char *sandbox, char ret[ENGINE_ID])
 {
 	const size_t n = strnlen(sandbox, ENGINE_ID - 1);

@@ -15,6 +15,8 @@
 /* 64 digits that follow from a text of any length. */
 void engine_digits(const char *seed, char ret[ENGINE_ID]);
 void engine_id(const char *sandbox, char ret[ENGINE_ID]);
+/* Docker's id of a network, which has none here. */
+void engine_network_id(const char *name, char ret[ENGINE_ID]);
 /*
  * Turns a client's word for a container into berth's: without a leading slash, and a long id, or
  * the start of one, cut to the sandbox's. -1: no container can have this name.

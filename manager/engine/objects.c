@@ -38,18 +38,6 @@ json_int_t engine_volume_bytes(const json_t *doc)
 	return json_integer_value(json_object_get(json_object_get(doc, "UsageData"), "Size"));
 }
 
-void engine_network_id(const char *name, char ret[ENGINE_ID])
-{
-	char digits[ENGINE_ID];
-	const size_t n = strlen(name), again = n > 32 ? 0 : n;
-
-	engine_digits(name, digits);
-	/* the last ones are the first ones again: clients keep ids, and these were always so */
-	memcpy(ret, digits, ENGINE_ID - 1 - again);
-	memcpy(ret + ENGINE_ID - 1 - again, digits, again);
-	ret[ENGINE_ID - 1] = '\0';
-}
-
 /* Of the addresses set aside, those of one family. */
 static json_t *aux_of(const json_t *record, int six)
 {

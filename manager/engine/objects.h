@@ -16,8 +16,6 @@ json_t *engine_volume(const json_t *record);
 int engine_volumes_prunable(json_t *filters, struct err *e);
 /* After engine_accept(): those of a list of such records that filters want: a new array. */
 json_t *engine_volumes(const json_t *records, const json_t *filters);
-/* Docker's id of a network, which has none here. */
-void engine_network_id(const char *name, char ret[ENGINE_ID]);
 /* What the document of a volume says that it takes on disk. */
 json_int_t engine_volume_bytes(const json_t *doc);
 /* From a record of berth network inspect. */

@@ -422,7 +422,8 @@ static int is_event_wanted(const json_t *f, const char *id, const char *action, 
 /* An exec's end, which is no end of the container's. */
 static int is_exec_end(const json_t *entry)
 {
-	return !strcmp(known_event_text(entry, "event"), "exit") && known_event_text(entry, "command")[0] && strcmp(known_event_text(entry, "command"), "c1") != 0;
+	return !strcmp(known_event_text(entry, "event"), "exit") && known_event_text(entry, "command")[0] &&
+		strcmp(known_event_text(entry, "command"), "c1") != 0;
 }
 
 /* Of an exec that no client of Docker's socket made: berth's own id of it, as Docker's are spelled. */

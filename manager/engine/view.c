@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "manager/engine/name.h"
-#include "manager/engine/objects.h"
 #include "manager/host/labels.h"
 #include "manager/ops/params.h"
 

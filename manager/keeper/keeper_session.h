@@ -100,10 +100,7 @@ void session_queue_refuse(struct keeper *k, struct keeper_session *s, const stru
 /* Does some process of the session's foreground wait for its terminal? */
 int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 
-/* keeper_force.c.  What the shell's traps are set on, see shellscript.h. */
-#define LEAVE_SIGNAL 48		/* leave the text, all levels */
-#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
-#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
+/* keeper_force.c */
 /* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
 int session_interrupt(struct keeper *k, struct keeper_session *s);
 /* Another signal to its foreground; without a terminal to all that its command started. */

@@ -40,6 +40,11 @@
 
 #include <stddef.h>
 
+/* The signals that the shell has traps for. */
+#define LEAVE_SIGNAL 48		/* leave the text, all levels */
+#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
+#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
+
 #define SHELLSCRIPT_LINES 640
 
 /* A text to run. */

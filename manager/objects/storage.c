@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/encoding.h"
 #include "base/mem.h"
-#include "manager/objects/storage_folder.h"
 
 #define PROBE_PREFIX "berth-probe/"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A folder goes up: its files' pieces first, then the manifest that names them. */
-#include "manager/objects/storage_folder.h"
+#include "manager/objects/storage.h"
 
 #include <errno.h>
 #include <fcntl.h>

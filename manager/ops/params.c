@@ -12,7 +12,7 @@
 #include "manager/host/nets.h"
 #include "manager/host/volume.h"
 #include "manager/ops/devices.h"
-#include "manager/ops/lifeopts.h"
+#include "manager/ops/healthopts.h"
 #include "manager/ops/mountspec.h"
 #include "manager/ops/optvalues.h"
 #include "manager/ops/runopts.h"

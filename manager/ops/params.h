@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/ops/paramid.h"
 
 /* ---- an option of a command line, as parsing, help and completion see it ---- */
 
@@ -40,18 +41,6 @@ struct opt {
 	const char *words;	/* more words to complete a value from: "none host bridge" */
 	const char *preset;	/* what holds without it, for help; NULL: help says it, or nothing does */
 };
-
-/* ---- a number for each row of params.def ---- */
-
-enum param_id {
-	PARAM_NONE,
-#define PARAM(id, ...) PARAM_##id,
-#include "manager/ops/params.def"
-#undef PARAM
-	PARAM_END	/* a command's own ids start here */
-};
-
-#define PARAM_GIVEN_WORDS ((PARAM_END + 63) / 64)
 
 /* ---- the rows ---- */
 

@@ -17,7 +17,7 @@
 #include "manager/keeper/livebudget.h"
 #include "manager/ops/devices.h"
 #include "manager/ops/netopts.h"
-#include "manager/ops/params.h"
+#include "manager/ops/paramid.h"
 #include "rootfs/store/image.h"
 #include "runtime/sandbox/spec.h"
 

@@ -33,4 +33,8 @@ int createargs_are_given(const json_t *body);
  */
 json_t *createargs_call(const struct createargs *c, struct err *e);
 
+/* The members of a request's body that choose what is made, besides its type. */
+#define CREATEARGS_MEMBERS 4
+extern const char *const createargs_members[CREATEARGS_MEMBERS];
+
 #endif

@@ -11,7 +11,7 @@
 #include "manager/ledger/ledger.h"
 #include "manager/service/admission.h"
 #include "manager/service/createargs.h"
-#include "manager/service/record.h"
+#include "manager/service/records.h"
 #include "manager/service/service.h"
 
 #define NAME_PREFIX "sandbox-"

@@ -15,7 +15,6 @@
 #include "base/path.h"
 #include "manager/host/tenant.h"
 #include "manager/objects/storage.h"
-#include "manager/objects/storage_folder.h"
 #include "manager/service/state.h"
 
 /* ---- what a tenant, and all together, have there ---- */

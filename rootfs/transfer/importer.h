@@ -11,7 +11,7 @@
 #include "rootfs/store/oci.h"
 #include "rootfs/store/ref.h"
 #include "rootfs/store/store.h"
-#include "rootfs/transfer/import.h"
+#include "rootfs/transfer/importopts.h"
 #include "rootfs/transfer/making.h"
 
 struct importer {

@@ -110,7 +110,8 @@ static int set_attributes(int fd, const char *name, char *const *attributes, str
 }
 
 /* Fills the new file from stdin. */
-static int fill_written_file(int fd, const char *name, uint32_t mode, const struct stat *old, char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
+static int fill_written_file(int fd, const char *name, uint32_t mode, const struct stat *old, char *const *attributes,
+	char *room, uint64_t *ret_bytes, struct err *e)
 {
 	struct stat st;
 

@@ -317,7 +317,8 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 		link_mac(&f->l->address, mac);
 		if (n < sizeof(mac) || memcmp(p, mac, sizeof(mac)))
 			return;
-	} else if (n < skip || (!key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address) && !key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address6)))
+	} else if (n < skip || (!key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address) &&
+		!key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address6)))
 		return;
 	mine.data_len = 0;
 	nft_elements(f->t, 0, f->set, 0, &mine, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records - what the ledger has of each sandbox: a document, its version, and its state. */
-#ifndef BERTH_MANAGER_SERVICE_RECORD_H
-#define BERTH_MANAGER_SERVICE_RECORD_H
+#ifndef BERTH_MANAGER_SERVICE_RECORDS_H
+#define BERTH_MANAGER_SERVICE_RECORDS_H
 
 #include <stdint.h>
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What berthd's faces share, from its start to its end. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/api/api.h"
+#include "manager/api/events.h"
+#include "manager/api/http_state.h"
+#include "manager/api/mcphub.h"
+#include "manager/api/route_manager.h"
+#include "manager/api/schema.h"
+#include "manager/api/tokens.h"
+#include "manager/api/watchhub.h"
+#include "manager/host/tenant.h"
+#include "manager/keeper/pings.h"
+#include "manager/service/dlog.h"
+#include "manager/service/service.h"
+
+#define MCP_END_MS 10000	/* for the sandboxes of MCP sessions to be removed, when berthd stops */
+
+const struct http_route *const daemon_routes[] = {
+	system_routes, sandbox_routes, checkpoint_routes, portable_routes, stored_routes,
+	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
+	network_routes,
+	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
+	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
+	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,
+	agentscope_routes, proxy_routes, manager_routes, NULL,
+};
+
+int daemon_start(struct api *a, struct err *e)
+{
+	a->mcp = mcphub_new();
+	a->watches = watchhub_new();
+	if (!a->mcp || !a->watches)
+		return err_nomem(e);
+	a->events = events_new(a, e);
+	return a->events ? 0 : -1;
+}
+
+int daemon_reload(struct api *a, struct err *e)
+{
+	if (api_reload(a, e) < 0)
+		return -1;
+	mcphub_reload(a->mcp, api_holds, a);
+	return 0;
+}
+
+void daemon_end(struct api *a)
+{
+	mcphub_free(a->mcp, MCP_END_MS);
+	watchhub_free(a->watches);
+	events_free(a->events);
+	api_release(a);
+}
+
+/* A request that changed something: its audit line, without private parts, is an event. */
+void daemon_on_audit(void *context, const json_t *line)
+{
+	const char *id = json_string_value(json_object_get(line, "id"));
+	struct api *a = context;
+	json_t *event;
+
+	if (!a->events || !id || json_integer_value(json_object_get(line, "status")) >= 400)
+		return;
+	event = json_pack("{s:s,s:s,s:O,s:O}", "type", "request", "sandbox", id, "op", json_object_get(line, "op"), "who",
+			  json_object_get(line, "who"));
+	if (json_object_get(line, "command"))
+		json_object_set(event, "command", json_object_get(line, "command"));
+	events_publish(a->events, json_string_value(json_object_get(line, "who")), event);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* importopts - what the caller of an import asks for, and gets told on the way. */
+#ifndef BERTH_ROOTFS_TRANSFER_IMPORTOPTS_H
+#define BERTH_ROOTFS_TRANSFER_IMPORTOPTS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "rootfs/layer/layer.h"
+
+struct image_maker;
+
+struct import_options {
+	const char *source;	/* path, PATH:REF for one image of a layout, or "-" */
+	const char *name;	/* NULL: the name that the source declares */
+	const char *platform;	/* "OS/ARCH[/VARIANT]"; NULL: this machine's */
+	/* progress: about ten times a second; layer counts from 1; total_bytes 0 when unknown */
+	void (*progress)(void *ctx, size_t layer, size_t layers, uint64_t bytes, uint64_t total_bytes,
+			 uint64_t entries);
+	/* gets a note for the operator; may be NULL */
+	void (*note)(void *ctx, const char *text);
+	void *ctx;
+	/* for a root file system that another program makes; all may be 0 */
+	int stream_fd;		/* its tar comes from here instead of source; 0: not */
+	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
+	const char *created, *created_by;
+	const json_t *changes;	/* of a root file system: array of instructions (change.h), or NULL */
+	const char *message;	/* of a root file system: a comment for its history, or NULL */
+	const struct image_maker *maker;	/* a tenant, or NULL: the operator */
+	/* called when all was read; -1: make no image */
+	int (*confirm)(void *ctx, struct err *e);
+	void *confirm_ctx;
+};
+
+#endif
