@@ -18,6 +18,8 @@ static int read_docker_ending(const struct door_args *a, struct engine_ending *r
 
 	text = text ? text : door_value(a, "time");
 	*ret = (struct engine_ending){ .signal = door_value(a, "signal"), .has_grace = text != NULL, .grace_s = -1 };
+	if (engine_check_signal(ret->signal, e) < 0)
+		return -1;
 	if (!text || !strcmp(text, "-1"))
 		return 0;
 	if (num_u64(text, "timeout", 0, INT32_MAX, &s, e) < 0)

@@ -380,7 +380,7 @@ static int read_box_ending(struct http_request *rq, struct engine_ending *ret, s
 	const char *t = http_query(rq, "t");
 
 	*ret = (struct engine_ending){ .signal = http_query(rq, "signal"), .has_grace = t && t[0] };
-	return docker_query_int(rq, "t", 0, &ret->grace_s, e);
+	return engine_check_signal(ret->signal, e) < 0 ? -1 : docker_query_int(rq, "t", 0, &ret->grace_s, e);
 }
 
 static int post_box_stop(struct http_request *rq, struct err *e)
@@ -413,12 +413,16 @@ static int post_box_restart(struct http_request *rq, struct err *e)
 
 static int post_box_kill(struct http_request *rq, struct err *e)
 {
+	const char *signal = http_query(rq, "signal");
 	struct engine_container c;
 	struct box b;
-	int r = docker_container(&c, &b, rq, e);
+	int r = engine_check_signal(signal, e);
 
+	box_clear(&b);
 	if (r == 0)
-		r = engine_container_kill(&c, http_query(rq, "signal"), e);
+		r = docker_container(&c, &b, rq, e);
+	if (r == 0)
+		r = engine_container_kill(&c, signal, e);
 	return reply_change(rq, &b, r, e);
 }
 

@@ -136,11 +136,12 @@ int engine_container_start(const struct engine_container *c, unsigned awaited, s
 
 /* ---- stop, restart, kill --------------------------------------------------------------------- */
 
-static int signal_of(const char *word, uint64_t *ret, struct err *e)
+int engine_check_signal(const char *word, struct err *e)
 {
+	uint64_t signo;
 	struct err why;
 
-	if (signal_number(word, ret, &why) == 0)
+	if (!word || !word[0] || signal_number(word, &signo, &why) == 0)
 		return 0;
 	return err_set(e, ERR_INVALID, "Invalid signal: %.40s", word);
 }
@@ -149,15 +150,8 @@ static int end_it(const struct engine_container *c, const char *verb, const stru
 {
 	json_t *call = call_of(verb, c->id, NULL);
 	autojson json_t *answer = NULL;
-	uint64_t signo;
 
-	if (how->signal && how->signal[0]) {
-		if (signal_of(how->signal, &signo, e) < 0) {
-			json_decref(call);
-			return -1;
-		}
-		call_text(call, "signal", how->signal);
-	}
+	call_text(call, "signal", how->signal && how->signal[0] ? how->signal : NULL);
 	if (how->has_grace)
 		call_set(call, "grace", json_integer(how->grace_s < 0 || how->grace_s > GRACE_MAX_S ? GRACE_MAX_S : how->grace_s));
 	answer = engine_do(&c->berth, call, e);
@@ -181,10 +175,7 @@ int engine_container_kill(const struct engine_container *c, const char *signal, 
 	json_t *call;
 	autojson json_t *answer = NULL;
 	char whole[ENGINE_ID];
-	uint64_t signo;
 
-	if (signal_of(word, &signo, e) < 0)
-		return -1;
 	if (has_container_ended(c)) {
 		engine_id(c->id, whole);
 		return err_set(e, ERR_BUSY, "cannot kill container: %.200s: container %s is not running", c->called, whole);

@@ -44,7 +44,10 @@ int engine_container_explain(struct registry *r, const char *id, const char *cal
  */
 int engine_container_start(const struct engine_container *c, unsigned awaited, struct err *e);
 
-/* How it is stopped. */
+/* The name or number of a signal, NULL and "" for none: ERR_INVALID, which dockerd tells before it looks for a container. */
+int engine_check_signal(const char *word, struct err *e);
+
+/* How it is stopped; engine_check_signal() took the signal. */
 struct engine_ending {
 	const char *signal; /* NULL or "": its own stop signal */
 	int has_grace;
@@ -55,7 +58,7 @@ struct engine_ending {
 int engine_container_stop(const struct engine_container *c, const struct engine_ending *how, struct err *e);
 /* Stops it, where it runs, and starts it. */
 int engine_container_restart(const struct engine_container *c, const struct engine_ending *how, struct err *e);
-/* Sends a signal, a name or a number, to its main command; NULL and "" are KILL. */
+/* Sends a signal, which engine_check_signal() took, to its main command; NULL and "" are KILL. */
 int engine_container_kill(const struct engine_container *c, const char *signal, struct err *e);
 /* Freezes it (on), or lets it go on. */
 int engine_container_pause(const struct engine_container *c, int on, struct err *e);

@@ -84,7 +84,7 @@ def test_misuse_ends_with_125_and_says_what_is_wrong():
            (("run", "--pull", "never", "nosuch:1"), 125, "No such image: nosuch:1"), (("-H", "tcp://x:1", "ps"), 1, "another engine"),
            (("--context", "other", "ps"), 1, "another engine"), (("ps", "--filter", "x"), 1, "bad format of filter"),
            (("ps", "--filter", "x=1"), 1, "invalid filter 'x'"), (("ps", "--format", "{{.Nosuch}}"), 1, "Nosuch"),
-           (("ps", "--format", "{{foo .ID}}"), 1, "unknown function"), (("kill", "-s", "NONSENSE", "x"), 1, "invalid signal")]
+           (("ps", "--format", "{{foo .ID}}"), 1, "unknown function"), (("kill", "-s", "NONSENSE", "x"), 1, "Invalid signal")]
     with Doors():
         for words, code, text in bad:
             r = door(*words)
