@@ -13,14 +13,15 @@
 struct detach_keys {
 	char keys[DETACH_KEYS_MAX];
 	size_t n, matched;
-	int detached;	/* they were typed */
+	int detached;	/* the keys were typed */
 };
 
 /* "ctrl-p,x": single characters and ctrl-a to ctrl-z; "" is none. */
 int detach_keys_parse(const char *text, struct detach_keys *ret, struct err *e);
 /*
- * The n bytes typed without the keys, to out, which has room for n + DETACH_KEYS_MAX; how many.  A part of the keys that
- * turns out to be none comes after all.  Nothing after the keys.
+ * Copies the n typed bytes to out, without the detach keys, and returns how many it wrote; out has
+ * room for n + DETACH_KEYS_MAX. Bytes that only began like the keys are written once the next byte
+ * shows it. Bytes after the keys are dropped.
  */
 size_t detach_keys_filter(struct detach_keys *k, const char *in, size_t n, char *out);
 

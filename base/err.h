@@ -63,9 +63,9 @@ int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2
 int err_errno(struct err *e, int os_errno, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * err_sys() after a seccomp or socket filter was refused.  The kernel's answer 524
- * (ENOTSUPP) has no name in libc; it means that all filters of the host together
- * have reached net.core.bpf_jit_limit.  instructions: 0 where they are not known.
+ * err_sys() after a seccomp or socket filter was refused. Errno 524 (ENOTSUPP) has no name in libc;
+ * it means that all filters of the host together have reached net.core.bpf_jit_limit. instructions:
+ * the filter's length, or 0 if unknown.
  */
 int err_filter(struct err *e, const char *what, unsigned instructions);
 /* As err_sys, with the code chosen by the caller. */
@@ -76,11 +76,11 @@ int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 
 /* Appends "; hint: ..." to the existing message. */
 int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
- * For a program that could not be started (os_errno of posix_spawn): ERR_INVALID if its
- * arguments exceed the limit of the kernel.
+ * Sets the error for a program that could not be started (os_errno of posix_spawn): ERR_INVALID if
+ * its arguments exceed the kernel's limit.
  */
 int err_start(struct err *e, int os_errno, const char *program);
-/* Out of memory, without allocating. */
+/* Sets ERR_NOMEM, without allocating. */
 int err_nomem(struct err *e);
 
 /* clang's analyzer looks at one file at a time; this tells it what these functions return. */

@@ -137,7 +137,7 @@ int io_replace_file(int dirfd, const char *name, const void *data, size_t n, mod
 	char tmp[300];
 	autoclose int fd = -1;
 
-	/* of this thread alone: two of berthd may replace one file at a time */
+	/* the thread's id: two threads of berthd may replace one file at a time */
 	if ((size_t)snprintf(tmp, sizeof(tmp), ".%s.%d.new", name, (int)syscall(SYS_gettid)) >=
 	    sizeof(tmp))
 		return err_set(e, ERR_INVALID, "name '%s' is too long", name);

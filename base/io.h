@@ -25,13 +25,14 @@ int io_read_all(int fd, struct buf *b, const char *what, struct err *e);
  * buffer's ceiling is ERR_LIMIT.  Follows no symbolic link in the last component.
  */
 int io_read_file(int dirfd, const char *path, struct buf *b, struct err *e);
-/* The same for a secret: ERR_CONFIG unless the file is root's and nobody else may read it. */
+/* As io_read_file(), for a secret: ERR_CONFIG unless root owns the file and nobody else may read it. */
 int io_read_private(const char *path, struct buf *b, struct err *e);
 /* Opens path below dirfd for writing and writes s: for procfs and cgroupfs control files. */
 int io_write_file(int dirfd, const char *path, const char *s, struct err *e);
 /*
- * IO_DURABLE_DATA: after a power cut the file has its new content, or all of the old one; for what
- * counts only with another file of the directory, which is replaced later with IO_DURABLE.
+ * IO_DURABLE_DATA: after a power cut the file has either its new content or all of the old one. For
+ * a file that matters only together with another file of the directory, which is replaced later
+ * with IO_DURABLE.
  */
 enum { IO_PASSING, IO_DURABLE, IO_DURABLE_DATA };
 /*

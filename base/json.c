@@ -11,7 +11,10 @@
 
 #define ERROR_LINE_MAX 65536
 
-/* What jansson allocates, about: for an object, an array, a string or key with its place, and any other value with its place. */
+/*
+ * Roughly what jansson allocates for an object, an array, a string or key with its place, and any
+ * other value with its place.
+ */
 #define OBJECT_BYTES 256
 #define ARRAY_BYTES 128
 #define STRING_BYTES 80
@@ -84,7 +87,10 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 		err_set(e, ERR_CORRUPT, "%s: JSON nested deeper than %d", what, JSON_DEPTH_MAX);
 		return NULL;
 	}
-	/* a document says something; one of nothing but brackets takes a hundred times its length */
+	/*
+	 * a document with content stays below this; one of nothing but brackets takes a hundred
+	 * times its length
+	 */
 	if (bytes > JSON_GROWTH_MAX * n + JSON_GROWTH_FREE) {
 		err_set(e, ERR_CORRUPT, "%s: JSON of %zu bytes would take %zu in memory", what, n, bytes);
 		return NULL;
@@ -101,7 +107,7 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 const char *json_text(const json_t *j, char *room, size_t n, char **ret_own, size_t *ret_len)
 {
 	*ret_own = NULL;
-	*ret_len = json_dumpb(j, room, n, JSON_COMPACT | JSON_ENCODE_ANY);	/* without it a short text is three allocations */
+	*ret_len = json_dumpb(j, room, n, JSON_COMPACT | JSON_ENCODE_ANY);	/* else a short text is three allocations */
 	if (*ret_len <= n)
 		return *ret_len ? room : NULL;
 	*ret_own = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);

@@ -62,7 +62,7 @@ const char *json_text(const json_t *j, char *room, size_t n, char **ret_own, siz
  * NULL.
  */
 int json_take_error(const json_t *error, enum err_code otherwise, const char *who, struct err *e);
-/* The same for the output of --json: {"error":...} is the last line, after any notes. */
+/* The same for the output of a program with --json, whose last line is {"error":...}, after any notes. */
 int json_take_error_line(const char *text, const char *who, struct err *e);
 
 static inline void json_unref_cleanup(json_t **j)
@@ -72,8 +72,9 @@ static inline void json_unref_cleanup(json_t **j)
 #define autojson __attribute__((cleanup(json_unref_cleanup)))
 
 /*
- * The member of that name, or else the only one whose name differs in case alone: a template says
- * "APIVersion" of what JSON calls "ApiVersion".  Borrowed; NULL.
+ * Returns the member of that name, or else the only member whose name differs in case alone,
+ * because a template says "APIVersion" for what JSON calls "ApiVersion". Borrowed; NULL if there is
+ * none.
  */
 json_t *json_named(const json_t *obj, const char *name);
 

@@ -12,10 +12,13 @@
 
 #include "base/err.h"
 
-/* "berth: MESSAGE\n" on stderr, cleaned, in one write. */
+/* Writes "berth: MESSAGE\n" to stderr, cleaned, in one write. */
 void log_error(const char *prog, const struct err *e);
 void log_note(const char *prog, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Copies s to out (n bytes, NUL-terminated), each control or invalid byte as '?'; newlines too unless keep_newlines. */
+/*
+ * Copies s to out (n bytes, NUL-terminated), with '?' for each control or invalid byte, newlines
+ * included unless keep_newlines.
+ */
 size_t log_clean(char *out, size_t n, const char *s, int keep_newlines);
 
 #endif

@@ -54,9 +54,10 @@ static inline void *take_ptr_impl(void *pp)
 #define take_ptr(pp) ((__typeof__(*(pp)))take_ptr_impl(pp))
 
 /*
- * For a process that serves many small requests. musl gives a page of small allocations back to
- * the kernel with the last of them, and gets another page at the next request. One allocation of
- * each size that stays keeps the pages, with room for the allocations of one message.
+ * Call this once in a process that serves many small requests. musl gives a page of small
+ * allocations back to the kernel with the last of them, and gets another page at the next request.
+ * It makes one lasting allocation of each size, which keeps the pages, with room for the
+ * allocations of one message.
  */
 static inline void mem_keep_small(void)
 {

@@ -25,7 +25,7 @@ struct netcidr {
 	unsigned bits;
 };
 
-/* Dotted quad or IPv6 as inet_pton(3) takes them; IPv4-mapped becomes IPv4.  0, or -1. */
+/* Parses a dotted quad or IPv6 as inet_pton(3) takes them; IPv4-mapped becomes IPv4. 0, or -1. */
 int netaddr_parse(const char *s, struct netaddr *ret);
 const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT]);
 /* 127.0.0.1 or ::1 */
@@ -34,19 +34,22 @@ void netaddr_loopback(int family, struct netaddr *ret);
 int netaddr_is_any(const struct netaddr *a);
 int netaddr_equal(const struct netaddr *a, const struct netaddr *b);
 /*
- * NULL for an address of the public Internet, else its kind ("private", "loopback",
- * "link-local", ...). The tables of RFC 6890 and its updates; IPv6 outside 2000::/3 is never
+ * Returns NULL for an address of the public Internet, else its kind ("private", "loopback",
+ * "link-local", ...), by the tables of RFC 6890 and its updates. IPv6 outside 2000::/3 is never
  * public.
  */
 const char *netaddr_special(const struct netaddr *a);
-/* Range number i of IPv4 addresses that are not public, in ascending order; -1 after the last. */
+/* Gives range number i of the IPv4 addresses that are not public, in ascending order; -1 after the last. */
 int netaddr_special4(size_t i, struct netcidr *ret);
-/* "10.0.0.0/8", "fd00::/8" or one address.  Host bits must be 0.  ERR_INVALID. */
+/* Parses "10.0.0.0/8", "fd00::/8" or one address. Host bits must be 0. ERR_INVALID. */
 int netcidr_parse(const char *s, struct netcidr *ret, struct err *e);
 int netcidr_holds(const struct netcidr *c, const struct netaddr *a);
-/* Address number n of c (0 is the network's own); -1 if c has fewer. */
+/* Gives address number n of c (0 is the network's own); -1 if c has fewer. */
 int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret);
-/* The n of netcidr_nth() for a; -1 if a is outside of c or n has more than 63 bits. */
+/*
+ * Gives the number of a in c, the n of netcidr_nth(); -1 if a is outside c or the number has more
+ * than 63 bits.
+ */
 int netcidr_number(const struct netcidr *c, const struct netaddr *a, uint64_t *ret);
 
 #endif

@@ -87,7 +87,7 @@ struct unit {
 	const char *name;
 };
 
-/* In the largest of the units, whose last has no size, that has no rest: "512m". */
+/* Formats v in the largest unit that divides it ("512m"); the last unit has no size. */
 static const char *in_units(uint64_t v, const struct unit *u, char out[24])
 {
 	while (u->size && (v < u->size || v % u->size))

@@ -74,7 +74,7 @@ int path_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 			    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
-/* One prefix of the path: there already, or made in its parent and then opened. */
+/* Opens one prefix of the path; a missing directory is made in its parent first. */
 static int mkdir_prefix(int rootfd, const char *prefix, mode_t mode, uid_t uid, gid_t gid,
 			struct err *e)
 {
@@ -153,13 +153,14 @@ struct level {
 	dev_t dev;
 	ino_t ino;
 	char *names;	/* non-empty subdirectories, each ended by a NUL; NULL: none */
-	uint32_t len, at;	/* at: the current one, or the next */
+	uint32_t len, at;	/* at: the offset of the current name, or of the next */
 };
 
 enum {
 	NAMES_MAX = 16 << 10,	/* bytes of one directory */
 	NAMES_ALL_MAX = 8 << 20,	/* for all levels together; past it, one name a directory */
-	REFILLED_MAX = 1000,	/* directories that were filled again: somebody works against us */
+	REFILLED_MAX = 1000,	/* refilled directories; more of them mean that another process works
+				 * against us */
 	NOT_THERE = -2,
 };
 
@@ -524,7 +525,7 @@ int path_file_publish(struct path_file *f)
 		return 0;
 	if (!f->has_name && errno != EEXIST)
 		return -1;
-	/* a link replaces nothing, but a rename does */
+	/* a link cannot replace a file, but a rename can */
 	if (!name_meanwhile(f, tmp)) {
 		errno = ENAMETOOLONG;
 		return -1;

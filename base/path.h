@@ -28,8 +28,8 @@ int path_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
  */
 int path_open_subdir(int dirfd, const char *name, int flags);
 /*
- * Opens the directory above fd for reading, with more flags, if its inode number is the given
- * one. -1 with errno; ESTALE: it moved.
+ * Opens the directory above fd for reading, with more flags of open(2), if its device and inode
+ * number are those given. -1 with errno; ESTALE: fd was moved.
  */
 int path_open_above(int fd, int flags, dev_t dev, ino_t ino);
 /*
@@ -46,26 +46,26 @@ int path_has(int dirfd, const char *name);
  */
 int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *e);
 /*
- * A file that appears whole or not at all.  It has no name until path_file_publish(), so a process
- * that is killed before leaves nothing of it (open(2), O_TMPFILE).  Where the file system has no
- * files without a name, it is called NAME.berth-PID meanwhile.
+ * A file that appears whole or not at all. It has no name until path_file_publish(), so a process
+ * that is killed before that call leaves nothing behind (open(2), O_TMPFILE). On a file system
+ * without unnamed files, it is called NAME.berth-PID until then.
  */
 struct path_file {
 	int fd, dirfd; /* dirfd is borrowed */
 	const char *name; /* borrowed */
 	int has_name;
 };
-/* Makes it for writing; -1 with errno. */
+/* Creates the file for writing; -1 with errno. */
 int path_file_make(struct path_file *f, int dirfd, const char *name, mode_t mode);
-/* Writes it out and gives it its name, in place of a file that has it; -1 with errno. */
+/* Syncs the file and gives it its name, replacing any file of that name; -1 with errno. */
 int path_file_publish(struct path_file *f);
-/* Closes it; without path_file_publish() nothing is left. */
+/* Closes the file; without path_file_publish() nothing of it is left. */
 void path_file_close(struct path_file *f);
 /*
  * Removes name below dirfd with all its content, follows no link and crosses no mount; a missing
- * name is success. Depth and width are unbounded and cost neither descriptors nor stack.
- * ERR_BUSY: a mount point is in it; ERR_SYS with ENOTEMPTY: somebody fills it faster than we
- * empty it.
+ * name is success. Depth and width are unbounded and cost neither descriptors nor stack. ERR_BUSY:
+ * the tree has a mount point; ERR_SYS with ENOTEMPTY: another process fills it faster than we empty
+ * it.
  */
 int path_remove_tree(int dirfd, const char *name, struct err *e);
 /*
@@ -81,13 +81,13 @@ int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *c
  */
 int path_open_private_dir(const char *path, struct err *e);
 /*
- * Whether path_open_private_dir() would succeed, without making anything: 1 it exists and is
- * good, 0 it could be made, -1.
+ * Tells whether path_open_private_dir() would succeed, and makes nothing: 1 the directory exists
+ * and is good, 0 it could be made, -1 an error.
  */
 int path_check_private_dir(const char *path, struct err *e);
-/* "/proc/self/fd/N" for calls that take only a path; buf holds it. */
+/* Returns "/proc/self/fd/N", for calls that take only a path; buf holds it. */
 const char *path_of_fd(int fd, char buf[32]);
-/* 1 when s is [a-z0-9][a-z0-9_.-]{0,63}, the form of ids and names. */
+/* Returns 1 if s is [a-z0-9][a-z0-9_.-]{0,63}, the form of ids and names. */
 int path_is_name(const char *s);
 
 /*

@@ -13,7 +13,7 @@
 #include "base/path.h"
 
 enum {
-	LINKS_MAX = 40,		/* as the kernel's */
+	LINKS_MAX = 40,		/* the kernel's limit */
 	STEPS_MAX = 16384,	/* components opened: links full of ".." may ask for many */
 };
 
@@ -50,7 +50,7 @@ static void to_root(struct pathwalk *w)
 	w->done[0] = '\0';
 }
 
-/* One component back: walks the rest of done again, from the top. */
+/* Steps up one component: walks the rest of done again, from the top. */
 static int step_up(struct pathwalk *w, const char *rest)
 {
 	char back[PATH_MAX];
@@ -129,7 +129,7 @@ static int step_to(struct pathwalk *w, const char *name, const char *rest, int f
 		return step_down(w, name, strlen(name), &fd) < 0 || set_todo(w, "", 0, rest) < 0 ? -1 : 0;
 	if (!last || rest[0])
 		return refuse_path(ENOTDIR);
-	/* again by its name; a link that took its place meanwhile is not followed */
+	/* open it again by its name; a link that took its place meanwhile is not followed */
 	*ret_fd = openat(at(w), name, flags | O_NOFOLLOW);
 	return *ret_fd < 0 ? -1 : 1;
 }
@@ -147,7 +147,7 @@ static int walk_components(struct pathwalk *w, int flags)
 		if (n > NAME_MAX)
 			return refuse_path(ENAMETOOLONG);
 		if (!n)
-			return openat(at(w), ".", flags);	/* a directory: opened by itself, whatever its name is now */
+			return openat(at(w), ".", flags);	/* the directory itself, whatever its name is now */
 		memcpy(name, p, n);
 		name[n] = '\0';
 		r = n == 1 && name[0] == '.' ? set_todo(w, "", 0, p + n) : step_to(w, name, p + n, flags, &fd);

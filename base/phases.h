@@ -19,14 +19,14 @@
 
 enum phase {
 	PHASE_IMAGE,	/* look the image up, or fetch it */
-	PHASE_CLAIM,	/* an id, a name, a range of ids */
+	PHASE_CLAIM,	/* claim an id, a name, a range of ids */
 	PHASE_CGROUP,
-	PHASE_PROCESS,	/* the child in its namespaces, its ids mapped */
+	PHASE_PROCESS,	/* start the child in its namespaces, map its ids */
 	PHASE_NETWORK,
-	PHASE_WRITABLE,	/* the writable layer */
+	PHASE_WRITABLE,	/* make the writable layer */
 	PHASE_MOUNTS,
-	PHASE_INIT,	/* until process 1 answers */
-	PHASE_CONNECT,	/* exec: to the keeper */
+	PHASE_INIT,	/* wait until process 1 answers */
+	PHASE_CONNECT,	/* exec: connect to the keeper */
 	PHASE_COMMAND,
 	PHASE_REMOVE,
 	PHASE_COUNT
@@ -35,8 +35,8 @@ enum phase {
 struct phases {
 	enum phase now;
 	int begun;		/* when the current phase began */
-	pid_t keeper;		/* once there is one */
-	char id[65];		/* of the sandbox, once it has one */
+	pid_t keeper;		/* the keeper's pid, once it runs */
+	char id[65];		/* the sandbox's id, once it has one */
 	uint64_t since_us, us[PHASE_COUNT];
 };
 
@@ -49,7 +49,7 @@ void phases_end(void);
 void phases_switch(enum phase p);
 const char *phases_name(enum phase p);
 /*
- * Ends the last phase. Prints a line for each on stderr; or returns
+ * Ends the last phase. phases_tell() prints a line for each phase on stderr; phases_json() returns
  * {"image_ms":0.12,...,"total_ms":3.1}.
  */
 void phases_tell(const char *prog);

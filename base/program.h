@@ -11,13 +11,13 @@
 /* ---- where a program of ours is ---- */
 
 /*
- * Where the helper programs of berth are.
+ * program_open() finds the helper programs of berth.
  *
- * Each is beside this executable (a build tree), or in ../libexec/berth, or for berthd in ../sbin (an
- * installation); PATH is never used.
+ * Each is beside this executable (a build tree), or in ../libexec/berth, or for berthd in ../sbin
+ * (an installation); PATH is never used.
  */
 
-/* An O_PATH descriptor for execveat(2), or -1 with ERR_NOT_FOUND and the remedy. */
+/* Returns an O_PATH descriptor for execveat(2), or -1 with ERR_NOT_FOUND and a hint. */
 int program_open(const char *name, struct err *e);
 
 /* ---- running a program to its end ---- */
@@ -40,10 +40,9 @@ int process_run(const char *path, const char *const *argv, int pass_fd, int *ret
  * helper - a child program of ours that has the libraries or rights which its caller must not
  * have.
  *
- * It has /dev/null as 0, 1 and 2, HELPER_SOCK to its caller (SOCK_SEQPACKET), the given
- * descriptors above that, no others, and an environment of its own. An answer is one packet:
- * struct err, then JSON or nothing. Both sides have the same version, because they are installed
- * together.
+ * It has /dev/null as 0, 1 and 2, HELPER_SOCK to its caller (SOCK_SEQPACKET), the given descriptors
+ * above that, no others, and an environment of its own. An answer is one packet: a struct err, then
+ * JSON or nothing. Both sides have the same version, because they are installed together.
  */
 
 #define HELPER_SOCK 3
@@ -63,7 +62,7 @@ struct helper {
 int helper_start(struct helper *h, int program, char *const *argv, const int *fds, size_t n, struct err *e);
 /* Waits for one answer; *ret (or NULL) gets its JSON, a new reference. */
 int helper_answer(struct helper *h, int timeout_ms, json_t **ret, struct err *e);
-/* Closes the socket, sends signo unless it is 0, and waits for the end. Idempotent. */
+/* Closes the socket, sends signo unless it is 0, and waits until the helper has ended. Idempotent. */
 void helper_end(struct helper *h, int signo);
 
 #endif

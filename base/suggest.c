@@ -45,7 +45,7 @@ void suggest_offer(struct suggest *s, const char *candidate)
 	/* the beginning of a longer word counts as near: --mem is --memory */
 	if (len >= 2 && !strncmp(s->word, candidate, len))
 		d = lesser_distance(d, 1);
-	else if (d >= len)	/* nothing of the typed word is left */
+	else if (d >= len)	/* no byte of the typed word would be kept */
 		return;
 	if (d > limit || (s->best && d >= s->distance))
 		return;

@@ -19,7 +19,7 @@ struct suggest {
 
 #define SUGGEST_INIT(typed) ((struct suggest){ .word = (typed) })
 
-/* Considers candidate; one that is too different to be a typing error is ignored. */
+/* Considers candidate, unless it differs too much to be a typing error. */
 void suggest_offer(struct suggest *s, const char *candidate);
 /* The distance itself, or (size_t)-1 when either is over 63 bytes. */
 size_t suggest_distance(const char *a, const char *b);

@@ -405,7 +405,7 @@ static int is_keyword(struct parser *p, const char *name)
 	return 1;
 }
 
-/* 0: a node, or none for a comment; 1: "end"; 2: "else". */
+/* Returns 0 with a node (or with none, for a comment), 1 for "end", 2 for "else". */
 static int parse_action(struct parser *p, struct template_node **ret)
 {
 	struct template_node *node = NULL;

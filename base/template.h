@@ -2,9 +2,9 @@
 /*
  * template - the part of Go's text/template that docker's --format needs, over JSON.
  *
- * Pure. Known: text, {{ }} with trim marks and comments; field paths (.a.b, $, $x.a); variables
- * ($x := ..., $x = ...); pipelines and parentheses; if, else, else if, range, range $i, $v :=,
- * with, end; strings, raw strings, numbers, true, false, nil; the functions that
+ * Pure. The supported part is: text, {{ }} with trim marks and comments; field paths (.a.b, $,
+ * $x.a); variables ($x := ..., $x = ...); pipelines and parentheses; if, else, else if, range,
+ * range $i, $v :=, with, end; strings, raw strings, numbers, true, false, nil; the functions that
  * template_functions() names. Values print as Go prints them: [a b], map[k:v], <no value>.
  *
  * A missing field is an error, as in docker; index accepts a missing field. Anything unknown is
@@ -28,12 +28,12 @@
 
 struct template;
 
-/* NULL with ERR_INVALID, which names the fault and its byte, or ERR_NOMEM. */
+/* Parses text. NULL with ERR_INVALID, which names the fault and its byte, or ERR_NOMEM. */
 struct template *template_parse(const char *text, struct err *e);
 void template_free(struct template *t);
 /*
- * Fields of these names (up to NULL, borrowed) are maps of Go's and not structures: what is missing
- * in one is null, as Go has it, and no error.
+ * Says that fields of these names (an array up to NULL, borrowed) are Go maps and not structures: a
+ * missing key of a map is null, as in Go, and no error.
  */
 void template_maps(struct template *t, const char *const *names);
 /*

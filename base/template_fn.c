@@ -36,7 +36,10 @@ static json_t *wrong_value_operand(struct err *e, const char *fn, const char *wh
 	return NULL;
 }
 
-/* The keys in order, as Go prints and walks maps; the caller frees them. NULL for none. */
+/*
+ * Returns the keys in the order in which Go prints and walks maps; the caller frees the array. NULL
+ * for none.
+ */
 const char **template_keys(const json_t *object, struct err *e)
 {
 	const size_t n = json_object_size(object);
@@ -73,7 +76,7 @@ int template_true(const json_t *j)
 	}
 }
 
-/* and, or: the first argument that decides, else the last. */
+/* Implements and, or: the first argument that decides, else the last. */
 json_t *template_decide(json_t **args, size_t n, int wanted)
 {
 	size_t i = 0;
@@ -121,8 +124,8 @@ json_t *template_equal(struct err *e, json_t **args, size_t n)
 }
 
 /*
- * index x 1 "a": a missing key of an object is null, as Go's zero value; a missing place of an
- * array is an error.
+ * Implements index x 1 "a": a missing key of an object is null, as Go's zero value; a missing place
+ * of an array is an error.
  */
 json_t *template_index(struct err *e, json_t **args, size_t n)
 {
@@ -345,7 +348,7 @@ static json_t *join_template_strings(const json_t *list, const json_t *between, 
 	return buf_to_string(&b, e);
 }
 
-/* Only ASCII letters change. */
+/* Raises or lowers ASCII letters; others stay. */
 static json_t *change_case(const json_t *j, int upper, const struct template_printer *p,
 			   struct err *e)
 {
@@ -376,7 +379,7 @@ static json_t *split_template_string(json_t **args, struct err *e)
 	return all;
 }
 
-/* The first letter of each word; of ASCII, other letters stay. */
+/* Raises the first letter of each word; only ASCII letters change. */
 static json_t *title(const json_t *j, struct err *e)
 {
 	autofree char *s = json_is_string(j) ? strdup(json_string_value(j)) : NULL;
@@ -400,7 +403,7 @@ static json_t *truncate_text(json_t **args, struct err *e)
 	return json_stringn(s, bytes_of_letters(s, strlen(s), (size_t)most));
 }
 
-/* slice x 1 2 is x[1:2] of Go: bytes of a string, items of an array. */
+/* Implements slice x 1 2, which is x[1:2] of Go: bytes of a string, items of an array. */
 static json_t *slice(json_t **args, size_t n, struct err *e)
 {
 	const char *s = json_string_value(args[0]);

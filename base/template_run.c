@@ -215,7 +215,7 @@ static json_t *take_fields(struct run *r, json_t *j, const struct template_name 
 	for (; f; of = f->text, f = f->next) {
 		json_t *next = json_named(j, f->text);
 
-		/* also in a map that is not there */
+		/* a field of a missing map counts as a field of a map */
 		if (!next && is_map(r, of) && (json_is_object(j) || json_is_null(j))) {
 			j = json_null();
 			continue;
@@ -234,7 +234,7 @@ static json_t *take_fields(struct run *r, json_t *j, const struct template_name 
 	return j;
 }
 
-/* A new reference. */
+/* Returns the operand's value, a new reference. */
 static json_t *operand(struct run *r, const struct template_operand *o, json_t *dot)
 {
 	autojson json_t *piped = NULL;

@@ -49,16 +49,16 @@ enum template_operand_kind { OPERAND_DOT, OPERAND_VARIABLE, OPERAND_LITERAL, OPE
 struct template_operand {
 	struct template_operand *next;
 	enum template_operand_kind kind;
-	const char *variable;		/* without "$"; "": the whole */
+	const char *variable;		/* without "$"; "" is the whole value */
 	json_t *literal;
 	struct template_command *pipe;
-	struct template_name *fields;	/* applied to it one after the other */
+	struct template_name *fields;	/* applied to the operand one after the other */
 };
 
 /* Commands of a pipeline; the result of one is the last argument of the next. */
 struct template_command {
 	struct template_command *next;
-	enum template_fn fn;		/* TEMPLATE_NO_FN: the one operand itself */
+	enum template_fn fn;		/* TEMPLATE_NO_FN: the command is its one operand */
 	struct template_operand *args;
 	unsigned arg_count;
 };
@@ -70,7 +70,7 @@ struct template_node {
 	enum template_node_kind kind;
 	const char *text;		/* NODE_TEXT */
 	size_t len;
-	const char *variables[2];	/* set to the value of pipe; for a range: index and value */
+	const char *variables[2];	/* variables set to the value of pipe; for a range: index and value */
 	int declares;			/* := and not = */
 	struct template_command *pipe;
 	struct template_node *body, *otherwise;
@@ -81,47 +81,62 @@ struct template {
 	struct template_node *first;
 	void *blocks[TEMPLATE_NODES];
 	size_t block_count;
-	json_t *literals;		/* an array that owns them */
-	const char *const *maps;	/* or NULL: template_maps() */
+	json_t *literals;		/* an array that owns the literals */
+	const char *const *maps;	/* from template_maps(), or NULL */
 };
 
-/* As Go prints a value, for template_text(). */
+/* Prints a value as Go does, for template_text(). */
 struct template_printer {
 	int (*print)(void *ctx, struct buf *b, const json_t *j);
 	const char *(*kind_of)(const json_t *j);	/* "an object" */
 	void *ctx;
-	size_t max;	/* bytes of a result */
+	size_t max;	/* most bytes of a result */
 };
 
-/* 1: .Label "NAME", which is index .Label "NAME" from now on: the one field of docker's lists that takes an argument. */
+/*
+ * Returns 1 if c is .Label "NAME", and turns it into index .Label "NAME". Label is the one field of
+ * docker's lists that takes an argument.
+ */
 int template_note_label(struct template_command *c);
-/* Of an object, or null; of one of strings, as labels are, "": Go's zero value.  A new reference. */
+/*
+ * Returns the member of an object, or null if it is missing; for an object of strings, such as
+ * labels, "" if it is missing, which is Go's zero value. A new reference.
+ */
 json_t *template_member(const json_t *object, const char *key);
 /* ---- template_fn.c: values ---- */
 
 /* "an object". */
 const char *template_kind(const json_t *j);
-/* The keys in order, as Go prints and walks maps; the caller frees them. NULL for none, with e. */
+/*
+ * Returns the keys in the order in which Go prints and walks maps; the caller frees the array. NULL
+ * for none, with e.
+ */
 const char **template_keys(const json_t *object, struct err *e);
-/* As if has it: not empty, not 0, not null. */
+/* Tells whether `if` takes the value for true: not empty, not 0, not null. */
 int template_true(const json_t *j);
-/* and (wanted 0), or (wanted 1): the first argument that decides, else the last; a new reference. */
+/*
+ * Implements and (wanted 0), or (wanted 1): the first argument that decides, else the last; a new
+ * reference.
+ */
 json_t *template_decide(json_t **args, size_t n, int wanted);
-/* lt, le, gt, ge of two strings or two numbers: a new reference, or NULL with ERR_INVALID. */
+/* Implements lt, le, gt, ge for two strings or two numbers: a new reference, or NULL with ERR_INVALID. */
 json_t *template_compare(struct err *e, enum template_fn fn, const json_t *a, const json_t *b);
-/* eq: whether the first is one of the others; NULL with ERR_INVALID for objects and arrays. */
+/*
+ * Implements eq: whether the first argument equals any other; NULL with ERR_INVALID for objects and
+ * arrays.
+ */
 json_t *template_equal(struct err *e, json_t **args, size_t n);
 /*
- * index x 1 "a": a missing key of an object is null, as Go's zero value; a missing place of an
- * array is ERR_NOT_FOUND.  A new reference.
+ * Implements index x 1 "a". A missing key of an object is null, as Go's zero value; a missing place
+ * of an array is ERR_NOT_FOUND. A new reference.
  */
 json_t *template_index(struct err *e, json_t **args, size_t n);
-/* len: a new reference, or NULL with ERR_INVALID. */
+/* Implements len: a new reference, or NULL with ERR_INVALID. */
 json_t *template_len(struct err *e, const json_t *j);
 
 /* ---- template_fn.c: texts ---- */
 
-/* The functions that make texts: a new reference, or NULL with e. */
+/* Runs a function that makes text: a new reference, or NULL with e. */
 json_t *template_text(enum template_fn fn, json_t **args, size_t n,
 		      const struct template_printer *p, struct err *e);
 

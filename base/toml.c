@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables, headers and keys with the rules on what may be defined twice; then values. */
+/* The TOML reader: tables, headers and keys with the rules on what may be defined twice; then values. */
 #include "base/toml.h"
 
 #include <errno.h>
@@ -43,13 +43,13 @@ struct toml {
 	const char *what;
 	struct err *e;
 	size_t keys;			/* so far */
-	/* by address, open addressing; a missing one is TOML_VALUE */
+	/* a hash table by address, open addressing; a table that is not in it counts as TOML_VALUE */
 	struct toml_mark *marks;
 	size_t mark_count, mark_cap;	/* cap is 0 or a power of two */
 };
 
 struct toml_key {
-	struct buf text;		/* the parts, each with its NUL */
+	struct buf text;		/* the parts of the key, each with its NUL */
 	size_t offset[TOML_DEPTH_MAX];
 	size_t count;
 };
@@ -57,9 +57,9 @@ struct toml_key {
 /* Returns -1 with "what:line:column: message" for the place at. */
 static int toml_fail(struct toml *t, const char *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* A new reference, or NULL. */
+/* Returns a new reference, or NULL. */
 static json_t *toml_read_value(struct toml *t, unsigned depth);
-/* A string of any of the four kinds, or of the two one-line kinds when !multi. */
+/* Reads a string of any of the four kinds, or of the two one-line kinds when !multi. */
 static int toml_read_string(struct toml *t, struct buf *out, int multi);
 
 static int toml_fail(struct toml *t, const char *at, const char *fmt, ...)
@@ -259,7 +259,7 @@ static json_t *new_table(struct toml *t, json_t *table, const char *name, enum t
 	return child;
 }
 
-/* The table that part i of a header leads to, from table; it is not the last part. */
+/* Returns the table that part i of a header leads to, from table; part i is not the last. */
 static json_t *header_step(struct toml *t, json_t *table, const char *name, const char *at)
 {
 	json_t *child = json_object_get(table, name);
@@ -274,7 +274,7 @@ static json_t *header_step(struct toml *t, json_t *table, const char *name, cons
 	return NULL;
 }
 
-/* The last part of [header]. */
+/* Handles the last part of [header]. */
 static json_t *header_table(struct toml *t, json_t *table, const char *name, const char *at)
 {
 	json_t *child = json_object_get(table, name);
@@ -287,7 +287,7 @@ static json_t *header_table(struct toml *t, json_t *table, const char *name, con
 	return NULL;
 }
 
-/* The last part of [[header]]: one more element. */
+/* Handles the last part of [[header]]: adds one element. */
 static json_t *header_element(struct toml *t, json_t *table, const char *name, const char *at)
 {
 	json_t *list = json_object_get(table, name), *child;
@@ -343,7 +343,7 @@ out:
 	return table;
 }
 
-/* A part of a dotted key that is not the last. */
+/* Handles a part of a dotted key that is not the last. */
 static json_t *dotted_step(struct toml *t, json_t *table, const char *name, const char *at)
 {
 	json_t *child = json_object_get(table, name);
@@ -462,7 +462,7 @@ json_t *toml_parse(const char *text, size_t n, const char *what, struct err *e)
 
 /* ---- values ---- */
 
-/* Strings, numbers, booleans, arrays and inline tables. */
+/* Values: strings, numbers, booleans, arrays and inline tables. */
 
 /* ---- strings ---- */
 
@@ -531,8 +531,8 @@ static int read_toml_escape(struct toml *t, struct buf *out)
 }
 
 /*
- * A backslash, blanks, a newline: all white space up to the next text is dropped. 1 if this was
- * the case.
+ * Skips a backslash at the end of a line, with all white space up to the next text. Returns 1 if
+ * there was one.
  */
 static int line_continuation(struct toml *t)
 {
@@ -566,7 +566,7 @@ static int plain(struct toml *t, struct buf *out, int multi)
 	return buf_add(out, &c, 1, t->e);
 }
 
-/* After the opening quotes.  Up to two quotes may stand before the closing three. */
+/* Reads a string after its opening quotes. Up to two quotes may stand before the closing three. */
 static int string_body(struct toml *t, struct buf *out, char quote, int multi, const char *start)
 {
 	const char three[] = { quote, quote, quote, '\0' };

@@ -110,7 +110,7 @@ static int take_walk_entry(struct walk *w, const struct getdents *d, struct err 
 	return treewalk_go_down(w, d->name, &st, d->off, e) < 0 ? -1 : 1;
 }
 
-/* From the current position: returns 1 if it went down, 0 if all was read. */
+/* Reads on from the current position: returns 1 if it went down, 0 if all was read. */
 static int read_on(struct walk *w, struct err *e)
 {
 	/* short, because names after a directory are read again */
@@ -153,11 +153,12 @@ int treewalk(int top_fd, const struct treewalk *does, void *ctx, struct err *e)
 
 /* ---- in the order of the names ---- */
 
-#define FDS_KEPT 32		/* open directories above; a move there is no error */
+#define FDS_KEPT 32		/* descriptors of directories above that stay open; moving one of those is
+				 * no error */
 #define PATH_BYTES_MAX (1u << 30)	/* more depth than the inodes of a layer allow */
 
 struct treelist_level {
-	int fd;			/* while we are below it, if it is kept */
+	int fd;			/* open while we are below the directory, if it is one of those kept */
 	dev_t dev;
 	ino_t ino;
 	struct buf text;	/* the names, each with its NUL */
@@ -215,7 +216,7 @@ static int sort_names(struct treelist_level *l, struct err *e)
 	return 0;
 }
 
-/* One more level: the directory w->fd. */
+/* Adds a level for the directory w->fd. */
 static int add_level(struct treelist *w, struct err *e)
 {
 	struct treelist_level *l;
@@ -255,7 +256,7 @@ int treelist_begin(struct treelist *w, int dir_fd, size_t names_max, struct err 
 	return w->fd < 0 ? err_sys(e, "open a directory") : add_level(w, e);
 }
 
-/* To the directory above. */
+/* Returns to the directory above. */
 static int leave_listed_dir(struct treelist *w, struct err *e)
 {
 	struct treelist_level *above = &w->levels[w->depth - 2];

@@ -49,19 +49,19 @@ struct treelist {
 	int fd;				/* the current directory */
 	struct treelist_level *levels;
 	size_t depth, room;		/* levels; 1 is the top */
-	size_t names, names_max;	/* for all levels on the current path */
+	size_t names, names_max;	/* bytes of names of all levels on the current path */
 	struct buf path;
 };
 
 struct treelist_entry {
-	int dir_fd;			/* the directory that holds it */
+	int dir_fd;			/* the directory that holds the entry */
 	const char *name, *path;	/* path: relative to the top */
 	struct stat st;
 };
 
 /*
- * names_max: how many names it may hold at once; ERR_LIMIT above. Call treelist_end() also after
- * an error.
+ * names_max: how many names the list may hold at once; ERR_LIMIT above. Call treelist_end() also
+ * after an error.
  */
 int treelist_begin(struct treelist *w, int dir_fd, size_t names_max, struct err *e);
 /*

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the headers of glibc call in place of the functions that a source names.  Linked into what
- * is made with musl only: Debian compiled libseccomp.a and libjansson.a for glibc.
- * base/musl/symbols lists all that such a library may need, and base/musl/choose sees to it that it
- * needs nothing else.
+ * The functions that glibc's headers call in place of those a source names. They are linked into
+ * the programs that use musl only: Debian compiled libseccomp.a and libjansson.a for glibc.
+ * base/musl/symbols lists all symbols that such a library may need, and base/musl/choose checks
+ * that it needs no other.
  *
  * The __*_chk functions are what GCC calls for a checked string function whose bounds it cannot
  * prove; berth's own sources call them too (musl.h).  The __isoc23_* functions are what glibc 2.38

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LARGE 1024	/* from here on a string move is as fast as any loop */
+#define LARGE 1024	/* from this length on a string move is as fast as any loop */
 
 typedef unsigned char vec __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint64_t word __attribute__((aligned(1), may_alias));

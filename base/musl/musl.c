@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names and texts of errors and signals, which musl lacks or spells in another way.  Linked into
- * what is made with musl only.
+ * Names and texts of errors and signals that musl lacks or spells in another way. Linked into the
+ * programs that use musl only.
  */
 #include <stddef.h>
 

@@ -2,15 +2,14 @@
 /*
  * musl - what berth takes from glibc and musl does not have.
  *
- * Put before every file of the program `berth` by the compiler (-include), so that
- * the sources stay the same for both libraries: tests and berth-image use glibc.
- * `berth` itself is made with musl, as glibc's start alone costs as much as a third
- * of a sandbox (tests/bench/NOTES.md, section 1).
+ * The compiler puts this header before every file of the program `berth` (-include), so the sources
+ * are the same for both libraries: tests and berth-image use glibc. `berth` itself is made with
+ * musl, as glibc's start alone costs as much as a third of a sandbox (tests/bench/NOTES.md, section
+ * 1).
  *
- * Three things: system calls without a wrapper, names of errors and signals (made
- * from glibc's at build time, so both programs speak the same words), and bounds
- * checks of the string functions as _FORTIFY_SOURCE=2 has them, for which musl has
- * no headers.
+ * It has three parts: system calls without a wrapper, names of errors and signals (made from
+ * glibc's at build time, so both programs speak the same words), and bounds checks of the string
+ * functions as _FORTIFY_SOURCE=2 has them, for which musl has no headers.
  */
 #ifndef BERTH_BASE_MUSL_MUSL_H
 #define BERTH_BASE_MUSL_MUSL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trial - uses libjansson.a and libseccomp.a, and prints what they make, and what they and their
- * callers must agree on.
+ * trial - calls libjansson.a and libseccomp.a, and prints their results and the types and constants
+ * on which they and their callers must agree.
  *
- * base/musl/choose compiles it once for glibc, as which Debian compiled the libraries, and once for
- * musl, where base/musl/foreign.c stands in for what musl lacks.  Both must print the same.
+ * base/musl/choose compiles it once for glibc, as Debian compiled the libraries, and once for musl,
+ * where base/musl/foreign.c supplies what musl lacks. Both must print the same.
  */
 #include <errno.h>
 #include <fcntl.h>
