@@ -120,7 +120,10 @@ static void bpf_jump(struct bpf_asm *a, bpf_label to)
 	emit_instruction(a, BPF_JMP | BPF_JA, 0, to, BPF_NEXT);
 }
 
-/* Instructions between i and the label, or -1 when it is behind or was never placed. */
+/*
+ * Returns the number of instructions between i and the label, or -1 if the label is behind or was
+ * never placed.
+ */
 static int distance(const struct bpf_asm *a, unsigned i, bpf_label l)
 {
 	if (l == BPF_NEXT)
@@ -177,10 +180,10 @@ static int bpf_finish(struct bpf_asm *a, struct err *e)
  */
 #define WEIGHT_TESTED 16
 
-/* What a profile says about one number. */
+/* The profile's answer for one number. */
 struct verdict {
 	uint32_t action;	/* of filter b */
-	uint8_t tested;		/* filter a decides it by rows */
+	uint8_t tested;		/* rows of filter a decide the number */
 };
 
 /* Numbers from start to the next segment's start have one answer. */
@@ -195,7 +198,7 @@ struct compiler {
 	unsigned profile;
 	uint32_t arch;
 	struct verdict verdict[SYSNO_MAX];
-	bpf_label block[SYSNO_MAX];	/* of filter a, where tested */
+	bpf_label block[SYSNO_MAX];	/* labels of filter a's rows, for numbers that are tested */
 	struct segment seg[SEGMENT_MAX];
 	unsigned segs;
 	unsigned cost[SEGMENT_MAX][SEGMENT_MAX];
@@ -327,7 +330,7 @@ static void emit_tree(struct compiler *c, unsigned lo, unsigned hi)
 	emit_tree(c, mid, hi);
 }
 
-/* One test; jumps to no on failure, to yes on success. */
+/* Emits one test; it jumps to no on failure, to yes on success. */
 static void emit_test(struct compiler *c, const struct policy_test *t, bpf_label yes, bpf_label no)
 {
 	unsigned i;
@@ -356,7 +359,7 @@ static void emit_test(struct compiler *c, const struct policy_test *t, bpf_label
 		bpf_jump_if(&c->bpf, BPF_JEQ, t->value[i], yes, i + 1 < t->count ? BPF_NEXT : no);
 }
 
-/* The rows of one call, in order, each ending in its action or falling to the next. */
+/* Emits the rows of one call, in order, each ending in its action or falling to the next. */
 static void emit_rows(struct compiler *c, int nr)
 {
 	bpf_label next, action;

@@ -2,12 +2,11 @@
 /*
  * compile - the policy table to BPF, when berth is built.
  *
- * Not by libseccomp: its rules are a set, ours are tried in order, which its
- * deny-by-argument filters cannot say.  And one comparison per range of equal
- * answers makes filter b of standard 82 instructions (6 for read, 8 for futex),
- * libseccomp 2.5.4 makes it 479 (15) as a binary tree and 384 (6, futex 208) as
- * a list; loading, where the kernel walks it for every number, takes 40
- * microseconds instead of 121 and 272 (6.18, JIT on).
+ * libseccomp is not used: its rules are a set and ours are tried in order, which its
+ * deny-by-argument filters cannot express. Besides, one comparison per range of equal answers gives
+ * filter b of `standard` 82 instructions (6 for read, 8 for futex); libseccomp 2.5.4 makes it 479
+ * (15) as a binary tree and 384 (6, futex 208) as a list. Loading, where the kernel walks the
+ * filter for every number, takes 40 microseconds instead of 121 and 272 (6.18, JIT on).
  */
 #ifndef BERTH_SECCOMP_COMPILE_H
 #define BERTH_SECCOMP_COMPILE_H
@@ -25,8 +24,8 @@ struct bpf_program {
 };
 
 enum compile_which {
-	COMPILE_A,	/* deny by argument, pass the rest */
-	COMPILE_B,	/* allow-list by number */
+	COMPILE_A,	/* filter a: deny by argument, pass the rest */
+	COMPILE_B,	/* filter b: an allow-list by number */
 };
 
 /*

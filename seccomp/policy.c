@@ -58,7 +58,7 @@ enum {
 	 * lies in the exit-signal byte of clone(2), where it cannot ask for a namespace.
 	 */
 	FLAGS_NAMESPACES = 0x7E020000,
-	/* The same without NEWNS, NEWUTS, NEWIPC, NEWPID; with NEWTIME for unshare(2). */
+	/* As above without NEWNS, NEWUTS, NEWIPC, NEWPID, and with NEWTIME for unshare(2). */
 	FLAGS_NO_STEP = 0x52000000,
 	FLAG_NEWTIME = 0x80,
 	TYPE_MASK = 0xf,		/* SOCK_CLOEXEC and SOCK_NONBLOCK lie above */

@@ -25,10 +25,12 @@ enum policy_profile {
 	POLICY_STRICT = 1,
 	POLICY_STANDARD = 2,
 	POLICY_DEV = 4,
-	POLICY_INIT = 8,	/* berth's own pid 1: what any payload may do, and clone3 */
-	POLICY_NOSETID = 16,	/* on top of another: no set-id files, where the sandbox can write a host directory */
-	POLICY_KEEPER = 32,	/* alone, filter a: a keeper that serves, and the children it starts */
-	POLICY_BUILDER = 64,	/* buildah in its room: what any payload may do, and the mounts of a build */
+	POLICY_INIT = 8,	/* berth's own pid 1: every call any payload may make, and clone3 */
+	POLICY_NOSETID = 16,	/* loaded on top of another profile where the sandbox can write a host
+				 * directory: no set-id files */
+	POLICY_KEEPER = 32,	/* a keeper that serves, and the children it starts; filter a only */
+	POLICY_BUILDER = 64,	/* buildah in its room: every call any payload may make, and the mounts of a
+				 * build */
 	POLICY_PAYLOADS = 7,
 	POLICY_ALL = 15 | POLICY_BUILDER,
 };
@@ -57,7 +59,7 @@ struct policy_rule {
 	uint8_t in_a;			/* belongs in filter a even without a test */
 	uint32_t action;		/* SECCOMP_RET_* */
 	const char *reason;
-	struct policy_test test[POLICY_TEST_MAX];	/* a NULL name ends them */
+	struct policy_test test[POLICY_TEST_MAX];	/* up to one with a NULL name */
 };
 
 extern const struct policy_rule policy_rules[];
@@ -72,11 +74,11 @@ extern const struct policy_name policy_profiles[POLICY_PROFILE_COUNT];
 
 #define POLICY_ERRNO(n) (SECCOMP_RET_ERRNO | (n))
 /*
- * Numbers that no row names: newer than this table, or never assigned. libc falls back on
- * ENOSYS.
+ * The answer for numbers that no row names: newer than this table, or never assigned. libc falls
+ * back on ENOSYS.
  */
 #define POLICY_UNKNOWN POLICY_ERRNO(ENOSYS)
-/* Another architecture's table, x32 included: filters by number mean nothing there (K10). */
+/* The answer for another architecture's table, x32 included: numbers mean nothing there (K10). */
 #define POLICY_BAD_ARCH SECCOMP_RET_KILL_PROCESS
 
 /* Appends the tests of r as text: "family is 2 or 10, type & 0xf is 1". */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile of OCI, Docker or Podman: its words, the JSON to rules, the rules to BPF by libseccomp. */
+/* Reads a profile of OCI, Docker or Podman: its words, the JSON to rules, the rules to BPF by libseccomp. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
@@ -29,7 +29,7 @@
  * that berth cannot apply ERR_UNSUPPORTED.
  */
 
-#define MAX_ERRNO 4095	/* the kernel's; larger values are cut down to it */
+#define MAX_ERRNO 4095	/* the kernel's limit; larger values are cut down to it */
 
 static const struct {
 	const char *name;
@@ -200,7 +200,7 @@ struct profile_doc {
 static void profile_doc_release(struct profile_doc *d);
 
 #define TOP "seccomp profile"
-#define ARGS_MAX 32		/* of one entry; more than six only when alternatives repeat an index */
+#define ARGS_MAX 32		/* args of one entry; more than six only when alternatives repeat an index */
 #define PATH_SIZE 128
 #define ERRNO_MAX 4095
 #define TRACE_MAX 65535
@@ -217,7 +217,7 @@ struct entry {
 	uint32_t action;
 	struct scmp_arg_cmp args[ARGS_MAX];
 	unsigned nargs;
-	int alternatives;	/* an index repeats: any of the args suffices, as in runc */
+	int alternatives;	/* an index repeats, so any of the args suffices, as in runc */
 	int applies;
 };
 
@@ -401,7 +401,10 @@ static int arch_listed(json_t *obj, int *ret_listed, int *ret_any, const char *p
 	return 0;
 }
 
-/* Whether the running kernel is at least obj.minKernel ("4.8"): 1, 0, or -1 where none is asked for. */
+/*
+ * Tells whether the running kernel is at least obj.minKernel ("4.8"): 1 or 0, or -1 if obj has no
+ * minKernel.
+ */
 static int kernel_reaches(json_t *obj, int *ret_reaches, const char *path, struct err *e)
 {
 	unsigned want_major, want_minor, major, minor;
@@ -425,7 +428,10 @@ static int kernel_reaches(json_t *obj, int *ret_reaches, const char *path, struc
 	return 0;
 }
 
-/* Docker's rule: all included capabilities, one of the architectures; none of the excluded. */
+/*
+ * Applies Docker's rule: an entry counts with all included capabilities and one of the
+ * architectures, and none of those excluded.
+ */
 static int read_filter(const json_t *obj, const struct reader *rd, struct entry *en, struct err *e)
 {
 	static const char *const keys[] = { "caps", "arches", "minKernel", NULL };
@@ -503,7 +509,7 @@ static int add_rule_name(struct reader *rd, const struct entry *en, const char *
 	return 0;
 }
 
-/* Two mentions in one list are a mistake; in several entries they carry different conditions. */
+/* A call named twice in one list is a mistake; in several entries it may have different conditions. */
 static int refuse_repeat(const json_t *names, size_t i, const char *name, const char *path, struct err *e)
 {
 	size_t j;
@@ -648,20 +654,18 @@ static int rule_error(const struct profile_rule *r, enum err_code code, const ch
 	return err_set(e, code, "seccomp profile: syscalls[%u].names[%u]: %s", r->entry, r->name, why);
 }
 
-/* The kernel's order of answers, as between two filters: less is stricter. */
+/* Ranks answers in the kernel's order between two filters: less is stricter. */
 static int32_t profile_action_rank(uint32_t action)
 {
 	return (int32_t)(action & SECCOMP_RET_ACTION_FULL);
 }
 
 /*
- * Where entries without args contradict each other, the stricter stands, as
- * between two filters; Podman's own profile has such pairs (setns).  libseccomp
- * would keep whichever came first.
+ * Where entries without args contradict each other, the stricter applies, as between two filters;
+ * Podman's own profile has such pairs (setns). libseccomp would keep whichever came first.
  *
- * A rule without args also makes libseccomp drop, without a word, those of the
- * same call with args.  A profile that relies on both would not do what it
- * says, so it is refused.
+ * A rule without args also makes libseccomp silently drop the rules of the same call with args. A
+ * profile that relies on both would not do what it says, so it is refused.
  */
 static int settle_contradictions(const struct profile_doc *d, const struct profile_rule *always[SYSNO_MAX], struct err *e)
 {
@@ -712,9 +716,9 @@ static int fill_ctx(scmp_filter_ctx ctx, const struct profile_doc *d, struct err
 }
 
 /*
- * A call newer than every call that the profile names gets ENOSYS. Otherwise libc takes the
- * profile's EPERM for the answer and does not fall back. runc does the same. Other architectures
- * and x32 pass on to the filter, which kills them.
+ * A call newer than every call that the profile names gets ENOSYS. With the profile's EPERM libc
+ * would not fall back. runc does the same. Other architectures and x32 pass on to the filter, which
+ * kills them.
  */
 static unsigned make_guard(const struct profile_doc *d, struct sock_filter *out)
 {

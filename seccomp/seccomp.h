@@ -37,7 +37,7 @@ struct seccomp_profile {
  * Static storage.
  */
 const struct seccomp_profile *seccomp_builtin(const char *name);
-/* The names of those that a user may choose. */
+/* As seccomp_builtin(), for the names that a user may choose only. */
 static inline const struct seccomp_profile *seccomp_named(const char *name)
 {
 	static const char own[][8] = { "init", "nosetid", "keeper", "builder" };
@@ -61,9 +61,9 @@ static inline const struct seccomp_profile *seccomp_named(const char *name)
  * rule, args that another entry overrides (ERR_INVALID); SCMP_ACT_NOTIFY,
  * listenerPath and other things berth cannot apply (ERR_UNSUPPORTED).
  *
- * Two entries for one call without args: the stricter stands.
- * As in runc, when the default action is an errno, a system call newer than
- * the newest the profile names gets ENOSYS, so that libc falls back.
+ * Of two entries for one call without args the stricter applies. As in runc, when the default
+ * action is an errno, a system call newer than the newest the profile names gets ENOSYS, so that
+ * libc falls back.
  */
 int seccomp_from_json(const char *text, size_t n, uint64_t caps, struct seccomp_profile *ret,
 		      struct err *e);
@@ -77,13 +77,13 @@ struct seccomp_rule_info {
 	const char *action;	/* "allow", "kill" or the errno's name */
 	const char *reason;
 };
-/* Writes at most max rows and returns how many there are; 0 for an unknown profile. */
+/* Writes at most max rows and returns how many the profile has; 0 for an unknown profile. */
 size_t seccomp_rules(const char *profile, struct seccomp_rule_info *out, size_t max);
 
 /*
- * What the profile answers: a SECCOMP_RET_* value, the stricter of a and b by
- * the kernel's own order (seccomp(2)).  arch is AUDIT_ARCH_*.  A program the
- * kernel would not load answers SECCOMP_RET_KILL_PROCESS.
+ * Returns the profile's answer: a SECCOMP_RET_* value, the stricter of a and b by the kernel's own
+ * order (seccomp(2)). arch is AUDIT_ARCH_*. The answer is SECCOMP_RET_KILL_PROCESS for a program
+ * that the kernel would not load.
  */
 uint32_t seccomp_simulate(const struct seccomp_profile *p, uint32_t arch, int nr,
 			  const uint64_t args[6]);

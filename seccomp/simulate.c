@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's interpreter for classic BPF, as far as seccomp_check_filter() admits it. */
+/* simulate - the kernel's interpreter for classic BPF, as far as seccomp_check_filter() admits it. */
 #include "seccomp/seccomp.h"
 
 #include <linux/seccomp.h>
@@ -9,7 +9,7 @@ struct machine {
 	uint32_t a, x, mem[BPF_MEMWORDS];
 };
 
-/* 0, or -1 on an operation the kernel would not load. */
+/* Returns 0, or -1 on an operation the kernel would not load. */
 static int alu(struct machine *m, const struct sock_filter *f)
 {
 	uint32_t v = BPF_SRC(f->code) == BPF_X ? m->x : f->k;
@@ -112,7 +112,7 @@ static int simulate_store(struct machine *m, const struct sock_filter *f)
 	return 0;
 }
 
-/* One filter.  Jumps only go forward, so it ends. */
+/* Runs one filter. Jumps only go forward, so it ends. */
 static uint32_t simulate_filter(const struct seccomp_filter *filter, const struct seccomp_data *d)
 {
 	struct machine m = { 0 };
@@ -170,6 +170,6 @@ uint32_t seccomp_simulate(const struct seccomp_profile *p, uint32_t arch, int nr
 	memcpy(d.args, args, sizeof(d.args));
 	a = simulate_filter(&p->a, &d);
 	b = simulate_filter(&p->b, &d);
-	/* of two equally strict answers the later filter's data stands */
+	/* of two equally strict answers, the data of the later filter applies */
 	return simulated_answer_rank(a) < simulated_answer_rank(b) ? a : b;
 }

@@ -2,8 +2,8 @@
 /*
  * sysno - system call names to numbers.
  *
- * libseccomp's table first, then a short one of calls newer than the
- * libseccomp of Debian 12.
+ * It asks libseccomp's table first, then a short table of calls newer than the libseccomp of Debian
+ * 12.
  */
 #ifndef BERTH_SECCOMP_SYSNO_H
 #define BERTH_SECCOMP_SYSNO_H

@@ -18,7 +18,7 @@
 #define IS(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (k), (yes), (no))
 #define RETURN(k) BPF_STMT(BPF_RET | BPF_K, (k))
 
-/* Another architecture's calls are left to the filter under it, which kills. */
+/* Calls of another architecture are left to the filter below, which kills. */
 int seccomp_watch(const struct seccomp_filter *under, uint64_t secret, uint32_t action,
 		  struct sock_filter ret[SECCOMP_WATCH_MAX], struct err *e)
 {
