@@ -4,7 +4,7 @@
  * Logging in: Basic, and bearer tokens fetched from the realm a registry names
  * (distribution specification, "token authentication").
  *
- * A registry that is not what it seems names a realm of its own and waits for
+ * A registry that is not what it seems could name its own realm and wait for
  * the password.  So credentials go to a realm only when it is
  *   - the registry's own scheme, host and port,
  *   - https, and of the same registrable domain by the Public Suffix List
@@ -25,7 +25,7 @@
 #include "base/mem.h"
 #include "rootfs/http/exchange.h"
 
-#define TOKEN_LIFE_MIN_S 60	/* distribution specification: no token lives shorter */
+#define TOKEN_LIFE_MIN_S 60	/* distribution specification: no token has a shorter life */
 #define TOKEN_LIFE_MAX_S 86400
 
 static struct http_token *find_token(struct http_site *site, const char *scope)
@@ -85,7 +85,7 @@ char *auth_header(struct exchange *x, struct err *e)
 	e->code = 0;
 	if (x->is_token)
 		return x->authorization ? strdup(x->authorization) : NULL;
-	/* bound to scheme, host and port: a redirect elsewhere gets nothing */
+	/* a header is bound to scheme, host and port: a redirect elsewhere gets none */
 	if (origin_parse(x->url, "URL", &o, NULL, e) < 0)
 		return NULL;
 	if (!origin_equal(&o, &x->site->origin))
@@ -215,7 +215,7 @@ static int keep_token(struct exchange *x, const struct exchange *answer, struct 
 		return err_nomem(e);
 	}
 	drop_token(x->site, x->scope);
-	/* a little early, because the request arrives later */
+	/* 90 % of the life, because the request arrives later */
 	t->expires_ms = clock_ms() + life * 900;
 	t->next = x->site->tokens;
 	x->site->tokens = t;

@@ -115,7 +115,7 @@ static int landlock_http(struct err *e)
 	autoclose int rules = -1;
 	size_t size = 8, i;
 
-	if (abi < 0)	/* the user id and the system call list bound the same */
+	if (abi < 0)	/* the user id and the list of system calls bound the same accesses */
 		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : err_sys(e, "ask for Landlock");
 	if (abi >= 2)
 		rs.handled_access_fs |= ACCESS_FS_REFER;
@@ -137,7 +137,7 @@ static int landlock_http(struct err *e)
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
 		if (allow_reading(rules, dirs[i], 1, e) < 0)
 			return -1;
-	/* may be a link to anywhere */
+	/* /etc/resolv.conf may be a link to anywhere */
 	if (allow_reading(rules, "/etc/resolv.conf", 0, e) < 0 || allow_reading(rules, "/etc/hosts", 0, e) < 0)
 		return -1;
 	if (syscall(SYS_landlock_restrict_self, rules, 0) < 0)
@@ -163,7 +163,10 @@ static int filter_http_calls(struct err *e)
 		f[n++] = UNLESS(calls[i], 1);
 		f[n++] = RETURN(SECCOMP_RET_ALLOW);
 	}
-	/* threads (libcurl resolves names in one), but no processes; clone3's flags cannot be seen */
+	/*
+	 * threads are allowed (libcurl resolves names in one), processes are not; clone3's flags
+	 * cannot be seen
+	 */
 	f[n++] = UNLESS(__NR_clone3, 1);
 	f[n++] = RETURN(SECCOMP_RET_ERRNO | ENOSYS);
 	f[n++] = UNLESS(__NR_clone, 4);
@@ -182,7 +185,7 @@ int http_confine_end(struct err *e)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
-	/* leaving root takes the capabilities along */
+	/* a process that stops being root loses its capabilities */
 	if (!geteuid() && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
 			   setresuid(NOBODY, NOBODY, NOBODY) < 0))
 		return err_sys(e, "become nobody");

@@ -12,9 +12,12 @@
 
 #include "base/err.h"
 
-/* To be called as early as possible: bounds, /dev/null as stdio, no core, no debugger. */
+/*
+ * Call it as early as possible: it sets bounds, makes /dev/null stdio, and allows no core dump and
+ * no debugger.
+ */
 int http_confine_begin(int keep_fd, struct err *e);
-/* Gives up the rest; call it in a process with one thread. */
+/* Gives up the remaining rights; call it in a process with one thread. */
 int http_confine_end(struct err *e);
 
 #endif

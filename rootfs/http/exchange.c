@@ -20,9 +20,9 @@
 
 /* ---- why an attempt failed ---- */
 
-/* What an attempt of an exchange that did not succeed means. */
+/* The reason why an attempt of an exchange failed. */
 
-/* {"errors":[{"code":"DENIED","message":"..."}]}, as far as it is that. */
+/* Adds the message of {"errors":[{"code":"DENIED","message":"..."}]}, if the body is such a document. */
 static void add_told(const struct exchange *x, struct err *e)
 {
 	autojson json_t *j =
@@ -85,7 +85,7 @@ static void transport_error(const struct exchange *x, CURLcode rc, struct err *e
 		err_hint(e, "is the name right, and does this host reach a name server?");
 }
 
-/* Whether the same request may succeed a moment later. */
+/* Tells whether the same request may succeed a moment later. */
 static int outcome_is_passing(const struct exchange *x, CURLcode rc)
 {
 	if (x->refused[0])
@@ -126,9 +126,9 @@ static void outcome_error(const struct exchange *x, CURLcode rc, struct err *e)
  * which ends the exchange.
  */
 
-#define ANSWER_CHUNK (128l << 10)	/* what libcurl hands us at most */
+#define ANSWER_CHUNK (128l << 10)	/* most bytes that libcurl passes at once */
 
-/* 1 for a status of 2xx. */
+/* Returns 1 for a status of 2xx. */
 static int answer_is_success(const struct exchange *x)
 {
 	return x->status >= 200 && x->status < 300;
@@ -186,7 +186,7 @@ static void take_response_header(struct exchange *x, const char *name, size_t na
 	if (name_len == 16 && !strncasecmp(name, "www-authenticate", 16) && !x->challenge_err.code) {
 		challenge_parse(v, n, &x->challenge, &x->challenge_err);
 	} else if (name_len == 11 && !strncasecmp(name, "retry-after", 11) && n < sizeof(text)) {
-		keep_header(text, sizeof(text), v, n);	/* a date is not worth reading */
+		keep_header(text, sizeof(text), v, n);	/* a date is not parsed */
 		if (!num_u64(text, "Retry-After", 0, 1000000, &seconds, NULL))
 			x->retry_after_ms = seconds * 1000;
 	} else if (name_len == 14 && !strncasecmp(name, "content-length", 14) && n < sizeof(text)) {
@@ -251,7 +251,7 @@ static int range_fits(const struct exchange *x)
 	return !*end && total == x->want_size;
 }
 
-/* Judges the headers before the first byte of the body, or when there was none.  -1 with fatal set. */
+/* Judges the headers before the first byte of the body, or at the end if it has none. -1 with fatal set. */
 static int answer_begin_body(struct exchange *x)
 {
 	char text[200];
@@ -276,7 +276,7 @@ static int answer_begin_body(struct exchange *x)
 	return 0;
 }
 
-/* 1 when all that waited is gone, 0 when the reader is slow, -1 (fatal) when it is away. */
+/* Returns 1 when all waiting bytes are delivered, 0 when the reader is slow, -1 (fatal) when it has gone. */
 static int flush_answer_body(struct exchange *x)
 {
 	while (x->pending_at < x->pending_len) {
@@ -340,7 +340,7 @@ static size_t answer_on_body(char *p, size_t size, size_t count, void *ctx)
 			stop_exchange(x, ERR_LIMIT, "the answer is larger than what is read of such a document");
 			return 0;
 		}
-		x->enough = 1;	/* to know why it failed */
+		x->enough = 1;	/* the bytes read so far show why the request failed */
 		return 0;
 	}
 	x->text.max = max;
@@ -486,7 +486,7 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
 		ok = !foreign || c != ADDRESS_NEVER;
 	} else if (!foreign) {
 		ok = c != ADDRESS_NEVER || origin_is_address(&o, NULL);
-		/* as public as the most public address of its name, whichever is connected last */
+		/* the class is that of the most public address of the name, whichever is connected last */
 		if (ok && (!x->site->has_class || c < x->site->class))
 			x->site->class = c, x->site->has_class = 1;
 	} else {
@@ -555,7 +555,7 @@ static void set_easy_limits(struct exchange *x)
 
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)stall);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1024L);
-	/* a registry may think for long about a blob it has got */
+	/* a registry may take long over a blob it has received */
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)((stall * (x->in_fd >= 0 ? UPLOAD_TIME_FACTOR : 1) + 999) / 1000));
 	if (x->out_fd < 0 && x->in_fd < 0)
 		curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(stall * TEXT_TIME_FACTOR));
@@ -628,7 +628,7 @@ static void fail_exchange(struct exchange *x, const struct err *e)
 	finish_exchange(x);
 }
 
-/* x->url is set: sends the request. */
+/* Sends the request; x->url is set. */
 static void attempt(struct exchange *x)
 {
 	struct err e = { 0 };
@@ -673,7 +673,7 @@ void exchange_move(struct exchange *x, struct http_site *site)
 
 static int retry(struct exchange *x, CURLcode rc, const struct err *why)
 {
-	/* a name or a port that is not there seldom comes */
+	/* a name or a port that is missing seldom appears later */
 	int is_away = rc == CURLE_COULDNT_RESOLVE_HOST || rc == CURLE_COULDNT_CONNECT;
 	unsigned int jitter = 0, most = is_away && x->http->retries > RETRIES_AWAY ? RETRIES_AWAY : x->http->retries;
 	uint64_t delay;
@@ -692,7 +692,7 @@ static int retry(struct exchange *x, CURLcode rc, const struct err *why)
 	if (x->retry_after_ms > delay)
 		delay = x->retry_after_ms;
 	x->tries++;
-	x->err = *why;	/* for retrying() */
+	x->err = *why;	/* retrying() reads it */
 	if (x->retrying)
 		x->retrying(x, delay);
 	x->err.code = 0;
@@ -734,7 +734,7 @@ static int follow_http_redirect(struct exchange *x, struct err *e)
 	return 0;
 }
 
-/* A blob that came, and is whole? */
+/* Checks that a blob has arrived, and is whole. */
 static void blob_ended(struct exchange *x)
 {
 	struct err e;
@@ -770,7 +770,7 @@ static void attempt_ended(struct exchange *x, CURLcode rc)
 		return;
 	}
 	if (rc == CURLE_OK && answer_is_success(x)) {
-		if (!x->started && answer_begin_body(x) < 0)	/* no byte of body came */
+		if (!x->started && answer_begin_body(x) < 0)	/* the response had no body */
 			fail_exchange(x, &x->fatal);
 		else if (x->out_fd >= 0)
 			blob_ended(x);
@@ -788,7 +788,7 @@ static void attempt_ended(struct exchange *x, CURLcode rc)
 		fail_exchange(x, &e);
 }
 
-/* libcurl is done: first the reader gets the bytes that we still hold. */
+/* Called when libcurl is done: first the reader gets the bytes that we still hold. */
 static void transfer_ended(struct exchange *x, CURLcode rc)
 {
 	if (x->pending_len > x->pending_at && !x->fatal.code && flush_answer_body(x) == 0) {
@@ -813,7 +813,7 @@ static void wake_exchanges(struct http *h)
 
 			x->draining = 0;
 			attempt_ended(x, rc);
-			return;	/* the list may be another now */
+			return;	/* the list may have changed */
 		}
 		if (x->paused && x->easy && flush_answer_body(x)) {
 			x->paused = 0;

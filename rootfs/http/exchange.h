@@ -3,9 +3,9 @@
  * exchange - one HTTP request of berth-http, to its end: logging in,
  * redirects, retries, and taking up a broken download where it broke.
  *
- * Built on libcurl's multi interface; nothing here blocks.  What libcurl would
- * decide by itself is decided here: it follows no redirect, knows no
- * credential, no cookie, no .netrc, and no protocol but http and https.
+ * Built on libcurl's multi interface; nothing here blocks. libcurl decides nothing by itself: it
+ * follows no redirect, and knows no credential, no cookie, no .netrc, and no protocol but http and
+ * https.
  *
  * Every exchange belongs to a site, the registry the operator named.  A
  * credential or token goes to the site's own scheme, host and port only; to an
@@ -31,7 +31,8 @@
 #define HTTP_TOKEN_MAX 16384		/* bytes of a bearer token */
 #define HTTP_TOKEN_ANSWER_MAX 65536
 #define HTTP_SCOPE_MAX 2048
-#define HTTP_PROGRESS_BYTES (1u << 20)	/* so much more since the last failure: the count of tries starts anew */
+#define HTTP_PROGRESS_BYTES (1u << 20)	/* after so many bytes since the last failure the count of tries
+					 * starts anew */
 
 struct http_token {
 	struct http_token *next;
@@ -46,9 +47,9 @@ struct http_site {
 	struct origin origin;
 	char *user, *password;		/* NULL if the site has none */
 	char *identity_token;		/* OAuth2 refresh token, instead of both */
-	int basic;			/* it asked for Basic: sent unasked from now on */
+	int basic;			/* the site asked for Basic, so it is sent unasked from now on */
 	int has_class;
-	enum address_class class;	/* the most public that was connected */
+	enum address_class class;	/* the most public class of address that was connected */
 	struct http_token *tokens;
 };
 
@@ -78,17 +79,18 @@ struct exchange {
 	/* the request, set by the caller after exchange_init() */
 	const char *method;		/* GET, HEAD, POST, PUT, PATCH */
 	char first_url[ORIGIN_URL_MAX];
-	char scope[HTTP_SCOPE_MAX];	/* token scopes, by blanks; "" asks for none */
+	char scope[HTTP_SCOPE_MAX];	/* token scopes, separated by blanks; "" asks for none */
 	const char *accept;
 	const char *content_type;
 	char *form;			/* POST body, or NULL */
-	char *authorization;		/* of a token request: sent as it is */
+	char *authorization;		/* the Authorization of a token request, sent as it is */
 	int is_token;
 	int in_fd;			/* PUT or PATCH body, or -1 */
-	uint64_t in_from, in_size;	/* the part of it that is sent */
-	char content_range[48];		/* of a PATCH, or "" */
-	int once;			/* the body is for this attempt only */
-	int out_fd;			/* non-blocking; where a body of want_size goes, or -1: text */
+	uint64_t in_from, in_size;	/* the part of in_fd that is sent */
+	char content_range[48];		/* the Content-Range of a PATCH, or "" */
+	int once;			/* the body can be sent in this attempt only */
+	int out_fd;			/* non-blocking; gets a body of want_size bytes; -1: the body goes
+					 * into text */
 	uint64_t want_size;
 	size_t text_max;
 
@@ -99,13 +101,14 @@ struct exchange {
 	uint64_t got;			/* bytes handed to out_fd, over all attempts */
 	uint64_t sent;
 	char type[128], digest[DIGEST_SIZE + 8], location[ORIGIN_URL_MAX];
-	char upload_range[48];		/* "Range" of an answer: how far an upload is */
+	char upload_range[48];		/* "Range" of an answer: how many bytes of an upload the registry
+					 * has */
 	uint64_t chunk_min;		/* "OCI-Chunk-Min-Length", or 0 */
 
 	/* inside */
 	CURL *easy;
 	struct curl_slist *headers;
-	char url[ORIGIN_URL_MAX];	/* of this attempt */
+	char url[ORIGIN_URL_MAX];	/* the URL of this attempt */
 	char curl_error[CURL_ERROR_SIZE];
 	struct challenge challenge;
 	struct err challenge_err;
@@ -115,7 +118,7 @@ struct exchange {
 	uint64_t length, skip, in_at, retry_after_ms, tried_at, wake_ms;
 	unsigned int tries, redirects;
 	int started, enough, bad_header, paused, draining, fresh_token, sent_basic, no_range, has_length;
-	char refused[200];		/* an address we did not connect to */
+	char refused[200];		/* an address that we refused to connect to */
 	unsigned char *pending;
 	size_t pending_at, pending_len;
 };
@@ -123,30 +126,30 @@ struct exchange {
 /* ---- exchanges ---- */
 
 void exchange_init(struct exchange *x, struct http *h, struct http_site *site, const char *method);
-/* Begins; done() may be called before it returns. */
+/* Begins the exchange; done() may be called before this returns. */
 void exchange_start(struct exchange *x);
 void exchange_release(struct exchange *x);
-/* From the beginning, on another site: the bytes handed on stay. */
+/* Starts again at byte 0 on another site; bytes already delivered are kept. */
 void exchange_move(struct exchange *x, struct http_site *site);
 
-/* Returns 1 with the error if no registry may send us to the address to, even through a proxy. */
+/* Returns 1 with the error if no registry may send us to the address `to`, even through a proxy. */
 int exchange_refuses(const struct exchange *x, const struct origin *to, struct err *e);
 
-/* One turn of the loop: waits for the network, sock or timers; at most timeout_ms. */
+/* Does one turn of the loop: waits for the network, sock or timers, at most timeout_ms. */
 int http_turn(struct http *h, int sock, int timeout_ms, struct err *e);
-/* The site of an origin, made when absent. */
+/* Returns the site of an origin, made if it is missing. */
 struct http_site *http_site(struct http *h, const struct origin *o, struct err *e);
 
 /* ---- auth.c ---- */
 
 /*
- * The Authorization line for this attempt; the caller frees it. NULL with err.code 0 if there is
- * none.
+ * Returns the Authorization line for this attempt; the caller frees it. NULL with err.code 0 if
+ * there is none.
  */
 char *auth_header(struct exchange *x, struct err *e);
 /*
- * After a 401. 0: the exchange continues, now or when it has the token. -1 with err set: it is
- * over.
+ * Call it after a 401. 0: the exchange continues, now or when it has the token. -1 with err set: it
+ * has failed.
  */
 int auth_challenged(struct exchange *x, struct err *e);
 

@@ -26,12 +26,12 @@ enum upload_step { UPLOAD_LOOK, UPLOAD_OPEN, UPLOAD_SEND, UPLOAD_ASK };
 struct upload {
 	enum upload_step step;
 	uint64_t chunk;		/* bytes of a PATCH; 0: everything in one PUT */
-	uint64_t at;		/* bytes that the registry has, as it says */
+	uint64_t at;		/* bytes that the registry reported to have */
 	uint64_t part;		/* bytes of the PATCH or PUT under way */
-	uint64_t reached;	/* bytes that were sent, ever */
-	uint64_t best;		/* at, when the count of tries last began anew */
+	uint64_t reached;	/* most bytes ever sent */
+	uint64_t best;		/* value of at when the count of tries last began anew */
 	int closing;		/* the PUT is under way */
-	int troubled;		/* a part of it has failed before */
+	int troubled;		/* a part of the upload has failed before */
 	char session[ORIGIN_URL_MAX];
 };
 
@@ -46,29 +46,29 @@ struct job {
 	int fd;
 	char ref[160];		/* tag or digest */
 	char type[128];
-	char from[REPO_MAX];	/* repository to mount a blob from, "" when none */
+	char from[REPO_MAX];	/* repository to mount a blob from; "" if none */
 	uint64_t size;
 	uint64_t shown;		/* bytes last reported */
 	struct upload upload;
 	int mounted, over;
 };
 
-/* Tell berth-image of the job's end. */
+/* Tells berth-image that the job has ended. */
 void job_end(struct job *j, int existed);
 void job_fail(struct job *j, const struct err *e);
-/* The exchange's URL, and the scope its token needs. */
+/* Sets the exchange's URL, and the scope that its token needs. */
 void job_set_url(struct job *j, const char *what, const char *ref);
 void job_set_scope(struct job *j, const char *actions);
 
 /* ---- upload.c ---- */
 
-/* Begins a job that pushes a blob, or only asks for it. */
+/* Begins a job that pushes a blob, or only asks whether the registry has it. */
 void upload_start(struct job *j);
-/* After each exchange of it, also a failed one. */
+/* Call it after each exchange of the job, also a failed one. */
 void upload_ended(struct job *j);
-/* Before an attempt is made again. */
+/* Call it before an attempt is made again. */
 void upload_retrying(struct job *j);
-/* Bytes that the registry has, or is getting. */
+/* Returns the bytes that the registry has or is getting. */
 uint64_t upload_sent(const struct job *j);
 
 #endif

@@ -35,7 +35,7 @@ struct serve {
 	int broken;		/* the socket is */
 };
 
-/* An event that must arrive; berth-image reads all the time, so a full socket is soon free. */
+/* Sends an event that must arrive; berth-image reads all the time, so a full socket is soon free. */
 static void send_job_event(struct serve *s, json_t *j)
 {
 	struct pollfd p = { .fd = s->sock, .events = POLLOUT };
@@ -219,7 +219,7 @@ static int read_job_text(const json_t *q, const char *key, char *ret, size_t siz
 	return 0;
 }
 
-/* Nothing that could leave its place in a URL. */
+/* Checks that text has nothing that could leave its place in a URL. */
 static int is_plain_url_text(const char *s, const char *more)
 {
 	for (; *s; s++)
@@ -430,12 +430,12 @@ static void send_job_progress(struct serve *s)
 			continue;
 		event = json_pack("{s:s, s:I, s:I}", "event", "progress", "id", j->id, "bytes", (json_int_t)bytes);
 		if (!httpwire_send(s->sock, event, -1, NULL))
-			j->shown = bytes;	/* else again at the next tick */
+			j->shown = bytes;	/* a full socket: send it again at the next tick */
 		json_decref(event);
 	}
 }
 
-/* 1 when there is (or may be) more, 0 when the other end is gone. */
+/* Returns 1 if there is (or may be) more, 0 when the other end is gone. */
 static int receive_http_jobs(struct serve *s, struct err *e)
 {
 	autojson json_t *q = NULL;
@@ -494,6 +494,6 @@ int http_serve(int sock, int (*before_requests)(struct err *e), struct err *e)
 		return -1;
 	if (fcntl(sock, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "make the socket non-blocking");
-	/* the exit that follows frees what is held */
+	/* the exit that follows frees everything */
 	return serve_http_jobs(s, e);
 }

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-/* Serves sock until its other end is closed.  before_requests: called after the hello, to give up rights. */
+/* Serves sock until its other end is closed. before_requests is called after the hello, to give up rights. */
 int http_serve(int sock, int (*before_requests)(struct err *e), struct err *e);
 
 #endif

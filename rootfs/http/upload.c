@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A blob to a registry (distribution specification, "pushing blobs").
+ * upload - sends a blob to a registry (distribution specification, "pushing blobs").
  *
- *	LOOK  HEAD of the blob           there: done
- *	OPEN  POST, perhaps to mount it  201: mounted; 202: a session's address
- *	SEND  PATCH of a chunk, ...      until all is there
- *	      PUT with the digest        done
- *	ASK   GET of the session         after a SEND that failed
+ * 	LOOK  HEAD of the blob           there: done
+ * 	OPEN  POST, perhaps to mount it  201: mounted; 202: a session's address
+ * 	SEND  PATCH of a chunk, ...      until all is there
+ * 	      PUT with the digest        done
+ * 	ASK   GET of the session         after a SEND that failed
  *
- * What fits into one chunk goes with the PUT alone.  When a part fails, the
- * session is asked how far it came, and the upload goes on from there; when it
- * is lost, everything begins again with LOOK, as the blob may be there: it was
- * perhaps only the answer that broke off.  A registry that takes no chunks gets
- * it whole.  Failures are counted until the registry has more than ever before,
- * so that nothing goes on for ever.
+ * A blob that fits into one chunk is sent with the PUT alone. When a part fails, we ask the session
+ * how far it came, and go on from there. When the session is lost, everything begins again with
+ * LOOK, because the blob may have arrived and only the answer was lost. A registry that takes no
+ * chunks gets the whole blob at once. Failures are counted until the registry has more bytes than
+ * ever before, so the upload always ends.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,7 +72,7 @@ static void open_session(struct job *j)
 
 /* ---- sending ---- */
 
-/* One PATCH, or the PUT that ends it. */
+/* Sends one PATCH, or the PUT that ends the upload. */
 static void send_part(struct job *j)
 {
 	struct upload *u = &j->upload;
@@ -97,7 +96,7 @@ static void send_part(struct job *j)
 	exchange_start(x);
 }
 
-/* The location is the registry's word: resolved and judged as a redirect is. */
+/* Takes the session's location, which the registry chose: it is resolved and judged like a redirect. */
 static int take_session(struct job *j, struct err *e)
 {
 	autofree char *to = malloc(ORIGIN_URL_MAX);
@@ -133,11 +132,11 @@ static int read_range(const struct exchange *x, uint64_t *ret)
 		s += 6;
 	if (strncmp(s, "0-", 2) || num_u64(s + 2, "Range", 0, UINT64_MAX - 1, &last, NULL) < 0)
 		return -1;
-	*ret = last ? last + 1 : 0;	/* registries say 0-0 of an empty session */
+	*ret = last ? last + 1 : 0;	/* registries answer 0-0 for an empty session */
 	return 0;
 }
 
-/* The registry has that much: what failed before is forgotten when it is more than ever. */
+/* Notes how many bytes the registry has; earlier failures are forgotten if it is more than ever. */
 static void advance_upload(struct job *j, uint64_t at)
 {
 	struct upload *u = &j->upload;
@@ -149,7 +148,7 @@ static void advance_upload(struct job *j, uint64_t at)
 	}
 }
 
-/* A failure that no retry of an exchange has counted: 0 when there may be another try. */
+/* Counts a failure that no retry of an exchange has counted. Returns 0 if another try is allowed. */
 static int count_failure(struct job *j)
 {
 	j->upload.troubled = 1;
@@ -174,7 +173,7 @@ void upload_retrying(struct job *j)
 	u->troubled = 1;
 	if (u->at + j->x.sent > u->reached)
 		u->reached = u->at + j->x.sent;
-	ask_upload_state(j);		/* begins when it would have been sent again */
+	ask_upload_state(j);		/* asks when the part would have been sent again */
 }
 
 uint64_t upload_sent(const struct job *j)
@@ -214,7 +213,7 @@ static void send_ended(struct job *j)
 	send_part(j);
 }
 
-/* The registry does not want it in parts: 1 when it gets the whole now. */
+/* Returns 1 if the registry refuses parts, and now gets the whole blob. */
 static int takes_no_parts(struct job *j)
 {
 	struct upload *u = &j->upload;
@@ -228,14 +227,14 @@ static int takes_no_parts(struct job *j)
 	return 1;
 }
 
-/* A part was refused, in a way that trying again does not help. */
+/* Handles a part that was refused in a way that a retry does not help. */
 static void send_failed(struct job *j)
 {
 	struct err e = j->x.err;
 
 	if (takes_no_parts(j))
 		return;
-	/* not where the session is, or it is gone */
+	/* the session is at another byte, or is gone */
 	if ((j->x.status == 416 || (j->x.status == 404 && j->upload.at)) && !count_failure(j)) {
 		ask_upload_state(j);
 		exchange_start(&j->x);
@@ -295,9 +294,9 @@ static void open_ended(struct job *j)
 		j->mounted = 1;
 		job_end(j, 0);
 	} else if (j->kind == JOB_HAVE_BLOB) {
-		job_end(j, 0);	/* an upload that it opened instead it will forget */
+		job_end(j, 0);	/* the registry will forget an upload that it opened instead */
 	} else if (j->x.err.code && j->from[0]) {
-		j->from[0] = '\0';	/* it may not be mounted from there: sent instead */
+		j->from[0] = '\0';	/* it may not be mounted from there, so it is sent */
 		open_session(j);
 	} else if (j->x.err.code) {
 		job_fail(j, &j->x.err);

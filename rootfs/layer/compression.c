@@ -134,7 +134,7 @@ static const char *compression_name(enum compression c)
 	return names[c];
 }
 
-/* The compression that the first n bytes of a stream show. */
+/* Detects the compression from the first n bytes of a stream. */
 static enum compression decompress_detect(const unsigned char *p, size_t n)
 {
 	if (n >= 3 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8)
@@ -147,7 +147,7 @@ static enum compression decompress_detect(const unsigned char *p, size_t n)
 	return COMPRESSION_NONE;
 }
 
-/* 1 with new bytes in s->in, 0 at the end. */
+/* Returns 1 with new bytes in s->in, 0 at the end. */
 static int read_compressed(struct stream *s, struct err *e)
 {
 	ssize_t r;
@@ -276,7 +276,7 @@ static int decompress_stream(struct stream *s, struct err *e)
 	return copy_plain(s, e);
 }
 
-/* Reads until the magic can be judged: a pipe may hand over single bytes. */
+/* Reads until there are enough bytes to detect the compression: a pipe may deliver single bytes. */
 static int first_fill(struct stream *s, struct err *e)
 {
 	while (s->have < 4) {

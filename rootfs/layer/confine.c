@@ -53,7 +53,7 @@ struct ruleset_v6 {
 	uint64_t handled_access_fs, handled_access_net, scoped;
 };
 
-/* Everything needed to move bytes, allocate and end. */
+/* The calls needed to move bytes, allocate and end. */
 static const unsigned int calls_filter[] = {
 	__NR_read, __NR_write, __NR_readv, __NR_writev, __NR_close, __NR_fstat, __NR_lseek,
 	__NR_brk, __NR_mmap, __NR_munmap, __NR_mremap, __NR_mprotect, __NR_madvise, __NR_futex,
@@ -181,7 +181,7 @@ static int landlock_layer(int root_fd, int also_fd, uint64_t rights, struct err 
 	if (abi >= 2)
 		rs.handled_access_fs |= ACCESS_FS_REFER;
 	else if (rights & ACCESS_FS_REFER)
-		return 0;	/* the first version forbids all hard links across directories */
+		return 0;	/* the first version of Landlock forbids all hard links across directories */
 	if (abi >= 3)
 		rs.handled_access_fs |= ACCESS_FS_TRUNCATE;
 	if (abi >= 4) {
@@ -262,7 +262,7 @@ int confine_child(const struct confine *c, struct err *e)
 	};
 	static const uint64_t rights[] = {
 		[CONFINE_FILTER] = 0,
-		/* all but execute and the making of sockets and block devices; MAKE_CHAR is for whiteouts */
+		/* all rights but execute and making sockets and block devices; MAKE_CHAR is for whiteouts */
 		[CONFINE_WRITE] = (((1ull << 13) - 1) & ~(LANDLOCK_ACCESS_FS_EXECUTE |
 				  LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_BLOCK)) |
 				  ACCESS_FS_REFER | ACCESS_FS_TRUNCATE,
@@ -280,7 +280,7 @@ int confine_child(const struct confine *c, struct err *e)
 	/* after the change of ids, which clears both */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_sys(e, "tie the unpacking process to its parent");
-	if (getppid() != c->parent)	/* it died before the line above */
+	if (getppid() != c->parent)	/* the parent died before the line above */
 		return err_set(e, ERR_INTERNAL, "the importing process is gone");
 	if (has_root) {
 		if (unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC) < 0)
@@ -325,7 +325,7 @@ int confine_userns(struct err *e)
 	/* a process that only lends its namespace */
 	pid = fork();
 	if (!pid) {
-		/* without that nothing would end it */
+		/* otherwise nothing would end this process */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != me || unshare(CLONE_NEWUSER) < 0 || write(sync[1], "", 1) != 1)
 			_exit(1);
 		for (;;)

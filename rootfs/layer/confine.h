@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * confine - what a process that reads hostile archives may still do.
+ * confine - takes away the rights of a process that reads hostile archives.
  *
- * Called once in a freshly forked child.  Afterwards the process has only the
- * descriptors it was given, no network, no view of the host's files (its root
- * is the tree it fills, Landlock allows nothing beside it), ids that nothing of
- * the host belongs to (a reader keeps root's), four capabilities at most, which
- * count only in its own user namespace, no way to gain more, bounded memory,
- * and an allow-list of system calls without execve, socket, ptrace, mount.
+ * Called once in a freshly forked child. Afterwards the process has only the descriptors it was
+ * given, no network, and no view of the host's files: its root is the tree it fills, and Landlock
+ * allows nothing beside that. Its ids own nothing on the host (a reader keeps root's). It has at
+ * most four capabilities, which count only in its own user namespace, and no way to gain more. Its
+ * memory is bounded, and its allow-list of system calls has no execve, socket, ptrace or mount.
  *
- * Landlock is skipped on kernels without it: root change and system call list
- * bound the same accesses there.  Every other step that fails is an error.
+ * Landlock is skipped on kernels without it: the change of root and the list of system calls bound
+ * the same accesses there. Every other step that fails is an error.
  */
 #ifndef BERTH_ROOTFS_LAYER_CONFINE_H
 #define BERTH_ROOTFS_LAYER_CONFINE_H
@@ -31,8 +30,9 @@ struct confine {
 	enum confine_role role;
 	pid_t parent;		/* the process that forked us, and whose death ends us */
 	int root_fd;		/* a directory, in keep; -1 for a filter */
-	int also_fd;		/* reader: a second tree it may read, by this descriptor only; -1: none */
-	int userns_fd;		/* of confine_userns(); -1: stay in this one */
+	int also_fd;		/* reader: a second tree that it may read, through this descriptor only; -1:
+				 * none */
+	int userns_fd;		/* the namespace from confine_userns(); -1: stay in this one */
 	const int *keep;	/* descriptors that stay open (0 to 2 become /dev/null unless listed) */
 	size_t keep_count;
 	uint64_t memory_bytes;

@@ -154,7 +154,7 @@ static int is_diff_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-/* The type of the image's entry at path, 0 for none. */
+/* Returns the type of the image's entry at path, 0 for none. */
 static mode_t lower_type(const struct diff *x, const char *path, struct stat *ret)
 {
 	autoclose int fd = path_open_beneath(x->d->lower_fd, path, O_PATH | O_NOFOLLOW, 0);
@@ -172,7 +172,7 @@ static int open_lower(const struct diff *x, const char *path)
 	return path_open_beneath(x->d->lower_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0);
 }
 
-/* The seed files of writable.c do not count as changes while they are as we made them. */
+/* The seed files of writable.c count as changes only once they differ from what we made. */
 static const char *const seed_files[] = { "etc/hosts", "etc/hostname", "etc/resolv.conf" };
 static const char *const seed_mounts[] = { "proc", "sys", "dev", "tmp", "run", "run/.berth" };
 
@@ -213,8 +213,8 @@ static int has_only_seeds(int fd)
 }
 
 /*
- * ret_entry: the directory gets an entry of its own. Returns 1 if it must be left out as a
- * whole.
+ * Tells whether berth made the directory; returns 1 if it must be left out as a whole. ret_entry:
+ * the directory gets an entry of its own.
  */
 static int is_seeded_dir(const struct diff *x, const char *path, int fd, const struct stat *st, int *ret_entry)
 {
@@ -224,7 +224,7 @@ static int is_seeded_dir(const struct diff *x, const char *path, int fd, const s
 	if (is_among(path, seed_mounts, ARRAY_LEN(seed_mounts)))
 		return is_empty_seed_dir(fd);
 	if (!strcmp(path, "etc")) {
-		/* we make it with 0755 of root; then the image's own values stay */
+		/* we make it with 0755 of root; an unchanged one keeps the image's own values */
 		*ret_entry = !in_image || (st->st_mode & 07777) != 0755 || st->st_uid != x->d->id_base ||
 			     st->st_gid != x->d->id_base;
 		return !in_image && has_only_seeds(fd);
@@ -248,8 +248,8 @@ static int put_marker(struct diff *x, const char *dir, const char *prefix, const
 }
 
 /*
- * Finds the image directory that corresponds to this directory; "": it has none. from: that of
- * its parent.
+ * Finds the image directory that corresponds to this directory; "": it has none. from: the image
+ * directory of its parent.
  */
 static void find_upper_origin(const struct diff *x, const char *path, const char *name, const char *from, char ret[TREE_PATH_MAX + 1])
 {
@@ -298,7 +298,7 @@ static int put_upper_dir(struct diff *x, int fd, const struct stat *st, const ch
 	return put_upper_content(x, fd, *origin ? origin : NULL, depth + 1, e);
 }
 
-/* One name of the writable layer; x->t->path is its path.  from: where its directory comes from. */
+/* Writes one name of the writable layer; x->t->path is its path. from: the image directory of its parent. */
 static int put_one(struct diff *x, int dir_fd, const char *dir, const char *name, const char *from, int depth, struct err *e)
 {
 	autoclose int fd = -1;
@@ -337,7 +337,7 @@ static int put_from_image(struct diff *x, int low_fd, int fd, const char *name, 
 
 	if (!fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return 0;
-	x->t->id_count = 0;	/* the image's owners are the image's */
+	x->t->id_count = 0;	/* the image's files already have the image's owners */
 	r = tarout_one(&x->out, low_fd, name, depth, e);
 	x->t->id_count = ids;
 	return r;

@@ -41,7 +41,7 @@ int layer_budget_take(struct layer_budget *b, uint64_t bytes, struct err *e)
 	return 0;
 }
 
-/* The part that counts in the budget only. */
+/* Charges the bytes that count in the budget only. */
 static int layer_charge(const struct layer_limits *limits, struct layer_stats *st, uint64_t bytes,
 			struct err *e)
 {
@@ -50,9 +50,9 @@ static int layer_charge(const struct layer_limits *limits, struct layer_stats *s
 }
 
 /*
- * Before an entry, or bytes of one, are made: ERR_LIMIT when that is more than limits allow, by
- * their own figures or by their budget, in which each name, with its inode, counts for 4 KiB.
- * progress may be NULL.
+ * Counts an entry, or bytes of one, before they are made: ERR_LIMIT if that is more than limits
+ * allow, by their own figures or by their budget, in which each name, with its inode, counts for 4
+ * KiB. progress may be NULL.
  */
 static int layer_count_entry(const struct layer_limits *limits, struct layer_progress *progress,
 			     struct layer_stats *st, struct err *e)
@@ -99,7 +99,7 @@ struct layer {
 	struct layer_stats st;
 };
 
-/* One entry, checked: only its data is still read from the archive. */
+/* One entry, checked; its data is not yet read from the archive. */
 struct item {
 	struct archive_entry *ae;
 	char path[TREE_PATH_MAX + 1];
@@ -322,7 +322,7 @@ static int apply_dir(struct layer *l, struct item *it, struct err *e)
 		if (set_xattrs(l, it, fd, e) < 0)
 			return -1;
 	}
-	/* removed below and made again by this layer: the one below must not shine through */
+	/* removed below and made again by this layer: the directory below must not show through */
 	if (S_ISCHR(had) && notes_add(l->notes, NOTE_OPAQUE, it->path, 0, 0, e) < 0)
 		return -1;
 	return notes_add(l->notes, NOTE_TIME, it->path, it->times[1].tv_sec, (uint32_t)it->times[1].tv_nsec, e);
@@ -391,7 +391,7 @@ static int apply_hardlink(struct layer *l, struct item *it, const char *target, 
 		err_set(e, ERR_CORRUPT, "'%.200s' is a hard link to something that is not a file", it->path);
 		goto done;
 	}
-	/* a link to itself, or listed twice: done already, and removing it would lose it */
+	/* a link to itself, or one listed twice, is done already; removing it would lose the file */
 	if (!fstatat(it->parent_fd, it->name, &from, AT_SYMLINK_NOFOLLOW) &&
 	    from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
 		rc = 0;
@@ -455,7 +455,7 @@ static int apply_whiteout(struct layer *l, struct item *it, struct err *e)
 		return 0;
 	if (errno != EEXIST || fstatat(it->parent_fd, victim, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, "make whiteout '%.200s'", it->path);
-	/* a whiteout is about the layers below, what this layer brings stays */
+	/* a whiteout is about the layers below; entries of this layer stay */
 	if (!S_ISDIR(st.st_mode))
 		return 0;
 	memcpy(path, it->path, dir);
@@ -506,7 +506,7 @@ static int made_parent(void *ctx, const char *path, struct err *e)
 
 	if (layer_charge(l->limits, &l->st, LAYER_ENTRY_BYTES, e) < 0)
 		return -1;
-	/* the time is the mark by which the parent process finds it untouched */
+	/* this time is the mark by which the parent process knows that no entry came */
 	return notes_add(l->notes, NOTE_IMPLIED, path, LAYER_IMPLIED_SEC, LAYER_IMPLIED_NSEC, e);
 }
 
@@ -521,7 +521,7 @@ static int apply_time(void *ctx, const struct note *n, struct err *e)
 		return 0;
 	if (!strcmp(n->path, "."))
 		return futimens(l->tree.root_fd, times) < 0 ? err_sys(e, "set the time of the root") : 0;
-	/* gone or replaced since, or reached through a link that was: nothing to set */
+	/* the directory is gone or replaced since, or was reached through a link that is: nothing to set */
 	if (tree_parent(&l->tree, n->path, 0, &fd, &name, NULL) < 0)
 		return 0;
 	if (utimensat(fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT)
@@ -591,7 +591,7 @@ int layer_apply(int in_fd, int root_fd, int notes_fd, int has_lower, const struc
 		err_sys(e, "open up the root directory");
 		goto done;
 	}
-	/* most archives have an entry for it, which then counts */
+	/* most archives have an entry for the root, which then counts */
 	if (made_parent(&l, ".", e) < 0)
 		goto done;
 	if (open_archive(&l, e) < 0 || apply_all(&l, it, e) < 0 || drain_layer(&l, e) < 0 ||

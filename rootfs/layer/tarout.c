@@ -89,7 +89,7 @@ int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct
 	autoclose int fd = -1;
 	struct stat st;
 
-	if (!strncmp(name, ".wh.", 4)) {	/* would delete instead of being a file */
+	if (!strncmp(name, ".wh.", 4)) {	/* it would delete a file instead of being one */
 		o->st.skipped++;
 		return 0;
 	}
@@ -112,7 +112,7 @@ int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct
 	return tarout_dir(o, fd, depth + 1, e);
 }
 
-/* The directory fd, which is called t->path, with all that is in it. */
+/* Writes the directory fd, which is called t->path, with everything in it. */
 static int tarout_dir(struct tarout *o, int fd, int depth, struct err *e)
 {
 	struct tarstream *t = o->t;

@@ -17,7 +17,8 @@
 
 struct tarout_stats {
 	uint64_t entries;
-	uint64_t skipped;	/* sockets, devices, FIFOs unless kept, names that would be whiteouts */
+	uint64_t skipped;	/* sockets, devices, FIFOs unless they are kept, and names that would be
+				 * whiteouts */
 	uint64_t not_entered;	/* mount points */
 };
 
@@ -38,7 +39,7 @@ struct tarout {
 	dev_t dev;
 };
 
-/* What name in dir_fd is, and all in it; t->path is its name in the archive. */
+/* Writes name in dir_fd with everything below it; t->path is its name in the archive. */
 int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct err *e);
 /* Appends "/NAME" to t->path. */
 int tarout_enter(struct tarstream *t, const char *name, struct err *e);
@@ -64,19 +65,18 @@ struct packer {
 #define PACKER_MEMORY (512ull << 20)
 
 /*
- * Runs in the child, which has all of the parent's memory and descriptors and
- * ends when fn returns.  report_fd must be among those that stay open; parent
- * is for confine_child().
+ * A packer_fn runs in the child, which has all of the parent's memory and descriptors and ends when
+ * fn returns. report_fd must be among those that stay open; parent is for confine_child().
  */
 typedef int packer_fn(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret, struct err *e);
 
 /* Starts fn with out_fd, which stays the caller's. */
 int packer_start(struct packer *p, packer_fn *fn, void *ctx, int out_fd, struct err *e);
-/* The same with a pipe: *ret_fd is where the tar comes out. */
+/* As packer_start(), with a pipe: the tar comes out of *ret_fd. */
 int packer_start_pipe(struct packer *p, packer_fn *fn, void *ctx, int *ret_fd, struct err *e);
 /*
- * Waits for the end (and kills, when rc says that the caller failed).  Returns
- * rc, or -1 with the packer's own error, which explains a stream that ended early.
+ * Waits until the packer has ended; kills it first if rc says that the caller failed. Returns rc,
+ * or -1 with the packer's own error, which explains a stream that ended early.
  */
 int packer_end(struct packer *p, int rc, struct tarout_stats *ret, struct err *e);
 

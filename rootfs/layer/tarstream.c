@@ -27,8 +27,8 @@ struct segment {
 };
 
 /*
- * Those of a file of so many bytes, and an empty one at its end, in segs, which has room for
- * SEGMENTS_MAX + 1: how many, or 0 when the file is better written whole.
+ * Lists the parts of a file of size bytes, and an empty part at its end, in segs, which has room
+ * for SEGMENTS_MAX + 1. Returns how many, or 0 if the file is better written whole.
  */
 static size_t segments_find(int fd, uint64_t size, struct segment *segs)
 {
@@ -89,7 +89,7 @@ static int put_tar_bytes(struct tarstream *t, const void *p, size_t n, struct er
 	return compress_put(&t->out, p, n, 0, e);
 }
 
-/* No reader of a layer takes a larger file, even if it is all holes. */
+/* Refuses a file larger than any reader of a layer takes, even if it is all holes. */
 static int check_tar_file_size(const struct tarstream *t, const struct stat *st, struct err *e)
 {
 	if (!t->max_bytes || (uint64_t)st->st_size <= t->max_bytes)
@@ -129,7 +129,7 @@ static void put_octal(char *field, size_t size, uint64_t v)
 	field[size - 1] = '\0';
 }
 
-/* The host's ids of a sandbox's files are the image's again. */
+/* Maps the host's ids of a sandbox's files back to the image's. */
 static void map_tar_owner(const struct tarstream *t, struct stat *st)
 {
 	if (st->st_uid >= t->id_base && st->st_uid - t->id_base < t->id_count)
@@ -163,7 +163,7 @@ static int put_tar_header(struct tarstream *t, const char *name, char type, cons
 	return put_tar_bytes(t, &h, sizeof(h), e);
 }
 
-/* "LENGTH KEY=VALUE\n", where LENGTH counts itself. */
+/* Adds "LENGTH KEY=VALUE\n", where LENGTH counts itself. */
 static int pax_add(struct buf *b, const char *key, const void *value, size_t n, struct err *e)
 {
 	size_t body = strlen(key) + n + 3, total = body + 1, digits;
@@ -222,7 +222,7 @@ static int pax_xattrs(struct tarstream *t, int fd, struct buf *b, struct err *e)
 	return 0;
 }
 
-/* Values that ustar cannot hold come first, in a header of their own. */
+/* Writes an entry. Values that ustar cannot hold come first, in a header of their own. */
 static int put_tar_entry(struct tarstream *t, const struct stat *st, char type, uint64_t size, const char *link,
 			 struct buf *pax, const char *alias, struct err *e)
 {
@@ -275,7 +275,7 @@ static int copy_range(struct tarstream *t, int fd, uint64_t off, uint64_t len, s
 	return 0;
 }
 
-/* GNU tar's "PAX format, version 1.0": the map stands before the data. */
+/* Writes a sparse file in GNU tar's "PAX format, version 1.0": the map stands before the data. */
 static int put_sparse(struct tarstream *t, int fd, const struct stat *st, const struct segment *segs, size_t n,
 		      struct buf *pax, struct err *e)
 {
@@ -313,7 +313,7 @@ static int compare_links(const void *a, const void *b)
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
-/* The path the file had before, NULL when it is new (and remembered now). */
+/* Finds the path under which the file was written before; NULL if it is new (it is remembered now). */
 static int find_seen_link(struct tarstream *t, const struct stat *st, const char **ret, struct err *e)
 {
 	struct link_seen *l = malloc(sizeof(*l) + strlen(t->path) + 1);
@@ -347,7 +347,7 @@ int tarstream_file(struct tarstream *t, int dir_fd, const char *name, struct err
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return errno == ENOENT || errno == ELOOP ? 0 : err_sys(e, "open '%.200s'", t->path);
 	if (!S_ISREG(st.st_mode))
-		return 0;	/* swapped since we looked */
+		return 0;	/* replaced since we looked */
 	map_tar_owner(t, &st);
 	if (st.st_nlink > 1 && find_seen_link(t, &st, &first, e) < 0)
 		return -1;

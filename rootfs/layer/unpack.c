@@ -111,7 +111,7 @@ static int start_filter(struct pipeline *p, int out_fd, struct err *e)
 	return p->filter.pid < 0 ? err_sys(e, "fork") : 0;
 }
 
-/* Leaves in *ret_fd where the tar stream goes. */
+/* Starts the writer; *ret_fd is where the tar stream goes. */
 static int start_writer(struct pipeline *p, int *ret_fd, struct err *e)
 {
 	int in[2], rep[2];
@@ -144,7 +144,7 @@ static int start_writer(struct pipeline *p, int *ret_fd, struct err *e)
 
 struct feed {
 	struct hash hash;
-	int broken;	/* the pipeline wants no more; we go on for the digest */
+	int broken;	/* the pipeline wants no more; we read on for the digest */
 };
 
 static int feed_bytes(struct pipeline *p, struct feed *f, const void *buf, size_t n, struct err *e)
@@ -228,7 +228,7 @@ static void reap_stage(struct child *c, int kill_it)
 	c->pid = 0;
 }
 
-/* The first cause wins: a broken blob, then its decoding, then its content. */
+/* Chooses the first cause: a broken blob, then its decoding, then its content. */
 static int judge_pipeline(struct pipeline *p, int fed, const struct err *feed_err, struct err *e)
 {
 	struct unpack *u = p->u;
@@ -295,7 +295,7 @@ static int adopt_implied(const struct unpack *u, const char *path, struct err *e
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "look at '%.200s'", path);
 	if (st.st_mtim.tv_sec != LAYER_IMPLIED_SEC || st.st_mtim.tv_nsec != LAYER_IMPLIED_NSEC)
-		return 0;	/* has an entry after all */
+		return 0;	/* the directory has an entry after all */
 	for (i = u->lower_count; i > 0; i--) {
 		autoclose int low = path_open_beneath(u->lower_fds[i - 1], path, O_PATH, 0);
 

@@ -25,7 +25,7 @@ static void skip_challenge_blanks(struct scan *s)
 		s->p++;
 }
 
-/* Empty list elements are allowed: ", , Basic" */
+/* Skips empty list elements, which are allowed: ", , Basic" */
 static void skip_commas(struct scan *s)
 {
 	do
@@ -53,7 +53,7 @@ static int bad_challenge(const char *why, struct err *e)
 	return err_set(e, ERR_CORRUPT, "the registry's request to log in is malformed: %s", why);
 }
 
-/* A token or a quoted string, unescaped into ret of size bytes (NULL: passed over). */
+/* Reads a token or a quoted string, unescaped, into ret of size bytes (NULL: skips it). */
 static int read_value(struct scan *s, char *ret, size_t size, struct err *e)
 {
 	size_t n = 0;
@@ -80,7 +80,7 @@ static int read_value(struct scan *s, char *ret, size_t size, struct err *e)
 	return 0;
 }
 
-/* 1 when "NAME =" comes next, which is what tells a parameter from a scheme. */
+/* Returns 1 if "NAME =" comes next, which tells a parameter from a scheme. */
 static int at_parameter(struct scan s)
 {
 	if (!read_token(&s).n)
@@ -128,7 +128,10 @@ static int read_parameters(struct scan *s, struct challenge *bearer, struct err 
 	return 0;
 }
 
-/* token68, the one blob that may follow a scheme instead of parameters: "abc==" before a comma or the end */
+/*
+ * Skips a token68, the one blob that may follow a scheme instead of parameters: "abc==" before a
+ * comma or the end.
+ */
 static void skip_token68(struct scan *s)
 {
 	struct scan t = *s;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * challenge - what a WWW-Authenticate header asks for (RFC 9110, 11.6.1).
+ * challenge - parses a WWW-Authenticate header (RFC 9110, 11.6.1).
  *
- * Pure, and read strictly: the text is hostile.  A header that does not follow
- * the grammar is refused as a whole; nothing is guessed.  Values hold no
- * control characters, so none can end up in a header or on a terminal.
+ * Pure, and strict: the text is hostile. A header that does not follow the grammar is refused as a
+ * whole; nothing is guessed. Values hold no control characters, so none can reach a header or a
+ * terminal.
  */
 #ifndef BERTH_ROOTFS_REGISTRY_CHALLENGE_H
 #define BERTH_ROOTFS_REGISTRY_CHALLENGE_H
@@ -17,9 +17,9 @@
 
 struct challenge {
 	int basic;		/* Basic was offered */
-	int bearer;		/* Bearer was offered; then realm is not empty */
-	char realm[2048];	/* of Bearer: the URL of the token server */
-	char service[512];	/* of Bearer, "" when none */
+	int bearer;		/* Bearer was offered; realm is then not empty */
+	char realm[2048];	/* the URL of Bearer's token server */
+	char service[512];	/* Bearer's service; "" if it has none */
 };
 
 /*

@@ -42,7 +42,7 @@ void credential_release(struct credential *c)
 	wipe(&c->identity_token);
 }
 
-/* Printable and no more: user names and passwords travel in headers and URLs. */
+/* Allows printable characters only: user names and passwords travel in headers and URLs. */
 int credential_text_ok(const char *s)
 {
 	size_t n = 0;
@@ -116,13 +116,13 @@ static int from_entry(const json_t *entry, struct credential *c, const char *wha
 		return 1;
 	}
 	if (!user || !password)
-		return 0;	/* docker leaves such for its helpers */
+		return 0;	/* docker leaves such an entry for its helpers */
 	c->user = strdup(user);
 	c->password = strdup(password);
 	return c->user && c->password ? 1 : err_nomem(e);
 }
 
-/* The spellings docker has used for one registry. */
+/* Compares key with the spellings that docker has used for one registry. */
 int credential_is_key_of(const char *key, const char *registry)
 {
 	static const char *const hub[] = { "https://index.docker.io/v1/", "index.docker.io", "docker.io",
@@ -213,7 +213,7 @@ int credential_helper(const char *text, size_t n, const char *registry, const ch
 #define IDENTITY_USER "<token>"
 #define LOOK_EACH_MS 20
 
-/* 1 when s may be part of a program's name: letters, digits, - and _. */
+/* Returns 1 if s may be part of a program's name: letters, digits, - and _. */
 static int credhelper_name_ok(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
@@ -257,7 +257,10 @@ int credhelper_parse(const char *text, size_t n, const char *name, struct creden
 
 /* ---- the program ---- */
 
-/* Not PATH: a word of a configuration may not choose among what others can put there. */
+/*
+ * Finds the helper's program, not by PATH: a word of a configuration may not choose among files
+ * that others can put there.
+ */
 static int find_credhelper(const char *name, char path[256], struct err *e)
 {
 	static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin" };
@@ -282,7 +285,10 @@ static int find_credhelper(const char *name, char path[256], struct err *e)
 	return err_hint(e, "install it, or berth login, which comes first");
 }
 
-/* Where keychains are; nothing that changes how programs are loaded. */
+/*
+ * Returns an environment with the variables by which keychains are found, and none that changes how
+ * programs are loaded.
+ */
 static char **credhelper_environment(void)
 {
 	static const char *const names[] = {
@@ -319,7 +325,10 @@ static void become_helper(const char *path, int in, int out, pid_t parent)
 	sigset_t none;
 	int s;
 
-	/* a session of its own: killed as a whole, and no terminal to ask questions on */
+	/*
+	 * a session of its own, so that it can be killed as a whole and has no terminal to ask
+	 * questions on
+	 */
 	if (!env || null < 0 || setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || setrlimit(RLIMIT_CORE, &core) < 0)
 		_exit(126);
@@ -345,7 +354,7 @@ static int start_credhelper(struct helper *h, const char *path, const char *serv
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, rc = -1;
 	pid_t me = getpid();
 
-	/* what we say fits into a pipe, and both ends are above the standard descriptors in the child */
+	/* our text fits into a pipe, and both ends are above the standard descriptors in the child */
 	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || io_write_all(in[1], server, strlen(server)) < 0) {
 		err_sys(e, "make a pipe");
 		goto out;
@@ -373,7 +382,7 @@ out:
 	return rc;
 }
 
-/* All that is there now.  1 at the end of it, 0 when there may be more, -1. */
+/* Reads all bytes that are there now. 1 at end of file, 0 if more may come, -1. */
 static int drain_credhelper(const struct helper *h, struct buf *b, struct err *e)
 {
 	char part[4096];
@@ -393,7 +402,7 @@ static int drain_credhelper(const struct helper *h, struct buf *b, struct err *e
 	}
 }
 
-/* Before Linux 5.3 there is no pidfd_open(2). */
+/* Tells whether the helper has ended. Before Linux 5.3 there is no pidfd_open(2). */
 static int credhelper_has_ended(const struct helper *h, const struct pollfd *p)
 {
 	siginfo_t si = { .si_pid = 0 };
@@ -495,7 +504,10 @@ static void wipe_buf(struct buf *b)
 	buf_release(b);
 }
 
-/* A user who can write the file chooses a program that runs with our rights. */
+/*
+ * Tells whether the file may name a helper: a user who can write it chooses a program that runs
+ * with our rights.
+ */
 static int may_name_programs(int fd, const char *path, struct err *e)
 {
 	struct stat st;
@@ -510,7 +522,7 @@ static int may_name_programs(int fd, const char *path, struct err *e)
 
 static int from_docker(const char *path, const char *registry, uint64_t helper_ms, struct credential *ret, struct err *e)
 {
-	/* the name under which helpers keep Docker Hub's */
+	/* the name under which helpers keep the credential of Docker Hub */
 	const char *server = strcmp(registry, "docker.io") ? registry : "https://index.docker.io/v1/";
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct buf b = BUF_INIT(CREDENTIAL_FILE_MAX);
@@ -661,7 +673,7 @@ int authfile_store(const char *state_dir, const char *registry, const char *user
 		return err_set(e, ERR_INVALID, "user name or password is empty, too long or has characters that cannot be "
 			       "sent");
 	lock = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (lock < 0 || flock(lock, LOCK_EX) < 0)	/* two logins at once: neither is lost */
+	if (lock < 0 || flock(lock, LOCK_EX) < 0)	/* of two logins at once neither is lost */
 		return err_sys(e, "lock the state directory");
 	return change_stored_login(dir, registry, user, password, ret_had, e);
 }

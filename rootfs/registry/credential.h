@@ -24,23 +24,23 @@ void credential_release(struct credential *c);
 #define autocredential __attribute__((cleanup(credential_release)))
 
 /*
- * The text of such a file to a credential.  what names it.  1
+ * Reads the credential for registry from the text of such a file; what names the file in errors. 1
  * found, 0 not, -1 (ERR_CORRUPT).
  */
 int credential_parse(const char *text, size_t n, const char *registry, const char *what, struct credential *ret,
 		     struct err *e);
 /*
- * The helper such a file names for registry (credHelpers, else credsStore): 1 with
- * its name in ret, 0 none, -1.
+ * Reads the helper that such a file names for registry (credHelpers, else credsStore): 1 with its
+ * name in ret, 0 none, -1.
  */
 int credential_helper(const char *text, size_t n, const char *registry, const char *what, char *ret, size_t size,
 		      struct err *e);
-/* ERR_CORRUPT unless all of it can be put into a header. */
+/* Checks that every part of the credential can be put into a header: ERR_CORRUPT if not. */
 int credential_check(const struct credential *c, const char *what, struct err *e);
 
-/* Whether s is printable and short enough for a header or a URL. */
+/* Tells whether s is printable and short enough for a header or a URL. */
 int credential_text_ok(const char *s);
-/* Whether key, a name in such a file, is that of registry: Docker Hub has several. */
+/* Tells whether key, a name in such a file, stands for registry: Docker Hub has several. */
 int credential_is_key_of(const char *key, const char *registry);
 
 /* ---- credential helpers ---- */
@@ -60,7 +60,7 @@ int credential_is_key_of(const char *key, const char *registry);
 #define CREDHELPER_NAME_MAX 64
 #define CREDHELPER_ANSWER_MAX (4u * CREDENTIAL_SECRET_MAX)
 
-/* Asks the helper for server ("HOST[:PORT]", or Docker Hub's URL).  1 found, 0 it knows none, -1. */
+/* Asks the helper for server ("HOST[:PORT]", or Docker Hub's URL). 1 found, 0 the helper knows none, -1. */
 int credhelper_get(const char *name, const char *server, uint64_t deadline_ms, struct credential *ret, struct err *e);
 /*
  * Turns the output of a helper into a credential; pure. The user name "<token>" means that the
@@ -81,15 +81,14 @@ int credhelper_parse(const char *text, size_t n, const char *name, struct creden
 #define AUTHFILE_NAME "auth.json"
 
 /*
- * Looks registry ("docker.io", "HOST[:PORT]") up in auth.json of state_dir, then in
- * docker_config (a path, or NULL): by the credential helper that is named there, else in the
- * file itself. A missing file is no error. ERR_DENIED if others may read our file, or if
- * docker's file names a helper and others may write it. helper_ms: the time limit of a helper. 1
- * found, 0 not, -1.
+ * Looks up registry ("docker.io", "HOST[:PORT]") in auth.json of state_dir, then in docker_config
+ * (a path, or NULL): by the credential helper that is named there, else in the file itself. A
+ * missing file is no error. ERR_DENIED if others may read our file, or if docker's file names a
+ * helper and others may write it. helper_ms: the time limit of a helper. 1 found, 0 not, -1.
  */
 int authfile_find(const char *state_dir, const char *docker_config, const char *registry, uint64_t helper_ms,
 		    struct credential *ret, struct err *e);
-/* Stores, or with user NULL removes.  *ret_had: 1 when there was one (may be NULL). */
+/* Stores the credential, or with user NULL removes it. *ret_had: 1 if there was one before (may be NULL). */
 int authfile_store(const char *state_dir, const char *registry, const char *user, const char *password, int *ret_had,
 		     struct err *e);
 

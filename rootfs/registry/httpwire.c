@@ -39,7 +39,7 @@ int httpwire_send(int sock, const json_t *j, int fd, struct err *e)
 	do
 		r = sendmsg(sock, &m, MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
-	/* it holds passwords */
+	/* the text holds passwords */
 	explicit_bzero(text, iov.iov_len);
 	if (r < 0 && errno == EAGAIN)
 		return err_set(e, ERR_BUSY, "the socket is full");

@@ -18,7 +18,10 @@ static int malformed_origin(const char *what, const char *url, const char *why, 
 	return err_set(e, ERR_INVALID, "%s '%.200s' %s", what, url, why);
 }
 
-/* "127.1", "0x7f000001" and "017700000001" are addresses to getaddrinfo(3). */
+/*
+ * Tells whether host looks like a number: "127.1", "0x7f000001" and "017700000001" are addresses to
+ * getaddrinfo(3).
+ */
 static int looks_numeric(const char *host)
 {
 	const char *last = strrchr(host, '.');
@@ -56,7 +59,7 @@ static int host_ok(const char *host)
 	return 1;
 }
 
-/* HOST[:PORT], n bytes; the host becomes lower case. */
+/* Parses HOST[:PORT], n bytes; the host becomes lower case. */
 static int parse_authority(const char *s, size_t n, struct origin *o)
 {
 	size_t host = n, i;

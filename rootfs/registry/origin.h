@@ -37,14 +37,17 @@ enum address_class {
  * otherwise; what names the URL in errors.
  */
 int origin_parse(const char *url, const char *what, struct origin *ret, const char **ret_path, struct err *e);
-/* HOST[:PORT] without a scheme, as in references and the configuration; tls gives the default port. */
+/*
+ * Parses HOST[:PORT] without a scheme, as in references and the configuration; tls selects the
+ * default port.
+ */
 int origin_from_host(const char *host, int tls, struct origin *ret, struct err *e);
 int origin_equal(const struct origin *a, const struct origin *b);
-/* "https://HOST[:PORT]"; the port only when it is not the scheme's own. */
+/* Formats "https://HOST[:PORT]"; the port only if it is not the scheme's default. */
 void origin_format(const struct origin *o, char ret[ORIGIN_TEXT_MAX]);
 /*
- * Where a Location header leads, seen from base (an absolute URL): absolute,
- * "//host/path", "/path", "?query" or relative.  A fragment is cut off.
+ * Resolves a Location header against base (an absolute URL): absolute, "//host/path", "/path",
+ * "?query" or relative. A fragment is cut off.
  */
 int origin_resolve(const char *base, const char *location, char ret[ORIGIN_URL_MAX], struct err *e);
 /* 1 when host is an IP address, with its class in *ret_class (may be NULL). */

@@ -50,7 +50,7 @@ struct worker {
 	int has_blob, has_tree;
 	pid_t pid;
 	int report_fd, go_fd;	/* go_fd gets a byte when the layers below are complete */
-	int job;		/* of berth-http, or 0 */
+	int job;		/* id of its request to berth-http, or 0 */
 	int job_over;
 	struct err net_err;	/* berth-http's error about it */
 };
@@ -60,7 +60,7 @@ struct crew {
 	struct import_image *img;
 	struct worker *w;
 	int *lower_fds;		/* the trees, lowest first */
-	size_t count, running, complete;	/* complete: layers 0..complete-1 are */
+	size_t count, running, complete;	/* layers 0 to complete - 1 are complete */
 };
 
 static void tell_layer(const struct crew *c, size_t i, uint64_t bytes)
@@ -101,7 +101,7 @@ static int look_at_pulled_layer(struct crew *c, size_t i, struct err *e)
 
 /* ---- a worker ---- */
 
-/* Its last step reads the trees below: they must be complete. */
+/* Waits before a worker's last step, which reads the trees below: they must be complete. */
 static int wait_for_lower(void *ctx, struct err *e)
 {
 	char go;
@@ -122,7 +122,7 @@ static void run_worker(struct crew *c, size_t i, int src, int blob, int go, int 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	close(c->p->remote.sock);	/* not a worker's to speak on */
+	close(c->p->remote.sock);	/* only the parent speaks with berth-http */
 	if (!importer_stage_stream(im, l, &u, &r.err)) {
 		memcpy(r.digest, l->digest, DIGEST_SIZE);
 		memcpy(r.diff_id, l->diff_id, DIGEST_SIZE);
@@ -133,7 +133,7 @@ static void run_worker(struct crew *c, size_t i, int src, int blob, int go, int 
 	_exit(io_write_all(report_fd, &r, sizeof(r)) < 0 || r.err.code ? 1 : 0);
 }
 
-/* The blob in the store, or a pipe that berth-http fills. */
+/* Opens the blob in the store, or a pipe that berth-http fills. */
 static int open_layer_source(struct crew *c, size_t i, int *ret_out, struct err *e)
 {
 	int fds[2];
@@ -175,7 +175,7 @@ static int start_layer_worker(struct crew *c, size_t i, struct err *e)
 		if (w->job < 0)
 			goto fail;
 	}
-	fd_close(&out);		/* or the worker would hold its own source open */
+	fd_close(&out);		/* else the worker would hold its own source open */
 	w->pid = fork();
 	if (!w->pid)
 		run_worker(c, i, src, blob, go[0], rep[1], me);
@@ -215,7 +215,7 @@ static void let_layers_go(struct crew *c)
 	while (c->complete < c->count &&
 	       (c->w[c->complete].state == PULL_DONE || c->w[c->complete].state == PULL_EXISTS))
 		c->complete++;
-	/* the lowest that is not complete has only complete ones below */
+	/* the lowest layer that is not complete has only complete layers below */
 	i = c->complete;
 	if (i < c->count && c->w[i].go_fd >= 0) {
 		(void)!write(c->w[i].go_fd, "", 1);
@@ -249,8 +249,8 @@ static int take_events(struct crew *c, struct err *e)
 }
 
 /*
- * A worker's source ended too early. berth-http reports why, unless it died itself: then the
- * kernel closes the pipe and the socket in any order.
+ * Waits for the reason why a worker's source ended too early. berth-http reports it, unless it died
+ * itself: then the kernel closes the pipe and the socket in any order.
  */
 static void hear_why(struct crew *c, struct worker *w)
 {
@@ -285,8 +285,8 @@ static int take_report(struct crew *c, size_t i, struct err *e)
 	if (r.err.code)
 		hear_why(c, w);
 	/*
-	 * For an interrupted blob berth-http's error counts, unless it says that we hung up. A
-	 * transfer that failed after the last byte failed too (I25: more bytes came than
+	 * For an interrupted blob berth-http's error is the one to report, unless it says that we
+	 * hung up. A transfer that failed after the last byte failed too (I25: more bytes came than
 	 * expected).
 	 */
 	if (w->net_err.code && (!r.err.code || w->net_err.code != ERR_SYS))
@@ -366,15 +366,14 @@ static void dismiss(struct crew *c)
 }
 
 /*
- * Complete layers stay although no image names them yet: from the lowest layer up, without a
- * gap.
+ * Keeps complete layers although no image names them yet: from the lowest layer up, without a gap.
  */
 static void keep_whole(struct crew *c)
 {
 	struct store *s = &c->p->im.store;
 	size_t i;
 
-	/* what no image names would count for no tenant */
+	/* bytes that no image names would count for no tenant */
 	if (!c->complete || c->p->im.making.who || store_sync(s, NULL) < 0)
 		return;
 	for (i = 0; i < c->complete; i++) {
@@ -386,7 +385,7 @@ static void keep_whole(struct crew *c)
 	}
 }
 
-/* An interrupt first ends the pull cleanly; then the signal has its usual effect. */
+/* Catches an interrupt, which first ends the pull cleanly; then the signal has its usual effect. */
 static int take_pull_signals(sigset_t *ret_before)
 {
 	sigset_t set;
@@ -439,7 +438,7 @@ static int pull_layers(struct pull *p, struct import_image *img, struct err *e)
 			tell_layer(&c, i, img->layers[i].size);
 	}
 	if (!rc) {
-		/* not before: waiting for another pull's lock must end at once */
+		/* not earlier: waiting for another pull's lock must end at once */
 		p->remote.signal_fd = take_pull_signals(&before);
 		rc = run_layer_workers(&c, e);
 		dismiss(&c);
@@ -473,7 +472,7 @@ static void tell_note(void *ctx, const char *text)
 
 /* ---- the manifest ---- */
 
-/* The entry that fits, or NULL with the platforms there are in the error. */
+/* Returns the entry that fits, or NULL with the platforms that exist in the error. */
 static const struct oci_entry *choose_platform_entry(const struct oci_index *x, const struct oci_platform *want, struct err *e)
 {
 	char seen[300] = "", text[100];
@@ -504,7 +503,7 @@ static void document_release(struct remote_document *d)
 	d->text = NULL;
 }
 
-/* The Content-Type, the body's own media type and the descriptor's must all agree (I26). */
+/* Checks that the Content-Type, the body's own media type and the descriptor's all agree (I26). */
 static int check_manifest_type(const struct remote_document *d, const struct oci_desc *from, struct err *e)
 {
 	if (!d->type[0])
@@ -590,8 +589,8 @@ done:
 /* ---- names ---- */
 
 /*
- * REPO@DIGEST has no tag to be kept under: it becomes REPO:ALGORITHM-HEX, which
- * looking REPO@DIGEST up finds.
+ * Names a pulled image. REPO@DIGEST has no tag: it is kept as REPO:ALGORITHM-HEX, which a lookup of
+ * REPO@DIGEST finds.
  */
 static int choose_pulled_name(const struct pull_options *o, const struct ref *asked, struct ref *ret, struct err *e)
 {
@@ -706,7 +705,7 @@ static int look_index(const struct remote_document *d, json_t *list, struct err 
 	return rc;
 }
 
-/* An image's platform stands in its configuration. */
+/* Adds an image's platform, which stands in its configuration. */
 static int look_image(struct pull *p, const struct remote_document *d, json_t *list, struct err *e)
 {
 	struct oci_manifest m = { 0 };

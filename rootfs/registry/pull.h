@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pull - an image from a registry into the store.
+ * pull - fetches an image from a registry into the store.
  *
- *	berth-http -> pipe -> [worker: hash, copy to the store] -> pipe
- *	           -> [filter child] -> pipe -> [writer child]       (unpack.h)
+ * 	berth-http -> pipe -> [worker: hash, copy to the store] -> pipe
+ * 	           -> [filter child] -> pipe -> [writer child]       (unpack.h)
  *
  * One worker process per layer under way; each layer is unpacked while it
  * arrives.  Only the last step of a layer (what it leaves to the layers below)
@@ -29,7 +29,7 @@ enum pull_layer_state { PULL_WAITING, PULL_EXISTS, PULL_RUNNING, PULL_DONE };
 
 struct pull_event {
 	enum pull_event_kind kind;
-	const char *digest;	/* of the manifest or layer */
+	const char *digest;	/* digest of the manifest or layer */
 	size_t layer, layers;	/* layer from 0 */
 	enum pull_layer_state state;
 	uint64_t bytes, total_bytes;
@@ -48,22 +48,22 @@ struct pull_options {
 };
 
 /*
- * Returns a new object {"name","digest","platform","layers","size","entries",
- * "bytes","skipped", "downloaded_bytes"} and, when the reference led to an index,
- * "index_digest".  Needs root, one thread, and SIGPIPE ignored.  The store is
- * unchanged on failure, but for whole layers that nothing names.
+ * Returns a new object {"name","digest","platform","layers","size","entries", "bytes","skipped",
+ * "downloaded_bytes"} and, when the reference led to an index, "index_digest". Needs root, one
+ * thread, and SIGPIPE ignored. On failure the store is unchanged, except for whole layers that no
+ * image names.
  */
 json_t *pull_run(int store_fd, const struct pull_options *o, struct err *e);
 /*
- * Only asks the registry what o->ref leads to: a new object {"name","digest","media_type",
- * "size","platforms":[{"os","architecture"[,"variant"]}]}, of an index when it is one.  Of the
- * options ref, remote, event and ctx count.
+ * Asks the registry what o->ref names, and fetches no layer: a new object
+ * {"name","digest","media_type", "size","platforms":[{"os","architecture"[,"variant"]}]}, about the
+ * index if it is one. Of the options only ref, remote, event and ctx count.
  */
 json_t *pull_look(const struct pull_options *o, struct err *e);
 
 /*
- * Follows ref from an index to the manifest that fits want.  doc is the
- * manifest; *ret_index gets the index's digest, "" when there was none.
+ * Follows ref from an index to the manifest for platform want. doc is the manifest; *ret_index gets
+ * the index's digest, "" if there was none.
  */
 int pull_resolve(struct remote *r, const struct remote_target *t, const char *ref, const struct oci_platform *want,
 		 struct remote_document *ret, char ret_index[DIGEST_SIZE], struct err *e);

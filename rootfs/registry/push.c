@@ -20,15 +20,15 @@ struct push {
 	const struct push_options *o;
 	struct remote remote;
 	struct remote_target to;
-	json_t *seen;			/* digests that are there by now */
+	json_t *seen;			/* digests that the registry has by now */
 	uint64_t sent, size;
 	uint64_t existed, mounted;
-	size_t told, count;		/* blobs, for the display */
+	size_t told, count;		/* numbers blobs, for the display */
 };
 
 struct push_blob {
 	const struct oci_desc *desc;
-	size_t number;			/* for the display */
+	size_t number;			/* its number, for the display */
 	int job;			/* request under way, or 0 */
 	int is_over;
 	int step, fd;			/* the way's own */
@@ -36,7 +36,10 @@ struct push_blob {
 	uint64_t shown;
 };
 
-/* How blobs get there; both return a request's id, or -1, further() 0 when the blob is there. */
+/*
+ * How to send blobs. Both functions return a request's id, or -1; further() returns 0 when the
+ * registry has the blob.
+ */
 struct push_way {
 	int (*begin)(void *ctx, struct push_blob *b, struct err *e);
 	int (*further)(void *ctx, struct push_blob *b, const struct remote_event *ev, struct err *e);
@@ -89,7 +92,7 @@ static int in_blob(const struct crew *c, const struct push_blob *b, struct err *
 	return err_wrap(e, "push blob %.19s to %.100s/%.150s", b->desc->digest, c->p->to.registry, c->p->to.repo);
 }
 
-/* 1 when another of the same digest is on its way: this one waits for its end. */
+/* Returns 1 if another blob of the same digest is being sent: this one waits until that has ended. */
 static int is_under_way(const struct crew *c, const struct push_blob *b)
 {
 	const struct push_blob *o;
@@ -161,8 +164,8 @@ static int run_crew(struct crew *c, struct err *e)
 }
 
 /*
- * All blobs of a manifest, several at once, as registry.parallel says.  On
- * failure requests are left under way: remote_close() ends them.
+ * Sends all blobs of a manifest, several at once, as registry.parallel says. On failure requests
+ * are left under way: remote_close() ends them.
  */
 static int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e)
 {
@@ -185,7 +188,7 @@ static int push_blobs(struct push *p, const struct oci_manifest *m, const struct
 	return rc;
 }
 
-/* The name for the manifest: the reference's digest, which must then match, or its tag. */
+/* Chooses the name for the manifest: the reference's digest, which must then match, or its tag. */
 static int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e)
 {
 	if (r->digest[0] && strcmp(r->digest, digest))
@@ -217,7 +220,7 @@ struct local {
 	char type[128];
 };
 
-/* The document as it was when it came; a store that changed it is found out here. */
+/* Reads the document as it was when it came; a store that changed it is detected here. */
 static int read_pushed_document(struct local *l, const char *digest, size_t max, char **ret, size_t *ret_len, struct err *e)
 {
 	autoclose int fd = store_open_blob(&l->store, digest, e);
@@ -250,7 +253,7 @@ static int read_manifest(struct local *l, const char *digest, struct err *e)
 	j = json_parse(l->text, l->len, OCI_MANIFEST_MAX, "image manifest", e);
 	if (!j || json_get_str(j, "mediaType", &type, "image manifest", e) < 0)
 		return -1;
-	/* an OCI manifest need not say what it is; Docker's does */
+	/* an OCI manifest need not name its media type; Docker's does */
 	snprintf(l->type, sizeof(l->type), "%.127s", type ? type : OCI_TYPE_MANIFEST);
 	return 0;
 }
@@ -334,7 +337,7 @@ json_t *push_run(int store_fd, const struct push_options *o, struct err *e)
 	l.p.remote.ctx = &l.p;
 	if (!seen || ref_parse(o->ref, &r, e) < 0 || remote_target(&r, o->remote, 0, &l.p.to, e) < 0)
 		return NULL;
-	/* the blobs that we send are not removed meanwhile */
+	/* the blobs that we send must not be removed meanwhile */
 	if (store_begin(&l.store, store_fd, e) < 0)
 		return NULL;
 	record = image_record(store_fd, o->image, e);
@@ -352,8 +355,8 @@ json_t *push_run(int store_fd, const struct push_options *o, struct err *e)
 /* ---- from another registry ---- */
 
 /*
- * Copies between registries, and within the store.  A blob comes into a file of
- * tmp/, is compared with its digest, and goes out.
+ * Copies between registries, and within the store. A blob is written to a file of tmp/, compared
+ * with its digest, and sent.
  */
 
 #define CHUNK (256u << 10)
@@ -396,9 +399,9 @@ static int is_same_registry(const struct copy *c)
 }
 
 /*
- * A blob that is requested, fetched and sent on. A blob that the target has or can mount is not
- * fetched. A fetched blob goes through a file of ours, so a broken download does not become half
- * an upload.
+ * The steps of a blob: it is requested, fetched and sent on. A blob that the target has or can
+ * mount is not fetched. A fetched blob goes through a file of ours, so a broken download does not
+ * become half an upload.
  */
 enum { COPY_ASK, COPY_GET, COPY_SEND };
 
@@ -461,7 +464,7 @@ static int is_copied_index(const struct remote_document *d)
 	       !strcmp(d->type, "application/vnd.docker.distribution.manifest.list.v2+json");
 }
 
-/* An index with all that it lists, then the index itself. */
+/* Copies an index: all manifests that it lists, then the index itself. */
 static int copy_remote_tree(struct copy *c, const struct remote_document *doc, const char *as, int depth, struct err *e)
 {
 	struct oci_index x = { 0 };

@@ -68,11 +68,11 @@ static int same_host(void *ctx, const char *word, struct err *e)
 		e->code = ERR_CONFIG;
 		return err_wrap(e, "registry.insecure in berth.toml");
 	}
-	/* the port of plain http, 80, unless it is named */
+	/* plain http has port 80, unless the URL names another */
 	return !strcmp(o.host, l->origin->host) && o.port == l->origin->port;
 }
 
-/* HOST[:PORT] to the base URL: https, unless it is listed or asked for. */
+/* Makes the base URL of HOST[:PORT]: https, unless plain http is listed or forced. */
 static int set_base(const char *host, const struct remote_options *o, int forced, char base[ORIGIN_TEXT_MAX], struct err *e)
 {
 	struct origin plain, tls;
@@ -110,7 +110,7 @@ struct mirrors {
 	const struct remote_options *options;
 };
 
-/* "docker.io=mirror.example:5000/prefix" */
+/* Adds a mirror, for example "docker.io=mirror.example:5000/prefix". */
 static int add_mirror(void *ctx, const char *word, struct err *e)
 {
 	struct mirrors *m = ctx;
@@ -200,7 +200,7 @@ int remote_registry_target(const char *word, const struct remote_options *o, str
 
 /* ---- starting berth-http ---- */
 
-/* Variables that libcurl and the C library may need; the rest of our environment stays here. */
+/* Returns the variables that libcurl and the C library may need; the rest of our environment stays here. */
 static char **http_client_environment(void)
 {
 	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy",
@@ -284,7 +284,10 @@ static int add_credential(json_t *list, const struct remote_endpoint *at, const 
 	return json_array_append_new(list, one) < 0 ? err_nomem(e) : 0;
 }
 
-/* A password that came with a request goes to the registry that it is for, and to no mirror. */
+/*
+ * Returns the login for a target: a password that came with a request goes to the registry that it
+ * is for, and to no mirror.
+ */
 static const struct remote_login *login_at(const struct remote_target *t, size_t at,
 					   const struct remote_options *o,
 					   const struct remote_login *login)
@@ -337,7 +340,7 @@ int remote_open(struct remote *r, const struct remote_options *o, const struct r
 
 void remote_close(struct remote *r)
 {
-	fd_close(&r->sock);	/* it ends by that */
+	fd_close(&r->sock);	/* its end makes berth-http exit */
 	if (r->pid > 0) {
 		kill(r->pid, SIGKILL);
 		while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
@@ -406,7 +409,7 @@ static int copy_event_text(const json_t *j, const char *key, char *ret, size_t s
 	return 0;
 }
 
-/* 1 with an event for the caller, 0 when it was a retry, -1. */
+/* Returns 1 with an event for the caller, 0 if it was a retry, -1. */
 static int read_event(struct remote *r, const json_t *j, struct remote_event *ret, struct err *e)
 {
 	struct remote_event ev = { 0 };
@@ -439,7 +442,7 @@ static int read_event(struct remote *r, const json_t *j, struct remote_event *re
 		if (json_get_str(j, "code", &code, PROGRAM, e) < 0 || json_get_str(j, "message", &text, PROGRAM, e) < 0)
 			return -1;
 		err_set(&ev.err, err_code_of(code) ? err_code_of(code) : ERR_NET, "%s", text);
-		if (!id) {	/* it could not even start */
+		if (!id) {	/* berth-http could not start */
 			*e = ev.err;
 			return err_wrap(e, PROGRAM);
 		}
@@ -497,7 +500,7 @@ int remote_next(struct remote *r, int timeout_ms, struct remote_event *ret, stru
 	}
 }
 
-/* Waits for the end of request id, alone under way.  0 and *ret, or its error. */
+/* Waits for the end of request id, the only one under way. 0 and *ret, or -1 with its error. */
 static int remote_wait(struct remote *r, int id, struct remote_event *ret, struct err *e)
 {
 	int n;
@@ -517,7 +520,7 @@ static int remote_wait(struct remote *r, int id, struct remote_event *ret, struc
 
 /* ---- documents ---- */
 
-/* As large as it may get and no larger: berth-http cannot make it grow. */
+/* Makes a memory file as large as the document may get, which berth-http cannot enlarge. */
 static int make_memory(size_t size, struct err *e)
 {
 	autoclose int fd = memfd_create("berth-document", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -557,7 +560,7 @@ static int must_be(const char *want, const char *is, struct err *e)
 	return strcmp(want, is) ? err_set(e, ERR_CORRUPT, "the manifest's digest is %s instead of %s", is, want) : 0;
 }
 
-/* Docker-Content-Digest, if a registry sends it, in an algorithm of its choice. */
+/* Checks Docker-Content-Digest, if the registry sends it, in an algorithm of its choice. */
 static int is_as_said(const struct remote_event *ev, const char *text, size_t n, struct err *e)
 {
 	char digest[DIGEST_SIZE];
@@ -579,7 +582,7 @@ static int get_manifest_from(struct remote *r, const struct remote_target *t, si
 	id = send_remote_request(r, json_pack("{s:s, s:s, s:I}", "op", "manifest", "ref", ref, "max", (json_int_t)OCI_MANIFEST_MAX), t,
 				 *first, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0) {
-		*first = t->count;	/* all of them failed */
+		*first = t->count;	/* all endpoints failed */
 		return -1;
 	}
 	*first += ev.endpoint + 1;
@@ -592,7 +595,7 @@ static int get_manifest_from(struct remote *r, const struct remote_target *t, si
 		ret->text = NULL;
 		return -1;
 	}
-	/* parameters (";charset=utf-8") say nothing */
+	/* parameters (";charset=utf-8") do not count */
 	ret->type[strcspn(ret->type, "; \t")] = '\0';
 	return 0;
 }

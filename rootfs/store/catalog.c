@@ -174,7 +174,7 @@ static int list_image_record(void *ctx, const char *filename, const json_t *reco
 
 	(void)filename;
 	if (!record) {
-		/* of a newer berth: the others can still be listed */
+		/* a newer berth wrote the record; the others can still be listed */
 		if (bad->code == ERR_UNSUPPORTED) {
 			log_note("berth", "%s", bad->msg);
 			return 0;
@@ -307,7 +307,7 @@ static int in_use(int store_fd, const char *digest)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-/* Whether ref names an image by its digest instead of one of its names. */
+/* Tells whether ref names an image by its digest instead of one of its names. */
 static int is_by_digest(const char *ref, const char *name)
 {
 	struct ref r;
@@ -427,7 +427,7 @@ static int find_unused(void *ctx, const char *filename, const json_t *record, co
 
 	(void)filename;
 	(void)bad;
-	/* a tenant's is the tenant's to remove, and counts in what it may have */
+	/* only the tenant removes a tenant's image, which counts in its limits */
 	if (!record || image_owner(record) ||
 	    json_integer_value(json_object_get(record, "imported")) >= p->before)
 		return 0;

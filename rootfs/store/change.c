@@ -32,7 +32,7 @@ static json_t *config_member(json_t *run, const char *key, json_t *fresh)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* The next word without its quotes, as a shell's but with nothing expanded: 1; 0 at the end. */
+/* Reads the next word without its quotes, as a shell does but without expansion: 1, or 0 at the end. */
 static int next_word(const char **at, struct buf *word, struct err *e)
 {
 	const char *p = *at;
@@ -59,7 +59,7 @@ static int next_word(const char **at, struct buf *word, struct err *e)
 	return buf_add(word, "", 1, e) < 0 ? -1 : 1;
 }
 
-/* A JSON array of strings, or NULL where the text is none. */
+/* Returns a JSON array of strings, or NULL if the text is none. */
 static json_t *array_of(const char *text)
 {
 	struct err ignored;
@@ -79,7 +79,7 @@ static json_t *array_of(const char *text)
 	return list;
 }
 
-/* An array as it stands, or words; NULL with e. */
+/* Returns an array as it stands, or splits the text into words; NULL with e. */
 static json_t *change_words(const char *text, struct err *e)
 {
 	autojson json_t *list = array_of(text);
@@ -97,7 +97,7 @@ static json_t *change_words(const char *text, struct err *e)
 	return r < 0 ? NULL : json_incref(list);
 }
 
-/* ["a","b"] as it stands; a line is for the shell. */
+/* Returns ["a","b"] as it stands; any other line is for the shell. */
 static json_t *change_command(const char *text)
 {
 	json_t *list = array_of(text);
@@ -112,7 +112,7 @@ static int set_cmd(json_t *run, const char *text, struct err *e)
 	return json_object_set_new(run, "Cmd", change_command(text)) < 0 ? invalid_text(e) : 0;
 }
 
-/* The old command would become the arguments of the new entrypoint. */
+/* Sets the entrypoint, and drops the command, which would become its arguments. */
 static int set_entrypoint(json_t *run, const char *text, struct err *e)
 {
 	json_object_del(run, "Cmd");
@@ -145,7 +145,7 @@ static int put_label(json_t *run, const char *name, size_t n, const char *value,
 
 typedef int put_pair(json_t *run, const char *name, size_t n, const char *value, struct err *e);
 
-/* "A=b C='d e'", or in the old way "A everything behind it". */
+/* Parses "A=B C='d e'", or the old form "A REST OF THE LINE". */
 static int set_pairs(json_t *run, const char *text, const char *what, put_pair *put, struct err *e)
 {
 	const size_t first = strcspn(text, "= \t");
@@ -181,7 +181,7 @@ static int set_label(json_t *run, const char *text, struct err *e)
 	return set_pairs(run, text, "LABEL", put_label, e);
 }
 
-/* "80", "80/udp", "8000-8010/tcp" */
+/* Adds a port: "80", "80/udp", "8000-8010/tcp". */
 static int expose_one(json_t *ports, const char *word, struct err *e)
 {
 	const char *slash = strchr(word, '/'), *proto = slash ? slash + 1 : "tcp";
@@ -246,7 +246,7 @@ static int set_config_user(json_t *run, const char *text, struct err *e)
 	return json_object_set_new(run, "User", json_string(text)) < 0 ? invalid_text(e) : 0;
 }
 
-/* A relative one is below the directory of before. */
+/* Sets the working directory; a relative one is below the previous one. */
 static int set_workdir(json_t *run, const char *text, struct err *e)
 {
 	const char *before = json_string_value(json_object_get(run, "WorkingDir"));
@@ -273,7 +273,7 @@ static int set_onbuild(json_t *run, const char *text, struct err *e)
 	return json_array_append_new(config_member(run, "OnBuild", json_array()), json_string(text)) < 0 ? invalid_text(e) : 0;
 }
 
-/* "30s", "1m30s", "500ms" in nanoseconds. */
+/* Parses "30s", "1m30s", "500ms" into nanoseconds. */
 static int duration(const char *name, const char *text, json_int_t *ret, struct err *e)
 {
 	static const struct { const char *unit; double ns; } units[] = {
@@ -328,7 +328,7 @@ static int health_option(json_t *health, const char *word, struct err *e)
 	return json_object_set_new(health, "Retries", json_integer((json_int_t)retries)) < 0 ? err_nomem(e) : 0;
 }
 
-/* "[--interval=D ...] CMD COMMAND", or NONE. */
+/* Parses "[--interval=D ...] CMD COMMAND", or NONE. */
 static int set_health(json_t *run, const char *text, struct err *e)
 {
 	autojson json_t *health = json_object(), *list = NULL;

@@ -15,23 +15,23 @@
 #include "base/err.h"
 
 #define DIGEST_SIZE 136	/* "sha512:" + 128 + NUL */
-#define DIGEST_HEX_SIZE 65	/* of SHA-256: chain ids are that */
+#define DIGEST_HEX_SIZE 65	/* size for SHA-256, the algorithm of chain ids */
 #define DIGEST_BLOB_PATH_SIZE (DIGEST_SIZE + 8)
-#define DIGEST_PREFIX_MIN 12	/* hex digits that may stand for a whole digest */
+#define DIGEST_PREFIX_MIN 12	/* hex digits that a shortened digest must have */
 
-/* 1 when s is min..max lower-case hex digits and nothing else. */
+/* Returns 1 if s is min..max lower-case hex digits and nothing else. */
 int digest_is_hex(const char *s, size_t min, size_t max);
-/* 1 when s is a whole digest. */
+/* Returns 1 if s is a whole digest. */
 int digest_is_valid(const char *s);
-/* 1 when s is a whole digest of SHA-256. */
+/* Returns 1 if s is a whole digest of SHA-256. */
 int digest_is_sha256(const char *s);
-/* Checks s and copies it; ERR_CORRUPT naming what, and the algorithm when it is another. */
+/* Checks s and copies it; ERR_CORRUPT naming what, and the algorithm if it is not a known one. */
 int digest_copy(char ret[DIGEST_SIZE], const char *s, const char *what, struct err *e);
-/* The hex part of a valid digest, borrowed. */
+/* Returns the hex part of a valid digest, borrowed. */
 const char *digest_hex(const char *digest);
-/* "blobs/ALGORITHM/HEX", as in an OCI layout and in the store. */
+/* Formats "blobs/ALGORITHM/HEX", as in an OCI layout and in the store. */
 void digest_blob_path(char ret[DIGEST_BLOB_PATH_SIZE], const char *digest);
-/* Where those paths lead: NULL at the end. */
+/* The directories in which those paths end, up to NULL. */
 extern const char *const digest_blob_dirs[];
 /* Formats the n raw bytes of a sum: 32 or 64. */
 void digest_format(char ret[DIGEST_SIZE], const unsigned char *sum, size_t n);

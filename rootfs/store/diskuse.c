@@ -22,8 +22,8 @@ struct part {
 
 struct disk {
 	int store_fd;
-	json_t *blobs, *chains;		/* hex -> how many images have it; held ones too */
-	json_t *digests;		/* of images that were counted: a second name adds nothing */
+	json_t *blobs, *chains;		/* hex -> how many images have it; held images count too */
+	json_t *digests;		/* digests of images already counted: a second name adds nothing */
 	struct part images, blob, layer, sandbox, volume, host, other;
 	uint64_t shared;
 };
@@ -73,7 +73,7 @@ static int see_pin(void *ctx, const char *who, const json_t *record, struct err 
 	return 0;
 }
 
-/* Allocated bytes of name with all below it; its own included. */
+/* Sums the allocated bytes of name and everything below it. */
 static int allocated_below(int dir_fd, const char *name, uint64_t *ret, struct err *e)
 {
 	struct err why = { 0 };
@@ -151,7 +151,10 @@ static int add_layer_usage(struct disk *d, int dir_fd, const char *name, uint64_
 	return 0;
 }
 
-/* A sandbox that has no supervisor can be removed; run_dir would say which those are, and ours may be another's. */
+/*
+ * Adds a sandbox. Only one without a supervisor can be removed; run_dir would show which those are,
+ * but our run_dir may be another's.
+ */
 static int add_sandbox(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	(void)dir_fd;
@@ -162,7 +165,7 @@ static int add_sandbox(struct disk *d, int dir_fd, const char *name, uint64_t by
 	return 0;
 }
 
-/* The volumes' own list (berth volume ls) shows which of them are in use. */
+/* Adds a volume. The volumes' own list (berth volume ls) shows which of them are in use. */
 static int add_volume(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	(void)dir_fd;
@@ -193,7 +196,7 @@ static int add_other(struct disk *d, int dir_fd, const char *name, uint64_t byte
 	return 0;
 }
 
-/* The files of an import that died; the next import removes them. A running import holds a lock. */
+/* Adds the files of an import that died; the next import removes them. A running import holds a lock. */
 static int add_tmp(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

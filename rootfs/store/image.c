@@ -64,7 +64,7 @@ static int get_strings(const json_t *doc, const char *key, char ***ret, size_t *
 	n = r ? json_array_size(arr) : 0;
 	if (n > STRINGS_MAX)
 		return err_set(e, ERR_CORRUPT, "%s: \"%s\" has too many entries", what, key);
-	/* one more, so that the runtime can hand the array to exec */
+	/* one element more, so that the runtime can hand the array to exec */
 	*ret = calloc(n + 1, sizeof(**ret));
 	if (!*ret)
 		return err_nomem(e);
@@ -155,7 +155,7 @@ int image_check_format(const json_t *record, const char *what, struct err *e)
 	       err_hint(e, "use that berth again; or berth image rm --force %.100s, and pull or import it", name) : -1;
 }
 
-/* A new reference to a record, or NULL. Its text goes to *ret_text, whose old content is freed. */
+/* Returns a new reference to a record, or NULL. Its text goes to *ret_text, whose old content is freed. */
 static json_t *read_record_file(int dir_fd, const char *path, struct buf *ret_text, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
@@ -175,7 +175,7 @@ static json_t *read_record_file(int dir_fd, const char *path, struct buf *ret_te
 	return doc;
 }
 
-/* The record images/FILENAME. */
+/* Reads the record images/FILENAME. */
 static json_t *read_record(int store_fd, const char *filename, struct buf *ret_text, struct err *e)
 {
 	char path[REF_NAME_MAX + 32];
@@ -191,7 +191,7 @@ static int is_record_filename(const char *filename)
 	return filename[0] != '.' && n > 5 && n < REF_NAME_MAX + 8 && !strcmp(filename + n - 5, ".json");
 }
 
-/* An image is known by its manifest's digest, and by that of the index it was pulled by. */
+/* Tells whether the image has the digest: its manifest's, or that of the index it was pulled by. */
 static int has_digest(const json_t *doc, const char *hex)
 {
 	static const char *const keys[] = { "digest", "index" };
@@ -207,8 +207,8 @@ static int has_digest(const json_t *doc, const char *hex)
 }
 
 /*
- * Chooses among several records of one image: for a tenant its own first, for the operator one
- * without an owner.
+ * Chooses among several records of one image: a tenant prefers its own, the operator one without an
+ * owner.
  */
 static int is_better(const struct image_view *v, const json_t *have, const json_t *had)
 {
@@ -216,7 +216,10 @@ static int is_better(const struct image_view *v, const json_t *have, const json_
 		   !image_owner(have) && image_owner(had);
 }
 
-/* Finds the one digest that starts with hex, of what v sees; *ret_doc stays NULL without one. */
+/*
+ * Finds the one digest that starts with hex among the images that v sees; *ret_doc stays NULL if
+ * there is none.
+ */
 static int find_digest(int store_fd, const struct image_view *v, const char *hex, const char *repo,
 		       json_t **ret_doc, struct buf *ret_text, struct err *e)
 {
@@ -270,7 +273,7 @@ static int find_digest(int store_fd, const struct image_view *v, const char *hex
 	return rc;
 }
 
-/* The record of exactly that name, if v sees it; *ret_doc stays NULL without one. */
+/* Reads the record of exactly that name, if v sees it; *ret_doc stays NULL if there is none. */
 static int find_file(int store_fd, const struct image_view *v, const struct ref *r,
 		     json_t **ret_doc, struct buf *ret_text, struct err *e)
 {
@@ -293,7 +296,7 @@ static int find_file(int store_fd, const struct image_view *v, const struct ref 
 	return 0;
 }
 
-/* A tenant's word is first one of the tenant's own names. */
+/* Finds a tenant's image: a word is first one of the tenant's own names. */
 static int find_owned_image(int store_fd, const struct image_view *v, struct ref *r, json_t **ret_doc,
 			    struct buf *ret_text, struct err *e)
 {
@@ -434,7 +437,7 @@ int image_hold(int store_fd, const struct image *im, struct err *e)
 	fd = openat(store_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno != ENOENT)
 		return err_sys(e, "open the hold of image '%.200s'", im->name);
-	/* gc locks it exclusively for the moment it decides; then it may be unlinked */
+	/* gc locks it exclusively while it decides; then the file may be unlinked */
 	if (fd < 0 || flock(fd, LOCK_SH) < 0 || fstat(fd, &st) < 0 || !st.st_nlink)
 		return err_set(e, ERR_NOT_FOUND, "image '%.200s' was removed just now", im->name);
 	return take_fd(&fd);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image - what the runtime needs of an image in the store.
+ * image - the data of an image that the runtime needs.
  *
- * Read side only, on the path of every `berth run`: one small JSON file says
- * everything, no archive or crypto library is needed.  The write side is
- * store.h and import.h.
+ * Read side only, on the path of every `berth run`: one small JSON file has everything, and no
+ * archive or crypto library is needed. The write side is store.h and import.h.
  *
  * The store, below a root directory of mode 0700:
  *   images/REPO:TAG.json   one record per name ('/' as '%'), replaced whole;
@@ -31,7 +30,7 @@
 
 struct image {			/* strings owned by it */
 	char *name;		/* as asked */
-	char digest[DIGEST_SIZE];	/* of the manifest */
+	char digest[DIGEST_SIZE];	/* the manifest's digest */
 	char **env;		/* validated NAME=VALUE */
 	size_t env_count;
 	char **entrypoint;
@@ -39,23 +38,23 @@ struct image {			/* strings owned by it */
 	char **cmd;
 	size_t cmd_count;
 	char *user;		/* "" when none */
-	char *workdir;		/* "" when none, else absolute */
+	char *workdir;		/* "" if none, else absolute */
 	int on_host;		/* its lowest layer stands on the image "host" */
 	size_t layer_count;	/* lowest first */
 	char (*layers)[65];	/* hex chain ids: directories layers/<id> in the store */
-	json_t *labels;		/* of strings; NULL when none */
+	json_t *labels;		/* object of strings; NULL if none */
 	char *record;		/* the text of its record, for image_pin() */
 	size_t record_len;
 };
 
-/* In the directory of a lasting sandbox: a copy of its image's record. */
+/* Name of the copy of its image's record in the directory of a lasting sandbox. */
 #define IMAGE_PIN "image.json"
 /*
- * The newest "version" of a record that is read. Version 2 adds "owner", the tenant of berthd
- * that owns the image; an older berth would show such an image to every tenant. Version 3 adds
- * "base", of an image that stands on the programs of this host, and has few of its own; only
- * berth commit writes it, and no document of an image can claim it. A record has the oldest version
- * that says all.
+ * The newest "version" of a record that is read. Version 2 adds "owner", the tenant of berthd that
+ * owns the image; an older berth would show such an image to every tenant. Version 3 adds "base",
+ * for an image that stands on the programs of this host and has few of its own; only berth commit
+ * writes it, and no image document can claim it. A record gets the oldest version that can express
+ * it.
  */
 #define IMAGE_RECORD_FORMAT 3
 #define IMAGE_RECORD_OWNED 2
@@ -77,21 +76,25 @@ void image_release(struct image *im);
  */
 int image_pin(const struct image *im, int dir_fd, struct err *e);
 int image_load_pin(int dir_fd, struct image *ret, struct err *e);
-/* ERR_UNSUPPORTED with the remedy when the record is of a newer format than IMAGE_RECORD_FORMAT; what names it in the message. */
+/*
+ * Checks the format of a record: ERR_UNSUPPORTED with a hint if it is newer than
+ * IMAGE_RECORD_FORMAT; what names it in the message.
+ */
 int image_check_format(const json_t *record, const char *what, struct err *e);
-/* Whether the image of the record stands on the programs of this host. */
+/* Tells whether the image of the record stands on the programs of this host. */
 #define IMAGE_BASE_HOST "host"
 int image_is_on_host(const json_t *record);
-/* Sets what is said of an image that is not there; returns -1. */
+/* Sets the error for an image that does not exist; returns -1. */
 int image_not_found(const char *ref, struct err *e);
-/* The record itself, a new reference; errors as image_load(). */
+/* Returns the record itself, a new reference; errors as image_load(). */
 json_t *image_record(int store_fd, const char *ref, struct err *e);
 /*
- * The same for a tenant of berthd: ref without a tenant is first one of the tenant's own names,
- * then one that the tenant sees. An image that the tenant does not see is reported as missing.
+ * As image_record(), for a tenant of berthd: ref without a tenant is first one of the tenant's own
+ * names, then a name that the tenant sees. An image that the tenant does not see is reported as
+ * missing.
  */
 json_t *image_record_seen(int store_fd, const struct image_view *v, const char *ref, struct err *e);
-/* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */
+/* Opens layer tree i: an O_PATH dirfd (ERR_CORRUPT if the store lost the layer). */
 int image_layer_open(int store_fd, const struct image *im, size_t i, struct err *e);
 /*
  * Keeps the image's layers from garbage collection until the returned fd and

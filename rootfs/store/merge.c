@@ -12,10 +12,10 @@
 #include "base/mem.h"
 #include "rootfs/store/image.h"
 
-/* Where the layers are attached: a directory every host has.  Only this process sees it. */
+/* The directory where the layers are attached: every host has it, and only this process sees them. */
 #define PLACE "/proc"
 
-/* A detached copy of the layer's mount, made while we are in the namespace that has the store. */
+/* Returns a detached copy of the layer's mount, made while we are in the namespace that has the store. */
 static int clone_layer(int store_fd, const char *chain, struct err *e)
 {
 	char path[16 + DIGEST_HEX_SIZE];

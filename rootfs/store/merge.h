@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * merge - the layers of an image as one read-only tree.
+ * merge - shows the layers of an image as one read-only tree.
  */
 #ifndef BERTH_ROOTFS_STORE_MERGE_H
 #define BERTH_ROOTFS_STORE_MERGE_H
@@ -11,9 +11,9 @@
 #include "rootfs/store/digest.h"
 
 /*
- * Stacks the layers (hex chain ids, lowest first) by overlayfs in a mount
- * namespace that this process gets for it: call it in a child made for the
- * purpose, before it is confined.  Returns the tree's directory descriptor.
+ * Stacks the layers (hex chain ids, lowest first) by overlayfs in a new mount namespace of this
+ * process: call it in a child made for the purpose, before that is confined. Returns the tree's
+ * directory descriptor.
  */
 int merge_layers(int store_fd, const char (*chains)[DIGEST_HEX_SIZE], size_t count, struct err *e);
 

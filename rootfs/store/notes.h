@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notes - what the unpacking process leaves to be done at the end.
+ * notes - a list of changes that the unpacking process leaves for the end.
  *
- * A list in a memfd, not in memory: a hostile layer may have two million
- * directories.  The unpacking process writes and replays it for the times of
- * directories; its parent replays it for what only a privileged process may do.
- * The reader treats it as hostile.
+ * The list is in a memfd, not in memory: a hostile layer may have two million directories. The
+ * unpacking process writes it, and replays it for the times of directories; its parent replays it
+ * for the changes that only a privileged process may make. The reader treats it as hostile.
  */
 #ifndef BERTH_ROOTFS_STORE_NOTES_H
 #define BERTH_ROOTFS_STORE_NOTES_H
@@ -32,16 +31,16 @@ struct note {
 struct notes {
 	int fd;
 	size_t len;		/* bytes in buf */
-	uint64_t written;	/* bytes, all in all */
+	uint64_t written;	/* bytes written in all */
 	unsigned char buf[65536];
 };
 
 void notes_init(struct notes *n, int fd);
-/* ERR_LIMIT past 256 MiB. */
+/* Adds a note; ERR_LIMIT past 256 MiB. */
 int notes_add(struct notes *n, enum note_kind kind, const char *path, int64_t sec, uint32_t nsec,
 	      struct err *e);
 int notes_flush(struct notes *n, struct err *e);
-/* Calls fn for each note of the file fd, in order; stops at the first -1.  Malformed is ERR_CORRUPT. */
+/* Calls fn for each note of the file fd, in order; stops at the first -1. A malformed note is ERR_CORRUPT. */
 int notes_replay(int fd, int (*fn)(void *ctx, const struct note *note, struct err *e), void *ctx,
 		 struct err *e);
 

@@ -69,8 +69,8 @@ static int parse_desc(const json_t *j, struct oci_desc *d, const char *what, str
 }
 
 /*
- * The fields show the kind of a document. The media type inside and that of the descriptor must
- * agree with them, or two readers would see two images.
+ * Parses a document, whose fields show its kind. The media type inside and that of the descriptor
+ * must agree with them, or two readers would see two images.
  */
 static json_t *parse_document(const char *text, size_t n, int kind, const char *want,
 			      const char *what, struct err *e)
@@ -291,7 +291,7 @@ int oci_platform_fits(const struct oci_platform *have, const struct oci_platform
 {
 	if ((have->os[0] && strcmp(have->os, want->os)) || (have->arch[0] && strcmp(have->arch, want->arch)))
 		return 0;
-	/* arm64 is v8 whether it says so or not; elsewhere an unset side does not decide */
+	/* arm64 is v8 whether it says so or not; elsewhere an unset variant matches any */
 	return !have->variant[0] || !want->variant[0] || !strcmp(have->variant, want->variant);
 }
 
@@ -319,7 +319,7 @@ static int has_control(const char *s)
 	return 0;
 }
 
-/* NAME=VALUE with a name that can be a variable's: nothing is ever looked up on the host (E14). */
+/* Checks NAME=VALUE, where NAME can be a variable's: nothing is ever looked up on the host (E14). */
 static int env_ok(const char *s)
 {
 	const char *eq = strchr(s, '=');
@@ -333,7 +333,7 @@ static int env_ok(const char *s)
 	return 1;
 }
 
-/* A checked copy of the array of strings, empty when absent. */
+/* Returns a checked copy of the array of strings, empty if it is missing. */
 static json_t *copy_strings(const json_t *obj, const char *key, int is_env, size_t *ret_dropped,
 			    struct err *e)
 {
@@ -407,7 +407,7 @@ static int copy_config_text(const json_t *obj, const char *key, size_t max, char
 	return *ret ? 0 : err_nomem(e);
 }
 
-/* USER[:GROUP], names or numbers; they are resolved inside the sandbox (E13). */
+/* Checks USER[:GROUP], names or numbers; they are resolved inside the sandbox (E13). */
 static int check_user(const char *s, struct err *e)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$@\\";
@@ -471,7 +471,7 @@ static int parse_config_platform(const json_t *j, struct oci_platform *p, struct
 	return 0;
 }
 
-/* The shell of a check: the image's SHELL, or /bin/sh -c. */
+/* Returns the shell of a check: the image's SHELL, or /bin/sh -c. */
 static json_t *shell_words(const json_t *run, struct err *e)
 {
 	size_t none = 0;
@@ -509,7 +509,7 @@ static int health_argv(const json_t *run, const json_t *check, json_t **ret, str
 	return *ret && json_array_append(*ret, json_array_get(test, 1)) == 0 ? 0 : -1;
 }
 
-/* 0 is Docker's "as by default". */
+/* Reads the times and retries; 0 is Docker's word for the default. */
 static int health_numbers(const json_t *check, json_t *to, struct err *e)
 {
 	static const struct { const char *key, *to; uint64_t unit; } numbers[] = {

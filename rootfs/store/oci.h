@@ -19,7 +19,7 @@
 /* The compression that a layer's media type declares; AUTO: look at the bytes. */
 enum compression { COMPRESSION_AUTO, COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
-#define OCI_MANIFEST_MAX (4u << 20)	/* bytes, manifests and indexes */
+#define OCI_MANIFEST_MAX (4u << 20)	/* most bytes of a manifest or index */
 #define OCI_CONFIG_MAX (8u << 20)
 #define OCI_INDEX_ENTRIES_MAX 4096
 
@@ -44,9 +44,9 @@ struct oci_platform {
 
 struct oci_entry {
 	struct oci_desc desc;
-	struct oci_platform platform;	/* os "" when not given */
-	char ref[256];		/* org.opencontainers.image.ref.name, "" */
-	char name[256];		/* io.containerd.image.name, "" */
+	struct oci_platform platform;	/* os is "" if not given */
+	char ref[256];		/* org.opencontainers.image.ref.name, or "" */
+	char name[256];		/* io.containerd.image.name, or "" */
 };
 
 struct oci_index {
@@ -73,31 +73,31 @@ struct oci_config {
 	char *workdir;
 	char *created;
 	char *stop_signal;
-	json_t *health;		/* NULL: it has no check; see oci_config_parse() */
+	json_t *health;		/* NULL: the image has no check; see oci_config_parse() */
 	size_t env_dropped;	/* entries that were not NAME=VALUE (E14) */
 };
 
-/* want: the media type the descriptor gave, NULL when there was none. */
+/* Parse a document; want is the media type that the descriptor gave, NULL if none. */
 int oci_index_parse(const char *text, size_t n, const char *want, struct oci_index *ret, struct err *e);
 void oci_index_release(struct oci_index *x);
 int oci_manifest_parse(const char *text, size_t n, const char *want, struct oci_manifest *ret,
 		       struct err *e);
 void oci_manifest_release(struct oci_manifest *m);
 /*
- * The image's HEALTHCHECK becomes {"argv": [...]} with those of "interval_ms",
- * "timeout_ms", "start_period_ms", "start_interval_ms" and "retries" that it gives
- * (Docker image specification 1.3, Healthcheck; times there are nanoseconds).
+ * The image's HEALTHCHECK becomes {"argv": [...]}, with "interval_ms", "timeout_ms",
+ * "start_period_ms", "start_interval_ms" and "retries" as far as it sets them (Docker image
+ * specification 1.3, Healthcheck; times there are nanoseconds).
  */
 int oci_config_parse(const char *text, size_t n, struct oci_config *ret, struct err *e);
 void oci_config_release(struct oci_config *c);
 
-/* "OS/ARCH[/VARIANT]". */
+/* Parses "OS/ARCH[/VARIANT]". */
 int oci_platform_parse(const char *s, struct oci_platform *ret, struct err *e);
-/* The machine we run on. */
+/* Gives the platform of this machine. */
 void oci_platform_host(struct oci_platform *ret);
-/* 1 when an image of platform have runs on want; unset fields of have match. */
+/* Returns 1 if an image of platform have runs on want; unset fields of have match. */
 int oci_platform_fits(const struct oci_platform *have, const struct oci_platform *want);
-/* "OS/ARCH[/VARIANT]" */
+/* Formats "OS/ARCH[/VARIANT]". */
 void oci_platform_format(const struct oci_platform *p, char ret[100]);
 
 #endif

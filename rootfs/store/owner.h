@@ -16,19 +16,19 @@
 
 struct image_view {		/* all borrowed */
 	const char *tenant;
-	const char *shared;	/* patterns of names without an owner, with newlines between */
+	const char *shared;	/* patterns of names for images without an owner, separated by newlines */
 	const char *preset;	/* a name that every tenant sees */
 };
 
-/* The owner of a record, or NULL: none. */
+/* Returns the owner of a record, or NULL if it has none. */
 const char *image_owner(const json_t *record);
-/* Whether the tenant sees the image; v NULL: the operator, who sees all images. */
+/* Tells whether the tenant sees the image; v NULL: the operator, who sees all images. */
 int image_view_sees(const struct image_view *v, const json_t *record);
-/* Whether it is the tenant's own; never for the operator. */
+/* Tells whether the image is the tenant's own; never true for the operator. */
 int image_view_owns(const struct image_view *v, const json_t *record);
-/* Whether name is one of the patterns, which have newlines between them. */
+/* Tells whether name matches one of the patterns, which are separated by newlines. */
 int image_name_is_like(const char *patterns, const char *name);
-/* NAME[:TAG] of a name that may have @TENANT behind it. */
+/* Cuts @TENANT off a name: gives NAME[:TAG]. */
 void image_plain_name(const char *name, char ret[REF_NAME_MAX + 1]);
 
 #endif

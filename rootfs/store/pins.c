@@ -21,7 +21,7 @@
 
 typedef int pin_fn(void *ctx, const char *who, const json_t *record, struct err *e);
 
-/* 1 with the record, 0 without one, -1. */
+/* Returns 1 with the record, 0 without one, -1. */
 static int read_pin(int dir_fd, const char *file, const char *who, json_t **ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
@@ -78,7 +78,7 @@ static int each_in(int at, const char *path, const char *what, const char *suffi
 
 int pins_each(int store_fd, pin_fn *fn, void *ctx, struct err *e)
 {
-	/* the store of sandboxes is the directory beside theirs, by config */
+	/* sandboxes/ is beside the store, by configuration */
 	if (each_in(store_fd, "../sandboxes", "sandbox", "/" IMAGE_PIN, fn, ctx, e) < 0)
 		return -1;
 	return each_in(store_fd, "pins", "pin", ".json", fn, ctx, e);
@@ -129,7 +129,7 @@ int pins_add(int store_fd, const char *word, const char *ref, struct err *e)
 
 	if (pin_file_name(word, file, e) < 0 || image_load(store_fd, ref, &im, e) < 0)
 		return -1;
-	/* against gc, until the pin is there */
+	/* keeps gc away until the pin exists */
 	hold = image_hold(store_fd, &im, e);
 	if (hold >= 0 && mkdirat(store_fd, "pins", 0700) < 0 && errno != EEXIST) {
 		err_sys(e, "make the directory of pins");

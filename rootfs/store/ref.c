@@ -18,7 +18,7 @@ static int is_ref_alnum(char c)
 	return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
 }
 
-/* [a-z0-9]+ groups joined by one of ".", "_", "__" or any number of "-" */
+/* Checks [a-z0-9]+ groups joined by one of ".", "_", "__" or any number of "-". */
 static int component_ok(const char *s, size_t n)
 {
 	size_t i = 0, run;
@@ -45,7 +45,7 @@ static int component_ok(const char *s, size_t n)
 	return 0;
 }
 
-/* HOST[:PORT]: letters, digits, inner '-' and '.', then at most five digits */
+/* Checks HOST[:PORT]: letters, digits, inner '-' and '.', then at most five digits. */
 static int domain_ok(const char *s, size_t n)
 {
 	const char *colon = memchr(s, ':', n);
@@ -101,8 +101,8 @@ static int tag_ok(const char *s)
 }
 
 /*
- * Docker Hub's long forms are the short name.  NULL when the rest would read as
- * another registry: docker.io/ghcr.io/x must not become ghcr.io/x.
+ * Cuts Docker Hub's long forms to the short name. NULL if the rest would read as another registry:
+ * docker.io/ghcr.io/x must not become ghcr.io/x.
  */
 static const char *short_repo(const char *s)
 {
@@ -164,7 +164,7 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 	if (len + 1 + (r.tag[0] ? strlen(r.tag) : strlen("latest")) > REF_NAME_MAX)
 		return malformed_ref(s, "is too long", e);
 	memcpy(r.repo, repo, len + 1);
-	/* would be taken for a digest when looked up */
+	/* a lookup would take it for a digest */
 	if (!strcmp(r.repo, "sha256") || !strcmp(r.repo, "sha512"))
 		return malformed_ref(s, "is reserved for digests", e);
 	*ret = r;
@@ -252,7 +252,7 @@ int ref_from_filename(const char *path, char ret[REF_NAME_MAX + 1])
 
 		if (len > cut && !strncasecmp(path + len - cut, suffixes[i], cut)) {
 			len -= cut;
-			i = (size_t)-1;	/* .tar.gz has two */
+			i = (size_t)-1;	/* .tar.gz has two suffixes */
 		}
 	}
 	for (i = 0; i < len && n + 1 < sizeof(name); i++) {

@@ -36,7 +36,10 @@ static int lock_fd(int fd, int how)
 	return r;
 }
 
-/* Called with tmp/ locked: nobody is between making a directory and locking it. */
+/*
+ * Removes the directories of dead writers. Call it with tmp/ locked: no process is then between
+ * making a directory and locking it.
+ */
 static int clear_dead_writers(int tmp_root, struct err *e)
 {
 	int fd = openat(tmp_root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -25,11 +25,11 @@ struct store {
 	int tmp_fd;		/* tmp/<ours>, locked */
 	int *layer_locks;
 	size_t layer_lock_count;
-	unsigned int serial;	/* for names in tmp */
+	unsigned int serial;	/* counts the names made in tmp */
 	char tmp_name[48];
 };
 
-/* Makes the directories, takes the shared lock, clears what dead writers left. */
+/* Makes the directories, takes the shared lock, and clears what dead writers left. */
 int store_begin(struct store *s, int store_fd, struct err *e);
 /*
  * Takes the exclusive lock instead: no process adds while it is held. wait 0: ERR_BUSY if
@@ -41,15 +41,15 @@ int store_begin_exclusive(struct store *s, int store_fd, int wait, struct err *e
  * that existed before may then be gone.
  */
 int store_share(struct store *s, int on, struct err *e);
-/* Removes what dead writers left in tmp/ of the store at path, if there is one. */
+/* Removes the leftovers of dead writers from tmp/ of the store at path, if there is one. */
 int store_clear_dead(const char *path, struct err *e);
-/* Removes what is left in our part of tmp/ and gives up all locks. */
+/* Removes the leftovers in our part of tmp/ and gives up all locks. */
 void store_end(struct store *s);
 
 /* 1, 0, or -1. */
 int store_has_blob(const struct store *s, const char *digest, struct err *e);
 int store_has_layer(const struct store *s, const char *chain_id, struct err *e);
-/* O_RDONLY of a blob or O_PATH of a layer; ERR_NOT_FOUND when absent. */
+/* Opens a blob with O_RDONLY, or a layer with O_PATH; ERR_NOT_FOUND if it is missing. */
 int store_open_blob(const struct store *s, const char *digest, struct err *e);
 int store_open_layer(const struct store *s, const char *chain_id, struct err *e);
 
@@ -60,22 +60,22 @@ int store_open_layer(const struct store *s, const char *chain_id, struct err *e)
 int store_lock_layer(struct store *s, const char *chain_id, struct err *e);
 void store_unlock_layers(struct store *s);
 
-/* A new file or directory in our part of tmp/; its name goes to ret_name. */
+/* Makes a new file or directory in our part of tmp/; its name goes to ret_name. */
 int store_tmp_file(struct store *s, char ret_name[32], struct err *e);
 int store_tmp_dir(struct store *s, char ret_name[32], struct err *e);
-/* A further name there for the file that path (a symbolic link in /proc) leads to. */
+/* Gives the file that path (a symbolic link in /proc) leads to a further name there. */
 int store_tmp_link(struct store *s, const char *path, char ret_name[32], struct err *e);
 void store_tmp_remove(struct store *s, const char *name);
-/* All data written so far below the root is on disk. */
+/* Puts all data written so far below the root on disk. */
 int store_sync(const struct store *s, struct err *e);
-/* Moves a thing from tmp/ to its place. An existing one stays, and ours is removed. */
+/* Moves a file or tree from tmp/ to its place. An existing one stays, and ours is removed. */
 int store_publish_blob(struct store *s, const char *tmp_name, const char *digest, struct err *e);
 int store_publish_layer(struct store *s, const char *tmp_name, const char *chain_id, struct err *e);
 /* Writes a small blob (manifest, config) to tmp/. */
 int store_stage_bytes(struct store *s, const void *p, size_t n, char ret_name[32], struct err *e);
-/* The hold of an image: one chain id per line; an existing one is kept. */
+/* Writes the hold of an image, one chain id per line; an existing one is kept. */
 int store_write_hold(struct store *s, const char *digest, const char *text, struct err *e);
-/* images/FILENAME, replaced whole. */
+/* Writes images/FILENAME, replaced whole. */
 int store_write_record(struct store *s, const char *filename, const json_t *record, struct err *e);
 
 #endif

@@ -51,7 +51,7 @@ void tree_release(struct tree *t)
 	tree_forget(t);
 }
 
-/* Makes the parents that are missing, one component at a time through no link. */
+/* Makes the missing parents, one component at a time through no link. */
 static int make_tree_parents(struct tree *t, const char *path, size_t len, struct err *e)
 {
 	char prefix[TREE_PATH_MAX + 1];

@@ -42,10 +42,10 @@ struct debootstrap {
 	int status;		/* of its end */
 };
 
-/* What its output tells, for our message. */
+/* What mmdebstrap's output tells, for our message. */
 struct said {
-	char package[100];	/* that apt or dpkg worked on last */
-	char failed[100];	/* that dpkg could not process */
+	char package[100];	/* the package that apt or dpkg worked on last */
+	char failed[100];	/* the package that dpkg could not process */
 	char error[LINE_MAX_BYTES];
 };
 
@@ -127,7 +127,10 @@ static size_t make_debootstrap_env(struct debootstrap *d, const char **env)
 
 /* ---- what it says ---- */
 
-/* The word that follows start in the line, up to a blank, a bracket or a full stop at the end; or nothing. */
+/*
+ * Takes the word that follows start in the line, up to a blank, a bracket or a full stop at the
+ * end; or nothing.
+ */
 static void take_package(const char *line, const char *start, char *ret, size_t n)
 {
 	const size_t at = strlen(start), len = strcspn(line + at, " (:");
@@ -157,7 +160,10 @@ static void take_debootstrap_line(const struct debootstrap *d, struct said *s, c
 		dprintf(2, "%s\n", line);
 }
 
-/* A child of its own, as we are busy with the layer: ends with the last writer. */
+/*
+ * Reads the output in a child process, because we are busy with the layer; the child ends with the
+ * last writer.
+ */
 static void read_debootstrap_lines(const struct debootstrap *d, int in_fd)
 {
 	struct said s = { .package = "" };
@@ -198,7 +204,7 @@ static int start_listener(struct debootstrap *d, int *ret_fd, struct err *e)
 	return 0;
 }
 
-/* What of a killed program lives on has its pipe still. */
+/* Ends the listener. Children that outlive a killed program still hold its pipe, so the wait is bounded. */
 static void end_listener(struct debootstrap *d)
 {
 	int i;
@@ -246,7 +252,7 @@ static void exec_debootstrap(struct debootstrap *d, int out_fd, int err_fd)
 	prctl(PR_SET_PDEATHSIG, SIGTERM);	/* it cleans up after itself */
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0)
 		_exit(126);
-	/* its mounts are its own, and go with it */
+	/* its mounts are its own, and disappear with it */
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		_exit(126);
 	syscall(SYS_close_range, 3, ~0U, 0);
@@ -257,7 +263,7 @@ static void exec_debootstrap(struct debootstrap *d, int out_fd, int err_fd)
 	argv[n++] = PROGRAM;
 	argv[n++] = variant;
 	argv[n++] = "--format=tar";
-	argv[n++] = "--verbose"; /* names of packages, and no bars */
+	argv[n++] = "--verbose"; /* prints names of packages, and no progress bars */
 	if (d->o->packages && *d->o->packages) {
 		snprintf(include, sizeof(include), "--include=%s", d->o->packages);
 		argv[n++] = include;
@@ -296,7 +302,7 @@ static int start_debootstrap(struct debootstrap *d, int *ret_fd, struct err *e)
 	return 0;
 }
 
-/* It has to be over, and well, before anything it made gets a name. */
+/* Waits until the program has ended with success, before anything it made gets a name. */
 static int finish_debootstrap(void *ctx, struct err *e)
 {
 	struct debootstrap *d = ctx;
@@ -318,7 +324,7 @@ struct squeeze {
 	enum compression compression;
 };
 
-/* The tar comes plain: a child that can do nothing else compresses it. */
+/* Compresses the plain tar, in a child that can do nothing else. */
 static int squeeze(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret, struct err *e)
 {
 	const struct squeeze *s = ctx;
@@ -382,7 +388,7 @@ static json_t *make_bootstrap_image(int store_fd, struct debootstrap *d, struct 
 	ret = import_run(store_fd, &opts, e);
 	fd_close(&layer_fd);
 	packer_end(&packer, ret ? 0 : -1, &st, &why);
-	/* a stream that ended early has its cause in the program, unless we hung up */
+	/* if a stream ended early, the cause is in the program, unless we hung up */
 	if (!ret && finish_debootstrap(d, &why) < 0 && !(WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGPIPE) && e->code == ERR_CORRUPT)
 		*e = why;
 	return ret ? json_incref(ret) : NULL;
@@ -398,7 +404,7 @@ json_t *bootstrap_run(int store_fd, const struct bootstrap_options *o, struct er
 	if (check_debootstrap_words(&d, e) < 0 || set_epoch(&d, e) < 0)
 		return NULL;
 	ret = make_bootstrap_image(store_fd, &d, e);
-	if (d.pid > 0) {	/* it was never waited for: the failure is ours */
+	if (d.pid > 0) {	/* if nobody waited for it, the failure is ours */
 		kill(d.pid, SIGTERM);
 		while (waitpid(d.pid, &d.status, 0) < 0 && errno == EINTR)
 			;

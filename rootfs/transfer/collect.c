@@ -32,7 +32,7 @@ struct collector {
 	json_t *blobs, *chains;	/* objects used as sets of hex */
 	json_t *problems;	/* NULL: a problem is an error */
 	json_t *verified;	/* chain ids whose trees were compared */
-	const char *in_use;	/* look_at_hold() */
+	const char *in_use;	/* for look_at_hold() */
 	int repair;
 	collect_show_fn *show;
 	json_int_t layers_count, blobs_count, bytes, images_count;
@@ -69,7 +69,7 @@ static int mark_record(void *ctx, const char *filename, const json_t *record, co
 	int wrong;
 
 	c->images_count++;
-	/* its layers and blobs are not known, so nothing can be told to be garbage */
+	/* its layers and blobs are unknown, so none can be called garbage */
 	if (!record && !c->problems && bad->code == ERR_UNSUPPORTED) {
 		*e = *bad;
 		return err_wrap(e, "no layers and blobs are removed");
@@ -85,7 +85,7 @@ static int mark_record(void *ctx, const char *filename, const json_t *record, co
 	return wrong ? problem(c, e, "record %s is damaged", filename) : 0;
 }
 
-/* A pinned image is as good as a named one. */
+/* Marks the files of a pinned image, which counts like a named one. */
 static int mark_pin(void *ctx, const char *who, const json_t *record, struct err *e)
 {
 	struct collector *c = ctx;
@@ -130,7 +130,7 @@ static int each_blob(struct collector *c, int (*fn)(struct collector *c, int dir
 
 /* ---- garbage ---- */
 
-/* An image without a name, but a sandbox sits on it: its layers are needed. */
+/* Marks the layers of an image without a name on which a sandbox runs. */
 static int mark_held(struct collector *c, int fd, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1u << 20);
@@ -157,7 +157,7 @@ static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct 
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return mark_held(c, fd, e);
 	/*
-	 * a sandbox was made and stopped since the pins were read; from now on nobody gets the
+	 * a sandbox was made and stopped since the pins were read; from now on no process gets the
 	 * hold
 	 */
 	snprintf(digest, sizeof(digest), "%s:%.128s", strlen(name) > 64 ? "sha512" : "sha256", name);
@@ -175,7 +175,7 @@ static int sweep_layer(struct collector *c, int dir_fd, const char *name, struct
 	if (json_object_get(c->chains, name))
 		return 0;
 	catalog_disk_bytes(dir_fd, name, &bytes, NULL, NULL);
-	/* first out of sight as a whole; if we die, the next writer clears tmp */
+	/* moved out of sight as a whole first; if we die, the next writer clears tmp */
 	if (renameat(dir_fd, name, c->store.tmp_fd, name) < 0)
 		return err_sys(e, "remove layer %.20s", name);
 	c->layers_count++;
@@ -197,7 +197,7 @@ static int sweep_blob(struct collector *c, int dir_fd, const char *name, struct 
 	return 0;
 }
 
-/* Nobody adds while we hold the lock exclusively, so nobody uses one of these. */
+/* Removes a lock file. No process adds while we hold the lock exclusively, so none uses these files. */
 static int sweep_lock(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
 	(void)c;
@@ -205,8 +205,8 @@ static int sweep_lock(struct collector *c, int dir_fd, const char *name, struct 
 }
 
 /*
- * Temporary files of writers that were killed (io_replace_file()). Nobody writes while we hold
- * the lock exclusively.
+ * Removes temporary files of writers that were killed (io_replace_file()). No process writes while
+ * we hold the lock exclusively.
  */
 static int sweep_part(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
@@ -306,8 +306,8 @@ static int holds_layer(struct collector *c, int fd, const char *hex, int *ret, s
 }
 
 /*
- * Sandboxes lock the hold of their image. c->in_use is the layer in question, and becomes NULL
- * if a sandbox has it.
+ * Looks for a sandbox on the layer c->in_use, which becomes NULL if there is one: sandboxes lock
+ * the hold of their image.
  */
 static int look_at_hold(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
@@ -391,7 +391,7 @@ static int check_trees(void *ctx, const char *filename, const json_t *record, co
 	return rc;
 }
 
-/* dir: NULL for blobs, which the length of their names divides. */
+/* Checks that each object of set exists. dir: NULL for blobs, whose kind the length of their names shows. */
 static int check_present(struct collector *c, const json_t *set, const char *dir, const char *what, struct err *e)
 {
 	char path[DIGEST_BLOB_PATH_SIZE];

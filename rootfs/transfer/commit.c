@@ -28,13 +28,14 @@ struct commit {
 	const struct commit_options *o;
 	struct image parent;
 	struct oci_manifest manifest;	/* of the parent */
-	json_t *config;			/* the parent's, then the new one */
+	json_t *config;			/* the parent's config, later the new one */
 	struct difftar_marks marks;
 	struct import_image img;
 	int has_layer;			/* the sandbox changed something */
-	int has_parent;			/* an image of the store; else nothing is below it */
+	int has_parent;			/* the parent is an image of the store; else there is no layer
+					 * below */
 	uint64_t max_bytes;		/* of its layer */
-	int empty_fd;			/* an empty directory in place of its files */
+	int empty_fd;			/* an empty directory that stands for the parent's files */
 	char tmp_empty[32];
 	char created[40];
 };
@@ -53,7 +54,10 @@ static int read_parent_document(struct commit *c, const char *digest, size_t max
 	return strcmp(is, digest) ? err_set(e, ERR_CORRUPT, "document %s of the image is damaged; hint: berth image fsck", digest) : 0;
 }
 
-/* A sandbox of the host, or of a directory: their files are not the store's to hand on. */
+/*
+ * Prepares a sandbox of the host, or of a directory: the store does not have their files, so it
+ * cannot hand them on.
+ */
 static int load_nothing(struct commit *c, struct err *e)
 {
 	c->img.on_host = c->o->on_host;
@@ -117,7 +121,7 @@ static int load_parent(struct commit *c, struct err *e)
 	return c->config && c->img.layers ? 0 : -1;
 }
 
-/* All but the last layer must be in the store, because the sandbox uses them. */
+/* Fails: all but the last layer must be in the store, because the sandbox uses them. */
 static int no_parent_source(void *ctx, size_t i, struct err *e)
 {
 	const struct commit *c = ctx;
@@ -163,8 +167,8 @@ static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct
 }
 
 /*
- * The layer goes the way of any other: through the filter and the writer, into blob and tree.  Its
- * bound is that of berth checkpoint export: zeros that the disk holds are no bomb.
+ * Stages the layer like any other: through the filter and the writer, into blob and tree. Its bound
+ * is that of berth checkpoint export: zeros that the disk holds are no bomb.
  */
 static int stage_upper(struct commit *c, struct err *e)
 {
@@ -200,7 +204,7 @@ static int stage_upper(struct commit *c, struct err *e)
 	return rc < 0 ? -1 : hash_chain(n ? c->img.layers[n - 1].chain_id : NULL, l->diff_id, l->chain_id, e);
 }
 
-/* Nothing changed: the image is its parent with another config. */
+/* Drops the layer: nothing changed, so the image is its parent with another config. */
 static void drop_layer(struct commit *c)
 {
 	struct import_layer *l = &c->img.layers[--c->img.layer_count];
@@ -274,7 +278,7 @@ static int change_run(json_t *run, const json_t *changes, struct err *e)
 }
 
 /*
- * One history entry per layer, and ours; an image without a history gets one that fits its
+ * Adds our history entry to one entry per layer; an image without a history gets one that fits its
  * layers.
  */
 static void change_history(struct commit *c)
@@ -304,7 +308,7 @@ static int make_committed_config(struct commit *c, struct err *e)
 	ids = json_object_get(ids, "diff_ids");
 	if (c->has_layer)
 		json_array_append_new(ids, json_string(c->img.layers[c->img.layer_count - 1].diff_id));
-	/* of docker commit: what ran in the container this image's parent was made of */
+	/* docker commit's field: what ran in the container from which this image's parent was made */
 	json_object_del(c->config, "container");
 	json_object_del(c->config, "container_config");
 	json_object_set_new(c->config, "created", json_string(c->created));
@@ -323,7 +327,7 @@ static int make_committed_config(struct commit *c, struct err *e)
 	return importer_make_manifest(&c->img, e);
 }
 
-/* Now, or what SOURCE_DATE_EPOCH says (reproducible-builds.org). */
+/* Sets the time: now, or SOURCE_DATE_EPOCH (reproducible-builds.org). */
 static int set_time(struct commit *c, struct err *e)
 {
 	const char *epoch = getenv("SOURCE_DATE_EPOCH");
@@ -341,8 +345,8 @@ static int set_time(struct commit *c, struct err *e)
 }
 
 /*
- * An image made in a tenant's sandbox, or from a tenant's image, belongs to that tenant (S44 of
- * SECURITY.md).
+ * Sets the owner: an image made in a tenant's sandbox, or from a tenant's image, belongs to that
+ * tenant (S44 of SECURITY.md).
  */
 static int set_committed_owner(struct commit *c, struct err *e)
 {

@@ -40,11 +40,11 @@ struct export {
 	struct store store;
 	const struct export_options *o;
 	struct exported *images;
-	json_t *blobs;		/* digest -> size; what to write, each once */
+	json_t *blobs;		/* blobs to write, each once: digest -> size */
 	uint64_t done, total;
 	unsigned char *chunk;
 	/* where to */
-	int dir_fd;		/* of a layout, or -1 */
+	int dir_fd;		/* the directory of a layout, or -1 */
 	struct tarstream *tar;
 };
 
@@ -151,7 +151,7 @@ static json_t *finish_export(struct export *x, int rc, struct err *e)
 
 /* ---- documents ---- */
 
-/* Two images with one tag: only the whole name tells them apart. */
+/* Tells whether two images have one tag: then only the whole name tells them apart. */
 static int is_tag_shared(const struct export *x, const struct exported *im)
 {
 	const char *tag = strrchr(im->name, ':');
@@ -180,7 +180,7 @@ static const char *annotation(const json_t *entry, const char *key)
 	return s ? s : "";
 }
 
-/* An entry of the layout with one of our names is replaced. */
+/* Drops an entry of the existing layout that has one of our names. */
 static void drop_replaced(const json_t *ours, json_t *theirs)
 {
 	static const char ref[] = "org.opencontainers.image.ref.name";
@@ -194,7 +194,7 @@ static void drop_replaced(const json_t *ours, json_t *theirs)
 	}
 }
 
-/* theirs: the manifests of a layout that is there, or NULL. */
+/* Makes index.json. theirs: the manifests of an existing layout, or NULL. */
 static char *make_index(const struct export *x, json_t *theirs, struct err *e)
 {
 	autojson json_t *ours = json_array(), *doc = NULL;
@@ -223,7 +223,7 @@ static json_t *blob_path(const char *digest)
 	return json_string(path);
 }
 
-/* The document that `docker load` reads. */
+/* Makes the document that `docker load` reads. */
 static char *make_docker_manifest(const struct export *x, struct err *e)
 {
 	autojson json_t *all = json_array();
@@ -254,7 +254,7 @@ static int put_piece(struct export *x, int fd, const void *p, size_t n, struct e
 	return io_write_all(fd, p, n) < 0 ? err_sys(e, "write a blob") : 0;
 }
 
-/* Reads, hashes, hands on; a blob that is not what its name says is an error at the end. */
+/* Reads a blob, hashes it and hands it on; a blob that differs from its digest is an error at the end. */
 static int export_blob(struct export *x, const char *digest, uint64_t size, int out_fd, struct err *e)
 {
 	autoclose int fd = store_open_blob(&x->store, digest, e);
@@ -291,7 +291,7 @@ static int make_layout_dir(int at, const char *path, struct err *e)
 	return errno == EEXIST ? 0 : err_sys(e, "make directory %.200s", path);
 }
 
-/* The place of a blob in the layout, where others may have put a link. */
+/* Opens the place of a blob in the layout, where others may have put a link. */
 static int open_blob_dir(struct export *x, const char *digest, struct err *e)
 {
 	char path[DIGEST_BLOB_PATH_SIZE];
@@ -305,7 +305,7 @@ static int open_blob_dir(struct export *x, const char *digest, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s of the layout", path) : fd;
 }
 
-/* Into a layout. */
+/* Writes a blob into a layout. */
 static int blob_to_dir(struct export *x, const char *digest, uint64_t size, struct err *e)
 {
 	autoclose int dir = open_blob_dir(x, digest, e);
@@ -358,7 +358,7 @@ static int all_blobs(struct export *x, struct err *e)
 
 /* ---- a directory ---- */
 
-/* An existing layout's manifests, NULL with e->code 0 when the directory is new or empty. */
+/* Reads an existing layout's manifests; NULL with e->code 0 if the directory is new or empty. */
 static json_t *read_index(int dir_fd, const char *path, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(OCI_MANIFEST_MAX);
@@ -434,7 +434,7 @@ static int put_text(struct tarstream *t, const char *name, const char *text, str
 	return text ? tarstream_bytes(t, name, S_IFREG | 0644, text, strlen(text), e) : -1;
 }
 
-/* The documents first, so that a reader of the stream knows what comes. */
+/* Writes the documents first, so that a reader of the stream knows what comes. */
 static int write_archive(struct export *x, struct err *e)
 {
 	autofree char *index = make_index(x, NULL, e), *docker = index ? make_docker_manifest(x, e) : NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * export - images of the store leave it: as an OCI image layout, in a directory
- * or a tar, or as the plain files of one image.
+ * export - writes images of the store: as an OCI image layout, in a directory or a tar, or as the
+ * plain files of one image.
  *
- * The tar is an OCI archive and what `docker save` writes (since Docker 25), in
- * one: manifest.json names the same blobs.  Blobs are copied byte for byte, so
- * digests stay; each is hashed on its way.
+ * The tar is both an OCI archive and the output of `docker save` (since Docker 25): manifest.json
+ * names the same blobs. Blobs are copied byte for byte, so digests stay; each is hashed while it is
+ * copied.
  */
 #ifndef BERTH_ROOTFS_TRANSFER_EXPORT_H
 #define BERTH_ROOTFS_TRANSFER_EXPORT_H
@@ -20,10 +20,10 @@
 struct export_options {
 	const char *const *refs;	/* names or digests */
 	size_t count;
-	/* progress: bytes of blobs written so far, of all */
+	/* progress: bytes of blobs written so far, and bytes of all of them */
 	void (*progress)(void *ctx, uint64_t bytes, uint64_t total_bytes);
 	void *ctx;
-	/* a tenant of berthd reads it, as slowly as it likes: others may remove meanwhile */
+	/* a tenant of berthd reads the export, perhaps slowly, so others may remove images meanwhile */
 	int is_tenants;
 };
 
@@ -31,13 +31,13 @@ struct export_options {
  * Each returns a new array of {"name","digest","size"}, or NULL: ERR_NOT_FOUND,
  * ERR_CORRUPT when a blob is damaged (what was written is then worthless).
  *
- * export_layout() writes into the directory path, which it makes; an image
- * layout that is there already gets the images added, those of the same name replaced.
+ * export_layout() writes into the directory path, which it makes. An image layout that exists
+ * already gets the images added; images of the same name are replaced.
  */
 json_t *export_layout(int store_fd, const struct export_options *o, const char *path, struct err *e);
-/* out_fd gets the tar: a file or pipe. */
+/* Writes the tar to out_fd: a file or pipe. */
 json_t *export_archive(int store_fd, const struct export_options *o, int out_fd, struct err *e);
-/* The merged files of one image. */
+/* Writes the merged files of one image. */
 json_t *export_rootfs(int store_fd, const struct export_options *o, enum compression compression, int out_fd,
 		      struct err *e);
 

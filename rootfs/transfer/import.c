@@ -27,11 +27,11 @@
 struct layout {
 	struct importer *im;
 	int dir_fd;
-	const char *ref;		/* the one wanted, or NULL */
+	const char *ref;		/* the reference wanted, or NULL */
 	struct oci_entry *found;	/* manifests that fit */
 	size_t found_count;
 	char seen[400];			/* platforms that did not fit, for the error */
-	const struct oci_manifest *manifest;	/* of the image at hand */
+	const struct oci_manifest *manifest;	/* the manifest of the image at hand */
 };
 
 /* Reads a document and compares size and digest before anyone parses it (I25). */
@@ -113,7 +113,10 @@ static int choose_nested(struct layout *lo, const struct oci_entry *en, int dept
 	return rc;
 }
 
-/* Inside an image's own index the first that fits is the image; outer gives the name then. */
+/*
+ * Chooses the images. Inside an image's own index the first that fits is the image; outer then
+ * gives the name.
+ */
 static int choose_layout_images(struct layout *lo, const struct oci_index *x, const struct oci_entry *outer, int depth,
 				struct err *e)
 {
@@ -176,7 +179,10 @@ static int fill_layout_image(struct layout *lo, const struct oci_entry *en, stru
 	return importer_take_config(lo->im, img, e);
 }
 
-/* A ref annotation is a whole name ("debian:12") or only a tag ("12", as umoci writes it). */
+/*
+ * Chooses the name: a ref annotation is a whole name ("debian:12") or only a tag ("12", as umoci
+ * writes it).
+ */
 static int choose_layout_name(struct layout *lo, const struct oci_entry *en, struct ref *ret, struct err *e)
 {
 	char given[REF_NAME_MAX * 2];
@@ -226,7 +232,10 @@ static int none_found(struct layout *lo, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "the layout has no image");
 }
 
-/* umoci and skopeo write {"imageLayoutVersion": "1.0.0"}; a reader must not guess at others. */
+/*
+ * Checks oci-layout: umoci and skopeo write {"imageLayoutVersion": "1.0.0"}; a reader must not
+ * guess at others.
+ */
 static int check_layout_version(int dir_fd, struct err *e)
 {
 	autofree char *text = NULL;
@@ -244,7 +253,7 @@ static int check_layout_version(int dir_fd, struct err *e)
 	return 0;
 }
 
-/* The readers.  dir_fd is the directory; its content is hostile. */
+/* Reads a layout. dir_fd is the directory; its content is hostile. */
 static int import_layout(struct importer *im, int dir_fd, const char *ref, struct err *e)
 {
 	struct layout lo = { .im = im, .dir_fd = dir_fd, .ref = ref };
@@ -274,9 +283,8 @@ static int import_layout(struct importer *im, int dir_fd, const char *ref, struc
 /* ---- docker-save content ---- */
 
 /*
- * docker-save content: manifest.json lists, per image, a config file and layer
- * tars.  It has no digests of its own but the config's name and diff ids; the
- * OCI manifest of the image is made here.
+ * docker-save content: manifest.json lists, per image, a config file and layer tars. Its only
+ * digests are the config's name and the diff ids; the OCI manifest of the image is made here.
  */
 
 #define IMAGES_MAX 256
@@ -287,7 +295,7 @@ static const char what[] = "manifest.json";
 struct docker {
 	struct importer *im;
 	int dir_fd;
-	json_t *layers;		/* of the image at hand: paths */
+	json_t *layers;		/* layer paths of the image at hand */
 };
 
 static int clean_saved_path(const json_t *j, char ret[TREE_PATH_MAX + 1], struct err *e)
@@ -311,7 +319,7 @@ static int open_saved_layer(void *ctx, size_t i, struct err *e)
 	return import_open_beneath(d->dir_fd, path, NULL, e);
 }
 
-/* "HEX.json" or "blobs/sha256/HEX": a name that is a digest must be the right one (I25). */
+/* Checks "HEX.json" or "blobs/sha256/HEX": a name that is a digest must be the right one (I25). */
 static int check_config_name(const char *path, const char *digest, struct err *e)
 {
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -346,7 +354,7 @@ static int fill_saved_image(struct docker *d, const json_t *item, struct import_
 	return importer_take_config(d->im, img, e);
 }
 
-/* The operator's name, else all the image's tags, else one made of the file name. */
+/* Collects the names: the operator's, else all the image's tags, else one made from the file name. */
 static int collect_names(struct docker *d, const json_t *item, struct ref *names, size_t *ret_count,
 			 struct err *e)
 {
@@ -453,7 +461,7 @@ static int pack_directory(void *ctx, int out_fd, int report_fd, pid_t parent, st
 	return tarout_write(dir_fd, out_fd, &how, ret, e);
 }
 
-/* The one layer is staged: make the rest of an image around it. */
+/* Makes the rest of an image around its one layer, which is staged. */
 static int finish_rootfs_image(struct importer *im, struct import_image *img, struct err *e)
 {
 	struct ref name;
@@ -501,7 +509,7 @@ static int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e)
 	struct ref name;
 	int rc = -1;
 
-	/* a bad name is better known before the work */
+	/* a bad name is reported before the work */
 	if (importer_name(im, "", &name, e) < 0)
 		return -1;
 	im->at_layer = im->of_layers = 1;
@@ -515,7 +523,10 @@ static int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e)
 
 #define PEEK 1024
 
-/* 1 when the first tar header (after one of "./") names what only image archives begin with. */
+/*
+ * Returns 1 if the first tar header (after that of "./") names a file with which only image
+ * archives begin.
+ */
 static int looks_like_image(const unsigned char *p, size_t n)
 {
 	static const char *const names[] = { "oci-layout", "index.json", "manifest.json", "repositories",
@@ -581,13 +592,16 @@ static int import_tree(struct importer *im, enum source_kind kind, int dir_fd, c
 	return import_rootfs_dir(im, dir_fd, e);
 }
 
-/* Finds out which of these it is. */
+/* Finds out which kind of source the directory is, and imports it. */
 static int import_directory(struct importer *im, int dir_fd, const char *ref, struct err *e)
 {
 	return import_tree(im, tree_kind(dir_fd), dir_fd, ref, e);
 }
 
-/* The archive was not copied while it was read, and is the layer after all: again, and checked. */
+/*
+ * Reads an archive again that turned out to be the layer: it was not copied at first. The digests
+ * are checked.
+ */
 static int copy_archive_blob(struct importer *im, struct import_layer *l, int fd, struct err *e)
 {
 	autoclose int blob = store_tmp_file(&im->store, l->tmp_blob, e);
@@ -690,8 +704,8 @@ done:
 /* ---- the sources ---- */
 
 /*
- * Opens the source.  "PATH:REF" is looked at only when the whole is not a path;
- * the REF may hold a colon itself ("images.tar:debian:12").
+ * Opens the source. "PATH:REF" is considered only if the whole is not a path; the REF may hold a
+ * colon itself ("images.tar:debian:12").
  */
 static int open_import_source(const char *source, const char **ret_ref, struct err *e)
 {
@@ -747,7 +761,7 @@ static int import_source(struct importer *im, struct err *e)
 	return import_archive(im, fd, ref, e);
 }
 
-/* Before any work: a bad name or platform. */
+/* Checks the name and the platform before any work. */
 static int check_import_target(struct importer *im, struct err *e)
 {
 	struct ref name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * import - local sources become images of the store.
+ * import - makes images of the store from local sources.
  *
  * Sources: an OCI image layout, docker-save content or a plain root file
  * system, each as a directory, as an archive (tar, tar.gz, tar.zst), or as an

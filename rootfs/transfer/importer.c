@@ -184,7 +184,7 @@ int importer_stage_stream(struct importer *im, struct import_layer *l, struct un
 	return 0;
 }
 
-/* Only how large the blob is remains to be asked. */
+/* Reuses a layer of the store; only the size of its blob has to be looked up. */
 int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e)
 {
 	autoclose int fd = store_open_blob(&im->store, l->want_digest, e);
@@ -205,7 +205,7 @@ int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err
 }
 
 /*
- * A file from an archive is already ours alone. It becomes the blob by a second name, once its
+ * Makes a file from an archive, which only we use, the blob by giving it a second name, once its
  * digest is verified.
  */
 static int adopt_file(struct importer *im, int src, char ret_name[32], struct err *e)
@@ -381,7 +381,7 @@ static int change_config(json_t *run, const json_t *changes, struct err *e)
 
 int importer_make_documents(struct importer *im, struct import_image *img, struct err *e)
 {
-	/* no time in it: the same files are the same image */
+	/* without a time, so that the same files give the same image */
 	json_t *config = json_pack("{s:s, s:s, s:{s:[s], s:[s]}, s:{s:s, s:[s]}}",
 				   "os", im->want.os, "architecture", im->want.arch, "config",
 				   "Env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -411,7 +411,7 @@ int importer_make_documents(struct importer *im, struct import_image *img, struc
 
 /* ---- the record ---- */
 
-/* The record of an image: all that `berth run` wants to know, in one file. */
+/* The record of an image: everything `berth run` needs to know, in one file. */
 
 static json_t *make_layers(const struct import_image *img)
 {
@@ -435,7 +435,7 @@ static json_t *make_layers(const struct import_image *img)
 	return arr;
 }
 
-/* The record of an image (image.h), a new reference. */
+/* Makes the record of an image (image.h), a new reference. */
 static json_t *record_make(const struct import_image *img, const char *name, struct err *e)
 {
 	const struct oci_config *c = &img->parsed;
@@ -483,7 +483,10 @@ static json_t *record_make(const struct import_image *img, const char *name, str
 
 /* ---- publishing ---- */
 
-/* The last step of an import: data to disk, then things to their places, the record at the very end. */
+/*
+ * The last step of an import: data is put on disk, then everything is moved to its place, the
+ * record at the very end.
+ */
 
 static int add_published_result(struct importer *im, const struct import_image *img, const char *name, struct err *e)
 {
@@ -533,7 +536,7 @@ static int write_image_hold(struct importer *im, const struct import_image *img,
 	return store_write_hold(&im->store, img->digest, b.data, e);
 }
 
-/* From here on the image counts for its tenant. */
+/* From this call on the image counts for its tenant. */
 static int settle_for_tenant(struct importer *im, struct import_image *img, struct err *e)
 {
 	size_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * importer - what the readers of all sources share: layers are staged in tmp/,
- * checked, and published together with their image (not for other layers).
+ * importer - the part shared by the readers of all sources: layers are staged in tmp/, checked, and
+ * published together with their image (other layers are not).
  */
 #ifndef BERTH_ROOTFS_TRANSFER_IMPORTER_H
 #define BERTH_ROOTFS_TRANSFER_IMPORTER_H
@@ -22,12 +22,12 @@ struct importer {
 	json_t *results;		/* array */
 	int spooled;			/* the source lies in our own tmp/: its files may become blobs */
 	uint64_t last_tick_ms;
-	size_t at_layer, of_layers;	/* for the progress display */
+	size_t at_layer, of_layers;	/* position of the layer at hand, for the progress display */
 	uint64_t at_total;
 };
 
 struct import_layer {
-	/* what the image says; "" and UINT64_MAX where it says nothing */
+	/* digest and size that the image declares; "" and UINT64_MAX if it declares none */
 	char want_digest[DIGEST_SIZE];
 	char want_diff_id[DIGEST_SIZE];
 	uint64_t want_size;
@@ -43,7 +43,7 @@ struct import_layer {
 	char tmp_tree[32];		/* "" when nothing is staged */
 	char tmp_blob[32];
 	struct layer_stats stats;
-	uint64_t disk;			/* what its tree counts for, of a tenant's image */
+	uint64_t disk;			/* bytes that its tree counts for, in a tenant's image */
 };
 
 struct import_image {
@@ -51,17 +51,17 @@ struct import_image {
 	size_t layer_count;
 	char *manifest, *config;	/* documents, byte for byte */
 	size_t manifest_len, config_len;
-	char digest[DIGEST_SIZE];	/* of the manifest */
-	char index_digest[DIGEST_SIZE];	/* of the index it was chosen from, "" when none */
-	char parent[DIGEST_SIZE];	/* of the image that it was committed to, "" when none */
+	char digest[DIGEST_SIZE];	/* digest of the manifest */
+	char index_digest[DIGEST_SIZE];	/* digest of the index it was chosen from, "" if none */
+	char parent[DIGEST_SIZE];	/* digest of the image that it was committed on, "" if none */
 	char config_digest[DIGEST_SIZE];
 	struct oci_config parsed;
 	char owner[65];			/* the tenant that will own the image, or "" */
-	int on_host;			/* it stands on the image "host" */
-	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
+	int on_host;			/* the image stands on the image "host" */
+	uint64_t skipped_elsewhere;	/* entries that a reader skipped before the layer saw them */
 };
 
-/* store_begin() on behalf of the maker in opts; ends with importer_end(). */
+/* Begins for the maker in opts, with store_begin(); end with importer_end(). */
 int importer_begin(struct importer *im, int store_fd, struct err *e);
 void importer_end(struct importer *im);
 
@@ -70,17 +70,17 @@ typedef int import_open_fn(void *ctx, size_t i, struct err *e);
 
 int import_image_layers(struct import_image *img, size_t count, struct err *e);
 void import_image_release(struct import_image *img);
-/* Unpacks what the store does not have; fills in what each layer is. */
+/* Unpacks the layers that the store does not have; fills in the data of each. */
 int importer_stage(struct importer *im, struct import_image *img, import_open_fn *open_layer, void *ctx,
 		   struct err *e);
 /*
- * Whether the store has the tree and blob of a layer whose chain id is known, and this image may
- * use them. For the operator the layer stays locked from then on; if another process unpacks it,
- * this waits.
+ * Tells whether the store has the tree and blob of a layer whose chain id is known, and this image
+ * may use them. For the operator the layer stays locked from then on; if another process unpacks
+ * it, this waits.
  */
 int importer_find_layer(struct importer *im, const struct import_layer *l, int *ret_tree,
 			int *ret_blob, struct err *e);
-/* Blob and tree are both in the store: fills in what the layer is. */
+/* Fills in the data of a layer whose blob and tree are both in the store. */
 int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e);
 /* Stages one layer from u, which has its source set; chain id is filled in. */
 int importer_stage_stream(struct importer *im, struct import_layer *l, struct unpack *u, struct err *e);
@@ -90,16 +90,16 @@ int importer_take_config(struct importer *im, struct import_image *img, struct e
 int importer_make_manifest(struct import_image *img, struct err *e);
 /* Makes config and manifest of a one-layer image that came without either. */
 int importer_make_documents(struct importer *im, struct import_image *img, struct err *e);
-/* Puts everything in its place under each of the names. */
+/* Moves everything to its place, under each of the names. */
 int importer_publish(struct importer *im, struct import_image *img, const struct ref *names, size_t count,
 		     struct err *e);
-/* The name to use: the operator's, else given (may be ""), else one made of the source's file name. */
+/* Chooses the name: the operator's, else given (may be ""), else one made from the source's file name. */
 int importer_name(struct importer *im, const char *given, struct ref *ret, struct err *e);
 void importer_note(struct importer *im, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A file beneath dir_fd for reading: regular, without leaving dir_fd.  ret_size may be NULL. */
+/* Opens a regular file beneath dir_fd for reading, without leaving dir_fd. ret_size may be NULL. */
 int import_open_beneath(int dir_fd, const char *path, uint64_t *ret_size, struct err *e);
-/* A whole document beneath dir_fd; the caller frees *ret. */
+/* Reads a whole document beneath dir_fd; the caller frees *ret. */
 int import_read_beneath(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *e);
 
 #endif

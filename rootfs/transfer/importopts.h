@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* importopts - what the caller of an import asks for, and gets told on the way. */
+/* importopts - the options of an import, and the callbacks that report on it. */
 #ifndef BERTH_ROOTFS_TRANSFER_IMPORTOPTS_H
 #define BERTH_ROOTFS_TRANSFER_IMPORTOPTS_H
 
@@ -22,13 +22,13 @@ struct import_options {
 	void (*note)(void *ctx, const char *text);
 	void *ctx;
 	/* for a root file system that another program makes; all may be 0 */
-	int stream_fd;		/* its tar comes from here instead of source; 0: not */
+	int stream_fd;		/* its tar comes from here instead of source; 0: unused */
 	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
 	const char *created, *created_by;
-	const json_t *changes;	/* of a root file system: array of instructions (change.h), or NULL */
-	const char *message;	/* of a root file system: a comment for its history, or NULL */
-	const struct image_maker *maker;	/* a tenant, or NULL: the operator */
-	/* called when all was read; -1: make no image */
+	const json_t *changes;	/* for a root file system: array of instructions (change.h), or NULL */
+	const char *message;	/* for a root file system: a comment for its history, or NULL */
+	const struct image_maker *maker;	/* the tenant that makes the image; NULL: the operator */
+	/* called when everything was read; -1: make no image */
 	int (*confirm)(void *ctx, struct err *e);
 	void *confirm_ctx;
 };

@@ -118,7 +118,7 @@ struct feeding {
 	uint64_t left;
 };
 
-/* Only so many bytes: what follows is not the layer's. */
+/* Feeds exactly the layer's bytes: what follows them is not the layer's. */
 static int feed_layer_bytes(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret,
 			    struct err *e)
 {
@@ -126,7 +126,7 @@ static int feed_layer_bytes(void *ctx, int out_fd, int report_fd, pid_t parent, 
 	autofree char *chunk = malloc(CHUNK);
 
 	(void)report_fd, (void)ret;
-	/* it waits for a reader's or a writer's end otherwise, which may be somebody's for ever */
+	/* otherwise it could wait for ever for a reader or a writer */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		return err_set(e, ERR_INTERNAL, "the process that unpacks has ended");
 	if (!chunk)

@@ -17,7 +17,7 @@
 #include "rootfs/store/image.h"
 #include "rootfs/transfer/collect.h"
 
-#define DOCUMENTS 4096 /* of a name: its record, beside the documents of the image */
+#define DOCUMENTS 4096 /* bytes that a name counts for: its record, beside the documents of the image */
 
 /* ---- the lock, and what is to be collected ---- */
 
@@ -37,7 +37,7 @@ static int open_lock(int store_fd, const char *tenant, struct err *e)
 	return take_fd(&fd);
 }
 
-/* The lock's own length says it: 1 when there is something, -1. */
+/* Tells from the lock's own length whether bytes are to be collected: 1, 0, or -1. */
 static int is_unclean(int lock_fd, struct err *e)
 {
 	off_t n = lseek(lock_fd, 0, SEEK_END);
@@ -64,7 +64,7 @@ static int collect_tenant_garbage(int store_fd, int lock_fd, int wait, struct er
 
 /* ---- what it has ---- */
 
-/* The disk space of a layer in the store, which no record holds. */
+/* Measures the disk space of a layer in the store, which no record holds. */
 static int measure_stored_layer(int store_fd, const char *chain, uint64_t *ret, struct err *e)
 {
 	char path[96];
@@ -91,7 +91,7 @@ static int add_own_layer(struct making *m, const json_t *layer, const char *chai
 		       : 0;
 }
 
-/* The rest of an image's size is that of its documents. */
+/* Returns the size of an image's documents, which is the rest of its size. */
 static uint64_t documents_of(const json_t *record)
 {
 	uint64_t size = (uint64_t)json_integer_value(json_object_get(record, "size"));
@@ -239,11 +239,11 @@ int making_settle(struct making *m, struct store *s, uint64_t document_bytes, st
 	if (layer_budget_take(m->budget, 2 * document_bytes + DOCUMENTS, e) < 0 ||
 	    store_share(s, 1, e) < 0)
 		return -1;
-	/* until it has a name, nobody needs what is published now */
+	/* nobody needs what is published now until it has a name */
 	return set_unclean(m->lock_fd, 1, e);
 }
 
-/* Others could remove while bytes arrived. */
+/* Checks that a layer still exists: others could remove it while bytes arrived. */
 static int check_layer_there(struct store *s, const struct making_layer *l, struct err *e)
 {
 	int tree = l->has_tree ? 1 : store_has_layer(s, l->chain_id, e);
@@ -314,7 +314,7 @@ int making_remove(int store_fd, const struct image_maker *who, const char *ref, 
 	if (!image_view_owns(&who->view, record))
 		return err_set(e, ERR_DENIED,
 			       "image '%.200s' is shared, and only the operator removes it", ref);
-	/* other users of its files keep them, and are not mentioned */
+	/* files that others use stay, and are not mentioned */
 	if (set_unclean(lock, 1, e) < 0 ||
 	    catalog_remove(store_fd, json_string_value(json_object_get(record, "name")), 1, removed,
 			   e) < 0)

@@ -33,49 +33,55 @@ struct making {
 	const struct image_maker *who;	/* NULL: the operator, and nothing here does anything */
 	int store_fd, lock_fd;
 	struct layer_budget *budget;	/* shared memory */
-	json_t *names;			/* its own: name -> digest */
+	json_t *names;			/* the tenant's own images: name -> digest */
 	/* chain id -> its size in the tenant's sum, for its own images */
 	json_t *layers;
-	json_t *seen;			/* chain ids and digests of layers that it may use */
+	json_t *seen;			/* chain ids and digests of the layers that the tenant may use */
 	uint64_t used;
-	int replaced;			/* a name has another image now */
-	int stands_on_all;		/* the requested layers are those of its own sandbox */
+	int replaced;			/* a name now has another image than before */
+	int stands_on_all;		/* the requested layers are those of the tenant's own sandbox */
 };
 
-/* Waits for another that the tenant is making.  ERR_LIMIT when it has no bytes left. */
+/*
+ * Begins an image for the tenant; waits while the tenant makes another one. ERR_LIMIT if it has no
+ * bytes left.
+ */
 int making_begin(struct making *m, const struct image_maker *who, int store_fd, struct err *e);
 /* Collects the files of replaced images; m may be all zero. */
 void making_end(struct making *m);
 /* Gives back the budget of bytes that are gone. */
 void making_refund(struct making *m, uint64_t bytes);
-/* 1 when a layer of the store with this digest or chain id may be used without its bytes. */
+/* Returns 1 if a layer of the store with this digest or chain id may be used without its bytes. */
 int making_may_use(const struct making *m, const char *id);
-/* Gives the name to the tenant.  ERR_LIMIT when that is one image too many. */
+/* Gives the name to the tenant. ERR_LIMIT if that is one image too many. */
 int making_take_name(struct making *m, struct ref *name, struct err *e);
 
 /*
- * Before the bytes of an image get their names, which making_done() ends: takes the lock of the
- * store again, and the bytes of its documents from the budget.
+ * Call it before the bytes of an image get their names; making_done() ends what it begins. It takes
+ * the lock of the store again, and the bytes of the documents from the budget.
  */
 int making_settle(struct making *m, struct store *s, uint64_t document_bytes, struct err *e);
-/* One of its layers: the parts that the store had already are charged now. */
+/* One layer of the image: the parts that the store had already are charged now. */
 struct making_layer {
 	const char *chain_id, *digest;
 	uint64_t size;		/* of the blob */
-	uint64_t charged;	/* while its tree was made */
+	uint64_t charged;	/* bytes charged while its tree was made */
 	int has_tree, has_blob;	/* made now, not used from the store */
 };
-/* ERR_BUSY if a layer that was to be used is gone. *ret_disk: the size that its tree counts for. */
+/*
+ * Charges the layer. ERR_BUSY if a layer that was to be used is gone. *ret_disk: the size that its
+ * tree counts for.
+ */
 int making_settle_layer(struct making *m, struct store *s, const struct making_layer *l,
 			uint64_t *ret_disk, struct err *e);
-/* The name, which has @TENANT, is written. */
+/* Records that the name, which has @TENANT, was written. */
 int making_named(struct making *m, const char *name, const char *digest, struct err *e);
-/* All names are written: only what one of them named before is left to collect. */
+/* Records that all names are written: only bytes that one of them named before are left to collect. */
 int making_done(struct making *m, struct store *s, struct err *e);
 
 /*
- * Removes a name of the tenant's, and what only it needed.  ERR_DENIED: it sees the image, which is
- * not its own.
+ * Removes a name of the tenant's, and the files that only it needed. ERR_DENIED: the tenant sees
+ * the image, but does not own it.
  */
 int making_remove(int store_fd, const struct image_maker *who, const char *ref, json_t *removed,
 		  struct err *e);

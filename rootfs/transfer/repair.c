@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Repair: layers that are missing or damaged are unpacked again. */
+/* repair - unpacks layers again that are missing or damaged. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static int no_blob_to_repair(void *ctx, size_t i, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "the blob of layer %zu is missing", i + 1);
 }
 
-/* 1 when the record's layers are all there, -1 when the record cannot be used. */
+/* Returns 1 if the record's layers all exist, -1 if the record cannot be used. */
 static int fill_from_record(struct importer *im, const json_t *record, struct import_image *img, struct err *e)
 {
 	const json_t *layers = json_object_get(record, "layers"), *l;
@@ -89,7 +89,7 @@ static int restore_layers(struct importer *im, struct import_image *img, const c
 	return write_repaired_hold(im, img, digest, e);
 }
 
-/* An image that cannot be repaired is left to the check, which then names what is wrong. */
+/* Repairs one image. One that cannot be repaired is left to the check, which then names the fault. */
 static int repair_one(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
 {
 	const char *digest = json_string_value(json_object_get(record, "digest"));

@@ -23,7 +23,7 @@
 
 /* Two trees side by side: the one from the blob, and the one in the store. */
 struct sides {
-	char path[TREE_PATH_MAX + 1];	/* of the entry that is compared, "" for the root */
+	char path[TREE_PATH_MAX + 1];	/* path of the entry that is compared, "" for the root */
 	size_t len;
 	unsigned char *a, *b;		/* CHUNK bytes each */
 	char *why;
@@ -70,7 +70,7 @@ static int same_file_bytes(struct sides *s, int a, int b, struct err *e)
 	return 1;
 }
 
-/* How many attributes fd has that count; with to, also whether to has them all alike (0 when not). */
+/* Counts the attributes of fd that matter; with to, also tells whether to has them all alike (0 if not). */
 static int compare_attributes(int fd, int to, int *ret_count)
 {
 	autofree char *names = malloc(ATTRIBUTES_MAX), *value = malloc(ATTRIBUTES_MAX), *other = malloc(ATTRIBUTES_MAX);
@@ -124,7 +124,7 @@ static int same_stat(struct sides *s, const struct stat *a, const struct stat *b
 	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
 		return note_difference(s, "there is another kind of file at");
 	if (is_unpacked_whiteout(a) && is_unpacked_whiteout(b))
-		return 1;	/* nothing else of it is compared */
+		return 1;	/* only the type is compared */
 	if (a->st_mode != b->st_mode)
 		return note_difference(s, "there is another mode on");
 	if (a->st_uid != b->st_uid || a->st_gid != b->st_gid)
@@ -171,10 +171,10 @@ static int same_tree_entry(struct sides *s, int a, int b, const char *name, stru
 		return same_link_target(s, a, b, name, e);
 	if (S_ISREG(x.st_mode) || S_ISDIR(x.st_mode))
 		return same_opened(s, a, b, name, S_ISDIR(x.st_mode), e);
-	return 1;	/* whiteouts, FIFOs: their kind is all there is to them */
+	return 1;	/* for whiteouts and FIFOs there is nothing else to compare */
 }
 
-/* With b < 0, checks only that a has every name of the other. */
+/* Compares the entries of a and b. With b < 0, checks only that a has every name of the other tree. */
 static int each_entry(struct sides *s, int list, int a, int b, struct err *e)
 {
 	int fd = openat(list, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 1;
