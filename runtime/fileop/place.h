@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place - where a copy goes: its destination, understood as cp(1) does. */
+/* place - finds the destination of a copy, as cp(1) does. */
 #ifndef BERTH_RUNTIME_FILEOP_PLACE_H
 #define BERTH_RUNTIME_FILEOP_PLACE_H
 
@@ -29,17 +29,20 @@ struct takeback {	/* {0}: empty */
 
 enum takeback_kind { TAKEBACK_DIR, TAKEBACK_LINK, TAKEBACK_FILE };
 
-/* path is relative to the directory that takeback_undo() is given; ino is that of a file, else 0. */
+/*
+ * Notes a name. path is relative to the directory that takeback_undo() gets; ino is the inode of a
+ * file, else 0.
+ */
 void takeback_note(struct takeback *t, enum takeback_kind kind, ino_t ino, const char *path);
 /*
- * Removes what was noted, the last first, each reached from dirfd by pathwalk_open() with resolve; 0: as open(2)
- * would.  Returns -1 when something could not be removed or was not noted.
+ * Removes the noted names, the last first, each reached from dirfd by pathwalk_open() with resolve;
+ * 0: as open(2) would. Returns -1 if a name could not be removed or was not noted.
  */
 int takeback_undo(struct takeback *t, int dirfd, uint64_t resolve);
 void takeback_release(struct takeback *t);
 
 /* ---- the destination of a copy ---- */
-/* What a copy makes and replaces; extract_to() takes them, too. */
+/* Flags of a copy; extract_to() takes them, too. */
 enum extract_flags {
 	EXTRACT_STRICT = 1,	/* on the host */
 	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
@@ -47,18 +50,19 @@ enum extract_flags {
 	EXTRACT_INTO = 4,
 	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
 	EXTRACT_REPLACE = 16,	/* as rename(2): anything but a directory is replaced */
-	EXTRACT_PARENTS = 32,	/* make the directories on the way to dest that are missing */
+	EXTRACT_PARENTS = 32,	/* make missing directories on the way to dest */
 };
 
 struct place {
-	int fd;			/* the directory that is written in; the caller closes it */
+	int fd;			/* the directory to write in; the caller closes it */
 	char rename[256];	/* replaces the first component of each name; "": no change */
-	int must_be_dir;	/* dest ends in a slash and is not there yet */
+	int must_be_dir;	/* dest ends in a slash and does not exist yet */
 };
 
 /*
- * dest is the caller's word: links in it are followed.  flags are extract_flags; what EXTRACT_CONTENTS and
- * EXTRACT_PARENTS make is noted in made, relative to the working directory.  ERR_NOT_FOUND, ERR_INVALID, ERR_SYS.
+ * Opens the destination. The caller chose dest, so links in it are followed. flags are
+ * extract_flags; directories that EXTRACT_CONTENTS and EXTRACT_PARENTS make are noted in made,
+ * relative to the working directory. ERR_NOT_FOUND, ERR_INVALID, ERR_SYS.
  */
 int place_open(struct place *ret, const char *dest, int flags, struct takeback *made, struct err *e);
 

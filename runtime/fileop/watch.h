@@ -12,17 +12,17 @@
 
 #include "base/err.h"
 
-#define WATCH_START 's' /* with an empty name: from now on nothing is missed */
+#define WATCH_START 's' /* with an empty name: no later change is missed */
 #define WATCH_CREATE 'c'
 #define WATCH_WRITE 'w'
-#define WATCH_REMOVE 'r' /* of ".": the directory itself is gone, and this is the last record */
+#define WATCH_REMOVE 'r' /* with ".": the directory itself is gone, and this is the last record */
 #define WATCH_RENAME 'm'
 #define WATCH_CHMOD 'a'
 
 #define WATCH_DIRS_MAX 8192
 #define WATCH_DEPTH_MAX 64
 
-/* watch FLAGS PATH; flags r: directories below it too, e: with records of look.h */
+/* Implements "watch FLAGS PATH"; flags r: watch the directories below it too, e: with records of look.h. */
 int watch_tell(char **a, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * user - "who runs this command" in the sandbox's own terms.
+ * user - looks up the user of a command in the sandbox's own files.
  *
- * Reads the sandbox's /etc/passwd and /etc/group, which are hostile bytes: only
- * regular files up to 1 MiB, opened without blocking (E12); ids outside
- * 0..65535 and malformed strings are errors, never 0 (E13).
+ * Reads the sandbox's /etc/passwd and /etc/group, which are hostile bytes: only regular files up to
+ * 1 MiB, opened without blocking (E12); ids outside 0..65535 and malformed strings are errors,
+ * never 0 (E13).
  */
 #ifndef BERTH_RUNTIME_INIT_USER_H
 #define BERTH_RUNTIME_INIT_USER_H
@@ -19,20 +19,20 @@
 
 struct user {
 	uint32_t uid, gid;
-	gid_t groups[USER_GROUPS_MAX];	/* supplementary; those that were named when a group was given */
+	gid_t groups[USER_GROUPS_MAX];	/* supplementary groups; only the named ones if s names a group */
 	int group_count;
-	char home[1024];		/* "" when passwd names none */
-	char name[64];			/* "" when passwd names none */
+	char home[1024];		/* "" if passwd has none */
+	char name[64];			/* "" if passwd has none */
 };
 
 /*
- * s: "", "UID", "NAME", each with ":GID" or ":GROUP", and then ",GROUP" for each further
- * supplementary one.  "" is uid 0.  "NAME|OTHER" is NAME where passwd has it, and else OTHER.
- * A name needs the files; a number does not (they then only give home and
- * groups, and are ignored when unusable).
+ * Looks up s: "", "UID", "NAME", each with ":GID" or ":GROUP", and then ",GROUP" for each further
+ * supplementary group. "" is uid 0. "NAME|OTHER" is NAME if passwd has it, else OTHER. A name needs
+ * the files; a number does not (the files then only give home and groups, and are ignored if
+ * unusable).
  */
 int user_lookup(const char *s, struct user *ret, struct err *e);
-/* The same on given texts instead of the files; either may be NULL. For tests and fuzzing. */
+/* As user_lookup(), with texts instead of the files; either may be NULL. For tests and fuzzing. */
 int user_lookup_in(const char *s, const char *passwd, const char *group, struct user *ret, struct err *e);
 
 #endif

@@ -16,9 +16,9 @@
 
 /* The default capabilities of a sandbox: eight, all namespaced (S4). */
 uint64_t caps_default(void);
-/* "CAP_CHOWN", "chown" or "ALL"; ERR_INVALID with a suggestion otherwise. */
+/* Parses "CAP_CHOWN", "chown" or "ALL"; ERR_INVALID with a suggestion otherwise. */
 int caps_parse(const char *name, uint64_t *ret_mask, struct err *e);
-/* "CAP_CHOWN"; NULL past CAPS_LAST. */
+/* Returns the name, such as "CAP_CHOWN"; NULL past CAPS_LAST. */
 const char *caps_name(unsigned bit);
 
 #endif

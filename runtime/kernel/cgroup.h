@@ -30,10 +30,10 @@ enum cgroup_v1 { V1_MEMORY, V1_CPU, V1_PIDS, V1_BLKIO, V1_DEVICES, V1_CPUSET, CG
 #define CGROUP_UNLIMITED UINT64_MAX
 enum { HELD_CPU, HELD_PEAK, HELD_OOM, HELD_PIDS, HELD_IO, HELD_PROCS, CGROUP_HELD_MAX };
 
-/* As BPF_DEVCG_ACC_*. */
+/* Bits with the values of BPF_DEVCG_ACC_*. */
 enum cgroup_access { DEVICE_MKNOD = 1, DEVICE_READ = 2, DEVICE_WRITE = 4 };
 
-/* A device that may be used beside those that all sandboxes have. */
+/* A device that may be used besides those that all sandboxes have. */
 struct cgroup_device {
 	char type;		/* 'c' or 'b' */
 	unsigned major, minor;
@@ -44,38 +44,38 @@ struct cgroup_device {
 
 enum cgroup_io_kind { IO_READ, IO_WRITE, IO_READ_OPS, IO_WRITE_OPS, CGROUP_IO_KINDS };
 
-/* How fast one disk may be read and written: bytes, then operations a second. */
+/* The rates at which one disk may be read and written: bytes, then operations a second. */
 struct cgroup_io_rate {
 	unsigned major, minor;
-	uint64_t v[CGROUP_IO_KINDS];	/* CGROUP_UNLIMITED: none */
+	uint64_t v[CGROUP_IO_KINDS];	/* CGROUP_UNLIMITED: no limit */
 };
 
 #define CGROUP_IO_RATES_MAX 8
 
 struct cgroup_limits {
-	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: none */
+	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: no limit */
 	uint64_t swap_bytes;	/* on top of memory; 0: no swap */
-	uint64_t cpu_milli;	/* thousandths of a CPU; CGROUP_UNLIMITED: none */
+	uint64_t cpu_milli;	/* thousandths of a CPU; CGROUP_UNLIMITED: no limit */
 	uint64_t pids;
-	char cpuset[256];	/* "" : not restricted; "0-1,3" */
-	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
-	uint64_t io_weight;	/* 0: leave; 1..10000 */
-	struct cgroup_io_rate io_rates[CGROUP_IO_RATES_MAX];	/* those of other disks are left */
+	char cpuset[256];	/* "0-1,3"; "": not restricted */
+	uint64_t cpu_weight;	/* 1..10000; 0: leave unchanged */
+	uint64_t io_weight;	/* 1..10000; 0: leave unchanged */
+	struct cgroup_io_rate io_rates[CGROUP_IO_RATES_MAX];	/* rates of disks that are not listed stay */
 	unsigned io_rate_count;
-	int oom_group;		/* an OOM ends everything in it, not one process */
-	const struct cgroup_device *devices;	/* borrowed; for create and complete alone */
+	int oom_group;		/* an OOM ends every process, not one */
+	const struct cgroup_device *devices;	/* borrowed; used by create and complete only */
 	size_t device_count;
-	int no_io;		/* block I/O is counted otherwise: no blkio cgroup (hybrid) */
+	int no_io;		/* block I/O is counted by other means: no blkio cgroup (hybrid) */
 };
 
 struct cgroup_usage {
 	uint64_t cpu_us;
 	uint64_t memory_peak_bytes;
-	uint64_t memory_bytes;	/* cgroup_usage_now() alone */
+	uint64_t memory_bytes;	/* set by cgroup_usage_now() only */
 	uint64_t read_bytes, write_bytes;
 	uint64_t oom_kills;	/* processes killed for memory */
 	uint64_t pids_events;	/* forks refused by the pids limit */
-	uint64_t pids;		/* cgroup_usage_now() alone */
+	uint64_t pids;		/* set by cgroup_usage_now() only */
 };
 
 struct cgroup {
@@ -83,11 +83,12 @@ struct cgroup {
 	char parent[65], name[65];
 	int v2_fd;			/* the sandbox's directory in the v2 tree */
 	int v1_fd[CGROUP_V1_COUNT];	/* hybrid only */
-	int own_devices;		/* hybrid: its devices cgroup is not that of all sandboxes */
-	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files the child writes "0" to itself */
+	int own_devices;		/* hybrid: it has a devices cgroup that differs from that of all
+					 * sandboxes */
+	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files to which the child itself writes "0" */
 	int oom_fd;			/* hybrid: eventfd, readable when memory ran out */
 	int oom_control_fd;		/* hybrid: memory.oom_control, while oom_fd is there */
-	int held[CGROUP_HELD_MAX];	/* files that are read again and again stay open: see cgroup_hold() */
+	int held[CGROUP_HELD_MAX];	/* files that are read often and stay open: see cgroup_hold() */
 	int holds;
 };
 
@@ -98,35 +99,41 @@ struct cgroup_ops {
 	 * they exist.
 	 */
 	int (*create)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* Makes the further cgroups that are joined, with their limits. NULL: there are none. */
+	/*
+	 * Makes the further cgroups that the process joins, with their limits. NULL: the back end
+	 * has none.
+	 */
 	int (*complete)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* Opens those parts of it that exist, for cleaning up; missing parts are no error. */
+	/* Opens the cgroups that exist, for cleaning up; missing ones are no error. */
 	int (*open)(struct cgroup *c, struct err *e);
-	/* Changes the limits of a live one; reads each back. */
+	/* Changes the limits of a live cgroup; reads each back. */
 	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	/*
 	 * Removes the limits of a live cgroup that are CGROUP_UNLIMITED in l; limit() leaves
 	 * them as they are.
 	 */
 	int (*lift)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* Reads what it used; with now, also its present use. */
+	/* Reads the use so far; with now, also the present use. */
 	int (*usage)(struct cgroup *c, int now, struct cgroup_usage *ret, struct err *e);
-	/* Makes a sandbox's cgroup ready for leaves: its init, pid, moves to one of its own where it must. */
+	/*
+	 * Makes a sandbox's cgroup ready for leaves: its init, pid, moves to a leaf of its own
+	 * where it must.
+	 */
 	int (*house)(struct cgroup *c, int pid, struct err *e);
 	/* As create, for a leaf of an existing sandbox: c->name is "ID/LEAF". */
 	int (*create_leaf)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* Removes the directories; ERR_BUSY while a process lives there. */
+	/* Removes the directories; ERR_BUSY while a process is in them. */
 	int (*remove)(struct cgroup *c, struct err *e);
 };
 
-/* The kind of hierarchy mounted at /sys/fs/cgroup. */
+/* Returns the kind of hierarchy mounted at /sys/fs/cgroup. */
 enum cgroup_mode cgroup_detect(void);
 
 /*
- * c is uninitialised storage before these; cgroup_release() closes it in any state.
- * cgroup_begin() is enough for a process to be born in it; then cgroup_complete()
- * must follow, and the process join (cgroup_join_self()) before it may do anything.
- * On failure of the latter cgroup_destroy() takes back what there is.
+ * c is uninitialised storage before these; cgroup_release() closes it in any state. cgroup_begin()
+ * is enough for a process to be born in it; then cgroup_complete() must follow, and the process
+ * join (cgroup_join_self()) before it may do anything. If cgroup_complete() fails, cgroup_destroy()
+ * removes what was made.
  */
 int cgroup_begin(struct cgroup *c, const char *parent, const char *name, const struct cgroup_limits *l, struct err *e);
 int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
@@ -134,34 +141,34 @@ int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err 
 int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 		  const struct cgroup_limits *l, struct err *e);
 /*
- * A leaf of the sandbox `of` for one command, with limits of its own (NULL:
- * none).  owner, a host uid, may put new processes into it (clone3(2),
- * CLONE_INTO_CGROUP): init, which is root of the sandbox and nobody here.
+ * Makes a leaf of the sandbox `of` for one command, with limits of its own (NULL: none). owner, a
+ * host uid, may put new processes into it (clone3(2), CLONE_INTO_CGROUP): it is init, which is root
+ * in the sandbox and has no rights here.
  */
 int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *name,
 		       const struct cgroup_limits *l, uint32_t owner, struct err *e);
 int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e);
 void cgroup_release(struct cgroup *c);
 
-/* Removes the parent cgroups where nothing is below them any more. */
+/* Removes the parent cgroups that have no cgroup below them any more. */
 void cgroup_remove_parent(const char *parent);
 /*
  * Moves the calling process, which has one thread and will be a keeper, to the one cgroup of all
  * keepers below the parent, which counts their memory instead of the cgroups of their callers.
- * bytes limits all of them together; when the limit is reached, the kernel kills the largest. On
- * v1 that is a memory cgroup only; on v2 the parent's device rules apply in it too. Without the
- * memory controller this does nothing.
+ * bytes limits all keepers together; when the limit is reached, the kernel kills the largest. On v1
+ * that is a memory cgroup only; on v2 the parent's device rules apply in it too. Without the memory
+ * controller this does nothing.
  */
 int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e);
-/* Removes that cgroup; waits shortly for keepers that are about to end. */
+/* Removes the keepers' cgroup; waits shortly for keepers that are about to end. */
 void cgroup_remove_keepers(const char *parent);
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
-/* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
+/* Sends SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
 int cgroup_kill(struct cgroup *c, struct err *e);
 /*
- * How long an end by SIGKILL is waited for.  A process ends once its files are closed,
- * of which there may be a million: cgroup_more_ms() says how much longer that may take.
+ * Time to wait for the end of a process after SIGKILL. A process ends once its files are closed,
+ * and it may have a million of them: cgroup_more_ms() says how much longer that may take.
  */
 #define CGROUP_END_MS 5000
 /*
@@ -169,25 +176,25 @@ int cgroup_kill(struct cgroup *c, struct err *e);
  * up. It waits while the number of the host's open files shrinks; *files is 0 at first.
  */
 unsigned cgroup_more_ms(uint64_t *files);
-/* Waits until no process is left; ERR_TIMEOUT after timeout_ms, but see above. */
+/* Waits until no process is left; ERR_TIMEOUT after timeout_ms, extended as above. */
 int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
 int cgroup_freeze(struct cgroup *c, int on, struct err *e);
 /*
- * Waits until all processes in the frozen cgroup v2_fd, and in those below it, stand still: none is
- * in a system call.  1; 0 when one was in the kernel for all of timeout_ms.
+ * Waits until all processes in the frozen cgroup v2_fd, and in those below it, stand still, that
+ * is, none is in a system call. 1; 0 if one was in the kernel for all of timeout_ms.
  */
 int cgroup_wait_still(int v2_fd, unsigned timeout_ms);
-/* Kill, wait and remove; for one that is gone already, success. */
+/* Kills, waits and removes; success if the cgroup is gone already. */
 int cgroup_destroy(struct cgroup *c, struct err *e);
-/* The same, and waits at most this long for the killed processes (ERR_TIMEOUT). */
+/* As cgroup_destroy(), but waits at most this long for the killed processes (ERR_TIMEOUT). */
 int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e);
 /*
- * In the child: joins the v1 hierarchies.  A thread moving itself
- * through `tasks` takes no global lock; moving another by cgroup.procs costs an
- * RCU grace period, 15 ms here.  Async-signal-safe.  -1 with errno.
+ * Joins the v1 hierarchies, in the child. A thread that moves itself through `tasks` takes no
+ * global lock; moving another by cgroup.procs costs an RCU grace period, 15 ms here.
+ * Async-signal-safe. -1 with errno.
  */
 int cgroup_join_self(const int *join_fd, size_t n);
-/* The descriptors for it; how many. */
+/* Gives the descriptors for cgroup_join_self(), and returns how many. */
 size_t cgroup_joins(const struct cgroup *c, int ret_fd[CGROUP_JOIN_MAX]);
 
 /* Shared by the back ends: small control files by directory fd. */
@@ -195,33 +202,33 @@ int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, 
 int cgroup_write(int dirfd, const char *file, const char *text);	/* 0, or -1 with errno */
 uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line; 0 when absent */
 int cgroup_has_word(const char *list, const char *word);
-/* Calls each for every process of the cgroup at dirfd; for none if it cannot be read. */
+/* Calls each for every process of the cgroup at dirfd; for none if the list cannot be read. */
 void cgroup_each_process(int dirfd, void (*each)(void *ctx, pid_t pid), void *ctx);
-/* The same of a file of dirfd, which stays open as c->held[slot] where the cgroup holds them. */
+/* As cgroup_read(), for a file of dirfd that stays open as c->held[slot] if the cgroup holds its files. */
 int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n);
 /*
- * From now on keeps open the files that cgroup_usage() reads, for a cgroup whose use is read
- * often.
+ * Keeps the files open that cgroup_usage() reads, for a cgroup whose use is read often.
  */
 void cgroup_hold(struct cgroup *c);
 /* Writes value (unlimited for CGROUP_UNLIMITED) and reads it back. */
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);
 /*
- * Binds the cgroup to the CPUs of list ("0-1,3"); effective is the file that tells those it may use.  ERR_INVALID with
- * these when the list has others, which a kernel may take without a word (cgroup-v2.rst, cpuset.cpus.effective).
+ * Binds the cgroup to the CPUs of list ("0-1,3"); effective is the file that lists the CPUs it may
+ * use. ERR_INVALID with that list if `list` has others, which a kernel may accept silently
+ * (cgroup-v2.rst, cpuset.cpus.effective).
  */
 int cgroup_set_cpus(int dirfd, const char *list, const char *effective, struct err *e);
-/* 1 when got, a number read from a control file, is what the kernel makes of value. */
+/* Returns 1 if got, a number read from a control file, is what the kernel makes of value. */
 int cgroup_same_limit(const char *file, const char *got, uint64_t value);
 
 /* ---- pressure ---- */
 
 /*
- * pressure - for how long tasks of a cgroup stood still for want of CPU, memory or I/O
+ * pressure - how long tasks of a cgroup waited for CPU, memory or I/O
  * (Documentation/accounting/psi.rst).
  *
- * Files cpu.pressure, memory.pressure and io.pressure of a directory of the v2 tree.  A kernel may
- * lack them, or be booted with psi=0.
+ * It reads cpu.pressure, memory.pressure and io.pressure of a directory of the v2 tree. A kernel
+ * may lack them, or be booted with psi=0.
  */
 
 enum pressure_kind { PRESSURE_CPU, PRESSURE_MEMORY, PRESSURE_IO, PRESSURE_COUNT };
@@ -233,15 +240,15 @@ struct pressure_line {
 };
 
 struct pressure {
-	struct pressure_line some;	/* at least one task stood still */
-	struct pressure_line full;	/* all did, so nothing was done */
+	struct pressure_line some;	/* at least one task waited */
+	struct pressure_line full;	/* all tasks waited, so no work was done */
 };
 
-/* "cpu", "memory", "io" */
+/* Returns "cpu", "memory" or "io". */
 const char *pressure_name(enum pressure_kind kind);
-/* 1, or 0 if the kernel does not report it. dirfd: the cgroup. */
+/* Reads the pressure of the cgroup dirfd: 1, or 0 if the kernel does not report it. */
 int pressure_read(int dirfd, enum pressure_kind kind, struct pressure *ret);
-/* Pure: the same of the file's text. */
+/* Parses the text of such a file; pure. */
 int pressure_parse(const char *text, struct pressure *ret);
 
 #endif

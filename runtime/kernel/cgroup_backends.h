@@ -6,8 +6,8 @@
 #include "runtime/kernel/cgroup.h"
 
 /*
- * v1: the cgroups of the devices hierarchy that allow more than the parent does are below
- * PARENT.dev, as a cgroup there cannot have what its parent lacks.
+ * Suffix of a second parent in v1's devices hierarchy, PARENT.dev. Cgroups that allow more devices
+ * than the parent are below it, because a cgroup there cannot have what its parent lacks.
  */
 #define CGROUP_DEV_SUFFIX ".dev"
 
@@ -20,7 +20,7 @@ extern const struct cgroup_ops cgroup_ops_hybrid;
  * make is -1 with ERR_NOT_FOUND.
  */
 int cgroup_dir(const char *root, const char *parent, const char *name, int make, struct err *e);
-/* rmdir root/parent/name with the leaves below it; missing is success. */
+/* Removes root/parent/name with the leaves below it; a missing one is success. */
 int cgroup_rmdir(const char *root, const char *parent, const char *name, struct err *e);
 
 #endif

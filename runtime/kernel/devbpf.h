@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * devbpf - device rules under cgroup v2: BPF programs on cgroups (bpf(2),
- * BPF_PROG_TYPE_CGROUP_DEVICE), and the one that berth puts on its parent cgroup,
- * which lets through the six harmless nodes and pseudo-terminals and nothing else (K12).
+ * BPF_PROG_TYPE_CGROUP_DEVICE), and the program that berth attaches to its parent cgroup, which
+ * allows the six harmless nodes and pseudo-terminals and nothing else (K12).
  */
 #ifndef BERTH_RUNTIME_KERNEL_DEVBPF_H
 #define BERTH_RUNTIME_KERNEL_DEVBPF_H
@@ -26,21 +26,21 @@ int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_dev
 		 size_t count, struct err *e);
 
 /*
- * For a cgroup right below one that devbpf_confine() has confined, which holds no sandbox: the
- * parent's rules do not apply there.  Rules that an older berth attached stay.
+ * Lifts the parent's rules from a cgroup right below one that devbpf_confine() has confined, and
+ * that holds no sandbox. Rules that an older berth attached stay.
  */
 int devbpf_unconfine(int cgroup_fd, struct err *e);
 
 /*
- * Adds a program of n instructions; name (at most 15 bytes) is what bpftool shows.  flags are those
- * of bpf(2): with BPF_F_ALLOW_MULTI all that are attached, here and above, must agree; with
- * BPF_F_ALLOW_OVERRIDE one of a cgroup below takes its place there.
+ * Adds a program of n instructions; name (at most 15 bytes) is what bpftool shows. flags are those
+ * of bpf(2): with BPF_F_ALLOW_MULTI all programs attached here and above must agree; with
+ * BPF_F_ALLOW_OVERRIDE a program attached to a cgroup below replaces it there.
  */
 int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name,
 		  uint32_t flags, struct err *e);
 /*
- * The number of attached programs, and the first max ids of them. 0 also if the kernel does not
- * report them.
+ * Returns the number of attached programs, and the first max ids of them. 0 also if the kernel does
+ * not report them.
  */
 size_t devbpf_attached(int cgroup_fd, uint32_t *ids, size_t max);
 /* bpf(2). */

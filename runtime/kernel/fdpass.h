@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fdpass - one packet with descriptors over a SOCK_SEQPACKET socket (unix(7), SCM_RIGHTS).
+ * fdpass - sends and receives one packet with descriptors over a SOCK_SEQPACKET socket (unix(7),
+ * SCM_RIGHTS).
  */
 #ifndef BERTH_RUNTIME_KERNEL_FDPASS_H
 #define BERTH_RUNTIME_KERNEL_FDPASS_H
@@ -16,9 +17,12 @@ int fdpass_send2(int sock, const void *head, size_t head_len, const void *body, 
 		 const int *fds, size_t count);
 int fdpass_sendv(int sock, const struct iovec *part, size_t parts, const int *fds, size_t count);
 int fdpass_send(int sock, const void *p, size_t n, const int *fds, size_t count);
-/* Receives one packet; *ret_count of the descriptors are close-on-exec.  Bytes, 0 at the end, -1 with errno. */
+/*
+ * Receives one packet; its *ret_count descriptors are close-on-exec. Returns the bytes, 0 at the
+ * end, -1 with errno.
+ */
 ssize_t fdpass_recv(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count);
-/* The same with flags of recvmsg(2), such as MSG_DONTWAIT. */
+/* As fdpass_recv(), with flags of recvmsg(2), such as MSG_DONTWAIT. */
 ssize_t fdpass_recv_flags(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count, int flags);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * landlock - a second belt around the sandbox (landlock(7)).
+ * landlock - further confinement of the sandbox by landlock(7).
  *
- * Scopes: no abstract unix socket and no signal beyond the sandbox (ABI 6,
- * Linux 6.12).  File system: no device nodes; and, as a side effect that is
- * wanted, no mount, umount or pivot_root for anyone in the domain.
+ * Scopes: no abstract unix socket and no signal beyond the sandbox (ABI 6, Linux 6.12). File
+ * system: no device nodes; and, as a wanted side effect, no mount, umount or pivot_root for any
+ * process in the domain.
  */
 #ifndef BERTH_RUNTIME_KERNEL_LANDLOCK_H
 #define BERTH_RUNTIME_KERNEL_LANDLOCK_H
@@ -13,21 +13,21 @@
 
 #include "base/err.h"
 
-/* The kernel's Landlock ABI, 0 when it has none. */
+/* Returns the kernel's Landlock ABI, 0 if it has none. */
 int landlock_abi(void);
-/* Confines the calling process for good.  A kernel without Landlock is no error; attest says so. */
+/* Confines the calling process for good. A kernel without Landlock is no error; attest reports it. */
 int landlock_confine(struct err *e);
-/* Forbids opening, making or removing any file from now on, at any path; scopes as above. */
+/* Forbids opening, making or removing any file from now on, at any path; also applies the scopes above. */
 int landlock_seal(struct err *e);
 /*
- * Only what is below from_fd may be read, and below to_fd any file but a device made and written;
- * nothing else may be opened.
+ * Allows reading only below from_fd, and below to_fd making and writing any file but a device; no
+ * other file may be opened.
  */
 int landlock_copy(int from_fd, int to_fd, struct err *e);
 
 /*
- * The arguments of landlock_create_ruleset(2) and landlock_add_rule(2) for another process: it may
- * then open no file that is not below its directory root_fd.  ABI 2.
+ * Holds the arguments of landlock_create_ruleset(2) and landlock_add_rule(2) for another process,
+ * which may then open no file outside its directory root_fd. ABI 2.
  */
 struct landlock_words {
 	uint64_t ruleset[1];

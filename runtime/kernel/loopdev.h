@@ -15,19 +15,19 @@
  * is N of /dev/loopN. ERR_UNSUPPORTED: the host has no loop devices.
  */
 int loopdev_attach(int file_fd, unsigned *ret_number, struct err *e);
-/* The descriptor of /dev/loopN when that device shows this very file, else -1. */
+/* Returns the descriptor of /dev/loopN if that device shows this very file, else -1. */
 int loopdev_find(int file_fd, unsigned number);
 /*
- * A detached mount of the ext4 file system that the device holds.  Several mounts of one device
- * show one file system; two devices of one file would destroy it.
+ * Returns a detached mount of the ext4 file system that the device holds. Several mounts of one
+ * device show one file system; two devices of one file would destroy it.
  */
 int loopdev_mount(int loop_fd, struct err *e);
-/* The same for files that nobody needs after a power cut: nothing waits until the disk has them. */
+/* As loopdev_mount(), for files that need not survive a power cut: no write waits until the disk has it. */
 int loopdev_mount_passing(int loop_fd, struct err *e);
-/* The same, which nobody writes to, of a device whose file is only open for reading. */
+/* As loopdev_mount(), read-only, for a device whose file is open for reading only. */
 int loopdev_mount_readonly(int loop_fd, struct err *e);
 /*
- * A detached mount of the file system of that type in the file, by the one device that all
+ * Returns a detached mount of the file system of that type in the file, by the one device that all
  * processes use for it: its number is in the file "loop" of dir_fd, the file's directory.
  */
 int loopdev_mount_shared(int dir_fd, int file_fd, const char *type, struct err *e);

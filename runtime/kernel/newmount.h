@@ -19,9 +19,9 @@ struct newmount_opt {
 	const char *value;	/* NULL: a flag */
 };
 
-/* A new instance of fstype with n options, as a detached mount with attr. */
+/* Mounts a new instance of fstype with n options, detached, with attr. */
 int newmount_fs(const char *fstype, const struct newmount_opt *opts, size_t n, uint64_t attr, struct err *e);
-/* A detached private copy of the mount at dirfd/path, recursive or not, with attr set on all of it. */
+/* Makes a detached private copy of the mount at dirfd/path, recursive or not, with attr set on all of it. */
 int newmount_clone(int dirfd, const char *path, int recursive, uint64_t attr, struct err *e);
 /* Adds attr to a detached mount. */
 int newmount_attr(int mnt_fd, int recursive, uint64_t attr, struct err *e);
@@ -32,29 +32,28 @@ int newmount_attr(int mnt_fd, int recursive, uint64_t attr, struct err *e);
 int newmount_fs_readonly(int mnt_fd, struct err *e);
 /* Maps ids of the mount through the user namespace (MOUNT_ATTR_IDMAP, Linux 5.12); what names it in errors. */
 int newmount_idmap(int mnt_fd, int recursive, int userns_fd, const char *what, struct err *e);
-/* Attaches mnt_fd on the directory or file that target_fd is. */
+/* Attaches mnt_fd on target_fd, a directory or file. */
 int newmount_attach(int mnt_fd, int target_fd, const char *what, struct err *e);
 
 /*
- * An overlay of the layers (O_PATH directory fds, lowest first, at least one)
- * and, unless -1, upper_fd with work_fd.  passing: it is never synced (Linux 5.10; see
- * NEWMOUNT_UNSYNCED), where the kernel can do so.  On Linux before 6.15 overlayfs does
- * not take detached layers: ERR_UNSUPPORTED; then see newmount_overlay_attached().
+ * Mounts an overlay of the layers (O_PATH directory fds, lowest first, at least one) and, unless
+ * -1, upper_fd with work_fd. passing: the overlay is never synced, if the kernel can do that (Linux
+ * 5.10; see NEWMOUNT_UNSYNCED). On Linux before 6.15 overlayfs does not take detached layers:
+ * ERR_UNSUPPORTED; then see newmount_overlay_attached().
  */
 int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, int passing,
 		     uint64_t attr, struct err *e);
 /*
- * Below the directory of work_fd: a directory with a file "dirty" that the kernel makes for an
- * overlay that is not synced, and for which it refuses the next one.  The caller that knows that
- * the files are whole removes it.
+ * Names a directory below that of work_fd. The kernel makes a file "dirty" in it for an overlay
+ * that is not synced, and refuses the next overlay while it exists. A caller that knows that the
+ * files are whole removes it.
  */
 #define NEWMOUNT_UNSYNCED "work/incompat/volatile"
 /*
- * The same for older kernels: the layers, detached mounts, are attached in a
- * mount namespace made for the purpose, below scratch, a directory that only
- * serves as a mount point there; afterwards the process is back in its own.
- * base_fd: the detached mount that holds upper and work, or -1.  The finished
- * overlay is detached and outlives that namespace.
+ * As newmount_overlay(), for older kernels: the layers, detached mounts, are attached in a mount
+ * namespace made for the purpose, below scratch, a directory that only serves as a mount point
+ * there. Afterwards the process is back in its own namespace. base_fd: the detached mount that
+ * holds upper and work, or -1. The finished overlay is detached and outlives that namespace.
  */
 int newmount_overlay_attached(const char *scratch, const int *layer_fd, size_t layers, int base_fd,
 			      uint64_t attr, struct err *e);

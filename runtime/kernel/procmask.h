@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* procmask - the parts of procfs that a payload does not see or cannot write. */
+/* procmask - lists the parts of procfs that a payload does not see or cannot write. */
 #ifndef BERTH_RUNTIME_KERNEL_PROCMASK_H
 #define BERTH_RUNTIME_KERNEL_PROCMASK_H
 
 #include "base/err.h"
 
-/* Both end with NULL.  In procmask_hidden "d" stands before the path of a directory. */
+/* Arrays that end with NULL. In procmask_hidden "d" stands before the path of a directory. */
 extern const char *const procmask_rdonly[], *const procmask_hidden[];
 
 static inline const char *procmask_path(const char *hidden)
@@ -15,9 +15,9 @@ static inline const char *procmask_path(const char *hidden)
 
 /* ---- files in the place of sysfs ---- */
 
-/* sysfiles - what a payload has in the place of sysfs: the few files that programs read to count CPUs. */
+/* sysfiles - the files that a payload has in place of sysfs: the few that programs read to count CPUs. */
 
-/* Makes them, copies of the host's, in the empty directory dirfd. */
+/* Makes them in the empty directory dirfd, as copies of the host's. */
 int sysfiles_make(int dirfd, struct err *e);
 
 #endif

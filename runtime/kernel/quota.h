@@ -14,7 +14,10 @@
 
 #include "base/err.h"
 
-/* 0 when the file system of dir_fd enforces project quotas, else ERR_UNSUPPORTED that says why not. */
+/*
+ * Checks that the file system of dir_fd enforces project quotas: 0, else ERR_UNSUPPORTED that says
+ * why not.
+ */
 int quota_check(int dir_fd, struct err *e);
 /*
  * Makes the empty directory dir_fd project id's, with these limits, all read
@@ -22,19 +25,19 @@ int quota_check(int dir_fd, struct err *e);
  */
 int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct err *e);
 /*
- * Bounds a directory of the operator's, which has no project and is empty, or got one here before:
- * ERR_INVALID otherwise.  ERR_UNSUPPORTED as quota_check().
+ * Bounds a directory of the operator's. It must be empty and have no project, or have been bounded
+ * here before: ERR_INVALID otherwise. ERR_UNSUPPORTED as quota_check().
  */
 int quota_bound(int dir_fd, uint64_t bytes, uint64_t inodes, struct err *e);
 /*
- * The empty directory dir_fd counts in the project of the directory like_fd of the same file
- * system, which quota_bound() made; no error when it does already.  ERR_INVALID when it is not
- * empty, or of another project.
+ * Makes the empty directory dir_fd count in the project of the directory like_fd of the same file
+ * system, which quota_bound() bounded; success if it does already. ERR_INVALID if it is not empty,
+ * or has another project.
  */
 int quota_join(int dir_fd, int like_fd, struct err *e);
 /*
- * With CAP_SYS_RESOURCE ext4 lets a process write past a hard limit.  This thread, and those that
- * it starts, do without from here until quota_obey_end(), which gets *ret_had.
+ * Makes this thread, and those that it starts, obey hard limits until quota_obey_end(), which gets
+ * *ret_had: with CAP_SYS_RESOURCE, which this drops, ext4 lets a process write past a hard limit.
  */
 int quota_obey(uint32_t *ret_had, struct err *e);
 void quota_obey_end(uint32_t had);

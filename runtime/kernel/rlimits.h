@@ -17,9 +17,12 @@ struct rlimits {
 	struct { uint64_t soft, hard; } v[RLIMITS_COUNT];
 };
 
-/* The defaults of a sandbox: NOFILE, CORE = 1 (K17), MEMLOCK, MSGQUEUE, SIGPENDING, RTPRIO, NICE. */
+/* Gives the defaults of a sandbox: NOFILE, CORE = 1 (K17), MEMLOCK, MSGQUEUE, SIGPENDING, RTPRIO, NICE. */
 void rlimits_default(struct rlimits *r);
-/* "nofile=1024:4096", "core=0", "stack=unlimited"; bytes, seconds or counts as setrlimit(2) takes them. */
+/*
+ * Parses "nofile=1024:4096", "core=0", "stack=unlimited"; bytes, seconds or counts as setrlimit(2)
+ * takes them.
+ */
 int rlimits_parse(struct rlimits *r, const char *text, struct err *e);
 /*
  * Lowers default limits to the caller's own hard limits, as only CAP_SYS_RESOURCE

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * treecopy - a copy of a tree with all that overlayfs keeps in it.
+ * treecopy - copies a tree with everything that overlayfs keeps in it.
  *
- * Types, owners, modes, times to the nanosecond, hard links, holes, and the
- * attributes user.*, trusted.*, security.capability and access lists; names are
- * bytes, and neither depth nor the length of paths has a limit (base/treewalk.h).
- * Labels of security modules are left out: they are the host's.
+ * Copied are types, owners, modes, times to the nanosecond, hard links, holes, and the attributes
+ * user.*, trusted.*, security.capability and access lists; names are bytes, and neither depth nor
+ * the length of paths has a limit (base/treewalk.h). Labels of security modules are left out: they
+ * are the host's.
  *
- * The source may be hostile, but nobody works in it; the target is empty and
- * nobody else's.
+ * The source may be hostile, but no process works in it; the target is empty, and no other process
+ * has it.
  */
 #ifndef BERTH_RUNTIME_KERNEL_TREECOPY_H
 #define BERTH_RUNTIME_KERNEL_TREECOPY_H
@@ -21,8 +21,8 @@
  */
 int treecopy(int from_fd, int to_fd, struct err *e);
 /*
- * The same without device nodes; and without trusted.* where the caller lacks CAP_SYS_ADMIN, and so
- * does not see them.
+ * As treecopy(), without device nodes; and without trusted.* if the caller lacks CAP_SYS_ADMIN, and
+ * so does not see these attributes.
  */
 int treecopy_files(int from_fd, int to_fd, struct err *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tty - a person's terminal joined to a sandbox's (pty(7), termios(3)).
+ * tty - joins the caller's terminal to a sandbox's (pty(7), termios(3)).
  *
  * The caller's terminal is put in raw mode and restored by tty_close(), which
  * every path reaches.  Bytes are moved through two bounded buffers without ever
@@ -31,19 +31,19 @@ struct tty {
 
 #define TTY_POLLS 3
 
-/* Raw mode if in is a terminal; the sandbox's terminal gets its size. */
+/* Sets raw mode if in is a terminal; the sandbox's terminal gets its size. */
 int tty_open(struct tty *t, int master, int in, int out, struct err *e);
-/* The same, but the sandbox's terminal has a size of its own, until the caller's window changes. */
+/* As tty_open(), but the sandbox's terminal keeps a size of its own until the caller's window changes. */
 int tty_open_sized(struct tty *t, int master, int in, int out, struct err *e);
 /* Restores the caller's terminal.  Idempotent. */
 void tty_close(struct tty *t);
-/* SIGWINCH: passes the caller's window size on. */
+/* Passes the caller's window size on, after SIGWINCH. */
 void tty_resize(struct tty *t);
-/* Fills TTY_POLLS entries. */
+/* Fills TTY_POLLS entries for poll(2). */
 void tty_polls(const struct tty *t, struct pollfd *p);
 /* Moves what can be moved, after poll(2) on those entries. */
 int tty_move(struct tty *t, const struct pollfd *p, struct err *e);
-/* After the command ended: reads what is still in the pty. */
+/* Reads what is still in the pty, after the command ended. */
 void tty_drain(struct tty *t);
 
 #endif

@@ -13,25 +13,25 @@
 #include "base/err.h"
 
 /*
- * Whether the caller's effective uid is 0 in the initial user namespace. Where /proc does not tell
- * the namespace, uid 0 counts as the host's root, from whom no failure is excused.
+ * Tells whether the caller's effective uid is 0 in the initial user namespace. If /proc does not
+ * show the namespace, uid 0 counts as the host's root, for whom no failure is excused.
  */
 int userns_is_host_root(void);
 
 /* ---- namespaces that only map ids ---- */
 
-/* idmapns - user namespaces that only say how the ids of a mount are mapped (newmount_idmap()). */
+/* idmapns - user namespaces that only define how the ids of a mount are mapped (newmount_idmap()). */
 
 /*
- * A user namespace that shows uid as shown_uid and gid as shown_gid, and every other id as
- * nobody; files of the other ids cannot be made. A descriptor, or -1.
+ * Makes a user namespace that shows uid as shown_uid and gid as shown_gid, and every other id as
+ * nobody; files of the other ids cannot be made. Returns a descriptor, or -1.
  */
 int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e);
-/* One that shows count uids and gids from FROM on as those from SHOWN on, and root as root. */
+/* Makes a namespace that shows count uids and gids from FROM on as those from SHOWN on, and root as root. */
 int idmapns_range(uid_t from, uid_t shown, unsigned count, struct err *e);
 /*
- * One that shows the ids from 0 on as those from SHOWN on.  A process that enters it (setns(2)) is
- * its root, and has the ids that the mount shows.
+ * Makes a namespace that shows the ids from 0 on as those from SHOWN on. A process that enters it
+ * (setns(2)) is its root, and has the ids that the mount shows.
  */
 int idmapns_shift(uid_t shown, unsigned count, struct err *e);
 
@@ -40,11 +40,11 @@ int idmapns_shift(uid_t shown, unsigned count, struct err *e);
 /* timens - a time namespace whose clocks hide the host's uptime (K15, time_namespaces(7)). */
 
 /*
- * unshare(flags) with a time namespace for our children and our next program, which kernels before
- * 5.6 do not have.  -1 with errno.
+ * Calls unshare(flags), with a time namespace for our children and our next program if the kernel
+ * has them (5.6). -1 with errno.
  */
 int timens_unshare(int flags);
-/* Makes its clocks start near zero, before anybody is in it. */
+/* Makes the clocks of the new time namespace start near zero, before a process is in it. */
 int timens_zero(struct err *e);
 
 #endif

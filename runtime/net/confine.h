@@ -11,9 +11,9 @@
 #include "base/err.h"
 
 /*
- * An id of its own, no capability, an empty root directory, no new processes, no file, a short
- * list of system calls; ends with the process that started it. Each is read back: a difference
- * is an error.
+ * Gives the process an id of its own, no capability, an empty root directory, no new processes, no
+ * file, and a short list of system calls; it ends with the process that started it. Each
+ * restriction is read back: a difference is an error.
  */
 int confine(uid_t uid, pid_t parent, struct err *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forward - published ports on the host's own loopback.
+ * forward - serves published ports on the host's own loopback.
  *
  * The rules of nftables forward traffic to the host's other addresses. For 127.0.0.1 they would
  * need route_localnet, which would let the bridge send to it, and for ::1 the kernel has no way
@@ -22,14 +22,14 @@ struct forward;
 struct nameserver;
 
 /*
- * Listens on those published ports that are on the loopback. *ret is NULL if there are none and
- * nothing else to serve (always 0).
+ * Listens on those published ports that are on the loopback. *ret is NULL if there are none, unless
+ * always is set.
  */
 int forward_open(const struct netpolicy *p, const struct link_plan *l, int always,
 		 struct forward **ret, struct err *e);
-/* It serves names, too (nameserver.h), and has them from now on. */
+/* Makes it also serve names (nameserver.h); it takes names over. */
 void forward_names(struct forward *f, struct nameserver *names);
-/* How many ports it listens on. */
+/* Returns how many ports it listens on. */
 size_t forward_ports(const struct forward *f);
 void forward_free(struct forward *f);
 /* Answers with told (JSON text), then serves until the supervisor has gone. */
@@ -37,13 +37,13 @@ int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, st
 
 /* ---- ports that are chosen ---- */
 
-/* freeport - a port of the host for each published port that was asked for without one. */
+/* freeport - chooses a port of the host for each published port that was requested without one. */
 
-/* Chooses, and writes it into the text of the port as well.  ERR_NET when none is free. */
+/* Chooses the ports, and writes each into the text of its published port as well. ERR_NET if none is free. */
 int freeport_choose(struct netpolicy *p, struct err *e);
 /*
- * The published ports, an entry for each address of the host: [{"address", "host_port", "port",
- * "protocol"}], a new reference.
+ * Describes the published ports, an entry for each address of the host: [{"address", "host_port",
+ * "port", "protocol"}], a new reference.
  */
 json_t *freeport_describe(const struct netpolicy *p, const struct link_plan *l);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forwarding - the host's own switches, net.ipv4.ip_forward and net.ipv6.conf.all.forwarding.
+ * forwarding - the host's own switches of forwarding, net.ipv4.ip_forward and
+ * net.ipv6.conf.all.forwarding.
  *
  * A bridge needs them. Before berth switches one on, it records that in the file "forwarding" of
  * the pool's directory, with the boot and the network namespace for which it is true. When the
@@ -14,15 +15,15 @@
 #include "runtime/net/pool.h"
 
 /*
- * Before a sandbox joins a bridge.  may: berth may switch it on; ERR_UNSUPPORTED when it must and
- * may not.  with6: the host has IPv6; *ret_route6: it forwards that.
+ * Call it before a sandbox joins a bridge. may: berth may switch forwarding on; ERR_UNSUPPORTED if
+ * it is off and berth may not. with6: the host has IPv6; *ret_route6: the host forwards IPv6.
  */
 int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
-/* The same of IPv6 alone: where berth may not switch it on it stays off, and that is no error. */
+/* As forwarding_need(), for IPv6 alone: if berth may not switch it on it stays off, and that is no error. */
 int forwarding_need6(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
 /*
- * After a bridge was removed: switches off what berth switched on, unless another bridge or a
- * newer interface exists.
+ * Call it after a bridge was removed: switches off what berth switched on, unless another bridge or
+ * a newer interface exists.
  */
 int forwarding_restore(struct pool *p, struct err *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * httpreq - the head of one request to the proxy, and where its body ends.
+ * httpreq - parses the head of one request to the proxy, and finds the end of its body.
  *
  * Pure, fed with hostile bytes. One request a connection: we forward the head rewritten for its
  * server ("Connection: close"), then exactly the body, so that nothing can follow for a server
@@ -23,8 +23,8 @@ enum httpbody_kind { HTTPBODY_NONE, HTTPBODY_LENGTH, HTTPBODY_CHUNKED };
 
 struct httpbody {
 	enum httpbody_kind kind;
-	uint64_t left;		/* of the length, or of the chunk */
-	int state;		/* of the chunk parser */
+	uint64_t left;		/* bytes left of the length, or of the chunk */
+	int state;		/* state of the chunk parser */
 	unsigned line;		/* bytes of the line so far */
 	int done;
 };
@@ -34,16 +34,16 @@ struct httpreq {
 	int connect;
 	char host[300];		/* as spelled, brackets included */
 	uint64_t port;
-	size_t head_len;	/* bytes of the input that were the head */
+	size_t head_len;	/* bytes of the input that belong to the head */
 	struct httpbody body;
 };
 
 /*
- * 1: a whole head was read, and unless it is a CONNECT out gets what to send to
- * the server.  0: more is needed.  -1: ERR_INVALID, to be answered with 400.
+ * Parses a head. 1: it is whole, and unless it is a CONNECT out gets the bytes to send to the
+ * server. 0: more bytes are needed. -1: ERR_INVALID, to be answered with 400.
  */
 int httpreq_parse(const char *p, size_t n, struct httpreq *ret, struct buf *out, struct err *e);
-/* How many of the n bytes belong to the body; sets done at its end.  -1 when it is malformed. */
+/* Returns how many of the n bytes belong to the body; sets done at its end. -1 if it is malformed. */
 long httpbody_take(struct httpbody *b, const char *p, size_t n);
 
 /* ---- SOCKS5 ---- */
@@ -56,12 +56,12 @@ enum { SOCKS_OK = 0, SOCKS_FAILURE = 1, SOCKS_NOT_ALLOWED = 2, SOCKS_NET_UNREACH
 struct socksreq {
 	char host[300];
 	uint64_t port;
-	size_t len;	/* bytes of the input that it took */
+	size_t len;	/* bytes of the input that the message has */
 };
 
-/* The greeting: its length when it offers "no authentication", 0 when more is needed, -1 else. */
+/* Reads the greeting: its length if it offers "no authentication", 0 if more bytes are needed, else -1. */
 long socksreq_greeting(const unsigned char *p, size_t n);
-/* The request: 1, 0 when more is needed, or -SOCKS_* to answer with. */
+/* Reads the request: 1, 0 if more bytes are needed, or -SOCKS_* to answer with. */
 int socksreq_parse(const unsigned char *p, size_t n, struct socksreq *ret);
 
 #endif

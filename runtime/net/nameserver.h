@@ -30,8 +30,8 @@
 struct nameserver;
 
 struct nameserver_place {
-	const char *network;		/* its name; "": that of a bridge without one */
-	int dir_fd;			/* where the table is */
+	const char *network;		/* the network's name; "": the bridge without a name */
+	int dir_fd;			/* the directory of the table */
 	int internal;
 	const struct link_plan *link;
 	const struct netpolicy *policy;
@@ -41,12 +41,15 @@ struct nameserver_place {
 int nameserver_open(const struct nameserver_place *at, int netns_fd, struct nameserver **ret,
 		    struct err *e);
 void nameserver_free(struct nameserver *s);
-/* The names of another network, too: fd is the file of its table, which stays the caller's. */
+/* Adds the names of another network; fd is the file of its table, which stays the caller's. */
 int nameserver_join(struct nameserver *s, const struct namezone_place *at, struct err *e);
-/* Removes it; a network without one is no failure. */
+/* Removes a network's names; a network that was not added is no failure. */
 void nameserver_part(struct nameserver *s, const char *network);
 
-/* proxy.c: once the loop stands; a socket is ready; the time, and until when it may wait. */
+/*
+ * Called by proxy.c: once the loop is set up; when a socket is ready; and to pass the time and get
+ * a deadline.
+ */
 void nameserver_begin(struct nameserver *s, struct proxy *p);
 void nameserver_serve(struct nameserver *s, struct watch *w, uint32_t events);
 void nameserver_tick(struct nameserver *s, uint64_t now);

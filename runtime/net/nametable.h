@@ -27,27 +27,27 @@ struct nametable {
 	struct nametable_map *map;	/* NULL: closed */
 };
 
-/* Maps the file in dir_fd, and makes it where it is not there; the caller holds the lock. */
+/* Maps the file in dir_fd, and makes it if it is missing; the caller holds the lock. */
 int nametable_open(struct nametable *t, int dir_fd, struct err *e);
-/* The same for a reader, of the file itself. */
+/* Maps the file itself, for a reader. */
 int nametable_map(struct nametable *t, int fd, struct err *e);
 void nametable_close(struct nametable *t);
 /*
- * The member with that number has those names from now on, and no others; the first is the one that
- * its address is called by.  ERR_LIMIT when the table is full.
+ * Gives the member with that number these names, and no others; the first is the name of its
+ * address. ERR_LIMIT if the table is full.
  */
 int nametable_set(struct nametable *t, uint32_t number, const char *const *names, size_t count,
 		  struct err *e);
 void nametable_forget(struct nametable *t, uint32_t number);
-/* The numbers of the members with this name, at most max, starting anywhere; returns how many. */
+/* Finds the numbers of the members with this name, at most max, starting anywhere; returns how many. */
 size_t nametable_find(const struct nametable *t, const char *name, uint32_t from, uint32_t *ret,
 		      size_t max);
-/* The first name of the number: 1, or 0. */
+/* Gives the first name of the number: 1, or 0. */
 int nametable_name(const struct nametable *t, uint32_t number, char ret[NAMETABLE_NAME]);
 
 /* ---- answers from the table ---- */
 
-/* namezone - answers for the names and addresses of one network, from its table. */
+/* namezone - answers questions for the names and addresses of one network, from its table. */
 
 struct namezone {
 	struct nametable table;
@@ -66,8 +66,8 @@ struct namezone_place {
 int namezone_open(struct namezone *z, const struct namezone_place *at, struct err *e);
 void namezone_close(struct namezone *z);
 /*
- * 1 if the query q, with the bytes p, concerns the network: then out (DNSMSG_SMALL) has the
- * answer of *len bytes. NAME and NAME.NETWORK are its names.
+ * Returns 1 if the query q, with the bytes p, concerns the network: out (DNSMSG_SMALL) then has the
+ * answer of *len bytes. A member's names are NAME and NAME.NETWORK.
  */
 int namezone_answer(const struct namezone *z, const struct dnsmsg *q, const uint8_t *p,
 		    uint8_t *out, size_t *len);

@@ -3,9 +3,9 @@
  * netwire - declarations that berth-net, the helper for --network bridge and egress, and its
  * supervisor share.
  *
- * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 its task (JSON), 6
- * the counters, 7 and 8 the two halves of the log, 9 the socket for notices: refused requests,
- * as the line of the log, 10 what the members of a network with rules share (netgroup.h).
+ * berth-net's descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 its job (JSON),
+ * 6 the counters, 7 and 8 the two halves of the log, 9 the socket for notices (refused requests, as
+ * lines of the log), 10 the file that the members of a network with rules share (netgroup.h).
  */
 #ifndef BERTH_RUNTIME_NET_NETWIRE_H
 #define BERTH_RUNTIME_NET_NETWIRE_H
@@ -30,8 +30,8 @@ enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_C
  */
 struct netcounters {
 	uint64_t requests, allowed, denied, failed;
-	uint64_t bytes_in, bytes_out;	/* to the sandbox, from it */
-	uint64_t open, cut;		/* connections now; cut by a change of policy */
+	uint64_t bytes_in, bytes_out;	/* bytes to the sandbox, and from it */
+	uint64_t open, cut;		/* connections open now; connections cut by a change of policy */
 	uint64_t exhausted;		/* a budget was used up */
 	uint64_t over;			/* bridge: connections refused by their limit */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nl - netlink requests in batches, each answered; the kernel's own words are the error.
+ * nl - sends netlink requests in batches, each answered; errors have the kernel's own words.
  *
- * Several messages go in one datagram; the kernel works through them in order and
- * acknowledges each.  What each was for is remembered until then, so the
- * error can say it (NETLINK_EXT_ACK, Linux 4.12).
+ * Several messages go in one datagram; the kernel works through them in order and acknowledges
+ * each. The purpose of each is remembered until then, so that the error can name it
+ * (NETLINK_EXT_ACK, Linux 4.12).
  */
 #ifndef BERTH_RUNTIME_NET_NL_H
 #define BERTH_RUNTIME_NET_NL_H
@@ -28,11 +28,12 @@ struct nl {
 	struct nl_note {
 		char what[NL_WHAT];
 		int may_fail;	/* -errno that counts as success; 0: none */
-		int acked;	/* asked for; always but within an nftables batch's frame */
+		int acked;	/* an answer is requested; always, except within the frame of an nftables
+				 * batch */
 	} notes[NL_MESSAGES];
 };
 
-/* bus: NETLINK_ROUTE or NETLINK_NETFILTER; of the caller's network namespace. */
+/* Opens a socket; bus: NETLINK_ROUTE or NETLINK_NETFILTER, in the caller's network namespace. */
 struct nl *nl_open(int bus, struct err *e);
 void nl_close(struct nl *n);
 /*
@@ -42,23 +43,23 @@ void nl_close(struct nl *n);
 struct nlmsghdr *nl_begin(struct nl *n, uint16_t type, uint16_t flags, const char *what_fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void nl_end(struct nl *n, const struct nlmsghdr *nlh);
-/* The last message may fail with this errno. */
+/* Allows the last message to fail with this errno. */
 void nl_may_fail(struct nl *n, int os_errno);
-/* Sends the batch, waits for all answers.  The first failure is the error; os_errno is the kernel's. */
+/* Sends the batch and waits for all answers. The first failure is the error; os_errno is the kernel's. */
 int nl_send(struct nl *n, struct err *e);
-/* One request whose answer is data: cb is called for each message. Uses no batch. */
+/* Sends one request whose answer is data: cb is called for each message. Uses no batch. */
 int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const char *what, struct err *e);
 
 /* ---- where a packet would go ---- */
 
-/* route - what the kernel would do with a packet to an address (rtnetlink(7), RTM_GETROUTE). */
+/* route - asks where the kernel would send a packet to an address (rtnetlink(7), RTM_GETROUTE). */
 
 struct mnl_socket;
 
 struct mnl_socket *route_open(struct err *e);
 /*
- * NULL: the packet leaves this host; else its kind: "the host's own", "broadcast". If the kernel
- * cannot be asked, the target is not allowed.
+ * Returns NULL if the packet leaves this host, else its kind: "the host's own", "broadcast". If the
+ * kernel cannot be asked, the target is not allowed.
  */
 const char *route_special(struct mnl_socket *nl, const struct netaddr *a);
 

@@ -2,17 +2,16 @@
 /*
  * proxy - the only way out of a sandbox with --network egress.
  *
- * Theory of operation.  berth-net enters the sandbox's network namespace, opens
- * a listening socket on its loopback, and returns to the host's: a socket stays
- * in the namespace it was made in.  Then it gives up all rights (confine.h).  A
- * client in the sandbox says whom it wants, by HTTP CONNECT, by an absolute http://
- * request or by SOCKS5; the proxy checks name and port against the policy, asks
- * the DNS itself, checks each address, and connects to an address it checked.
- * The sandbox never resolves a name, so no answer of its own can lead elsewhere.
+ * Theory of operation. berth-net enters the sandbox's network namespace, opens a listening socket
+ * on its loopback, and returns to the host's: a socket stays in the namespace it was made in. Then
+ * it gives up all rights (confine.h). A client in the sandbox names its target, by HTTP CONNECT, by
+ * an absolute http:// request or by SOCKS5; the proxy checks name and port against the policy, asks
+ * the DNS itself, checks each address, and connects to an address it checked. The sandbox never
+ * resolves a name, so no answer of its own can lead elsewhere.
  *
- * One thread, one epoll loop, at most PROXY_CONNECTIONS at a time: then new ones
- * wait in the backlog.  What clients and servers send is hostile; a request's name
- * and what it is answered are all that reaches the log.
+ * It has one thread, one epoll loop, and at most PROXY_CONNECTIONS connections at a time: new ones
+ * then wait in the backlog. Bytes from clients and servers are hostile; only a request's name and
+ * its answer reach the log.
  */
 #ifndef BERTH_RUNTIME_NET_PROXY_H
 #define BERTH_RUNTIME_NET_PROXY_H
@@ -30,10 +29,10 @@
 
 #define PROXY_CONNECTIONS 256
 #define PROXY_BUFFER 40960
-#define PROXY_HEAD_MS 30000	/* to name its target */
-#define PROXY_CONNECT_MS 15000	/* to reach one address */
-#define PROXY_LINGER_MS 2000	/* to read a denial */
-#define PROXY_HALF_MS 300000	/* quiet, once one side has ended */
+#define PROXY_HEAD_MS 30000	/* time for a client to name its target */
+#define PROXY_CONNECT_MS 15000	/* time to reach one address */
+#define PROXY_LINGER_MS 2000	/* time for a client to read a denial */
+#define PROXY_HALF_MS 300000	/* silence allowed once one side has ended */
 
 struct mnl_socket;
 struct proxy;
@@ -44,20 +43,20 @@ enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WAT
 struct watch {
 	enum watch_kind kind;
 	struct conn *conn;
-	const struct nettarget *target;	/* of a forwarded port: its target */
-	uint32_t events;	/* as epoll has them; 0: not in it */
+	const struct nettarget *target;	/* target of a forwarded port */
+	uint32_t events;	/* as epoll takes them; 0: the watch is not in it */
 	int fd;
 };
 
 enum conn_state { CONN_HEAD, CONN_RESOLVING, CONN_CONNECTING, CONN_RELAY, CONN_ENDING, CONN_DEAD };
-/* The part of TLS within a tunnel that is still awaited (proxyconn.c). */
+/* The part of TLS within a tunnel that is still expected (proxyconn.c). */
 enum peek_state { PEEK_DONE, PEEK_HELLO, PEEK_ANSWER, PEEK_AGAIN };
 enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS, CONN_FORWARD };
 
 struct flow {
-	char *data;	/* PROXY_BUFFER, from the first byte on */
+	char *data;	/* PROXY_BUFFER bytes, allocated at the first byte */
 	size_t start, end;
-	size_t held;	/* of these bytes the last ones, which may not go on yet */
+	size_t held;	/* the last of these bytes, which must not be sent yet */
 	int eof, shut;	/* the source has ended; the destination has been shut down */
 };
 
@@ -67,17 +66,17 @@ struct conn {
 	enum conn_state state;
 	enum conn_kind kind;
 	struct watch client, server;
-	struct flow out, in;		/* from the sandbox, to it */
-	int greeted;			/* SOCKS5: the greeting was answered */
+	struct flow out, in;		/* from the sandbox, and to it */
+	int greeted;			/* SOCKS5: the greeting is answered */
 	struct httpreq http;
 	struct nettarget target;
-	char rule[NETHOST_NAME + 32];	/* that allowed it; "" before */
+	char rule[NETHOST_NAME + 32];	/* the rule that allowed it; "" before */
 	struct netaddr tried[RESOLVER_ADDRESSES], peer;
 	size_t tried_count, tried_next;
 	int connect_errno;
 	enum peek_state peek;
 	uint64_t peek_deadline_ms;	/* for the rest of a hello; 0: none has begun */
-	struct nettarget within;	/* the name in the hello; name "": none */
+	struct nettarget within;	/* the name in the hello; "": it has none */
 	unsigned char answer[TLSHELLO_ANSWER];
 	size_t answer_len;
 	int asking;			/* the resolver will still call back */
@@ -85,14 +84,14 @@ struct conn {
 	int logged;
 };
 
-/* What borrows the loop (forward.h), and has watches of the kinds that are not the proxy's. */
+/* A further user of the loop (forward.h), with watches of kinds that are not the proxy's. */
 struct proxy_guest {
 	void (*begin)(void *ctx, struct proxy *p);
 	void (*serve)(void *ctx, struct watch *w, uint32_t events);
 	void (*tick)(void *ctx, uint64_t now);
-	/* a command of the supervisor: 0, -1 with e; NULL: it sends none */
+	/* carries out a command of the supervisor: 0, -1 with e; NULL: the supervisor sends none */
 	int (*control)(void *ctx, const char *text, int fd, struct err *e);
-	/* until when it may sleep, at most at */
+	/* returns until when the loop may sleep, at the latest at */
 	uint64_t (*next)(void *ctx, uint64_t at);
 };
 
@@ -101,19 +100,19 @@ struct proxy {
 	int lasts;			/* berth update can change its rules; not those of a berth run */
 	struct netpolicy policy;
 	struct netcounters *counters;
-	struct netgroup *group;		/* with policy.group, else NULL */
+	struct netgroup *group;		/* set with policy.group, else NULL */
 	int epoll_fd, control_fd;
-	const char *hello;		/* JSON to answer with once it serves; NULL: nothing but success */
-	int log_fd[2];			/* now, before; -1: none */
-	int notice_fd;			/* refusals are also reported there; -1: no */
-	uint64_t used_bytes, used_connections;	/* of the budgets, by earlier runs */
-	struct netrate rate_out, rate_in;	/* of policy.max_rate */
+	const char *hello;		/* JSON to answer with once it serves; NULL: only success */
+	int log_fd[2];			/* the log's current file, and the one before; -1: none */
+	int notice_fd;			/* refusals are also reported here; -1: nowhere */
+	uint64_t used_bytes, used_connections;	/* used of the budgets by earlier runs */
+	struct netrate rate_out, rate_in;	/* buckets of policy.max_rate */
 	size_t log_bytes;
 	struct mnl_socket *route;
-	struct resolver *resolver;	/* NULL when it forwards */
+	struct resolver *resolver;	/* NULL if it forwards */
 	struct watch *listens, listen, control, dns[64];	/* listens: what it listens on, perhaps the one listen */
 	size_t listen_count;
-	/* a further user of its loop; NULL: it is a proxy */
+	/* a further user of its loop; NULL: it is only a proxy */
 	const struct proxy_guest *guest;
 	void *guest_ctx;
 	struct conn *conns;
@@ -121,33 +120,36 @@ struct proxy {
 	int stopping;
 };
 
-/* proxy.c: takes the id uid and gives up the rest (confine.h), says "ready", and serves until the supervisor has gone. */
+/*
+ * Runs the loop (proxy.c): takes the id uid and gives up all other rights (confine.h), says
+ * "ready", and serves until the supervisor has gone.
+ */
 int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e);
-/* events 0 takes it out. */
+/* Watches for events; 0 removes the watch. */
 void proxy_watch(struct proxy *p, struct watch *w, uint32_t events);
 void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason);
-/* The budget that is used up, or NULL. */
+/* Returns the budget that is used up, or NULL. */
 const char *proxy_exhausted(const struct proxy *p);
-/* How many bytes the budget still has. */
+/* Returns how many bytes of the budget are left. */
 uint64_t proxy_bytes_left(const struct proxy *p);
 
 /* proxyconn.c */
-/* The events to wait for, by its state and by what the rate lets pass. */
+/* Sets the events to wait for, by the connection's state and by what the rate allows. */
 void conn_update(struct conn *c);
 void conn_accept(struct proxy *p, const struct watch *w);
 void conn_serve(struct conn *c, const struct watch *w, uint32_t events);
 void conn_deadline(struct conn *c, uint64_t now);
-/* The policy has changed: 1 when it had to be cut. */
+/* Judges the connection by a changed policy: 1 if it had to be cut. */
 int conn_recheck(struct conn *c);
 void conn_free(struct conn *c);
 
 /* ---- berth-net as the proxy of one sandbox ---- */
 
-/* egress - berth-net as the proxy of one sandbox: from its descriptors to the loop of proxy.h. */
+/* egress - runs berth-net as the proxy of one sandbox: from its descriptors to the loop of proxy.h. */
 
-/* Returns when the supervisor has ended; -1 if that happens before all is ready. */
+/* Returns when the supervisor has ended; -1 if that happens before everything is ready. */
 int egress_run(const json_t *job, struct err *e);
-/* Takes all of the proxy's confinement, to see whether this kernel has it. */
+/* Takes all of the proxy's confinement, to see whether this kernel supports it. */
 int egress_probe(const json_t *job, struct err *e);
 
 #endif

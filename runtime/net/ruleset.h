@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ruleset - what may pass the bridge: a table of nftables, and one sandbox's elements of its sets.
+ * ruleset - decides what may pass the bridge: a table of nftables, and each sandbox's elements of
+ * its sets.
  *
- * The rules are the same however many sandboxes there are: who may what stands in sets
- * and maps.  A sandbox comes and goes by one transaction; what it is called by is its
- * address and its id.
+ * The rules are the same however many sandboxes there are: the permissions are in sets and maps. A
+ * sandbox is added and removed by one transaction, and identified by its address and its id.
  *
  *   from a sandbox   its own addresses only (source, hardware address); its byte budget;
  *                    answers to what came in by a published port; DNS servers it was given;
@@ -21,26 +21,29 @@
 #include "runtime/net/link.h"
 #include "runtime/net/netpolicy.h"
 
-/* 1 when the table is there, 0 when not; -1 when it is not ours.  Its name is the bridge's. */
+/* Returns 1 if the table, whose name is the bridge's, exists, 0 if not; -1 if it is not ours. */
 int ruleset_stands(const char *bridge, struct err *e);
 /* The differences on a named network (manager/host/nets.h). */
 struct ruleset_kind {
-	int peers;	/* its members reach each other */
-	int internal;	/* and nobody else */
+	int peers;	/* members reach each other */
+	int internal;	/* and they reach nobody else */
 	uint64_t rate;	/* bytes a second of all members in each direction; 0: no bound */
 };
 
-/* Makes the table, whole, unless it is there. */
+/* Makes the whole table, unless it exists. */
 int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err *e);
 int ruleset_remove(const char *bridge, struct err *e);
-/* A sandbox's elements, counters and budget, of which used_before bytes are spent already (netcount.h reads them). */
+/*
+ * Adds a sandbox's elements, counters and budget, of which used_before bytes are spent already
+ * (netcount.h reads them).
+ */
 int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, uint64_t used_before, struct err *e);
 /* Replaces the policy in one transaction; the used part of the budget stays used. */
 int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh,
 		   uint64_t used_before, struct err *e);
 /*
- * Takes back what ruleset_add() and ruleset_change() made.  The policy may be
- * another than the kernel has (a crash in between): then the sets are looked through.
+ * Removes what ruleset_add() and ruleset_change() made. The policy may differ from the kernel's (a
+ * crash in between): then the sets are searched.
  */
 int ruleset_take_back(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e);
 

@@ -37,21 +37,21 @@
 enum oci_ns { NS_USER, NS_MOUNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_TIME, OCI_NS_COUNT };
 
 struct oci_ns_type {
-	const char *word;	/* in the configuration */
-	const char *file;	/* in /proc/PID/ns */
+	const char *word;	/* its name in the configuration */
+	const char *file;	/* its file in /proc/PID/ns */
 	int flag;		/* CLONE_NEW* */
 };
 extern const struct oci_ns_type oci_ns_types[OCI_NS_COUNT];
 
 enum oci_message_kind {
-	OCI_FAILED = 1,	/* process: with the error; it ends.  value 1: of a startContainer hook */
-	OCI_MAPPED,	/* runtime: ids are mapped */
-	OCI_HOOKS,	/* process: mounted; waits while the runtime runs its hooks */
-	OCI_HOOKED,	/* runtime: they are done */
-	OCI_READY,	/* process: made, and waits to be started */
-	OCI_GO,		/* runtime: execute; the filter's instructions follow */
-	OCI_LISTENER,	/* process: value is the number of its seccomp notification descriptor */
-	OCI_TERMINAL,	/* process: with the master of its terminal */
+	OCI_FAILED = 1,	/* from the process: its error; it ends. value 1: from a startContainer hook */
+	OCI_MAPPED,	/* from the runtime: ids are mapped */
+	OCI_HOOKS,	/* from the process: mounted; it waits while the runtime runs its hooks */
+	OCI_HOOKED,	/* from the runtime: the hooks are done */
+	OCI_READY,	/* from the process: made, and waiting to be started */
+	OCI_GO,		/* from the runtime: execute; the filter's instructions follow */
+	OCI_LISTENER,	/* from the process: value is the number of its seccomp notification descriptor */
+	OCI_TERMINAL,	/* from the process: with the master of its terminal */
 };
 
 struct oci_message {
@@ -76,76 +76,83 @@ struct oci_container {
 	int no_pivot, no_new_keyring;
 	int preserve_fds, listen_fds;
 	int wait_start;		/* create: wait on the socket; run: go on */
-	int step;		/* of a build: step.h */
+	int step;		/* a step of a build: step.h */
 	struct oci_mount *mounts;
 	size_t mount_count;
-	int root_fd;		/* the root's mount, detached, when the process could not name it; -1 */
+	int root_fd;		/* the root's mount, detached, if the process could not resolve its path;
+				 * else -1 */
 	int default_dev_fd[6];	/* in a user namespace: the host's null, zero, full, random, urandom, tty as mounts; -1 */
 	int *device_fd;		/* the same for each of linux.devices; NULL */
 	size_t device_count;
-	int null_fd;		/* the host's /dev/null as a read-only mount, what masks files; -1 */
+	int null_fd;		/* the host's /dev/null as a read-only mount, which masks files; -1 */
 	int proc_mount_fd, sys_mount_fd;	/* the process's mounts at /proc and /sys; -1 */
-	unsigned long propagation;	/* of the root: MS_* */
+	unsigned long propagation;	/* propagation of the root: MS_* */
 	int sock;		/* this side's end of the pair */
 	int console_fd;		/* connected to --console-socket; -1 */
 	int listen_fd;		/* start.sock; -1 */
 	int proc_fd;		/* the host's /proc */
 	int inside;		/* the host's root is gone */
-	int hook_fds[2];	/* where the hooks in the container write; -1: to its stderr */
-	int mapped;		/* the process: its user namespace has its ids */
-	struct oci_scope scope;	/* of systemd, with its program; helper.pid 0: none */
-	int enter_v2;		/* not born in the v2 cgroup: it joins that itself */
+	int hook_fds[2];	/* where hooks in the container write; -1: to its stderr */
+	int mapped;		/* in the process: its user namespace has its ids */
+	struct oci_scope scope;	/* scope of systemd, with its program; helper.pid 0: none */
+	int enter_v2;		/* the process was not born in the v2 cgroup, and joins that itself */
 	struct oci_seccomp filter;	/* the runtime's, until it is sent */
 	struct oci_state *state;
 };
 
-/* Made before the clone, where the host's files can be opened: oci_rootfs.c */
+/* Reads the mounts before the clone, while the host's files can be opened (oci_rootfs.c). */
 int oci_mounts_read(struct oci_container *c, struct err *e);
-/* With a user namespace: opens the files that its root could not. */
+/* Opens, for a user namespace, the files that its root could not open. */
 int oci_mounts_open(struct oci_container *c, struct err *e);
 
-/* Whether the container has a mount namespace of its own, made or joined. */
+/* Tells whether the container has a mount namespace of its own, made or joined. */
 int oci_has_mounts(const struct oci_container *c);
 /*
- * Whether its mounts are made in the runtime's namespace, on the root's own directory. Root of a
- * user namespace may mount nothing there, and such a container is a change of root alone.
+ * Tells whether its mounts are made in the runtime's namespace, on the root's own directory. Root
+ * of a user namespace may mount nothing there, and such a container is a change of root alone.
  */
 int oci_mounts_on_host(const struct oci_container *c);
 /*
- * Before anything is mounted on the host: doc, of state.json, gets what oci_rootmount_remove()
- * needs.
+ * Call it before anything is mounted on the host: doc, of state.json, gets the data that
+ * oci_rootmount_remove() needs.
  */
 int oci_rootmount_note(const struct oci_container *c, json_t *doc, struct err *e);
 int oci_rootmount_attach(struct oci_container *c, struct err *e);
-/* Unmounts the root with all below it.  Idempotent. */
+/* Unmounts the root with everything below it. Idempotent. */
 int oci_rootmount_remove(const json_t *doc, struct err *e);
 
-/* In the process, in this order: */
+/* Called in the process, in this order: */
 int oci_rootfs_prepare(struct oci_container *c, struct err *e);	/* root and mounts, the host's root still below */
 int oci_rootfs_enter(struct oci_container *c, struct err *e);	/* pivot_root, the host's root detached */
 int oci_rootfs_finish(struct oci_container *c, struct err *e);	/* masks, read-only, propagation */
-/* Before the clone, with a user namespace: makes the nodes of linux.devices where they can be made. */
+/* Makes the nodes of linux.devices before the clone, with a user namespace, where they can be made. */
 int oci_dev_open(struct oci_container *c, struct err *e);
-/* Once the container has them: removes the host's names of them. */
+/* Removes the host's names of the nodes, once the container has them. */
 void oci_dev_forget(const struct oci_container *c);
 int oci_dev_make(struct oci_container *c, int root_fd, struct err *e);	/* /dev: nodes and links */
 int oci_cgroup_mount(struct oci_container *c, struct oci_mount *m, int target_fd, struct err *e);
-/* linux.netDevices: interfaces of the host moved into the container's network namespace (rtnetlink(7)). */
+/* Moves interfaces of the host (linux.netDevices) into the container's network namespace (rtnetlink(7)). */
 int oci_netdevs_move(const struct oci_container *c, struct err *e);
 int oci_sysctl_write(const struct oci_container *c, struct err *e);
-/* ERR_INVALID for one that is not of the container's own namespaces. */
+/* Checks a sysctl: ERR_INVALID if it does not belong to one of the container's own namespaces. */
 int oci_sysctl_check(const struct oci_container *c, struct err *e);
 
 /*
- * The place of m, a procfs or sysfs, below root_fd: a plain directory, made when missing.  An O_PATH descriptor;
- * ERR_DENIED where a link or file of the image is.
+ * Opens the place of m, a procfs or sysfs, below root_fd: a plain directory, made if missing. An
+ * O_PATH descriptor; ERR_DENIED if the image has a link or file there.
  */
 int oci_kernelfs_place(int root_fd, const struct oci_mount *m, const char *path, struct err *e);
-/* ERR_DENIED for another thing than procfs at /proc, and for a mount on a file of procfs that engines do not cover. */
+/*
+ * Checks a mount on /proc: ERR_DENIED for anything but procfs at /proc itself, and for a mount on a
+ * file of procfs that engines do not cover.
+ */
 int oci_kernelfs_check(const struct oci_mount *m, const char *path, int target, struct err *e);
-/* m is attached at path: when that is /proc or /sys, it is what oci_kernelfs_open() begins at; the last of several. */
+/*
+ * Notes that m is attached at path: if that is /proc or /sys, oci_kernelfs_open() begins at it; the
+ * last of several counts.
+ */
 int oci_kernelfs_keep(struct oci_container *c, const struct oci_mount *m, const char *path, struct err *e);
-/* Spells path, which begins with a slash, as "/a/b": else "//proc" would not be taken for /proc. */
+/* Spells path, which begins with a slash, as "/a/b"; otherwise "//proc" would not be taken for /proc. */
 void oci_kernelfs_spell(char *path);
 /*
  * Opens path, O_PATH, in the container's root. A path below /proc or /sys is opened from the
@@ -155,24 +162,23 @@ void oci_kernelfs_spell(char *path);
 int oci_kernelfs_open(const struct oci_container *c, int root, const char *path);
 
 /*
- * copy-symlink: a link of the source's kind at path, instead of a mount of what it leads to.
- * *ret_done is 0 when the source is no link.
+ * Implements copy-symlink: makes a link like the source at path, instead of mounting its target.
+ * *ret_done is 0 if the source is no link.
  */
 int oci_place_link(int root_fd, const struct oci_mount *m, const char *path, int *ret_done,
 		   struct err *e);
-/* Where dest is below the root, spelled as "/a/b". ERR_INVALID when it is too long. */
+/* Spells the place of dest below the root as "/a/b". ERR_INVALID if it is too long. */
 int oci_place_spell(const struct oci_container *c, const char *dest, char path[PATH_MAX],
 		    struct err *e);
 /*
- * The source of m within the root, when an earlier entry of mounts is what puts it there; NULL.
- * It lies in source, which is the caller's.
+ * Returns the source of m within the root if an earlier entry of mounts makes it; NULL otherwise.
+ * The text is in source, which is the caller's.
  */
 const char *oci_source_made_earlier(const struct oci_container *c, const struct oci_mount *m,
 				    char source[PATH_MAX]);
 /*
- * A place below root_fd, resolved as if that were "/": existing, or made, a
- * directory or an empty file.  Missing targets of links are made too.  An O_PATH
- * descriptor.
+ * Opens a place below root_fd, resolved as if that were "/": an existing one, or a new directory or
+ * empty file. Missing targets of links are made too. Returns an O_PATH descriptor.
  */
 int oci_place(int root_fd, const char *path, int directory, struct err *e);
 
@@ -182,26 +188,26 @@ int oci_place(int root_fd, const char *path, int directory, struct err *e);
  */
 int oci_console_take(const json_t *process, int console, struct err *e);
 /*
- * For a terminal that we copy ourselves: a newline stays a newline. The caller's terminal, if
+ * Sets up a terminal that we copy ourselves: a newline stays a newline. The caller's terminal, if
  * any, adds the carriage return, and a pipe needs none.
  */
 void oci_console_plain(int master);
 /* Connects to --console-socket. */
 int oci_console_connect(const char *path, struct err *e);
 int oci_console_send(int fd, int master, struct err *e);
-/* --pidfd-socket: a pidfd of pid, with the message "pidfd". */
+/* Implements --pidfd-socket: sends a pidfd of pid, with the message "pidfd". */
 int oci_pidfd_send(const char *path, pid_t pid, struct err *e);
 
-/* linux.personality, of the calling process. */
+/* Sets linux.personality for the calling process. */
 int oci_personality_set(const json_t *linux_part, struct err *e);
 
 /*
- * linux.memoryPolicy, of the calling process.  ERR_INVALID for one that is none, as
- * oci_mempolicy_check() says beforehand.
+ * Sets linux.memoryPolicy for the calling process. ERR_INVALID for an unknown one, which
+ * oci_mempolicy_check() reports beforehand.
  */
 int oci_mempolicy_set(const json_t *linux_part, struct err *e);
 int oci_mempolicy_check(const json_t *linux_part, struct err *e);
-/* The modes and flags that are known, for `features`; NULL at the end. */
+/* Lists the modes and flags that are known, for `features`; NULL at the end. */
 const char *oci_mempolicy_mode(size_t i);
 const char *oci_mempolicy_flag(size_t i);
 
@@ -209,32 +215,32 @@ const char *oci_mempolicy_flag(size_t i);
 
 struct oci_request;
 /*
- * Reads and checks the configuration, in the bundle's directory; its text goes to text.  What it
- * asks for is in c then, which stays the caller's to release.
+ * Reads and checks the configuration, in the bundle's directory; its text goes to text, and its
+ * content to c, which stays the caller's to release.
  */
 int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int root_fd,
 		    struct buf *text, struct err *e);
-/* The container's process, which calls oci_init(): its pid. */
+/* Clones the container's process, which calls oci_init(); returns its pid. */
 pid_t oci_clone(struct oci_container *c, int runtime_sock, struct err *e);
 
-/* The body of the container's process; does not return. */
+/* Runs the container's process; does not return. */
 void oci_init(struct oci_container *c) __attribute__((noreturn));
 
 /* ---- oci_message.c ---- */
 
 /* Sends kind alone.  -1 with errno. */
 int oci_message_send(int sock, enum oci_message_kind kind, int value);
-/* 1 and *ret; 0 at the other side's end; -1. */
+/* Receives a message: 1 and *ret; 0 when the other side has ended; -1. */
 int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd);
-/* The process's last words, with or without the filter. */
+/* Reports the process's error, and exits. */
 void oci_message_fail(int sock, const struct err *e, int in_hook) __attribute__((noreturn));
-/* OCI_GO with the filter. */
+/* Sends OCI_GO with the filter. */
 int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e);
 int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e);
 /*
- * Closes every descriptor but 0, 1, 2, those passed on and the n of list (-1: none). Anything
- * that resolves a path of the image later, also the kernel at execve(2), could otherwise be led
- * through one (CVE-2024-21626, E03, E04).
+ * Closes every descriptor but 0, 1, 2, those passed on and the n of list (-1: none). Later lookups
+ * of the image's paths, also the kernel's at execve(2), could otherwise be led through an open
+ * descriptor (CVE-2024-21626, E03, E04).
  */
 int oci_keep_only(int preserve_fds, const int *list, size_t n, struct err *e);
 int oci_tell_listener(int sock, int listener, struct err *e);

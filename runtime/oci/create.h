@@ -21,17 +21,18 @@ struct oci_request {
 	int listen_fds;			/* the first of these: sd_listen_fds(3) */
 	int no_pivot, no_new_keyring;
 	int run;			/* start at once */
-	int step;			/* of a build, confined as step.h says */
-	int systemd_program;		/* its cgroup is in a scope of systemd's, which this asks for (oci_systemd.h); -1: it is not */
+	int step;			/* a step of a build, confined as step.h says */
+	int systemd_program;		/* program that asks systemd for a scope for the cgroup
+					 * (oci_systemd.h); -1: no scope */
 };
 
 struct oci_made {
 	struct oci_state state;
 	json_t *config;
-	int sock;	/* run: to the container's process; -1 */
-	int master;	/* run: the container's terminal; -1 */
-	int notify_fd;	/* run: where it reports that it is ready (oci_notify.h); -1 */
-	int hook_failed;	/* what failed was a startContainer or poststart hook */
+	int sock;	/* run: socket to the container's process; else -1 */
+	int master;	/* run: the container's terminal; else -1 */
+	int notify_fd;	/* run: socket on which it reports that it is ready (oci_notify.h); else -1 */
+	int hook_failed;	/* a startContainer or poststart hook failed */
 };
 
 /*
@@ -41,20 +42,23 @@ struct oci_made {
  */
 int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, struct err *e);
 void oci_made_release(struct oci_made *m);
-/* Waits until the user's program runs, or for the error. */
+/* Waits until the user's program runs, or returns the error. */
 int oci_await_exec(struct oci_made *m, struct err *e);
-/* `start`: ERR_BUSY when it is not created.  A startContainer or poststart hook that fails destroys it ("Lifecycle", 7 and 9). */
+/*
+ * Implements `start`: ERR_BUSY unless the container is created. A startContainer or poststart hook
+ * that fails destroys it ("Lifecycle", 7 and 9).
+ */
 int oci_start(int root_fd, const char *id, struct err *e);
-/* The poststart hooks; the first failure ends the container's process and is the error. */
+/* Runs the poststart hooks; the first failure ends the container's process and is the error. */
 int oci_poststart(struct oci_made *m, struct err *e);
 /*
- * Undoes what create made of st, whose processes have ended, and runs the poststop hooks if it had a process; their
- * failures are logged (runtime.md, "Lifecycle", 12 and 13).
+ * Undoes what create made for st, whose processes have ended, and runs the poststop hooks if it had
+ * a process; their failures are logged (runtime.md, "Lifecycle", 12 and 13).
  */
 int oci_destroy(struct oci_state *st, int root_fd, struct err *e);
 /*
- * `delete`: a running container is ERR_BUSY, unless force, which kills it. Runs the poststop
- * hooks if the container had been made.
+ * Implements `delete`: a running container is ERR_BUSY, unless force, which kills it. Runs the
+ * poststop hooks if the container had been made.
  */
 int oci_delete(int root_fd, const char *id, int force, struct err *e);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_exec - another process in a container that runs.
+ * oci_exec - starts another process in a running container.
  *
- * A joiner enters the container's cgroups and namespaces and clones the process
- * as its sibling, so that it is the runtime's child; the runtime itself stays
- * where it is.  Until execve the process may not be traced and holds nothing of
- * the host but what it needs (E01).
+ * A joiner enters the container's cgroups and namespaces and clones the process as its sibling, so
+ * that it is the runtime's child; the runtime itself stays where it is. Until execve the process
+ * cannot be traced and holds nothing of the host but what it needs (E01).
  */
 #ifndef BERTH_RUNTIME_OCI_EXEC_H
 #define BERTH_RUNTIME_OCI_EXEC_H
@@ -25,12 +24,11 @@ struct oci_exec {
 };
 
 /*
- * Starts it.  m->state is loaded and m->config read by this; m->state.pid becomes
- * the new process.  m->master is its terminal when no console socket was given.
- * m is uninitialised storage.
+ * Starts the process. This loads m->state and reads m->config; m->state.pid becomes the new
+ * process. m->master is its terminal when no console socket was given. m is uninitialised storage.
  */
 int oci_exec_start(struct oci_made *m, int root_fd, const char *id, const struct oci_exec *x, struct err *e);
-/* The container's own process as a model for one: loads id and returns a new reference. */
+/* Returns the container's own `process` as a model for another: loads id; a new reference. */
 json_t *oci_exec_model(int root_fd, const char *id, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_json - reading from an OCI document that oci_schema_check() has passed.
+ * oci_json - reads from an OCI document that oci_schema_check() has passed.
  *
- * The types are known by then, so these cannot fail: an absent member, or null,
- * is the value that the caller gives (Go's JSON, which every engine writes with,
- * knows no difference).
+ * The types are known by then, so the getters cannot fail: for an absent member, or null, they
+ * return the value that the caller gives (Go's JSON, with which every engine writes, makes no
+ * difference).
  *
  * jansson's integers end at INT64_MAX, but engines write 18446744073709551615
  * for "unlimited".  oci_json_parse() lets such a number through as a string
@@ -29,7 +29,7 @@
 json_t *oci_json_parse(const char *text, size_t n, const char *what, struct err *e);
 /* Reads and parses a host file; its text goes to b, whose ceiling applies. */
 json_t *oci_json_read(int dirfd, const char *path, struct buf *b, struct err *e);
-/* The same without the text. */
+/* As oci_json_read(), without the text. */
 json_t *oci_json_load(int dirfd, const char *path, struct err *e);
 
 static inline json_t *oci_get(const json_t *obj, const char *key)
@@ -45,7 +45,7 @@ static inline json_t *oci_get2(const json_t *obj, const char *a, const char *b)
 	return oci_get(oci_get(obj, a), b);
 }
 
-/* NULL when absent. */
+/* Returns NULL if the member is absent. */
 static inline const char *oci_str(const json_t *obj, const char *key)
 {
 	return json_string_value(oci_get(obj, key));
@@ -78,7 +78,7 @@ static inline int64_t oci_i64(const json_t *obj, const char *key, int64_t absent
 /* ---- the types of a document ---- */
 
 /*
- * oci_schema - the types of OCI runtime documents (runtime-spec 1.3, config.md,
+ * oci_schema - checks the types of OCI runtime documents (runtime-spec 1.3, config.md,
  * config-linux.md), as one table.
  *
  * Members that the table does not know are ignored, as the spec asks; a member
@@ -87,11 +87,11 @@ static inline int64_t oci_i64(const json_t *obj, const char *key, int64_t absent
 
 enum oci_document {
 	OCI_CONFIG,	/* config.json */
-	OCI_PROCESS,	/* its process, which `exec --process` takes alone */
-	OCI_RESOURCES,	/* its linux.resources, which `update --resources` takes alone */
+	OCI_PROCESS,	/* its process, which is all that `exec --process` takes */
+	OCI_RESOURCES,	/* its linux.resources, which is all that `update --resources` takes */
 };
 
-/* what names the document in errors.  ERR_INVALID. */
+/* Checks doc; what names the document in errors. ERR_INVALID. */
 int oci_schema_check(const json_t *doc, enum oci_document kind, const char *what, struct err *e);
 
 #endif

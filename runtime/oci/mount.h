@@ -16,8 +16,8 @@
 #define OCI_MOUNT_WORDS 64
 #define OCI_PROPAGATIONS 4
 /*
- * A device that is a mount, as none can be made in a user namespace: a file, and never a
- * program.
+ * Attributes of a device that is a mount, because none can be made in a user namespace: a file, and
+ * never a program.
  */
 #define OCI_DEVICE_ATTR (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
@@ -26,44 +26,46 @@ struct oci_mount {
 	const char *destination, *type, *source;	/* source may be NULL */
 	int bind, recursive;	/* bind, rbind */
 	int copy_up;		/* tmpcopyup: the directory's content is copied into the tmpfs */
-	int idmap;		/* 1 this mount, 2 those below too */
+	int idmap;		/* 1: idmap this mount; 2: those below too */
 	const char *idmap_spec;	/* crun's "uids=0-1-10#...;gids=...", or NULL */
 	int source_nofollow, target_nofollow, copy_symlink;
-	int remount;		/* of what is at the destination, options alone; then neither bind nor a new file system */
-	uint64_t set, clear;	/* MOUNT_ATTR_* of this mount */
-	uint64_t below_set, below_clear;	/* of it and all below (rro, rnosuid, ...) */
+	int remount;		/* changes options of the mount at the destination only; then neither bind
+				 * nor a new file system */
+	uint64_t set, clear;	/* MOUNT_ATTR_* for this mount */
+	uint64_t below_set, below_clear;	/* for it and all mounts below (rro, rnosuid, ...) */
 	unsigned long propagation[OCI_PROPAGATIONS];	/* MS_SHARED ..., with MS_REC, in order; 0 ends */
 	const char *word[OCI_MOUNT_WORDS];	/* options of the file system itself */
 	size_t words;
-	char mode[16];		/* "mode=..." that it inherits */
-	int late;		/* read-only, or not, once everything in it is made; fd is kept until then */
-	int map_fd;		/* idmap: the user namespace with its mappings, until it is opened; -1 */
-	int fd;			/* the mount, detached (remount: the existing one); -1 */
+	char mode[16];		/* "mode=..." of the directory it covers */
+	int late;		/* read-only is set or cleared once everything in it is made; fd is kept
+				 * until then */
+	int map_fd;		/* idmap: the user namespace with its mappings, opened before; else -1 */
+	int fd;			/* the mount, detached (remount: the existing one); else -1 */
 };
 
 /*
- * Options that one string joins with commas, as mount(2) takes them, become one each, in v, an
- * element of mounts.
+ * Splits options that one string joins with commas, as mount(2) takes them, in v, an element of
+ * mounts.
  */
 int oci_mount_split(json_t *v, struct err *e);
 /* Reads v, an element of mounts.  ERR_INVALID for contradictions. */
 int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e);
 /*
- * Copies the mount of the source, or of source_fd (-1: none), which is the source opened, with
- * attributes and propagation. dflt: MS_* for one that names none, or 0.
+ * Copies the mount of the source, or of source_fd (the opened source; -1: none), with attributes
+ * and propagation. dflt: MS_* for a mount that names no propagation, or 0.
  */
 int oci_mount_bind(struct oci_mount *m, int source_fd, unsigned long dflt, int userns_fd,
 		   struct err *e);
-/* The propagation that its options name, once it is attached: a detached mount is never shared. */
+/* Sets the propagation that its options name, once it is attached: a detached mount is never shared. */
 int oci_mount_spread(const struct oci_mount *m, struct err *e);
 /*
- * remount: sets the options, read-only later, of the mount whose root target_fd is, and never
- * those of the file system, which may be the host's. m->fd becomes that mount.
+ * Implements remount: sets the options of the mount whose root target_fd is (read-only later), and
+ * never those of the file system, which may be the host's. m->fd becomes that mount.
  */
 int oci_mount_again(struct oci_mount *m, int target_fd, struct err *e);
-/* Sets its late options. */
+/* Sets the options that come late. */
 int oci_mount_late(const struct oci_mount *m, struct err *e);
-/* A new file system with its options. */
+/* Makes a new file system with its options. */
 int oci_mount_new(struct oci_mount *m, struct err *e);
 /*
  * Copies the content of the directory from_fd into to_fd: files, directories, links, with modes
@@ -71,7 +73,7 @@ int oci_mount_new(struct oci_mount *m, struct err *e);
  */
 int oci_copy_tree(int from_fd, int to_fd, struct err *e);
 
-/* The option words that are understood by themselves, for `features`; NULL at the end. */
+/* Lists the option words that berth handles itself, for `features`; NULL at the end. */
 const char *oci_mount_option_name(size_t i);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_seccomp - linux.seccomp (config-linux.md, "Seccomp") compiled and loaded.
+ * oci_seccomp - compiles and loads linux.seccomp (config-linux.md, "Seccomp").
  *
  * Compiled by the runtime while the container's process mounts its file
  * systems; that process only loads it.  Unlike `berth run --seccomp`, the
@@ -23,15 +23,15 @@ struct oci_seccomp {
 	int notify;	/* a listener must be notified */
 };
 
-/* seccomp is linux.seccomp or NULL.  ret is zeroed storage. */
+/* Compiles linux.seccomp; NULL: no filter. ret is zeroed storage. */
 int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *seccomp, struct err *e);
 void oci_seccomp_release(struct oci_seccomp *s);
-/* In the container's process: loads it.  *ret_listener is the notification descriptor, or -1. */
+/* Loads the filter, in the container's process. *ret_listener is the notification descriptor, or -1. */
 int oci_seccomp_load(const struct oci_seccomp *s, int *ret_listener, struct err *e);
 /* Connects to the listener and sends it the descriptor with the container process state (JSON). */
 int oci_seccomp_tell(const char *socket_path, int listener_fd, const json_t *message, struct err *e);
 
-/* The words that this build knows, for `features`; NULL at the end. */
+/* Lists the words that this build knows, for `features`; NULL at the end. */
 extern const char *const oci_seccomp_actions[], *const oci_seccomp_operators[], *const oci_seccomp_archs[];
 
 #endif

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_state - what is on disk about the containers: one directory each below
- * the state root (--root, 0700).
+ * oci_state - the containers' records on disk: one directory each below the state root (--root,
+ * 0700).
  *
  *   state.json    written new, then renamed
  *   config.json   the configuration as it was at create
  *   making.sock   there while the container is being created
  *   start.sock    the same, renamed once it is created, until its program runs
  *
- * The directory is made first and removed last; state.json names the cgroups
- * before they exist.  A command that dies at any point leaves what
- * `delete --force` clears.
+ * The directory is made first and removed last; state.json names the cgroups before they exist. If
+ * a command dies, at any point, `delete --force` clears what it left.
  *
- * Whatever changes the container holds a lock (flock) on the directory.  Whoever
- * makes one holds the state root's, shared, until it has the new directory's: so
- * a directory that nobody has locked, seen after the root's lock was had alone,
- * and without a process in its state.json, is what a killed create left.
+ * A command that changes the container holds a lock (flock) on the directory. A create holds the
+ * state root's lock, shared, until it has the new directory's. So a directory without a lock and
+ * without a process in its state.json, seen after taking the root's lock exclusively, was left by a
+ * killed create.
  */
 #ifndef BERTH_RUNTIME_OCI_STATE_H
 #define BERTH_RUNTIME_OCI_STATE_H
@@ -37,46 +36,52 @@ struct oci_state {
 	char id[256];
 	int dir_fd;	/* -1 */
 	json_t *doc;	/* state.json */
-	pid_t pid;	/* 0: none was recorded */
-	int making;	/* none was recorded, and another process makes it now */
+	pid_t pid;	/* 0: no process was recorded */
+	int making;	/* no process was recorded, and a create is under way */
 	uint64_t start_time;
 	struct oci_cgroup cgroup;
 };
 
-/* NULL when id may name a container: letters, digits, "_+-." and at most 255; else what is wrong. */
+/* Returns NULL if id may name a container: letters, digits, "_+-." and at most 255; else what is wrong. */
 const char *oci_id_fault(const char *id);
 /*
- * The state root; make: made when missing, else ERR_NOT_FOUND. dir NULL: /run/berth-oci, or below
- * $XDG_RUNTIME_DIR for whoever is not the host's root.
+ * Opens the state root; with make it is made if missing, else ERR_NOT_FOUND. dir NULL:
+ * /run/berth-oci, or below $XDG_RUNTIME_DIR for a caller who is not the host's root.
  */
 int oci_root_open(const char *dir, int make, struct err *e);
 
 /* Makes the container's directory and locks it; ERR_EXISTS.  st is uninitialised storage; st->doc is an empty object. */
 int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e);
-/* Writes st->doc. */
+/* Writes st->doc to state.json. */
 int oci_state_save(const struct oci_state *st, struct err *e);
-/* ERR_NOT_FOUND.  A directory without state.json (a create that was killed) loads with an empty doc. */
+/*
+ * Loads a container; ERR_NOT_FOUND. A directory without state.json (its create was killed) loads
+ * with an empty doc.
+ */
 int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e);
-/* The same once the process that makes or changes it now has finished; locked. */
+/* As oci_state_load(), after waiting until no command makes or changes the container; it stays locked. */
 int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e);
-/* The same, but what is being made is not waited for: ERR_BUSY. */
+/* As oci_state_load_locked(), but does not wait for a create: ERR_BUSY. */
 int oci_state_load_made(struct oci_state *st, int root_fd, const char *id, struct err *e);
 void oci_state_release(struct oci_state *st);
-/* Removes the directory with all in it. */
+/* Removes the directory with everything in it. */
 int oci_state_remove(struct oci_state *st, int root_fd, struct err *e);
 void oci_state_unlock(const struct oci_state *st);
 
 enum oci_status oci_state_status(const struct oci_state *st);
 const char *oci_status_name(enum oci_status s);
-/* The state that the spec defines (runtime.md, "State"), for `state` and hooks.  A new reference. */
+/* Returns the state that the spec defines (runtime.md, "State"), for `state` and hooks. A new reference. */
 json_t *oci_state_json(const struct oci_state *st, enum oci_status status);
 
-/* Field 22 of /proc/PID/stat, or 0; *ret_letter (or NULL) is its state letter. */
+/* Returns field 22 of /proc/PID/stat, or 0; *ret_letter (or NULL) is its state letter. */
 uint64_t oci_start_time(pid_t pid, char *ret_letter);
-/* Whether pid is what was forked, dead or alive, and not a program that it executed; 0 too when it is gone. */
+/*
+ * Tells whether pid, dead or alive, is still the forked process and has executed no program; 0 too
+ * if it does not exist.
+ */
 int oci_never_executed(pid_t pid);
 
-/* Writes pid, without a newline, to path (absolute): new, then renamed. */
+/* Writes pid, without a newline, to path (absolute): to a new file, which is then renamed. */
 int oci_pid_file_write(const char *path, pid_t pid, struct err *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_stats - what a container has used, in the form of runc's events (types.Event),
- * which engines read.
+ * oci_stats - a container's use of resources, in the form of runc's events (types.Event), which
+ * engines read.
  */
 #ifndef BERTH_RUNTIME_OCI_STATS_H
 #define BERTH_RUNTIME_OCI_STATS_H
@@ -11,9 +11,9 @@
 
 #include "runtime/oci/cgroup.h"
 
-/* c is open.  A new reference; counters that the host does not keep are 0 or left out. */
+/* Returns the counters, a new reference; c is open. Those that the host does not keep are 0 or left out. */
 json_t *oci_stats(const struct oci_cgroup *c);
-/* How often memory ran out. */
+/* Returns how often memory ran out. */
 uint64_t oci_stats_ooms(const struct oci_cgroup *c);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hostinfo - the facilities of this host that a sandbox needs: proven by a test, not assumed.
+ * hostinfo - finds the facilities of this host that a sandbox needs, each proven by a test, not
+ * assumed.
  *
  * Each probe runs in a process of its own with a deadline, makes the same calls as the runtime,
  * and removes what it made. Mounts are detached or in a mount namespace of the probe, cgroups
@@ -24,14 +25,14 @@ struct host_finding {
 	char effect[240];		/* how berth handles a missing facility; "" if it works */
 };
 
-/* Where to look; borrowed. */
+/* Places to probe; borrowed. */
 struct hostinfo_place {
 	const char *state_dir;
 	const char *cgroup_parent;	/* made and removed again: no sandbox uses it */
 	uint32_t id_base;
 };
 
-/* How many findings hostinfo_probe() gives. */
+/* Returns how many findings hostinfo_probe() gives. */
 size_t hostinfo_count(void);
 /*
  * Fills ret[0 .. hostinfo_count() - 1].  Fails only when it cannot try at all
@@ -39,9 +40,12 @@ size_t hostinfo_count(void);
  * run early with ERR_BUSY.
  */
 int hostinfo_probe(const struct hostinfo_place *p, struct host_finding *ret, int (*interrupted)(void), struct err *e);
-/* "ok", "limited", "missing" */
+/* Returns "ok", "limited" or "missing". */
 const char *hostinfo_state_name(enum host_state s);
-/* Removes the cgroup parent in every hierarchy, with what probes left there, and hands back v2 controllers. */
+/*
+ * Removes the cgroup parent in every hierarchy, with the leftovers of probes, and gives back v2
+ * controllers.
+ */
 void hostinfo_remove_cgroups(const struct hostinfo_place *p);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hostprobe - the single probes of hostinfo, for hostinfo.c and its parts only.
+ * hostprobe - the probes that make up hostinfo, for hostinfo.c and its parts only.
  *
- * A probe runs in a child that dies with its parent and by SIGALRM when it
- * takes too long.  The finding is in memory shared with the parent; it starts
- * as HOST_MISSING, so a probe that dies has found a lack.
+ * A probe runs in a child that dies with its parent and by SIGALRM when it takes too long. The
+ * finding is in memory shared with the parent; it starts as HOST_MISSING, so a probe that dies
+ * reports a missing facility.
  */
 #ifndef BERTH_RUNTIME_PROBE_HOSTPROBE_H
 #define BERTH_RUNTIME_PROBE_HOSTPROBE_H
@@ -19,15 +19,15 @@ struct host_probe {
 	int needed;
 	void (*run)(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 	uint64_t arg;			/* the probe's own: a flag, a number */
-	const char *effect;		/* how berth does without it, or with less of it */
+	const char *effect;		/* what berth does without the facility, or with less of it */
 	int anyone;			/* can be tried without being root */
 };
 
 /* Sets state and detail. */
 void host_say(struct host_finding *f, enum host_state s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* HOST_MISSING with the error's message. */
+/* Sets HOST_MISSING with the error's message. */
 void host_err(struct host_finding *f, const struct err *e);
-/* HOST_MISSING with "doing: strerror(errno)". */
+/* Sets HOST_MISSING with "doing: strerror(errno)". */
 void host_errno(struct host_finding *f, const char *doing);
 
 /* A process in new namespaces that waits until it is released. */
@@ -38,15 +38,17 @@ struct host_inner {
 };
 
 /*
- * Starts fn(f) in new namespaces (clone3(2) flags).  With CLONE_NEWUSER its ids
- * are mapped as a sandbox's are.  -1 with f set.  host_inner_end() lets it go,
- * waits for it and closes everything.
+ * Starts fn(f) in new namespaces (clone3(2) flags). With CLONE_NEWUSER its ids are mapped as a
+ * sandbox's are. -1 with f set. host_inner_end() releases it, waits for it and closes everything.
  */
 int host_inner_start(struct host_inner *in, const struct hostinfo_place *p, uint64_t flags,
 		     void (*fn)(struct host_finding *f), struct host_finding *f);
 void host_inner_end(struct host_inner *in);
 
-/* An O_PATH descriptor of state_dir or its nearest existing parent; its name in path.  -1 with errno. */
+/*
+ * Opens state_dir or its nearest existing parent, whose name goes to path: an O_PATH descriptor. -1
+ * with errno.
+ */
 int host_state_dir(const struct hostinfo_place *p, char *path, size_t n);
 
 /* hostprobe_kernel.c */

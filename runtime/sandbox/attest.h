@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attest - what the kernel reports of a sandbox, as JSON.
+ * attest - shows what the kernel reports about a sandbox, as JSON.
  *
- * Read from the host's /proc about the sandbox's init and from its cgroups,
- * never from what berth believes it did (T10).
+ * It is read from the host's /proc about the sandbox's init and from its cgroups, never from what
+ * berth believes it did (T10).
  */
 #ifndef BERTH_RUNTIME_SANDBOX_ATTEST_H
 #define BERTH_RUNTIME_SANDBOX_ATTEST_H
@@ -13,7 +13,7 @@
 
 /* Waits until init runs confined; nothing of the payload has run yet.  Before sandbox_exec() only. */
 int attest_ready(struct sandbox *sb, struct err *e);
-/* A new reference, or NULL with e.  pid: the sandbox's init. */
+/* Makes the report: a new reference, or NULL with e. pid: the sandbox's init. */
 json_t *attest_report(pid_t pid, const struct cgroup *cg, struct err *e);
 
 #endif

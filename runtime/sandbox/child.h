@@ -7,10 +7,13 @@
 #include "runtime/sandbox/handover.h"
 #include "runtime/sandbox/spec.h"
 
-/* The child's answer when terminals are wanted: a descriptor of the sandbox's /dev/pts rides along. */
+/* The child's message that carries a descriptor of the sandbox's /dev/pts, if terminals are wanted. */
 #define CHILD_PTS 0x70747330u
 
-/* And when berth-net makes the network: a descriptor of the sandbox's network namespace. */
+/*
+ * The child's message that carries a descriptor of the sandbox's network namespace, if berth-net
+ * makes the network.
+ */
 #define CHILD_NETNS 0x6e657430u
 
 struct child {
@@ -18,11 +21,14 @@ struct child {
 	const struct filterwatch *filters;
 	int sock;	/* our end of the control socket */
 	struct handover in;
-	int proc_mnt;	/* its procfs, detached until the root is there */
+	int proc_mnt;	/* its procfs, detached until the root is mounted */
 	int knobs_fd;	/* its sys/user */
 };
 
-/* Does not return: executes init, or reports a struct err by INIT_SETUP_FAILED and exits. */
+/*
+ * Runs the child and does not return: it executes init, or reports a struct err by
+ * INIT_SETUP_FAILED and exits.
+ */
 void child_run(struct child *c) __attribute__((noreturn));
 
 #endif

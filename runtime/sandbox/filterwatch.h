@@ -24,43 +24,43 @@
 #include "base/err.h"
 #include "runtime/sandbox/spec.h"
 
-/* Compiled code of one filter: 4,096 instructions of at most 27 bytes (x86-64, bpf_jit_harden). */
+/* Bytes of one filter's compiled code: 4,096 instructions of at most 27 bytes (x86-64, bpf_jit_harden). */
 #define FILTERWATCH_LOAD_BYTES (128u << 10)
-/* No task has more: MAX_INSNS_PER_PATH of kernel/seccomp.c, 32,768; 410 KB were measured. */
+/* Most bytes that a task can have: MAX_INSNS_PER_PATH of kernel/seccomp.c, 32,768; 410 KB were measured. */
 #define FILTERWATCH_TASK_BYTES (512u << 10)
 
 struct filterwatch_loader {
 	pid_t pid;		/* a process of the sandbox, in our pid namespace */
-	unsigned loads;		/* by its threads */
-	unsigned leader_loads;	/* by its first one */
+	unsigned loads;		/* loads by its threads */
+	unsigned leader_loads;	/* loads by its first thread */
 };
 
 struct filterwatch {
 	int fd;			/* the listener; -1: none (yet) */
-	int awaited;		/* it is the next packet of the sandbox's child */
-	uint64_t secret;	/* with which berth's own filters pass (seccomp/watch.h) */
+	int awaited;		/* the next packet of the sandbox's child is the listener */
+	uint64_t secret;	/* the secret with which berth's own filters pass (seccomp/watch.h) */
 	unsigned ours;		/* filters that each command has from us */
 	unsigned max, used;	/* loads */
-	uint64_t look_after_ms;	/* no look before */
-	struct filterwatch_loader *loader;	/* max of them, from the first load on */
+	uint64_t look_after_ms;	/* when the next look is allowed */
+	struct filterwatch_loader *loader;	/* an array of max, allocated at the first load */
 	unsigned loaders;
 };
 
-/* Loads that one sandbox may have where the host's limit is this many bytes; 0: unknown. */
+/* Returns how many loads one sandbox may have if the host's limit is this many bytes; 0: unknown. */
 unsigned filterwatch_max(uint64_t jit_limit);
-/* net.core.bpf_jit_limit, 0 when this network namespace does not show it. */
+/* Returns net.core.bpf_jit_limit, 0 if this network namespace does not show it. */
 uint64_t filterwatch_jit_limit(void);
-/* Empty storage that filterwatch_close() accepts. */
+/* Makes empty storage that filterwatch_close() accepts. */
 void filterwatch_init(struct filterwatch *w);
-/* Before the child is cloned: makes the secret, unless the spec wants no filters. */
+/* Makes the secret before the child is cloned, unless the spec wants no filters. */
 int filterwatch_prepare(struct filterwatch *w, const struct spec *s, struct err *e);
-/* In the child, after no_new_privs: loads init's filter, and sends the listener through sock. */
+/* Loads init's filter in the child, after no_new_privs, and sends the listener through sock. */
 int filterwatch_enter(const struct filterwatch *w, const struct spec *s, int sock, struct err *e);
-/* The listener is readable or hung up; cgroup_fd is the sandbox's on v2.  Never blocks. */
+/* Call it when the listener is readable or hung up; cgroup_fd is the sandbox's on v2. Never blocks. */
 void filterwatch_serve(struct filterwatch *w, int cgroup_fd);
 void filterwatch_close(struct filterwatch *w);
 
-/* The child's packet with the listener. */
+/* Marks the child's packet with the listener. */
 #define FILTERWATCH_TAG 0x66696c74u
 
 #endif

@@ -18,25 +18,28 @@
 struct handover {
 	int sock;
 	struct mountplan *plan;
-	size_t next;	/* the first operation that was not handed over */
-	size_t spares;	/* supervisor: how many spares were */
+	size_t next;	/* the first operation that was not sent */
+	size_t spares;	/* supervisor: how many spares were sent */
 	int init_fd;	/* child: the program, once received; else -1 */
 };
 
-/* Supervisor.  0, or -1 with errno. */
+/* Tells the child that its ids are mapped (supervisor). 0, or -1 with errno. */
 int handover_send_mapped(int sock);
 int handover_send_cgroups(int sock, const struct cgroup *c);
 /*
- * Supervisor: the mounts of the operations before end that were not sent, with the spares that were not and base_fd
- * (or -1) as one more, then init_fd (or -1).
+ * Sends the mounts of the operations before end that were not sent (supervisor), with the spares
+ * not yet sent and base_fd (or -1) as one more, then init_fd (or -1).
  */
 int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, struct err *e);
 
-/* Child: waits for the word; does not return when the supervisor is gone. */
+/* Waits until the ids are mapped (child); does not return when the supervisor is gone. */
 void handover_receive_mapped(int sock);
-/* Child: waits for the cgroups; does not return when the supervisor is gone.  Their `tasks` files, *ret_n of them. */
+/*
+ * Waits for the cgroups' `tasks` files, *ret_n of them (child); does not return when the supervisor
+ * is gone.
+ */
 int handover_receive_cgroups(int sock, int ret_fd[CGROUP_JOIN_MAX], size_t *ret_n, struct err *e);
-/* Child: waits for one packet of mounts; does not return when the supervisor is gone. */
+/* Waits for one packet of mounts (child); does not return when the supervisor is gone. */
 int handover_receive_mounts(struct handover *h, struct err *e);
 
 #endif

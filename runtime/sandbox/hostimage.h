@@ -12,13 +12,13 @@
 
 #include "base/err.h"
 
-/* A directory of the skeleton that is empty. */
+/* An empty directory of the skeleton. */
 #define HOSTIMAGE_EMPTY_DIR "srv"
 
-/* The host directories exposed read-only ("/usr", and "/bin", "/lib", ... where they are no links into it); NULL with
- * errno when one cannot be looked at. */
+/* Returns the host directories exposed read-only ("/usr", and "/bin", "/lib", ... if they are no
+ * links into it); NULL with errno if one cannot be looked at. */
 const char *const *hostimage_dirs(void);
-/* O_PATH directory fd of the skeleton below state_fd, which is made when needed. */
+/* Opens the directory of the skeleton below state_fd, which is made if missing: an O_PATH descriptor. */
 int hostimage_layer(int state_fd, struct err *e);
 
 #endif

@@ -23,7 +23,7 @@
 #define INIT_INLINE_MAX 32768	/* larger blobs come as a memfd */
 #define INIT_BLOB_MAX (8u << 20)
 #define INIT_FDS_MAX 16
-#define INIT_SCRIPT_FD 8	/* one digit: dash redirects no other */
+#define INIT_SCRIPT_FD 8	/* one digit: dash redirects no longer number */
 #define INIT_STATUS_FD 9
 #define INIT_FILTERS 3
 #define INIT_FILTER_MAX 4096	/* BPF_MAXINSNS */
@@ -33,7 +33,8 @@ enum init_request_type {
 	INIT_SIGNAL,	/* signal the leader of command seq */
 	/* the child signo, which init did not start (graft.h), is command seq; flags: INIT_LAST */
 	INIT_ADOPT,
-	INIT_PING,	/* answered by INIT_STATUS: init runs, confined as expected, and nothing else does yet */
+	INIT_PING,	/* answered by INIT_STATUS: init runs, confined as expected, and no other process
+			 * does yet */
 };
 
 enum init_exec_flags {
@@ -52,10 +53,11 @@ enum init_exec_flags {
 	INIT_QUIET = 256,	/* no INIT_STARTED: it would only wake the supervisor */
 };
 
-/* What init must find in its own /proc/self before it starts anything (T10). */
+/* The state that init must find in its own /proc/self before it starts anything (T10). */
 struct init_expect {
 	uint64_t cap_bounding;
-	uint32_t seccomp_filters;	/* init's own, at least; 0: not checked, the caller asked for unconfined */
+	uint32_t seccomp_filters;	/* at least init's own; 0: not checked, the caller asked for
+					 * unconfined */
 	uint32_t no_new_privs;
 };
 
@@ -73,15 +75,16 @@ struct init_request {
 	uint32_t envc;
 	uint32_t umask;
 	uint32_t blob_len;
-	uint32_t filter_len[INIT_FILTERS];	/* in instructions; 0: none */
-	uint64_t filter_secret;	/* with which the payload's filters pass init's own */
-	uint32_t tasks;		/* v1 `tasks` files among the descriptors, the last ones */
+	uint32_t filter_len[INIT_FILTERS];	/* in instructions; 0: no filter */
+	uint64_t filter_secret;	/* the secret with which the payload's filters pass init's own */
+	uint32_t tasks;		/* number of v1 `tasks` files, the last of the descriptors */
 	struct rlimits rlimits;
 	struct init_expect expect;
 };
 
 enum init_reply_type {
-	INIT_SETUP_FAILED = 1,	/* before init ran, or it is not confined as expected: err says which step */
+	INIT_SETUP_FAILED = 1,	/* sent before init runs, or if it is not confined as expected: err names
+				 * the step */
 	INIT_STARTED,		/* command seq runs as pid (in the sandbox's pid namespace) */
 	INIT_EXEC_FAILED,	/* err: ERR_EXEC or ERR_EXEC_NOT_FOUND, or a step that failed */
 	INIT_EXITED,
@@ -96,7 +99,7 @@ struct init_reply {
 	uint32_t exited;	/* 1: value is an exit code, 0: a signal */
 	uint32_t value;
 	uint32_t core;
-	uint32_t left_behind;	/* processes still there when the command ended */
+	uint32_t left_behind;	/* processes that still ran when the command ended */
 	struct err err;
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spec - everything that decides what one sandbox is.
+ * spec - all settings of one sandbox.
  *
- * Plain data, filled by cli/ or manager/ from options, configuration and image;
- * the runtime only reads it.  Strings are borrowed: they outlive the sandbox's
- * launch.  spec_check() is the one place that says whether it is consistent.
+ * Plain data, filled by cli/ or manager/ from options, configuration and image; the runtime only
+ * reads it. Strings are borrowed: they outlive the sandbox's launch. spec_check() is the one place
+ * that checks whether it is consistent.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_SPEC_H
 #define BERTH_RUNTIME_SANDBOX_SPEC_H
@@ -37,15 +37,17 @@ enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS, SPEC_VOLUME };
 struct spec_mount {
 	enum spec_mount_kind kind;
 	const char *source;	/* bind: absolute on the host; volume: its name */
-	int source_fd;		/* an O_PATH descriptor of the source; bind: or -1, and the path is opened, through no link */
-	int resolved;		/* bind: the option says that its path has no links (nolinks) */
-	int replaceable;	/* bind: another directory may be in its place at the next start */
-	int links;		/* bind: the path may lead through links, as it is the operator's own (CDI) */
-	int source_is_mount;	/* or a detached mount */
+	int source_fd;		/* an O_PATH descriptor of the source; bind: or -1: the path is opened,
+				 * through no link */
+	int resolved;		/* bind: the option promises that its path has no links (nolinks) */
+	int replaceable;	/* bind: another directory may replace it at the next start */
+	int links;		/* bind: the path may lead through links, because it is the operator's own
+				 * (CDI) */
+	int source_is_mount;	/* source_fd is a detached mount */
 	const char *sub;	/* volume: a directory below its top, or NULL */
-	int owner_auto;		/* bind: the directory's owner is, in the sandbox, */
+	int owner_auto;		/* bind: the ids that the directory's owner gets in the sandbox */
 	uint32_t owner_uid, owner_gid;
-	uint64_t quota_bytes;	/* bind: of the directory; 0: as its file system has it */
+	uint64_t quota_bytes;	/* bind: quota of the directory; 0: none of berth's */
 	const char *target;	/* absolute in the sandbox */
 	int writable;
 	int exec;
@@ -54,10 +56,10 @@ struct spec_mount {
 	uint32_t mode;			/* tmpfs only */
 };
 
-/* A node in /dev beside those that all sandboxes have. */
+/* A node in /dev besides those that all sandboxes have. */
 struct spec_device {
 	const char *target;	/* below /dev */
-	const char *source;	/* host path that is shown */
+	const char *source;	/* host path of the device */
 	dev_t rdev;
 	mode_t mode;		/* with its type */
 	uint32_t uid, gid;	/* in the sandbox */
@@ -71,10 +73,10 @@ struct spec_joined {
 	int init_fd;	/* a pidfd: the network ends with that process */
 	enum spec_network mode;	/* how that namespace was made */
 	int proxied;
-	const char *hostname, *hosts;	/* as its files have them; netopts_finish() takes them */
+	const char *hostname, *hosts;	/* from its files; netopts_finish() takes them */
 };
 
-/* The zygote inside whose namespaces a sandbox is born that takes a fork of it (birth.h). */
+/* The zygote in whose namespaces a sandbox is made that will take its fork (birth.h). */
 struct spec_inside {
 	int userns_fd, pidns_fd;
 	/* host ids of the zygote's process, which will own the user namespace */
@@ -88,7 +90,7 @@ struct spec_inside {
 
 struct spec {
 	char id[65];
-	const char *name;	/* what its network calls it; NULL: nothing */
+	const char *name;	/* the name on its network; NULL: none */
 	const char *hostname;
 
 	/* the command */
@@ -101,8 +103,8 @@ struct spec {
 	int tty;
 	int resident;		/* a keeper runs many commands in it: leaf cgroups, a control directory */
 	/*
-	 * Its files go with it: its writable layer on disk is never synced, so that neither fsync(2)
-	 * in it nor its end waits for the disk.
+	 * The sandbox's files are removed with it: its writable layer on disk is never synced, so
+	 * that neither fsync(2) in it nor its end waits for the disk.
 	 */
 	int passing;
 
@@ -111,12 +113,13 @@ struct spec {
 	size_t layer_count;
 	int host_image;		/* the layers are the skeleton; expose the host's /usr */
 	int read_only;
-	int no_tmpfs;		/* /tmp and /run are the image's */
+	int no_tmpfs;		/* /tmp and /run are those of the image */
 	uint64_t disk_bytes, disk_inodes;
 	uint64_t tmp_bytes;
 	uint64_t shm_bytes;
 	struct spec_mount mounts[SPEC_MOUNTS_MAX];
-	int sources_resolved;	/* the paths of binds were resolved before, and are not again (manager/ops/settleopt.h) */
+	int sources_resolved;	/* the paths of binds are resolved already, and not again
+				 * (manager/ops/settleopt.h) */
 	size_t mount_count;
 
 	const struct spec_device *devices;
@@ -126,30 +129,30 @@ struct spec {
 	enum spec_network network;
 	struct spec_joined joined;	/* with NETWORK_JOINED */
 	const char *net_dir;	/* bridge: the host's directory for the resolv.conf and hosts that berth makes */
-	const char *hosts;	/* more lines of /etc/hosts, where berth-net does not write it */
+	const char *hosts;	/* more lines of /etc/hosts, if berth-net does not write it */
 	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
-	/* of a member of a network with a policy: its proxy's, and the network's directory */
+	/* for a member of a network with a policy: the proxy's policy, and the network's directory */
 	const char *net_egress, *net_group_dir;
-	uint64_t net_used_bytes, net_used_connections;	/* of its budgets, before this start */
+	uint64_t net_used_bytes, net_used_connections;	/* used of its budgets before this start */
 	uint64_t caps;		/* bounding set */
 	int unconfined_seccomp;
 	const struct seccomp_profile *seccomp;	/* loaded unless unconfined */
 	const char *seccomp_name;
 	int hide_pids;		/* strict: hidepid=ptraceable */
 	uint32_t id_base;	/* first host uid and gid of the range of SPEC_IDS */
-	const struct spec_inside *inside;	/* of a fork of a zygote; else NULL */
-	uint32_t project;	/* for the quota of its layer; 0: id_base */
-	/* of a zygote: first host ids of its forks' ranges, which it calls SPEC_IDS * (i + 1) */
+	const struct spec_inside *inside;	/* for a fork of a zygote; else NULL */
+	uint32_t project;	/* project for the quota of its layer; 0: id_base */
+	/* for a zygote: first host ids of its forks' ranges, which it calls SPEC_IDS * (i + 1) */
 	const uint32_t *inner_base;
 	size_t inner_count;
 
 	/* limits */
 	struct cgroup_limits limits;
 	struct rlimits rlimits;
-	uint64_t timeout_ms;	/* 0: none; of a resident one: of each command */
+	uint64_t timeout_ms;	/* 0: none; for a resident sandbox: of each command */
 	int timeout_given;	/* resident: the caller gave a timeout, so it applies to exec too */
 	uint64_t grace_ms;
-	/* no output for so long ends a command; 0: none; resident: of each command */
+	/* silence after which a command is ended; 0: none; for a resident sandbox: of each command */
 	uint64_t max_silent_ms;
 	int max_silent_given;
 	uint64_t cpu_time_ms;	/* 0: none */
@@ -158,30 +161,30 @@ struct spec {
 	uint32_t loosened;	/* of enum loosened: the protections that options removed */
 };
 
-/* Init has a filter of berth's own, not only the one that watches: under a built-in profile. */
+/* Tells whether init has a filter of berth's own, not only the one that watches: under a built-in profile. */
 int spec_init_filtered(const struct spec *s);
-/* "none", "host", "bridge", "egress", "container" */
+/* Returns "none", "host", "bridge", "egress" or "container". */
 const char *spec_network_name(enum spec_network n);
-/* The mode of its network namespace; for a joining sandbox, that of the other sandbox. */
+/* Returns the mode of its network namespace; for a joining sandbox, that of the other sandbox. */
 enum spec_network spec_network_inside(const struct spec *s);
-/* What it connects to goes through a proxy of its own. */
+/* Tells whether its connections go through a proxy of its own. */
 int spec_is_proxied(const struct spec *s);
-/* Whether berth-net must make this network. */
+/* Tells whether berth-net must make this network. */
 int spec_needs_nethelper(const struct spec *s);
-/* A host directory is mounted writable: then no set-id file may be made in the sandbox. */
+/* Tells whether a host directory is mounted writable: then no set-id file may be made in the sandbox. */
 int spec_writes_host(const struct spec *s);
 /*
- * Closes the descriptors of host directories; their numbers become -1.  After the launch, as one
- * that stays keeps a file system of the host from being unmounted.
+ * Closes the descriptors of host directories; their numbers become -1. Call it after the launch,
+ * because an open one keeps a file system of the host from being unmounted.
  */
 void spec_close_sources(struct spec *s);
-/* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */
+/* Checks the spec: 0, or ERR_INVALID or ERR_UNSUPPORTED naming what and why. */
 int spec_check(const struct spec *s, struct err *e);
 
 /* ---- options that loosen it ---- */
 
 /*
- * loosen - how options make a sandbox less confined than the default.
+ * loosen - records how options make a sandbox less confined than the default.
  *
  * A set of bits in the spec; 0 for most sandboxes, which costs them nothing. Settings of the
  * host's configuration do not count, because they are the default of that host.
@@ -209,7 +212,7 @@ enum loosened {
 
 /* Appends the stable names as members of a JSON array, without its brackets. */
 int loosen_names(uint32_t set, struct buf *out, struct err *e);
-/* Appends what people read, separated by commas. */
+/* Appends a text for people, separated by commas. */
 int loosen_text(uint32_t set, struct buf *out, struct err *e);
 
 #endif

@@ -16,19 +16,19 @@
 #include "runtime/sandbox/nethelper.h"
 
 #define VERDICT_CAUSES(X) \
-	X(CAUSE_EXIT, "exit")               /* it ended by itself with exit_code */ \
-	X(CAUSE_SIGNAL, "signal")           /* it died of a signal not explained below */ \
+	X(CAUSE_EXIT, "exit")               /* the command ended by itself with exit_code */ \
+	X(CAUSE_SIGNAL, "signal")           /* a signal not explained below */ \
 	X(CAUSE_TIMEOUT, "timeout")         /* --timeout ran out */ \
 	X(CAUSE_SILENT, "silent")           /* --max-silent-time ran out */ \
 	X(CAUSE_CPU_TIMEOUT, "cpu-timeout") /* --cpu-time ran out */ \
-	X(CAUSE_OOM, "oom")                 /* memory limit: the kernel killed in its cgroup */ \
-	X(CAUSE_PIDS, "pids")               /* it failed and forks were refused by the pids limit */ \
-	X(CAUSE_DISK, "disk")               /* it failed and the writable layer is full */ \
-	X(CAUSE_NETWORK, "network")         /* it failed and its network budget was used up */ \
+	X(CAUSE_OOM, "oom")                 /* memory limit: the kernel killed a process in its cgroup */ \
+	X(CAUSE_PIDS, "pids")               /* it failed, and the pids limit had refused forks */ \
+	X(CAUSE_DISK, "disk")               /* it failed, and the writable layer is full */ \
+	X(CAUSE_NETWORK, "network")         /* it failed, and its network budget was used up */ \
 	X(CAUSE_OUTPUT, "output")           /* output limit */ \
 	X(CAUSE_SECCOMP, "seccomp")         /* SIGSYS: a forbidden system call */ \
 	X(CAUSE_KILLED_BY, "killed-by")     /* berth was told to stop it */ \
-	X(CAUSE_LOST, "lost")               /* init ended without a word */
+	X(CAUSE_LOST, "lost")               /* init ended without a report */
 
 #define VERDICT_LOST_TEXT "the sandbox ended before its command did, and nobody knows why"	/* of CAUSE_LOST, to people */
 
@@ -49,13 +49,13 @@ struct verdict_facts {
 	int killed_for_oom;	/* we completed the kernel's kill (v1 has no oom.group) */
 	int killed_by_us;	/* stop, kill or gc */
 	int disk_full;
-	int network_exhausted;	/* a budget of bytes or connections */
+	int network_exhausted;	/* a budget of bytes or connections was used up */
 	int has_network;		/* network describes the whole sandbox */
 	int network_is_bridge;	/* it counts packets, not requests */
 	struct netcounters network;
-	uint32_t left_behind;	/* processes alive when the leader ended */
+	uint32_t left_behind;	/* processes that ran when the leader ended */
 	uint64_t wall_ms;
-	uint32_t loosened;		/* the sandbox is looser than by default: of enum loosened */
+	uint32_t loosened;		/* how the sandbox is looser than by default: enum loosened */
 	struct cgroup_usage usage;
 };
 
@@ -65,10 +65,10 @@ struct verdict {
 };
 
 void verdict_decide(const struct verdict_facts *f, struct verdict *ret);
-/* The exit status a CLI reports: the command's, 128+n, 124 for timeouts, 125 when lost. */
+/* Returns the exit status that a CLI reports: the command's, 128+n, 124 for timeouts, 125 when lost. */
 int verdict_exit_status(const struct verdict *v);
 const char *verdict_cause_name(enum verdict_cause c);
-/* One JSON object, no newline. */
+/* Appends one JSON object, without a newline. */
 int verdict_json(const struct verdict *v, struct buf *out, struct err *e);
 
 #endif

@@ -14,14 +14,13 @@
 #include "base/err.h"
 #include "runtime/sandbox/spec.h"
 
-/* A detached mount on memory (tmpfs), charged to the sandbox as it writes. */
+/* Makes a detached mount in memory (tmpfs), charged to the sandbox as it writes. */
 int writable_memory(const struct spec *s, struct err *e);
 /*
- * A detached mount of an ext4 file system in the sparse file name below dirfd,
- * made when it is not there yet; for layers larger than memory and for those
- * that outlive the process.  With name NULL the file has no name and is gone
- * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.  models_fd: see
- * blankfs.h.
+ * Makes a detached mount of an ext4 file system in the sparse file name below dirfd, which is made
+ * if missing; for layers larger than memory and for layers that outlive the process. With name NULL
+ * the file has no name and disappears with the mount (O_TMPFILE). Needs mkfs.ext4 and a loop
+ * device. models_fd: see blankfs.h.
  */
 int writable_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e);
 /*
@@ -30,41 +29,53 @@ int writable_file(const struct spec *s, int dirfd, const char *name, int models_
  * quotas (nothing to format, at any size), else the file WRITABLE_FILE.
  */
 int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e);
-/* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
+/* Mounts the writable layer that a lasting sandbox has below dirfd again: a detached mount. ERR_NOT_FOUND. */
 int writable_open(int dirfd, struct err *e);
-/* A detached mount of the ext4 file system in the file, through a loop device that goes with it. */
+/*
+ * Makes a detached mount of the ext4 file system in the file, through a loop device that disappears
+ * with it.
+ */
 int writable_mount(int file_fd, struct err *e);
 /*
- * The ids that the files of the layer below dirfd have on disk, and those that its mounts show for
- * them: 1; 0 when they are the same; -1.
+ * Gives the first id that the files of the layer below dirfd have on disk, and the first that its
+ * mounts show: 1; 0 if they are the same; -1.
  */
 int writable_ids(int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e);
-/* is_new: the sandbox has no record yet, with which it is durable at the latest. */
+/* Sets these ids. is_new: the sandbox has no record yet; the ids are durable with that at the latest. */
 int writable_set_ids(int dirfd, uint32_t from, uint32_t to, int is_new, struct err *e);
-/* The detached mount mnt_fd, which it takes, with the ids of the layer below dirfd; -1. */
+/* Maps the detached mount mnt_fd, which it takes, to the ids of the layer below dirfd; -1. */
 int writable_map(int dirfd, int mnt_fd, struct err *e);
 #define WRITABLE_FILE "writable.img"
 #define WRITABLE_DIR "writable"
 /*
- * For a stopped sandbox that leaves the host (writable_move.c): a directory becomes
- * WRITABLE_FILE, which holds all marks of overlayfs; a file stays as it is.
+ * Turns a layer into a file, for a stopped sandbox that leaves the host (writable_move.c): a
+ * directory becomes WRITABLE_FILE, with all marks of overlayfs; a file stays as it is.
  */
 int writable_to_file(int dirfd, struct err *e);
 /* Removes the remains of an interrupted move; the next start does so too. */
 int writable_drop_rest(int dirfd, struct err *e);
-/* The layer below dirfd, of ids from FROM on, gets those from TO on; may be done again after a crash. */
+/*
+ * Changes the layer below dirfd from the ids from FROM on to those from TO on; may be repeated
+ * after a crash.
+ */
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
 /*
- * The files of a sandbox that does not run, for reading, with the first of its ids; *ret_base_fd is
- * writable_open().  Of one that never started they are an empty directory without a name, and
- * *ret_base_fd is -1: its first start finds a fresh layer.
+ * Opens the files of a sandbox that does not run, for reading, with the first of its ids;
+ * *ret_base_fd is as from writable_open(). A sandbox that never started gets an empty directory
+ * without a name, and *ret_base_fd is -1: its first start finds a fresh layer.
  */
 int writable_upper(int dirfd, uint32_t id_base, int *ret_base_fd, struct err *e);
-/* Makes upper and work with their content in base_fd, idempotently. */
+/* Makes upper and work in base_fd with their content, idempotently. */
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
-/* For a layer that lasts, when it is mounted: holds back what its next start needs, though the sandbox fill it till then. */
+/*
+ * Reserves the space that the next start needs, when a lasting layer is mounted, so that the
+ * sandbox cannot fill it until then.
+ */
 void writable_hold_spares(int base_fd);
-/* *ret_full tells that bytes or inodes ran out: that so few are left that a larger write was refused. */
+/*
+ * Tells in *ret_full whether bytes or inodes ran out, that is, so few are left that a larger write
+ * was refused.
+ */
 int writable_full(int base_fd, int *ret_full, struct err *e);
 
 #endif
