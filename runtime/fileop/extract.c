@@ -44,7 +44,8 @@ struct extract {
 	struct inode *linkable;	/* strict: the files that a hard link may lead to */
 	size_t linkable_count;
 	uint64_t written;
-	struct takeback made, above;	/* below to.fd; the way to dest, as the caller names it */
+	struct takeback made, above;	/* names made below to.fd; names made on the way to dest, as the
+					 * caller spells them */
 	struct tar_entry t;
 	struct xattrs xattrs;
 	char path[TAR_NAME_MAX + 300], link[TAR_NAME_MAX + 300];
@@ -52,7 +53,10 @@ struct extract {
 
 /* ---- names ---------------------------------------------------------------------- */
 
-/* As rootfs/store/tree.c does: "./a//b" is "a/b", the top is "", ".." is refused; the first part may be replaced. */
+/*
+ * Cleans a name as rootfs/store/tree.c does: "./a//b" is "a/b", the top is "", ".." is refused; the
+ * first component may be replaced.
+ */
 static int clean_entry_name(const struct extract *x, const char *in, char *out, struct err *e)
 {
 	size_t len = 0, n, count = 0;
@@ -124,7 +128,7 @@ static int make_extract_parents(struct extract *x, const char *path, size_t len,
 	return 0;
 }
 
-/* The directory that path is in, borrowed, and its last part. */
+/* Gives the directory that path is in, borrowed, and its last component. */
 static int parent_of(struct extract *x, const char *path, const char **ret_name, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
@@ -158,8 +162,8 @@ static int parent_of(struct extract *x, const char *path, const char **ret_name,
 /* ---- directories ----------------------------------------------------------------- */
 
 /*
- * If the sandbox can write to a directory of the host, its filter forbids set-id bits (K16), so
- * files come without them.
+ * Sets the mode. If the sandbox can write to a directory of the host, its filter forbids set-id
+ * bits (K16), so files come without them.
  */
 static int give_mode(int fd, uint32_t mode)
 {
@@ -204,7 +208,10 @@ static int take_owner(struct extract *x, int dirfd, const char *name, struct err
 	return 0;
 }
 
-/* They give rights to users by their numbers: never to those of the host. */
+/*
+ * Tells whether access control lists are taken: they give rights to users by number, which must
+ * never be the host's.
+ */
 static int takes_acls(const struct extract *x)
 {
 	return (x->flags & (EXTRACT_OWNERS | EXTRACT_STRICT)) == EXTRACT_OWNERS;
@@ -215,7 +222,10 @@ static uint32_t extracted_mode(const struct extract *x)
 	return x->t.mode & (x->flags & EXTRACT_STRICT ? 0777 : 07777);
 }
 
-/* For a file just made, which nobody could have exchanged: no link is followed. */
+/*
+ * Sets the attributes of a directory just made, which no process could have exchanged: no link is
+ * followed.
+ */
 static int dir_xattrs(struct extract *x, int parent, const char *name, struct err *e)
 {
 	int fd, r;
@@ -271,7 +281,7 @@ static void temp_name(char buf[32])
 	snprintf(buf, 32, WRITE_TEMP "%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL + ++n, (unsigned)getpid());
 }
 
-/* See extract.h.  Returns 1 when something is there, 0 when nothing is. */
+/* Tells whether the name may be replaced (see extract.h). Returns 1 if something has it, 0 if not. */
 static int replaceable(struct extract *x, int parent, const char *name, struct err *e)
 {
 	struct stat st;
@@ -301,7 +311,7 @@ static int fill_file(struct extract *x, int fd, ino_t *ret_ino, struct err *e)
 	struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, { x->t.mtime_sec, x->t.mtime_nsec } };
 	struct stat st;
 
-	/* holes count: a later copy may not keep them */
+	/* holes count, because a later copy may not keep them */
 	if (check_bytes(x, x->t.real_size, e) < 0 ||
 	    (x->t.sparse ? sparse_to_file(x->in, fd, &x->t, x->path, e) : stream_to_file(x->in, fd, x->t.size, e)) < 0)
 		return err_wrap(e, "%.200s", x->path);
@@ -338,7 +348,7 @@ static int extract_file(struct extract *x, struct err *e)
 	if (there < 0)
 		return -1;
 	temp_name(temp);
-	/* without a name nothing is left when we are killed in the middle */
+	/* a file without a name leaves nothing behind if we are killed before it is whole */
 	fd = openat(parent, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		fd = openat(parent, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -463,7 +473,7 @@ static int extract_all(struct extract *x, struct err *e)
 	return stream_drain(x->in, e);
 }
 
-/* A failed copy leaves nothing. */
+/* Removes what a failed copy made. */
 static void extract_undo(struct extract *x, struct err *e)
 {
 	int r;
@@ -487,7 +497,7 @@ int extract_to(struct stream *in, const char *dest, int flags, const struct extr
 	x->in = in;
 	x->t.xattrs = &x->xattrs;
 	x->flags = flags;
-	/* inside the sandbox links lead where they lead there; on the host nowhere */
+	/* inside the sandbox links lead where they lead in it; on the host they lead nowhere */
 	x->resolve = RESOLVE_NO_MAGICLINKS | (flags & EXTRACT_STRICT ? RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS : RESOLVE_IN_ROOT);
 	x->limits = limits;
 	x->stats = ret;
@@ -532,7 +542,10 @@ struct piece {
 	uint64_t at, len;
 };
 
-/* Which the caller frees.  *ret_data is the sum of their lengths, *used the bytes of the map. */
+/*
+ * Reads the map, which the caller frees. *ret_data is the sum of the pieces' lengths, *used the
+ * bytes of the map.
+ */
 static struct piece *read_map(struct stream *in, const struct tar_entry *t, uint64_t *ret_count, uint64_t *ret_data, uint64_t *used,
 			      struct err *e)
 {
@@ -552,7 +565,7 @@ static struct piece *read_map(struct stream *in, const struct tar_entry *t, uint
 	for (i = 0; i < count; i++) {
 		if (read_map_number(in, used, &map[i].at, e) < 0 || read_map_number(in, used, &map[i].len, e) < 0)
 			return NULL;
-		/* of at most 18 digits each: the sum does not wrap */
+		/* numbers have at most 18 digits, so the sum does not wrap */
 		if (map[i].at < end || map[i].at + map[i].len > t->real_size) {
 			err_set(e, ERR_CORRUPT, "the map of a sparse file is out of order");
 			return NULL;

@@ -26,7 +26,10 @@ static int looks_like_text(const char *s, size_t n)
 	return 1;
 }
 
-/* A value of bytes that are not printable ASCII is left out, as no header field could have set it. */
+/*
+ * Reads the metadata, without values that have bytes other than printable ASCII: no header field
+ * could have set them.
+ */
 static void read_metadata(int fd, char text[LOOK_METADATA_MAX])
 {
 	static struct xattrs x;
@@ -49,7 +52,7 @@ static void read_metadata(int fd, char text[LOOK_METADATA_MAX])
 	}
 }
 
-static int with_metadata; /* of the one operation that this process is for */
+static int with_metadata; /* flag of the one operation that this process does */
 
 static void read_look_metadata(int dirfd, const char *name, char text[LOOK_METADATA_MAX])
 {
@@ -88,7 +91,7 @@ static int open_looked_dir(int dirfd, const char *path, int flags, DIR **ret, st
 	return -1;
 }
 
-/* Names one behind the other, each with its NUL, and where each begins. */
+/* Names one after the other, each with its NUL, and the offset of each. */
 struct names {
 	char *text;
 	size_t len, room;
@@ -135,7 +138,7 @@ static int by_listed_name(const void *a, const void *b)
 	return strcmp(sorted_text + *(const uint32_t *)a, sorted_text + *(const uint32_t *)b);
 }
 
-/* The names after `after`, sorted. */
+/* Reads the names after `after`, sorted. */
 static int read_look_names(DIR *d, const char *after, struct names *l, struct err *e)
 {
 	struct dirent *de;

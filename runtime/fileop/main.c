@@ -2,13 +2,12 @@
 /*
  * berth-fileop - file work inside a sandbox.
  *
- * Theory of operation.  The keeper runs this program in the sandbox like any
- * command: every namespace, a cgroup of its own, the credentials asked for,
- * both seccomp filters.  So no path of the sandbox is ever resolved outside of
- * it, whatever links, mounts or races there are (SECURITY-NOTES E10).  It is
- * static, loads nothing, executes nothing, looks up no names (E11), and opens
- * no FIFO or device so that it would wait for it (E12).  The caller's files
- * come and go as bytes on stdin and stdout.
+ * Theory of operation. The keeper runs this program in the sandbox like any command: every
+ * namespace, a cgroup of its own, the requested credentials, both seccomp filters. So no path of
+ * the sandbox is ever resolved outside of it, whatever links, mounts or races there are
+ * (SECURITY-NOTES E10). It is static, loads nothing, executes nothing, looks up no names (E11), and
+ * never waits in opening a FIFO or device (E12). The caller's files come and go as bytes on stdin
+ * and stdout.
  *
  * The program is a memfd that the sandbox may execute but not read, so that the
  * payload, though it has our uid, can neither trace us nor open what we hold.
@@ -212,7 +211,7 @@ static int verb_rm(char **a, struct err *e)
 	return 0;
 }
 
-/* To another file system: a child packs, we extract, then the source goes. */
+/* Moves to another file system: a child packs, we extract, then the source is removed. */
 static int move_across(const char *from, const char *to, struct err *e)
 {
 	static const struct extract_limits none = { UINT64_MAX, UINT64_MAX };

@@ -46,7 +46,7 @@ struct pack {
 	struct link *links;	/* open addressing, twice PACK_LINKS_MAX slots */
 	size_t link_count;
 	int depth, flags;
-	uint64_t mount;		/* of the top, with PACK_ONE_MOUNT */
+	uint64_t mount;		/* the mount of the top, with PACK_ONE_MOUNT */
 	size_t path_len;
 	struct tar_entry t;
 	struct xattrs xattrs;
@@ -68,7 +68,7 @@ int pack_is_contents(const char *path)
 	return (n == 1 && (path[0] == '/' || path[0] == '.')) || (n > 1 && path[n - 1] == '.' && path[n - 2] == '/');
 }
 
-/* The first of the hard links that was packed, or NULL after adding this one. */
+/* Returns the first name of the file that was packed, or NULL after adding this one. */
 static const char *known_link(struct pack *p, const struct stat *st, struct err *e)
 {
 	size_t slots = 2 * PACK_LINKS_MAX, i;
@@ -188,7 +188,7 @@ static uint64_t packed_mount_id(int fd)
 	return sx.mask & MOUNT_STATX_ID ? sx.mount : 0;
 }
 
-/* Something else is mounted on it; the top says which mount is meant. */
+/* Tells whether the directory is another mount than the top's. */
 static int is_beyond(struct pack *p, int fd)
 {
 	uint64_t mount;
@@ -303,8 +303,8 @@ static void describe_packed(struct pack *p, const struct stat *st, char type)
 }
 
 /*
- * We looked at it just before: somebody in the sandbox changed it, and the request itself is
- * fine.
+ * Reports that a process in the sandbox changed the file just after we looked at it; the request
+ * itself is fine.
  */
 static int became_another(int os_errno)
 {
@@ -391,7 +391,10 @@ static int pack_children(struct pack *p, int fd, dev_t dev, struct err *e)
 	return r;
 }
 
-/* As tar(1) and Docker write it: with a slash, by which some readers know a directory. */
+/*
+ * Writes a directory with a slash at the end, as tar(1) and Docker do; some readers know a
+ * directory by it.
+ */
 static int put_packed_dir(struct pack *p, struct err *e)
 {
 	const size_t n = strlen(p->t.path);

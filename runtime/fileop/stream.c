@@ -11,7 +11,7 @@
 #define CHUNK (1u << 20)
 
 volatile sig_atomic_t stream_interrupted;
-static int ended_input = -1; /* a pipe that nobody writes to */
+static int ended_input = -1; /* a pipe that has no writer */
 
 /*
  * The end of a copy must leave nothing: calls end, and made files are removed. A call that waits
@@ -48,7 +48,7 @@ void stream_init(struct stream *s, int fd, int stall_ms)
 	s->stall_ms = stall_ms;
 }
 
-/* After -1 of a call on fd: 0 to try it again, -1 with e. */
+/* Handles -1 from a call on fd: 0 to try it again, -1 with e. */
 static int again(int fd, short events, int stall_ms, const char *what, struct err *e)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -133,7 +133,7 @@ int stream_zeros(struct stream *s, uint64_t n, struct err *e)
 	return stream_write(s, zeros, (size_t)n, e);
 }
 
-/* The rest of a file through the buffer; *n counts down. */
+/* Sends the rest of a file through the buffer; *n counts down. */
 static int from_file_buffered(struct stream *s, int in_fd, uint64_t *n, struct err *e)
 {
 	while (*n) {

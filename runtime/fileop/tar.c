@@ -10,7 +10,7 @@
 
 
 #define BLOCK 512
-#define OCTAL_12_MAX 077777777777ULL	/* what eleven octal digits hold */
+#define OCTAL_12_MAX 077777777777ULL	/* the most that eleven octal digits can express */
 #define OCTAL_8_MAX 07777777U
 
 /* Offsets of the ustar header. */
@@ -255,7 +255,7 @@ static int read_mtime(const char *s, struct tar_entry *t, struct err *e)
 	return 0;
 }
 
-/* Which values of the header a pax record has replaced. */
+/* The values of the header that a pax record has replaced. */
 enum { HAVE_PATH = 1, HAVE_LINK = 2, HAVE_SIZE = 4, HAVE_MTIME = 8, HAVE_UID = 16, HAVE_GID = 32, HAVE_REAL = 64 };
 
 static int take_pax_text(char *to, const char *value, struct err *e)

@@ -32,10 +32,10 @@ struct watch {
 	int fd;
 	const char *root;
 	int recursive, entries;
-	struct watched v[WATCH_DIRS_MAX]; /* by wd, which the kernel counts up */
+	struct watched v[WATCH_DIRS_MAX]; /* sorted by wd, which the kernel counts up */
 	size_t n;
 	uint32_t filled; /* cookie of the file of ours that the last event moved away; 0: none */
-	int replaces;    /* it takes the place of another */
+	int replaces;    /* the file that is being written replaces another */
 	uint32_t moving; /* cookie of the directory that the last event moved away; 0: none */
 	char from[PATH_MAX];
 };
@@ -138,7 +138,10 @@ static int note_watched(struct watch *w, int wd, const char *rel, struct err *e)
 	return 0;
 }
 
-/* What follows the name of a directory in that of one below it, "" for the directory itself. */
+/*
+ * Returns the part of one's name that follows the name of a directory above it; "" for the
+ * directory itself.
+ */
 static const char *below_of(const struct watched *one, const char *rel)
 {
 	size_t n = strlen(rel);
@@ -171,7 +174,7 @@ static int add_error(const char *rel, const char *path, struct err *e)
 			       "sysctl fs.inotify.max_user_watches");
 	if (!rel[0] && errno == ENOTDIR && access(path, F_OK) == 0)
 		return err_set(e, ERR_INVALID, "%.300s is not a directory", path);
-	/* one below it that went meanwhile, or may not be read, has nothing to tell */
+	/* a subdirectory that was removed meanwhile, or may not be read, has nothing to report */
 	if (rel[0] && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP))
 		return 0;
 	return write_path_error(e, "watch", path);
@@ -183,7 +186,7 @@ static int err_too_deep(const struct watch *w, struct err *e)
 		       WATCH_DEPTH_MAX);
 }
 
-/* 1 watched, 0 it is not there to be watched, -1. */
+/* Adds a watch: 1, or 0 if the directory does not exist, or -1. */
 static int add_watched_dir(struct watch *w, const char *rel, struct err *e)
 {
 	const uint32_t mask =
@@ -243,8 +246,8 @@ static int walk_watched_tree(struct watch *w, const char *rel, int is_new, struc
 }
 
 /*
- * A directory got another name inside the tree.  Its watches stay, as they are of the directories
- * and not of their names: events that the kernel has queued since are found by them.
+ * Renames a directory inside the tree. Its watches stay, because they belong to directories and not
+ * to names, and events that the kernel has queued since are found by them.
  */
 static int move_watched(struct watch *w, const char *from, const char *to, struct err *e)
 {
@@ -278,8 +281,8 @@ static char change_letter(uint32_t mask)
 }
 
 /*
- * A file that berth writes is filled under a name of its own and then renamed.  To those who watch
- * it is a file that is written.  1 if the event belongs to that.
+ * Handles the events of a file that berth writes under a temporary name and then renames: they are
+ * reported as a write to the file. Returns 1 if the event belongs to such a file.
  */
 static int take_filled(struct watch *w, const struct inotify_event *ev)
 {
@@ -298,7 +301,7 @@ static int take_filled(struct watch *w, const struct inotify_event *ev)
 	if (!cookie || !(ev->mask & IN_MOVED_TO) || ev->cookie != cookie ||
 	    join_watched_path(rel, one->rel, ev->name) < 0)
 		return 0;
-	/* a new one has got its owner and mode, too: E2B's clients count on these three */
+	/* a new file has got its owner and mode, too: E2B's clients expect these three events */
 	if (!w->replaces) {
 		tell_change(w, WATCH_CREATE, rel);
 		tell_change(w, WATCH_CHMOD, rel);
@@ -307,7 +310,7 @@ static int take_filled(struct watch *w, const struct inotify_event *ev)
 	return 1;
 }
 
-/* 1 this event is where the directory went that the last one moved away, 0 not, -1. */
+/* Tells whether the event shows where the directory of the last event was moved: 1, 0, or -1. */
 static int take_move(struct watch *w, const struct inotify_event *ev, struct err *e)
 {
 	const struct watched *one = find_watched(w, ev->wd);
@@ -326,7 +329,7 @@ static int take_move(struct watch *w, const struct inotify_event *ev, struct err
 	return 0;
 }
 
-/* 1 go on, 0 the directory is gone, -1. */
+/* Handles an event: 1 to go on, 0 if the directory is gone, -1. */
 static int take_watch_event(struct watch *w, const struct inotify_event *ev, struct err *e)
 {
 	int moved = take_move(w, ev, e);
@@ -364,7 +367,7 @@ static int take_watch_event(struct watch *w, const struct inotify_event *ev, str
 	return 1;
 }
 
-/* The next events, which are waited for with SIGTERM let in. */
+/* Waits for the next events, with SIGTERM unblocked, and reads them. */
 static ssize_t read_watch_events(const struct watch *w, char *buf, size_t max, struct err *e)
 {
 	struct pollfd p = { .fd = w->fd, .events = POLLIN };

@@ -28,7 +28,7 @@ static int not_regular(struct err *e, const char *path, mode_t mode)
 		       S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : "device");
 }
 
-/* Asks first: to open a FIFO or device would already be felt at its other end. */
+/* Looks at the file first: opening a FIFO or device would already affect its other end. */
 int write_open_regular(const char *path, int flags, struct stat *st, struct err *e)
 {
 	int fd;
@@ -129,7 +129,10 @@ static int fill_written_file(int fd, const char *name, uint32_t mode, const stru
 	return 0;
 }
 
-/* Without a name until it is whole, where the file system can: nothing is left of one that is killed. */
+/*
+ * Writes the file without a name until it is whole, if the file system can: a killed process leaves
+ * nothing.
+ */
 static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t mode, const struct stat *old,
 			   char *const *attributes, char *room, uint64_t *ret_bytes, struct err *e)
 {
@@ -148,7 +151,7 @@ static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t
 	return renameat(dir, temp, dir, name) < 0 ? write_path_error(e, "replace", name) : 0;
 }
 
-/* The place of path's file: links at its end are followed, as a plain write would. */
+/* Finds the file that path leads to: links at its end are followed, as in a plain write. */
 static int real_path(const char *path, char out[PATH_MAX], struct stat *old, int *ret_exists, struct err *e)
 {
 	*ret_exists = !stat(path, old);

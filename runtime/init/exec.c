@@ -32,7 +32,8 @@
 struct command {
 	const char *user, *cwd;
 	char **argv, **envp;
-	const char *path;	/* what is left of PATH to search; NULL: the program is in none of its directories */
+	const char *path;	/* the part of PATH that is still to be searched; NULL: the program is in
+				 * none of its directories */
 	const char *whole_path;
 	struct sock_fprog filter[INIT_FILTERS];
 	uint64_t filter_secret;
@@ -99,7 +100,7 @@ static void add_home(const struct init_request *rq, struct command *c)
 	c->envp[rq->envc] = home;
 }
 
-/* "~" and "~/PATH" are in the user's home; the home of a user who has none is "/". */
+/* Expands "~" and "~/PATH" to the user's home; a user who has none gets "/". */
 static int expand_cwd(struct command *c, struct err *e)
 {
 	static char cwd[4096];
@@ -118,7 +119,10 @@ static int expand_cwd(struct command *c, struct err *e)
 	return 0;
 }
 
-/* mkdir -p, inside the sandbox's own root; the new directories belong to the user. */
+/*
+ * Makes the working directory as mkdir -p does, inside the sandbox's own root; new directories
+ * belong to the user.
+ */
 static void make_command_cwd(const char *path, const struct user *who)
 {
 	char part[4096];
@@ -163,7 +167,7 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
 	if (rq->flags & INIT_TTY && ioctl(0, TIOCSCTTY, 0) < 0)
 		return err_sys(e, "take the terminal");
 	if (rq->flags & INIT_SHELL) {
-		/* first out of the way of each other */
+		/* moved out of each other's way first */
 		int script = fcntl(fds->shell[0], F_DUPFD, 16), status = fcntl(fds->shell[1], F_DUPFD, 16);
 
 		if (dup2(script, INIT_SCRIPT_FD) < 0 || dup2(status, INIT_STATUS_FD) < 0 ||
@@ -171,7 +175,7 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
 		    syscall(SYS_close_range, INIT_STATUS_FD + 1, ~0U, 0) < 0)
 			return err_sys(e, "set up the shell's descriptors");
 	} else if (fds->program >= 0) {
-		/* above 3, as init's own socket is there; close-on-exec, so the program does not see it */
+		/* above 3, which is init's own socket; close-on-exec, so the program does not see it */
 		if (syscall(SYS_close_range, 3, fds->program - 1, 0) < 0 ||
 		    syscall(SYS_close_range, fds->program + 1, ~0U, 0) < 0)
 			return err_sys(e, "close inherited descriptors");
@@ -181,7 +185,10 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
 	return 0;
 }
 
-/* The calls themselves: musl's functions first block signals, five calls each, to reach threads that we do not have. */
+/*
+ * Makes the calls directly: musl's functions first block signals, five calls each, to reach threads
+ * that init does not have.
+ */
 static int become_user(const struct user *who, struct err *e)
 {
 	if (syscall(SYS_setgroups, (size_t)who->group_count, who->groups) < 0)
@@ -210,7 +217,10 @@ static int exec_failed(struct err *e, const struct command *c, int os_errno)
 					   "limit (--ulimit stack=): give more by a file or by stdin" : "");
 }
 
-/* The program in the first directory of a PATH, "" when it is too long; returns the length of that directory's name. */
+/*
+ * Gives the program in the first directory of a PATH, "" if the name is too long; returns the
+ * length of that directory's name.
+ */
 static size_t candidate(const char *path, const char *name, char full[4096])
 {
 	size_t n = strcspn(path, ":");
@@ -221,8 +231,8 @@ static size_t candidate(const char *path, const char *name, char full[4096])
 }
 
 /*
- * Directories of PATH without the program are passed over before the last filter is there:
- * to be told so by execve(2) costs several times as much.
+ * Skips directories of PATH without the program, before the last filter is loaded: learning it from
+ * execve(2) costs several times as much.
  */
 static void skip_path(struct command *c)
 {

@@ -49,7 +49,7 @@ struct running {
 
 static struct running commands[COMMANDS_MAX];
 
-/* A start that is told late, so that a short command wakes the supervisor once; type 0: none. */
+/* An INIT_STARTED that is sent late, so that a short command wakes the supervisor only once; type 0: none. */
 static struct init_reply late;
 
 static void send_now(struct init_reply *r)
@@ -170,9 +170,9 @@ static struct running *running_slot(pid_t pid)
 }
 
 /*
- * Nothing that verify() reads can get worse once it is right: a bounding set only shrinks,
- * no_new_privs and filters stay, and only we could raise what we inherit or pass on. So one
- * check is enough.
+ * The values that verify() reads cannot get worse once they are right: a bounding set only shrinks,
+ * no_new_privs and filters stay, and only we could raise what we inherit or pass on. So one check
+ * is enough.
  */
 static int verify_once(const struct init_expect *want, struct err *e)
 {
@@ -233,7 +233,7 @@ static void handle_exec(const struct init_request *rq, const char *blob, const s
 		send_now(&r);
 }
 
-/* A fork of a zygote, which became our child when the process ended that had made it. */
+/* Takes over a fork of a zygote, which became our child when the process that had made it ended. */
 static void handle_adopt(const struct init_request *rq)
 {
 	struct init_reply r = { .seq = rq->seq, .pid = (int)rq->signo, .type = INIT_EXEC_FAILED };
@@ -363,7 +363,7 @@ static void handle_init_request(const struct init_request *rq, const char *inlin
 		munmap(map, rq->blob_len);
 }
 
-/* One request with its descriptors; returns 0 when the supervisor has closed the socket. */
+/* Receives one request with its descriptors; returns 0 when the supervisor has closed the socket. */
 static int receive_request(void)
 {
 	static struct { struct init_request rq; char blob[INIT_INLINE_MAX]; } buf;

@@ -12,7 +12,7 @@
 #define LINE_MAX_BYTES 4096
 #define FIELDS_MAX 7
 
-/* Digits only, 0..USER_ID_MAX, no leading zeros beyond "0" itself being fine. */
+/* Parses one to five digits, 0..USER_ID_MAX; leading zeros are allowed. */
 static int parse_id(const char *s, size_t n, uint32_t *ret)
 {
 	uint32_t v = 0;
@@ -91,7 +91,10 @@ static int field_is(const struct field *f, const char *s, size_t n)
 	return f->n == n && !memcmp(f->s, s, n);
 }
 
-/* Goes into HOME: absolute, and nothing a terminal or a line-based reader would act on. */
+/*
+ * Checks a value for HOME: absolute, and without bytes that a terminal or a line-based reader would
+ * act on.
+ */
 static int home_ok(const char *s, size_t n)
 {
 	size_t i;
@@ -167,7 +170,7 @@ static void add_groups(const char *text, struct user *u)
 	}
 }
 
-/* A number, or a name of the file. */
+/* Parses a number, or looks a name up in the file. */
 static int read_group(const char *s, size_t n, const char *group, uint32_t *ret_gid, struct err *e)
 {
 	const int digits = all_digits(s, n);
@@ -180,7 +183,7 @@ static int read_group(const char *s, size_t n, const char *group, uint32_t *ret_
 	return 0;
 }
 
-/* ",GROUP,GROUP" */
+/* Adds the groups of ",GROUP,GROUP". */
 static int add_named(const char *s, const char *group, struct user *u, struct err *e)
 {
 	while (*s) {
@@ -203,7 +206,7 @@ static int add_named(const char *s, const char *group, struct user *u, struct er
 	return 0;
 }
 
-/* NAME|OTHER is NAME if passwd has it, else OTHER. */
+/* Chooses from NAME|OTHER: NAME if passwd has it, else OTHER. */
 static const char *choose_known_user(const char *s, const char *passwd)
 {
 	const char *bar = strchr(s, '|');
@@ -241,7 +244,7 @@ int user_lookup_in(const char *wanted, const char *passwd, const char *group, st
 			return err_set(e, ERR_NOT_FOUND, "user '%.*s' is not in the sandbox's /etc/passwd; "
 				       "hint: a number needs no entry", (int)(n > 80 ? 80 : n), s);
 	}
-	if (!colon)	/* as everywhere: USER:GROUP is in that group alone */
+	if (!colon)	/* as everywhere: USER:GROUP is in that group only */
 		add_groups(group, &u);
 	if (colon && read_group(colon + 1, whole - n - 1, group, &u.gid, e) < 0)
 		return -1;
@@ -251,7 +254,7 @@ int user_lookup_in(const char *wanted, const char *passwd, const char *group, st
 	return 0;
 }
 
-/* NULL if there is no such regular file within bounds, or it holds a NUL. */
+/* Reads a file; NULL if it is no regular file within bounds, or has a NUL. */
 static const char *read_small(const char *path, char *buf)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -43,7 +43,7 @@ static int format_ext4(int fd, const char *features, uint64_t bytes, uint64_t in
 				" files; hint: ask for a larger --disk or fewer --disk-inodes", status, bytes, inodes) : 0;
 }
 
-/* With the form's version: other options of format_ext4() are another model. */
+/* Makes the model's name, with a version of the form: other options of format_ext4() need another model. */
 static void model_name(char name[80], uint64_t bytes, uint64_t inodes)
 {
 	snprintf(name, 80, MODEL_PREFIX "1-%" PRIu64 "-%" PRIu64 ".ext4", bytes, inodes);
@@ -71,7 +71,7 @@ static int copy_model_data(int from, int to, off_t size)
 	return at < 0 && errno != ENXIO ? -1 : 0;	/* ENXIO: only a hole is left */
 }
 
-/* 1 copied, 0 no usable model; -1: fd has to be emptied again. */
+/* Returns 1 if copied, 0 without a usable model; -1: fd must be emptied again. */
 static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes, int passing)
 {
 	autoclose int model = -1;
@@ -106,7 +106,7 @@ static void keep_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 	if (model < 0 || ftruncate(model, bytes) < 0 || copy_model_data(fd, model, bytes) < 0 || fdatasync(model) < 0)
 		return;
 	model_name(name, (uint64_t)bytes, inodes);
-	/* another process was faster */
+	/* fails if another process was faster, which is fine */
 	(void)!linkat(AT_FDCWD, path_of_fd(model, proc), models_fd, name, AT_SYMLINK_FOLLOW);
 }
 

@@ -148,7 +148,7 @@ struct cpus {
 	uint64_t bit[CPUS_MAX / 64];
 };
 
-/* Of a list that the kernel wrote, or that was checked. */
+/* Reads a list that the kernel wrote, or that was checked. */
 static void read_cpus(const char *p, struct cpus *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -230,7 +230,10 @@ static int prepare_cgroup(struct cgroup *c, const char *parent, const char *name
 	return 0;
 }
 
-/* What cannot be removed now stays open: its destruction is tried again, and gc knows the name. */
+/*
+ * Undoes a failed create. A cgroup that cannot be removed now stays open: its removal is tried
+ * again, and gc knows the name.
+ */
 static int undo_cgroup_create(struct cgroup *c, const struct err *e)
 {
 	struct err ignored;
@@ -260,7 +263,10 @@ int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 	return cgroup_complete(c, l, e) < 0 ? undo_cgroup_create(c, e) : 0;
 }
 
-/* clone3 asks for write permission on cgroup.procs of the target and of the common ancestor. */
+/*
+ * Gives owner write permission on cgroup.procs of the target and of the common ancestor, which
+ * clone3 requires.
+ */
 static int let_in(const struct cgroup *c, const struct cgroup *of, uint32_t owner, struct err *e)
 {
 	if (fchownat(c->v2_fd, "cgroup.procs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -364,7 +370,10 @@ size_t cgroup_joins(const struct cgroup *c, int ret_fd[CGROUP_JOIN_MAX])
 	return n;
 }
 
-/* Before Linux 5.14: nothing can fork while frozen, and SIGKILL ends frozen tasks. */
+/*
+ * Kills each process, for kernels before 5.14: nothing can fork while frozen, and SIGKILL ends
+ * frozen tasks.
+ */
 static int kill_each(struct cgroup *c, struct err *e)
 {
 	static const int rounds = 50;
@@ -458,7 +467,7 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
 	}
 }
 
-/* Nobody is in there or below; when the kernel does not say, it may be. */
+/* Tells whether no process is in it or below; 0 if the kernel does not say. */
 static int cgroup_is_empty(const struct cgroup *c)
 {
 	char text[256];
@@ -509,8 +518,8 @@ int cgroup_dir(const char *root, const char *parent, const char *name, int make,
 }
 
 /*
- * Our own cgroups nest at most two deep; the sandbox cannot have made any (its view is
- * read-only).
+ * Removes the cgroups below. Our own nest at most two deep; the sandbox cannot have made any (its
+ * view is read-only).
  */
 static int remove_cgroups_below(const char *path, int depth, struct err *e)
 {
@@ -563,7 +572,7 @@ void cgroup_each_process(int dirfd, void (*each)(void *ctx, pid_t pid), void *ct
 
 		if (end == p)
 			break;
-		/* one of another pid namespace is 0 */
+		/* a process of another pid namespace is 0 */
 		if (pid > 0)
 			each(ctx, (pid_t)pid);
 	}
@@ -572,21 +581,21 @@ void cgroup_each_process(int dirfd, void (*each)(void *ctx, pid_t pid), void *ct
 /* ---- whether a frozen cgroup stands still ---- */
 
 /*
- * Whether a frozen cgroup stands still.
+ * Tells whether a frozen cgroup stands still.
  *
  * "frozen 1" of a cgroup that has processes and cgroups below it means that its own processes are
  * frozen, or all that are below it, and not both (cgroup_update_frozen() and
- * cgroup_propagate_frozen() in kernel/cgroup/freezer.c, Linux 6.18).  On hybrid hosts the cgroup of
- * a sandbox is such a one, so each cgroup below it is asked, too.
+ * cgroup_propagate_frozen() in kernel/cgroup/freezer.c, Linux 6.18). On hybrid hosts the cgroup of
+ * a sandbox has both, so each cgroup below it is asked, too.
  */
 
-/* One that moves still. */
+/* A cgroup that still moves. */
 struct moving {
 	int dir;    /* where to look */
-	int events; /* its cgroup.events, -1: none was found */
+	int events; /* its cgroup.events; -1: no such cgroup was found */
 };
 
-/* Whether that of dir is frozen, or gone; else its events are in m. */
+/* Tells whether the cgroup dir is frozen, or gone; else its events are in m. */
 static int is_still(struct moving *m, int dir)
 {
 	autoclose int events = openat(dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
@@ -612,7 +621,7 @@ static int find_moving_at(void *ctx, const char *name)
 	return dir >= 0 && find_moving_below(m, dir);
 }
 
-/* 1: one that moves was found. */
+/* Returns 1 if it found a cgroup that moves. */
 static int find_moving_below(struct moving *m, int dir)
 {
 	const int above = m->dir;
@@ -680,7 +689,7 @@ int pressure_parse(const char *text, struct pressure *ret)
 
 	if (!parse_line(text, "some", &p.some))
 		return 0;
-	/* before Linux 5.13 nothing was said of all tasks and the CPU */
+	/* before Linux 5.13 there was no "full" line for the CPU */
 	if (second && second[1] && !parse_line(second + 1, "full", &p.full))
 		return 0;
 	*ret = p;

@@ -93,7 +93,10 @@ static int hybrid_limit_cpu(int fd, const struct cgroup_limits *l, struct err *e
 	return cgroup_set(fd, "cpu.cfs_quota_us", l->cpu_milli * 100, "-1", e);	/* of the period of 100,000 us */
 }
 
-/* A new v1 cpuset allows nothing, and never more than its parent: pass the root's CPUs down. */
+/*
+ * Opens a cpuset. A new one on v1 allows nothing, and never more than its parent: pass the root's
+ * CPUs down.
+ */
 static int open_cpuset(const char *dir, struct err *e)
 {
 	static const char *const files[] = { "cpuset.mems", "cpuset.cpus" };
@@ -270,7 +273,10 @@ static int remove_devices(const struct cgroup *c, struct err *e)
 	return 0;
 }
 
-/* memory.oom_control tells of every OOM in the cgroup through an eventfd (cgroup-v1/memory.rst, 10). */
+/*
+ * Watches memory.oom_control, which reports every OOM in the cgroup through an eventfd
+ * (cgroup-v1/memory.rst, 10).
+ */
 static int watch_oom(struct cgroup *c, struct err *e)
 {
 	char line[64];
@@ -301,7 +307,10 @@ static int open_v1(struct cgroup *c, int i, int make, struct err *e)
 		return make || e->code != ERR_NOT_FOUND ? -1 : 0;
 	if (!make)
 		return 0;
-	/* while one cgroup counts sockets, the next ones do not patch the kernel's code to begin and to end it */
+	/*
+	 * while one cgroup counts sockets, others need not patch the kernel's code to begin and to
+	 * end that
+	 */
 	if (first)
 		cgroup_write(AT_FDCWD, parent, "-1");
 	c->join_fd[i] = openat(c->v1_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
@@ -310,7 +319,7 @@ static int open_v1(struct cgroup *c, int i, int make, struct err *e)
 	return 0;
 }
 
-/* All sandboxes share the parent's devices cgroup: joining it is all there is to do. */
+/* Joins the parent's devices cgroup, which all sandboxes share; nothing else is to be done. */
 static int join_devices(struct cgroup *c, struct err *e)
 {
 	char path[128];
@@ -357,7 +366,7 @@ static int hybrid_complete(struct cgroup *c, const struct cgroup_limits *l, stru
 	return c->v1_fd[V1_MEMORY] >= 0 ? watch_oom(c, e) : 0;
 }
 
-/* Only what accounts for a command or limits it; the rest is inherited from init. */
+/* Makes a leaf in the hierarchies that account for a command or limit it; the rest is inherited from init. */
 static int hybrid_create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
@@ -418,7 +427,7 @@ static uint64_t read_v1_number(int dirfd, const char *file)
 	return cgroup_read(dirfd, file, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
-/* By the descriptor that is open anyway, where the sandbox is watched. */
+/* Reads the file by the descriptor that is open anyway if the sandbox is watched. */
 static int read_oom_control(struct cgroup *c, char *text, size_t n)
 {
 	ssize_t r;

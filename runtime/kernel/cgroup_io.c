@@ -193,7 +193,7 @@ int cgroup_io_limit_v2(int fd, const struct cgroup_limits *l, struct err *e)
 	return l->io_weight ? set_weight(fd, l->io_weight, e) : 0;
 }
 
-/* 0 takes a rate back. */
+/* Sets a rate; 0 removes it. */
 static int set_throttle(int fd, const char *file, const struct cgroup_io_rate *rate, uint64_t v,
 			struct err *e)
 {
@@ -256,7 +256,7 @@ static int charges_writes(const char *path)
 		st.f_type == (long)BTRFS_SUPER_MAGIC || st.f_type == (long)F2FS_SUPER_MAGIC);
 }
 
-/* A partition's directory in sysfs is in that of its disk. */
+/* Finds the disk of a partition, whose directory in sysfs is in that of its disk. */
 static int whole_disk(unsigned *maj, unsigned *min, struct err *e)
 {
 	char path[100], number[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one cgroup of all supervisors that live.  Upholds S24 of SECURITY.md (D13). */
+/* The one cgroup of all running supervisors. Upholds S24 of SECURITY.md (D13). */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -87,7 +87,7 @@ int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e)
 	/* without the controller nothing can be counted, and a sandbox is refused its --memory */
 	if (faccessat(fd, p->limit, F_OK, 0) < 0)
 		return 0;
-	/* they mount the file systems of layers, as no sandbox may */
+	/* keepers mount the file systems of layers, which no sandbox may */
 	if (p == &keepers_v2 && devbpf_unconfine(fd, e) < 0)
 		return -1;
 	if (bound_keepers_memory(p, fd, bytes, e) < 0)

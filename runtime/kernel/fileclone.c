@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 
-#define PIECE (8 << 20) /* between two questions of go_on */
+#define PIECE (8 << 20) /* bytes between two calls of go_on */
 
 struct copy {
 	int from, to;
@@ -30,7 +30,7 @@ static int clone_failed(struct err *e)
 	return err_sys(e, "copy the file of a writable layer");
 }
 
-/* Between two file systems, of which most refuse copy_file_range(2). */
+/* Copies a piece between two file systems, most of which refuse copy_file_range(2). */
 static ssize_t copy_clone_piece(const struct copy *c, off_t at, size_t n)
 {
 	char piece[1 << 16];
@@ -143,7 +143,7 @@ static int keep_extent(struct extents *x, const struct fiemap_extent *f, struct 
 	return 0;
 }
 
-/* Of the file from *at on: 0 and *at of the next, 1 at its end, -1. */
+/* Reads extents of the file from *at on: 0 and *at for the next call, 1 at its end, -1. */
 static int add_batch(struct extents *x, int fd, struct fiemap *m, uint64_t *at, struct err *e)
 {
 	const struct fiemap_extent *last;
@@ -165,7 +165,7 @@ static int add_batch(struct extents *x, int fd, struct fiemap *m, uint64_t *at, 
 	return (last->fe_flags & FIEMAP_EXTENT_LAST) != 0;
 }
 
-/* Those that are known to have none, and have the more extents for it. */
+/* Tells whether the file system is known to have no reflinks; such ones have more extents. */
 static int has_no_reflinks(int fd)
 {
 	struct statfs fs;
@@ -208,7 +208,10 @@ static int by_place(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* What several files share is in the list once from then on: it does not grow with their number. */
+/*
+ * Merges the extents, so that a shared one is in the list once: the list does not grow with the
+ * number of files.
+ */
 static void merge_extents(struct extents *x)
 {
 	struct extent *last = x->list;

@@ -23,7 +23,7 @@
 	(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |    \
 	 PTRACE_O_TRACEVFORK)
 #define SYSCALL_STOP (SIGTRAP | 0x80)
-#define STOPS_MAX 20000 /* until it enters a system call, or of one batch */
+#define STOPS_MAX 20000 /* stops until it enters a system call, or in one batch */
 
 /* The page: the instructions, the table of calls, and from ROOM_AT on arguments. */
 enum { TABLE_AT = 64, ROOM_AT = INJECT_PAGE - INJECT_ROOM };
@@ -94,7 +94,7 @@ int inject_set_regs(const struct inject *t, const struct user_regs_struct *r, st
 		       0;
 }
 
-/* Until its next stop; *ret is wait(2)'s status.  Its death is ERR_CONFLICT. */
+/* Waits until its next stop; *ret is wait(2)'s status. Its death is ERR_CONFLICT. */
 static int wait_stop(const struct inject *t, int *ret, struct err *e)
 {
 	sigset_t child;
@@ -161,7 +161,7 @@ int inject_try(pid_t pid, uint64_t deadline_ms, struct err *e)
 	if (inject_seize(&t, pid, deadline_ms, e) < 0)
 		return -1;
 	r = inject_unfilter(&t, 1, e);
-	/* as it was: a call that the stop interrupted is made again */
+	/* the registers are as before: a call that the stop interrupted is made again */
 	if (trace(PTRACE_DETACH, pid, 0, 0) < 0 && r == 0)
 		return err_sys(e, "let process %d go", (int)pid);
 	return r;
@@ -171,7 +171,7 @@ int inject_next_entry(struct inject *t, struct user_regs_struct *ret, struct err
 {
 	int status, signo = 0, i;
 
-	/* one that never stops calling, too, has its time */
+	/* bounds a process that never stops making calls, too */
 	for (i = 0; i < STOPS_MAX && clock_ms() < t->deadline_ms; i++) {
 		if (resume_tracee(t, PTRACE_SYSCALL, signo, e) < 0 || wait_stop(t, &status, e) < 0)
 			return -1;
@@ -195,7 +195,7 @@ int inject_next_entry(struct inject *t, struct user_regs_struct *ret, struct err
 	return err_set(e, ERR_TIMEOUT, "process %d makes no system call", (int)t->pid);
 }
 
-/* From an entry stop to the stop after the call; the kernel takes what the registers say now. */
+/* Goes from an entry stop to the stop after the call; the kernel uses the registers as they are now. */
 static int pass(struct inject *t, struct inject_call *c, struct err *e)
 {
 	struct user_regs_struct r;
@@ -289,7 +289,7 @@ static int take_child(const struct inject *t, struct inject *ret, struct err *e)
 	return wait_stop(ret, &status, e);
 }
 
-/* Until the int3 behind the table. */
+/* Runs until the int3 behind the table. */
 static int run_call_table(struct inject *t, struct inject *ret_child, struct err *e)
 {
 	int status, i;

@@ -26,7 +26,7 @@ static int open_device(unsigned number)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* 0, or -1 with errno. */
+/* Configures the device: 0, or -1 with errno. */
 static int configure_loop(int loop_fd, int file_fd)
 {
 	struct loop_config c = {

@@ -213,7 +213,7 @@ static int overlay_by_names(size_t layers, int writable, uint64_t attr, struct e
 	return finish_new_fs(fs, "overlay", attr, e);
 }
 
-/* In the mount namespace made for it, with the layers attached below scratch. */
+/* Mounts the overlay in the mount namespace made for it, with the layers attached below scratch. */
 static int overlay_in_namespace(const char *scratch, const int *layer_fd, size_t layers, int base_fd, uint64_t attr,
 				struct err *e)
 {

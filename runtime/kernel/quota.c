@@ -25,7 +25,10 @@ static int quota_control(int fd, unsigned cmd, uint32_t id, void *arg)
 	return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), id, arg);
 }
 
-/* With an invalid descriptor the call itself answers EBADF; ENOSYS then comes from the kernel or from a filter. */
+/*
+ * Tells whether the call is missing. With an invalid descriptor the call itself answers EBADF;
+ * ENOSYS then comes from the kernel or from a filter.
+ */
 static int call_is_missing(void)
 {
 	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };

@@ -28,7 +28,7 @@ struct silence_shared {
 
 struct stream {
 	int from, to;	/* -1: ended */
-	int is_file;	/* to never blocks for long */
+	int is_file;	/* a write to it never blocks for long */
 	size_t at, len;
 	size_t left;	/* still to be read; SIZE_MAX: all that comes */
 	char buf[CHUNK];
@@ -109,7 +109,7 @@ static void only_what_is_there(struct stream *s)
 	s->left = s->from >= 0 && ioctl(s->from, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
 }
 
-/* What processes that the command left behind write is read, and thrown away. */
+/* Reads and drops the output of processes that the command left behind. */
 static void read_for_nobody(struct stream s[2])
 {
 	int i;
@@ -152,7 +152,7 @@ static void relay_streams(struct stream s[2], int told_fd, struct silence_shared
 
 enum { RELAY_FDS = 5 };
 
-/* Nothing else stays open: others may wait for its end. */
+/* Closes all other descriptors: other processes may wait for their end. */
 static void keep_relay_fds(const int fds[RELAY_FDS])
 {
 	int high[RELAY_FDS], i;

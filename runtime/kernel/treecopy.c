@@ -39,7 +39,10 @@ static int is_kept(const char *attr)
 	       !strncmp(attr, "system.posix_acl_", 17) || !strcmp(attr, "security.capability");
 }
 
-/* From and to are directories; name is one name in both, which is not followed, or "." */
+/*
+ * Copies the attributes. From and to are directories; name is a name in both, which is not
+ * followed, or "."
+ */
 static int copy_attrs(struct copy *c, int from, int to, const char *name, struct err *e)
 {
 	char source[NAME_MAX + 64], target[NAME_MAX + 64];
@@ -63,7 +66,10 @@ static int copy_attrs(struct copy *c, int from, int to, const char *name, struct
 	return 0;
 }
 
-/* In this order: an owner takes set-id bits and capabilities away, an access list changes the mode, and each the times. */
+/*
+ * Copies the facts in an order that matters: an owner clears set-id bits and capabilities, an
+ * access list changes the mode, and each changes the times.
+ */
 static int copy_facts(struct copy *c, int from, int to, const char *name, const struct stat *st, struct err *e)
 {
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
@@ -138,7 +144,7 @@ static int copy_link(struct copy *c, int from, const char *name, struct err *e)
 	return symlinkat(target, c->to, name) < 0 ? err_sys(e, "make link %.200s", name) : 0;
 }
 
-/* For a file with several names: 1 if it was copied before and has got this name too. */
+/* Handles a file with several names: 1 if it was copied before and has got this name too. */
 static int link_copied_name(struct copy *c, const char *name, const char *key, const struct stat *st, struct err *e)
 {
 	struct stat is;
@@ -217,7 +223,7 @@ static int leave_copied_dir(void *ctx, int from, struct err *e)
 
 	if (copy_dir_facts(c, from, e) < 0)
 		return -1;
-	/* this directory is ours, and nobody moves it */
+	/* this directory is ours, and no process moves it */
 	up = openat(c->to, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (up < 0)
 		return err_sys(e, "go back up in a copy");

@@ -64,7 +64,7 @@ static int make_idmapns(const char *uids, const char *gids, struct err *e)
 		if (ns < 0)
 			err_sys(e, "open a mount's user namespace");
 	}
-	kill(pid, SIGKILL);	/* not reaped yet: the pid is no other's */
+	kill(pid, SIGKILL);	/* not reaped yet: the pid is no other process's */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return ns < 0 ? -1 : take_fd(&ns);

@@ -86,7 +86,7 @@ static int keep_numbers(struct bridge *b, const json_t *texts, struct err *e)
 	return 0;
 }
 
-/* Both ends of what is given are those of the range, if the network has one. */
+/* Sets the range that members get addresses from, its ends included, if the network has one. */
 static int set_range(struct bridge *b, const json_t *ranges, struct err *e)
 {
 	const json_t *text;
@@ -189,8 +189,8 @@ void bridge_unload(struct bridge *b)
 }
 
 /*
- * First the network's, then the one of the host's switches, which is the same where the bridge
- * has no name.
+ * Takes the network's lock first, then that of the host's switches, which is the same lock for a
+ * bridge without a name.
  */
 int bridge_lock(struct bridge *b, struct err *e)
 {
@@ -219,7 +219,7 @@ static int need_forwarding(struct bridge *b, struct err *e)
 	       forwarding_need(p, b->forwarding, b->link.with6, &b->link.route6, e);
 }
 
-/* Nobody is on it any more. */
+/* Removes the bridge, which has no member any more. */
 int bridge_remove_all(struct bridge *b, struct err *e)
 {
 	if (ruleset_remove(b->name, e) < 0 || link_bridge_remove(b->name, e) < 0)
@@ -260,7 +260,10 @@ static json_t *make_member_record(const struct bridge *b)
 	return j;
 }
 
-/* Two of one sandbox may have the same number in their networks; no id has a letter behind f. */
+/*
+ * Names the port. Two of one sandbox may have the same number in their networks; the letter behind
+ * the id's digits tells them apart.
+ */
 static void name_port(struct bridge *b)
 {
 	const unsigned long long number = b->number & 0xfffff;
@@ -279,7 +282,7 @@ static int write_member_record(struct bridge *b, struct err *e)
 	return record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
 }
 
-/* For queries while it lives; loopback: ports of the host's loopback lead to it. */
+/* Describes it for queries; loopback: ports of the host's loopback lead to it. */
 static json_t *describe_bridge(const struct bridge *b, int loopback)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
@@ -366,14 +369,14 @@ static int make_bridge_member(struct bridge *b, struct err *e)
 	    tbf_set(b->link.port, NETHELPER_NETNS, "eth0", b->policy.max_rate, e) < 0)
 		return -1;
 	if (b->link.interface)
-		return 0;	/* the files are those of the first */
+		return 0;	/* only the first interface has the files */
 	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers,
 			   json_object_get(b->policy_json, "hosts"), e);
 }
 
 /* ---- down ------------------------------------------------------------------------------------- */
 
-/* The record's values for a sandbox, instead of those of the job. */
+/* Takes the record's values for a sandbox, instead of those of the job. */
 static int adopt(struct bridge *b, const json_t *record, struct err *e)
 {
 	const char *v4 = "", *v6 = "", *port = "";
@@ -437,7 +440,7 @@ int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 	if (!locked && bridge_lock(b, e) < 0)
 		return -1;
 	r = forget_member(b, (uint64_t)json_integer_value(json_object_get(record, "number")), e);
-	/* the last member of a network: nothing of it stays in the kernel */
+	/* the last member of a network has left: no part of the network stays in the kernel */
 	if (r == 0 && b->kind.peers && !locked && members_count(&b->pool, &ignored) == 0)
 		r = bridge_remove_all(b, e);
 	if (!locked)
@@ -477,7 +480,8 @@ int bridge_down(const json_t *job, struct err *e)
 	if (r == 0)
 		r = bridge_take_back(&b, 0, 1, &last, e);
 	if (r == 0)
-		bridge_answer(last);	/* once more, if it was sent already: nobody reads it */
+		bridge_answer(last);	/* it is sent twice if it was sent already, but then nobody reads
+					 * it */
 	bridge_unload(&b);
 	return r;
 }
@@ -559,7 +563,7 @@ void bridge_forget_names(struct bridge *b, uint64_t number)
 	nametable_close(&t);
 }
 
-/* With its recorded aliases. */
+/* Renames it, with its recorded aliases. */
 static int rename_by(struct bridge *b, const json_t *record, struct err *e)
 {
 	if (json_get_u64(record, "number", &b->number, "record", e) < 1 ||
@@ -579,7 +583,7 @@ int bridge_rename(const json_t *job, struct err *e)
 		r = -1;
 	if (r == 0) {
 		record = pool_recorded(&b.pool, b.id, e);
-		if (!record)	/* it has just ended */
+		if (!record)	/* the sandbox has just ended */
 			r = e->code == ERR_NOT_FOUND ? 0 : -1;
 		else
 			r = rename_by(&b, record, e);
@@ -624,7 +628,7 @@ int bridge_stay(struct forward *f, const json_t *job, const json_t *told, pid_t 
 	if (!text || json_get_u64(job, "uid", &uid, "job", e) < 1 || uid < 65536) {
 		err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
 	} else {
-		close(NETHELPER_NETNS);	/* else it would live as long as we */
+		close(NETHELPER_NETNS);	/* otherwise the namespace would exist as long as we do */
 		close(NETHELPER_JOB);
 		r = forward_run(f, text, (uid_t)uid, parent, e);
 	}
@@ -675,7 +679,7 @@ int bridge_resolver(const json_t *job, struct err *e)
 
 /* ---- what is left of a network ---- */
 
-/* What sandboxes that are gone left of a network, and the end of a network. */
+/* The leftovers of ended sandboxes in a network, and the end of a network. */
 
 struct gc {
 	struct bridge *b;

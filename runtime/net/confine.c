@@ -23,8 +23,7 @@
 #define MEMORY_MAX (256UL << 20)
 
 /*
- * The root becomes a directory of /proc that was a process's and is nobody's
- * now: empty for good, and no mount is held.
+ * Makes an ended process's directory of /proc the root: it is empty for good, and holds no mount.
  */
 static int empty_root(struct err *e)
 {
@@ -82,7 +81,7 @@ static int filter(struct err *e)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, allowed[i], 0);
 	for (i = 0; r == 0 && i < ARRAY_LEN(families); i++)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
-	/* no page becomes code */
+	/* no memory can become code */
 	if (r == 0)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, 4, 0));
 	if (r == 0)

@@ -9,7 +9,7 @@
 #define HEADER 12
 #define LABEL_MAX 63
 #define WIRE_MAX 255
-#define OPT_BYTES 11	/* of an OPT record without options */
+#define OPT_BYTES 11	/* bytes of an OPT record without options */
 
 /* Bits of the header's second word. */
 #define ANSWER 0x8000U
@@ -40,7 +40,7 @@ static int is_plain_name_byte(uint8_t c)
 	return c > ' ' && c < 0x7f && c != '.' && c != '\\';
 }
 
-/* One label behind its length, into the text. */
+/* Appends one label, which follows its length, to the text. */
 static void take_label(struct dnsmsg *m, size_t *at, const uint8_t *p, size_t n)
 {
 	size_t i;
@@ -74,7 +74,7 @@ static size_t read_question_name(const uint8_t *p, size_t n, struct dnsmsg *m)
 	return at + 1;
 }
 
-/* The one record that may follow the question. */
+/* Reads the one record that may follow the question. */
 static int read_opt(const uint8_t *p, size_t n, struct dnsmsg *m)
 {
 	uint16_t size;

@@ -18,7 +18,7 @@
 #include "runtime/net/proxy.h"
 
 #define SOCKETS (2 * NETPOLICY_PUBLISH)	/* IPv4 and IPv6 */
-#define PEERS 64			/* of all datagram ports together; the oldest makes room */
+#define PEERS 64			/* for all datagram ports together; a new one replaces the oldest */
 #define DATAGRAM_MAX 65536
 
 /* The sender of datagrams to a published port, and the socket for the sandbox's answers. */
@@ -196,7 +196,7 @@ static struct peer *peer_of(struct forward *f, struct proxy *p, struct watch *po
 	return x;
 }
 
-/* From the host to the sandbox. */
+/* Takes a datagram from the host to the sandbox. */
 static void take_in(struct forward *f, struct proxy *p, struct watch *port)
 {
 	struct sockaddr_storage from = { 0 };
@@ -221,7 +221,7 @@ static void give_out(struct forward *f, const struct watch *w)
 			x = &f->peers[i];
 	if (!x || x->server.fd < 0)
 		return;
-	/* an error is the sandbox's "port unreachable", which nobody can be told */
+	/* an error is the sandbox's "port unreachable", which cannot be passed on */
 	got = recv(x->server.fd, f->datagram, sizeof(f->datagram), 0);
 	if (got >= 0)
 		(void)!sendto(x->port->fd, f->datagram, (size_t)got, MSG_NOSIGNAL, (struct sockaddr *)&x->from, x->from_len);

@@ -20,7 +20,10 @@
 #define RECORD "forwarding"
 #define RECORD_MAX 4096
 
-/* In the order in which they are switched on.  A host that forwards believes routers only when accept_ra is 2. */
+/*
+ * The switches, in the order in which they are switched on. A host that forwards believes routers
+ * only if accept_ra is 2.
+ */
 static const struct { const char *path, *off, *on; int six; } switches[] = {
 	{ "/proc/sys/net/ipv4/ip_forward", "0", "1", 0 },
 	{ "/proc/sys/net/ipv6/conf/all/accept_ra", "1", "2", 1 },
@@ -38,7 +41,7 @@ static int has_value(size_t i, const char *value)
 	return io_read_file(AT_FDCWD, switches[i].path, &b, &ignored) == 0 && b.data && !strncmp(b.data, value, 1);
 }
 
-/* What a record is valid for: this boot, and our network namespace. */
+/* Names what a record is valid for: this boot, and our network namespace. */
 static int here(char out[80], struct err *e)
 {
 	autobuf struct buf boot = BUF_INIT(64);
@@ -80,7 +83,7 @@ static json_t *recorded(struct pool *p, const char *place, int *ret_last, struct
 	last = json_object_get(j, "last");
 	if (json_integer_value(last) > 0 && json_integer_value(last) < INT_MAX)
 		*ret_last = (int)json_integer_value(last);
-	/* of an earlier boot: the kernel has forgotten it too */
+	/* an earlier boot wrote it: the kernel has forgotten the switches */
 	return of && !strcmp(of, place) && json_is_array(list) ? json_incref(list) : json_array();
 }
 
@@ -108,7 +111,7 @@ static int record_forwarding(struct pool *p, const char *place, json_t *list, in
 
 struct links {
 	int bridge;	/* a bridge exists */
-	int last;	/* the last number that an interface has */
+	int last;	/* the highest number that an interface has */
 };
 
 static int look_at_link(const struct nlmsghdr *nlh, void *ctx)
@@ -149,7 +152,7 @@ static int look_for_host_links(struct links *l, struct err *e)
 	return r;
 }
 
-/* Those of a family that are off, recorded before the first of them is switched on. */
+/* Switches on those of a family that are off; all are recorded before the first is switched on. */
 static int switch_on(struct pool *p, int six, struct err *e)
 {
 	autojson json_t *list = NULL;
@@ -210,12 +213,12 @@ int forwarding_restore(struct pool *p, struct err *e)
 	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look_for_host_links(&links, e) < 0)
 		return -1;
 	/*
-	 * Another bridge, or a newer interface such as a VPN: it found forwarding on, and may
-	 * rely on it. When it is gone, the next collection looks again.
+	 * Another bridge, or a newer interface such as a VPN, found forwarding on, and may rely on
+	 * it. Once it is gone, the next collection looks again.
 	 */
 	if (json_array_size(list) && (links.bridge || links.last > last))
 		return 0;
-	/* if somebody has changed one since, that was on purpose */
+	/* a switch that another program changed since was changed on purpose */
 	while (i--)
 		if (is_recorded(list, i) && has_value(i, switches[i].on) &&
 		    io_write_file(AT_FDCWD, switches[i].path, switches[i].off, e) < 0)

@@ -35,7 +35,7 @@ static size_t head_end(const char *p, size_t n)
 	return end ? (size_t)(end - p) + 4 : 0;
 }
 
-/* The next line without its CR LF; a bare CR, LF or NUL in it is refused. */
+/* Gives the next line without its CR LF; a bare CR, LF or NUL in it is refused. */
 static int next_request_line(const char **p, const char *end, struct line *ret, struct err *e)
 {
 	const char *eol = memmem(*p, (size_t)(end - *p), "\r\n", 2), *c;
@@ -141,7 +141,7 @@ static int body_header(const struct line *name, const struct line *value, struct
 
 static int header(const struct line *l, struct framing *f, struct httpreq *r, struct buf *out, struct err *e)
 {
-	static const char *const dropped[] = {	/* of this hop, or made anew */
+	static const char *const dropped[] = {	/* headers of this hop, or made anew */
 		"Host", "Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "TE", "Upgrade",
 	};
 	const char *colon = memchr(l->p, ':', l->n);
@@ -204,7 +204,7 @@ static int hex(char c)
 	return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* One byte outside of a chunk's data: 0, or -1. */
+/* Takes one byte outside of a chunk's data: 0, or -1. */
 static int chunk_byte(struct httpbody *b, char c)
 {
 	if (++b->line > 4096)

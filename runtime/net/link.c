@@ -108,7 +108,7 @@ static int put_up(struct nl *n, unsigned index, const char *what, struct err *e)
 	return 0;
 }
 
-/* Only the bridge is on the link: packets to a neighbour are refused there, not unanswered. */
+/* Routes only the bridge on the link: packets to a neighbour are refused there, not left unanswered. */
 static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr *gateway, struct err *e)
 {
 	char text[NETADDR_TEXT];
@@ -130,7 +130,7 @@ static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr 
 	return 0;
 }
 
-/* For an internal network the route leads to the other members only, else everywhere. */
+/* Adds the route: for an internal network to the other members only, else everywhere. */
 static int put_way_out(struct nl *n, unsigned index, const struct netaddr *gateway,
 		       const struct netcidr *pool, int internal, struct err *e)
 {
@@ -251,7 +251,7 @@ static int make_bridge(struct nl *n, const struct link_plan *p, struct err *e)
 	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, p->bridge);
 	link_mac(&p->gateway, mac);
-	mnl_attr_put(nlh, IFLA_ADDRESS, 6, mac);	/* else it changes with the ports */
+	mnl_attr_put(nlh, IFLA_ADDRESS, 6, mac);	/* otherwise it changes with the ports */
 	info = mnl_attr_nest_start(nlh, IFLA_LINKINFO);
 	mnl_attr_put_strz(nlh, IFLA_INFO_KIND, "bridge");
 	data = mnl_attr_nest_start(nlh, IFLA_INFO_DATA);
@@ -278,13 +278,13 @@ int link_bridge(const struct link_plan *p, struct err *e)
 		r = err_set(e, ERR_EXISTS, "%s is there and is not a bridge; hint: set [network] bridge to another name", p->bridge);
 	if (r == 0 && !f.found)
 		r = make_bridge(n, p, e);
-	/* all of this also for an interface that a crash left half-made */
+	/* this is done also for an interface that a crash left half-made */
 	index = r == 0 ? if_nametoindex(p->bridge) : 0;
 	if (r == 0 && !index)
 		r = err_sys(e, "find the bridge %s", p->bridge);
 	if (r == 0)
 		r = link_switches(p->bridge, e);
-	/* from one member to another, and never out: the rules see to that */
+	/* from one member to another, and never out: the rules ensure that */
 	if (r == 0 && p->internal)
 		r = link_switch("ipv4", p->bridge, "forwarding", "1", e);
 	if (r == 0)
@@ -379,7 +379,7 @@ static int put_port_flags(struct nl *n, const char *port, unsigned index, struct
 	return 0;
 }
 
-/* The one hardware address that is behind the port. */
+/* Records the one hardware address behind the port. */
 static int put_station(struct nl *n, unsigned index, const uint8_t mac[6], struct err *e)
 {
 	struct nlmsghdr *nlh = nl_begin(n, RTM_NEWNEIGH, REPLACE, "record the port's hardware address");
@@ -432,7 +432,7 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 static int configure_inside(const struct link_plan *p, struct err *e)
 {
 	struct nl *n = nl_open(NETLINK_ROUTE, e);
-	/* it keeps the route that it was made with */
+	/* the interface keeps the route that it was made with */
 	const int near = p->internal || p->interface;
 	char inside[IF_NAMESIZE];
 	unsigned eth = if_nametoindex(name_inside(p, inside));
@@ -523,7 +523,7 @@ int link_switch(const char *family, const char *interface, const char *key, cons
 	return 0;
 }
 
-/* No router's word is believed, no source is believed that another interface leads to. */
+/* Sets the switches so that no router is believed, and no source address that another interface leads to. */
 int link_switches(const char *interface, struct err *e)
 {
 	static const struct { const char *family, *key, *value; } switches[] = {

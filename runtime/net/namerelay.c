@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define TRY_MS 1500	/* for one server */
+#define TRY_MS 1500	/* time for one server */
 #define SLOTS (NAMERELAY_QUESTIONS + NAMERELAY_STREAMS)
 
 struct slot {
@@ -32,7 +32,7 @@ struct slot {
 struct namerelay {
 	struct slot slots[SLOTS];
 	struct netserver servers[NETPOLICY_DNS];
-	size_t count, first;		/* first: the one that answered last */
+	size_t count, first;		/* first: the server that answered last */
 	int family;
 	namerelay_fn *fn;
 	void *ctx;
@@ -128,7 +128,7 @@ static socklen_t server_address(const struct namerelay *r, const struct netserve
 	return sizeof(v6);
 }
 
-/* Its port is free again, and later packets to it belong to no query. */
+/* Frees the port; later packets to it belong to no query. */
 static void disconnect(struct slot *s, struct proxy *loop)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -165,7 +165,7 @@ static int ask_server(struct namerelay *r, struct slot *s, struct proxy *loop)
 	return 0;
 }
 
-/* The next server that can be asked; each twice at most, while there is time. */
+/* Asks the next server; each is asked twice at most, while there is time. */
 static void ask_next(struct namerelay *r, struct slot *s, struct proxy *loop, uint64_t now)
 {
 	while (s->tries < 2 * r->count && now < s->deadline_ms) {
@@ -215,7 +215,7 @@ static void take_datagram(struct namerelay *r, struct slot *s, struct proxy *loo
 	ssize_t n = recv(s->w.fd, r->datagram, sizeof(r->datagram), 0);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		/* nobody listens there, or a rule refused it */
+		/* no server listens there, or a rule refused it */
 		ask_next(r, s, loop, clock_ms());
 	else if (n >= 0 && dnsmsg_answers(s->asked + 2, s->q.end, r->datagram, (size_t)n))
 		finish_name_slot(r, s, loop, r->datagram, (size_t)n);

@@ -39,7 +39,7 @@ int names_choose(struct netpolicy *p, struct err *e)
 	(void)e;
 	if (!p->dns_count)
 		read_servers("/etc/resolv.conf", p);
-	/* where systemd-resolved listens on the loopback, this is what it asks */
+	/* if systemd-resolved listens on the loopback, this file has the servers that it asks */
 	if (!p->dns_count)
 		read_servers("/run/systemd/resolve/resolv.conf", p);
 	return 0;

@@ -24,15 +24,15 @@
 #define RATE 5000		/* queries a second, and BURST at once */
 #define BURST 1000
 #define REST_MS 20		/* when the rate is used up, no query is read for this long */
-#define RELAY_RATE 200		/* of these, at most this many go on to a server */
+#define RELAY_RATE 200		/* at most this many of them go on to a server */
 #define RELAY_BURST 400
 #define ROUND 64		/* datagrams, before others have their turn */
 #define ZONES 8			/* networks of a member */
 #define CLIENTS 16		/* over TCP; the oldest makes room */
-#define CLIENT_MS 10000		/* to ask, or to take its answer */
+#define CLIENT_MS 10000		/* time to ask, and to take the answer */
 #define CLASS_IN 1
 
-/* The rest of a rate, in thousandths. */
+/* The rest of a rate, in thousandths of a query. */
 struct bucket {
 	uint64_t left, at_ms;
 };
@@ -40,7 +40,7 @@ struct bucket {
 /* A client over TCP: it asks, waits, is answered, and may ask again. */
 struct client {
 	struct watch w;			/* fd -1: free */
-	uint64_t tag;			/* of its question under way; 0: none is */
+	uint64_t tag;			/* tag of its question under way; 0: none */
 	uint64_t since_ms;
 	uint8_t in[2 + DNSMSG_SMALL];
 	size_t got;
@@ -202,7 +202,7 @@ static int take_from_bucket(struct bucket *b, uint64_t rate, uint64_t burst, uin
 
 /* ---- answers of our own -------------------------------------------------------------------- */
 
-/* 1 with an answer from the table; 0: a server must be asked. */
+/* Answers from the table: 1, or 0 if a server must be asked. */
 static int answer_question(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
 		  size_t *len)
 {
@@ -275,7 +275,7 @@ static void serve_datagrams(struct nameserver *s)
 		int len;
 
 		if (!take_from_bucket(&s->rate, RATE, BURST, clock_ms())) {
-			proxy_watch(s->loop, &s->udp, 0);	/* until nameserver_tick() */
+			proxy_watch(s->loop, &s->udp, 0);	/* not watched until nameserver_tick() */
 			return;
 		}
 		n = recvfrom(s->udp.fd, in, sizeof(in), MSG_TRUNC, (struct sockaddr *)&from, &size);
@@ -375,7 +375,7 @@ static void ask_client(struct nameserver *s, struct client *c)
 	int len;
 
 	c->tag = ++s->last_tag;
-	proxy_watch(s->loop, &c->w, 0);		/* one question after another */
+	proxy_watch(s->loop, &c->w, 0);		/* questions are taken one after the other */
 	len = handle_question(s, c->in + 2, c->got - 2, 1, c->tag, c->out + 2);
 	if (len > 0)
 		answer_client(s, c, (size_t)len);

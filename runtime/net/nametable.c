@@ -16,9 +16,9 @@
 #define FORMAT 1
 
 struct row {
-	_Atomic uint64_t stamp;	/* 0: free; else it differs from that of all rows before */
+	_Atomic uint64_t stamp;	/* 0: the row is free; else it differs from all earlier stamps */
 	uint32_t number;
-	uint32_t rank;		/* of the name among those of the member */
+	uint32_t rank;		/* rank of the name among the member's names */
 	char name[NAMETABLE_NAME + 7];
 };
 
@@ -89,7 +89,7 @@ void nametable_forget(struct nametable *t, uint32_t number)
 		struct row *r = &t->map->rows[i];
 		uint64_t stamp = atomic_load(&r->stamp);
 
-		/* without the lock: the row may be another's by now, and has another stamp then */
+		/* without the lock: the row may be another member's by now, with another stamp */
 		if (stamp && r->number == number)
 			atomic_compare_exchange_strong(&r->stamp, &stamp, 0);
 	}
@@ -155,7 +155,7 @@ size_t nametable_find(const struct nametable *t, const char *name, uint32_t from
 	for (i = 0; i < n && found < max; i++) {
 		uint32_t at = (from % n + i) % n;
 
-		/* what a quick look finds is checked with care */
+		/* a match of the quick look is checked with care */
 		if (!strncmp(t->map->rows[at].name, name, NAMETABLE_NAME) &&
 		    read_row(t, at, &row) && !strcmp(row.name, name))
 			ret[found++] = row.number;
@@ -198,7 +198,7 @@ void namezone_close(struct namezone *z)
 	nametable_close(&z->table);
 }
 
-/* Of its name, the part that members say: without the tenant whose it is. */
+/* Returns the length of the network's name that members use: without its tenant. */
 static size_t domain(const struct namezone *z)
 {
 	return strcspn(z->network, "@");
@@ -212,7 +212,7 @@ static size_t find_zone_numbers(const struct namezone *z, const struct dnsmsg *q
 	size_t found;
 
 	if (getrandom(&from, sizeof(from), GRND_NONBLOCK) < 0)
-		from = 0;	/* the first of them, then */
+		from = 0;	/* start again at the first of them */
 	found = nametable_find(&z->table, q->name, from, ret, ANSWERS);
 	if (found || n <= m + 1 || q->name[n - m - 1] != '.' ||
 	    strncmp(q->name + n - m, z->network, m))

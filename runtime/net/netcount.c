@@ -99,7 +99,7 @@ static int take_count_number(const char *p, size_t n, uint16_t type, uint64_t *r
 	return 0;
 }
 
-/* One answer of the kernel: 0, or its errno. */
+/* Takes one answer of the kernel: 0, or its errno. */
 static int take_count_answer(const char *p, size_t n, struct object found[OBJECTS])
 {
 	const size_t head = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct nfgenmsg)), error = NLMSG_HDRLEN + sizeof(int);

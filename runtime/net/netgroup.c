@@ -81,8 +81,8 @@ static off_t group_log_size(int fd)
 }
 
 /*
- * One of the proxies turns to the other file, under a lock that its death gives back.  Nobody waits
- * for it: the others go on in the full file, up to twice its size.
+ * Turns to the other file: one of the proxies does it, under a lock that its death releases. The
+ * others do not wait: they go on in the full file, up to twice its size.
  */
 static unsigned turn_group_log(struct netgroup *g, const int fd[2], unsigned now)
 {

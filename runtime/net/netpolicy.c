@@ -420,7 +420,7 @@ const struct nethost *netpolicy_host(const struct netpolicy *p, const struct net
 
 	if (!p->group)
 		return own;
-	/* a member that names nobody may reach whom the network may */
+	/* a member without allow rules of its own may reach what the network may */
 	if (*ret_denied || (p->allow_count && !own))
 		return NULL;
 	return host_of(p->group, t, ret_denied);
@@ -484,7 +484,7 @@ size_t netrate_room(struct netrate *r, uint64_t rate, uint64_t now_ms, size_t wa
 	earned = earned > 1000000 ? UINT64_MAX : earned * rate;
 	r->lacking = earned >= r->lacking ? 0 : r->lacking - earned;
 	r->at_ms = now_ms;
-	/* what passed unasked, with the head of a request, is a debt */
+	/* bytes that passed unasked, with the head of a request, are a debt */
 	if (r->lacking > (burst - WORTH) * 1000)
 		return 0;
 	room = burst - (r->lacking + 999) / 1000;

@@ -119,7 +119,7 @@ static int netlink_failed(struct err *e, int os_errno, const struct nlmsghdr *nl
 	return -1;
 }
 
-/* One message of the answer: *left messages of ours are not settled yet. */
+/* Takes one message of the answer: *left of our messages are not settled yet. */
 static void take_netlink_message(struct nl *n, const struct nlmsghdr *nlh, unsigned *left, int *ret_failed, struct err *e)
 {
 	const struct nlmsgerr *m = mnl_nlmsg_get_payload(nlh);
@@ -241,7 +241,7 @@ const char *route_special(struct mnl_socket *nl, const struct netaddr *a)
 		return "unknown to the routing table";
 	n = (int)mnl_socket_recvfrom(nl, buf, sizeof(buf));
 	if (n <= 0 || mnl_cb_run(buf, (size_t)n, seq, mnl_socket_get_portid(nl), take_type, &type) < 0)
-		/* no route at all: connecting will say so itself */
+		/* no route at all: connecting will report that itself */
 		return n > 0 && (errno == ENETUNREACH || errno == EHOSTUNREACH) ? NULL : "unknown to the routing table";
 	if (type == RTN_LOCAL)
 		return "the host's own";

@@ -67,7 +67,7 @@ static int is_usable(const struct pool_plan *plan, uint64_t n)
 {
 	struct netaddr a, b;
 
-	/* the last one of IPv4 is for broadcasts */
+	/* the last IPv4 address is for broadcasts */
 	return netcidr_nth(&plan->net, n + 1, &a) == 0 && netcidr_nth(&plan->net6, n, &b) == 0;
 }
 

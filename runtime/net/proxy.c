@@ -23,9 +23,9 @@
 #include "runtime/net/confine.h"
 #include "runtime/net/nl.h"
 
-#define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
+#define LOG_HALF_BYTES (1u << 20)	/* bytes of each of the two files */
 #define EVENTS 64
-#define GUEST_TEXT 4096		/* of a message to what borrows the loop */
+#define GUEST_TEXT 4096		/* bytes of a message to the loop's further user */
 
 void proxy_watch(struct proxy *p, struct watch *w, uint32_t events)
 {
@@ -102,7 +102,7 @@ void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const
 	n = strlen(text);
 	text[n] = '\n';	/* in place of the NUL: one write, one line */
 	log_line(p, text, n + 1);
-	/* full, or nobody reads: then only the log has it */
+	/* full, or without a reader: then only the log has it */
 	if (p->notice_fd >= 0 && (!strcmp(verdict, "deny") || !strcmp(verdict, "cut")))
 		(void)!send(p->notice_fd, text, n < NETHELPER_NOTICE_MAX ? n : NETHELPER_NOTICE_MAX, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -119,7 +119,7 @@ uint64_t proxy_bytes_left(const struct proxy *p)
 	return own < all ? own : all;
 }
 
-/* Which of the network's own budgets is used up, or NULL. */
+/* Returns which of the network's own budgets is used up, or NULL. */
 static const char *group_exhausted(const struct proxy *p)
 {
 	const struct netpolicy *g = p->group ? p->policy.group : NULL;
@@ -193,7 +193,7 @@ static void serve_guest(struct proxy *p)
 	tell_proxy_supervisor(p, &e, 0);
 }
 
-/* A new policy applies as a whole, and at once also to open connections. */
+/* Applies a new policy as a whole, and at once also to open connections. */
 static void serve_control(struct proxy *p)
 {
 	autofree struct netpolicy *fresh = calloc(1, sizeof(*fresh));
@@ -299,7 +299,7 @@ static void bury_connections(struct proxy *p)
 			proxy_watch(p, &p->listens[i], p->conn_count < PROXY_CONNECTIONS ? EPOLLIN : 0);
 }
 
-/* When a rate that holds connections back lets something pass again; 0: it holds back nothing. */
+/* Returns when a rate that holds connections back allows more bytes; 0: it holds none back. */
 static uint64_t rate_at(const struct proxy *p, uint64_t now)
 {
 	const uint64_t out = netrate_wait_ms(&p->rate_out, p->policy.max_rate);
@@ -324,7 +324,7 @@ static int next_proxy_timeout(const struct proxy *p)
 	return p->resolver ? resolver_timeout(p->resolver, (int)at) : (int)at;
 }
 
-/* Those that it held back are read again, as far as it lets them. */
+/* Reads again from connections that the rate held back, as far as it allows. */
 static void rate_update(struct proxy *p)
 {
 	struct conn *c;
@@ -334,7 +334,7 @@ static void rate_update(struct proxy *p)
 	for (c = p->conns; c; c = c->next)
 		if (c->state == CONN_RELAY || c->state == CONN_HEAD)
 			conn_update(c);
-	if (!p->policy.max_rate)	/* it was taken away */
+	if (!p->policy.max_rate)	/* the rate was removed */
 		p->rate_out = p->rate_in = (struct netrate){ 0 };
 }
 
@@ -389,7 +389,7 @@ int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e)
 
 /* ---- berth-net as the proxy of one sandbox ---- */
 
-/* In the sandbox's namespace for as long as it takes to open one socket. */
+/* Opens a listening socket in the sandbox's namespace, and stays there only for that. */
 static int listen_inside(int *ret, struct err *e)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(NETHELPER_PROXY_PORT) };
@@ -443,7 +443,7 @@ static int prepare_egress(struct proxy *p, const json_t *job, uint64_t *ret_uid,
 	p->log_fd[0] = egress_log_fd(NETHELPER_LOG);
 	p->log_fd[1] = egress_log_fd(NETHELPER_LOG_OLD);
 	if (p->log_fd[0] >= 0 && !p->group) {
-		/* where the last one went on writing: not the full one */
+		/* continue the file that was written last: the one that is not full */
 		a = lseek(p->log_fd[0], 0, SEEK_END);
 		b = lseek(p->log_fd[1], 0, SEEK_END);
 		if (a > b && b > 0 && a >= 1 << 19) {
@@ -480,7 +480,7 @@ int egress_run(const json_t *job, struct err *e)
 	p->listens = &p->listen;
 	p->listen_count = 1;
 	if (prepare_egress(p, job, &uid, e) == 0 && listen_inside(&p->listen.fd, e) == 0) {
-		close(NETHELPER_NETNS);	/* else it would live as long as we */
+		close(NETHELPER_NETNS);	/* otherwise the namespace would exist as long as we do */
 		close(NETHELPER_JOB);
 		r = proxy_run(p, (uid_t)uid, parent, e);
 	}

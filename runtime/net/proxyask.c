@@ -20,7 +20,7 @@
 
 /* ---- whom it wants ---------------------------------------------------------------------- */
 
-/* How the rule that denies is taken back, where it was given. */
+/* Tells how to remove the rule that denies, where it was given. */
 static void hint_denying_rule(const struct conn *c, const struct nethost *denied, char *out, size_t n)
 {
 	const struct netpolicy *g = c->proxy->policy.group;
@@ -56,7 +56,7 @@ static void deny_host(struct conn *c, const struct nethost *denied)
 	conn_deny(c, why, remedy);
 }
 
-/* Which of the addresses may be gone to; the first refusal is kept to be told. */
+/* Chooses the addresses that may be connected to; the first refusal is kept for the message. */
 static void choose_target_address(struct conn *c, const struct netaddr *found, size_t count, const char *nothing)
 {
 	const struct netpolicy *p = &c->proxy->policy;
@@ -73,7 +73,7 @@ static void choose_target_address(struct conn *c, const struct netaddr *found, s
 		const char *special;
 		struct netaddr plain;
 
-		/* what DNS hands out may be mapped IPv4 as well */
+		/* an answer of the DNS may be mapped IPv4 as well */
 		if (netaddr_parse(netaddr_text(&found[i], addr), &plain) < 0)
 			continue;
 		special = netpolicy_address(p, by, &plain);
@@ -224,7 +224,7 @@ void proxyask_connected(struct conn *c)
 		conn_socks_say(c, SOCKS_OK);
 	c->state = CONN_RELAY;
 	c->deadline_ms = 0;
-	/* what the budget of the network does not cover is not sent */
+	/* bytes that the network's budget does not cover are not sent */
 	if (c->proxy->group)
 		c->out.end = netgroup_take(c->proxy->group, c->proxy->policy.group->max_bytes,
 					   c->out.end);

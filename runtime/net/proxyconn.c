@@ -136,7 +136,7 @@ void conn_remedy(const struct conn *c, const char *options, char *out, size_t n)
 	const struct netpolicy *p = &c->proxy->policy;
 	const struct nethost *denied;
 
-	/* of a network: unless it is a rule of the sandbox's own that refuses */
+	/* on a network, unless a rule of the sandbox's own refuses */
 	if (p->group && (netpolicy_group_refuses(p, &c->target) ||
 			 netpolicy_host(p, &c->target, &denied)))
 		snprintf(out, n, "on the host: berth network update %s %s", options,
@@ -181,7 +181,10 @@ static void close_gently(struct conn *c, const char *reason)
 		conn_update(c);
 }
 
-/* No byte left in the budget: everything ends, with the cause in the log and the counters. */
+/*
+ * Checks the budget: once it has no byte left, everything ends, with the cause in the log and the
+ * counters.
+ */
 int conn_over_budget(struct conn *c)
 {
 	static const char why[] = "the byte budget (--network-bytes) is used up";
@@ -200,7 +203,7 @@ int conn_over_budget(struct conn *c)
 	return 1;
 }
 
-/* What the rate lets pass now. */
+/* Returns how many bytes the rate allows now. */
 static size_t rate_room(const struct conn *c, const struct flow *f, size_t want)
 {
 	struct proxy *p = c->proxy;
@@ -222,7 +225,7 @@ static size_t room(const struct conn *c, const struct flow *f)
 	return c->state == CONN_RELAY && n ? rate_room(c, f, n) : n;
 }
 
-/* -1: the connection is broken. */
+/* Reads from fd; -1: the connection is broken. */
 static int fill_flow(struct conn *c, int fd, struct flow *f)
 {
 	struct netgroup *shared = c->state == CONN_RELAY ? c->proxy->group : NULL;
@@ -481,7 +484,7 @@ static size_t waiting(const struct conn *c)
 	return c->out.end - c->out.start;
 }
 
-/* The last held bytes wait, the others may go. */
+/* Sets the state: the last held bytes wait, the others may be sent. */
 static void set_peek_state(struct conn *c, enum peek_state state, size_t held)
 {
 	c->peek = state;
@@ -515,7 +518,7 @@ static void refuse_name(struct conn *c, const char *name, const struct nethost *
 	refuse_tls(c, why);
 }
 
-/* 1: its name is allowed. */
+/* Checks the name: 1 if it is allowed. */
 static int check_peeked_name(struct conn *c, const char *name)
 {
 	const struct nethost *denied = NULL;

@@ -45,7 +45,7 @@ static void socket_state(void *data, ares_socket_t fd, int readable, int writabl
 	r->watch(r->ctx, fd, readable, writable);
 }
 
-/* Other servers than the host's, when the policy names some. */
+/* Sets other servers than the host's, if the policy names some. */
 static int set_servers(struct resolver *r, const struct netpolicy *p, struct err *e)
 {
 	char text[NETPOLICY_DNS * 64] = "", addr[NETADDR_TEXT];
@@ -93,14 +93,14 @@ static int know_given(struct resolver *r, const struct netpolicy *p, struct err 
 	json_array_foreach(p->hosts, i, pair) {
 		const char *name = json_string_value(json_array_get(pair, 0)), *address = json_string_value(json_array_get(pair, 1));
 
-		/* no address: the gateway of a bridge, which this sandbox has not */
+		/* not an address but the gateway of a bridge, which this sandbox does not have */
 		if (name && address && netaddr_parse(address, &a) == 0 && know(r, name, &a, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* The operator's file: what is wrong in it is passed over, as libc does. */
+/* Reads the operator's /etc/hosts; a wrong line is skipped, as in libc. */
 static int know_the_hosts(struct resolver *r, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(HOSTS_BYTES);
@@ -122,7 +122,7 @@ static int know_the_hosts(struct resolver *r, struct err *e)
 	return 0;
 }
 
-/* All addresses of the name, IPv4 first. */
+/* Gives all addresses of the name, IPv4 first. */
 static size_t look_up_with_ares(const struct resolver *r, const char *name, struct netaddr *found)
 {
 	size_t n = 0, i;

@@ -37,7 +37,7 @@ const struct nft_set ruleset_sets[SETS] = {
 	[PUB6] = { "publish6", { NFT_T_PROTO, NFT_T_SERVICE }, { NFT_T_IPV6, NFT_T_SERVICE } },
 	[PUBIP4] = { "publish-at4", { NFT_T_IPV4, NFT_T_PROTO, NFT_T_SERVICE }, { NFT_T_IPV4, NFT_T_SERVICE } },
 	[PUBIP6] = { "publish-at6", { NFT_T_IPV6, NFT_T_PROTO, NFT_T_SERVICE }, { NFT_T_IPV6, NFT_T_SERVICE } },
-	/* by hardware address, which stands for both families */
+	/* by hardware address, which is one for both families */
 	[REFUSED] = { "refused", { NFT_T_ETHER }, .object = NFT_OBJECT_COUNTER },
 	[OVER] = { "over-limit", { NFT_T_ETHER }, .object = NFT_OBJECT_COUNTER },
 	[LIMITS] = { "limits", { NFT_T_ETHER }, .verdict = 1 },
@@ -91,7 +91,7 @@ static void look_up_in_set(struct nftnl_rule *r, int set)
 	nft_lookup(r, ruleset_sets[set].name, ruleset_set_id(set), 0);
 }
 
-/* The hardware address, the source and the port belong together, or it is nobody. */
+/* Checks that the hardware address, the source and the port belong together. */
 static void rules_source(struct nft *t, const char *bridge, int peers)
 {
 	struct nftnl_rule *r = nft_rule(t, "source");
@@ -151,7 +151,7 @@ static void rules_nat(struct nft *t, const char *bridge)
 	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
-	/* what the host itself sends to 127.0.0.1 stays there (CVE-2020-8558) */
+	/* packets of the host itself to 127.0.0.1 stay there (CVE-2020-8558) */
 	r = nft_rule(t, "publish-host");
 	load_header_address(r, &ruleset_families[0], ruleset_families[0].dst);
 	nft_mask(r, 0, "\xff\0\0\0", 4);
@@ -185,7 +185,7 @@ static void rules_pair(struct nft *t, const char *chain, const struct family *f,
 	nft_rule_end(t, r);
 }
 
-/* In other protocols the bytes at that place are not a port: a tunnel to the server would pass. */
+/* Protocols of DNS. In others the bytes at that place are not a port: a tunnel to the server would pass. */
 static const uint8_t dns_protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
 
 /* DNS servers that it was given, by address and port. */
@@ -216,8 +216,8 @@ static void rule_reject(struct nft *t, const char *chain)
 }
 
 /*
- * To the host itself: answers, queries to a DNS server on it, and targets allowed by address,
- * nothing else.
+ * Rules for packets to the host itself: answers, queries to a DNS server on it, and targets allowed
+ * by address pass, nothing else.
  */
 static void rules_input(struct nft *t, const char *bridge)
 {
@@ -309,8 +309,8 @@ static void rule_back(struct nft *t, const struct family *f, int set, int with_p
 }
 
 /*
- * Packets from a server are judged like packets to it, so a connection that is no longer allowed
- * is cut in both directions.
+ * Rules for answers. Packets from a server are judged like packets to it, so a connection that is
+ * no longer allowed is cut in both directions.
  */
 static void rules_answers(struct nft *t)
 {
@@ -537,7 +537,7 @@ void ruleset_drop_strange(struct nft *t, const char *chain)
 {
 	struct nftnl_rule *r = nft_rule(t, chain);
 
-	/* what belongs to no connection would not be masqueraded: it would carry the sandbox's own address out */
+	/* packets of no connection would not be masqueraded, and carry the sandbox's own address out */
 	match_state(r, RULESET_INVALID);
 	nft_verdict(r, NF_DROP, NULL);
 	nft_rule_end(t, r);
@@ -580,9 +580,9 @@ void ruleset_related(struct nft *t)
 
 /* Upholds S20 of SECURITY.md. */
 /*
- * Traffic among the members of one network. Their ports stay isolated and locked (link.h), so
- * each packet passes through the host, which has checked its source before. So nobody has to
- * trust a member about its addresses, and there is no ARP between members.
+ * Rules for traffic among the members of one network. Their ports stay isolated and locked
+ * (link.h), so each packet passes through the host, which has checked its source before. So no
+ * member has to be trusted about its addresses, and there is no ARP between members.
  */
 
 #define REDIRECT4 5	/* RFC 792 */
@@ -629,7 +629,7 @@ void ruleset_peers(struct nft *t, const char *bridge)
 	size_t i;
 
 	nft_chain(t, &chain);
-	/* what members send each other takes no room in the host's table of connections (S29) */
+	/* packets between members take no room in the host's table of connections (S29) */
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
 		r = nft_rule(t, RULESET_MEMBER);
 		match_member(r, &ruleset_families[i]);
@@ -774,16 +774,16 @@ void ruleset_fragments(struct nft *t, const char *bridge)
 
 /*
  * A DNS server on the host itself: questions to it and its answers pass the hooks of input and
- * output, and not that of forwarding, where all else is counted.  So they count here, and
- * stop with the budget of --network-bytes.
+ * output, and not that of forwarding, where everything else is counted. So they are counted here,
+ * and stop with the budget of --network-bytes.
  */
 
-/* The two ends of what is said to a server, or by it: where the addresses and the server's port are. */
+/* The two directions between a client and a server: where the addresses and the server's port are. */
 struct ends {
 	unsigned sandbox, server, port;
 };
 
-/* Two rules: a counter, and the drop of what exceeds the budget. */
+/* Adds two rules: a counter, and the drop of packets that exceed the budget. */
 static void count_host_dns(struct nft *t, const char *chain, const char *bridge, const struct family *f,
 		  const struct ends *at, int counter)
 {
@@ -834,16 +834,16 @@ void ruleset_count_answers(struct nft *t, const char *bridge)
 
 /* Upholds S20 of SECURITY.md. */
 /*
- * The rate that all members of a network share: what passes between them and everybody else is
- * counted once for all, in each direction, and dropped beyond the rate.  The hooks see all of it:
- * what is routed, what the host itself sends and receives, and what answers a published port.
- * What members send each other is not counted.
+ * The rate that all members of a network share: bytes between them and other hosts are counted
+ * together, in each direction, and dropped beyond the rate. The hooks see all of them: routed
+ * packets, packets that the host itself sends and receives, and answers from published ports.
+ * Packets between members are not counted.
  */
 
 /* A packet may be so large before the kernel cuts it, and would never pass a smaller bucket. */
 #define BURST_MIN (128u << 10)
 
-/* Behind "source", which checks who sends, and behind the change of addresses. */
+/* After "source", which checks the sender, and after the change of addresses. */
 static const struct nft_chain rate_out_chain = { "rate-out", "filter", NF_INET_PRE_ROUTING, -290 };
 static const struct nft_chain rate_in_chain = { "rate-in", "filter", NF_INET_POST_ROUTING, 200 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sandbox's part of the table: its elements, counters and budget, put in, changed and taken back. */
+/* One sandbox's part of the table: adds, changes and removes its elements, counters and budget. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter/nf_tables.h>
@@ -83,7 +83,8 @@ static void put_counters(struct nft *t, int add, const char *id, const struct li
 /* S29: the chains that count what a sandbox has open: PREFIX-ID, and the map that leads there. */
 static const struct { int map; const char *prefix; } limits[] = { { LIMITS, "limit" }, { NAMES, "names" } };
 
-#define RATE_SHARES 2	/* of the share of open connections, or of more where more may be open, a minute */
+#define RATE_SHARES 2	/* connections a minute: this many times the share of open connections, or the
+			 * sandbox's own limit if that is higher */
 #define RATE_BURST_MAX (1u << 20)	/* the kernel multiplies it by the nanoseconds of one */
 
 static void limit_name(char out[80], size_t i, const char *id)
@@ -227,7 +228,10 @@ static void put_ports(struct nft *t, int add, const struct link_plan *l, const s
 		const struct netpublish *b = &p->publish[i];
 		const int given = b->addr.family != 0;
 
-		/* nothing is sent to a loopback address over the network; its element keeps the port from other sandboxes */
+		/*
+		 * no packet goes to a loopback address over the network; its element keeps the port
+		 * from other sandboxes
+		 */
 		if (b->addr.family != 6)
 			put_port(t, add, b, given ? &b->addr : &loopback4, &l->address);
 		if (b->addr.family != 4 && l->with6)
@@ -257,8 +261,8 @@ static void put_objects(struct nft *t, int add, const char *id, uint64_t bytes)
 }
 
 /*
- * The rest of the budget for this run of the sandbox; if it is used up, one byte, because every
- * packet is longer.
+ * Returns the rest of the budget for this run of the sandbox; if it is used up, one byte, because
+ * every packet is longer.
  */
 static uint64_t budget_left(uint64_t budget, uint64_t used_before)
 {
@@ -389,7 +393,7 @@ int ruleset_change(const char *id, const struct link_plan *l, const struct netpo
 	put_member_policy(&t, 0, l, old);
 	put_member_policy(&t, 1, l, fresh);
 	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
-	/* with another limit counting starts again: the new rule does not know open connections */
+	/* with another limit counting starts again: the new rule does not know the open connections */
 	if (old->max_connections != fresh->max_connections) {
 		put_limit(&t, 0, id, l, old->max_connections);
 		put_limit(&t, 1, id, l, fresh->max_connections);
@@ -426,7 +430,7 @@ int ruleset_take_back(const char *id, const struct link_plan *l, const struct ne
 	int r = nft_table_is_ours(l->bridge, RULESET_MARK, e);
 
 	if (r != 1)
-		return r;	/* no table, so nobody has an element */
+		return r;	/* no table, so no sandbox has an element */
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
 	put_member_policy(&t, 0, l, p);

@@ -88,7 +88,7 @@ static enum tlshello read_hello(struct reader r, char name[TLSHELLO_NAME])
 	if (r.bad || session.n > 32 || ciphers.n < 2 || ciphers.n % 2 || !compressions.n)
 		return TLSHELLO_BAD;
 	if (!r.n)
-		return TLSHELLO_UNNAMED;	/* of old: no extensions at all */
+		return TLSHELLO_UNNAMED;	/* an old client, without extensions */
 	extensions = take_hello_bytes(&r, read_hello_number(&r, 2));
 	return r.bad || r.n ? TLSHELLO_BAD : read_extensions(extensions, name);
 }
@@ -140,7 +140,7 @@ enum tlshello tlshello_read(const unsigned char *p, size_t n, int again, char na
 		p += len < n ? len : n;
 		n -= len < n ? len : n;
 	}
-	/* nothing may follow it in its record: the server has not answered yet */
+	/* the client's record must end with it: the server has not answered yet */
 	if (have != want)
 		return TLSHELLO_BAD;
 	*ret_len = (size_t)(p - begin);

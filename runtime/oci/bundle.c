@@ -111,7 +111,7 @@ static int find_rootfs(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-/* In one tty there is one reader: either an engine's socket, or us. */
+/* Checks the terminal, which has one reader: either an engine's socket, or us. */
 static int check_terminal(const struct oci_container *c, const struct oci_request *r, struct err *e)
 {
 	const int terminal = oci_true(c->process, "terminal");

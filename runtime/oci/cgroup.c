@@ -76,7 +76,7 @@ static int add_oci_hierarchy(struct oci_cgroup *c, const char *name, const char 
 	return 0;
 }
 
-/* One line of /proc/self/cgroup: "4:memory:/own/path", "0::/". */
+/* Adds one line of /proc/self/cgroup: "4:memory:/own/path", "0::/". */
 static int add_own_cgroup_line(struct oci_cgroup *c, char *line, const char *path, const char *id, struct err *e)
 {
 	char *names = strchr(line, ':'), *own = names ? strchr(names + 1, ':') : NULL;
@@ -151,8 +151,8 @@ void oci_cgroup_release(struct oci_cgroup *c)
 }
 
 /*
- * A new v1 cpuset allows nothing, so it gets what its parent allows. 0: the parent allows
- * nothing itself.
+ * Gives a new v1 cpuset, which allows nothing, what its parent allows. 0: the parent allows nothing
+ * itself.
  */
 static int inherit_cpuset(const char *dir)
 {
@@ -220,7 +220,7 @@ static int make_oci_cgroup_dirs(const struct oci_cgroup *c, struct oci_cgroup_pa
 		}
 		slash = p->dir + p->theirs_len;
 	} else if (mkdir(p->dir, 0755) == 0) {	/* most often only the last is missing */
-		/* somebody's mkdir(1) of the one above leaves that empty: then all levels in turn */
+		/* a parent that another program made with mkdir(1) is empty: then all levels in turn */
 		if (!cpuset || inherit_cpuset(p->dir))
 			return 0;
 	}
@@ -407,7 +407,7 @@ int oci_cgroup_join(const struct oci_cgroup *c, struct err *e)
 	return 0;
 }
 
-/* In runc's words, which its tests look for. */
+/* Reports the failure in runc's words, which its tests look for. */
 static int cannot_add(const struct oci_cgroup_part *p, const char *sub, struct err *e)
 {
 	const int saved = errno;
@@ -454,7 +454,7 @@ int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e)
 struct level {
 	dev_t dev;
 	ino_t ino;
-	size_t names;	/* where its own begin */
+	size_t names;	/* offset of its own names */
 };
 
 struct walk {
@@ -469,8 +469,8 @@ struct walk {
 };
 
 /*
- * All at once and before any is removed: a position to come back to would be a hash of the name, and names with one hash
- * are easily made.
+ * Reads all names at once, before any cgroup is removed: a position to return to would be a hash of
+ * the name, and names with one hash are easily made.
  */
 static int read_cgroup_names(struct walk *w, struct err *e)
 {
@@ -627,7 +627,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* One hierarchy is enough, because each process is in all of them. */
+/* Returns one hierarchy, which is enough because each process is in all of them. */
 static int census_fd(const struct oci_cgroup *c)
 {
 	static const char *const order[] = { OCI_CGROUP_UNIFIED, "pids", "memory", "freezer", "systemd" };
@@ -642,7 +642,7 @@ static int census_fd(const struct oci_cgroup *c)
 	return c->count ? c->part[0].dir_fd : -1;
 }
 
-/* On failure too l is what was found until then, and the caller's. */
+/* Lists the pids. On failure too l has the pids found until then, and is the caller's. */
 static int list_pids(const struct oci_cgroup *c, struct pid_list *l, uint64_t end, struct err *e)
 {
 	const struct oci_cgroup_walk w = { .enter = add_oci_cgroup_pids, .ctx = l, .end = end };
@@ -706,7 +706,7 @@ static int freeze_v1(int fd, int on, struct err *e)
 		if (!strncmp(state, want, strlen(want)))
 			return 0;
 		if (clock_ms() >= end) {
-			/* nobody would thaw a half-frozen container */
+			/* otherwise a half-frozen container would stay so */
 			cgroup_write(fd, "freezer.state", "THAWED");
 			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
 		}
@@ -784,7 +784,7 @@ static int remove_tree(const char *path, uint64_t end, struct err *e)
 	return errno == EBUSY ? 1 : err_sys(e, "remove cgroup %s", path);
 }
 
-/* Thaws what is left, because a frozen process does not die. */
+/* Ends the processes; thaws them first, because a frozen process does not die. */
 static int end_oci_cgroup(const struct oci_cgroup *c, uint64_t end, struct err *e)
 {
 	struct pid_list l = { 0 };

@@ -87,8 +87,9 @@ static int check_vacant(struct oci_state *st, struct err *e)
 }
 
 /*
- * Without privilege there may be no cgroup; then limits are refused where they are written. Root
- * of a user namespace, as podman of an ordinary user has it, has no more privilege than that user.
+ * Makes the cgroups. Without privilege there may be none; then limits are refused where they are
+ * written. Root of an ordinary user's user namespace, as with podman, has no more privilege than
+ * that user.
  */
 static int make_cgroups(struct oci_container *c, struct oci_state *st, const struct oci_request *r, struct err *e)
 {
@@ -118,7 +119,7 @@ static int run_first_hooks(const struct oci_container *c, struct err *e)
 	return oci_hooks_run(&h, "prestart", state, 0, e) < 0 || oci_hooks_run(&h, "createRuntime", state, 0, e) < 0 ? -1 : 0;
 }
 
-/* While the process mounts: its ids, limits, filter. */
+/* Sets the process's ids, limits and filter while it mounts. */
 static int equip(struct oci_container *c, struct err *e)
 {
 	const json_t *resources = oci_get(c->linux_part, "resources");
@@ -226,7 +227,7 @@ static int make_oci_container(struct oci_container *c, struct oci_made *ret, con
 	if (equip(c, e) < 0 || oci_state_save(st, e) < 0 || attend_create(c, ret, e) < 0 || finish_create(c, r, e) < 0) {
 		struct oci_message m;
 
-		/* what failed inside is the cause of what failed here, when it was first */
+		/* an earlier failure inside is the cause of the failure here */
 		if (e->os_errno == EPIPE && oci_message_recv(c->sock, &m, NULL) == 1 && m.kind == OCI_FAILED)
 			*e = m.err;
 		return -1;
@@ -260,7 +261,7 @@ static void release_container(struct oci_container *c)
 	free(c->mounts);
 }
 
-/* Everything back; e keeps the first error. */
+/* Undoes everything; e keeps the first error. */
 static void undo_create(struct oci_made *m, int root_fd)
 {
 	struct err second;
@@ -278,7 +279,7 @@ static int plan_cgroups(struct oci_container *c, struct oci_state *st, const str
 {
 	const char *path = oci_str(c->linux_part, "cgroupsPath");
 
-	if (c->step)	/* it stays in the build's */
+	if (c->step)	/* the step stays in the build's cgroup */
 		return 0;
 	if (r->systemd_program < 0)
 		return oci_cgroup_plan(&st->cgroup, path, r->id, e);
@@ -374,7 +375,7 @@ static pid_t clone_process(struct oci_container *c, uint64_t extra, struct err *
 	/* a filter that wants to see the flags forbids clone3; no cgroup is there to be born in then (step.h) */
 	if (pid < 0 && errno == ENOSYS && cgroup < 0)
 		pid = syscall(SYS_clone, (unsigned long)(a.flags | a.exit_signal), 0, 0, 0, 0);
-	/* before Linux 5.7, or where something between forbids it */
+	/* before Linux 5.7, or if a filter in between forbids it */
 	if (pid < 0 && cgroup >= 0 && (errno == EINVAL || errno == E2BIG || errno == EACCES || errno == EOPNOTSUPP)) {
 		a.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
 		a.cgroup = 0;
@@ -413,8 +414,8 @@ static int needs_joiner(const struct oci_container *c)
 }
 
 /*
- * A user namespace to join: namespaces that it owns can be joined only from within, those of the
- * host only from outside, so both are tried.
+ * Joins the namespaces. Those that a user namespace to be joined owns can be joined only from
+ * inside it, those of the host only from outside, so both are tried.
  */
 static int join_all(const struct oci_container *c, struct err *e)
 {

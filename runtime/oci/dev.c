@@ -94,7 +94,7 @@ static int nodes_can_be_made(const struct oci_container *c)
 	return 1;
 }
 
-/* Whether the existing file may be removed or covered; -1 with e if not. */
+/* Tells whether the existing file may be removed or covered; -1 with e if not. */
 static int check_node_place(const struct oci_container *c, int there, const char *path, const struct node *n, struct err *e)
 {
 	struct stat st;
@@ -104,7 +104,7 @@ static int check_node_place(const struct oci_container *c, int there, const char
 	/* a default device of the image's own /dev, under a wrong name: the container must have the right one */
 	if (!n->asked)
 		return 0;
-	/* what bind_node() leaves, from an earlier container of this root */
+	/* the mount point of bind_node(), from an earlier container of this root */
 	if (n->type != S_IFIFO && S_ISREG(st.st_mode) && st.st_size == 0 && !nodes_can_be_made(c))
 		return 0;
 	err_set(e, ERR_EXISTS, "linux.devices: %s is there and is not the device that is asked for", path);
@@ -226,7 +226,7 @@ int oci_dev_open(struct oci_container *c, struct err *e)
 		c->device_count = i + 1;
 		if (read_node(v, &n, e) < 0)
 			return -1;
-		/* without privilege it is -1, and the host's of the same path is taken */
+		/* without privilege it is -1, and the host's device of the same path is taken */
 		if (n.type != S_IFIFO && geteuid() == 0)
 			c->device_fd[i] = make_on_host(c, i, &n, oci_str(v, "path"), e);
 	}
@@ -285,7 +285,7 @@ static int dev_is_bound(const struct oci_container *c)
 
 static void make_link(int dir, const char *name, const char *to)
 {
-	/* what the image has under that name stays, as in runc and crun */
+	/* a file of the image with that name stays, as in runc and crun */
 	if (symlinkat(to, dir, name) < 0)
 		return;
 }
@@ -355,7 +355,10 @@ static int open_master(struct err *e)
 	return fd;
 }
 
-/* On a file of the container's /dev, made when missing: never through a link (CVE-2025-52565, E07). */
+/*
+ * Mounts the console on a file of the container's /dev, made if missing: never through a link
+ * (CVE-2025-52565, E07).
+ */
 static int mount_console(int peer, struct err *e)
 {
 	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -1, made = -1, target = -1, mnt = -1;

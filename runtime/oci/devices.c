@@ -31,7 +31,10 @@ struct rule {
 #define READ_WRITE_MKNOD (BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE | BPF_DEVCG_ACC_MKNOD)
 #define RULES_MAX 400
 
-/* What every container has in /dev; the first two: any node may be made, not used (runc and crun say the same). */
+/*
+ * The devices that every container has in /dev; by the first two rules any node may be made, not
+ * used (as in runc and crun).
+ */
 static const struct rule always[] = {
 	{ 1, 'c', -1, -1, BPF_DEVCG_ACC_MKNOD }, { 1, 'b', -1, -1, BPF_DEVCG_ACC_MKNOD },
 	{ 1, 'c', 1, 3, READ_WRITE_MKNOD }, { 1, 'c', 1, 8, READ_WRITE_MKNOD }, { 1, 'c', 1, 7, READ_WRITE_MKNOD },
@@ -62,7 +65,7 @@ static int read_rule(const json_t *v, struct rule *r, struct err *e)
 		return err_set(e, ERR_INVALID, "linux.resources.devices: type '%.16s' is not a, b or c", type);
 	if (r->type == 'u')
 		r->type = 'c';
-	/* what is denied without a word is denied whole; to allow it whole takes the words */
+	/* a denial without access letters denies all access; to allow all access takes the letters */
 	if (r->allow && !(access && *access))
 		return err_set(e, ERR_INVALID, "linux.resources.devices: a rule that allows has no access: say which of r, w and m");
 	for (p = access && *access ? access : "rwm"; *p; p++) {
@@ -128,7 +131,7 @@ static int write_v1(int fd, const struct rule *r, struct err *e)
 
 enum { TYPE = BPF_REG_2, ACCESS = BPF_REG_3, MAJOR = BPF_REG_4, MINOR = BPF_REG_5 };
 
-/* The last rule first: whichever matches, answers.  0 when it does not fit. */
+/* Compiles the rules, the last one first: the first match decides. 0 if they do not fit. */
 static size_t compile_device_rules(const struct rules *l, struct bpf_insn *insns, size_t max)
 {
 	size_t n = 0, i;
@@ -167,8 +170,8 @@ static size_t compile_device_rules(const struct rules *l, struct bpf_insn *insns
 		INSN(.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = r->allow);
 		INSN(.code = BPF_JMP | BPF_EXIT);
 		/*
-		 * it matches everything: the kernel refuses rules after it, which could not be
-		 * reached
+		 * a rule that matches everything: the kernel refuses unreachable instructions after
+		 * it
 		 */
 		if (!count)
 			return n;
@@ -188,7 +191,7 @@ static int attach_v2(int cg, const struct bpf_insn *insns, size_t n, struct err 
 
 	if (devbpf_attach(cg, insns, n, "berth_oci", BPF_F_ALLOW_MULTI, e) < 0)
 		return -1;
-	/* all attached programs must agree, so the former ones leave after the new one came */
+	/* all attached programs must agree, so the former ones are removed after the new one is attached */
 	for (i = 0; i < had; i++) {
 		autoclose int fd = -1;
 
@@ -242,8 +245,9 @@ static int apply_v2(const struct oci_cgroup *c, const struct rules *l, struct er
 }
 
 /*
- * The kernel controls devices for the host's root alone. The container of an ordinary user can
- * make no device, and opens those of the host with that user's rights, rules or not.
+ * Tells whether the error means that the kernel controls devices for the host's root alone. The
+ * container of an ordinary user can make no device, and opens those of the host with that user's
+ * rights, rules or not.
  */
 static int is_beyond_a_user(const struct err *e)
 {

@@ -53,7 +53,7 @@ static int take_exec_terminal(struct entry *n, struct err *e)
 	return 0;
 }
 
-/* From here on paths of the image are looked up. */
+/* Releases descriptors: after this, paths of the image are looked up. */
 static int release_exec_fds(struct entry *n, struct oci_process *p, struct err *e)
 {
 	if (oci_process_look(p, e) < 0)
@@ -276,7 +276,7 @@ static void run_exec_joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 	}
 	pid = syscall(SYS_clone3, &a, sizeof(a));
 	if (pid < 0 && cgroup >= 0 && (errno == EBUSY || errno == EACCES || errno == EOPNOTSUPP || errno == EINVAL)) {
-		/* why it could not be opened says more than that it was needed */
+		/* the reason why it could not be opened is the better message */
 		if (n->beside_fd < 0) {
 			*e = beside;
 			return;
@@ -367,7 +367,7 @@ static int check_exec_status(const struct oci_state *st, const struct oci_exec *
 {
 	switch (oci_state_status(st)) {
 	case OCI_CREATING:
-		/* its root is not entered yet: what joined it now would see the host's */
+		/* its root is not entered yet: a process that joined it now would see the host's */
 		return err_set(e, ERR_BUSY, "cannot exec in a container that is being created: the container '%s' is not running", st->id);
 	case OCI_STOPPED:
 		return err_set(e, ERR_BUSY, "cannot exec in a stopped container: the container '%s' is not running", st->id);

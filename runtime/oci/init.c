@@ -41,7 +41,7 @@ static int has_ns(const struct oci_container *c, enum oci_ns ns)
 /* ---- steps ---------------------------------------------------------------------------- */
 
 /*
- * Until the container is made, its process ends with the runtime that makes it; nobody may trace
+ * Ties the process to the runtime that makes the container, until it is made; no process may trace
  * it (E01).
  */
 static int tie_to_runtime(struct oci_container *c, struct err *e)
@@ -254,8 +254,8 @@ static int prepare_process(struct oci_container *c, struct oci_process *p, struc
 /* ---- being started ------------------------------------------------------------------------- */
 
 /*
- * From here on paths of the image are looked up, and a created container may wait for days. So
- * it holds only the descriptors that it was given and those that it waits with.
+ * Releases descriptors: after this, paths of the image are looked up, and a created container may
+ * wait for days. So it keeps only the descriptors that it was given and those with which it waits.
  */
 static int oci_init_release_fds(struct oci_container *c, struct oci_process *p, struct err *e)
 {
@@ -274,7 +274,10 @@ static void exit_by_signal(int sig)
 	_exit(128 + sig);
 }
 
-/* As pid 1 of its namespace it would be deaf to what asks it to end; the program's own dispositions come at the start. */
+/*
+ * Takes the signals that ask it to end, which pid 1 of a namespace would otherwise not get; the
+ * program's own dispositions come at the start.
+ */
 static void listen_for_the_end(void)
 {
 	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
@@ -285,8 +288,8 @@ static void listen_for_the_end(void)
 }
 
 /*
- * All is made: the runtime sends limits and the filter, and may end then. A program that it
- * notifies may send a signal at once.
+ * Reports that everything is made: the runtime sends limits and the filter, and may then end. A
+ * program that it notifies may send a signal at once.
  */
 static int report_ready(struct oci_container *c, struct err *e)
 {
@@ -299,7 +302,7 @@ static int report_ready(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-/* The other end from now on: `start`, or still the runtime. */
+/* Waits for the other end: `start`, or still the runtime. */
 static int wait_for_start(struct oci_container *c, struct err *e)
 {
 	int fd;

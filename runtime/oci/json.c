@@ -29,7 +29,7 @@ static size_t big_number(const char *p, const char *end)
 	return n == 19 || strcmp(copy, "18446744073709551615") <= 0 ? n : 0;
 }
 
-/* Where the next such number begins in the text from begin on, outside of strings; NULL: nowhere. */
+/* Finds the next such number in the text from begin on, outside of strings; NULL if there is none. */
 static const char *find_big(const char *begin, const char *end)
 {
 	const char *p = begin;
@@ -293,9 +293,9 @@ static int check_config_number(const json_t *v, enum kind kind, const char *path
 		[U64] = { 0, INT64_MAX, "a number that is not negative" },
 		[I32] = { INT32_MIN, INT32_MAX, "a number of 32 bits" },
 		[I64] = { INT64_MIN, INT64_MAX, "a number of 64 bits" },
-		/* 4294967295 is -1, with which setresuid(2) and chown(2) leave what is there: root's */
+		/* 4294967295 is -1, with which setresuid(2) and chown(2) keep the current id: root's */
 		[ID] = { 0, UINT32_MAX - 1, "an id from 0 to 4294967294" },
-		/* what dev_t has room for, in the kernel: makedev() cuts off the rest */
+		/* the range of dev_t in the kernel: makedev() cuts off the rest */
 		[MAJOR] = { 0, (1 << 12) - 1, "a number from 0 to 4095" },
 		[MINOR] = { 0, (1 << 20) - 1, "a number from 0 to 1048575" },
 		[NUMBER_OR_ANY] = { -1, UINT32_MAX, "a number from 0 to 4294967295, or -1 for any" },

@@ -118,7 +118,7 @@ void oci_kernelfs_spell(char *path)
 	*to = '\0';
 }
 
-/* What path names below /top, however that is spelled; NULL: nothing. */
+/* Returns what path names below /top, however that is spelled; NULL: nothing. */
 static const char *below(const char *path, const char *top)
 {
 	const size_t n = strlen(top);
@@ -185,7 +185,7 @@ static int refuse_words(const struct oci_mount *m, const char *why, struct err *
 	return err_hint(e, "%s", why);
 }
 
-/* With options, which the kernel takes or refuses. */
+/* Mounts the unified hierarchy with its options, which the kernel takes or refuses. */
 static int new_unified(const struct oci_mount *m, struct err *e)
 {
 	struct oci_mount own = *m;
@@ -421,7 +421,7 @@ static int put_cover(struct cover *v, int target, const char *path, struct err *
 	return newmount_attach(copy, target, path, e);
 }
 
-/* One empty directory for all masks. */
+/* Makes one empty directory for all masks. */
 static int mask_directory(struct cover *empty, int target, const char *path, struct err *e)
 {
 	static const struct newmount_opt opts[] = { { "source", "tmpfs" }, { "mode", "0755" }, { "size", "4k" }, { "nr_inodes", "2" } };

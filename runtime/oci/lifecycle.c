@@ -229,7 +229,7 @@ int oci_start(int root_fd, const char *id, struct err *e)
 		r = oci_poststart(&m, e);
 	if (m.hook_failed)
 		after_failed_hook(&m.state, root_fd);
-	/* others may look at it and delete it while it gets ready */
+	/* other commands may look at it and delete it while it gets ready */
 	oci_state_unlock(&m.state);
 	if (r == 0 && m.notify_fd >= 0)
 		r = oci_notify_wait(m.notify_fd, m.state.pid, e);

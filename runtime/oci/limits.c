@@ -319,7 +319,7 @@ static int read_mempolicy_flags(struct policy *p, const json_t *list, struct err
 	return 0;
 }
 
-/* In runc's words, which its tests look for. */
+/* Reads the policy; errors are in runc's words, which its tests look for. */
 static int read_mempolicy(const json_t *v, struct policy *p, struct err *e)
 {
 	const char *word = oci_str(v, "mode"), *nodes = oci_str(v, "nodes");

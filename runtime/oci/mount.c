@@ -51,8 +51,8 @@ static const struct {
 	{ "nolazytime", .special = IGNORED },
 	{ "nomand", .special = IGNORED },
 	/*
-	 * without relatime is the kernel's default, which is relatime again (mount(8)); runc and
-	 * crun say the same
+	 * norelatime means the kernel's default, which is relatime again (mount(8)); runc and crun
+	 * do the same
 	 */
 	{ "norelatime", .set = MOUNT_ATTR_RELATIME, .clear = MOUNT_ATTR__ATIME },
 	{ "nostrictatime", .set = MOUNT_ATTR_RELATIME, .clear = MOUNT_ATTR__ATIME },
@@ -316,7 +316,7 @@ int oci_mount_spread(const struct oci_mount *m, struct err *e)
 }
 
 /*
- * Whether fd is the root of a mount: the kernel tells when we set attributes that it has
+ * Checks that fd is the root of a mount: the kernel tells when we set attributes that it has
  * already.
  */
 static int check_mounted(int fd, const char *what, struct err *e)
@@ -364,7 +364,7 @@ int oci_mount_bind(struct oci_mount *m, int source_fd, unsigned long dflt, int u
 	return parse_mount_options(m, dflt, e);
 }
 
-#define STRING_MAX 255	/* of a value of fsconfig(2) */
+#define STRING_MAX 255	/* bytes of a value of fsconfig(2) */
 
 /*
  * The layers of an overlay, one by one (Linux 6.8), as together they are longer than the kernel
@@ -424,7 +424,10 @@ static int configure_oci_fs(int fs, const struct oci_mount *m, const char *word,
 	return -1;
 }
 
-/* Before the attribute API every type took MS_*: these belong to the file system, not to the mount. */
+/*
+ * Tells whether word belongs to the file system, not to the mount: before the attribute API every
+ * type took these MS_* flags.
+ */
 static int of_superblock(const char *word)
 {
 	static const char *const names[] = { "sync", "dirsync", "lazytime", "mand" };

@@ -138,7 +138,7 @@ static int up_with_addresses(int sock, const char *name, const struct address *a
 	return ask_netdev(sock, &r);
 }
 
-/* In a fork, because our own namespace must not change. */
+/* Does the rest in a fork, because our own namespace must not change. */
 static int finish_inside(const char *netns, const char *name, const struct address *a, size_t n)
 {
 	int status;

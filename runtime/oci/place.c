@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a mount goes.  The tree is the image's, and may be changed while we look
- * at it: existing places are opened by the kernel's own RESOLVE_IN_ROOT; missing
- * ones are made along a path that was freed of links first and is then walked
- * without following any.
+ * place - finds the place of a mount. The tree is the image's, and may be changed while we look at
+ * it: existing places are opened by the kernel's own RESOLVE_IN_ROOT; missing ones are made along a
+ * path that was freed of links first and is then walked without following any.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +143,7 @@ int oci_place_spell(const struct oci_container *c, const char *dest, char path[P
 	return 0;
 }
 
-/* The part of path below top, both spelled; NULL: path is not below it. */
+/* Returns the part of path below top, both spelled; NULL: path is not below it. */
 static const char *part_below(const char *path, const char *top)
 {
 	const size_t n = strlen(top);

@@ -88,7 +88,10 @@ static int build_oci_env(struct oci_process *p, struct err *e)
 
 		if (!name)
 			return err_set(e, ERR_INVALID, "process.env[%zu]: '%.64s' has no name", i, s);
-		/* the last value of a name counts, as in a shell, and only one is passed on */
+		/*
+		 * of several values of a name the last counts, as in a shell, and only that one is
+		 * passed on
+		 */
 		if (s[name]) {
 			size_t j;
 
@@ -122,7 +125,7 @@ static int build_oci_env(struct oci_process *p, struct err *e)
 	return 0;
 }
 
-/* 0 when path is a file that may be executed; else errno. */
+/* Returns 0 if path is a file that may be executed; else errno. */
 static int executable(const char *path)
 {
 	struct stat st;
@@ -131,13 +134,19 @@ static int executable(const char *path)
 		return errno;
 	if (S_ISDIR(st.st_mode))
 		return EISDIR;
-	/* with the mode bits: root's access(2) does not ask the file system (noexec is seen by execve) */
+	/*
+	 * checked by the mode bits, too: root's access(2) does not ask the file system (execve
+	 * finds noexec)
+	 */
 	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111) || access(path, X_OK) < 0)
 		return EACCES;
 	return 0;
 }
 
-/* In the words of Go's runtime library, which the engines look for: "permission denied", "no such file or directory". */
+/*
+ * Refuses in the words of Go's runtime library, which the engines look for: "permission denied",
+ * "no such file or directory".
+ */
 static int refuse_oci_program(const char *name, int os_errno, struct err *e)
 {
 	char why[64];
@@ -214,8 +223,9 @@ static int check_cwd(const char *cwd, struct err *e)
 }
 
 /*
- * As the user, if root could not. The filter may be loaded already, and an older profile may
- * know nothing newer than chdir(2): check_cwd() finds out whether a magic link led outside.
+ * Changes the directory as the user, if root could not. The filter may be loaded already, and an
+ * older profile may know nothing newer than chdir(2): check_cwd() finds out whether a magic link
+ * led outside.
  */
 static int chdir_late(const struct oci_process *p, struct err *e)
 {
@@ -347,7 +357,10 @@ static int set_oci_caps(struct cap_sets *s, struct err *e)
 	return 0;
 }
 
-/* In a user namespace without setgroups (written "deny" beside a map without privilege) there is nothing to drop. */
+/*
+ * Tells whether setgroups is denied, as in a user namespace whose map was written without
+ * privilege: then there is nothing to drop.
+ */
 static int setgroups_denied(const struct oci_process *p)
 {
 	char text[16] = "";
@@ -445,8 +458,8 @@ static int set_labels(struct oci_process *p, struct err *e)
 /* ---- the order ----------------------------------------------------------------------------- */
 
 /*
- * From here on an agent may be asked about every call, including ours: it must get the filter
- * before the next call.
+ * Loads the filter. After that an agent may be asked about every call, including ours: it must get
+ * the filter before the next call.
  */
 static int filter_on(const struct oci_seccomp *filter, int sock, struct err *e)
 {

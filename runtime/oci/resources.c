@@ -372,7 +372,7 @@ static int rdma(const struct oci_cgroup *c, json_t *map, struct err *e)
 	return 0;
 }
 
-/* Is the key's controller there?  In crun's words, which its tests look for. */
+/* Checks that the key's controller exists. The error is in crun's words, which its tests look for. */
 static int check_unified_key(const struct target *t, const char *key, struct err *e)
 {
 	char controllers[512] = "", name[64];
@@ -401,7 +401,7 @@ static int unified(const struct oci_cgroup *c, json_t *map, struct err *e)
 
 		if (check_unified_key(&t, file, e) < 0)
 			return -1;
-		/* one write a line: cgroup files take no more (io.max) */
+		/* one write for each line: cgroup files take no more (io.max) */
 		if ((size_t)snprintf(line, sizeof(line), "%s", json_string_value(v)) >= sizeof(line))
 			return err_set(e, ERR_INVALID, "linux.resources.unified: %.64s is too long", file);
 		for (one = strtok_r(line, "\n", &save); one; one = strtok_r(NULL, "\n", &save))
@@ -425,7 +425,7 @@ int oci_resources_apply(const struct oci_cgroup *c, const json_t *r, struct err 
 	if (oci_get2(r, "pids", "limit")) {
 		int64_t limit = oci_i64(oci_get(r, "pids"), "limit", 0);
 
-		/* 0 is unlimited, as in runc and crun: a limit of none would be no container */
+		/* 0 is unlimited, as in runc and crun: a container with a limit of 0 could not run */
 		if (put_max(&pids, "pids.max", limit > 0 ? limit : -1, e) < 0 &&
 		    (limit > 0 || e->code != ERR_UNSUPPORTED))
 			return -1;
@@ -493,7 +493,7 @@ static char *before(char *content, const char *file, const char *text)
 
 	if (has_lines(file, text))
 		return undo_line_of(content, file, text);
-	/* it is read as three lines and written as one number */
+	/* memory.oom_control is read as three lines and written as one number */
 	if (!strcmp(file, "memory.oom_control")) {
 		disabled = strstr(content, "oom_kill_disable ");
 		return strdup(disabled && disabled[17] == '1' ? "1" : "0");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The container's root and what is mounted in it.
+ * The container's root and the mounts in it.
  *
  * Order: the root's mount on its own directory (hooks look for it there), each
  * entry of `mounts` in turn, /dev; then hooks; then pivot_root and the host's
@@ -8,9 +8,9 @@
  * container alone.  Every mount is complete before it is attached, to a
  * descriptor that the kernel resolved within the root (E09).
  *
- * The tree, or a volume in it, may be another container's too, which changes it
- * while we look (S25): no path is looked up twice for one purpose, and nothing
- * is written through the container's own /proc.
+ * Another container may have the tree, or a volume in it, too, and change it while we look (S25):
+ * no path is looked up twice for one purpose, and nothing is written through the container's own
+ * /proc.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,7 @@ static unsigned long default_propagation(const struct oci_container *c)
 /* The user namespace of an idmapped mount; a child of the runtime makes it. */
 static int open_map(const struct oci_container *c, struct oci_mount *m, struct err *e)
 {
-	/* no mappings anywhere, and the container joins a user namespace: that one's */
+	/* no mappings anywhere, and the container joins a user namespace: use its mappings */
 	if (!m->idmap_spec && c->ns_fd[NS_USER] >= 0 && !json_array_size(oci_get(m->doc, "uidMappings")) &&
 	    !json_array_size(oci_get(c->linux_part, "uidMappings"))) {
 		m->map_fd = fcntl(c->ns_fd[NS_USER], F_DUPFD_CLOEXEC, 3);
@@ -130,8 +130,8 @@ static int open_early(struct oci_container *c, struct oci_mount *m, struct err *
 }
 
 /*
- * In its turn: with a user namespace from the root, as the host's directories above it may be
- * closed to the process.
+ * Opens an entry of mounts in its turn: with a user namespace from the root, because the host's
+ * directories above it may be closed to the process.
  */
 static int open_late(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
@@ -145,7 +145,10 @@ static int open_late(struct oci_container *c, struct oci_mount *m, struct err *e
 	return fd < 0 ? err_sys(e, "bind mount %s on %s", m->source, m->destination) : open_oci_bind(c, m, fd, e);
 }
 
-/* -1: its user reports the error. Never a peer of the host's mount, as it would change. */
+/*
+ * Copies the mount of a device; -1: its user reports the error. The copy is never a peer of the
+ * host's mount, which would change with it.
+ */
 static int copy_device(const char *path, uint64_t attr)
 {
 	struct err ignored;
@@ -261,7 +264,7 @@ static int copy_up_mount(struct oci_mount *m, int target, struct err *e)
 
 	if (from < 0 || to < 0 || fstat(from, &st) < 0)
 		return err_sys(e, "tmpcopyup at %s", m->destination);
-	/* its mode is a mount option by now, asked for or inherited; fchown() would clear set-id bits of it */
+	/* its mode is a mount option by now, given or inherited; fchown() would clear set-id bits of it */
 	if (fstat(to, &own) < 0 || fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, own.st_mode & 07777) < 0)
 		return err_sys(e, "tmpcopyup at %s", m->destination);
 	return oci_copy_tree(from, to, e);
@@ -310,7 +313,7 @@ static void inherit_mode(const struct oci_container *c, struct oci_mount *m, con
 	m->word[m->words++] = m->mode;
 }
 
-/* By a descriptor that the kernel resolved in the root, so on a mount of the container. */
+/* Remounts by a descriptor that the kernel resolved in the root, so it is a mount of the container. */
 static int remount(const struct oci_container *c, struct oci_mount *m, const char *path, struct err *e)
 {
 	autoclose int target = path_open_in_root(c->root_fd, path, O_PATH | (m->target_nofollow ? O_NOFOLLOW : 0), 0);
@@ -396,7 +399,10 @@ static int pivot(struct err *e)
 	/* the old root is stacked on the new one; no path of the container is needed for it */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(e, "pivot_root");
-	/* by its descriptor: "." is the new root still, and only the old one's going must not go to the host's peers */
+	/*
+	 * by its descriptor: "." is still the new root; only the removal of the old one must not
+	 * reach the host's peers
+	 */
 	if (fchdir(old) < 0 || mount(NULL, ".", NULL, MS_SLAVE | MS_REC, NULL) < 0)
 		return err_sys(e, "set the host's root aside");
 	if (umount2(".", MNT_DETACH) < 0)
@@ -421,9 +427,9 @@ static void unescape_mountinfo(char *s)
 }
 
 /*
- * Without pivot_root the host's mounts stay in the namespace, out of reach. The kernel would let
- * a process that sees a whole /proc or /sys mount another one, without our masks, so those of
- * the host are removed or covered.
+ * Hides the host's /proc and /sys. Without pivot_root the host's mounts stay in the namespace, out
+ * of reach. The kernel would let a process that sees a whole /proc or /sys mount another one,
+ * without our masks, so they are removed or covered.
  */
 static int hide_kernel_fs(const struct oci_container *c, struct err *e)
 {
@@ -551,7 +557,7 @@ int oci_rootmount_attach(struct oci_container *c, struct err *e)
 		return err_sys(e, "open the root %s", c->rootfs);
 	if (newmount_attach(c->root_fd, target, c->rootfs, e) < 0)
 		return -1;
-	/* on a shared mount it has become shared too; what is mounted in it is nobody else's */
+	/* on a shared mount the root has become shared too; the mounts in it are no other process's */
 	if (mount_setattr(c->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &own, sizeof(own)) < 0)
 		return err_sys(e, "make the mount of %s private", c->rootfs);
 	return 0;

@@ -156,7 +156,10 @@ static int add_oci_syscall_rule(scmp_filter_ctx ctx, const char *name, uint32_t 
 		oci_log(OCI_DEBUG, "linux.seccomp: unknown system call %.64s is left out", name);
 		return 0;
 	}
-	/* one index twice: libseccomp has no "and" for that, so each is a rule of its own, as in runc and crun */
+	/*
+	 * an index occurs twice: libseccomp has no "and" for that, so each is a rule of its own, as
+	 * in runc and crun
+	 */
 	if (repeats)
 		for (i = 0; i < n && r >= 0; i++)
 			r = seccomp_rule_add_array(ctx, act, nr, 1, &args[i]);
@@ -222,9 +225,9 @@ static int read_oci_filter_flags(const json_t *list, unsigned *ret, struct err *
 #define X32_BIT 0x40000000u
 
 /*
- * As runc: if the default is an errno, a call newer than all that the profile names gets ENOSYS,
- * so that a libc falls back to the older call that the profile's author knew. Placed before the
- * filter; other architectures pass by.
+ * Adds instructions as runc does: if the default is an errno, a call newer than all that the
+ * profile names gets ENOSYS, so that a libc falls back to the older call that the profile's author
+ * knew. They come before the filter, and let other architectures pass.
  */
 static int answer_newer_calls(struct oci_seccomp *f, const json_t *calls, uint32_t dflt, struct err *e)
 {

@@ -148,8 +148,8 @@ static int read_doc(struct oci_state *st, struct err *e)
 }
 
 /*
- * Whether another process holds the lock. Our own shared lock lasts a moment and keeps nobody
- * waiting.
+ * Tells whether another process holds the lock. Our own shared lock is held for a moment and blocks
+ * nobody.
  */
 static int is_state_dir_locked(int dir_fd)
 {
@@ -159,7 +159,7 @@ static int is_state_dir_locked(int dir_fd)
 	return 0;
 }
 
-#define RECORD_MS 2000	/* from the lock to a first state.json, on a machine that is far behind */
+#define RECORD_MS 2000	/* time from the lock to a first state.json, on a very slow machine */
 
 /* Reads it, and if no process is recorded, whether it is being made: then once it is recorded, as its bundle is asked for. */
 static int read_unlocked(struct oci_state *st, struct err *e)
@@ -183,7 +183,7 @@ static int read_unlocked(struct oci_state *st, struct err *e)
 	}
 }
 
-/* Whether the directory still belongs to the id: it may have been deleted while we waited. */
+/* Checks that the directory still belongs to the id: it may have been deleted while we waited. */
 static int check_container_dir(const struct oci_state *st, int root_fd, struct err *e)
 {
 	struct stat own, now;
@@ -287,7 +287,7 @@ void oci_state_unlock(const struct oci_state *st)
 #define STAT_SIZE 1024
 
 /*
- * Field number (3 or more, proc(5)) of /proc/PID/stat, in text; NULL if there is no such
+ * Gives field number (3 or more, proc(5)) of /proc/PID/stat, in text; NULL if there is no such
  * process.
  */
 static const char *stat_field(pid_t pid, int number, char text[STAT_SIZE])

@@ -14,7 +14,7 @@ static int dir_of(const struct oci_cgroup *c, const char *controller)
 	return c->v2 ? oci_cgroup_clone_fd(c) : oci_cgroup_fd(c, controller);
 }
 
-/* One number; "max" is all ones, and a missing one is 0. */
+/* Reads one number; "max" is all ones, and a missing one is 0. */
 static uint64_t read_stats_value(int fd, const char *file)
 {
 	char text[64];
@@ -83,7 +83,7 @@ static json_t *entry(int fd, const char *limit, const char *usage, const char *m
 	return j;
 }
 
-/* All of memory.stat, as numbers by name. */
+/* Returns all of memory.stat, as numbers by name. */
 static json_t *raw(int fd)
 {
 	json_t *j = json_object();

@@ -92,7 +92,7 @@ static int limit_number(const char *name)
 	return -1;
 }
 
-/* Nothing in a build may raise a limit: what the bundle asks for beyond the build's is the build's. */
+/* Lowers limits to the build's own: a bundle may not ask for more. */
 static int lower_limits(json_t *list, struct err *e)
 {
 	json_t *v;
@@ -155,9 +155,11 @@ static int is_at(const struct stat *st, const char *path)
 }
 
 /*
- * buildah 1.28 takes "../.." in the id of a cache mount (CVE-2024-9675), and with it what is in the room of the build:
- * its procfs, which has no masks, and buildah's own files. It mounts each source at another path first, so what is
- * there counts: nothing of the room's own file systems but its /sys, and no directory of buildah's as a whole.
+ * Checks the source of a mount. buildah 1.28 accepts "../.." in the id of a cache mount
+ * (CVE-2024-9675), and so reaches the room of the build: its procfs, which has no masks, and
+ * buildah's own files. buildah mounts each source at another path first, so the check is about the
+ * mount found there: none of the room's own file systems but its /sys, and no directory of
+ * buildah's as a whole.
  */
 static int check_source(const json_t *mount, struct err *e)
 {
@@ -182,8 +184,8 @@ static int check_source(const json_t *mount, struct err *e)
 }
 
 /*
- * No cgroups; the build's own /sys, which has three files, for a sysfs; terminals as many as a
- * sandbox has (K11).
+ * Sets the mounts: no cgroups; the build's own /sys, which has three files, instead of a sysfs; as
+ * many terminals as a sandbox has (K11).
  */
 static int set_mounts(json_t *config, struct err *e)
 {

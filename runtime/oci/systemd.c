@@ -116,7 +116,7 @@ void oci_scope_end(struct oci_scope *s)
 
 	if (s->helper.pid <= 0)
 		return;
-	/* it does nothing any more, or its work is not wanted */
+	/* it has nothing more to do, or its work is not wanted */
 	helper_end(&s->helper, SIGKILL);
 	snprintf(leaf, sizeof(leaf), MOUNT "%s/" OCI_SCOPE_LEAF, s->path);
 	rmdir(leaf);	/* or systemd does, with all of the scope */

@@ -10,7 +10,8 @@
 #include "runtime/kernel/cgroup.h"
 #include "runtime/sandbox/filterwatch.h"
 
-#define FILE_BYTES 256	/* of memory that an open file takes at least (struct file, its slot in the table) */
+#define FILE_BYTES 256	/* bytes of memory that an open file takes at least (struct file, its slot in the
+			 * table) */
 #define PTYS 64		/* max= of the sandbox's devpts */
 #define PAGE 4096
 
@@ -38,7 +39,10 @@ static uint64_t flows(const struct budget_limits *l)
 	return l->flows;
 }
 
-/* For a bridge: 32 at once and 3 a second, for the 60 s that they wait (ruleset.c). */
+/*
+ * Returns the use on a bridge: 32 fragments at once and 3 a second, for the 60 s that they wait
+ * (ruleset.c).
+ */
 static uint64_t parts(const struct budget_limits *l)
 {
 	return l->flows ? (32 + 3 * 60) * 4608 : 0;

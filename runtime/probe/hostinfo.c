@@ -148,7 +148,7 @@ static void __attribute__((noreturn)) inner_run(int go_fd, uint64_t flags, void 
 {
 	char c;
 
-	/* the descriptor of the other end was closed before the clone in nobody but us */
+	/* only this process still has the descriptor of the other end */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (read(go_fd, &c, 1) == 0 && fn) {
 		if ((flags & CLONE_NEWUSER) && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
@@ -271,7 +271,7 @@ static int run_host_probe(const struct hostinfo_place *p, const struct host_prob
 	return 0;
 }
 
-/* Which controllers the v2 root hands down: berth enables what it needs, a probe puts that back. */
+/* Reads which controllers the v2 root passes down: berth enables those it needs, a probe restores that. */
 static int root_controllers(char *buf, size_t n)
 {
 	int len;

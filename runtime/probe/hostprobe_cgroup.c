@@ -43,7 +43,7 @@ static void unmake_probe_cgroup(struct cgroup *c, struct host_finding *f)
 	cgroup_release(c);
 }
 
-/* Names of v1 hierarchies ("9:name=systemd:/" is no controller), for the eye. */
+/* Lists the names of v1 hierarchies for people ("9:name=systemd:/" is no controller). */
 static void v1_names(char *out, size_t n)
 {
 	char text[2048], *line, *save = NULL;
@@ -103,7 +103,7 @@ static uint64_t first_cpu(char cpuset[256])
 	return n;
 }
 
-/* That of the state directory. */
+/* Finds the disk of the state directory. */
 static int limit_disk(const struct hostinfo_place *p, unsigned long what, struct cgroup_limits *l,
 		      struct host_finding *f)
 {

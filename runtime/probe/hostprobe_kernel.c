@@ -63,7 +63,7 @@ void host_probe_kernel(const struct hostinfo_place *p, const struct host_probe *
 			 u.machine);
 }
 
-/* The first namespaces of a boot have fixed inode numbers (include/linux/proc_ns.h). */
+/* Tells whether it is the initial namespace: those have fixed inode numbers (include/linux/proc_ns.h). */
 static int is_first_namespace(const char *ns, ino_t ino)
 {
 	struct stat st;
@@ -290,7 +290,10 @@ int host_load_standard(struct err *e)
 	return 0;
 }
 
-/* Both filters of the default profile, then a call that they must refuse: f is memory, so no call is needed to answer. */
+/*
+ * Loads both filters of the default profile, then makes a call that they must refuse: f is memory,
+ * so no call is needed to answer.
+ */
 void host_probe_seccomp(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	struct err e;
@@ -350,7 +353,7 @@ static void tracee(struct host_finding *f)
 		syscall(SYS_pause);
 }
 
-/* What umount2(2) of a file that does not exist returns: EPERM is the filters' answer. */
+/* Returns what umount2(2) says about a file that does not exist: EPERM is the filters' answer. */
 static int try_umount(struct inject *t, int want, struct err *e)
 {
 	static const char path[] = "/nonexistent/berth-doctor";
@@ -460,7 +463,7 @@ void host_probe_egress(const struct hostinfo_place *p, const struct host_probe *
 		host_say(f, HOST_OK, "berth-net runs, and confines itself as a proxy");
 }
 
-/* In namespaces of its own: the host's network is not touched. */
+/* Probes the bridge in namespaces of its own: the host's network is not touched. */
 void host_probe_bridge(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	struct err e;

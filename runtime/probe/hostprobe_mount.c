@@ -96,7 +96,10 @@ static int tmpfs_with(const char *a, const char *b, struct host_finding *f)
 	return take_fd(&fd);
 }
 
-/* The same, attached in a mount namespace of our own: kernels before 6.15 copy no part of a detached mount. */
+/*
+ * As the probe above, attached in a mount namespace of our own: kernels before 6.15 copy no part
+ * of a detached mount.
+ */
 static int tmpfs_attached(const char *a, struct host_finding *f)
 {
 	autoclose int fd = -1;
@@ -267,7 +270,7 @@ static void remove_loop(int n)
 	autoclose int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	int tries;
 
-	/* it is detached when the last mount is gone, which the kernel does a little later */
+	/* the device is detached once its last mount is gone, which the kernel does a little later */
 	for (tries = 0; ctl >= 0 && tries < 200 && ioctl(ctl, LOOP_CTL_REMOVE, n) < 0 && errno == EBUSY; tries++)
 		usleep(5000);
 }
@@ -298,7 +301,7 @@ void host_probe_loop(const struct hostinfo_place *p, const struct host_probe *pr
 		remove_loop(n);
 }
 
-/* Whether writable layers that last can be plain directories with a limit. */
+/* Tells whether lasting writable layers can be plain directories with a limit. */
 void host_probe_quota(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	char path[4096], name[24];

@@ -22,17 +22,17 @@
 #include "base/mem.h"
 
 /*
- * The host user that makes a user namespace owns it, and the kernel charges that user for
- * inotify instances, message queues and pending signals. If root made it, one sandbox could use
- * up root's share, and with it that of all the others (S23). So the sandbox's own uid makes it,
- * with the capabilities that this needs.
+ * Becomes the user that makes the user namespace. The host user that makes a user namespace owns
+ * it, and the kernel charges that user for inotify instances, message queues and pending signals.
+ * If root made it, one sandbox could use up root's share, and with it that of all the others (S23).
+ * So the sandbox's own uid makes it, with the capabilities that this needs.
  */
 static int become_birth_owner(struct birth *b, uid_t uid, struct err *e)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 
 	b->dumpable = prctl(PR_GET_DUMPABLE);
-	/* of this thread alone, as all of them are */
+	/* for this thread alone */
 	if (syscall(SYS_capget, &h, b->caps) < 0 || syscall(SYS_setresuid, -1, uid, -1) < 0)
 		return err_sys(e, "become the owner of the sandbox's user namespace");
 	b->is_other = 1;
@@ -109,8 +109,8 @@ struct helper {
 	struct err *e;
 };
 
-/* Its own uid and gid, with all capabilities, and the host root's rights on files: cgroupfs asks
- * for those. */
+/* Becomes its own uid and gid, with all capabilities, and the host root's rights on files: cgroupfs
+ * asks for those. */
 static int become_zygote_owner(const struct spec_inside *in, struct err *e)
 {
 	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -43,7 +43,10 @@
 #include "runtime/sandbox/initproto.h"
 #include "runtime/sandbox/mounts.h"
 
-/* Of the supervisor's descriptors we keep the control socket and 0 to 2; above all not its lock, which would outlive it by us. */
+/*
+ * Closes the supervisor's descriptors, except the control socket and 0 to 2. The most important one
+ * is its lock, which we would hold after its end.
+ */
 static int child_close_supervisors(struct child *c, struct err *e)
 {
 	const unsigned sock = (unsigned)c->sock;
@@ -74,14 +77,17 @@ static int set_clocks(struct child *c, struct err *e)
 	return timens_zero(e);
 }
 
-/* When the ids are mapped: root of the sandbox owns /proc/net, for which the kernel looks once (proc_net_ns_init() in fs/proc/proc_net.c). */
+/*
+ * Makes the network when the ids are mapped: root of the sandbox owns /proc/net, for which the
+ * kernel looks once (proc_net_ns_init() in fs/proc/proc_net.c).
+ */
 static int child_make_network(struct child *c, struct err *e)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	autoclose int sock = -1;
 
 	handover_receive_mapped(c->sock);
-	/* one that joins another's is there already (clone_child() in launch.c) */
+	/* a child that joins another sandbox's network is in it already (clone_child() in launch.c) */
 	if (c->spec->network == NETWORK_HOST || c->spec->network == NETWORK_JOINED)
 		return 0;
 	if (unshare(CLONE_NEWNET) < 0)
@@ -129,8 +135,8 @@ static int child_join_cgroups(struct child *c, struct err *e)
 }
 
 /*
- * After the joining, because our present cgroup becomes the root of the view: the sandbox sees
- * no name of the host's.
+ * Enters a new cgroup namespace, after joining the cgroups, because our present cgroup becomes the
+ * root of the view: the sandbox sees no name of the host's.
  */
 static int leave_cgroup_namespace(struct child *c, struct err *e)
 {
@@ -140,7 +146,7 @@ static int leave_cgroup_namespace(struct child *c, struct err *e)
 	return 0;
 }
 
-/* From the unmapped host root to root of the sandbox: an ordinary user of the host (S3). */
+/* Changes from the unmapped host root to root of the sandbox, an ordinary user of the host (S3). */
 static int become_sandbox_root(struct child *c, struct err *e)
 {
 	(void)c;
@@ -219,7 +225,7 @@ static int hand_over_pts(struct child *c, struct err *e)
 	return 0;
 }
 
-/* It arrives with the last of the mounts. */
+/* Receives init's program, which comes with the last of the mounts. */
 static int receive_program(struct child *c, struct err *e)
 {
 	while (c->in.init_fd < 0)
@@ -229,9 +235,10 @@ static int receive_program(struct child *c, struct err *e)
 }
 
 /*
- * After all namespaces of our own were made, because they count. Those of a zygote's forks are
- * made inside its own: several of a kind, as the kernel counts a detached mount as a mount
- * namespace, and ended ones for a while. The zygote's filters still refuse it to make any.
+ * The limit on further namespaces; it is set after all our own were made, because they count. Those
+ * of a zygote's forks are made inside its own: several of a kind, as the kernel counts a detached
+ * mount as a mount namespace, and ended ones for a while. The zygote's filters still refuse it to
+ * make any.
  */
 #define NAMESPACES_A_FORK 8
 static int forbid_namespaces(struct child *c, struct err *e)

@@ -20,7 +20,7 @@
 #include "runtime/kernel/fdpass.h"
 #include "seccomp/watch.h"
 
-#define SHARE 64	/* of the host's limit; a tenant has 50 sandboxes by default */
+#define SHARE 64	/* part of the host's limit; a tenant has 50 sandboxes by default */
 #define LOADS_MIN 16
 #define LOADS_MAX 4096
 #define LOADS_UNKNOWN 64
@@ -88,9 +88,9 @@ static long load_watched_filter(const struct filterwatch *w, const struct spec *
 }
 
 /*
- * A call that the supervisor has taken up waits for it even when a signal comes (Linux 5.19),
- * else the program would see EINTR.  Where a container manager around berth listens already
- * (EBUSY) there is nobody to count: then the payload can load none.
+ * Loads the filter. A call that the supervisor has received waits for it even if a signal comes
+ * (Linux 5.19), else the program would see EINTR. If a container manager around berth listens
+ * already (EBUSY), berth cannot count: then the payload can load no filters.
  */
 int filterwatch_enter(const struct filterwatch *w, const struct spec *s, int sock, struct err *e)
 {
@@ -117,7 +117,7 @@ static unsigned long status_number(const char *status, const char *name, unsigne
 	return p ? strtoul(p + strlen(name), NULL, 10) : otherwise;
 }
 
-/* 0: the process is gone. */
+/* Reads the process's status; 0: the process is gone. */
 static int read_filter_status(pid_t pid, struct buf *b)
 {
 	char path[40];
@@ -158,7 +158,7 @@ static unsigned long loads_of(struct filterwatch *w, pid_t pid)
 	own = status_number(b.data, "\nSeccomp_filters:\t", w->ours + TASK_LOADS);
 	own = own > w->ours ? own - w->ours : 0;
 	born = l ? own - least_filters(own, l->leader_loads) : own;
-	/* for a first thread that has ended the kernel reports nothing */
+	/* for a first thread that has ended the kernel reports no filters */
 	if (strstr(b.data, "\nState:\tZ"))
 		born = TASK_LOADS;
 	threads = status_number(b.data, "\nThreads:\t", LOADS_MAX);
@@ -168,7 +168,7 @@ static unsigned long loads_of(struct filterwatch *w, pid_t pid)
 struct look {
 	struct filterwatch *w;
 	unsigned long loads;
-	unsigned char *seen;	/* of w->loader[] */
+	unsigned char *seen;	/* flags for w->loader[] */
 };
 
 static void find_filters_of_pids(struct look *k, const char *pids)
@@ -270,8 +270,8 @@ static int admit(struct filterwatch *w, pid_t task, int cgroup_fd)
 }
 
 /*
- * One reader, and a call that is given up leaves its count behind: when the listener is
- * readable the receiving ends at once, with ENOENT in that case (seccomp_notify_recv()).
+ * Serves the listener. This is its only reader, and an abandoned call still makes it readable: then
+ * receiving fails at once with ENOENT (seccomp_notify_recv()).
  */
 void filterwatch_serve(struct filterwatch *w, int cgroup_fd)
 {

@@ -36,7 +36,7 @@
 
 #ifdef __x86_64__
 
-/* Where things lie in the injected page (inject_room()). */
+/* Offsets in the injected page (inject_room()). */
 enum {
 	AT_PAIR = 0,
 	AT_MSG = 64,
@@ -56,10 +56,10 @@ struct work {
 	const struct graft_stock *stock;
 	const struct graft_place *place;
 	struct inject zygote, enterer, born, fork;
-	struct user_regs_struct at_fork; /* of the zygote, as it entered fork(2) */
-	int fd[FDS_MAX];                 /* in the enterer, in the order of send_fds() */
+	struct user_regs_struct at_fork; /* registers of the zygote as it entered fork(2) */
+	int fd[FDS_MAX];                 /* descriptors in the enterer, in the order of send_fds() */
 	size_t fd_count;
-	int null_fd, root_fd; /* in the one that is born */
+	int null_fd, root_fd; /* descriptors in the newborn process */
 	uint64_t rseq[3];     /* inject_rseq(), of the zygote, which has none while: */
 	int rseq_aside;
 };
@@ -82,7 +82,7 @@ static int one_byte(struct inject *t, struct err *e)
 	return inject_set_regs(t, &r, e);
 }
 
-/* It waits in read(2) of stdin, which returns now as if a byte had come. */
+/* Ends the zygote's read(2) of stdin, which now returns as if a byte had come. */
 static int end_read(struct work *w, struct err *e)
 {
 	struct inject_call nothing = CALL(SYS_getpid, "wake the zygote");
@@ -119,9 +119,9 @@ static int rseq(struct work *w, struct inject *t, int flags, struct err *e)
 }
 
 /*
- * At an entry stop, of the fork that it wanted to make.  A restartable sequence of its own that
- * seemed to contain our page would let the kernel jump from there to code of the zygote, which
- * has no filters then: it has none until it goes on.
+ * Maps the page, at the entry stop of the fork that the zygote wanted to make. If the zygote had a
+ * restartable sequence that seemed to contain our page, the kernel would jump from there to the
+ * zygote's code, while its filters are suspended: so it gets none before it runs on.
  */
 static int map_page(struct work *w, struct err *e)
 {
@@ -310,7 +310,7 @@ static void add_injected_call(struct list *l, const char *what, long nr, uint64_
 	l->c[l->n++] = (struct inject_call)CALL(nr, what, a, b, c, d);
 }
 
-/* As runtime/init/exec.c does for a command. */
+/* Arranges the descriptors, as runtime/init/exec.c does for a command. */
 static void list_descriptors(const struct work *w, struct list *l)
 {
 	uint64_t i;
@@ -327,13 +327,13 @@ static void list_bounding_set(const struct work *w, struct list *l)
 
 	for (i = 0; i <= CAP_LAST_CAP; i++)
 		if (!(w->stock->caps & 1ULL << i))
-			/* EINVAL beyond the kernel's last; what is left is read back */
+			/* EINVAL past the kernel's last capability; the result is read back */
 			add_injected_call(l, NULL, SYS_prctl, PR_CAPBSET_DROP, i, 0, 0);
 }
 
 /*
- * The fork may open what is below its own root: not the program file of the zygote, which
- * /proc/self/exe leads to, and by whose locks two forks could speak.
+ * Lets the fork open only files below its own root, and so not the zygote's program file, to which
+ * /proc/self/exe leads: by locks on it two forks could communicate.
  */
 static void list_landlock(const struct work *w, struct list *l, int ruleset)
 {
@@ -349,7 +349,7 @@ static void list_landlock(const struct work *w, struct list *l, int ruleset)
 	add_injected_call(l, "enter the Landlock domain", SYS_landlock_restrict_self, (uint64_t)ruleset, 0, 0, 0);
 }
 
-/* As init makes a command's: by root, for the user. */
+/* Makes and enters the working directory as init does for a command: as root, for the user. */
 static int enter_graft_workdir(struct work *w, struct err *e)
 {
 	const uint64_t path = inject_room(&w->fork, AT_WORKDIR);
@@ -404,7 +404,7 @@ static int confine_graft(struct work *w, struct err *e)
 	add_injected_call(&l, "be dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0);
 	if (inject_batch(&w->fork, l.c, l.n, NULL, e) < 0)
 		return -1;
-	/* else it would have the zygote's; a kernel without keyrings has none to share */
+	/* otherwise it would have the zygote's keyring; a kernel without keyrings has none to share */
 	if (l.c[keyring].result < 0 && l.c[keyring].result != -ENOSYS) {
 		errno = (int)-l.c[keyring].result;
 		return err_sys(e, "make a session keyring");
@@ -465,8 +465,8 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 		return -1;
 	if (inject_seize(&w.zygote, s->pid, clock_ms() + ms, e) < 0 || end_read(&w, e) < 0 ||
 	    reach_fork(&w, e) < 0 || graft_check_alone(s, e) < 0) {
-		inject_end(&w.zygote); /* it is not what was examined */
-		e->code = ERR_BUSY; /* nothing that the caller of this fork said */
+		inject_end(&w.zygote); /* it is not the process that was examined */
+		e->code = ERR_BUSY; /* the caller of this fork did not cause it */
 		return err_wrap(e, "fork the zygote");
 	}
 	r = make_graft(&w, ret, e);
@@ -493,13 +493,13 @@ int graft_fork(const struct graft_stock *s, const struct graft_place *p, unsigne
 
 /* ---- what may be forked, and what became of it ---- */
 
-/* What of a zygote may be forked, and what the kernel says of the fork.  Upholds S1 and S48 of
- * SECURITY.md. */
+/* Checks what of a zygote may be forked, and what the kernel reports about the fork. Upholds S1 and
+ * S48 of SECURITY.md. */
 
 #ifndef CLONE_NEWTIME
 #endif
 
-#define TRY_MS 10000 /* until the zygote stops */
+#define TRY_MS 10000 /* time until the zygote stops */
 
 const struct graft_ns_kind graft_ns_kinds[] = {
 	[GRAFT_USER] = {"user", CLONE_NEWUSER}, [GRAFT_MNT] = {"mnt", CLONE_NEWNS},
@@ -510,8 +510,8 @@ const struct graft_ns_kind graft_ns_kinds[] = {
 
 _Static_assert(ARRAY_LEN(graft_ns_kinds) == GRAFT_NS_COUNT, "one row for each namespace");
 
-/* Before Linux 6.3 a process that has made a time namespace stays in the old one after execve(2).
- */
+/* Opens the namespaces. Before Linux 6.3 a process that has made a time namespace stays in the old
+ * one after execve(2). */
 int graft_open_namespaces(pid_t pid, struct graft_place *p, struct err *e)
 {
 	char path[56];
@@ -544,7 +544,10 @@ static const char *after(const char *text, const char *key)
 	return p ? p + strlen(key) : "";
 }
 
-/* Nobody else may run in its sandbox: who could would share, or trace, what enters another one. */
+/*
+ * Checks that no other process runs in its sandbox: it could share memory with, or trace, the
+ * process that enters another sandbox.
+ */
 int graft_check_alone(const struct graft_stock *s, struct err *e)
 {
 	char text[4096], *p = text, path[48];
@@ -631,7 +634,7 @@ static int check_graft_namespaces(const struct graft_place *p, pid_t pid, struct
 	return 0;
 }
 
-/* Whether the line of a /proc/PID/cgroup names the cgroup leaf. */
+/* Tells whether the line of a /proc/PID/cgroup names the cgroup leaf. */
 static int is_leaf(const char *line, const char *leaf)
 {
 	const size_t n = strcspn(line, "\n"), of_leaf = leaf ? strlen(leaf) : 0;
@@ -640,7 +643,10 @@ static int is_leaf(const char *line, const char *leaf)
 	       !strncmp(line + n - of_leaf, leaf, of_leaf);
 }
 
-/* Of each hierarchy that of its sandbox's init, or the leaf; in the v2 tree it must be the leaf. */
+/*
+ * Checks the cgroups: in each hierarchy that of the sandbox's init, or the leaf; in the v2 tree it
+ * must be the leaf.
+ */
 static int check_cgroups(const struct graft_place *p, pid_t pid, struct err *e)
 {
 	autobuf struct buf a = BUF_INIT(1 << 16), b = BUF_INIT(1 << 16);
@@ -756,9 +762,10 @@ static int memory_device(dev_t *ret, struct err *e)
 }
 
 /*
- * A fork that only reads a memory file allocates its pages, private mapping or not, and leaves them
- * to the zygote: what bounds them is no limit of a sandbox.  (Other file systems in memory have a
- * size.)  smaps cost the kernel a walk through all pages, maps do not.
+ * Checks private mappings of memory files. A fork that only reads such a file allocates its pages,
+ * private mapping or not, and leaves them to the zygote, where no limit of a sandbox bounds them.
+ * (Other file systems in memory have a size.) smaps cost the kernel a walk through all pages, maps
+ * do not.
  */
 static int check_private_maps(pid_t pid, dev_t memory, struct err *e)
 {
@@ -795,8 +802,8 @@ int graft_check_maps_text(pid_t pid, struct err *e)
 }
 
 /*
- * Whether a shared mapping can never be written to, as its file was opened for reading alone
- * (mmap(2)): the mode of the entry is that of the opening (proc_pid_map_files(5)).
+ * Tells whether a shared mapping can never be written to, because its file was opened for reading
+ * only (mmap(2)): the mode of the entry is that of the opening (proc_pid_map_files(5)).
  */
 static int is_read_only_map(pid_t pid, const struct map_query *q)
 {
@@ -808,7 +815,7 @@ static int is_read_only_map(pid_t pid, const struct map_query *q)
 	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !(st.st_mode & S_IWUSR);
 }
 
-/* 1: none of its mappings of this kind is one that matters.  0: the text must say. */
+/* Returns 1 if none of its mappings of this kind matters; 0: the text of maps must tell. */
 static int are_harmless(pid_t pid, int maps_fd, __u64 kind, dev_t memory)
 {
 	struct map_query q = {.size = sizeof(q), .flags = kind | MAP_OR_NEXT};
@@ -819,7 +826,7 @@ static int are_harmless(pid_t pid, int maps_fd, __u64 kind, dev_t memory)
 			return 0;
 		q = (struct map_query){.size = sizeof(q), .flags = q.flags, .end = q.end};
 	}
-	return errno == ENOENT; /* there is no further one */
+	return errno == ENOENT; /* there are no more */
 }
 
 int graft_check_maps(pid_t pid, struct err *e)

@@ -12,7 +12,7 @@ struct cgroups_packet {
 	uint32_t fds;
 };
 
-/* Its descriptors: mounts of the next host-side operations, spares, init's program. */
+/* The descriptors of a packet: mounts of the next host-side operations, spares, init's program. */
 struct mounts_packet {
 	uint32_t magic;
 	uint32_t mounts, spares, init;
@@ -71,7 +71,7 @@ int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_f
 		fds[n++] = op->fd;
 		p.mounts++;
 	}
-	/* as many as there is room for: the others cost their closer some time */
+	/* as many as fit: closing the others takes time */
 	for (; h->spares < h->plan->spare_count && n < ROOM; h->spares++, p.spares++)
 		fds[n++] = h->plan->spare[h->spares];
 	if (base_fd >= 0 && n < ROOM) {

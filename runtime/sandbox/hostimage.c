@@ -37,7 +37,7 @@ const char *const *hostimage_dirs(void)
 	return dirs;
 }
 
-/* What programs from /usr need of /etc; every other name stays on the host. */
+/* Names in /etc that programs from /usr need; every other name stays on the host. */
 static const char *const etc_names[] = {
 	"alternatives", "bash.bashrc", "bash_completion.d", "bindresvport.blacklist", "ca-certificates",
 	"ca-certificates.conf", "debian_version", "dpkg", "fonts", "gai.conf", "host.conf", "inputrc",
@@ -143,7 +143,7 @@ static int copy_skeleton_dir(int from, const char *name, int to, int depth, stru
 	return r;
 }
 
-/* Only world-readable files, which any user of the host could read anyway. */
+/* Copies world-readable files only, which any user of the host could read anyway. */
 static int copy_skeleton_entry(int from, const char *name, int to, int depth, struct err *e)
 {
 	char link[4096];
@@ -238,7 +238,8 @@ static int make_skeleton_layer(int hosts, const char *name, struct err *e)
 		path_remove_tree(hosts, tmp, &ignored);
 		return -1;
 	}
-	path_remove_tree(hosts, tmp, &ignored);	/* another berth was first: the same content */
+	path_remove_tree(hosts, tmp, &ignored);	/* another process of berth was first, with the same
+						 * content */
 	return 0;
 }
 

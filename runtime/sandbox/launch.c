@@ -152,7 +152,7 @@ static int complete_cgroups(struct sandbox *sb, struct err *e)
 	return cgroup_complete(&sb->cgroup, &l, e);
 }
 
-/* One range for uids and one for gids; the kernel takes exactly one write to each file. */
+/* Maps one range of uids and one of gids; the kernel takes exactly one write to each file. */
 static int map_sandbox_ids(const struct sandbox *sb, struct err *e)
 {
 	char map[4096];	/* the kernel takes less than a page */
@@ -261,7 +261,10 @@ static int hand_over_cgroups(struct sandbox *sb, struct err *e)
 	return sandbox_prefer_error(sb, e);
 }
 
-/* The first packet brings the writable layer's file system too, for the child to take down with the host's root. */
+/*
+ * Sends the mounts. The first packet also has the writable layer's file system, for the child to
+ * unmount with the host's root.
+ */
 static int hand_over_mounts(void *ctx, size_t end, struct err *e)
 {
 	struct handing *h = ctx;
@@ -414,7 +417,8 @@ int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
 	if (n == 0)
 		return err_set(e, ERR_TIMEOUT, "the sandbox's init outlived SIGKILL by %d ms", timeout_ms);
 	if (!sb->killed)
-		add_process_io(sb, sb->io_fd);	/* of the zombie, including the processes that it reaped */
+		add_process_io(sb, sb->io_fd);	/* reads the zombie's counters, which include those of
+						 * processes that it reaped */
 	while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	sb->pid = 0;

@@ -18,7 +18,7 @@
 
 #define POOL "../../" LAYERHOME_POOL /* seen from a sandbox's directory */
 #define ID_MAX 64
-#define SPARE_BYTES (32u << 20) /* that a new sandbox leaves free */
+#define SPARE_BYTES (32u << 20) /* bytes that a new sandbox leaves free */
 
 int layerhome_mount(int pool_fd, struct err *e)
 {
@@ -33,7 +33,7 @@ int layerhome_mount(int pool_fd, struct err *e)
 	return mnt < 0 ? err_wrap(e, "mount the pool") : mnt;
 }
 
-/* 1 with the directory's name in the pool, 0: it is in none, -1. */
+/* Returns 1 with the directory's name in the pool, 0 if it is in none, -1. */
 static int read_pool_mark(int box_fd, char id[ID_MAX + 1], struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(ID_MAX);
@@ -203,7 +203,7 @@ static int bring_checkpoints(int home, int box_fd, struct err *e)
 	return to < 0 ? -1 : bring_dir(from, to, e);
 }
 
-/* What is brought counts only when the mark is gone; until then it is done again. */
+/* Moves the layers. Moved files count only once the mark is gone; until then the move is repeated. */
 int layerhome_bring_back(int box_fd, struct err *e)
 {
 	autoclose int home = -1, top = -1;

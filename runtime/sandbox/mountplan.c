@@ -45,7 +45,7 @@ static struct mount_op *add_planned_tmpfs(struct mountplan *p, const char *targe
 	return op;
 }
 
-/* One inode for each 4 KiB, at least 1024: a full tmpfs of tiny files stays bounded too (D04). */
+/* Returns one inode for each 4 KiB, at least 1024: a full tmpfs of tiny files stays bounded too (D04). */
 static uint64_t inodes_for(uint64_t bytes)
 {
 	return bytes / 4096 < 1024 ? 1024 : bytes / 4096;
@@ -163,7 +163,10 @@ static void add_user_mounts(struct mountplan *p, const struct spec *s)
 	}
 }
 
-/* What berth-net writes once the address is known: a mount of the operator's on the same place replaces it. */
+/*
+ * Adds the files that berth-net writes once the address is known; a mount of the operator's on the
+ * same place replaces them.
+ */
 static void add_net_files(struct mountplan *p, const struct spec *s)
 {
 	static const struct { const char *name, *target; } files[] = { { "resolv.conf", "/etc/resolv.conf" }, { "hosts", "/etc/hosts" } };

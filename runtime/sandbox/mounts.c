@@ -58,7 +58,10 @@ static const struct { const char *name, *target; } dev_links[] = {
 	{ "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" },
 };
 
-/* Its directories are the host's root's: readable for all in there, writable for none. */
+/*
+ * Makes the directories above, which belong to the host's root: all in the sandbox can read them,
+ * none can write them.
+ */
 static int make_above(int mnt, const char *rel, struct err *e)
 {
 	char path[256];
@@ -157,7 +160,7 @@ static int map_bind_owner(const struct mount_op *op, int src, int mnt, uint32_t 
 	return ns < 0 ? -1 : newmount_idmap(mnt, 1, ns, op->source, e);
 }
 
-/* What was judged: its descriptor, or its path as it was resolved.  -1 with errno. */
+/* Opens the source that was judged: its descriptor, or its path as it was resolved. -1 with errno. */
 static int open_planned_bind(const struct mount_op *op)
 {
 	if (op->source_fd >= 0)
@@ -186,7 +189,7 @@ static int clone_bind(const struct mount_op *op, uint32_t id_base, int userns_fd
 	return take_fd(&mnt);
 }
 
-/* Not recursive: nothing is mounted in a volume. */
+/* Takes a volume's mount, not recursively: nothing is mounted in a volume. */
 static int take_volume(const struct mount_op *op, int userns_fd, struct err *e)
 {
 	autoclose int mnt = -1;

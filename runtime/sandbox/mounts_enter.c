@@ -43,7 +43,7 @@ static int pivot_into_root(const struct mountplan *p, int root_mnt, struct err *
 {
 	struct stat root, top;
 
-	/* nothing of ours may travel back to the host, nothing of the host's may arrive (K21) */
+	/* no mount of ours may propagate to the host, and none of the host's may arrive (K21) */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make the mount namespace private");
 	shed_spares(p);
@@ -161,8 +161,8 @@ static int open_plain(const char *path, struct err *e)
 }
 
 /*
- * From here to the seals all paths are in our own procfs, tmpfs and masks, whose names no one
- * else chose. mount(2) by name is one call; descriptors need six.
+ * From here to the seals all paths are in our own procfs, tmpfs and masks, whose names are all
+ * berth's. mount(2) by name is one call; descriptors need six.
  */
 static int bind_rdonly(const struct mount_op *op, struct err *e)
 {

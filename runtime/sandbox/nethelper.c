@@ -23,7 +23,8 @@
 #include "runtime/net/netcount.h"
 #include "runtime/net/netgroup.h"
 
-#define ANSWER_MS 120000	/* to set up; a loaded host is slow, and may have modules of the kernel to load */
+#define ANSWER_MS 120000	/* time to set up; a loaded host is slow, and may have modules of the kernel
+				 * to load */
 #define UPDATE_MS 5000
 
 void nethelper_init(struct nethelper *h)
@@ -32,7 +33,7 @@ void nethelper_init(struct nethelper *h)
 	h->proc.sock = h->resolver.sock = h->notice_fd = -1;
 }
 
-/* Its task, in a sealed memory file. */
+/* Puts berth-net's job into a sealed memory file. */
 static int job_file(const char *text, struct err *e)
 {
 	autoclose int fd = memfd_create("berth-net-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -77,7 +78,7 @@ static int open_helper_log(const char *dir, const char *name, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s", path) : fd;
 }
 
-/* To be mounted now and written by berth-net. */
+/* Makes a file that is mounted now and written by berth-net later. */
 static int make_network_file(const char *dir, const char *name, struct err *e)
 {
 	autoclose int fd = -1;
@@ -88,13 +89,13 @@ static int make_network_file(const char *dir, const char *name, struct err *e)
 	return fd < 0 || fchmod(fd, 0644) < 0 ? err_sys(e, "make %s", path) : 0;
 }
 
-/* What berth-net is told of the sandbox, as a sealed file; the uid is of its own range. */
+/* Makes the job for berth-net, as a sealed file; the uid is of the sandbox's own range. */
 static int make_job(const struct spec *s, const char *policy, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
 
-	/* an id of the sandbox's own range, which nobody else on the host has, and which the image
-	 * does not use */
+	/* an id of the sandbox's own range, which no other process of the host has, and which the
+	 * image does not use */
 	if (buf_addf(&job, e,
 		     "{\"id\":\"%s\",\"name\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":"
 		     "\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,\"lasts\":%s,"
@@ -193,8 +194,8 @@ int nethelper_ready(struct nethelper *h, struct err *e)
 }
 
 /*
- * With `soon` we do not wait for its end: it has answered, and does its slow removals while we
- * end.
+ * Calls a verb. With `soon` we do not wait for its end: it has answered, and does its slow removals
+ * while we end.
  */
 static int call_in(const char *verb, const char *job, int netns_fd, int soon, json_t **ret_answer,
 		   struct err *e)
@@ -276,7 +277,10 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
 }
 
-/* That of the network it was made with, or the one that a bridge without a name has by now. */
+/*
+ * Returns the resolver of the network it was made with, or the one that a bridge without a name has
+ * by now.
+ */
 static struct helper *resolver_of(struct nethelper *h)
 {
 	return nethelper_serves(h, "resolver") ? &h->proc : &h->resolver;
@@ -424,7 +428,7 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 
 /* ---- what berth-net counts ---- */
 
-/* What berth-net counts, and whether it still runs. */
+/* The counters of berth-net, and whether it still runs. */
 
 int nethelper_serves(const struct nethelper *h, const char *what)
 {

@@ -46,8 +46,8 @@ int sandbox_init_program(int unreadable, struct err *e)
 }
 
 /*
- * Not readable by the sandbox, so that it can neither trace the helper nor open the helper's
- * descriptors (would_dump() in fs/exec.c).
+ * Returns the program, unreadable for the sandbox, so that it can neither trace the helper nor open
+ * the helper's descriptors (would_dump() in fs/exec.c).
  */
 int sandbox_file_program(struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox's init is asked for; request.c reads what it answers. */
+/* request - sends requests to a sandbox's init, and reads its answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -193,8 +193,8 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
 /* Reads replies of a sandbox's init, which are hostile input. */
 
 /*
- * One packet.  Before init runs the child hands over the listener of filters; after that it is recv(2), not
- * recvmsg: descriptors that the sandbox might send are dropped (K19).
+ * Takes one packet. Before init runs the child sends the listener of filters; after that we use
+ * recv(2), not recvmsg: descriptors that the sandbox might send are dropped (K19).
  */
 static ssize_t take_init_reply(struct sandbox *sb, struct init_reply *ret, int flags)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One poll loop over: init's socket, the signals of the caller, the next
- * deadline (the poll timeout), the OOM notice of cgroup v1, and the terminal.
- * Completion is the leader's exit as init reports it, never end-of-file on its
- * output (L03).  Time is CLOCK_MONOTONIC throughout.
+ * One poll loop over init's socket, the signals of the caller, the next deadline (the poll
+ * timeout), the OOM notice of cgroup v1, and the terminal. Completion is the leader's exit as init
+ * reports it, never end-of-file on its output (L03). Time is CLOCK_MONOTONIC throughout.
  */
 #include "runtime/sandbox/supervise.h"
 
@@ -33,8 +32,9 @@ struct run {
 	struct tty *tty;	/* 32 KiB: touched only when there is a terminal */
 	uint32_t seq;
 	uint64_t started_ms;
-	uint64_t heard, heard_ms;	/* of the terminal: bytes, and when the last came */
-	uint64_t kill_at_ms;		/* what TERM has left dies then; 0: no TERM, or all were killed */
+	uint64_t heard, heard_ms;	/* bytes of output to the terminal, and when the last came */
+	uint64_t kill_at_ms;		/* processes that survive TERM are killed then; 0: no TERM, or all
+					 * were killed */
 	uint64_t cpu_check_at_ms;	/* 0: no CPU time limit */
 	uint64_t oom_until_ms;		/* v1: memory ran out, wait until then; 0: it did not */
 	int done;
@@ -58,7 +58,7 @@ int supervise_signals(struct err *e)
 	return fd < 0 ? err_sys(e, "make a signalfd") : fd;
 }
 
-/* The whole cgroup at once: setsid, double forks and stopped processes included (L01, L02). */
+/* Kills the whole cgroup at once: setsid, double forks and stopped processes included (L01, L02). */
 static int kill_all(struct run *r, struct err *e)
 {
 	r->kill_at_ms = 0;
@@ -107,14 +107,14 @@ static int check_oom(struct run *r, uint64_t now, struct err *e)
 	return kill_all(r, e);
 }
 
-/* When it must have written something; 0: that is not limited. */
+/* Returns when the command must have written something; 0: no limit. */
 static uint64_t silence_deadline(const struct run *r, uint64_t now)
 {
 	const uint64_t max = r->sb->spec->max_silent_ms;
 
 	if (!max || r->facts.timed_out)
 		return 0;
-	if (r->sb->spec->tty)	/* a reader that is slow is no silence */
+	if (r->sb->spec->tty)	/* a slow reader is no silence */
 		return max + (r->tty->to_out_len ? now : r->heard_ms);
 	return max + silence_last_ms(&r->sb->silence, now);
 }

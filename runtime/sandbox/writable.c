@@ -211,7 +211,7 @@ static void drop_spares(int base_fd)
 	/* the host has run on since the last start, so what that did not sync is there */
 	unlinkat(base_fd, "work/" NEWMOUNT_UNSYNCED "/dirty", 0);
 	unlinkat(base_fd, "work/" NEWMOUNT_UNSYNCED, AT_REMOVEDIR);
-	/* to give blocks back the kernel reads bitmaps that it has not got just after the mount */
+	/* to free blocks the kernel reads bitmaps that it does not have just after the mount */
 	if (fstatfs(base_fd, &st) == 0 && st.f_bavail >= ENOUGH && st.f_ffree >= ENOUGH)
 		return;
 	for (i = 0; i < SPARES; i++)
@@ -228,7 +228,7 @@ void writable_hold_spares(int base_fd)
 		autoclose int fd = openat(base_fd, spare_name(name, i), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 		if (fd < 0 && errno == EEXIST)
-			continue; /* it was not needed */
+			continue; /* the file was not used */
 		if (fd < 0 || io_write_all(fd, block, sizeof(block)) < 0)
 			return;
 	}
@@ -239,15 +239,15 @@ struct seed_dir {
 	mode_t mode;
 };
 
-/* What berth mounts on; the modes show only until the mount covers them. */
+/* Directories on which berth mounts; the modes show only until the mount covers them. */
 static const struct seed_dir seed_dirs[] = {
 	{ "proc", 0555 }, { "sys", 0555 }, { "dev", 0755 }, { "tmp", 01777 }, { "run", 0755 }, { "etc", 0755 },
 };
 
 /*
- * fresh: nobody was there before us. Otherwise a file that the sandbox put in this place is
- * removed without being opened, because this process still has the rights of the host's root. A
- * directory in its place stays: the sandbox may do that.
+ * Writes a seed file. fresh: no process was in the layer before us. Otherwise a file that the
+ * sandbox put in this place is removed without being opened, because this process still has the
+ * rights of the host's root. A directory in its place stays: the sandbox may do that.
  */
 static int seed_file(int etc, int fresh, const char *name, const char *text, const struct spec *s, struct err *e)
 {
@@ -373,11 +373,11 @@ int writable_full(int base_fd, int *ret_full, struct err *e)
 /* ---- the ids of the layer ---- */
 
 /*
- * A layer whose owners are of another range of ids than its sandbox: that of a fork.
+ * The layer of a fork, whose files have owners of another range of ids than its sandbox.
  *
- * To give each file another owner takes as long as there are files.  Instead the mount of the
- * layer maps one range to the other (mount_setattr(2), MOUNT_ATTR_IDMAP), and the file "layer-ids"
- * beside it says which: "FROM TO".
+ * Changing each file's owner would take time for every file. Instead the mount of the layer maps
+ * one range to the other (mount_setattr(2), MOUNT_ATTR_IDMAP), and the file "layer-ids" beside it
+ * says which: "FROM TO".
  */
 
 #define IDS "layer-ids"

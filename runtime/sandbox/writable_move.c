@@ -30,7 +30,7 @@
 
 #define PART WRITABLE_FILE ".part"
 #define GONE WRITABLE_DIR ".gone"
-#define IN_HAND "trusted.berth.shift"	/* no payload can write it: user_namespaces(7) */
+#define IN_HAND "trusted.berth.shift"	/* an attribute that no payload can write: user_namespaces(7) */
 #define XATTR_BYTES 65536
 /* the limit of table entries if the file system reports none */
 #define FILES_MAX (UINT64_C(1) << 22)
@@ -131,7 +131,7 @@ static int give_back_noted(const char *path, int dir_fd, const char *name, struc
 	return give_back_rights(&r, path, dir_fd, name, e);
 }
 
-/* Writes the bytes of an attribute with other ids to value; 0: there is no such attribute. */
+/* Writes the bytes of an attribute with other ids to value; 0: the file has no such attribute. */
 static ssize_t read_shifted(const struct shift *s, const char *path, size_t which, unsigned char **ret, const char *name, struct err *e)
 {
 	ssize_t n = lgetxattr(path, attrs[which].name, NULL, 0);
