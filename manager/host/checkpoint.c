@@ -27,7 +27,7 @@
 #define LIST "list.json"
 #define LIST_MAX (1u << 20)
 #define FORMAT 1
-#define SPARE_BYTES (16u << 20) /* that a checkpoint leaves free */
+#define SPARE_BYTES (16u << 20) /* bytes that a checkpoint leaves free */
 
 static const char *checkpoint_text(const json_t *record, const char *key)
 {
@@ -59,7 +59,10 @@ static int load_checkpoint_list(struct checkpoints *c, struct err *e)
 		       err_set(e, ERR_CORRUPT, LIST " has no list of checkpoints");
 }
 
-/* What concerns only one of a process need not last: the list is whole either way. */
+/*
+ * Writes the list. A change that concerns only a checkpoint of a process need not last: the list is
+ * whole either way.
+ */
 static int save_checkpoint_list(struct checkpoints *c, int passing, struct err *e)
 {
 	autofree char *text = json_dumps(c->doc, JSON_COMPACT);
@@ -74,7 +77,7 @@ static int is_owned(const json_t *record)
 	return checkpoint_text(record, "owner")[0] != '\0';
 }
 
-/* Of a process that has ended, or that gave its file away. */
+/* Tells whether the checkpoint's process has ended, or gave its file away. */
 static int is_abandoned_checkpoint(const struct checkpoints *c, const json_t *record)
 {
 	char file[CHECKPOINT_ID + 8];
@@ -86,7 +89,10 @@ static int is_abandoned_checkpoint(const struct checkpoints *c, const json_t *re
 	       (c->data_fd >= 0 && !path_has(c->data_fd, file));
 }
 
-/* On disk they are in the list until the next change: that spares a fork the wait for it. */
+/*
+ * Drops them from the list in memory. On disk they stay in it until the next change, so that a fork
+ * need not wait for that.
+ */
 static void drop_over(struct checkpoints *c)
 {
 	json_t *list = json_object_get(c->doc, "list");
@@ -97,7 +103,7 @@ static void drop_over(struct checkpoints *c)
 			json_array_remove(list, i);
 }
 
-/* Where the layer is, and beside it those of checkpoints. */
+/* Opens the directory of the layer, and beside it that of the checkpoints' layers. */
 static int open_data(struct checkpoints *c, struct err *e)
 {
 	c->home_fd = layerhome_open(c->box_fd, e);
@@ -261,7 +267,7 @@ static int is_leftover_file(const struct checkpoints *c, const char *file)
 
 	if (!strncmp(file, CHECKPOINT_UNDO, strlen(CHECKPOINT_UNDO)))
 		return !path_has(c->dir_fd, "pending");
-	if (file[0] == '.') /* what io_replace_file() was to rename */
+	if (file[0] == '.') /* a temporary file of io_replace_file() */
 		return 1;
 	if (n >= sizeof(id) || file[0] != 'k' || !file[n])
 		return 0;
@@ -294,14 +300,14 @@ static int collect_in(const struct checkpoints *c, int dir_fd, struct err *e)
 	return fd < 0 || failed ? err_sys(e, "read the directory of the checkpoints") : 0;
 }
 
-/* Of those that were not finished, and of those that the list has no more. */
+/* Removes files of unfinished checkpoints, and of those that are no longer in the list. */
 static int remove_leftovers(const struct checkpoints *c, struct err *e)
 {
 	return collect_in(c, c->dir_fd, e) < 0 || collect_in(c, c->data_fd, e) < 0 ? -1 : 0;
 }
 
-/* Before anything stands still: a copy that finds no room half-way would have held it up for
- * nothing. */
+/* Checks the room before anything is frozen: a copy that runs out of room half-way would have
+ * frozen the layer for nothing. */
 static int check_checkpoint_room(struct checkpoints *c, int layer_fd, struct err *e)
 {
 	int shares = fileclone_shares(c->data_fd, e);
@@ -330,7 +336,7 @@ static int check_checkpoint_room(struct checkpoints *c, int layer_fd, struct err
 			       (unsigned long long)(need >> 20), (unsigned long long)(has >> 20));
 }
 
-/* How many stay at most, without those of processes. */
+/* Returns how many stay at most, not counting those of processes. */
 static size_t checkpoints_to_keep(const struct checkpoints *c, const struct checkpoint_bounds *bounds)
 {
 	const json_int_t own = json_integer_value(json_object_get(c->doc, "keep"));
@@ -362,7 +368,7 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 		return err_set(e, ERR_CORRUPT, LIST " has no number for the next checkpoint");
 	if (remove_leftovers(c, e) < 0 || check_checkpoint_room(c, layer_fd, e) < 0)
 		return -1;
-	/* that stay beside the new one */
+	/* checkpoints that stay beside the new one */
 	others = checkpoints_to_keep(c, bounds) - 1 + count_owned(c);
 	if (checkpoints_fit(c, layer_fd, bounds, others, &c->fit, e) < 0)
 		return -1;
@@ -372,7 +378,7 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoin
 	return fd < 0 ? err_sys(e, "make the file of a checkpoint") : fd;
 }
 
-/* Its children become those of its parent. */
+/* Removes a checkpoint from the list; its children become those of its parent. */
 static void unlist_checkpoint(struct checkpoints *c, const char *id)
 {
 	json_t *list = json_object_get(c->doc, "list"), *gone = checkpoint_by_id(c, id), *one, *parent;
@@ -392,7 +398,7 @@ static void unlist_checkpoint(struct checkpoints *c, const char *id)
 		json_array_remove(list, at);
 }
 
-/* The last one is the head, and stays. */
+/* Removes the oldest ones. The last one is the head, and stays. */
 static void prune_checkpoints(struct checkpoints *c, const struct checkpoint_bounds *bounds)
 {
 	const size_t fit = c->fit + 1, want = checkpoints_to_keep(c, bounds), keep = want < fit ? want : fit;
@@ -447,8 +453,8 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		checkpoint_touched(c->box_fd); /* the command may only look */
 	else if (!owned)
 		checkpoint_moved_on(c->box_fd);
-	remove_leftovers(c, &ignored);                  /* else the next one does */
-	/* else that is what checkpoint_begin() took the room for */
+	remove_leftovers(c, &ignored);                  /* otherwise the next call does */
+	/* otherwise the use is what checkpoint_begin() reserved */
 	if (count_owned(c))
 		checkpoints_note_use(c);
 	return 0;
@@ -518,7 +524,7 @@ int checkpoint_give(const struct checkpoints *c, const char *id, int to_dir, con
 	if (renameat(c->data_fd, file, to_dir, to_name) < 0)
 		return errno == EXDEV ? checkpoint_copy(c, id, to_dir, to_name, e) :
 					err_sys(e, "take the layer of checkpoint %s", id);
-	/* nobody waited for the disk when it was made */
+	/* nothing waited for the disk when it was made */
 	fd = openat(to_dir, to_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && fsync(fd) == 0)
 		return 0;
@@ -647,7 +653,7 @@ int checkpoint_undo(struct checkpoints *c, const char *id, struct err *e)
 {
 	char name[CHECKPOINT_ID + 16];
 
-	/* a checkpoint made since the copy has removed it as one that nobody decided on */
+	/* a checkpoint made since the copy has removed it, because no undo was decided */
 	if (!path_has(c->data_fd, undo_name(name, id)) &&
 	    (!checkpoints_find(c, id, e) || checkpoint_prepare(c, id, e) < 0))
 		return -1;
@@ -708,7 +714,7 @@ int checkpoint_note_frozen(int dir_fd, int mnt_fd, struct err *e)
 	if (major(st.st_dev) != LOOP_MAJOR)
 		return err_set(e, ERR_INTERNAL, "the writable layer is on no loop device");
 	n = snprintf(text, sizeof(text), "%u", minor(st.st_dev));
-	/* not for a boot to outlive: that thaws everything */
+	/* need not survive a boot, which thaws everything */
 	return io_replace_file(dir_fd, FROZEN, text, (size_t)n, 0600, 0, e);
 }
 

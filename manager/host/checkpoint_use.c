@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What checkpoints take, and their bounds.
+ * The disk use of checkpoints, and its bounds.
  *
- * Blocks that checkpoints share count once, and those that one shares with the layer count, too:
- * when the layer is written, they are the checkpoint's alone.  So what a sandbox is charged for
- * grows with each checkpoint, and not in between.
+ * Blocks that checkpoints share count once, and blocks that they share with the layer count, too:
+ * once the layer is written, they are the checkpoint's alone. So the charge of a sandbox grows with
+ * each checkpoint, and not in between.
  *
  * The sum of all sandboxes is that of the notes in state_dir/ids/checkpoints, one for each range of
- * ids.  A note is written as a whole by each change, so one that a crash left wrong is put right by
- * the next.
+ * ids. Each change writes the whole note, so the next change corrects a note that a crash left
+ * wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +98,7 @@ static int sum_one(void *ctx, const char *id)
 	struct checkpoint_use use = { 0, 0 };
 	struct err ignored;
 
-	/* one that is removed meanwhile, or that a newer berth wrote, counts as none */
+	/* a checkpoint that is removed meanwhile, or that a newer berth wrote, counts as none */
 	if (box < 0 || !path_has(box, CHECKPOINTS_DIR) ||
 	    checkpoints_open(box, 0, &c, &ignored) < 0)
 		return 0;

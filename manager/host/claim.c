@@ -136,7 +136,7 @@ static int count_in(int dirfd, unsigned *ret, struct err *e)
 	return links < 0 && registry_each(dirfd, count_claimed, ret, e) < 0 ? -1 : 0;
 }
 
-/* Whether one more may run: each directory below sandboxes_fd is a running sandbox. */
+/* Checks that one more sandbox may run: each directory below sandboxes_fd is a running sandbox. */
 static int check_running_limit(struct registry *r, unsigned *ret_running, struct err *e)
 {
 	if (count_in(r->sandboxes_fd, ret_running, e) < 0)
@@ -159,7 +159,7 @@ static int check_sandbox_limits(struct registry *r, int lasting, struct err *e)
 	if (check_running_limit(r, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
 		return -1;
 	r->others = running + lasting_ones;
-	/* those that run are among them; a look at each only when it matters */
+	/* running sandboxes are among them; each is looked at only if it matters */
 	if (!lasting || lasting_ones < r->config->max_stopped)
 		return 0;
 	if (registry_each(r->kept_fd, count_kept, &stopped, e) < 0)
@@ -186,7 +186,7 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
 {
 	if (check_sandbox_limits(r, lasting, e) < 0) {
-		/* how many others have is not for tenants to know */
+		/* tenants must not learn how many sandboxes others have */
 		if (c->promise && c->promise->tenant[0] && e->code == ERR_LIMIT)
 			err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
 				"[manager] max_sandboxes in berth.toml");
@@ -197,7 +197,7 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 	random_sandbox_id(c->id);
 	if (rundir_take(r, c, e) < 0) {
 		if (c->dir_fd < 0)
-			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
+			c->id[0] = '\0';	/* it was never ours: undoing must not remove another's */
 		return -1;
 	}
 	if (ranges_take(r, c, e) < 0)
@@ -223,7 +223,7 @@ static void undo_claim(struct registry *r, struct claim *c)
 		registry_forget(r, id, &ignored);
 }
 
-/* Its checkpoints count no more, and what is elsewhere of its layer goes first. */
+/* Removes its checkpoints from the sums, and first the parts of its layer that are elsewhere. */
 static int forget_layer(struct registry *r, const char *id, struct err *e)
 {
 	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -256,7 +256,7 @@ int registry_reclaim(struct registry *r, const char *id, const struct promise *p
 		is_full = p && !path_has(r->sandboxes_fd, id) && check_running_limit(r, &running, e) < 0;
 		result = is_full || rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
 		if (result < 0 && (is_full || e->code == ERR_EXISTS))
-			/* it belongs to another sandbox or to none: not ours to undo */
+			/* it belongs to another sandbox or to none, so we must not undo it */
 			ret->id[0] = '\0';
 		registry_unlock(r);
 		if (result == 0 && settle_undo(r, id, e) == 0)
@@ -294,7 +294,7 @@ int registry_claim(struct registry *r, const char *name, int lasting, const stru
 		undo_claim(r, ret);
 	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_EXISTS) &&
 	    registry_gc(r, &cleared, &ignored) == 0 && cleared) {
-		/* what stood in the way were the remains of dead supervisors */
+		/* the obstacle was the remains of dead supervisors */
 		if (registry_lock(r, e) < 0)
 			return -1;
 		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
@@ -320,7 +320,7 @@ int registry_claim_range(struct registry *r, const struct claim *c, const struct
 	return result;
 }
 
-/* With it a fork's promise is that of the range, which counts once. */
+/* Claims within a range, so that a fork's promise is that of the range, which counts once. */
 int registry_claim_within(struct registry *r, const struct claim *range, struct claim *ret,
 			  struct err *e)
 {
@@ -384,7 +384,10 @@ int registry_forget(struct registry *r, const char *id, struct err *e)
 
 	if (names_drop(r, id, e) < 0)
 		return -1;
-	/* first: without it the rest is no sandbox any more, whoever looks meanwhile (sweep.c) */
+	/*
+	 * the record first: without it the rest is no sandbox any more for any process that looks
+	 * meanwhile (sweep.c)
+	 */
 	record_drop_kept(r, id);
 	/*
 	 * this also gives up the claim to its range (ranges.h); a process that stops the sandbox

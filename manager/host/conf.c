@@ -225,7 +225,7 @@ static int apply_conf_table(void *base, const struct config_key *keys, size_t n,
 	return 0;
 }
 
-/* What berth zygote create has decided for a type with a zygote. */
+/* Checks a type with a zygote for options that berth zygote create has decided. */
 static int check_of_zygote(const struct conf_pool *p, struct err *e)
 {
 	const char *const set = p->image[0] ? "image" : p->pull[0] ? "pull" :
@@ -238,7 +238,7 @@ static int check_of_zygote(const struct conf_pool *p, struct err *e)
 		       "give it to berth zygote create", p->name, set);
 }
 
-/* 0 is what [sandbox] says; anything else is as large as a sandbox's own limit must be. */
+/* Checks the limits: 0 means the value of [sandbox]; any other must be as large as a sandbox's own limit. */
 static int check_pool_limits(const struct conf_pool *p, struct err *e)
 {
 	if (p->memory_bytes && p->memory_bytes < MEMORY_MIN)
@@ -308,7 +308,7 @@ static void fill_in_conf(struct conf *ret, const struct config *c)
 		snprintf(ret->host, sizeof(ret->host), "localhost");
 }
 
-/* The same from a parsed document. */
+/* As conf_load(), from a parsed document. */
 static int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, struct err *e)
 {
 	const json_t *table;

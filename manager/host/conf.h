@@ -3,8 +3,8 @@
  * conf - the sections of berth.toml that only berthd reads: [store], [storage],
  * [session], [docker] and one [pool.NAME] per type of sandbox.
  *
- * Plain data but for the pools' JSON.  Strict as config.h: what is unknown or
- * out of range is ERR_CONFIG.
+ * Plain data but for the pools' JSON. Strict as config.h: an unknown key or a value out of range is
+ * ERR_CONFIG.
  */
 #ifndef BERTH_MANAGER_HOST_CONF_H
 #define BERTH_MANAGER_HOST_CONF_H
@@ -16,11 +16,11 @@
 struct conf_pool {
 	char name[65];
 	char image[256];
-	char zygote[65];		/* in place of an image; "": none */
+	char zygote[65];		/* zygote in place of an image; "": none */
 	char pull[16];			/* missing, always, never */
 	uint64_t size;			/* sandboxes kept ready */
-	uint64_t memory_bytes, cpu_milli;	/* 0: as [sandbox] says */
-	uint64_t timeout_ms;		/* of one tool call; 0: as [sandbox] timeout */
+	uint64_t memory_bytes, cpu_milli;	/* 0: as in [sandbox] */
+	uint64_t timeout_ms;		/* time for one tool call; 0: as [sandbox] timeout */
 	char options[4096];		/* lines: NAME or NAME=VALUE, options of berth create */
 	char env[4096];			/* lines: NAME=VALUE */
 	char readonly_mounts[4096];	/* lines: SRC:DST */
@@ -64,9 +64,9 @@ extern const size_t conf_key_count, conf_pool_key_count;
 extern const char *const conf_sections[];
 extern const size_t conf_section_count;
 
-/* Reads the same file as config_load(). c: the values read there, for defaults. */
+/* Reads the file that config_load() reads. c: the values found there, for defaults. */
 int conf_load(struct conf *ret, const struct config *c, struct err *e);
-/* The pool of that name, or NULL. */
+/* Returns the pool of that name, or NULL. */
 const struct conf_pool *conf_pool_find(const struct conf *c, const char *name);
 
 #endif

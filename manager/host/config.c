@@ -74,7 +74,7 @@ static int set_config_number(struct config *c, const struct config_key *k, uint6
 	return 0;
 }
 
-/* From text: a default, a variable, or a string where the file may have a number. */
+/* Sets a key from text: a default, a variable, or a string for which the file may have a number. */
 static int set_config_text(struct config *c, const struct config_key *k, const char *v, const char *what, struct err *e)
 {
 	uint64_t n;
@@ -84,7 +84,7 @@ static int set_config_text(struct config *c, const struct config_key *k, const c
 	case CONFIG_STRING:
 		return set_config_string(c, k, v, what, e);
 	case CONFIG_LIST:
-		memcpy(config_field(c, k), v, strlen(v) + 1);	/* only the table's own */
+		memcpy(config_field(c, k), v, strlen(v) + 1);	/* only for the table's own defaults */
 		return 0;
 	case CONFIG_SIZE:
 		result = num_size(v, what, k->min, k->max, &n, e);
@@ -228,7 +228,7 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 			err_hint(e, "berth config show lists sections and keys");
 }
 
-/* What berthd reads by itself, and berthd --check-config checks. */
+/* Tells whether berthd itself reads the section; berthd --check-config checks it. */
 static int is_service_section(const char *section)
 {
 	static const char *const names[] = { "docker", "pool", "session", "storage", "store",
@@ -298,8 +298,8 @@ bad:
 }
 
 /*
- * This file decides which directories root uses and removes, so no other user may be able to
- * write it.
+ * Reads the file, which decides which directories root uses and removes, so no other user may be
+ * able to write it.
  */
 static int read_config_file(int fd, const char *path, struct buf *b, struct err *e)
 {

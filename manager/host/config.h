@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config - what /etc/berth/berth.toml and the environment decide.
+ * config - reads the settings of /etc/berth/berth.toml and the environment.
  *
  * One table of keys (config_keys) feeds loading, `berth config show` and the
  * check of berth.toml(5): a key exists exactly when it has a row there.
@@ -17,7 +17,8 @@
 #include "base/json.h"
 
 #define CONFIG_PATH "/etc/berth/berth.toml"
-#define CONFIG_ACCEPTED "berthd.toml"	/* below run_dir: what a berthd serves by, and the programs it starts (berthd(8)) */
+#define CONFIG_ACCEPTED "berthd.toml"	/* below run_dir: the configuration by which a berthd serves, for
+					 * the programs it starts (berthd(8)) */
 #define CONFIG_MAX_BYTES (1024 * 1024)
 #define CONFIG_KEY_MAX 104	/* room in struct config for one source per row of config_keys */
 
@@ -35,27 +36,28 @@ struct config {
 	uint64_t swap_bytes;
 	uint64_t cpu_milli;		/* thousandths of a CPU */
 	uint64_t pids;
-	uint64_t disk_bytes;		/* of the writable layer */
+	uint64_t disk_bytes;		/* size of the writable layer */
 	uint64_t disk_inodes;
 	uint64_t tmp_bytes;
-	uint64_t max_silent_ms;		/* of one command in exec, sh and code; 0 means none */
-	uint64_t timeout_ms;		/* of one command in exec (if set), sh and code; 0 means none */
+	uint64_t max_silent_ms;		/* time without output of one command in exec, sh and code; 0: no
+					 * limit */
+	uint64_t timeout_ms;		/* time of one command in exec (if set), sh and code; 0: no limit */
 	uint64_t grace_ms;		/* between TERM and KILL */
 	int network_enabled;
 	char seccomp[64];		/* a built-in profile's name or "unconfined" */
 	char hostname[65];
-	char checkpoint[8];		/* "never", or "command": before each */
+	char checkpoint[8];		/* "never", or "command": one before each command */
 	uint64_t checkpoint_keep;
-	uint64_t checkpoint_bytes;	/* of all checkpoints of one sandbox */
-	char user[128];			/* "" is the image's own */
+	uint64_t checkpoint_bytes;	/* bytes of all checkpoints of one sandbox */
+	char user[128];			/* "" means the image's own */
 	/* [manager] */
 	uint64_t max_sandboxes;		/* that run */
-	uint64_t max_stopped;		/* that are there and do not */
+	uint64_t max_stopped;		/* most lasting sandboxes that do not run */
 	uint64_t idle_timeout_ms;	/* 0 is never */
 	char idle_action[8];		/* "stop" or "remove" */
 	uint64_t cleanup_interval_ms;
-	uint64_t host_checkpoint_bytes;	/* of all checkpoints of all sandboxes */
-	uint64_t log_bytes;		/* of one sandbox's log; 0 means none */
+	uint64_t host_checkpoint_bytes;	/* bytes of all checkpoints of all sandboxes */
+	uint64_t log_bytes;		/* bytes of one sandbox's log; 0: no log */
 	/* [policy] */
 	char deny[4096];		/* rules, separated by newlines; policy.h */
 	/* [paths] */
@@ -68,8 +70,8 @@ struct config {
 	uint32_t id_base;		/* first host uid and gid handed to sandboxes; a multiple of 65536 */
 	uint32_t id_count;		/* ranges of 65536 ids from id_base on */
 	/* [daemon]: berthd */
-	char daemon_socket[108];	/* unix socket, "" is run_dir/berthd.sock */
-	char daemon_listen[64];		/* "127.0.0.1:7423", "" is none */
+	char daemon_socket[108];	/* unix socket; "" means run_dir/berthd.sock */
+	char daemon_listen[64];		/* "127.0.0.1:7423"; "" means none */
 	char daemon_token_file[256];	/* "" is none */
 	char daemon_allowed_hosts[256], daemon_allowed_origins[256];
 	uint64_t daemon_max_connections;
@@ -82,12 +84,12 @@ struct config {
 	uint64_t registry_parallel;
 	uint64_t registry_retries;
 	uint64_t registry_stall_ms;
-	uint64_t registry_deadline_ms;	/* of a pull or push; 0 means none */
-	uint64_t registry_upload_chunk;	/* bytes; 0 is whole blobs */
+	uint64_t registry_deadline_ms;	/* time for a pull or push; 0: no limit */
+	uint64_t registry_upload_chunk;	/* bytes; 0: whole blobs */
 
-	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */
+	/* [admission]; memory and CPUs of all sandboxes together: 0: no limit */
 	uint64_t admit_memory_bytes, admit_cpu_milli;
-	uint64_t queue_length, queue_timeout_ms;	/* of berthd's manager */
+	uint64_t queue_length, queue_timeout_ms;	/* queue of berthd's manager */
 	/* [devices]; lists as above */
 	char devices_privileged[1024];	/* absolute paths */
 	char cdi_dirs[512];
@@ -97,12 +99,12 @@ struct config {
 
 	/* [volume] */
 	uint64_t volume_max, volume_bytes;
-	/* [network]: of --network bridge */
+	/* [network]: for --network bridge */
 	char bridge[16];		/* the interface, and the table of nftables */
 	char network_pool[64], network_pool6[64];
 	char network_allow[1024];	/* ranges that every sandbox may reach, separated by blanks or commas */
 	int network_forwarding;		/* berth may switch the host's forwarding on */
-	char network_subnets[64];	/* where a network with a name gets its subnet from */
+	char network_subnets[64];	/* the range from which a network with a name gets its subnet */
 	uint64_t network_max, network_max_members;
 
 	char file[4096];		/* the file that was read, or "" */
@@ -126,7 +128,7 @@ struct config_key {
 	enum config_type type;
 	const char *preset;	/* the default, as text */
 	uint64_t min, max;	/* in the field's unit; for a string or list its length in bytes */
-	size_t offset, size;	/* of the field in struct config */
+	size_t offset, size;	/* place of the field in struct config */
 	int (*check)(const char *value, const char *what, struct err *e);	/* of a string, or of each in a list; or NULL */
 	const char *env;	/* the variable that overrides it, or NULL */
 	const char *help;	/* one line */
@@ -135,67 +137,73 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;
 
-/* All defaults.  Neither file nor environment is looked at. */
+/* Sets all defaults. Reads neither file nor environment. */
 void config_defaults(struct config *ret);
 /*
- * Defaults, then the file ($BERTH_CONFIG, else CONFIG_PATH), then
- * $BERTH_STATE_DIR, $BERTH_RUN_DIR, $BERTH_IDS_DIR and $BERTH_CGROUP_PARENT.  CONFIG_PATH may be
- * absent: then this is one failed open and allocates nothing.  A file that
- * $BERTH_CONFIG names must exist.  Errors are ERR_CONFIG.
+ * Sets defaults, then reads the file ($BERTH_CONFIG, else CONFIG_PATH), then $BERTH_STATE_DIR,
+ * $BERTH_RUN_DIR, $BERTH_IDS_DIR and $BERTH_CGROUP_PARENT. CONFIG_PATH may be missing: then this is
+ * one failed open and allocates nothing. A file that $BERTH_CONFIG names must exist. Errors are
+ * ERR_CONFIG.
  */
 int config_load(struct config *ret, struct err *e);
-/* The file that config_load() would read, and whether it may be absent. */
+/* Returns the file that config_load() would read, and whether it may be missing. */
 const char *config_source(int *ret_may_be_absent);
 /*
- * In this thread config_load() and config_document() read path from now on, which
- * they call label; both borrowed.  NULL, NULL: as they did.
+ * Makes config_load() and config_document() of this thread read path, which they call label; both
+ * borrowed. NULL, NULL: as before.
  */
 void config_read_from(const char *path, const char *label);
 /* Copies source, with the checks that a configuration's file gets, to name below dirfd; an absent one is empty. */
 int config_copy(const char *source, int may_be_absent, int dirfd, const char *name, struct err *e);
-/* Defaults, then that file alone.  A missing one is ERR_CONFIG. */
+/* Sets defaults, then reads that file alone. A missing file is ERR_CONFIG. */
 int config_load_file(const char *path, struct config *ret, struct err *e);
-/* Defaults, then text; what names it in errors.  Looks at nothing else. */
+/* Sets defaults, then parses text; what names it in errors. Reads nothing else. */
 int config_parse(const char *text, size_t n, const char *what, struct config *ret, struct err *e);
 
 /*
- * For sections that only berthd reads (manager/host/conf.h): sets the field of
- * row k in the struct at base from a value of the file, or from its preset.
+ * Sets the field of row k in the struct at base from a value of the file, or from its preset; for
+ * sections that only berthd reads (manager/host/conf.h).
  */
 int config_set(void *base, const struct config_key *k, const json_t *v, const char *what, struct err *e);
 int config_set_preset(void *base, const struct config_key *k, struct err *e);
-/* Whether n bytes are the name of an environment variable: letters, digits and _ . -, and no digit first. */
+/*
+ * Tells whether n bytes are the name of an environment variable: letters, digits and _ . -, and no
+ * digit first.
+ */
 int config_is_env_name(const char *s, size_t n);
-/* For the check of a key: missing, always or never. */
+/* Checks a key's value: missing, always or never. */
 int config_check_pull(const char *v, const char *what, struct err *e);
-/* The whole file that config_load() would read, as a new reference; an absent one is {}. */
+/* Returns the whole file that config_load() would read, as a new reference; a missing one is {}. */
 json_t *config_document(struct err *e);
 
-/* The value of row k in the struct at base as TOML source; returns out, which never needs more than CONFIG_TOML_MAX. */
+/*
+ * Formats the value of row k in the struct at base as TOML source; returns out, which never needs
+ * more than CONFIG_TOML_MAX.
+ */
 const char *config_value_toml(const void *base, const struct config_key *k, char *out, size_t n);
 #define CONFIG_TOML_MAX (3 * 4096 + 16)
-/* Whether somebody has set the key, in a file or the environment. */
+/* Tells whether the key is set, in a file or the environment. */
 int config_is_set(const struct config *c, const char *section, const char *name);
-/* "default", "file" or "env" for row i. */
+/* Returns "default", "file" or "env" for row i. */
 const char *config_source_name(const struct config *c, size_t i);
 
 /* ---- checks of values, for config_keys ---- */
 
 /*
- * Checks of values of a configuration that have a grammar, for config_keys.
+ * Checks for values of a configuration that have a grammar, for config_keys.
  *
  * what names the value; ERR_CONFIG.
  */
 
-/* refuse or skip */
+/* Accepts refuse or skip. */
 int config_check_hooks(const char *v, const char *what, struct err *e);
-/* stop or remove */
+/* Accepts stop or remove. */
 int config_check_idle(const char *v, const char *what, struct err *e);
-/* never or command */
+/* Accepts never or command. */
 int config_check_checkpoint(const char *v, const char *what, struct err *e);
-/* The name of an interface. */
+/* Accepts the name of an interface. */
 int config_check_interface(const char *v, const char *what, struct err *e);
-/* One range of addresses; any number of them, separated by blanks or commas. */
+/* Accept one range of addresses; any number of them, separated by blanks or commas. */
 int config_check_range(const char *v, const char *what, struct err *e);
 int config_check_ranges(const char *v, const char *what, struct err *e);
 

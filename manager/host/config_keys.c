@@ -177,7 +177,10 @@ const struct config_key config_keys[] = {
 	  "which host ids are in use; one for all state directories of the host" },
 	{ "cgroup", "parent", CONFIG_STRING, "berth", 5, 64, FIELD(cgroup_parent), check_parent, "BERTH_CGROUP_PARENT",
 	  "cgroup all sandboxes are below; begins with berth" },
-	/* above what systemd, useradd, SSSD and OpenShift assign, up to systemd's ids for foreign images */
+	/*
+	 * above the ids that systemd, useradd, SSSD and OpenShift assign, up to systemd's ids for
+	 * foreign images
+	 */
 	{ "ids", "base", CONFIG_U32, "2000224256", 65536, 4294836224, FIELD(id_base), NULL, NULL,
 	  "first host uid and gid handed to sandboxes; a multiple of 65536" },
 	{ "ids", "count", CONFIG_U32, "2245", 1, 65534, FIELD(id_count), NULL, NULL,

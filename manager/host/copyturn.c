@@ -29,7 +29,7 @@ static int copyturn_tenant(struct registry *r, const char *id, char ret[65], str
 	return 0;
 }
 
-/* 1, or with F_OFD_SETLK 0 where another has it. */
+/* Locks the byte: 1, or with F_OFD_SETLK 0 if another process has it. */
 static int lock(int fd, int how, uint64_t at, struct err *e)
 {
 	struct flock turn = {

@@ -141,7 +141,7 @@ int filter_matches(const struct filter *f, const json_t *record)
 		const struct filter_term *t = &f->terms[i];
 		int held = filter_term_holds(t, record) != t->negated;
 
-		/* another term of the same key will do, but for labels and for what must not be */
+		/* another term of the same key suffices, except for labels and for negated terms */
 		for (j = 0; j < f->count && !held && !t->negated && t->key->kind != FILTER_LABEL;
 		     j++)
 			held = f->terms[j].key == t->key && !f->terms[j].negated &&

@@ -23,42 +23,42 @@ enum filter_kind {
 	FILTER_LABEL, /* the member is an object of strings; the value is KEY or KEY=VALUE */
 	FILTER_UNTIL, /* the member is a time before the value, as journal_since() takes it */
 	FILTER_ID, /* the member is an id, which begins with the value; a pattern is allowed */
-	FILTER_NAMED, /* the same, or the member "name" matches the value as a shell pattern */
+	FILTER_NAMED, /* as above, or the member "name" matches the value as a shell pattern */
 };
 
 struct filter_key {
 	const char *name;
 	enum filter_kind kind;
-	const char *member; /* of the record; "network.mode" is a member of a member */
+	const char *member; /* member of the record; "network.mode" is a member of a member */
 };
 
 struct filter_term {
 	const struct filter_key *key;
 	int negated;
 	const char *value;
-	char time[JOURNAL_TIME]; /* of FILTER_UNTIL */
+	char time[JOURNAL_TIME]; /* for FILTER_UNTIL */
 };
 
 struct filter {
-	const struct filter_key *keys; /* ends with a NULL name */
+	const struct filter_key *keys; /* up to one with a NULL name */
 	struct filter_term terms[FILTER_TERMS_MAX];
 	size_t count;
 };
 
 #define FILTER_HELP "only those of that name=, label=, status= ...; may be repeated"
 
-/* Of sandboxes, by their records. */
+/* The keys of sandboxes, by their records. */
 extern const struct filter_key filter_sandbox_keys[];
 
 /*
- * ERR_INVALID, with the known keys, if text is not a term; ERR_LIMIT after FILTER_TERMS_MAX.
- * text must outlive f.
+ * Adds a term. ERR_INVALID, with the known keys, if text is not a term; ERR_LIMIT after
+ * FILTER_TERMS_MAX. text must outlive f.
  */
 int filter_add(struct filter *f, const char *text, struct err *e);
-/* The same of "label=" and text. */
+/* Adds the term "label=" with text. */
 int filter_add_label(struct filter *f, const char *text, struct err *e);
 int filter_matches(const struct filter *f, const json_t *record);
-/* Whether some term has that key, so that callers look up its value only if it is needed. */
+/* Tells whether some term has that key, so that callers look up its value only if it is needed. */
 int filter_has(const struct filter *f, const char *key);
 
 #endif

@@ -80,7 +80,7 @@ int expire_is_over(const json_t *record)
 	       (owner[0] && procid_has_ended(owner));
 }
 
-/* One that was not started yet has no end at which it would go. */
+/* Tells whether it is due. A sandbox that was never started has not ended, so it cannot expire by its end. */
 static int expire_is_due(const json_t *record)
 {
 	return (record_auto_remove(record) && record_status(record) != RECORD_CREATED) ||
@@ -106,7 +106,10 @@ int expire_stopped(struct registry *r, unsigned *ret_removed, struct err *e)
 	if (registry_list(r, 1, find_expired, ids, e) < 0)
 		return -1;
 	json_array_foreach(ids, i, id) {
-		/* again, as it may have been started meanwhile; forget_alone() refuses one that runs */
+		/*
+		 * read again, because it may have been started meanwhile; forget_alone() refuses a
+		 * running one
+		 */
 		autojson json_t *record = record_load_kept(r, json_string_value(id), &ignored);
 
 		if (!record || !expire_is_due(record) || forget_alone(r, json_string_value(id), &ignored) < 0)

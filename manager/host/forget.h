@@ -12,27 +12,27 @@
  */
 int forget_claim(struct registry *r, const char *id, struct claim *ret, struct err *e);
 /*
- * registry_forget() for a locked sandbox; a damaged record does not prevent it, and a missing
- * sandbox is no error.  The volumes without a name of a sandbox that removes itself go with it.
+ * Calls registry_forget() for a locked sandbox; a damaged record does not prevent it, and a missing
+ * sandbox is no error. If the sandbox removes itself, its volumes without a name are removed too.
  */
 int forget_alone(struct registry *r, const char *id, struct err *e);
 
 /* ---- sandboxes whose time is over ---- */
 
 /*
- * Lasting sandboxes that are due for removal and have no keeper to remove them: those
- * whose time to live ended while they were stopped, and those to be removed when they stop whose
- * keeper was killed, or whose machine was switched off.
+ * Removes lasting sandboxes that are due for removal and have no keeper to remove them: those whose
+ * time to live ended while they were stopped, and those to be removed when they stop whose keeper
+ * was killed, or whose machine was switched off.
  */
 
 /*
- * Whether its time to live is over or its owner has ended; and whether a stopped sandbox with
- * that record is due for removal.
+ * Tell whether the sandbox's time to live is over or its owner has ended; and whether a stopped
+ * sandbox with that record is due for removal.
  */
 int expire_is_over(const json_t *record);
-/* Removes them; *ret_removed counts.  What cannot be removed now is left for the next time. */
+/* Removes them; *ret_removed counts. A sandbox that cannot be removed now is left for the next time. */
 int expire_stopped(struct registry *r, unsigned *ret_removed, struct err *e);
-/* Their ids, without removing anything. */
+/* Lists their ids, without removing any. */
 int expire_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
 
 #endif

@@ -197,11 +197,11 @@ static int enlist(int places, const char *key, const struct config *c, struct er
 }
 
 struct looker {
-	struct hostids *h;	/* NULL: to remove what is gone only */
+	struct hostids *h;	/* NULL: only remove links of directories that are gone */
 	const struct registry *r;
 	int places;
 	const char *own;
-	struct stat state;	/* of r's state directory */
+	struct stat state;	/* stat of r's state directory */
 	struct err *e;
 };
 
@@ -244,12 +244,12 @@ static int look_at_place(void *ctx, const char *name)
 		unlinkat(l->places, other, 0);
 		return 0;
 	}
-	/* the same directory by another path is no other */
+	/* the same directory by another path is not another one */
 	if (!l->h || (st.st_dev == l->state.st_dev && st.st_ino == l->state.st_ino))
 		return 0;
 	snprintf(other, sizeof(other), "%s/ids/" HOSTIDS_NOTES, name);
 	fd = openat(l->places, other, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	/* without notes it has handed out nothing */
+	/* without notes it has given out no range */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_sys(l->e, "read the id ranges of another state directory, places/%s in ids_dir", name);
 	return keep_place(l, name, fd);
@@ -319,7 +319,7 @@ int hostids_lock(const struct hostids *h, uint32_t slot, struct err *e)
 	return take_fd(&fd);
 }
 
-/* Whether the place has a directory of that sandbox there: 1, 0, or -1 with errno. */
+/* Tells whether the place has a directory of that sandbox: 1, 0, or -1 with errno. */
 static int place_has_sandbox(const struct hostids *h, const struct hostids_place *p, const char *where, const char *id)
 {
 	char path[KEY + HOSTIDS_NOTE + 40];

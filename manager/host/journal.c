@@ -266,8 +266,8 @@ static int take_journal_line(struct journal_reader *r, const char **ret, size_t 
 }
 
 /*
- * Whether there is a newer file than the open one. The old one gets no more lines once it is not
- * NAME.
+ * Tells whether there is a newer file than the open one. The old file gets no more lines once it is
+ * not NAME.
  */
 static int is_turned(const struct journal_reader *r)
 {
@@ -309,7 +309,7 @@ int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
 		if (!turned)
 			return 0;
 		r->at += r->b.len - r->done;
-		/* the next one is the older already when two turns have passed */
+		/* the next file is already the older one if two turns have passed */
 		if (!open_journal_file(r, older, r->at, 0) && !open_journal_file(r, r->name, r->at, 1))
 			return 0;
 	}

@@ -26,12 +26,15 @@ struct journal {
 	const char *name;	/* borrowed; at most 60 bytes */
 	uint64_t max_bytes;	/* of one file */
 	int fd;			/* -1: not open yet */
-	int stuck;		/* the lock could not be had last time */
+	int stuck;		/* the lock was not obtained last time */
 };
 
 #define JOURNAL_INIT(dirfd, filename, bytes) ((struct journal){ (dirfd), (filename), (bytes), -1, 0 })
 
-/* Adds "time" (UTC, milliseconds) and writes entry, which it consumes.  ERR_BUSY when another holds the lock for a second. */
+/*
+ * Adds "time" (UTC, milliseconds) and writes entry, which it consumes. ERR_BUSY if another process
+ * holds the lock for a second.
+ */
 int journal_add(struct journal *j, json_t *entry, struct err *e);
 void journal_close(struct journal *j);
 
@@ -39,26 +42,26 @@ struct journal_reader {
 	int dir_fd;
 	const char *name;
 	int fd;
-	uint64_t base;		/* of the file that is open */
+	uint64_t base;		/* base of the open file */
 	uint64_t at;		/* the next byte to read, counted from the journal's first */
-	uint64_t lost;		/* bytes that were gone before they could be read */
-	struct buf b;		/* read, not handed out; from at on */
+	uint64_t lost;		/* bytes that were dropped before they could be read */
+	struct buf b;		/* bytes read but not returned yet; they begin at `at` */
 	size_t done;
 };
 
 /* Reads from cursor on (0: from the oldest there is); a journal that does not exist is empty. */
 int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_t cursor, struct err *e);
 /*
- * 1 with the next entry (a new reference), whose "cursor" continues after it; 0 if there is none
- * now.
+ * Returns 1 with the next entry (a new reference), whose "cursor" continues after it; 0 if there is
+ * none now.
  */
 int journal_next(struct journal_reader *r, json_t **ret, struct err *e);
 void journal_reader_close(struct journal_reader *r);
-/* A descriptor that is readable when something changed; drain it with journal_drain(). */
+/* Returns a descriptor that becomes readable when something changed; drain it with journal_drain(). */
 int journal_watch(int dir_fd, struct err *e);
 void journal_drain(int watch_fd);
 
-/* "2026-11-21T08:16:11.123Z"; compares as text. */
+/* Size of a time such as "2026-11-21T08:16:11.123Z"; times compare as text. */
 #define JOURNAL_TIME 32
 void journal_time(const struct timespec *t, char out[JOURNAL_TIME]);
 /* Reads an argument of --since: a time ago ("10m"), or a date as above, possibly shortened. */
@@ -67,20 +70,19 @@ int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e);
 /* ---- the events of this host ---- */
 
 /*
- * What happened to the sandboxes that live on this host, in the
- * journal state_dir/events.
+ * Events of the sandboxes on this host, in the journal state_dir/events.
  *
- * Best effort: that an event cannot be written stops nothing.
+ * Best effort: a failure to write an event stops nothing.
  */
 
 #define EVENTS_FILE "events"
-#define EVENTS_BYTES (1u << 20)	/* of one of its two files */
+#define EVENTS_BYTES (1u << 20)	/* bytes of one of its two files */
 
-/* {"event":EVENT,"id":ID, members}; members (may be NULL) is consumed. */
+/* Adds {"event":EVENT,"id":ID, members}; members (may be NULL) is consumed. */
 void events_add(struct registry *r, const char *event, const char *id, json_t *members);
-/* The same to a journal that stays open: JOURNAL_INIT(r->state_fd, EVENTS_FILE, EVENTS_BYTES). */
+/* As events_add(), for a journal that stays open: JOURNAL_INIT(r->state_fd, EVENTS_FILE, EVENTS_BYTES). */
 void events_add_to(struct journal *j, const char *event, const char *id, json_t *members);
-/* Whether the journal alone tells of it: no file of the sandbox shows that it happened. */
+/* Tells whether only the journal shows that the event happened, and no file of the sandbox. */
 int events_is_own(const char *event);
 
 #endif

@@ -28,7 +28,7 @@ static int is_label_key(const char *key, size_t n)
 	return n > 0 && n <= LABEL_KEY_MAX;
 }
 
-/* Whether one more fits; had is what its key has now. */
+/* Tells whether one more fits; had is the present value of its key. */
 static int label_fits(const json_t *labels, size_t bytes, const char *key, size_t value_len)
 {
 	const json_t *had = json_object_get(labels, key);

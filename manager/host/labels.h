@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * labels - words that a user puts on a sandbox, a volume or a network, to find it again.
+ * labels - words that a user attaches to a sandbox, a volume or a network, to find it again.
  *
  * A set of labels is a JSON object of strings, as records have it.  It is bounded: LABELS_MAX
  * labels of LABELS_BYTES_MAX bytes in all, keys and values.  Pure.
@@ -16,27 +16,27 @@
 #define LABEL_VALUE_MAX 4096
 #define LABELS_BYTES_MAX 32768
 #define LABELS_EVENT_BYTES_MAX                                                                     \
-	2048 /* an event has the labels up to here: a few sandboxes must not fill the journal */
+	2048 /* an event has labels up to this size: a few sandboxes must not fill the journal */
 
 /* Marks sandboxes that berthd's sessions and pools made: berth prune leaves them. */
 #define LABEL_MANAGED "berth.managed-by"
-/* The protocol that it was made by: docker, e2b, mcp, run_code. */
+/* The protocol by which it was made: docker, e2b, mcp, run_code. */
 #define LABEL_FACE "berth.face"
-/* Of a fork, and of a sandbox in the place of one: the id of its zygote. */
+/* Label with the zygote's id, on forks and on sandboxes that hold a place for one. */
 #define LABEL_ZYGOTE "berth.zygote"
-/* The process of the build that a volume is for (procid.h). */
+/* The process of the build for which a volume was made (procid.h). */
 #define LABEL_BUILD "berth.build"
 
 /*
- * Keys with this prefix are the host's: berth decides by them (which face made a sandbox, whose zygote
- * it is), so no user, image, checkpoint or client of Docker gives one.  Upholds S52 of SECURITY.md.
+ * Prefix of the host's own keys: berth decides by them (which face made a sandbox, whose zygote it
+ * is), so no user, image, checkpoint or client of Docker may set one. Upholds S52 of SECURITY.md.
  */
 #define LABELS_OWN "berth."
-/* Whether text, KEY or KEY=VALUE, has such a key. */
+/* Tells whether text, KEY or KEY=VALUE, has such a key. */
 int labels_are_own(const char *text);
-/* ERR_DENIED when it has. */
+/* Refuses text with such a key: ERR_DENIED. */
 int labels_refuse_own(const char *text, struct err *e);
-/* The same for each of an array of texts; NULL is none. */
+/* As labels_refuse_own(), for each of an array of texts; NULL: none. */
 int labels_refuse_own_list(const json_t *texts, struct err *e);
 
 /*
@@ -45,12 +45,13 @@ int labels_refuse_own_list(const json_t *texts, struct err *e);
  */
 int labels_add(json_t **labels, const char *text, struct err *e);
 /*
- * A new object: own, and those of an image's that own has no value for.  What an image has beyond
- * the bounds is left out, as the user of an image cannot change it, and so are the host's own keys.  Both may be NULL.
+ * Returns a new object: own, and the image's labels for which own has no value. Labels of an image
+ * beyond the bounds are left out, because its user cannot change it, and so are the host's own
+ * keys. Both may be NULL.
  */
 json_t *labels_with_image(const json_t *own, const json_t *image);
 /*
- * The labels for an event: a new object, or NULL if there are none, or more than
+ * Returns the labels for an event: a new object, or NULL if there are none, or more than
  * LABELS_EVENT_BYTES_MAX.
  */
 json_t *labels_for_event(const json_t *labels);

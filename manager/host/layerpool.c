@@ -19,7 +19,7 @@
 
 #define NEW LAYERHOME_POOL ".new"
 #define LOST 8
-#define LEFT_BYTES (256ULL << 20) /* that the state directory's file system keeps */
+#define LEFT_BYTES (256ULL << 20) /* bytes that the state directory's file system keeps free */
 #define MKFS "/sbin/mkfs.xfs"
 
 /* ---- making --------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static int make_pool_file(int dir, uint64_t bytes, struct err *e)
 
 	if (fd < 0)
 		return err_sys(e, "make the pool's file");
-	/* its blocks are the pool's from now on: it cannot run out of them later */
+	/* allocate all blocks now, so that the pool cannot run out of them later */
 	do
 		failed = fallocate(fd, 0, 0, (off_t)bytes);
 	while (failed < 0 && errno == EINTR);
@@ -94,7 +94,7 @@ static int format_pool(int dir, uint64_t bytes, struct err *e)
 	return fsync(fd) < 0 ? err_sys(e, "write the pool's file") : 0;
 }
 
-/* With the kernel's own XFS, before anything counts on it. */
+/* Tries the pool with the kernel's own XFS, before anything relies on it. */
 static int try_pool(int dir, struct err *e)
 {
 	autoclose int top = layerhome_mount(dir, e);
@@ -129,11 +129,11 @@ int layerpool_create(struct registry *r, uint64_t bytes, struct err *e)
 	dir = path_make_dir(r->state_fd, NEW, e);
 	if (dir < 0 || lock_pool_alone(dir, e) < 0)
 		return -1;
-	unlinkat(dir, LAYERHOME_IMAGE, 0); /* of one that was killed */
+	unlinkat(dir, LAYERHOME_IMAGE, 0); /* left by a creation that was killed */
 	result = format_pool(dir, bytes, e);
 	if (result == 0)
 		result = try_pool(dir, e);
-	/* what a removal left that was killed, an empty directory */
+	/* an empty directory, left by a removal that was killed */
 	if (result == 0 && path_has(r->state_fd, LAYERHOME_POOL))
 		result = path_remove_tree(r->state_fd, LAYERHOME_POOL, e);
 	if (result == 0 &&
@@ -148,7 +148,7 @@ int layerpool_create(struct registry *r, uint64_t bytes, struct err *e)
 
 /* ---- looking --------------------------------------------------------------------------- */
 
-/* Its directory; -1 with ERR_NOT_FOUND. */
+/* Opens the pool's directory; -1 with ERR_NOT_FOUND. */
 static int open_pool_dir(int state_fd, struct err *e)
 {
 	autoclose int dir =
@@ -197,7 +197,7 @@ json_t *layerpool_describe(int state_fd, struct err *e)
 void layerpool_hold(struct registry *r, int box_fd)
 {
 	autoclose int dir = -1;
-	struct err ignored; /* who needs the layer says what is wrong */
+	struct err ignored; /* the command that needs the layer reports the error */
 
 	if (r->pool_fd >= 0 || !layerhome_is_pool(box_fd))
 		return;
@@ -244,7 +244,7 @@ struct lost {
 	const struct registry *r;
 	char names[LOST][65];
 	unsigned count, kept;
-	char first[65]; /* of those that are not lost */
+	char first[65]; /* the first of those that are not lost */
 };
 
 static int look_for_lost(void *ctx, const char *name)
@@ -260,7 +260,7 @@ static int look_for_lost(void *ctx, const char *name)
 	return 0;
 }
 
-/* The layers of sandboxes that are gone.  *ret tells of those that are not. */
+/* Clears the layers of sandboxes that are gone. *ret describes the others. */
 static int clear_lost(const struct registry *r, int top, struct lost *ret, unsigned *ret_cleared,
 		      struct err *e)
 {
@@ -299,7 +299,7 @@ int layerpool_remove(struct registry *r, struct err *e)
 
 	if (dir < 0 || lock_pool_alone(dir, e) < 0 || check_empty(r, dir, e) < 0)
 		return -1;
-	/* without it there is no pool, though a directory be left */
+	/* without the image there is no pool, even if the directory is left */
 	if (unlinkat(dir, LAYERHOME_IMAGE, 0) < 0 || fsync(dir) < 0)
 		return err_sys(e, "remove the pool's file");
 	return path_remove_tree(r->state_fd, LAYERHOME_POOL, e);

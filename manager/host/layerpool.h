@@ -17,29 +17,29 @@
 #define LAYERPOOL_SIZE_MAX (1ULL << 50)
 
 /*
- * ERR_EXISTS; ERR_FULL when the state directory has no such room; ERR_UNSUPPORTED without mkfs.xfs,
- * or where the kernel has no XFS.
+ * Makes the pool. ERR_EXISTS; ERR_FULL if the state directory has no such room; ERR_UNSUPPORTED
+ * without mkfs.xfs, or if the kernel has no XFS.
  */
 int layerpool_create(struct registry *r, uint64_t bytes, struct err *e);
-/* ERR_NOT_FOUND; ERR_BUSY while layers are in it. */
+/* Removes the pool. ERR_NOT_FOUND; ERR_BUSY while it has layers. */
 int layerpool_remove(struct registry *r, struct err *e);
-/* Removes what crashes left: an unfinished pool, and layers of sandboxes that are gone. */
+/* Removes leftovers of crashes: an unfinished pool, and layers of sandboxes that are gone. */
 int layerpool_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 /*
- * {"size_bytes", "used_bytes", "free_bytes", "sandboxes"}, of the pool below state_fd; NULL with
- * ERR_NOT_FOUND when there is none.
+ * Describes the pool below state_fd: {"size_bytes", "used_bytes", "free_bytes", "sandboxes"}; NULL
+ * with ERR_NOT_FOUND if there is none.
  */
 json_t *layerpool_describe(int state_fd, struct err *e);
-/* How the layers of new sandboxes are copied. */
+/* The ways in which the layers of new sandboxes are copied. */
 enum layerpool_way { LAYERPOOL_REFLINK, LAYERPOOL_POOL, LAYERPOOL_EXTENTS };
 int layerpool_way(int state_fd, enum layerpool_way *ret, struct err *e);
 /*
- * For a command that stops and starts the sandbox with the directory box_fd, or reads its layer
- * more than once: the kernel does not unmount and mount the pool in between, where that sandbox is
- * the only one in it.  Until registry_close(); keepers do not inherit it.
+ * Keeps the pool mounted for a command that stops and starts the sandbox with the directory box_fd,
+ * or reads its layer more than once: the kernel would unmount and mount it in between, if that
+ * sandbox is the only one in it. It is held until registry_close(); keepers do not inherit it.
  */
 void layerpool_hold(struct registry *r, int box_fd);
-/* What the layer of the sandbox with that directory takes on disk; 0 if it is unknown. */
+/* Returns the bytes on disk of the layer of the sandbox with that directory; 0 if unknown. */
 uint64_t layerpool_layer_bytes(int kept_fd, const char *id);
 
 #endif

@@ -37,7 +37,7 @@ int names_holder(struct registry *r, const char *name, const char *id, struct er
 	if (path_has(r->sandboxes_fd, holder) || path_has(r->kept_fd, holder))
 		return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s; hint: another name",
 			       name, holder);
-	/* its sandbox is gone: the name is left over from a crash */
+	/* its sandbox is gone: a crash left the name */
 	if (unlinkat(r->names_fd, name, 0) < 0 && errno != ENOENT)
 		return err_sys(e, "free the name %s", name);
 	return 0;
@@ -82,7 +82,7 @@ int names_drop_others(struct registry *r, const char *id, const char *keep, stru
 	return registry_each(r->names_fd, drop_one, &n, e);
 }
 
-/* 1 when a record tells the one name of the sandbox, and then it is dropped. */
+/* Drops the name that the record has: 1, or 0 if it has none. */
 static int drop_recorded(struct registry *r, const char *id)
 {
 	struct names_of n = { r, id, NULL };
@@ -111,7 +111,10 @@ int names_drop(struct registry *r, const char *id, struct err *e)
 
 /* ---- a lasting sandbox gets another name ---- */
 
-/* Until it is done the sandbox may have two names: names_drop() looks at all then. */
+/*
+ * Begins a change of the name. Until that is done the sandbox may have two names: names_drop() then
+ * looks at all.
+ */
 static int begin_name_change(int dir, struct err *e)
 {
 	autoclose int fd = openat(dir, NAMES_CHANGING, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -172,8 +175,8 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 /* ---- which sandbox a word means ---- */
 
 /*
- * Which sandbox a word means: its whole id, before a name, before the start of an id.  So that no name can stand in
- * front of an id, none may look like one.  Upholds S40 of SECURITY.md.
+ * Finds the sandbox that a word means: its whole id, before a name, before the start of an id. So
+ * that no name can hide an id, no name may look like one. Upholds S40 of SECURITY.md.
  */
 
 #define ID_LEN 12
@@ -229,7 +232,7 @@ static int find_one(void *ctx, const char *id, int kept, json_t *record)
 	return 0;
 }
 
-/* 1 when there is a record of this id, and then whether it is only kept. */
+/* Returns 1 if there is a record of this id, and tells whether it is only kept. */
 static int look_up_sandbox(struct registry *r, const char *id, int *ret_kept)
 {
 	*ret_kept = !record_is_there(r->sandboxes_fd, id);
@@ -279,7 +282,7 @@ int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen,
 			snprintf(ret_id, 65, "%s", ref);
 			return !seen || seen(ctx, ref) ? 0 : sandbox_not_found(ref, e);
 		}
-		/* it is being made or removed, and no sandbox of that name is meant */
+		/* the sandbox is being made or removed, and the word is not a name */
 		if (path_has(r->sandboxes_fd, ref) || path_has(r->kept_fd, ref))
 			return sandbox_not_found(ref, e);
 	}
@@ -302,7 +305,7 @@ int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen,
 
 struct lister {
 	struct registry *r;
-	int sweeps;	/* what dead ones left is cleared, and they are not listed */
+	int sweeps;	/* clears the remains of dead supervisors, whose sandboxes are not listed */
 	list_each *each;
 	void *ctx;
 	json_t *listed;	/* ids of those that live */
@@ -346,8 +349,7 @@ static int list_kept(void *ctx, const char *id)
 	if (json_object_get(l->listed, id))
 		return 0;
 	/*
-	 * it may have been started since; a sandbox that is being started has no record there
-	 * yet
+	 * it may have been started since; a sandbox that is being started has no record there yet
 	 */
 	got = record_read(l->r->sandboxes_fd, id, &record, l->e);
 	if (got > 0)

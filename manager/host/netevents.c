@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-#define PACKETS 32	/* in one go, because others must be served too */
+#define PACKETS 32	/* packets read at once, because others must be served too */
 #define WINDOW_MS 1000
 
 static int may_tell(struct netevents *n, uint64_t now_ms)
@@ -19,7 +19,7 @@ static int may_tell(struct netevents *n, uint64_t now_ms)
 	return n->count++ < NETEVENTS_BURST;
 }
 
-/* Only known members, with their types. */
+/* Returns only known members, with their types. */
 static json_t *known_members(const json_t *j)
 {
 	static const char *const texts[] = { "protocol", "host", "method", "address", "rule", "reason" };

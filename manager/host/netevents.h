@@ -17,19 +17,19 @@
 #define NETEVENTS_BURST 10
 
 struct netevents {
-	uint64_t window_ms;		/* when the second began that is counted now */
+	uint64_t window_ms;		/* start of the second that is counted now */
 	unsigned count;			/* events in it */
 	uint64_t left_out;
-	uint64_t denied, over;		/* a bridge's counters as last reported */
+	uint64_t denied, over;		/* a bridge's counters when last reported */
 	int exhausted;
 };
 
-/* Writes the event down; members is consumed. */
+/* Records the event; members is consumed. */
 typedef void netevents_fn(void *ctx, const char *event, json_t *members);
 
 /*
- * Takes what the proxy says at fd: "network-denied" and "network-cut" with the
- * members of its log.  0, or -1 when the proxy is gone.  now is CLOCK_MONOTONIC.
+ * Reads the proxy's packets at fd: "network-denied" and "network-cut" with the members of its log.
+ * 0, or -1 when the proxy is gone. now is CLOCK_MONOTONIC.
  */
 int netevents_notices(struct netevents *n, int fd, uint64_t now_ms, netevents_fn *emit, void *ctx);
 /*

@@ -28,7 +28,7 @@ json_t *netjoin_policy(const struct config *c, const char *network, const json_t
 
 	if (!place)
 		return NULL;
-	/* two halves, as a range of all addresses has no end that a set could hold */
+	/* two halves, because a range of all addresses has no end that a set could hold */
 	j = json_pack("{s:o,s:O*,s:O*,s:[s,s,s,s]}", "bridge", place, "aliases", json_object_get(end, "aliases"),
 		      "addresses", json_object_get(end, "addresses"), "deny_net", "0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1");
 	if (!j)
@@ -139,7 +139,7 @@ static json_t *option_of(const json_t *options, const char *name)
 	return NULL;
 }
 
-/* Its options, from which the next start makes the record, name the network. */
+/* Changes its options, from which the next start makes the record, to name the network. */
 static int change_options(json_t *options, const char *network, const json_t *end,
 			  const json_t *known, struct err *e)
 {
@@ -233,7 +233,7 @@ static int note_member(void *ctx, const char *id, int kept, json_t *record)
 	const char *on = json_string_value(json_object_get(record_network(record), "network"));
 	json_t *row;
 
-	/* one that was made on the bridge without a name, or on none, may have joined later */
+	/* a sandbox that was made on the bridge without a name, or on none, may have joined later */
 	if ((!on || strcmp(on, m->name)) && !netjoin_is_on(record, m->name))
 		return 0;
 	row = json_pack("{s:s,s:O?,s:s}", "id", id, "name", json_object_get(record, "name"),

@@ -102,7 +102,7 @@ static json_t *network_not_found(const char *name, struct err *e)
 {
 	const int n = (int)strcspn(name, "@");
 
-	/* to a tenant, another's is one that does not exist */
+	/* to a tenant, another tenant's network does not exist */
 	if (name[n])
 		err_set(e, ERR_NOT_FOUND, "no network named %.*s", n, name);
 	else
@@ -228,7 +228,7 @@ struct making {
 	const struct nets_wanted *w;
 	struct subnets taken;
 	unsigned count;
-	uint64_t own;	/* of them, the tenant's */
+	uint64_t own;	/* how many of them are the tenant's */
 	struct netcidr net[NETS_SUBNETS];	/* IPv4, IPv6; family 0: not yet */
 	struct err *e;
 };
@@ -491,7 +491,7 @@ static int gather_networks(struct making *m, int dir)
 {
 	if (nets_each_in(dir, 0, count_existing_network, m, m->e) != 0)
 		return -1;
-	/* how many others have is not for tenants to know */
+	/* tenants must not learn how many networks others have */
 	if (m->w->tenant && (m->own >= m->w->tenant_max || m->count >= m->c->network_max))
 		return err_set(m->e, ERR_LIMIT, "no more networks are allowed");
 	if (m->count >= m->c->network_max)
@@ -578,7 +578,7 @@ void subnets_text(const struct netcidr *c, char out[NETADDR_TEXT + 5])
 
 /* ---- changes of rules: pure ---- */
 
-/* In each pair the one takes back what the other said. */
+/* Pairs of lists: an entry in one removes the same entry from the other. */
 static const struct { const char *key, *opposite; } lists[] = {
 	{ "allow_host", "deny_host" },
 	{ "deny_host", "allow_host" },

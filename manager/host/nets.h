@@ -7,8 +7,9 @@
  *                        and, where it has them, "max_rate", "gateway", "gateway6", "ranges", "aux", "ipv6": false
  *   NAME/members/    who has which address (runtime/net/pool.h); made by the first member
  *   .NAME            one that is being made or removed: gc takes it away
- * The directory is flock'ed while a network is made or removed.  The kernel has nothing of a network without members.  A network goes in this order: its
- * members' directory is closed, the kernel's objects go, then the name.
+ * The directory is flock'ed while a network is made or removed.  The kernel has nothing of a network without
+ * members.  A network is removed in this order: its members' directory is closed, then the kernel's objects are
+ * removed, then the name.
  */
 #ifndef BERTH_MANAGER_HOST_NETS_H
 #define BERTH_MANAGER_HOST_NETS_H
@@ -23,17 +24,18 @@
 #define NETS_FORMAT 1	/* "version" of a record */
 #define NETS_SUBNETS 2
 #define NETS_AUX_MAX 32
-#define NETS_EGRESS "egress"	/* of a record: the policy that its members share, or absent */
+#define NETS_EGRESS "egress"	/* Member of a record with the policy that the network's members share; may
+				 * be absent. */
 
 struct nets_wanted {
-	const char *name;			/* as nets_key() makes it */
-	const char *tenant;			/* whose it is, or NULL */
-	uint64_t tenant_max;			/* how many the tenant may have */
-	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one of a family; NULL: chosen */
+	const char *name;			/* as made by nets_key() */
+	const char *tenant;			/* the tenant that owns it, or NULL */
+	uint64_t tenant_max;			/* how many networks the tenant may have */
+	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one for each family; NULL: chosen */
 	const char *gateways[NETS_SUBNETS];	/* the bridge's own addresses in subnets; NULL: the first ones */
 	const char *ranges[NETS_SUBNETS];	/* the parts of subnets that are given out; NULL: all */
 	const json_t *aux;			/* {NAME: ADDRESS}, addresses that no member gets, or NULL */
-	int no_ipv6;				/* its members have addresses of IPv4 only */
+	int no_ipv6;				/* members have IPv4 addresses only */
 	int internal;
 	uint64_t max_rate;			/* bytes a second of all members; 0: no bound */
 	const json_t *labels;			/* an object, or NULL */
@@ -43,37 +45,37 @@ struct nets_wanted {
 #define NETS_NAME_MAX 64
 
 /*
- * ERR_INVALID when it is not a name for a network, or the key of a tenant's, NAME@TENANT: the modes
- * of --network are not.
+ * Checks a name: ERR_INVALID if it is neither a name for a network nor the key of a tenant's,
+ * NAME@TENANT. The modes of --network are not names.
  */
 int nets_check_name(const char *name, struct err *e);
 /*
- * The key of tenant's network name, by which nets and the options of a sandbox know it; tenant "":
- * the operator's, where name may be a key already.  ERR_INVALID, also where both together are too
- * long.
+ * Makes the key of tenant's network name, by which nets and the options of a sandbox know it;
+ * tenant "": the operator's, for whom name may be a key already. ERR_INVALID, also if both together
+ * are too long.
  */
 int nets_key(const char *name, const char *tenant, char ret[NETS_NAME_MAX + 1], struct err *e);
-/* *ret: the record, a new reference.  ERR_EXISTS, ERR_LIMIT at [network] max_networks. */
+/* Makes the network; *ret: its record, a new reference. ERR_EXISTS, ERR_LIMIT at [network] max_networks. */
 int nets_create(const struct config *c, const struct nets_wanted *w, json_t **ret, struct err *e);
-/* The record: a new reference, or NULL with ERR_NOT_FOUND and a hint. */
+/* Reads the record: a new reference, or NULL with ERR_NOT_FOUND and a hint. */
 json_t *nets_load(const struct config *c, const char *name, struct err *e);
 /*
- * Changes the policy that the members share, checks it and writes it down; *ret: the
- * record, a new reference.  ERR_INVALID for a network without one.
+ * Changes the policy that the members share, checks it and writes it; *ret: the record, a new
+ * reference. ERR_INVALID for a network without a policy.
  */
 int nets_change(const struct config *c, const char *name, const json_t *changes, json_t **ret,
 		struct err *e);
 /*
- * What berth-net has to know of the bridge without a name (runtime/net/bridge.h): a new
- * reference, or NULL.
+ * Describes the bridge without a name for berth-net (runtime/net/bridge.h): a new reference, or
+ * NULL.
  */
 json_t *nets_bridge(const struct config *c);
-/* The same of a network with a name: a new reference. */
+/* Describes a network with a name for berth-net: a new reference. */
 json_t *nets_place(const struct config *c, const char *name, struct err *e);
-/* Calls each with the name of every network, until it returns non-zero, which is returned. */
+/* Calls each with the name of every network until it returns non-zero, and returns that. */
 int nets_each(const struct config *c, int (*each)(void *ctx, const char *name), void *ctx,
 	      struct err *e);
-/* For netmembers.c: the directory, its lock, and the networks in it, or the hidden ones. */
+/* For netmembers.c: open the directory, lock it, and walk the networks in it, or the hidden ones. */
 int nets_open(const struct config *c, struct err *e);
 int nets_lock(int dir, struct err *e);
 int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), void *ctx,
@@ -82,26 +84,25 @@ int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), 
 /* ---- ranges of addresses ---- */
 
 /*
- * The range of addresses for a named network.
+ * Chooses the range of addresses for a named network.
  *
  * Pure: the caller has gathered the list of used ranges.
  */
 
 #define SUBNETS_TAKEN 1024
-#define SUBNETS_BITS 24	/* of a range that is chosen */
+#define SUBNETS_BITS 24	/* prefix length of a chosen range */
 
 struct subnets {
 	struct netcidr list[SUBNETS_TAKEN];
 	size_t count;
 };
 
-/* ERR_LIMIT when the list is full. */
+/* Adds a used range; ERR_LIMIT if the list is full. */
 int subnets_add(struct subnets *t, const struct netcidr *c, struct err *e);
-/* The range of the list that shares an address with c, or NULL. */
+/* Returns the range of the list that shares an address with c, or NULL. */
 const struct netcidr *subnets_overlap(const struct subnets *t, const struct netcidr *c);
 /*
- * The first range of IPv4 with SUBNETS_BITS, or base itself where that is smaller, that is free:
- * 0, or -1.
+ * Chooses the first free IPv4 range with SUBNETS_BITS, or base itself if that is smaller: 0, or -1.
  */
 int subnets_choose(const struct subnets *t, const struct netcidr *base, struct netcidr *ret);
 /* "10.0.0.0/8" */
@@ -110,16 +111,17 @@ void subnets_text(const struct netcidr *c, char out[NETADDR_TEXT + 5]);
 /* ---- changes of rules ---- */
 
 /*
- * Changes of the rules of a network or a sandbox: pure.
+ * Changes the rules of a network or a sandbox; pure.
  *
  * A policy and its changes are objects with the keys of netpolicy.h.
  */
 
-/* Whether changes has any. */
+/* Tells whether changes has any. */
 int netmerge_wanted(const json_t *changes);
 /*
- * What is allowed now is denied no more, and the other way round; a budget replaces the old one.
- * With "reset_rules" the changes take the place of all hosts and denied ranges of before.
+ * Merges changes into policy. A host or range that is now allowed is no longer denied, and the
+ * reverse; a budget replaces the old one. With "reset_rules" the changes replace all earlier hosts
+ * and denied ranges.
  */
 int netmerge(json_t *policy, const json_t *changes, struct err *e);
 

@@ -20,7 +20,7 @@ const char *cmdwords_base(const char *s)
 	return slash && slash[1] ? slash + 1 : s;
 }
 
-/* Whether a component of a pattern matches anything. */
+/* Tells whether a component of a pattern matches anything. */
 static int is_all(const char *p, size_t n)
 {
 	size_t i;
@@ -106,7 +106,7 @@ static char option_letter(const char *command, const char *name, size_t n)
 	return 0;
 }
 
-/* Whether the command has the option: a letter, or, without one, a long name. */
+/* Tells whether the command has the option: a letter, or, without one, a long name. */
 static int command_has_option(const char *command, const char *const *w, size_t n, char letter, const char *name,
 	       size_t name_len)
 {
@@ -165,10 +165,10 @@ int cmdwords_has(const char *const *w, size_t n, const char *options)
 
 struct rule {
 	char text[POLICY_RULE_MAX + 1];		/* as written */
-	char words[2 * POLICY_RULE_MAX + 4];	/* what tokens point to */
+	char words[2 * POLICY_RULE_MAX + 4];	/* the text of the tokens */
 	struct shlex_token tokens[RULE_TOKENS];
 	size_t count;
-	int sequence;				/* it has an operator */
+	int sequence;				/* the rule has an operator */
 };
 
 struct policy {
@@ -243,7 +243,7 @@ static int command_matches(struct check *c, const struct rule *r, const char *co
 static const struct runner {
 	const char *name;
 	const char *with_value;	/* short options that take a word */
-	int operands;		/* of its own, before the command */
+	int operands;		/* operands of its own, before the command */
 } runners[] = {
 	{ "sudo", "ugpCcDrtThRU", 0 }, { "doas", "uC", 0 }, { "env", "uC", 0 }, { "nice", "n", 0 }, { "ionice", "cnpPu", 0 },
 	{ "nohup", "", 0 }, { "setsid", "", 0 }, { "stdbuf", "ioe", 0 }, { "timeout", "sk", 1 }, { "time", "fo", 0 },
@@ -460,7 +460,7 @@ struct line {
 	const char **w;
 	size_t n, cap;
 	int runs_shell;		/* a command of this line is a shell: it reads the here-document */
-	int skip;		/* the next word is a redirection's target */
+	int skip;		/* the next word is the target of a redirection */
 };
 
 static void end_command(struct line *l)

@@ -162,7 +162,7 @@ static int exceeds(uint64_t sum, uint64_t more, uint64_t max)
 	return max && (more > max || sum > max - more);
 }
 
-/* What count sandboxes of this kind take. */
+/* Multiplies the limit of one sandbox. */
 static uint64_t limit_times(uint64_t one, unsigned count)
 {
 	uint64_t all;
@@ -204,7 +204,7 @@ static int has_room_for_promise(struct registry *r, const struct promise *p, uns
 		return -1;
 	memory = limit_times(of_memory(p->memory_bytes), count);
 	cpu = limit_times(of_cpus(p->cpu_milli), count);
-	/* what others have is not for tenants to know */
+	/* tenants must not learn what others have */
 	if (p->tenant[0] && (exceeds(s.all.memory_bytes, memory, c->admit_memory_bytes) || exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli)))
 		return err_set(e, ERR_LIMIT, "this host has no room for %" PRIu64 " bytes of memory and %g CPUs more; hint: ask for less, or again "
 			       "later; the operator's key is [admission] in berth.toml", memory, (double)cpu / 1000);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * promise - the sums of the limits of all sandboxes on this host.
+ * promise - adds up the limits of all sandboxes on this host.
  *
- * A sandbox counts from the lock under which it is claimed until its directories are gone,
- * whether it runs or not. Its limits are in the note of its range of ids (ranges.h), so a claim
- * needs no further write. Nothing is added up while [admission] sets no sum and the sandbox
- * belongs to no tenant. A sandbox of an older berth counts with the defaults of [sandbox] until
- * it is started again.
+ * A sandbox counts from the lock under which it is claimed until its directories are gone, whether
+ * it runs or not. Its limits are in the note of its range of ids (ranges.h), so a claim needs no
+ * further write. Nothing is added up if [admission] sets no sum and the sandbox belongs to no
+ * tenant. A sandbox of an older berth counts with the defaults of [sandbox] until it is started
+ * again.
  */
 #ifndef BERTH_MANAGER_HOST_PROMISE_H
 #define BERTH_MANAGER_HOST_PROMISE_H
@@ -15,24 +15,25 @@
 
 struct promise_sum {
 	uint64_t count, memory_bytes, cpu_milli;
-	uint64_t running;	/* of them; by promise_sum() only */
+	uint64_t running;	/* how many of them run; set by promise_sum() only */
 };
 
-#define PROMISE_SAME (UINT64_MAX - 1)	/* memory or CPUs in promise_change(): as it was */
+#define PROMISE_SAME (UINT64_MAX - 1)	/* in promise_change(): leave memory or CPUs unchanged */
 
 /*
- * With the registry locked: ERR_LIMIT, naming the maximum, if one more sandbox with p does not
- * fit. except: the id of a sandbox that does not count because p replaces its limits; or NULL.
+ * Checks that one more sandbox with p fits: ERR_LIMIT, naming the maximum, if not. Call it with the
+ * registry locked. except: the id of a sandbox that does not count because p replaces its limits;
+ * or NULL.
  */
 int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e);
-/* The same for so many sandboxes with p each.  Takes the lock. */
+/* As promise_fits(), for count sandboxes with p each. Takes the lock. */
 int promise_fits_all(struct registry *r, const struct promise *p, unsigned count, struct err *e);
 /*
  * Changes the limits of a sandbox to p; an empty tenant keeps its owner. force: also if they do
  * not fit. ret_old, unless NULL, is the value to restore. Takes the lock.
  */
 int promise_change(struct registry *r, const char *id, const struct promise *p, int force, struct promise *ret_old, struct err *e);
-/* Sums of those that skip does not answer 1 for.  Takes the lock. */
+/* Sums up the sandboxes for which skip does not answer 1. Takes the lock. */
 int promise_sum(struct registry *r, int (*skip)(void *ctx, const char *id), void *ctx, struct promise_sum *ret, struct err *e);
 
 #endif

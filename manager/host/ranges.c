@@ -26,9 +26,9 @@
  * locks there, in locks-M and in the file itself, and write to it as long as they live.
  */
 #define OLDER_FILE "ranges"
-#define OLDER_BASE_FILE "ranges-base"	/* what those notes count from, once they are copied */
+#define OLDER_BASE_FILE "ranges-base"	/* the base of those notes, once they are copied */
 #define OLDER_LOCK_FILES 64u
-#define OLDER_BASE 1342177280u	/* where [ids] did not set it */
+#define OLDER_BASE 1342177280u	/* the older base if [ids] did not set it */
 
 static off_t note_at(uint32_t slot)
 {
@@ -71,7 +71,7 @@ static int write_range_note(int fd, uint32_t slot, const struct range_note *text
 	return 0;
 }
 
-/* All notes from the slot on, up to the end of the file, for the caller to free. */
+/* Reads all notes from the slot on, up to the end of the file; the caller frees them. */
 static int read_range_notes(int fd, uint32_t from, struct range_note **ret, size_t *ret_count, struct err *e)
 {
 	struct range_note *all;
@@ -81,7 +81,7 @@ static int read_range_notes(int fd, uint32_t from, struct range_note **ret, size
 
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "read the record of id ranges");
-	/* there are no more slots, even if the file is longer */
+	/* no more slots than this exist, even if the file is longer */
 	size = (st.st_size > note_at(HOSTIDS_SLOTS) ? note_at(HOSTIDS_SLOTS) : st.st_size) - note_at(from);
 	if (size < 0)
 		size = 0;
@@ -105,7 +105,7 @@ static int open_range_notes(const struct registry *r)
 	return openat(r->ids_fd, HOSTIDS_NOTES, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
 }
 
-/* The first id of a lasting sandbox's range, as its directory says; 0 if it does not. */
+/* Returns the first id of a lasting sandbox's range, as its directory records it; 0 if it does not. */
 static uint32_t remembered(const struct registry *r, const char *id)
 {
 	autobuf struct buf b = BUF_INIT(16);
@@ -156,7 +156,7 @@ static int copy_older(const struct registry *r, int fd, const struct range_note 
 		own = n.version == RANGES_INNER ? 0 : remembered(r, n.id);
 		if (own)
 			slot = own / SPEC_IDS;
-		/* its keeper goes on to write what it does to the older file */
+		/* its keeper continues to write its state to the older file */
 		n.standing = 0;
 		if (slot < HOSTIDS_SLOTS && write_range_note(fd, (uint32_t)slot, &n, e) < 0)
 			return -1;
@@ -309,7 +309,7 @@ int ranges_standing(const struct range_note *n, struct standing *ret)
 	return 1;
 }
 
-/* Why no slot of [ids] was free. */
+/* The reasons why no slot of [ids] was free. */
 struct taken {
 	unsigned own, others, subs;
 	const struct hostids_place *place;
@@ -320,7 +320,7 @@ static int none_left(const struct registry *r, const struct claim *c, const stru
 {
 	char places[160] = "", subs[80] = "";
 
-	/* how many others have is not for tenants to know */
+	/* tenants must not learn how many sandboxes others have */
 	if (c->promise && c->promise->tenant[0])
 		return err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
 			       "[ids] count in berth.toml");
@@ -419,9 +419,9 @@ int ranges_remember(struct registry *r, const struct claim *c, struct err *e)
 }
 
 /*
- * Locks the slot of a sandbox that is to run again. Its files have these ids whatever [ids] says
- * by now, and though a stopped sandbox of another state directory may have them too, which an
- * older berth has made: only one of the two runs at a time.
+ * Locks the slot of a sandbox that is to run again. Its files have these ids whatever [ids] says by
+ * now. A stopped sandbox of another state directory, made by an older berth, may have them too:
+ * only one of the two runs at a time.
  */
 static int lock_again(struct registry *r, uint32_t slot, struct err *e)
 {
@@ -491,7 +491,7 @@ int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_fro
 	if (io_read_file(dirfd, OWN_NAME, &b, e) < 0 || num_u64(b.data ? b.data : "", OWN_NAME, 1, UINT32_MAX, &base, e) < 0 ||
 	    ranges_take(r, &c, e) < 0)
 		return -1;
-	fd_close(&c.slot_fd);	/* from here on the note and the directory keep it */
+	fd_close(&c.slot_fd);	/* from here on the note and the directory reserve it */
 	snprintf(text, sizeof(text), "%u", c.id_base);
 	*ret_from = (uint32_t)base;
 	*ret_to = c.id_base;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranges - which sandbox has which range of 65,536 ids.
+ * ranges - records which sandbox has which range of 65,536 ids.
  *
  * A range is a slot of the host, its first id / 65536. In the file state_dir/ids/slots the note at
  * slot * RANGES_NOTE names the sandbox of this state directory with that range. A range is free if
- * nobody on the host holds the lock of its slot (hostids.h), and neither here nor in another state
- * directory of the host has the sandbox in its note a directory (nor one in
+ * no process on the host holds the lock of its slot (hostids.h), and the sandbox in its note has no
+ * directory, neither here nor in another state directory of the host (nor in
  * state_dir/manager/archived). So a crash frees a range only after gc, and a stopped lasting
  * sandbox keeps its range, because its files have those ids. Called with the registry locked.
  *
@@ -19,65 +19,65 @@
 
 /* The note of a range. Before version 1 it was an id and NULs. */
 struct range_note {
-	char id[24];			/* ends with a NUL; "" : nobody's */
-	uint64_t memory_bytes, cpu_milli, tenant[2];	/* struct promise; ranges_tenant() */
+	char id[24];			/* ends with a NUL; "": no sandbox's */
+	uint64_t memory_bytes, cpu_milli, tenant[2];	/* see struct promise; ranges_tenant() */
 	uint32_t version;		/* RANGES_*; 0: the note has only the id */
-	uint32_t standing;		/* STANDING_* and the sessions; 0: no state is recorded */
-	uint32_t since[2];		/* since_ms of that and the turn, the low half first */
+	uint32_t standing;		/* STANDING_* and the number of sessions; 0: no state is recorded */
+	uint32_t since[2];		/* since_ms of the state and the turn, the low half first */
 };
 
 #define RANGES_NOTE HOSTIDS_NOTE
 #define RANGES_PROMISED 1
-#define RANGES_INNER 2	/* one more of a zygote, for a fork; its promise counts by itself */
+#define RANGES_INNER 2	/* a further range of a zygote, for a fork; its promise counts by itself */
 
 /*
- * What a living sandbox does while nothing in it changes. Its keeper writes it, so that a list
- * of many sandboxes need not ask each. Valid only while the keeper lives; the next keeper clears
- * it.
+ * The state of a running sandbox while nothing in it changes. Its keeper writes it, so that a list
+ * of many sandboxes need not ask each keeper. Valid only while the keeper runs; the next keeper
+ * clears it.
  */
 struct standing {
-	int is_main;		/* its main command runs; 0: no command does */
-	unsigned sessions;	/* shells that wait */
+	int is_main;		/* the main command runs; 0: no command runs */
+	unsigned sessions;	/* shells that wait for a text */
 	uint64_t since_ms;	/* when work was last seen, CLOCK_MONOTONIC */
-	uint16_t turn;		/* another number after each time that it did not stand still */
+	uint16_t turn;		/* changes whenever the sandbox stops standing still */
 };
 #define STANDING_TOLD 1u
 #define STANDING_MAIN 2u
-#define STANDING_SESSIONS 8	/* their number is from this bit on */
-#define STANDING_TURN 48	/* of since: the time is below */
+#define STANDING_SESSIONS 8	/* the number of sessions begins at this bit */
+#define STANDING_TURN 48	/* the turn begins at this bit of since; the time is below */
 _Static_assert(sizeof(struct range_note) == RANGES_NOTE, "files of older versions have notes of this size");
 
-/* The hash of a tenant's name in a note; zeros for "". */
+/* Hashes a tenant's name for a note; zeros for "". */
 void ranges_tenant(const char *name, uint64_t ret[2]);
-/* All notes, which the caller frees; those of unused slots are zero, and most of them are left out. */
+/* Returns all notes, which the caller frees; unused slots are zero, and most of them are left out. */
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e);
 /* Records the limits of a sandbox that has a range; an empty tenant keeps its owner. */
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
 
-/* The file of notes, to be closed. */
+/* Opens the file of notes; the caller closes it. */
 int ranges_open(const struct registry *r, struct err *e);
 /*
- * Records what the sandbox of this claim does, or with NULL that its keeper must be asked. 0, or
+ * Records the state of the sandbox of this claim, or with NULL that its keeper must be asked. 0, or
  * -1 with errno.
  */
 int ranges_stand(int notes_fd, const struct claim *c, const struct standing *s);
-/* 1 with the state in a note, 0 if it has none. */
+/* Returns 1 with the state in a note, 0 if it has none. */
 int ranges_standing(const struct range_note *n, struct standing *ret);
-/* Writes whose the range from c->id_base on is, which another claim holds: c->id's. */
+/* Notes that the range from c->id_base on, which another claim holds, is c->id's. */
 int ranges_note(const struct registry *r, const struct claim *c, struct err *e);
-/* Finds a free range of [ids] for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
+/* Finds a free range of [ids] for c->id, and sets slot_fd and id_base. ERR_LIMIT if all are taken. */
 int ranges_take(struct registry *r, struct claim *c, struct err *e);
-/* Writes down the range of a lasting sandbox, in its own directory. */
+/* Records the range of a lasting sandbox in its own directory. */
 int ranges_remember(struct registry *r, const struct claim *c, struct err *e);
 /*
- * Takes the range that was written down, also when [ids] no longer covers it.  ERR_BUSY while
- * another holds it, ERR_LIMIT while a sandbox of another state directory runs with it.
+ * Takes the recorded range, also if [ids] no longer covers it. ERR_BUSY while another process holds
+ * it, ERR_LIMIT while a sandbox of another state directory runs with it.
  */
 int ranges_retake(struct registry *r, struct claim *c, struct err *e);
 /*
- * For a sandbox from another host: takes a range of ours and records it in the sandbox's
- * directory dirfd, instead of the old one. state_dir/manager/archived/ID exists already; the
- * registry need not be locked.
+ * Takes a range of ours for a sandbox from another host, and records it in the sandbox's directory
+ * dirfd, instead of the old one. state_dir/manager/archived/ID exists already; the registry need
+ * not be locked.
  */
 int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e);
 

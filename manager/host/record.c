@@ -14,7 +14,7 @@
 #include "manager/host/registry.h"
 
 #define RECORD_MAX (1u << 20)
-#define VOID ' '	/* all that a record holds that says nothing; no record starts so */
+#define VOID ' '	/* fills an emptied record; no record starts with it */
 
 static const char *const status_names[] = {
 	[RECORD_NONE] = "", [RECORD_CREATED] = "created", [RECORD_RUNNING] = "running",
@@ -195,7 +195,7 @@ int record_save_run(const struct claim *c, const json_t *record, struct err *e)
 		return err_nomem(e);
 	if (fd < 0 || fstat(fd, &st) < 0 || pread(fd, &first, 1, 0) < 0)
 		return err_sys(e, "record sandbox %s", c->id);
-	/* of this sandbox: a reader must get the old record or the new one */
+	/* a record of this sandbox: a reader must get the old record or the new one */
 	if (first != VOID)
 		return io_replace_file(c->dir_fd, RECORD_FILE, text, n, 0600, 0, e);
 	return overwrite_record(fd, st.st_size, text, n) < 0 ? err_sys(e, "record sandbox %s", c->id) : 0;
@@ -244,7 +244,7 @@ int record_is_gone(struct registry *r, const char *id)
 
 	if (record_is_there(r->kept_fd, id) || errno != ENOENT)
 		return 0;
-	/* a run's record may be there and void (registry.h), or that of a keeper that removes it */
+	/* a run's record may exist and be void (registry.h), or belong to a keeper that removes it */
 	return record_read(r->sandboxes_fd, id, &run, &ignored) == 0 || record_auto_remove(run);
 }
 
@@ -265,6 +265,6 @@ int record_note_stopped(struct registry *r, const char *id, const char *reason, 
 	record_set_status(record, RECORD_STOPPED);
 	if (reason)
 		record_set_stop_reason(record, reason);
-	/* what another removes at this moment has no place for a record any more */
+	/* another process removes the sandbox at this moment, so there is no place for a record any more */
 	return record_save_kept(r, id, record, e) < 0 && e->os_errno != ENOENT ? -1 : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record - record.json: the facts about a sandbox for ps, inspect and the next start.
+ * record - reads and writes record.json, the facts about a sandbox for ps, inspect and the next
+ * start.
  *
  * Only this file knows the name of that file and its members. A sandbox has up to two records:
  * that of its run, below run_dir, which ends with the run; and that of a lasting sandbox, below
@@ -21,9 +22,9 @@ struct claim;
 #define RECORD_FILE "record.json"
 
 /*
- * Its members.  record_NAME(record) is the text ("" when absent, see record_has_NAME()), the number
- * (0), the flag (0), or the array or object, borrowed (NULL); record_set_NAME(record, v) sets it,
- * and takes over an array or an object.
+ * The members of a record. record_NAME(record) is the text ("" when absent, see record_has_NAME()),
+ * the number (0), the flag (0), or the array or object, borrowed (NULL); record_set_NAME(record, v)
+ * sets it, and takes over an array or an object.
  */
 #define RECORD_MEMBERS(X) \
 	X(id, TEXT) X(name, TEXT) X(image, TEXT) X(created, TEXT) X(started, TEXT) \
@@ -86,7 +87,7 @@ struct claim;
 RECORD_MEMBERS(X)
 #undef X
 
-/* Whether it says when it expires, or that it never does. */
+/* Tells whether the record says when it expires, or that it never does. */
 static inline int record_has_expiry(const json_t *record)
 {
 	return json_object_get(record, "expires_ms") != NULL;
@@ -100,19 +101,19 @@ static inline void record_drop_owner(json_t *record)
 	json_object_del(record, "owner_grace_ms");
 }
 
-/* Nobody has started it yet. */
+/* Notes that the sandbox was never started. */
 static inline void record_drop_started(json_t *record)
 {
 	json_object_del(record, "started");
 }
 
-/* Whether it is on its first network only. */
+/* Notes that the sandbox is on its first network only. */
 static inline void record_drop_networks(json_t *record)
 {
 	json_object_del(record, "networks");
 }
 
-/* 0: it does not expire, which is written as null. */
+/* Sets the time; 0: it does not expire, which is written as null. */
 static inline void record_set_expiry(json_t *record, uint64_t at_ms)
 {
 	json_object_set_new(record, "expires_ms",
@@ -130,33 +131,33 @@ enum record_status {
 };
 enum record_status record_status(const json_t *record);
 void record_set_status(json_t *record, enum record_status status);
-/* The word of it. */
+/* Returns the word for a status. */
 const char *record_status_name(enum record_status status);
-/* A record on disk only means that the sandbox does not run, even if it says otherwise. */
+/* Corrects a record that is on disk only: its sandbox does not run, even if the record says otherwise. */
 void record_settle_kept(json_t *record);
 
-/* The first members of a record, in the order in which they are shown; NULL without memory. */
+/* Makes a record with its first members, in the order in which they are shown; NULL without memory. */
 json_t *record_new(const char *id, const char *name, const char *image, enum record_status status,
 		   const char *created);
 
-/* Whether there is one; errno as fstatat(2) sets it. */
+/* Tells whether there is a record; errno as fstatat(2) sets it. */
 int record_is_there(int dirfd, const char *id);
-/* Whether it is a file without a byte, as a power cut leaves one that was not synced. */
+/* Tells whether the record is an empty file, as a power cut leaves one that was not synced. */
 int record_is_empty(int dirfd, const char *id);
 /*
- * The record below dirfd, or the substitute for one of a newer format, with the reason in
- * "error": 1. 0: it is just being made or removed, or damaged; rm -f and gc know the sandbox by
- * its directory.
+ * Reads the record below dirfd, or makes the substitute for one of a newer format, with the reason
+ * in "error": 1. 0: the record is just being made or removed, or damaged; rm -f and gc know the
+ * sandbox by its directory.
  */
 int record_read(int dirfd, const char *id, json_t **ret, struct err *e);
-/* The same in the sandbox's own directory. */
+/* As record_read(), in the sandbox's own directory. */
 int record_read_in(int dirfd, const char *id, json_t **ret, struct err *e);
-/* 0, or -1 with ERR_UNSUPPORTED when one of the sandbox's records is of a newer format. */
+/* Checks the sandbox's records: 0, or -1 with ERR_UNSUPPORTED if one is of a newer format. */
 int record_check_format(struct registry *r, const char *id, struct err *e);
 
-/* That of the run: a new reference or NULL. */
+/* Loads the record of the run: a new reference or NULL. */
 json_t *record_load_run(struct registry *r, const char *id, struct err *e);
-/* That of a lasting sandbox.  ERR_UNSUPPORTED when it is of a newer format. */
+/* Loads the record of a lasting sandbox. ERR_UNSUPPORTED if it is of a newer format. */
 json_t *record_load_kept(struct registry *r, const char *id, struct err *e);
 
 /*
@@ -164,24 +165,24 @@ json_t *record_load_kept(struct registry *r, const char *id, struct err *e);
  * treats it as missing.
  */
 int record_save_run(const struct claim *c, const json_t *record, struct err *e);
-/* Empties the record in the directory of a run that is over, because it names a command. */
+/* Empties the record in the directory of a run that is over, because it has a command line. */
 int record_void(int dirfd);
-/* Writes that of another's run anew; nothing is done when it has ended. */
+/* Rewrites the record of another process's run; does nothing if the run has ended. */
 int record_replace_run(struct registry *r, const char *id, const json_t *record, struct err *e);
 /*
- * Writes that of a lasting sandbox, on disk before it returns unless the sandbox is removed at its
- * end.  ENOENT when its directory is gone.
+ * Writes the record of a lasting sandbox; it is on disk before this returns unless the sandbox is
+ * removed at its end. ENOENT if its directory is gone.
  */
 int record_save_kept(struct registry *r, const char *id, const json_t *record, struct err *e);
-/* Removes it: the sandbox is gone then, and what is left of it is to be removed. */
+/* Removes the record: the sandbox no longer exists, and its remains are to be removed. */
 void record_drop_kept(struct registry *r, const char *id);
-/* Whether the sandbox is neither kept nor running, and no command can name it. */
+/* Tells whether the sandbox is neither kept nor running, so that no command can name it. */
 int record_is_gone(struct registry *r, const char *id);
-/* The same, and makes its directory where it is not there: the sandbox lasts from then on. */
+/* As record_save_kept(), and makes the directory if it is missing: the sandbox lasts from then on. */
 int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e);
 /*
- * That a lasting sandbox has stopped, with the reason unless that is NULL.  Nothing is done when it
- * has no record, or is being removed.
+ * Records that a lasting sandbox has stopped, with the reason unless that is NULL. Does nothing if
+ * it has no record, or is being removed.
  */
 int record_note_stopped(struct registry *r, const char *id, const char *reason, struct err *e);
 

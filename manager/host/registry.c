@@ -111,7 +111,7 @@ static int save_document(struct registry *r, const char *id, const char *file, c
 	autoclose int dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autofree char *text = json_dumps(j, JSON_COMPACT);
 
-	/* not made here: somebody may have removed it since its content was read */
+	/* not made here: another process may have removed it since its content was read */
 	if (dir < 0)
 		return err_sys(e, "open the directory of sandbox %s", id);
 	return text ? io_replace_file(dir, file, text, strlen(text), 0600, durable, e) :

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry - which sandboxes exist on this host, and what each one holds.
+ * registry - records which sandboxes exist on this host, and what each one holds.
  *
  * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
  *   run_dir/sandboxes/ID/             flock'ed by the supervisor as long as it lives
@@ -11,11 +11,11 @@
  *   state_dir/names/NAME -> ID
  *   state_dir/ids/slots               which sandbox has which range of 65,536 ids: ranges.h
  * The directory is made before any other resource and everything else is named
- * after the ID, so that whatever a crash leaves can be found and removed by
+ * after the ID, so that leftovers of a crash can be found and removed by
  * name (L08): an ID whose lock can be taken has no supervisor any more.
  *
- * run_dir/sandboxes itself is flock'ed while one is added or looked over, which
- * makes the limit on their number exact.
+ * run_dir/sandboxes itself is flock'ed while a sandbox is added or looked over, which makes the
+ * limit on their number exact.
  */
 #ifndef BERTH_MANAGER_HOST_REGISTRY_H
 #define BERTH_MANAGER_HOST_REGISTRY_H
@@ -27,15 +27,17 @@
 #include "manager/host/config.h"
 
 /*
- * In a lasting sandbox's directory: the part of its network's budgets that earlier runs used,
- * {"bytes", "connections"}.
+ * A file in a lasting sandbox's directory with the part of its network's budgets that earlier runs
+ * used, {"bytes", "connections"}.
  */
 #define NETWORK_USED_FILE "network-used.json"
 
-#define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: what is written, and the newest that is read */
-#define REGISTRY_OWNER "owner.json"	/* of a lasting sandbox: {"name": the tenant}; without, only an administrator sees it */
+#define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: the one written, and the newest
+				 * one read */
+#define REGISTRY_OWNER "owner.json"	/* of a lasting sandbox: {"name": the tenant}; without it only an
+					 * administrator sees the sandbox */
 
-/* In the directory of a zygote (manager/zygote/wire.h), and of no other sandbox. */
+/* A file in the directory of a zygote (manager/zygote/wire.h), and of no other sandbox. */
 #define REGISTRY_ZYGOTE_FILE "zygote.json"
 
 struct registry {
@@ -44,7 +46,8 @@ struct registry {
 	int sandboxes_fd;		/* below run_fd */
 	int kept_fd, names_fd, ids_fd;	/* below state_fd */
 	int pool_fd;		/* a mount of the pool of layers (layerpool_hold()); -1: none */
-	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
+	unsigned others;	/* directories of other sandboxes at the last claim: running, lasting or
+				 * left over */
 };
 
 /* A registry that is not open, which registry_close() accepts. */
@@ -57,21 +60,21 @@ struct registry {
  * (promise.h).
  */
 struct promise {
-	/* limits; UINT64_MAX means none, which counts as all the machine has */
+	/* limits; UINT64_MAX means none, which counts as everything the machine has */
 	uint64_t memory_bytes, cpu_milli;
 	char tenant[65];			/* "" : nobody's */
-	/* of all sandboxes of the tenant; 0 is not limited */
+	/* limits on all sandboxes of the tenant; 0: no limit */
 	uint64_t max_sandboxes, max_memory_bytes, max_cpu_milli;
 };
 
 struct claim {
-	const struct promise *promise;	/* borrowed; NULL: nobody knows, and the defaults of [sandbox] count */
+	const struct promise *promise;	/* borrowed; NULL: unknown, and the defaults of [sandbox] count */
 	char id[65];
 	char name[65];		/* "" : none */
-	int inner;		/* a range more of a zygote, for a fork */
-	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
+	int inner;		/* a further range of a zygote, for a fork */
+	int lasting;		/* release keeps the name, and state_dir/sandboxes/ID stays */
 	int dir_fd;		/* run_dir/sandboxes/ID, locked */
-	int slot_fd;		/* in ids_dir, with a lock on our range: hostids.h */
+	int slot_fd;		/* a descriptor in ids_dir, with a lock on our range: hostids.h */
 	uint32_t id_base;	/* first host id of the range */
 };
 
@@ -80,67 +83,72 @@ void registry_close(struct registry *r);
 /* Excludes every process that adds or removes a sandbox, or changes its limits. */
 int registry_lock(struct registry *r, struct err *e);
 void registry_unlock(struct registry *r);
-/* Every entry of dirfd that is a well-formed id or name; stops when each returns non-zero, and returns that. */
+/*
+ * Calls each for every entry of dirfd that is a well-formed id or name; stops when it returns
+ * non-zero, and returns that.
+ */
 int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, struct err *e);
 
 /*
- * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a
- * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes, which
- * counts those that run, for a lasting one at max_stopped, or when p does not fit.  lasting also makes state_dir/sandboxes/ID.
+ * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a free range of ids,
+ * and all of it locked. ERR_LIMIT at max_sandboxes, which counts running sandboxes, for a lasting
+ * one at max_stopped, or if p does not fit. lasting also makes state_dir/sandboxes/ID.
  */
 int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e);
 /*
- * Reserves a range of ids more for the sandbox of c, with a promise of its own: ret->slot_fd
- * holds it, and ret->id_base is its first id.  registry_claim_within() adds a fork there, and
- * registry_give_back() says, before the fork's release, that it is the zygote's again.
+ * Reserves a further range of ids for the sandbox of c, with a promise of its own: ret->slot_fd
+ * holds it, and ret->id_base is its first id. registry_claim_within() adds a fork there, and
+ * registry_give_back() returns it to the zygote before the fork is released.
  */
 int registry_claim_range(struct registry *r, const struct claim *c, const struct promise *p,
 			 struct claim *ret, struct err *e);
-/* registry_claim() for a sandbox without a name, in a range that another one holds. */
+/* As registry_claim(), for a sandbox without a name, in a range that another sandbox holds. */
 int registry_claim_within(struct registry *r, const struct claim *range, struct claim *ret,
 			  struct err *e);
 int registry_give_back(struct registry *r, const struct claim *range, struct err *e);
-/* ERR_INVALID when name is not a name, or could be the id of a sandbox or the start of one. */
+/* Checks a name: ERR_INVALID if it is malformed, or could be the id of a sandbox or the start of one. */
 int registry_check_name(const char *name, struct err *e);
 /*
- * The same for a name that somebody gives: none may begin as those that berthd gives, or a tenant
- * could hold the name of another's snapshot.
+ * As registry_check_name(), for a name that a user gives: it may not begin like the names that
+ * berthd gives, or a tenant could take the name of another tenant's snapshot.
  */
 #define REGISTRY_SNAPSHOT "snapshot."
 int registry_check_given(const char *name, struct err *e);
 /*
- * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, its
- * directory again.  ERR_LIMIT at max_sandboxes, or when p does not fit.
+ * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, the
+ * sandbox's directory again. ERR_LIMIT at max_sandboxes, or if p does not fit.
  */
 int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, const struct promise *p, struct err *e);
-/* registry_claim() for a lasting sandbox that is to run again; p where none is written yet; NULL:
- * only its files are worked on, and max_sandboxes does not count.  ERR_EXISTS while it runs. */
+/* As registry_claim(), for a lasting sandbox that is to run again. p is used if the sandbox has no
+ * recorded limits; NULL: only its files are worked on, and max_sandboxes does not count. ERR_EXISTS
+ * while it runs. */
 int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e);
 /*
  * Releases a claim whose sandbox could not be removed completely: its record stays, so that gc
  * finds the rest and tries again.
  */
 void registry_abandon(struct claim *c);
-/* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
+/* Undoes registry_claim() completely; the kernel's objects must be gone already. Idempotent. */
 int registry_release(struct registry *r, struct claim *c, struct err *e);
 
 /*
  * Clears what dead supervisors left: processes, cgroups, directories, names. *ret_cleared counts
- * sandboxes. Sandboxes of a newer berth stay, because they may have more than this one knows of.
+ * sandboxes. Sandboxes of a newer berth stay, because they may have parts that this berth does not
+ * know.
  */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 /*
- * Clears what one dead supervisor left: 1; 0: it lives, or left nothing here. ERR_TIMEOUT: its
- * processes do not end within ms. ERR_UNSUPPORTED: a newer berth left it
- * (record_check_format()), and newer_too is not set.
+ * Clears what one dead supervisor left: 1; 0: it still runs, or left nothing here. ERR_TIMEOUT: its
+ * processes do not end within ms. ERR_UNSUPPORTED: a newer berth left it (record_check_format()),
+ * and newer_too is not set.
  */
 int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e);
 /*
- * The same after a claim, bounded for the hot path: it looks at 8 sandboxes at most, from where the
- * last one stopped, and clears one at most.
+ * As registry_gc() after a claim, bounded for the hot path: it looks at 8 sandboxes at most, from
+ * where the last call stopped, and clears one at most.
  */
 void registry_gc_some(struct registry *r);
-/* What gc would remove, without removing it. */
+/* Lists what gc would remove, without removing it. */
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
 
 /*
@@ -149,32 +157,32 @@ int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), 
  */
 int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e);
 /*
- * The same for a caller that sees only some sandboxes: the others are as if they were not there, also in the question
- * whether a prefix is unique.
+ * As registry_find(), for a caller that sees only some sandboxes: the others are treated as
+ * missing, also when deciding whether a prefix is unique.
  */
 typedef int registry_seen(void *ctx, const char *id);
 int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen, void *ctx, char ret_id[65], int *ret_kept, struct err *e);
 
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
 int registry_keep_dir(struct registry *r, const char *id, struct err *e);
-/* The same where it is there already: a descriptor, or -1 with errno. */
+/* Opens the directory if it exists: a descriptor, or -1 with errno. */
 int registry_kept_dir(struct registry *r, const char *id);
-/* 0, or -1 with ERR_UNSUPPORTED when the specification of a lasting sandbox is of a newer format. */
+/* Checks the specification of a lasting sandbox: 0, or -1 with ERR_UNSUPPORTED if it is of a newer format. */
 int registry_check_spec_format(struct registry *r, const char *id, struct err *e);
 /*
- * A file of a lasting sandbox's directory, as JSON: a new reference or NULL.  ERR_UNSUPPORTED when spec.json is of
- * a newer format.  record.h has its record.json.
+ * Reads a file of a lasting sandbox's directory, as JSON: a new reference or NULL. ERR_UNSUPPORTED
+ * if spec.json is of a newer format. record.h reads its record.json.
  */
 json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e);
-/* ERR_UNSUPPORTED, with the remedy, when doc, which is file of sandbox id, is of a newer format. */
+/* Checks the format of doc, which is file of sandbox id: ERR_UNSUPPORTED, with a hint, if it is newer. */
 int registry_check_version(const json_t *doc, const char *id, const char *file, struct err *e);
-/* ENOENT when the directory is gone. */
+/* Writes a file of the directory; ENOENT if that is gone. */
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j,
 		  struct err *e);
-/* The same for a sandbox that is removed when it ends: after a power cut nobody needs the file. */
+/* As registry_save(), for a sandbox that is removed when it ends: the file need not survive a power cut. */
 int registry_save_passing(struct registry *r, const char *id, const char *file, const json_t *j,
 			  struct err *e);
-/* The same for a sandbox without a record, with which the file is durable at the latest. */
+/* As registry_save(), for a sandbox without a record yet, with which the file becomes durable. */
 int registry_save_ahead(struct registry *r, const char *id, const char *file, const json_t *j,
 			struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);
@@ -183,7 +191,7 @@ int registry_remove_kept(struct registry *r, const char *id, struct err *e);
 
 /* ---- lists of sandboxes ---- */
 
-/* The records of sandboxes that live (kept = 0), and of those that are only kept. */
+/* The records of sandboxes that run (kept = 0), and of those that are only kept. */
 
 /*
  * Gets the record of a sandbox, which it may change, and keep by json_incref(). A record of a
@@ -192,26 +200,26 @@ int registry_remove_kept(struct registry *r, const char *id, struct err *e);
  */
 typedef int list_each(void *ctx, const char *id, int kept, json_t *record);
 
-/* Calls each for every live sandbox and, with all, every kept one. */
+/* Calls each for every running sandbox and, with all, every kept one. */
 int registry_list(struct registry *r, int all, list_each *each, void *ctx, struct err *e);
-/* registry_gc() and that in one, at the cost of six system calls for each that lives. */
+/* As registry_gc() and registry_list() in one, at the cost of six system calls for each running sandbox. */
 int registry_sweep_list(struct registry *r, int all, list_each *each, void *ctx, struct err *e);
-/* Of one sandbox; each is not called when it is gone. */
+/* Calls each for one sandbox, unless it is gone. */
 int registry_list_one(struct registry *r, const char *id, list_each *each, void *ctx,
 		      struct err *e);
 
 /* ---- what dead supervisors left, one sandbox at a time ---- */
 
-/* What registry_gc() does for one sandbox, for the list, which looks at each anyway. */
+/* The part of registry_gc() for one sandbox, for the list, which looks at each anyway. */
 
-/* Clears what a dead supervisor left below run_dir; nothing when it lives.  What fails is left. */
+/* Clears what a dead supervisor left below run_dir; does nothing if it runs. Failures are ignored. */
 void sweep_one(struct registry *r, const char *id);
-/* Clears what a removal that was cut short left below state_dir. */
+/* Clears what an interrupted removal left below state_dir. */
 void sweep_kept(struct registry *r, const char *id);
 
 /* ---- the parent cgroups ---- */
 
-/* Removes the parent cgroups when no sandbox is left. */
+/* Removes the parent cgroups once no sandbox is left. */
 
 /*
  * Removes the parent cgroups of the configuration unless a sandbox exists or starts. A starting

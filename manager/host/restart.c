@@ -78,7 +78,7 @@ static struct restart_policy policy_of(const json_t *record)
 	return p;
 }
 
-/* No verdict: its keeper was killed, or the host went down. */
+/* Tells whether the service ended without a verdict: its keeper was killed, or the host went down. */
 static int has_failed_service(const json_t *record, const struct restart_policy *p)
 {
 	const json_t *verdict = record_verdict(record);
@@ -88,7 +88,7 @@ static int has_failed_service(const json_t *record, const struct restart_policy 
 	return !p->max || record_restarts(record) < (int64_t)p->max;
 }
 
-/* Nobody has started it yet. */
+/* Tells whether the sandbox was never started. */
 static int is_new(const json_t *record)
 {
 	return record_status(record) == RECORD_CREATED;
@@ -118,8 +118,8 @@ uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms)
 }
 
 /*
- * Its words are "berth", RESTART_VERB, the sandbox's id: no process in a sandbox has them as
- * root of the host.
+ * Tells whether pid is the guardian: its words are "berth", RESTART_VERB and the sandbox's id,
+ * which no process in a sandbox has as root of the host.
  */
 static int is_guardian_of(int pid, const char *id)
 {
@@ -176,7 +176,7 @@ int restart_is_coming(struct registry *r, const char *id)
 	return restart_is_due(record) && (restart_pending(r, id) || has_living_guardian(record, id));
 }
 
-/* By a pidfd, which identifies this process; before Linux 5.3 by its pid. */
+/* Ends the guardian by a pidfd, which identifies this process; before Linux 5.3 by its pid. */
 static void end_guardian(int pid, const char *id)
 {
 	autoclose int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -196,7 +196,7 @@ void restart_cancel(struct registry *r, const char *id)
 
 	if (policy_of(record).when == RESTART_NO)
 		return;
-	/* first, so that a guardian that looks at it now starts nothing */
+	/* written first, so that a guardian that looks at it now starts nothing */
 	if (restart_is_due(record))
 		record_set_status(record, RECORD_STOPPED);
 	if (!record_stopped_by_hand(record)) {

@@ -60,7 +60,7 @@ static int drop_own_capabilities(uint64_t keep, struct err *e)
 	for (cap = 0; (has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
 		/*
 		 * Without CAP_SETPCAP, as in a container, the bounding set stays: after
-		 * no_new_privs no execve(2) gives what is not permitted now.
+		 * no_new_privs no execve(2) grants a capability that is not permitted now.
 		 */
 		if (has && !(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EPERM)
 			return err_sys(e, "drop capability %lu from the bounding set", cap);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shlex - a text cut into the words and operators of a shell.
+ * shlex - cuts a text into the words and operators of a shell.
  *
- * Enough of POSIX and bash to look at command lines: quotes and escapes are
- * taken off, comments skipped, here-documents set aside, $(...), `...`, <(...)
- * handed to a callback.  Nothing is expanded.  Never fails: an unfinished quote
- * ends with the text.
+ * It knows enough of POSIX and bash to look at command lines: quotes and escapes are removed,
+ * comments skipped, here-documents set aside, $(...), `...`, <(...) handed to a callback. Nothing
+ * is expanded. Never fails: an unfinished quote ends with the text.
  */
 #ifndef BERTH_MANAGER_HOST_SHLEX_H
 #define BERTH_MANAGER_HOST_SHLEX_H
@@ -15,13 +14,13 @@
 enum shlex_kind {
 	SHLEX_END,
 	SHLEX_WORD,
-	SHLEX_OP,	/* ; ;; & && | || ( ) and the like */
+	SHLEX_OP,	/* ; ;; & && | || ( ) and similar */
 	SHLEX_NEWLINE,
 	SHLEX_REDIRECT,	/* its target is the word that follows */
 	SHLEX_BODY,	/* the text of a here-document, after the newline */
 };
 
-#define SHLEX_BODIES_MAX 8	/* here-documents on one line */
+#define SHLEX_BODIES_MAX 8	/* most here-documents on one line */
 
 struct shlex {
 	const char *at, *end;
@@ -42,11 +41,11 @@ struct shlex_token {
 	size_t len;
 };
 
-/* Bytes that the words of a text of n bytes may need. */
+/* Returns the bytes that the words of a text of n bytes may need. */
 size_t shlex_room(size_t n);
 void shlex_init(struct shlex *l, const char *text, size_t n, char *words);
 struct shlex_token shlex_next(struct shlex *l);
-/* The words that were returned so far are not used any more. */
+/* Says that the words returned so far are no longer used. */
 void shlex_forget(struct shlex *l);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dead supervisors left is found and cleared.  Upholds S11 of SECURITY.md.
+ * sweep - finds and clears what dead supervisors left. Upholds S11 of SECURITY.md.
  */
 #include "manager/host/registry.h"
 
@@ -24,12 +24,13 @@
 #include "manager/host/record.h"
 #include "runtime/kernel/cgroup.h"
 
-#define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
+#define DYING "dying"	/* beside the record of a dead supervisor: a process waited in vain for its
+			 * processes */
 #define DYING_MS 1000
 #define SWEPT "swept"	/* below run_dir: how far commands on the hot path have looked, struct turn */
 #define LOOK_AT 8	/* sandboxes, by a command on the hot path */
 
-/* Whether fd is still the place of that id: its owner removes it before it gives up the lock. */
+/* Tells whether fd is still the directory of that id: its owner removes it before it releases the lock. */
 static int is_place(struct registry *r, const char *id, int fd)
 {
 	struct stat mine, there;
@@ -48,7 +49,7 @@ static int lock_dead(struct registry *r, const char *id, struct err *e)
 
 	if (fd < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the record of sandbox %s", id);
-	/* it lives, or is_held() looks at it for a moment */
+	/* its supervisor runs, or is_held() looks at it for a moment */
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 &&
 	    (errno != EWOULDBLOCK || flock(fd, LOCK_SH | LOCK_NB) < 0 || flock(fd, LOCK_EX) < 0))
 		return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock sandbox %s", id);
@@ -58,8 +59,8 @@ static int lock_dead(struct registry *r, const char *id, struct err *e)
 }
 
 /*
- * Whether a process holds the lock of a sandbox, without the lock of the registry. After 0 ask
- * lock_dead(): the sandbox may just be being made.
+ * Tells whether a process holds the lock of a sandbox, without the lock of the registry. After 0
+ * ask lock_dead(): the sandbox may just be being made.
  */
 static int is_held(struct registry *r, const char *id)
 {
@@ -106,7 +107,7 @@ static int is_dying(struct registry *r, const char *id)
 	return path_has(r->sandboxes_fd, path);
 }
 
-/* Its processes cannot end while their files stand still for a checkpoint that was killed, too. */
+/* Thaws its files: its processes cannot end while these are frozen for a checkpoint that was killed, too. */
 static void thaw_left(struct registry *r, const char *id)
 {
 	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -282,13 +283,13 @@ int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
  * stopped.
  */
 struct turn {
-	int64_t at[2];	/* for lseek(2): of run_dir/sandboxes, of state_dir/sandboxes */
+	int64_t at[2];	/* offsets for lseek(2): in run_dir/sandboxes, in state_dir/sandboxes */
 };
 
 struct some {
 	struct gc g;
 	int (*look)(void *ctx, const char *id);
-	unsigned left;	/* how many are still to be looked at */
+	unsigned left;	/* sandboxes that are still to be looked at */
 };
 
 static int look_at_some(struct some *s, const char *id)
@@ -300,7 +301,7 @@ static int look_at_some(struct some *s, const char *id)
 	return s->g.cleared || !s->left;
 }
 
-/* From *at, which goes on, or back to 0 at the end of the directory. */
+/* Looks on from *at, which advances, or returns to 0 at the end of the directory. */
 static void look_on(struct some *s, int dirfd, int64_t *at)
 {
 	autoclose int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -344,7 +345,7 @@ void registry_gc_some(struct registry *r)
 		look_on(&s, dirs[i], &t.at[i]);
 	}
 	if (fd >= 0 && pwrite(fd, &t, sizeof(t), 0) < 0)
-		return;	/* the next one looks at the same sandboxes */
+		return;	/* the next call looks at the same sandboxes */
 }
 
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)

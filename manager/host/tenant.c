@@ -18,7 +18,7 @@
 #define PIDS_MAX 4096		/* enough for a build; the kernel has 32768 for all on small machines */
 #define DISK_SHARE 10		/* a tenth of the file system */
 #define WORKSPACE_BYTES_MIN (1u << 20)	/* a project quota of 0 blocks bounds nothing */
-#define BYTES_AN_INODE 16384	/* of mke2fs.conf(5) */
+#define BYTES_AN_INODE 16384	/* the value of mke2fs.conf(5) */
 
 static int check_tenant_host(const char *v, const char *what, struct err *e)
 {
@@ -116,7 +116,7 @@ static uint64_t disk_share(const char *dir)
 {
 	struct statvfs fs;
 
-	/* before the first sandbox state_dir may not be there */
+	/* before the first sandbox state_dir may be missing */
 	if (statvfs(dir, &fs) < 0 && statvfs("/", &fs) < 0)
 		return 0;
 	return (uint64_t)fs.f_blocks * fs.f_frsize / DISK_SHARE;

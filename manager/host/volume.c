@@ -133,7 +133,7 @@ static json_t *load_record(int top, const char *key, struct err *e)
 	return take_ptr(&record);
 }
 
-/* Its use of the host's disk; 0 if unknown. */
+/* Returns the volume's use of the host's disk; 0 if unknown. */
 static uint64_t volume_disk_bytes(int top, const char *key, const json_t *record)
 {
 	char path[VOLUME_KEY_MAX + 32];
@@ -267,7 +267,7 @@ static int check_volume_room(const struct registry *r, const struct volume_wish 
 			       w->tenant, c->of_tenant, (unsigned long long)w->tenant_max);
 	if (c->all < r->config->volume_max)
 		return 0;
-	/* how many others have is not for tenants to know */
+	/* tenants must not learn how many volumes others have */
 	if (w->tenant[0])
 		return err_set(e, ERR_LIMIT,
 			       "this host has no room for one more volume; hint: again later; the "
@@ -279,7 +279,7 @@ static int check_volume_room(const struct registry *r, const struct volume_wish 
 		       c->all, (unsigned long long)r->config->volume_max);
 }
 
-/* 0 made, 1 no project quotas here, -1. */
+/* Makes the directory: 0, or 1 without project quotas here, or -1. */
 static int make_data(int dir, const struct census *c, uint64_t bytes, uint64_t inodes,
 		     uint32_t *ret_project, struct err *e)
 {
@@ -368,7 +368,7 @@ static int save_volume_record(int dir, const struct volume_wish *w, uint64_t byt
 	return text ? io_replace_file(dir, RECORD, text, strlen(text), 0600, 1, e) : err_nomem(e);
 }
 
-/* In .new, under the lock. */
+/* Makes the volume in .new, under the lock. */
 static int make_new_volume(int top, const struct volume_wish *w, const struct census *c, uint64_t bytes,
 		struct err *e)
 {
@@ -450,7 +450,7 @@ static int lock_volume_alone(int dir, const char *key, struct err *e)
 		       key);
 }
 
-/* Its directory, locked for us alone. */
+/* Opens the volume's directory, locked exclusively. */
 static int lock_for_removal(struct registry *r, int top, const char *key, struct err *e)
 {
 	autoclose int dir = openat(top, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -483,8 +483,7 @@ int volume_remove(struct registry *r, const char *key, struct err *e)
 	if (renameat2(top, key, top, gone, RENAME_NOREPLACE) < 0 || fsync(top) < 0)
 		return err_sys(e, "remove volume %s", key);
 	/*
-	 * the rest takes as long as it has files: others need not wait, and gc leaves a locked
-	 * one
+	 * the rest takes time for each file: others need not wait, and gc skips a locked one
 	 */
 	flock(top, LOCK_UN);
 	return path_remove_tree(top, gone, e) < 0 ? err_wrap(e, "volume %s", key) : 0;
@@ -560,11 +559,11 @@ int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 
 /* ---- who uses which volumes ---- */
 
-#define SPEC_BYTES_MAX (8u << 20)	/* as registry_load() takes */
+#define SPEC_BYTES_MAX (8u << 20)	/* as for registry_load() */
 
 struct users {
 	struct registry *r;
-	json_t *all;		/* what volume_users() answers */
+	json_t *all;		/* the answer of volume_users() */
 	char unread[65];	/* a lasting sandbox with unreadable options */
 	struct err why;
 	struct err *e;
@@ -582,14 +581,14 @@ static int add_volume_user(struct users *u, const char *name, const char *tenant
 	if (!list && (json_object_set_new(u->all, key, json_array()) < 0 ||
 		      !(list = json_object_get(u->all, key))))
 		return err_nomem(u->e);
-	/* one sandbox may have it in two places */
+	/* one sandbox may mount it at two places */
 	if (json_array_size(list) && json_array_get(list, json_array_size(list) - 1) == user)
 		return 0;
 	return json_array_append(list, user) < 0 ? err_nomem(u->e) : 0;
 }
 
 /* A lasting one: by the options it was made with, which its next start reads again. */
-/* Its users, for volume inspect and the refusal of a removal; NULL without memory. */
+/* Describes its users, for volume inspect and the refusal of a removal; NULL without memory. */
 static json_t *describe_volume_user(struct registry *r, const char *id)
 {
 	struct err ignored;
@@ -599,7 +598,7 @@ static json_t *describe_volume_user(struct registry *r, const char *id)
 			 path_has(r->sandboxes_fd, id) ? "running" : "stopped");
 }
 
-/* Also for a newer berth, whose options are only looked at here. */
+/* Loads the options, also those of a newer berth, which are only looked at here. */
 static json_t *load_spec(struct users *u, const char *id)
 {
 	autobuf struct buf b = BUF_INIT(SPEC_BYTES_MAX);

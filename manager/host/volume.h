@@ -12,10 +12,10 @@
  * not complete .new              one that is being made; .rm-X: one that is being removed Owners
  * are stored as a sandbox sees them, so that all see the same.
  *
- * volumes/ itself is locked (flock) while one is made or removed; KEY/ is locked, shared, by each
- * process that uses it, and for oneself while it is seeded.  So nothing has to be undone after a
- * crash but .new and .rm-X (volume_gc()). What is in a volume is hostile: nothing here opens any
- * of it.
+ * volumes/ itself is locked (flock) while a volume is made or removed; KEY/ is locked, shared, by
+ * each process that uses it, and exclusively while it is seeded. So a crash leaves nothing to undo
+ * but .new and .rm-X (volume_gc()). The content of a volume is hostile: nothing here opens any of
+ * it.
  */
 #ifndef BERTH_MANAGER_HOST_VOLUME_H
 #define BERTH_MANAGER_HOST_VOLUME_H
@@ -34,40 +34,46 @@ struct volume_wish {
 	const char *tenant; /* "": nobody's */
 	uint64_t size_bytes; /* 0: [volume] size */
 	const json_t *labels; /* or NULL */
-	uint64_t tenant_max; /* how many the tenant may have */
-	/* unless NULL: puts what is to be in it into its directory, before anybody sees it */
+	uint64_t tenant_max; /* how many volumes the tenant may have */
+	/* puts the first content into its directory before other processes see it; may be NULL */
 	int (*fill)(void *ctx, int dir_fd, struct err *e);
 	void *ctx;
 };
 
-/* ERR_EXISTS; ERR_LIMIT at [volume] max; ERR_UNSUPPORTED when the size cannot be enforced here. */
+/*
+ * Makes the volume. ERR_EXISTS; ERR_LIMIT at [volume] max; ERR_UNSUPPORTED if the size cannot be
+ * enforced here.
+ */
 int volume_create(struct registry *r, const struct volume_wish *w, struct err *e);
 /*
- * Its record as a new reference, with its disk use in "disk_bytes"; ERR_NOT_FOUND;
+ * Returns the record as a new reference, with the disk use in "disk_bytes"; ERR_NOT_FOUND;
  * ERR_UNSUPPORTED if a newer berth wrote it.
  */
 json_t *volume_load(struct registry *r, const char *key, struct err *e);
-/* How many more [volume] max allows. */
+/* Returns how many more volumes [volume] max allows. */
 uint64_t volume_room(const struct config *c);
-/* Every one that can be read, with its record, which each borrows, until it returns non-zero,
- * which is returned. */
+/* Calls each for every volume that can be read, with its record, which is borrowed, until it
+ * returns non-zero, and returns that. */
 int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json_t *record),
 		void *ctx, struct err *e);
-/* ERR_NOT_FOUND; ERR_BUSY, naming the user, if a sandbox uses it, even a stopped one. */
+/* Removes the volume. ERR_NOT_FOUND; ERR_BUSY, naming the user, if a sandbox uses it, even a stopped one. */
 int volume_remove(struct registry *r, const char *key, struct err *e);
-/* Begins the name of a volume that a build made, and that goes with the process of LABEL_BUILD. */
+/*
+ * Prefix of the name of a volume that a build made, and that is removed when the process of
+ * LABEL_BUILD ends.
+ */
 #define VOLUME_OF_BUILD "build-"
 /* Removes the remains of interrupted creations and removals, and the volumes of builds that were killed. */
 int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 
 /*
  * Makes the volume new_name of tenant, with the size, the labels and the files of its volume name,
- * as they are at one instant: writers wait meanwhile, where they are not shared (fileclone.h).
- * Errors as those of volume_create() and volume_load(); ERR_FULL.
+ * as they are at one instant. If the files cannot share blocks (fileclone.h), writers wait during
+ * the copy. Errors as of volume_create() and volume_load(); ERR_FULL.
  */
 int volume_clone(struct registry *r, const char *name, const char *new_name, const char *tenant,
 		 uint64_t tenant_max, struct err *e);
-/* Lets a volume go on whose clone was killed; cheap where none was. */
+/* Thaws a volume whose clone was killed; cheap if there was none. */
 void volume_thaw_left(int dir_fd);
 
 /* A volume in use: locked until it is closed, by every process that has a copy of dir_fd. */
@@ -89,32 +95,32 @@ int volume_open(struct registry *r, const struct volume_wish *w, volume_seed *se
 		struct volume *ret, struct err *e);
 void volume_close(struct volume *v);
 
-/* Below the volumes' directory, for the parts of this module. */
+/* Opens the volumes' directory, for the parts of this module. */
 int volume_top(struct registry *r, struct err *e);
 
 /* ---- names ---- */
 
 /*
- * The names of volumes, and which options of a sandbox name one.
+ * Names of volumes, and the options of a sandbox that use them.
  *
- * A name has the form of a sandbox's.  A tenant's volumes have names of their own: on disk such a
- * one is NAME@TENANT, which is the key by which volume.h knows it; that of the command line is
- * NAME.  Pure.
+ * A name has the form of a sandbox's. A tenant's volumes have names of their own: on disk such a
+ * volume is NAME@TENANT, the key by which volume.h knows it; on the command line it is NAME. Pure.
  */
 
 #define VOLUME_NAME_MAX 64
 #define VOLUME_KEY_MAX (2 * VOLUME_NAME_MAX + 2)
 
 /*
- * The key of tenant's volume name; tenant "": a volume without an owner. ERR_INVALID if name is
- * malformed.
+ * Makes the key of tenant's volume name; tenant "": a volume without an owner. ERR_INVALID if name
+ * is malformed.
  */
 int volume_key(const char *name, const char *tenant, char ret[VOLUME_KEY_MAX], struct err *e);
-/* Whether text has the form of a key. */
+/* Tells whether text has the form of a key. */
 int volume_is_key(const char *text);
 /*
- * Whether an option of a sandbox, such as "volume" with the value "data:/x" or "mount" with
- * "type=volume,src=data,dst=/x", uses a named volume; then the name, which was not checked.
+ * Tells whether an option of a sandbox, such as "volume" with the value "data:/x" or "mount" with
+ * "type=volume,src=data,dst=/x", uses a named volume; ret then gets its name, which was not
+ * checked.
  */
 int volume_of_option(const char *option, const char *value, char ret[VOLUME_NAME_MAX + 1]);
 
@@ -138,32 +144,31 @@ int volume_seed_from(const struct spec *s, const char *target, const char *scrat
 
 /* ---- who uses which volumes ---- */
 
-/* Which sandboxes have which volumes: those that run, and those that are stopped
- * and would have them again. */
+/* The users of volumes: sandboxes that run, and stopped ones that would use the volumes again. */
 
-/* {KEY: [{"id", "name", "status"}, ...]} of all volumes that have users: a new reference. */
+/* Returns {KEY: [{"id", "name", "status"}, ...]} of all volumes that have users: a new reference. */
 json_t *volume_users(struct registry *r, struct err *e);
-/* ERR_BUSY, naming a sandbox, when one has the volume. */
+/* Checks that no sandbox has the volume: ERR_BUSY, naming one. */
 int volume_users_check(struct registry *r, const char *key, struct err *e);
 
 /* ---- volumes made for one sandbox ---- */
 
 /*
- * The volumes that were made for one sandbox and that nobody named (docker run -v
- * /PATH, VOLUME of an image).
+ * Volumes without a name that were made for one sandbox (docker run -v /PATH, VOLUME of an image).
  *
- * A file beside the sandbox's record lists them.  They go with a sandbox that removes itself, and
- * with another only when its removal says so; a volume that a second sandbox has by then stays.
+ * A file beside the sandbox's record lists them. They are removed with a sandbox that removes
+ * itself, and with any other only if its removal asks for it; a volume that a second sandbox has by
+ * then stays.
  */
 
-#define VOLUME_OWN_MAX 16 /* of one sandbox */
+#define VOLUME_OWN_MAX 16 /* most volumes of one sandbox */
 
-/* names: an array of at most VOLUME_OWN_MAX.  passing: as registry_save_passing(). */
+/* Saves names, an array of at most VOLUME_OWN_MAX. passing: as registry_save_passing(). */
 int volume_own_save(struct registry *r, const char *id, const json_t *names, int passing,
 		    struct err *e);
-/* A new array, or NULL without any. */
+/* Returns a new array, or NULL if there are none. */
 json_t *volume_own_load(struct registry *r, const char *id);
-/* Once the sandbox is gone: removes those of names (or NULL) that nobody else has. */
+/* Removes the volumes of names (or NULL) that no other sandbox has, once the sandbox is gone. */
 void volume_own_remove(struct registry *r, const json_t *names);
 
 #endif

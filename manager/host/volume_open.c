@@ -67,7 +67,7 @@ static int volume_mount(struct volume *v, struct err *e)
 
 /* ---- its content ---- */
 
-/* Whether nothing is in it; -1 with errno. */
+/* Tells whether the volume is empty; -1 with errno. */
 static int is_empty_volume(int root)
 {
 	autoclose int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +108,7 @@ static int empty(int root, struct err *e)
 	return failed ? err_sys(e, "read a volume") : 0;
 }
 
-/* For a caller that holds the lock exclusively. */
+/* Seeds the volume once; the caller holds the lock exclusively. */
 static int seed_volume_once(struct volume *v, volume_seed *seed, void *ctx, struct err *e)
 {
 	int half = path_has(v->dir_fd, SEEDING), none, result;
@@ -129,7 +129,7 @@ static int seed_volume_once(struct volume *v, volume_seed *seed, void *ctx, stru
 	result = seed(ctx, root, e);
 	if (result < 0)
 		empty(root, &ignored);
-	/* on disk before it counts as complete */
+	/* must be on disk before it counts as complete */
 	else if (syncfs(root) < 0)
 		result = err_sys(e, "write a volume");
 	if (result == 0 && (unlinkat(v->dir_fd, SEEDING, 0) < 0 || fsync(v->dir_fd) < 0))
@@ -139,7 +139,7 @@ static int seed_volume_once(struct volume *v, volume_seed *seed, void *ctx, stru
 
 /* ---- opening ---- */
 
-/* Whether the locked directory still has that name. */
+/* Tells whether the locked directory still has that name. */
 static int is_current(int top, const char *key, int dir)
 {
 	struct stat by_name, locked;
@@ -158,7 +158,7 @@ static int lock_volume_dir(int dir, int how, struct err *e)
 	return 0;
 }
 
-/* 1: it was removed meanwhile, or the process that filled it has died. */
+/* Opens the volume: 1 if it was removed meanwhile, or the process that filled it has died. */
 static int open_existing_volume(int top, const char *key, volume_seed *seed, void *ctx, struct volume *v,
 			 struct err *e)
 {
@@ -233,10 +233,11 @@ int volume_open(struct registry *r, const struct volume_wish *w, volume_seed *se
 /*
  * Clones of volumes.
  *
- * A volume that is a file stands still (fileclone.h) while the file is cloned, so that the copy is
- * that of one instant and needs no repair.  Only a thaw ends that: one process copies, and the
- * other thaws when that one was killed; when both were, the next who opens the volume or clears up
- * does, for whom the file "cloning" is the note, locked as long as somebody copies.
+ * A volume that is a file is frozen (fileclone.h) while the file is cloned, so that the copy is
+ * that of one instant and needs no repair. Only a thaw ends that: one process copies, and a second
+ * process thaws if the first was killed. If both were killed, the next process that opens the
+ * volume or clears up thaws it: the file "cloning" tells it so, which is locked as long as a
+ * process copies.
  */
 
 #define IMAGE "image"
@@ -260,7 +261,7 @@ static int lock_cloning_note(int dir_fd, struct err *e)
 	while (flock(note, LOCK_EX) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "lock the note that a volume is copied");
-	/* the one before us may have removed it */
+	/* the process before us may have removed it */
 	return path_has(dir_fd, CLONING) ? take_fd(&note) :
 					   err_set(e, ERR_BUSY,
 						   "another command copied the volume; "
@@ -293,7 +294,7 @@ static void run_volume_copy(const struct clone *c, int from, int to, int report,
 	_exit(0);
 }
 
-/* By another process, after whose end the volume surely goes on. */
+/* Copies by another process, after whose end the volume surely is thawed. */
 static int copy_volume_apart(const struct clone *c, int from, int to, struct err *e)
 {
 	autoclose int theirs = -1, ours = -1;
@@ -427,8 +428,8 @@ int volume_clone(struct registry *r, const char *name, const char *new_name, con
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 /*
- * To set owners and modes for others. Without SYS_RESOURCE, which would bypass quotas, and
- * MKNOD.
+ * Capabilities to set owners and modes for others, without SYS_RESOURCE, which would bypass quotas,
+ * and MKNOD.
  */
 #define CAPS \
 	(1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH | \
@@ -537,7 +538,7 @@ int volume_seed_from(const struct spec *s, const char *target, const char *scrat
 	if (image >= 0) {
 		from = path_open_in_root(image, target, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 		result = from >= 0 ? copy_seed(from, root_fd, e) : 0;
-		/* not there, or no directory */
+		/* missing, or no directory */
 		if (from < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
 			result = err_sys(e, "open %s of the image", target);
 	}
