@@ -3,10 +3,16 @@
  * The network of a living sandbox: its counters so far, and changes of its policy. The keeper
  * holds the present policy; berth-net enforces it.
  */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <netinet/tcp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -560,4 +566,83 @@ void keeper_share_lost(struct keeper *k)
 {
 	fd_close(&k->sandbox.net.notice_fd);
 	keeper_event(k, "network-lost", json_pack("{s:s}", "container", k->spec->joined.id));
+}
+
+/* ---- a connection to one of its ports ---- */
+
+/*
+ * "port": hands over a socket that connects to a port of the sandbox's own loopback.  Upholds S57
+ * of SECURITY.md.
+ *
+ * A socket belongs to the network namespace in which it was made (network_namespaces(7)), so the
+ * keeper is in the sandbox's for that one call, as it is when it joins a network.  No process of
+ * berth's stays there, and there is no descriptor that the sandbox could get.  connect(2) does not
+ * wait: the client waits for the socket to become writable, and reads SO_ERROR.  Without a "port"
+ * the answer only says that there can be such sockets.
+ */
+
+#define PORT_SYN_RETRIES 4	/* a server that takes no connection is given up after 31 s */
+
+static int check_own_netns(const struct keeper *k, int home, int netns, struct err *e)
+{
+	struct stat a, b;
+
+	if (fstat(home, &a) < 0 || fstat(netns, &b) < 0)
+		return err_sys(e, "look at the sandbox's network namespace");
+	/* what the spec says must not decide where the host's own loopback is at stake */
+	if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		return err_set(e, ERR_INVALID, "sandbox %s has the host's network, so its ports are ports of the host; "
+			       "hint: connect to 127.0.0.1 itself", k->spec->id);
+	return 0;
+}
+
+static int make_socket_in(const struct keeper *k, int family, struct err *e)
+{
+	autoclose int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), netns = keeper_netns(k, e), fd = -1;
+	int failed = 0;
+
+	if (netns < 0)
+		return -1;
+	if (home < 0)
+		return err_sys(e, "open the host's network namespace");
+	if (check_own_netns(k, home, netns, e) < 0)
+		return -1;
+	if (setns(netns, CLONE_NEWNET) < 0)
+		return err_sys(e, "enter the sandbox's network namespace");
+	fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		failed = err_sys(e, "make a socket in the sandbox's network namespace");
+	if (setns(home, CLONE_NEWNET) < 0)
+		return err_sys(e, "return from the sandbox's network namespace");
+	return failed ? -1 : take_fd(&fd);
+}
+
+int keeper_op_port(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const uint64_t port = request_port(rq->json, 0);
+	const int with6 = request_ipv6(rq->json), retries = PORT_SYN_RETRIES;
+	const struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port),
+					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	autoclose int fd = -1;
+	int r;
+
+	if (request_has_port(rq->json) && (port < 1 || port > UINT16_MAX))
+		return err_set(e, ERR_INVALID, "\"port\" is not a number from 1 to 65535");
+	fd = make_socket_in(k, with6 ? AF_INET6 : AF_INET, e);
+	if (fd < 0)
+		return -1;
+	if (!port) {
+		keeper_answer(k, rq->client, json_object(), NULL, 0);
+		return 0;
+	}
+	if (setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &retries, sizeof(retries)) < 0)
+		return err_sys(e, "bound the time of a connection");
+	r = with6 ? connect(fd, (const struct sockaddr *)&a6, sizeof(a6)) :
+		    connect(fd, (const struct sockaddr *)&a4, sizeof(a4));
+	if (r < 0 && errno != EINPROGRESS)
+		return err_code_sys(e, ERR_NOT_FOUND, "connect to port %d in sandbox %s", (int)port, k->spec->id);
+	keeper_answer(k, rq->client, json_object(), &fd, 1);
+	return 0;
 }

@@ -36,7 +36,7 @@
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
 	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
 	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_bytes, NUMBER) \
-	X(io_rates, STRINGS) X(io_weight, NUMBER) X(is_text, FLAG) X(keep, NUMBER) \
+	X(io_rates, STRINGS) X(io_weight, NUMBER) X(ipv6, FLAG) X(is_text, FLAG) X(keep, NUMBER) \
 	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) \
 	X(max_rate, NUMBER) \
 	X(max_silent_ms, NUMBER) X(memory_bytes, LIMIT) \
@@ -44,7 +44,7 @@
 	X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
 	X(pause_at_end, FLAG) \
-	X(pids, LIMIT) X(queue_ms, NUMBER) X(reset_rules, FLAG) X(restart, STRING) \
+	X(pids, LIMIT) X(port, NUMBER) X(queue_ms, NUMBER) X(reset_rules, FLAG) X(restart, STRING) \
 	X(resume_ttl_ms, NUMBER) X(rows, NUMBER) X(session, STRING) \
 	X(signal, NUMBER) X(silent, FLAG) X(split, FLAG) X(stays, FLAG) X(stderr_from, NUMBER) \
 	X(stdin_open, FLAG) X(stop_at_end, FLAG) X(stream, STRING) X(streams, STRINGS) \
@@ -114,6 +114,7 @@ enum protocol_flags {
 	X(output, "output", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) HAS(max)) \
 	X(pause, "pause", 1, 0, 0, ) \
 	X(ping, "ping", 1, 0, 0, ) \
+	X(port, "port", 3, 0, PROTOCOL_RUNNING, SINCE(3, port) SINCE(3, ipv6)) \
 	X(resize, "resize", 1, 0, PROTOCOL_COMMAND | PROTOCOL_WAKES, HAS(command) HAS(rows) \
 	  HAS(cols)) \
 	X(resume, "resume", 1, 0, 0, ) \
