@@ -41,6 +41,7 @@ const struct command *const commands[] = {
 	&cmd_logs,
 	&cmd_events,
 	&cmd_port,
+	&cmd_forward,
 	&cmd_network_create,
 	&cmd_network_ls,
 	&cmd_network_rm,

@@ -50,6 +50,7 @@ extern const struct command cmd_diff;
 extern const struct command cmd_logs;
 extern const struct command cmd_events;
 extern const struct command cmd_port;
+extern const struct command cmd_forward;
 extern const struct command cmd_network_ls;
 extern const struct command cmd_network_create;
 extern const struct command cmd_network_rm;

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""berth forward: ports of this host that lead to ports of a sandbox, whatever its network.  S57."""
+import json
+import os
+import signal
+import socket
+import threading
+
+import berthtest as b
+from box import Box
+from netlab import Lab, need_bridge
+from servers import COUNTS, DEAF, ECHOES, SIX, Forward, all_of, ask, serve
+
+COST = 20
+NOTHING = 9999
+
+
+def forward(ref, *words, **kw):
+    return b.berth("forward", ref, *map(str, words), **kw)
+
+
+def reaches(x):
+    serve(x)
+    with Forward(x.id, f"0:{COUNTS}", f"0:{ECHOES}", f"[::1]:0:{SIX}") as f:
+        assert [(p["address"], p["port"], p["protocol"]) for p in f.ports] == [
+            ("127.0.0.1", COUNTS, "tcp"), ("127.0.0.1", ECHOES, "tcp"), ("::1", SIX, "tcp")], f.ports
+        # the end of one direction is passed on, and the other goes on
+        assert ask(f.connect(COUNTS), b"x" * 5_000_000) == b"5000000"
+        assert ask(f.connect(ECHOES), b"hello") == b"hello"
+        assert ask(f.connect(SIX), b"abc") == b"3", "a server that listens on ::1 only"
+
+
+def test_a_sandbox_without_a_network_is_reached_and_gets_no_way_out():
+    with Box() as x:
+        reaches(x)
+        routes = x.exec("cat", "/proc/net/route", ok=True).out.splitlines()
+        assert len(routes) <= 1, routes
+
+
+def test_a_sandbox_behind_the_proxy_is_reached():
+    with Box("--network", "egress", "--allow-host", "example.com") as x:
+        reaches(x)
+
+
+def test_a_sandbox_on_a_bridge_is_reached_without_a_published_port():
+    need_bridge()
+    with Lab(forwarding=True), Box("--network", "bridge") as x:
+        reaches(x)
+
+
+def test_a_member_of_an_internal_network_is_reached():
+    need_bridge()
+    with Lab():
+        b.berth("network", "create", "--internal", "inside", ok=True)
+        try:
+            with Box("--network", "inside") as x:
+                reaches(x)
+        finally:
+            b.berth("network", "rm", "inside", ok=True)
+
+
+def test_a_sandbox_with_the_hosts_network_is_refused_with_words():
+    with Box("--network", "host") as x:
+        b.one_line_error(forward(x.id, "0:80"), 2, "host's network", "127.0.0.1 itself")
+        b.one_line_error(b.berth("forward", "--stdio", x.id, "80"), 2, "host's network")
+
+
+def test_a_stopped_sandbox_and_one_of_berth_run_are_refused_with_a_remedy():
+    with Box("--name", "web") as x:
+        b.berth("stop", "web", ok=True)
+        b.one_line_error(forward("web", "0:80"), 125, "not running", "berth start")
+        b.one_line_error(b.berth("forward", "--stdio", "web", "80"), 125, "berth start")
+        b.berth("start", x.id, ok=True)
+        b.berth("pause", "web", ok=True)
+        b.one_line_error(forward("web", "0:80"), 125, "paused", "berth resume")
+    p = b.start("run", "--name", "once", "host", "sh", "-c", "echo up; sleep 1000")
+    try:
+        b.read_until(p.stdout, b"up\n")
+        b.one_line_error(forward("once", "0:80"), 125, "berth run", "one command only")
+    finally:
+        b.stop(p, signal.SIGTERM)
+    b.one_line_error(forward("nobody", "0:80"), 125, "nobody")
+
+
+def test_words_that_are_no_ports_are_refused():
+    with Box() as x:
+        for word in ("", ":", "80:", ":80", "0", "65536", "80:0", "65536:80", "8x:80", "1:2:3", "x:1:80", "::1:8080:80", "[::1:80:80",
+                     "[1.2.3.4]:80:80", "[::1]:80", "127.0.0.1:80", "1.2.3:80:80", "80:80:80:80", "-1:80", "80/udp"):
+            b.one_line_error(forward(x.id, "--", word) if word.startswith("-") else forward(x.id, word), 2, "port")
+        b.one_line_error(b.berth("forward", x.id), 2, "a sandbox and a port")
+        b.one_line_error(b.berth("forward", "--stdio", x.id, "80", "81"), 2, "one port")
+        b.one_line_error(b.berth("forward", "--stdio", "-v", x.id, "80"), 2, "--verbose")
+        b.one_line_error(forward(x.id, *[f"0:{n}" for n in range(1, 66)]), 2, "at most 64")
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            taken = s.getsockname()[1]
+            b.one_line_error(forward(x.id, f"{taken}:8000"), 125, "in use", "0:8000")
+        r = b.berth("forward", "--json", x.id, "y")
+        assert r.code == 2 and json.loads(r.err)["error"]["code"], r
+
+
+def test_it_prints_its_ports_and_ends_well_by_a_signal():
+    with Box() as x:
+        for signo in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            p = b.start("forward", x.id, "0:8000", "127.0.0.2:0:8001")
+            lines = b""
+            while lines.count(b"\n") < 2:
+                lines += b.read_until(p.stdout, b"\n")
+            first, second = lines.decode().splitlines()
+            assert first.startswith("127.0.0.1:") and first.endswith(" -> 8000"), first
+            assert second.startswith("127.0.0.2:") and second.endswith(" -> 8001"), second
+            p.send_signal(signo)
+            assert p.wait(20 * b.SLOW) == 0 and p.stderr.read() == b""
+
+
+def test_it_ends_with_the_sandbox_and_says_so():
+    with Box("--name", "web") as x:
+        serve(x)
+        with Forward("web", f"0:{ECHOES}", options=["-v"]) as f:
+            with f.connect(ECHOES) as s:
+                s.sendall(b"hi")
+                assert s.recv(9) == b"hi"
+                b.berth("stop", "--grace", "0", "web", ok=True)
+                assert f.p.wait(30 * b.SLOW) == 125
+                assert "has stopped" in json.loads(f.p.stderr.read())["error"]["message"]
+                try:
+                    assert s.recv(9) == b""
+                except ConnectionResetError:
+                    pass
+
+
+def test_where_nothing_listens_the_client_is_told_at_once():
+    with Box() as x:
+        with Forward(x.id, f"0:{NOTHING}", options=["--verbose"]) as f:
+            for _ in range(3):
+                with f.connect(NOTHING) as s:
+                    try:
+                        assert s.recv(9) == b""
+                    except ConnectionResetError:
+                        pass
+                line = b.read_until(f.p.stderr, b"\n").decode()
+                assert f"-> {NOTHING}: nothing listens on that port" in line, line
+            serve(x)
+        with Forward(x.id, f"0:{ECHOES}", f"0:{NOTHING}") as f:
+            with f.connect(NOTHING) as s:
+                try:
+                    assert s.recv(9) == b""
+                except ConnectionResetError:
+                    pass
+            assert ask(f.connect(ECHOES), b"later") == b"later", "others go on"
+            f.p.send_signal(signal.SIGTERM)
+            assert f.p.wait(20 * b.SLOW) == 0 and f.p.stderr.read() == b"", "silent without --verbose"
+
+
+def test_a_reset_is_passed_on_and_not_taken_for_an_end():
+    with Box() as x:
+        serve(x)
+        with Forward(x.id, f"0:{DEAF}") as f:
+            idle = f.sockets()
+            s = f.connect(DEAF)
+            b.wait_for(lambda: f.sockets() == idle + 2, 20, "the connection")
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            s.close()
+            b.wait_for(lambda: f.sockets() == idle, 20, "the end of the connection on both sides")
+
+
+def test_what_is_behind_a_paused_sandbox_waits_and_goes_on():
+    with Box() as x:
+        serve(x)
+        with Forward(x.id, f"0:{ECHOES}", options=["-v"]) as f, f.connect(ECHOES) as s:
+            s.sendall(b"1")
+            assert s.recv(9) == b"1"
+            b.berth("pause", x.id, ok=True)
+            s.sendall(b"2")
+            with f.connect(ECHOES) as late:
+                try:
+                    assert late.recv(9) == b""
+                except ConnectionResetError:
+                    pass
+            assert b"paused" in b.read_until(f.p.stderr, b"\n")
+            b.berth("resume", x.id, ok=True)
+            assert s.recv(9) == b"2"
+
+
+def test_standard_input_and_output_are_joined_to_a_port():
+    with Box() as x:
+        serve(x)
+        r = b.berth("forward", "--stdio", x.id, COUNTS, input=b"x" * 3_000_000, ok=True)
+        assert (r.out, r.err) == ("3000000", ""), r
+        assert b.berth("forward", "--stdio", x.id, SIX, input="four", ok=True).out == "4"
+        text = "line\n" * 100_000
+        assert b.berth("forward", "--stdio", x.id, ECHOES, input=text, ok=True).out == text
+        b.one_line_error(b.berth("forward", "--stdio", x.id, NOTHING), 125, f"nothing listens on port {NOTHING}", f"berth wait --port {NOTHING}")
+
+
+def test_a_service_is_reached_too():
+    served = "import http.server; http.server.test(http.server.SimpleHTTPRequestHandler, port=8000, bind='127.0.0.1')"
+    b.berth("run", "--detach", "--name", "site", "host", "python3", "-c", served, ok=True)
+    try:
+        b.berth("wait", "--port", "8000", "site", ok=True)
+        with Forward("site", f"0:{COUNTS}") as f, f.connect(COUNTS) as s:
+            s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert all_of(s).startswith(b"HTTP/1.0 200 OK")
+    finally:
+        b.berth("rm", "-f", "site", ok=True)
+
+
+def test_bytes_come_through_whole_in_both_directions_at_once():
+    def both(f, data, got):
+        with f.connect(ECHOES) as s:
+            t = threading.Thread(target=lambda: got.append(all_of(s)))
+            t.start()
+            for at, n in ((0, 1), (1, 70_000), (70_001, 900_000), (970_001, len(data))):
+                s.sendall(data[at:at + n])
+            s.shutdown(socket.SHUT_WR)
+            t.join()
+
+    with Box() as x:
+        serve(x)
+        with Forward(x.id, f"0:{ECHOES}") as f:
+            sent, got = [os.urandom(3_000_000 + i) for i in range(6)], [[] for _ in range(6)]
+            threads = [threading.Thread(target=both, args=(f, d, g)) for d, g in zip(sent, got)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            assert [g[0] for g in got] == sent
