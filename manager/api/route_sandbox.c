@@ -242,6 +242,7 @@ static int post_sandbox_kill(struct http_request *rq, struct err *e)
 
 static int start_sandbox_of_request(struct http_request *rq, int stop_first, struct err *e)
 {
+	enum keeper_doing doing = KEEPER_ENDS;
 	struct box b;
 	int r = box_find(&b, rq, e);
 
@@ -253,7 +254,9 @@ static int start_sandbox_of_request(struct http_request *rq, int stop_first, str
 		r = ending_of(rq, &how, e) < 0 ? -1 : stop_noted(&b, &how, e);
 		b.kept = 1;
 	}
-	if (r == 0 && (b.kept || keeper_is_stopping(&b.registry, b.id)))
+	if (r == 0 && !b.kept && (doing = keeper_ask_doing(&b.registry, b.id, NULL, e)) == KEEPER_FAILS)
+		r = -1;
+	if (r == 0 && doing == KEEPER_ENDS)
 		r = removed_meanwhile(&b, spawn_on(rq, call_of("start", b.id, NULL), e), e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "running", e);

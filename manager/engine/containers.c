@@ -124,14 +124,17 @@ static int start_kept_container(const struct engine_container *c, unsigned await
 
 int engine_container_start(const struct engine_container *c, unsigned awaited, struct err *e)
 {
-	char state[32];
-	struct err ignored;
-
-	if (c->kept)
+	switch (c->kept ? KEEPER_ENDS : keeper_ask_doing(c->registry, c->id, NULL, e)) {
+	case KEEPER_RUNS:
+		return 1;
+	case KEEPER_ENDS:
 		return start_kept_container(c, awaited, e);
-	if (container_state(c, state, sizeof(state), &ignored) == 0 && !strcmp(state, "paused"))
+	case KEEPER_PAUSED:
 		return err_set(e, ERR_BUSY, "cannot start a paused container, try unpause instead");
-	return keeper_is_stopping(c->registry, c->id) ? start_kept_container(c, awaited, e) : 1;
+	case KEEPER_FAILS:
+		break;
+	}
+	return -1;
 }
 
 /* ---- stop, restart, kill --------------------------------------------------------------------- */

@@ -126,11 +126,17 @@ int keeper_stop_wait_ms(const struct stop_request *how);
  */
 int keeper_ask_to_stop(int sock, const struct stop_request *how, struct err *e);
 
-/* Whether a stop of the sandbox is under way, or it has ended, though its keeper is still there. */
-int keeper_is_stopping(struct registry *r, const char *id);
+/*
+ * For a start: what the sandbox does.  KEEPER_ENDS: a stop is under way, or it has ended, though
+ * something of it is still there; KEEPER_FAILS: an error, such as ERR_TIMEOUT when its keeper does
+ * not answer within KEEPER_STUCK_MS.  ret_sock, unless NULL, receives the connection to a keeper that
+ * ends (-1: none).
+ */
+enum keeper_doing { KEEPER_FAILS = -1, KEEPER_RUNS, KEEPER_PAUSED, KEEPER_ENDS };
+enum keeper_doing keeper_ask_doing(struct registry *r, const char *id, int *ret_sock, struct err *e);
 /*
  * For a start: 0 when the sandbox runs and no stop is under way; 1 when it has ended, after at most
- * ms; ERR_BUSY when a stop takes longer.
+ * ms; ERR_BUSY when a stop takes longer; ERR_TIMEOUT as for keeper_ask_doing().
  */
 int keeper_await_stop(struct registry *r, const char *id, int ms, struct err *e);
 

@@ -202,36 +202,55 @@ int keeper_ask_to_stop(int sock, const struct stop_request *how, struct err *e)
 	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
 }
 
-/* 1: a stop is under way, or nothing answers any more. */
-static int tells_stop(int sock)
+/* What an answer to ping tells; an answer with an error is that of a keeper on its way out. */
+static enum keeper_doing doing_of(const json_t *answer)
 {
-	autojson json_t *ping = protocol_request(OP_ping), *now = NULL;
-	struct err why;
+	const char *state = json_string_value(json_object_get(answer, "state"));
 
-	now = keeper_call(sock, ping, NULL, 0, NULL, &why);
-	return now ? json_is_true(json_object_get(now, "stopping")) : 1;
+	if (!state || json_is_true(json_object_get(answer, "stopping")))
+		return KEEPER_ENDS;
+	return strcmp(state, "paused") ? KEEPER_RUNS : KEEPER_PAUSED;
 }
 
-int keeper_is_stopping(struct registry *r, const char *id)
+enum keeper_doing keeper_ask_doing(struct registry *r, const char *id, int *ret_sock, struct err *e)
 {
-	struct err ignored;
-	autoclose int sock = keeper_connect(r, id, &ignored);
+	autoclose int sock = keeper_connect_within(r, id, KEEPER_STUCK_MS, e);
+	autojson json_t *ping = protocol_request(OP_ping), *now = NULL;
+	enum keeper_doing doing;
+	size_t n;
+	int got;
 
-	return sock < 0 || tells_stop(sock);
+	if (ret_sock)
+		*ret_sock = -1;
+	if (sock < 0 && (e->code == ERR_BUSY || e->code == ERR_UNSUPPORTED))
+		return KEEPER_RUNS; /* a run or a zygote, which have no keeper */
+	if (sock < 0)
+		return e->code == ERR_NOT_FOUND ? KEEPER_ENDS : KEEPER_FAILS;
+	got = wire_request(sock, ping, NULL, 0, e) < 0 ? 0 : wire_recv(sock, KEEPER_STUCK_MS, &now, NULL, 0, &n, e);
+	if (got < 0) {
+		if (e->code == ERR_TIMEOUT)
+			err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id, id);
+		return KEEPER_FAILS;
+	}
+	doing = doing_of(now);
+	if (doing == KEEPER_ENDS && ret_sock)
+		*ret_sock = take_fd(&sock);
+	return doing;
 }
 
 int keeper_await_stop(struct registry *r, const char *id, int ms, struct err *e)
 {
 	const uint64_t until = clock_ms() + (uint64_t)ms;
-	autoclose int sock = keeper_connect(r, id, e);
+	autoclose int sock = -1;
+	const enum keeper_doing doing = keeper_ask_doing(r, id, &sock, e);
 	json_t *more = NULL;
 	size_t n;
 	int got;
 
+	if (doing != KEEPER_ENDS)
+		return doing == KEEPER_FAILS ? -1 : 0;
 	if (sock < 0)
-		return e->code == ERR_NOT_FOUND ? 1 : -1;
-	if (!tells_stop(sock))
-		return 0;
+		return 1;
 	do {
 		const uint64_t now = clock_ms();
 

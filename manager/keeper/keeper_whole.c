@@ -58,7 +58,7 @@ static json_t *sandbox_state(struct keeper *k, int with_network)
 		      (json_int_t)(u.cpu_us / 1000), "memory_bytes", (json_int_t)u.memory_bytes,
 		      "peak_memory_bytes", (json_int_t)u.memory_peak_bytes, "pids",
 		      (json_int_t)u.pids, "oom_kills", (json_int_t)u.oom_kills);
-	if (k->stopping || k->stop_at_ms || k->main.phase == MAIN_ENDED)
+	if (k->stopping || k->stop_at_ms || k->drain_until_ms || k->main.phase == MAIN_ENDED)
 		json_object_set_new(j, "stopping", json_true());
 	json_object_set_new(j, "read_bytes", json_integer((json_int_t)u.read_bytes));
 	json_object_set_new(j, "write_bytes", json_integer((json_int_t)u.write_bytes));

@@ -152,6 +152,25 @@ def test_a_start_beside_a_stop_waits_for_it_and_then_starts():
     remove()
 
 
+def test_a_start_beside_a_keeper_that_does_not_answer_says_so():
+    """It waited for ever."""
+    service("sleep", "1000")
+    keeper = inspect()["supervisor_pid"]
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        b.one_line_error(b.berth("start", NAME), 124, "does not answer", "hint: berth kill")
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    b.berth("start", NAME, ok=True)
+    remove()
+    # a run has no keeper; it runs, which is what is asked for
+    run = b.start("run", "--name", NAME, "host", "sh", "-c", "echo up; exec sleep 1000")
+    assert run.stdout.readline() == b"up\n"
+    b.berth("start", NAME, ok=True)
+    remove()
+    run.communicate(timeout=20 * b.SLOW)
+
+
 def test_a_stop_waits_for_the_report_of_the_end_that_it_asked_for():
     """The last process has ended, and init, which gets no processor at this moment, has not said how."""
     text = "trap 'echo got; until [ -e /tmp/go ]; do sleep 0.05; done; exit 5' TERM; echo up; while :; do sleep 0.05; done"
