@@ -190,3 +190,15 @@ int netcidr_number(const struct netcidr *c, const struct netaddr *a, uint64_t *r
 	*ret = n;
 	return 0;
 }
+
+int netcidr_span(const struct netcidr *c, const struct netcidr *part, uint64_t *ret_first, uint64_t *ret_last)
+{
+	const unsigned free_bits = (part->net.family == 4 ? 32 : 128) - part->bits;
+	uint64_t first;
+
+	if (part->bits < c->bits || netcidr_number(c, &part->net, &first) < 0)
+		return -1;
+	*ret_first = first;
+	*ret_last = first + (1ull << (free_bits < 62 ? free_bits : 62)) - 1;
+	return 0;
+}

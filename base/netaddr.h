@@ -51,5 +51,7 @@ int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret);
  * than 63 bits.
  */
 int netcidr_number(const struct netcidr *c, const struct netaddr *a, uint64_t *ret);
+/* The numbers of the first and the last address of part, at most 2^62 of them; -1 if part is not one of c. */
+int netcidr_span(const struct netcidr *c, const struct netcidr *part, uint64_t *ret_first, uint64_t *ret_last);
 
 #endif

@@ -224,6 +224,8 @@ static int add_aux(struct networks *n, const char *value, struct err *e)
 		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=ADDRESS; hint: --aux-address router=10.1.2.5", value);
 	if (!n->aux)
 		n->aux = json_object();
+	if (json_object_getn(n->aux, value, (size_t)(eq - value)))
+		return err_set(e, ERR_INVALID, "--aux-address names %.*s twice; hint: a name for each address", (int)(eq - value), value);
 	return json_object_setn_new_nocheck(n->aux, value, (size_t)(eq - value), json_string(eq + 1)) < 0 ? err_nomem(e) : 0;
 }
 

@@ -326,9 +326,24 @@ static int take_wanted_range(struct making *m, const char *text)
 	return subnets_add(&m->taken, &c, m->e);
 }
 
-static struct netcidr *subnet_of(struct making *m, const struct netaddr *a)
+static const struct netcidr *subnet_of(const struct making *m, const struct netaddr *a)
 {
 	return &m->net[a->family == 6];
+}
+
+/* An IPv4 address in the form of IPv6 would be taken for one of the other subnet. */
+static int read_address_of_network(const struct making *m, const char *text, struct netaddr *ret, uint64_t *ret_number)
+{
+	if (netaddr_parse(text, ret) < 0 || (ret->family == 6) != (strchr(text, ':') != NULL) ||
+	    netcidr_number(subnet_of(m, ret), ret, ret_number) < 0)
+		return -1;
+	return 0;
+}
+
+/* The last one of IPv4 is for broadcasts. */
+static uint64_t last_number4(const struct making *m)
+{
+	return (1ull << (32 - m->net[0].bits)) - 2;
 }
 
 static int check_gateway(struct making *m, const char *text)
@@ -338,22 +353,39 @@ static int check_gateway(struct making *m, const char *text)
 
 	if (netaddr_parse(text, &a) < 0)
 		return err_set(m->e, ERR_INVALID, "the gateway %.60s is not an address; hint: one of the subnet", text);
-	if (netcidr_number(subnet_of(m, &a), &a, &n) < 0 || !n ||
-	    (a.family == 4 && n + 1 == 1ull << (32 - m->net[0].bits)))
+	if (read_address_of_network(m, text, &a, &n) < 0 || !n || (a.family == 4 && n > last_number4(m)))
 		return err_set(m->e, ERR_INVALID, "no matching subnet for gateway %.60s; hint: an address of --subnet", text);
 	return 0;
 }
 
-static int check_range(struct making *m, const char *text)
+/* A member has one number in both subnets, so the ranges need a number in common. */
+static int check_ranges(struct making *m)
 {
+	uint64_t from = 1, to = last_number4(m), first, last;
 	struct netcidr c;
-	uint64_t n;
+	size_t i;
 
-	if (netcidr_parse(text, &c, m->e) < 0)
-		return -1;
-	if (netcidr_number(subnet_of(m, &c.net), &c.net, &n) < 0 || c.bits < subnet_of(m, &c.net)->bits)
-		return err_set(m->e, ERR_INVALID, "no matching subnet for range %.60s; hint: a part of --subnet", text);
+	for (i = 0; i < NETS_SUBNETS && m->w->ranges[i]; i++) {
+		if (netcidr_parse(m->w->ranges[i], &c, m->e) < 0)
+			return -1;
+		if ((c.net.family == 6) != (strchr(m->w->ranges[i], ':') != NULL) ||
+		    netcidr_span(subnet_of(m, &c.net), &c, &first, &last) < 0)
+			return err_set(m->e, ERR_INVALID, "no matching subnet for range %.60s; hint: a part of --subnet",
+				       m->w->ranges[i]);
+		from = first > from ? first : from;
+		to = last < to ? last : to;
+	}
+	if (from > to)
+		return err_set(m->e, ERR_INVALID, "no member could have an address of the ranges: it has the same number in both "
+			       "subnets, from 1 to %llu; hint: one --ip-range", (unsigned long long)last_number4(m));
 	return 0;
+}
+
+static int check_without_ipv6(const struct making *m, const char *option, const char *text)
+{
+	if (!m->w->no_ipv6 || !text || !strchr(text, ':'))
+		return 0;
+	return err_set(m->e, ERR_INVALID, "--%s %.60s is an address of IPv6; hint: without --no-ipv6", option, text);
 }
 
 /* Gateways, ranges and addresses set aside lie in the subnets, which are known by now. */
@@ -365,19 +397,62 @@ static int check_addresses(struct making *m)
 	uint64_t n;
 	size_t i;
 
-	for (i = 0; i < NETS_SUBNETS && m->w->gateways[i]; i++)
-		if (check_gateway(m, m->w->gateways[i]) < 0)
+	for (i = 0; i < NETS_SUBNETS; i++)
+		if (check_without_ipv6(m, "subnet", m->w->subnets[i]) < 0 || check_without_ipv6(m, "gateway", m->w->gateways[i]) < 0 ||
+		    check_without_ipv6(m, "ip-range", m->w->ranges[i]) < 0 ||
+		    (m->w->gateways[i] && check_gateway(m, m->w->gateways[i]) < 0))
 			return -1;
-	for (i = 0; i < NETS_SUBNETS && m->w->ranges[i]; i++)
-		if (check_range(m, m->w->ranges[i]) < 0)
-			return -1;
+	if (check_ranges(m) < 0)
+		return -1;
 	if (json_object_size(m->w->aux) > NETS_AUX_MAX)
 		return err_set(m->e, ERR_LIMIT, "more than %d addresses set aside; hint: --ip-range gives out a part of a subnet",
 			       NETS_AUX_MAX);
-	json_object_foreach ((json_t *)(size_t)m->w->aux, name, text)
-		if (netaddr_parse(json_string_value(text), &a) < 0 || netcidr_number(subnet_of(m, &a), &a, &n) < 0)
+	json_object_foreach ((json_t *)(size_t)m->w->aux, name, text) {
+		if (check_without_ipv6(m, "aux-address", json_string_value(text)) < 0)
+			return -1;
+		if (read_address_of_network(m, json_string_value(text), &a, &n) < 0)
 			return err_set(m->e, ERR_INVALID, "no matching subnet for the address %.60s; hint: --aux-address takes "
 				       "one of --subnet", json_string_value(text));
+	}
+	return 0;
+}
+
+/* Whether a member may have the address, which is in use or not. */
+static int check_member_address(const json_t *place, const char *network, const char *text, uint64_t *ret_number, struct err *e)
+{
+	const int six = strchr(text, ':') != NULL;
+	struct netcidr net, four;
+	struct netaddr a;
+
+	if (netcidr_parse(json_string_value(json_object_get(place, "pool")), &four, e) < 0 ||
+	    netcidr_parse(json_string_value(json_object_get(place, six ? "pool6" : "pool")), &net, e) < 0)
+		return -1;
+	if (netaddr_parse(text, &a) < 0 || !netcidr_holds(&net, &a))
+		return err_set(e, ERR_INVALID, "invalid address %.60s: it does not belong to any of this network's subnets", text);
+	if (six && json_is_false(json_object_get(place, "ipv6")))
+		return err_set(e, ERR_INVALID, "invalid address %.60s: network %.64s has IPv4 only; hint: a network made without "
+			       "--no-ipv6", text, network);
+	/* the first of a subnet is the network's own, and the last of IPv4 for broadcasts */
+	if (netcidr_number(&net, &a, ret_number) < 0 || !*ret_number || *ret_number > (1ull << (32 - four.bits)) - 2)
+		return err_set(e, ERR_INVALID, "invalid address %.60s: a member has the same number in both subnets, from 1 to %llu; "
+			       "hint: another --ip", text, (1ull << (32 - four.bits)) - 2);
+	return 0;
+}
+
+int nets_check_addresses(const json_t *place, const char *network, const json_t *addresses, struct err *e)
+{
+	uint64_t n, first = 0;
+	const json_t *text;
+	size_t i;
+
+	json_array_foreach (addresses, i, text) {
+		if (check_member_address(place, network, json_string_value(text), &n, e) < 0)
+			return -1;
+		if (i && n != first)
+			return err_set(e, ERR_UNSUPPORTED, "the two addresses of --ip have different numbers in their subnets; hint: "
+				       "give one of them, and the other follows");
+		first = n;
+	}
 	return 0;
 }
 

@@ -72,7 +72,12 @@ int nets_change(const struct config *c, const char *name, const json_t *changes,
 json_t *nets_bridge(const struct config *c);
 /* Describes a network with a name for berth-net: a new reference. */
 json_t *nets_place(const struct config *c, const char *name, struct err *e);
-/* Calls each with the name of every network until it returns non-zero, and returns that. */
+/*
+ * Whether a member of the network, whose nets_place() is place, may have these addresses, an array of
+ * strings or NULL: it is said when a sandbox asks for them, not when it starts.
+ */
+int nets_check_addresses(const json_t *place, const char *network, const json_t *addresses, struct err *e);
+/* Calls each with the name of every network, until it returns non-zero, which is returned. */
 int nets_each(const struct config *c, int (*each)(void *ctx, const char *name), void *ctx,
 	      struct err *e);
 /* For netmembers.c: open the directory, lock it, and walk the networks in it, or the hidden ones. */

@@ -47,11 +47,13 @@ int netconnect(struct registry *r, const char *id, int kept, const char *network
 {
 	autojson json_t *names = aliases ? json_deep_copy(aliases) : json_array();
 	autojson json_t *end = json_pack("{s:O,s:O*}", "aliases", names, "addresses", addresses);
-	autojson json_t *known = end ? nets_load(r->config, network, e) : NULL;
+	autojson json_t *place = end ? nets_place(r->config, network, e) : NULL;
 	json_t *rq;
 
-	if (!known)
+	if (!place)
 		return end ? -1 : err_nomem(e);
+	if (nets_check_addresses(place, network, addresses, e) < 0)
+		return -1;
 	if (kept)
 		return record_stopped_join(r, id, network, end, e);
 	rq = protocol_request(OP_network_join);

@@ -372,28 +372,6 @@ static int split_own(struct netopts *o, json_t *place, struct spec *s, struct er
 	return 0;
 }
 
-/* It is said when the sandbox is made, not when it starts. */
-static int check_ip(const struct netopts *o, const json_t *place, struct err *e)
-{
-	const json_t *text;
-	struct netcidr net;
-	struct netaddr a;
-	size_t i;
-
-	json_array_foreach (json_object_get(o->policy, ADDRESSES), i, text) {
-		const char *s = json_string_value(text), *key = strchr(s, ':') ? "pool6" : "pool";
-
-		if (netcidr_parse(json_string_value(json_object_get(place, key)), &net, e) < 0)
-			return -1;
-		if (netaddr_parse(s, &a) < 0 || !netcidr_holds(&net, &a))
-			return err_set(e, ERR_INVALID, "invalid address %s: it does not belong to any of this network's subnets", s);
-		if (a.family == 6 && json_is_false(json_object_get(place, "ipv6")))
-			return err_set(e, ERR_INVALID, "invalid address %s: network %s has IPv4 only; hint: a network made without "
-				       "--no-ipv6", s, o->name);
-	}
-	return 0;
-}
-
 /* The addresses of the configured network, and the rules for every sandbox on it. */
 static int add_bridge(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
@@ -406,7 +384,7 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
 	if (check_net_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
-	    (o->name[0] && (check_internal(o, place, e) < 0 || check_ip(o, place, e) < 0)) || split_own(o, place, s, e) < 0)
+	    (o->name[0] && (check_internal(o, place, e) < 0 || nets_check_addresses(place, o->name, json_object_get(o->policy, ADDRESSES), e) < 0)) || split_own(o, place, s, e) < 0)
 		return -1;
 	memcpy(text, c->network_allow, sizeof(text));
 	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))

@@ -89,22 +89,18 @@ static int keep_numbers(struct bridge *b, const json_t *texts, struct err *e)
 /* Sets the range that members get addresses from, its ends included, if the network has one. */
 static int set_range(struct bridge *b, const json_t *ranges, struct err *e)
 {
+	uint64_t first, last;
 	const json_t *text;
 	struct netcidr c;
-	uint64_t n, size;
 	size_t i;
 
-	b->plan.from = POOL_FIRST, b->plan.to = UINT64_MAX / 2;
+	b->plan.from = json_array_size(ranges) ? 1 : POOL_FIRST, b->plan.to = UINT64_MAX / 2;
 	json_array_foreach (ranges, i, text) {
 		if (!json_is_string(text) || netcidr_parse(json_string_value(text), &c, e) < 0 ||
-		    netcidr_number(c.net.family == 4 ? &b->link.pool : &b->link.pool6, &c.net, &n) < 0)
+		    netcidr_span(c.net.family == 4 ? &b->link.pool : &b->link.pool6, &c, &first, &last) < 0)
 			return err_set(e, ERR_INTERNAL, "berth-net: a malformed range");
-		size = (c.net.family == 4 ? 32 : 128) - c.bits;
-		size = size < 62 ? 1ull << size : 1ull << 62;
-		if (n > b->plan.from || i == 0)
-			b->plan.from = n ? n : 1;
-		if (n + size - 1 < b->plan.to)
-			b->plan.to = n + size - 1;
+		b->plan.from = first > b->plan.from ? first : b->plan.from;
+		b->plan.to = last < b->plan.to ? last : b->plan.to;
 	}
 	return 0;
 }
@@ -129,9 +125,9 @@ static int parse_plan(struct bridge *b, const json_t *place, struct err *e)
 		if (!json_is_string(text) || number_of_address(b, json_string_value(text), &n, e) < 0)
 			return -1;
 		if (i && n != b->plan.wanted)
-			return err_set(e, ERR_UNSUPPORTED, "the two addresses of --ip have different numbers in their subnets; hint: "
-				       "give one of them, and the other follows");
+			return err_set(e, ERR_INTERNAL, "berth-net: two addresses with different numbers");
 		b->plan.wanted = n;
+		b->plan.has_wanted = 1;
 	}
 	return set_range(b, ranges, e) < 0 ? -1 : keep_numbers(b, aux, e);
 }

@@ -67,8 +67,8 @@ static int is_usable(const struct pool_plan *plan, uint64_t n)
 {
 	struct netaddr a, b;
 
-	/* the last IPv4 address is for broadcasts */
-	return netcidr_nth(&plan->net, n + 1, &a) == 0 && netcidr_nth(&plan->net6, n, &b) == 0;
+	/* the first one is the network's own, and the last one of IPv4 is for broadcasts */
+	return n && netcidr_nth(&plan->net, n + 1, &a) == 0 && netcidr_nth(&plan->net6, n, &b) == 0;
 }
 
 static int is_kept_number(const struct pool_plan *plan, uint64_t n)
@@ -96,11 +96,11 @@ static int take_wanted_number(struct pool *p, const char *id, const struct pool_
 	char text[NETADDR_TEXT] = "?";
 	struct netaddr a;
 
-	if (netcidr_nth(&plan->net, plan->wanted, &a) == 0)
+	if (netcidr_nth(&plan->net, plan->wanted, &a) == 0 || netcidr_nth(&plan->net6, plan->wanted, &a) == 0)
 		netaddr_text(&a, text);
 	if (!is_usable(plan, plan->wanted))
-		return err_set(e, ERR_INVALID, "%s is no address for a member of the network; hint: --ip takes one between its "
-			       "first and its last", text);
+		return err_set(e, ERR_INVALID, "%s is not an address for a member of the network, which has the same number in both "
+			       "subnets; hint: --ip takes one between the first and the last of IPv4", text);
 	if (!is_kept_number(plan, plan->wanted) && try_number(p, id, plan->wanted) == 0)
 		return 0;
 	if (!is_kept_number(plan, plan->wanted) && errno != EEXIST)
@@ -114,7 +114,7 @@ int pool_take(struct pool *p, const char *id, const struct pool_plan *plan, uint
 	char text[24];
 	int len;
 
-	if (plan->wanted) {
+	if (plan->has_wanted) {
 		*ret_number = plan->wanted;
 		return take_wanted_number(p, id, plan, e);
 	}
@@ -122,7 +122,7 @@ int pool_take(struct pool *p, const char *id, const struct pool_plan *plan, uint
 		first = plan->from;
 	n = first;
 	do {
-		if (!is_kept_number(plan, n)) {
+		if (is_usable(plan, n) && !is_kept_number(plan, n)) {
 			if (try_number(p, id, n) == 0) {
 				len = snprintf(text, sizeof(text), "%llu", (unsigned long long)n + 1);
 				if (ftruncate(p->lock_fd, 0) < 0 || pwrite(p->lock_fd, text, (size_t)len, 0) != len) {

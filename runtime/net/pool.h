@@ -31,7 +31,8 @@ struct pool_plan {
 					 * included */
 	uint64_t kept[POOL_KEPT];	/* never given: the bridge's own numbers, and those set aside */
 	size_t kept_count;
-	uint64_t wanted;		/* the number that the member asks for; 0: any */
+	int has_wanted;			/* the member asks for one number */
+	uint64_t wanted;
 };
 
 int pool_open(struct pool *p, const char *dir, struct err *e);

@@ -235,3 +235,41 @@ def test_S20_no_way_out_by_a_network_that_was_joined():
             assert liar.exec("curl", "-s", "-m", "2", "--interface", "eth0", f"http://{inspect('far')['address']}:8000/").code
             assert not lab.web.seen and not lab.web6.seen
             lab.untouched()
+
+
+def make(*args, ok=None):
+    return b.berth("network", "create", *args, ok=ok)
+
+
+def test_addresses_that_no_member_could_have_are_refused_when_they_are_asked_for():
+    """A range of broadcasts gave the broadcast's address, two ranges one outside of one, and IPv6 was dropped beside --no-ipv6."""
+    two = ("--subnet", "10.80.0.0/24", "--subnet", "fd80::/64")
+    for args, word in ((("--subnet", "10.80.0.0/24", "--ip-range", "10.80.0.255/32"), "range"),
+                       (("--subnet", "10.80.0.0/24", "--ip-range", "10.80.0.0/32"), "range"),
+                       ((*two, "--ip-range", "fd80::1000/116"), "same number"),
+                       ((*two, "--ip-range", "10.80.0.128/25", "--ip-range", "fd80::/121"), "same number"),
+                       ((*two, "--no-ipv6"), "--no-ipv6"),
+                       (("--subnet", "10.80.0.0/24", "--no-ipv6", "--aux-address", "a=fd80::9"), "--no-ipv6"),
+                       (("--subnet", "10.80.0.0/24", "--gateway", "::ffff:10.80.0.9"), "no matching subnet"),
+                       (("--subnet", "10.80.0.0/24", "--aux-address", "a=10.80.0.8", "--aux-address", "a=10.80.0.9"), "twice")):
+        b.one_line_error(make(*args, "bad"), 2, word)
+    with networks([*two, "two"], ["--subnet", "10.81.0.0/24", "--no-ipv6", "four"]):
+        for network, address in (("two", "10.80.0.0"), ("two", "10.80.0.255"), ("two", "fd80::1:0"), ("two", "fd80::ff"), ("two", "::ffff:10.80.0.9"),
+                                 ("two", "9.9.9.9"), ("four", "fd80::9")):
+            b.one_line_error(b.berth("create", "--network", network, "--ip", address, "host"), 2, address)
+        b.one_line_error(b.berth("create", "--network", "two", "--ip", "10.80.0.9", "--ip", "fd80::8", "host"), 125, "different numbers", "hint")
+
+
+def test_an_address_of_a_network_that_is_joined_is_checked_though_the_sandbox_is_stopped():
+    """It was recorded, and the sandbox could not start any more."""
+    need_bridge()
+    with Lab(forwarding=True), networks(["front"], ["--subnet", "10.81.0.0/24", "--no-ipv6", "back"]), Box("--name", "web", "--network", "front"):
+        for state in ("running", "stopped"):
+            for address in ("9.9.9.9", "10.81.0.0", "10.81.0.255", "fd81::9"):
+                b.one_line_error(connect("--ip", address, "back", "web"), 2, address)
+            b.berth("stop", "web", ok=True)
+        connect("--ip", "10.81.0.9", "back", "web", ok=True)
+        b.berth("start", "web", ok=True)
+        assert [n["address"] for n in inspect("web")["networks"]] == ["10.81.0.9"], inspect("web")
+        b.berth("restart", "web", ok=True)
+        assert [n["address"] for n in inspect("web")["networks"]] == ["10.81.0.9"], inspect("web")
