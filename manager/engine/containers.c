@@ -339,6 +339,7 @@ json_t *engine_container_update(const struct engine_container *c, const struct e
 /* ---- prune ----------------------------------------------------------------------------------- */
 
 struct container_pruning {
+	struct registry *registry;
 	const json_t *filters;
 	json_t *ids;
 };
@@ -347,7 +348,7 @@ static int add_prunable(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct container_pruning *p = ctx;
 
-	if (kept && engine_filters_prune(p->filters, json_object_get(record, "labels"),
+	if (kept && !restart_is_coming(p->registry, id) && engine_filters_prune(p->filters, json_object_get(record, "labels"),
 					 json_string_value(json_object_get(record, "created"))))
 		return json_array_append_new(p->ids, json_string(id));
 	return 0;
@@ -356,7 +357,7 @@ static int add_prunable(void *ctx, const char *id, int kept, json_t *record)
 json_t *engine_container_prune(const struct engine_berth *b, struct registry *r, const json_t *filters, struct err *e)
 {
 	autojson json_t *ids = json_array(), *gone = json_array();
-	struct container_pruning p = { filters, ids };
+	struct container_pruning p = { r, filters, ids };
 	json_int_t freed = 0;
 	const json_t *one;
 	size_t i;

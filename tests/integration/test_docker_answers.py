@@ -160,6 +160,11 @@ def test_a_container_between_two_runs_is_not_removed_without_force():
         b.wait_for(lambda: d.good("GET", "/containers/crash/json")["State"]["Status"] == "restarting")
         status, said, _ = d.api("DELETE", "/containers/crash")
         assert status == 409 and "stop the container before removing or force remove" in said["message"], said
+        # what runs once more in a moment is not stopped
+        for _ in range(2):
+            b.wait_for(lambda: d.good("GET", "/containers/crash/json")["State"]["Status"] == "restarting")
+            assert not d.good("POST", "/containers/prune")["ContainersDeleted"]
+            door("container", "prune", "--force", ok=True)
         d.good("DELETE", "/containers/crash?force=1")
 
 
