@@ -160,6 +160,12 @@ def test_a_container_between_two_runs_is_not_removed_without_force():
         b.wait_for(lambda: d.good("GET", "/containers/crash/json")["State"]["Status"] == "restarting")
         status, said, _ = d.api("DELETE", "/containers/crash")
         assert status == 409 and "stop the container before removing or force remove" in said["message"], said
+        # a signal finds it running or not, at each door
+        def signalled():
+            status, said, _ = d.api("POST", "/containers/crash/kill?signal=CONT")
+            assert status == 204 or status == 409 and "is not running" in said["message"], (status, said)
+            return status == 409
+        b.wait_for(signalled)
         # what runs once more in a moment is not stopped
         for _ in range(2):
             b.wait_for(lambda: d.good("GET", "/containers/crash/json")["State"]["Status"] == "restarting")
