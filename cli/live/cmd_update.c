@@ -332,7 +332,7 @@ static uint64_t asked(const struct update *u, const char *key, uint64_t preset)
 static int take_promise(struct sandbox_ref *s, const struct update *u, struct promise *ret_old, struct err *e)
 {
 	uint64_t memory = asked(u, "memory_bytes", PROMISE_SAME), cpu = asked(u, "cpu_milli", PROMISE_SAME);
-	struct promise p = { .memory_bytes = memory, .cpu_milli = cpu };
+	struct promise p = { .memory_bytes = memory, .cpu_milli = cpu, .disk_bytes = PROMISE_SAME };
 	struct tenant t;
 
 	if (u->tenant) {
@@ -340,7 +340,7 @@ static int take_promise(struct sandbox_ref *s, const struct update *u, struct pr
 		    (memory != PROMISE_SAME && tenant_check_memory(&t, memory, e) < 0) ||
 		    (cpu != PROMISE_SAME && tenant_check_cpus(&t, cpu, e) < 0))
 			return -1;
-		p = tenant_promise(&t, memory, cpu);
+		p = tenant_promise(&t, memory, cpu, PROMISE_SAME);
 		p.max_sandboxes = 0;	/* it is one already */
 	}
 	return promise_change(&s->registry, s->id, &p, 0, ret_old, e);

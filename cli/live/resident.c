@@ -349,8 +349,8 @@ static int read_resident_options(struct resident *x, const struct config *c, str
 		return -1;
 	if (resident_apply(&x->opts, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
 		return -1;
-	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
-		       resident_zygote_promise(spec, l);
+	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli, x->opts.spec.disk_bytes) :
+		       resident_zygote_promise(spec, &x->opts.spec);
 	return 0;
 }
 
@@ -522,7 +522,7 @@ static int start_kept_resident(struct registry *r, struct resident *x, json_t *s
 		return remove_expired(r, id, e);
 	if (adopt_sources(r, x, spec, e) < 0 || resident_apply(&x->opts, spec, e) < 0)
 		return -1;
-	promise = resident_zygote_promise(spec, &x->opts.spec.limits);
+	promise = resident_zygote_promise(spec, &x->opts.spec);
 	load_owner_promise(r, id, &promise);
 	if (resident_claim(r, id, x->for_files ? NULL : &promise, &x->claim, e) < 0)
 		return -1;

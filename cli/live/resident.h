@@ -113,7 +113,7 @@ json_t *resident_zygote_spec(struct registry *r, const char *ref, const json_t *
 int resident_zygote_open(struct registry *r, const json_t *spec, int disk_fd,
 			 struct zygote_home *ret, struct spec *s, struct err *e);
 /* What is promised to it beyond what its zygote has promised (registry_claim_range()). */
-struct promise resident_zygote_promise(const json_t *spec, const struct cgroup_limits *l);
+struct promise resident_zygote_promise(const json_t *spec, const struct spec *s);
 /* The layer of one that is not to run gets the ids of s. */
 int resident_zygote_files(const json_t *spec, int disk_fd, const struct spec *s, struct err *e);
 

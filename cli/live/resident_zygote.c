@@ -23,8 +23,9 @@ int resident_zygote_refuse(const char *option, struct err *e)
 		       option);
 }
 
-struct promise resident_zygote_promise(const json_t *spec, const struct cgroup_limits *l)
+struct promise resident_zygote_promise(const json_t *spec, const struct spec *s)
 {
+	const struct cgroup_limits *l = &s->limits;
 	const json_t *z = json_object_get(spec, "zygote");
 	const json_t *memory = json_object_get(z, "memory_bytes");
 	const json_t *cpu = json_object_get(z, "cpu_milli");
@@ -32,8 +33,8 @@ struct promise resident_zygote_promise(const json_t *spec, const struct cgroup_l
 	/* a fork of the sandbox, or an update, may have given it more */
 	if (z && l->memory_bytes <= (uint64_t)json_integer_value(memory) &&
 	    l->cpu_milli <= (uint64_t)json_integer_value(cpu))
-		return (struct promise){0};
-	return (struct promise){.memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli};
+		return (struct promise){.disk_bytes = s->disk_bytes};
+	return (struct promise){.memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli, .disk_bytes = s->disk_bytes};
 }
 
 static int append_all(json_t *list, const json_t *more)

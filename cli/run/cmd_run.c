@@ -141,7 +141,7 @@ static int choose_disk(struct run *r, struct err *e)
 		r->disk_fd = registry_keep_dir(&r->registry, s->id, e);
 		return r->disk_fd < 0 ? -1 : imageuse_pin(&r->image, r->disk_fd, e);
 	}
-	s->passing = s->disk_bytes > s->limits.memory_bytes / 2;
+	s->passing = spec_wants_disk(s);
 	if (s->passing)
 		r->disk_fd = fcntl(r->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	return 0;
@@ -387,7 +387,8 @@ static int run_one_command(struct run *r, char **command, size_t words, struct v
 		s->id_base = r->config.id_base;
 		return plan_print(s, r->image_ref, r->json, e);
 	}
-	r->promise = (struct promise){ .memory_bytes = s->limits.memory_bytes, .cpu_milli = s->limits.cpu_milli };
+	r->promise = (struct promise){ .memory_bytes = s->limits.memory_bytes, .cpu_milli = s->limits.cpu_milli,
+				       .disk_bytes = r->keep || spec_wants_disk(s) ? s->disk_bytes : 0 };
 	phase_enter(PHASE_CLAIM);
 	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->promise, &r->claim, e) < 0)
 		return -1;

@@ -56,12 +56,12 @@ static uint64_t budget_times(uint64_t a, uint64_t b)
 	return a && b > BUDGET_UNLIMITED / a ? BUDGET_UNLIMITED : a * b;
 }
 
-/* For memory a tenant also has a maximum of the sum. */
-static uint64_t tenant_memory_sum(const struct tenant *t, uint64_t of_each)
+/* For memory and disk a tenant also has a maximum of the sum. */
+static uint64_t tenant_sum(const struct tenant *t, uint64_t of_each, uint64_t most)
 {
 	uint64_t all = budget_times(t->sandboxes, of_each);
 
-	return all < t->memory_total ? all : t->memory_total;
+	return all < most ? all : most;
 }
 
 static int load_budget_shares(const struct config *c, struct shares *s, struct err *e)
@@ -78,8 +78,8 @@ static int load_budget_shares(const struct config *c, struct shares *s, struct e
 		1, c->memory_bytes, c->pids, c->disk_bytes, r.v[RLIMIT_NOFILE].hard, FLOWS, filters,
 	};
 	s->tenant = (struct budget_limits){
-		.sandboxes = t.sandboxes, .memory_bytes = tenant_memory_sum(&t, t.memory_bytes), .pids = budget_times(t.sandboxes, t.pids),
-		.disk_bytes = budget_times(t.sandboxes, t.disk_bytes), .files = r.v[RLIMIT_NOFILE].hard,
+		.sandboxes = t.sandboxes, .memory_bytes = tenant_sum(&t, t.memory_bytes, t.memory_total), .pids = budget_times(t.sandboxes, t.pids),
+		.disk_bytes = tenant_sum(&t, t.disk_bytes, t.disk_total), .files = r.v[RLIMIT_NOFILE].hard,
 		.flows = budget_times(t.sandboxes, FLOWS), .filter_bytes = budget_times(t.sandboxes, filters),
 	};
 	return 0;

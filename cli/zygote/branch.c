@@ -80,7 +80,7 @@ static int make_fork_sandbox(struct work *w, struct err *e)
 	snprintf(w->scratch, sizeof(w->scratch), "%s/sandboxes/%s", z->config.run_dir, s->id);
 	s->net_dir = w->scratch;
 	s->name = NULL;
-	if (s->disk_bytes > s->limits.memory_bytes / 2)
+	if (spec_wants_disk(s))
 		w->disk_fd = fcntl(w->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	where.disk_dirfd = w->disk_fd;
 	where.models_fd = w->registry.state_fd;

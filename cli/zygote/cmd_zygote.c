@@ -471,9 +471,11 @@ int zygote_tenant_promise(struct zygote *z, struct err *e)
 {
 	const struct cgroup_limits *l = &z->opts.spec.limits;
 
-	z->promise = (struct promise){.memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli};
+	const uint64_t disk = spec_wants_disk(&z->opts.spec) ? z->opts.spec.disk_bytes : 0;
+
+	z->promise = (struct promise){.memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli, .disk_bytes = disk};
 	if (!z->tenant)
 		return 0;
-	z->promise = tenant_promise(&z->limits, l->memory_bytes, l->cpu_milli);
+	z->promise = tenant_promise(&z->limits, l->memory_bytes, l->cpu_milli, disk);
 	return tenant_check_spec(&z->limits, &z->opts.spec, e);
 }

@@ -435,7 +435,7 @@ static int launch_zygote(struct zygote *z, struct err *e)
 	z->spec.inner_base = z->inner_base;
 	z->spec.inner_count = z->max;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", z->config.run_dir, s->id);
-	if (s->disk_bytes > s->limits.memory_bytes / 2)
+	if (spec_wants_disk(s))
 		z->disk_fd = fcntl(z->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	where.disk_dirfd = z->disk_fd;
 	z->noted = json_pack("{s:O}", "options", z->options);

@@ -87,9 +87,9 @@ struct config {
 	uint64_t registry_deadline_ms;	/* time for a pull or push; 0: no limit */
 	uint64_t registry_upload_chunk;	/* bytes; 0: whole blobs */
 
-	/* [admission]; memory and CPUs of all sandboxes together: 0: no limit */
-	uint64_t admit_memory_bytes, admit_cpu_milli;
-	uint64_t queue_length, queue_timeout_ms;	/* queue of berthd's manager */
+	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */
+	uint64_t admit_memory_bytes, admit_cpu_milli, disk_overcommit_milli;
+	uint64_t queue_length, queue_timeout_ms;	/* of berthd's manager */
 	/* [devices]; lists as above */
 	char devices_privileged[1024];	/* absolute paths */
 	char cdi_dirs[512];

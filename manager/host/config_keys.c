@@ -239,6 +239,8 @@ const struct config_key config_keys[] = {
 	  "sum of the memory limits that may be handed out; 0 is not limited" },
 	{ "admission", "cpus", CONFIG_CPUS, "0", 0, 4096000000, FIELD(admit_cpu_milli), NULL, NULL,
 	  "sum of the CPU limits that may be handed out; 0 is not limited" },
+	{ "admission", "disk_overcommit", CONFIG_CPUS, "100", 0, 1000000000, FIELD(disk_overcommit_milli), NULL, NULL,
+	  "what layers may still write, in times what the file system of state_dir has free; 0 is not limited" },
 	{ "admission", "queue", CONFIG_COUNT, "0", 0, 100000, FIELD(queue_length), NULL, NULL,
 	  "requests that may wait for room; others are refused at once" },
 	{ "admission", "queue_timeout", CONFIG_DURATION, "30s", 0, 3600000, FIELD(queue_timeout_ms), NULL, NULL,

@@ -2,11 +2,15 @@
 /*
  * promise - adds up the limits of all sandboxes on this host.
  *
- * A sandbox counts from the lock under which it is claimed until its directories are gone, whether
- * it runs or not. Its limits are in the note of its range of ids (ranges.h), so a claim needs no
- * further write. Nothing is added up if [admission] sets no sum and the sandbox belongs to no
- * tenant. A sandbox of an older berth counts with the defaults of [sandbox] until it is started
- * again.
+ * A sandbox counts from the lock under which it is claimed until its directories are gone,
+ * whether it runs or not. Its limits are in the note of its range of ids (ranges.h), so a claim
+ * needs no further write. Nothing is added up while [admission] sets no sum and the sandbox
+ * belongs to no tenant. A sandbox of an older berth counts with the defaults of [sandbox] until
+ * it is started again.
+ *
+ * Disk is measured, too: what the layers may still take against what the file
+ * system of state_dir has free, times [admission] disk_overcommit. Where the notes alone show that
+ * it fits, no sandbox is looked at.
  */
 #ifndef BERTH_MANAGER_HOST_PROMISE_H
 #define BERTH_MANAGER_HOST_PROMISE_H
@@ -14,11 +18,10 @@
 #include "manager/host/registry.h"
 
 struct promise_sum {
-	uint64_t count, memory_bytes, cpu_milli;
-	uint64_t running;	/* how many of them run; set by promise_sum() only */
+	uint64_t count, memory_bytes, cpu_milli, disk_bytes;
+	uint64_t open_bytes;	/* of disk_bytes: what no layer has taken yet */
+	uint64_t running;	/* of them; by promise_sum() only */
 };
-
-#define PROMISE_SAME (UINT64_MAX - 1)	/* in promise_change(): leave memory or CPUs unchanged */
 
 /*
  * Checks that one more sandbox with p fits: ERR_LIMIT, naming the maximum, if not. Call it with the

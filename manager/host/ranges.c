@@ -46,6 +46,36 @@ void ranges_tenant(const char *name, uint64_t ret[2])
 	hostids_hash(name, ret);
 }
 
+#define MIB_BITS 20
+#define NOTE_CPU_MAX UINT32_MAX	/* UINT64_MAX in the half of a word */
+
+/* The disk is in the upper half, in MiB and rounded up. */
+static uint64_t cpu_and_disk(uint64_t cpu, uint64_t disk)
+{
+	const uint64_t mib = (disk >> MIB_BITS) + ((disk & ((UINT64_C(1) << MIB_BITS) - 1)) != 0);
+
+	return (mib < UINT32_MAX ? mib : UINT32_MAX) << 32 | (cpu < NOTE_CPU_MAX ? cpu : NOTE_CPU_MAX);
+}
+
+uint32_t ranges_kind(const struct range_note *n)
+{
+	return n->version & ~RANGES_DISK;
+}
+
+uint64_t ranges_cpu(const struct range_note *n)
+{
+	const uint32_t half = (uint32_t)n->cpu_disk;
+
+	if (!(n->version & RANGES_DISK))
+		return n->cpu_disk;
+	return half == NOTE_CPU_MAX ? UINT64_MAX : half;
+}
+
+uint64_t ranges_disk(const struct range_note *n, uint64_t preset)
+{
+	return n->version & RANGES_DISK ? n->cpu_disk >> 32 << MIB_BITS : preset;
+}
+
 static struct range_note note_of(const char *id, const struct promise *p, int inner)
 {
 	struct range_note n = { .version = 0 };
@@ -56,9 +86,13 @@ static struct range_note note_of(const char *id, const struct promise *p, int in
 	if (!p)
 		return n;
 	n.memory_bytes = p->memory_bytes;
-	n.cpu_milli = p->cpu_milli;
-	ranges_tenant(p->tenant, n.tenant);
 	n.version = inner ? RANGES_INNER : RANGES_PROMISED;
+	n.cpu_disk = p->cpu_milli;
+	if (p->disk_bytes != PROMISE_SAME) {
+		n.cpu_disk = cpu_and_disk(p->cpu_milli, p->disk_bytes);
+		n.version |= RANGES_DISK;
+	}
+	ranges_tenant(p->tenant, n.tenant);
 	return n;
 }
 
@@ -130,7 +164,7 @@ static uint32_t older_base(const struct registry *r, const struct range_note *no
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		if (!notes[i].id[sizeof(notes[i].id) - 1] && path_is_name(notes[i].id) && notes[i].version != RANGES_INNER &&
+		if (!notes[i].id[sizeof(notes[i].id) - 1] && path_is_name(notes[i].id) && ranges_kind(&notes[i]) != RANGES_INNER &&
 		    (base = remembered(r, notes[i].id)) > i * SPEC_IDS)
 			return base - (uint32_t)i * SPEC_IDS;
 	return config_is_set(r->config, "ids", "base") ? r->config->id_base : OLDER_BASE;
@@ -153,7 +187,7 @@ static int copy_older(const struct registry *r, int fd, const struct range_note 
 
 		if (n.id[sizeof(n.id) - 1] || !path_is_name(n.id))
 			continue;
-		own = n.version == RANGES_INNER ? 0 : remembered(r, n.id);
+		own = ranges_kind(&n) == RANGES_INNER ? 0 : remembered(r, n.id);
 		if (own)
 			slot = own / SPEC_IDS;
 		/* its keeper continues to write its state to the older file */
@@ -467,7 +501,7 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	/* the promise stays recorded; the state of the dead sandbox does not */
 	text = note_of(c->id, c->promise, c->inner);
 	if (pread(fd, &old, sizeof(old), note_at(slot)) == (ssize_t)sizeof(old) &&
-	    !memcmp(old.id, text.id, sizeof(old.id)) && old.version == RANGES_PROMISED) {
+	    !memcmp(old.id, text.id, sizeof(old.id)) && ranges_kind(&old) == RANGES_PROMISED) {
 		text = old;
 		text.standing = 0;
 	} else {
@@ -530,15 +564,20 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
 {
 	struct range_note text = note_of(id, p, 0), *all = NULL;
+	struct promise known = *p;
 	autoclose int fd = -1;
 	uint32_t first;
 	size_t count, i;
 
 	if (read_all_ranges(r, &fd, &first, &all, &count, e) < 0)
 		return -1;
-	for (i = 0; i < count && (all[i].version == RANGES_INNER ||
+	for (i = 0; i < count && (ranges_kind(&all[i]) == RANGES_INNER ||
 				  memcmp(all[i].id, text.id, sizeof(text.id))); i++)
 		;
+	if (i < count && p->disk_bytes == PROMISE_SAME && all[i].version & RANGES_DISK) {
+		known.disk_bytes = ranges_disk(&all[i], 0);
+		text = note_of(id, &known, 0);
+	}
 	if (i < count && !p->tenant[0])
 		memcpy(text.tenant, all[i].tenant, sizeof(text.tenant));
 	free(all);

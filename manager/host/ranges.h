@@ -19,8 +19,8 @@
 
 /* The note of a range. Before version 1 it was an id and NULs. */
 struct range_note {
-	char id[24];			/* ends with a NUL; "": no sandbox's */
-	uint64_t memory_bytes, cpu_milli, tenant[2];	/* see struct promise; ranges_tenant() */
+	char id[24];			/* ends with a NUL; "" : nobody's */
+	uint64_t memory_bytes, cpu_disk, tenant[2];	/* struct promise; ranges_cpu(), ranges_disk(), ranges_tenant() */
 	uint32_t version;		/* RANGES_*; 0: the note has only the id */
 	uint32_t standing;		/* STANDING_* and the number of sessions; 0: no state is recorded */
 	uint32_t since[2];		/* since_ms of the state and the turn, the low half first */
@@ -28,7 +28,8 @@ struct range_note {
 
 #define RANGES_NOTE HOSTIDS_NOTE
 #define RANGES_PROMISED 1
-#define RANGES_INNER 2	/* a further range of a zygote, for a fork; its promise counts by itself */
+#define RANGES_INNER 2	/* one more of a zygote, for a fork; its promise counts by itself */
+#define RANGES_DISK 0x100u	/* beside these: cpu_disk has the disk, too; an older berth reads such a note as one without a promise */
 
 /*
  * The state of a running sandbox while nothing in it changes. Its keeper writes it, so that a list
@@ -47,11 +48,16 @@ struct standing {
 #define STANDING_TURN 48	/* the turn begins at this bit of since; the time is below */
 _Static_assert(sizeof(struct range_note) == RANGES_NOTE, "files of older versions have notes of this size");
 
-/* Hashes a tenant's name for a note; zeros for "". */
+/* RANGES_PROMISED, RANGES_INNER or neither. */
+uint32_t ranges_kind(const struct range_note *n);
+uint64_t ranges_cpu(const struct range_note *n);
+/* Whole MiB, in bytes; preset for a note of an older berth, which did not know it. */
+uint64_t ranges_disk(const struct range_note *n, uint64_t preset);
+/* The hash of a tenant's name in a note; zeros for "". */
 void ranges_tenant(const char *name, uint64_t ret[2]);
 /* Returns all notes, which the caller frees; unused slots are zero, and most of them are left out. */
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e);
-/* Records the limits of a sandbox that has a range; an empty tenant keeps its owner. */
+/* Records the limits of a sandbox that has a range; an empty tenant keeps its owner, PROMISE_SAME its disk. */
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
 
 /* Opens the file of notes; the caller closes it. */

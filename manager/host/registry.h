@@ -59,12 +59,15 @@ struct registry {
  * against [admission] and, for a tenant, against the sums of all of the tenant's sandboxes
  * (promise.h).
  */
+#define PROMISE_SAME (UINT64_MAX - 1)	/* memory, CPUs or disk, for a change: as it was */
+
 struct promise {
 	/* limits; UINT64_MAX means none, which counts as everything the machine has */
 	uint64_t memory_bytes, cpu_milli;
+	uint64_t disk_bytes;		/* of a layer in state_dir; 0: it has none there */
 	char tenant[65];			/* "" : nobody's */
-	/* limits on all sandboxes of the tenant; 0: no limit */
-	uint64_t max_sandboxes, max_memory_bytes, max_cpu_milli;
+	/* of all sandboxes of the tenant; 0 is not limited */
+	uint64_t max_sandboxes, max_memory_bytes, max_cpu_milli, max_disk_bytes;
 };
 
 struct claim {

@@ -56,6 +56,9 @@ const struct config_key tenant_keys[] = {
 	  "sum of the memory limits of a tenant's sandboxes; 0 is half of [admission] memory, or the machine's memory" },
 	{ "tenant", "cpu_total", CONFIG_CPUS, "0", 0, 4096000000, T(cpu_total), NULL, NULL,
 	  "sum of the CPU limits of a tenant's sandboxes; 0 is half of [admission] cpus, or sandboxes times cpu_limit" },
+	{ "tenant", "disk_total", CONFIG_SIZE, "0", 0, 1ULL << 60, T(disk_total), NULL, NULL,
+	  "sum of the disk limits of a tenant's sandboxes; 0 is half of the file system of state_dir, or sandboxes times "
+	  "[sandbox] disk_limit if that is more" },
 	{ "tenant", "volumes", CONFIG_COUNT, "0", 0, 65534, T(volumes), NULL, NULL,
 	  "volumes of a tenant; 0 is a quarter of [volume] max" },
 	{ "tenant", "networks", CONFIG_COUNT, "0", 0, 65534, T(networks), NULL, NULL,
@@ -167,6 +170,8 @@ static void derive_tenant_limits(struct tenant *t, const struct config *c)
 		t->memory_total = c->admit_memory_bytes ? larger_limit(c->admit_memory_bytes / 2, 1) : larger_limit(machine_memory(), t->memory_bytes);
 	if (!t->cpu_total)
 		t->cpu_total = c->admit_cpu_milli ? larger_limit(c->admit_cpu_milli / 2, 1) : t->sandboxes * t->cpu_milli;
+	if (!t->disk_total)
+		t->disk_total = larger_limit(disk_share(c->state_dir) * (DISK_SHARE / 2), t->sandboxes * c->disk_bytes);
 }
 
 /* ---- the file ---- */
@@ -363,10 +368,11 @@ int tenant_sees_image(const struct tenant *t, const struct config *c, const json
 	return image_view_sees(&v, record);
 }
 
-struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli)
+struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli, uint64_t disk_bytes)
 {
-	struct promise p = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli, .max_sandboxes = t->sandboxes,
-			     .max_memory_bytes = t->memory_total, .max_cpu_milli = t->cpu_total };
+	struct promise p = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli, .disk_bytes = disk_bytes, .max_sandboxes = t->sandboxes,
+			     .max_memory_bytes = t->memory_total, .max_cpu_milli = t->cpu_total,
+			     .max_disk_bytes = t->disk_total };
 
 	memcpy(p.tenant, t->name, sizeof(p.tenant));
 	return p;

@@ -20,8 +20,8 @@ struct tenant {
 	char name[65];
 	/* limits of one sandbox */
 	uint64_t memory_bytes, swap_bytes, cpu_milli, pids, disk_bytes, disk_inodes, tmp_bytes;
-	/* limits of all its sandboxes */
-	uint64_t sandboxes, archives, memory_total, cpu_total, volumes, networks;
+	/* of all of them */
+	uint64_t sandboxes, archives, memory_total, cpu_total, disk_total, volumes, networks;
 	uint64_t zygotes, zygote_forks;
 	uint64_t stored_bytes;		/* bytes of its checkpoints in the storage */
 	uint64_t workspace_bytes;	/* 0: as much as its file system allows */
@@ -73,7 +73,7 @@ int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *
 int tenant_sees_image(const struct tenant *t, const struct config *c, const json_t *record);
 /* Makes the view that the functions of the store take; it borrows from both. */
 struct image_view tenant_view(const struct tenant *t, const struct config *c);
-/* Makes the promise of a sandbox of the tenant (registry.h). */
-struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli);
+/* A promise of such a sandbox (registry.h). */
+struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli, uint64_t disk_bytes);
 
 #endif

@@ -41,7 +41,7 @@ void tenancy_blunt(const struct service_who *who, struct err *e)
 int tenancy_open(struct service *s, struct config *c, struct registry *ret, struct err *e)
 {
 	*c = s->config;
-	c->admit_memory_bytes = c->admit_cpu_milli = 0;
+	c->admit_memory_bytes = c->admit_cpu_milli = c->disk_overcommit_milli = 0;
 	return registry_open(ret, c, e);
 }
 
@@ -62,7 +62,8 @@ int tenancy_check(struct service *s, const struct service_who *who, const json_t
 	if ((json_object_get(args, "memory") && tenant_check_memory(&t, memory_bytes, e) < 0) ||
 	    (json_object_get(args, "cpus") && tenant_check_cpus(&t, cpu_milli, e) < 0))
 		return -1;
-	p = tenant_promise(&t, memory_bytes, cpu_milli);
+	/* which sandbox it becomes is not known yet: its disk counts in tenancy_promise() */
+	p = tenant_promise(&t, memory_bytes, cpu_milli, 0);
 	if (tenancy_open(s, &c, &reg, e) < 0)
 		return -1;
 	r = registry_lock(&reg, e);
@@ -83,7 +84,7 @@ static int save_record_owner(struct registry *reg, const struct record *r, const
 int tenancy_promise(struct service *s, const struct service_who *who, const struct record *r, uint64_t memory_bytes, uint64_t cpu_milli,
 		    struct err *e)
 {
-	struct promise p = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli };
+	struct promise p = { .memory_bytes = memory_bytes, .cpu_milli = cpu_milli, .disk_bytes = PROMISE_SAME };
 	struct registry reg;
 	struct config c;
 	struct tenant t;
@@ -95,7 +96,7 @@ int tenancy_promise(struct service *s, const struct service_who *who, const stru
 	if (tenancy_is_tenant(who)) {
 		if (tenant_load(&t, &s->config, who->name, e) < 0)
 			return -1;
-		p = tenant_promise(&t, memory_bytes, cpu_milli);
+		p = tenant_promise(&t, memory_bytes, cpu_milli, PROMISE_SAME);
 	}
 	if (tenancy_open(s, &c, &reg, e) < 0)
 		return -1;
@@ -110,12 +111,13 @@ int tenancy_of_record(struct service *s, const struct record *r, struct promise 
 {
 	struct tenant t;
 
-	*ret = (struct promise){ .memory_bytes = record_own_u64(r, "memory_bytes"), .cpu_milli = record_own_u64(r, "cpu_milli") };
+	*ret = (struct promise){ .memory_bytes = record_own_u64(r, "memory_bytes"), .cpu_milli = record_own_u64(r, "cpu_milli"),
+				 .disk_bytes = PROMISE_SAME };
 	if (!tenancy_is_tenants(r))
 		return 0;
 	if (tenant_load(&t, &s->config, record_own(r, "owner"), e) < 0)
 		return -1;
-	*ret = tenant_promise(&t, ret->memory_bytes, ret->cpu_milli);
+	*ret = tenant_promise(&t, ret->memory_bytes, ret->cpu_milli, PROMISE_SAME);
 	return 0;
 }
 

@@ -47,6 +47,11 @@ enum spec_network spec_network_inside(const struct spec *s)
 	return s->network == NETWORK_JOINED ? s->joined.mode : s->network;
 }
 
+int spec_wants_disk(const struct spec *s)
+{
+	return s->disk_bytes > s->limits.memory_bytes / 2;
+}
+
 int spec_is_proxied(const struct spec *s)
 {
 	return spec_network_inside(s) == NETWORK_EGRESS || s->net_egress || s->joined.proxied;

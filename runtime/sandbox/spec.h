@@ -163,7 +163,9 @@ struct spec {
 
 /* Tells whether init has a filter of berth's own, not only the one that watches: under a built-in profile. */
 int spec_init_filtered(const struct spec *s);
-/* Returns "none", "host", "bridge", "egress" or "container". */
+/* 1 if the writable layer of one that does not last is too large for memory: a file of the state directory. */
+int spec_wants_disk(const struct spec *s);
+/* "none", "host", "bridge", "egress", "container" */
 const char *spec_network_name(enum spec_network n);
 /* Returns the mode of its network namespace; for a joining sandbox, that of the other sandbox. */
 enum spec_network spec_network_inside(const struct spec *s);

@@ -126,6 +126,25 @@ def test_S41_the_sums_of_a_tenant_are_bounded_in_create_claim_and_change():
         d.good("PATCH", f"{BOX}/{box}", {"memory": "96m"}, token=daemon.TENANT)
 
 
+def test_S41_the_disks_of_a_tenant_are_one_sum():
+    config = CLEAN + '[tenant]\ndisk_total = "100m"\n[pool.warm]\nsize = 1\nmemory_limit = "96m"\noptions = ["disk=48m"]\n'
+    with Daemon(tcp=True, config=config) as d:
+        box = d.create(token=daemon.TENANT, disk="32m")
+        refused(ask(d, disk="69m"), "[tenant] disk_total")
+        b.wait_for(lambda: d.good("GET", "/v1/manager/stats")["pools"]["warm"]["warm"] == 1, 60, "the pool")
+        d.good("POST", "/create_from_pool", {"sandbox_type": "warm"}, token=daemon.TENANT)
+        refused(ask(d, disk="21m"), "[tenant] disk_total")
+        # neither a stop nor a change of something else gives any of it back
+        d.good("POST", f"{BOX}/{box}/stop", token=daemon.TENANT)
+        d.good("POST", f"{BOX}/{box}/start", token=daemon.TENANT)
+        d.good("PATCH", f"{BOX}/{box}", {"memory": "64m"}, token=daemon.TENANT)
+        refused(ask(d, disk="21m"), "[tenant] disk_total")
+        d.create(token=daemon.TENANT, disk="20m")
+        # another tenant and the administrator have sums of their own, or none
+        d.create(token=daemon.OTHER, disk="100m")
+        d.create(disk="200m")
+
+
 def test_S41_a_tenants_archived_sandboxes_are_bounded():
     """Each keeps a range of the host's ids and bytes of the storage, and promises nothing: without end, they used up both."""
     config = CLEAN + '[tenant]\narchives = 2\n[storage]\nurl = "file:%s"\n' % b.tmp("objects")

@@ -687,6 +687,21 @@ Test(registry, a_range_that_an_older_supervisor_holds_is_not_taken)
 	release(&third);
 }
 
+Test(registry, a_note_of_an_older_berth_says_nothing_of_the_disk)
+{
+	const struct range_note older = { .version = RANGES_PROMISED, .cpu_disk = UINT64_MAX };
+	const struct range_note noted = { .version = RANGES_INNER | RANGES_DISK, .cpu_disk = UINT64_C(3) << 32 | 1500 };
+	const struct range_note unlimited = { .version = RANGES_PROMISED | RANGES_DISK, .cpu_disk = UINT32_MAX };
+
+	cr_expect_eq(ranges_cpu(&older), UINT64_MAX);
+	cr_expect_eq(ranges_disk(&older, 7), 7);
+	cr_expect_eq(ranges_kind(&noted), RANGES_INNER);
+	cr_expect_eq(ranges_cpu(&noted), 1500);
+	cr_expect_eq(ranges_disk(&noted, 7), UINT64_C(3) << 20);
+	cr_expect_eq(ranges_cpu(&unlimited), UINT64_MAX);
+	cr_expect_eq(ranges_disk(&unlimited, 7), 0);
+}
+
 Test(registry, the_notes_of_an_older_berth_are_read_and_its_sandboxes_keep_their_ids)
 {
 	static const uint32_t older = 1342177280u;
