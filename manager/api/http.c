@@ -113,10 +113,12 @@ static void connection_opened(struct http_listener *l, struct MHD_Connection *mh
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void connection_closed(struct http_server *s, void **socket_context)
+static void connection_closed(struct http_listener *l, void **socket_context)
 {
+	struct http_server *s = l->server;
 	struct http_conn *c = *socket_context;
 
+	atomic_fetch_sub(&l->places, 1);
 	atomic_fetch_sub(&s->connections, 1);
 	*socket_context = NULL;
 	if (!c)
@@ -142,7 +144,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
 	if (code == MHD_CONNECTION_NOTIFY_STARTED)
 		connection_opened(l, mhd, socket_context);
 	else
-		connection_closed(l->server, socket_context);
+		connection_closed(l, socket_context);
 }
 
 static struct http_conn *conn_of(struct MHD_Connection *mhd)
@@ -457,15 +459,15 @@ int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 							err_sys(e, "look at a listening socket");
 	}
 	is_tcp = a.ss_family != AF_UNIX;
-	*l = (struct http_listener){ .server = s, .needs_token = needs_token, .is_tcp = is_tcp };
+	*l = (struct http_listener){ .server = s, .needs_token = needs_token, .is_tcp = is_tcp, .fd = fd };
 	l->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
 				     MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-				     MHD_USE_ITC | MHD_USE_ERROR_LOG |
+				     MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_USE_ERROR_LOG |
 				     (s->o.foreign ? MHD_ALLOW_UPGRADE : 0), 0, NULL, NULL, on_request, s,
-				     MHD_OPTION_EXTERNAL_LOGGER, on_log, s, MHD_OPTION_LISTEN_SOCKET, fd,
+				     MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 				     MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, s,
-				     MHD_OPTION_CONNECTION_LIMIT, s->o.max_connections + (is_tcp ? HTTP_SPARE : 0),
+				     MHD_OPTION_CONNECTION_LIMIT, http_door_places(l) + HTTP_ROOT + 2 * HTTP_ENDING,
 				     MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
 				     MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
 				     MHD_OPTION_END);
@@ -474,7 +476,7 @@ int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 		return err_set(e, ERR_SYS, "start an HTTP listener");
 	}
 	s->count++;
-	return 0;
+	return http_door_open(l, e);
 }
 
 static void wait_idle(struct http_server *s, unsigned ms)
@@ -492,14 +494,10 @@ void http_stop(struct http_server *s, unsigned grace_ms)
 	if (!s)
 		return;
 	atomic_store(&s->stopping, 1);
-	for (i = 0; i < s->count; i++) {
-		MHD_socket fd = MHD_quiesce_daemon(s->listeners[i].daemon);
-
-		if (fd != MHD_INVALID_SOCKET)
-			close(fd);
-	}
 	if (s->ending_fd >= 0)
 		(void)!eventfd_write(s->ending_fd, 1);
+	for (i = 0; i < s->count; i++)
+		http_door_close(&s->listeners[i]);
 	wait_idle(s, grace_ms);
 	if (s->stop_fd >= 0)
 		(void)!eventfd_write(s->stop_fd, 1);

@@ -342,8 +342,12 @@ void http_reply_error(struct http_request *rq, const struct err *e)
 	/* those forms have no word for a client that is not known */
 	if (status == 401 && json_is_integer(json_object_get(j, "code")))
 		json_object_set_new(j, "code", json_integer(status));
-	if (http_reply_json(rq, status, j, &ignored) == 0 && status == 401)
+	if (http_reply_json(rq, status, j, &ignored) < 0)
+		return;
+	if (status == 401)
 		http_reply_header(rq, "WWW-Authenticate", "Bearer", &ignored);
+	if (status == 429 || status == 503)
+		http_reply_header(rq, "Retry-After", HTTP_RETRY_AFTER, &ignored);
 }
 
 /* ---- connections that become streams ---- */

@@ -11,6 +11,9 @@
 
 #define HTTP_LISTENERS_MAX 8
 #define HTTP_SPARE 32	/* connections of a TCP socket that no tenant gets */
+#define HTTP_ROOT 16	/* connections of a unix socket beside all others that only root gets */
+#define HTTP_ENDING 64	/* connections that are ending, beside those that have a place */
+#define HTTP_RETRY_AFTER "1"	/* seconds */
 
 /* Where a connection is; the watchdog knows how long each may last. */
 enum http_phase { PHASE_NEW, PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_RUN, PHASE_WRITE };
@@ -33,7 +36,7 @@ struct http_conn {
 	struct http_share *share;
 	int fd;
 	int needs_token, is_tcp;
-	int refused;			/* the peer is not allowed */
+	int refused;			/* the peer is not allowed, or the place was needed: it is ending */
 	char peer[65];			/* "uid:0" */
 	char address[65];		/* the same with what tells one peer from another: "127.0.0.1:40312" */
 	_Atomic int phase;
@@ -45,6 +48,11 @@ struct http_listener {
 	struct MHD_Daemon *daemon;
 	struct http_server *server;
 	int needs_token, is_tcp;
+	int fd;				/* the listening socket */
+	pthread_t door;			/* http_accept.c */
+	int has_door;
+	_Atomic unsigned places;	/* connections, those that are ending too */
+	char full[1024];		/* the reply to a connection without a place */
 };
 
 struct http_server {
@@ -143,6 +151,12 @@ void http_hijack_release(struct http_request *rq);
 int http_reply_set(struct http_request *rq, int status, const char *type, struct MHD_Response *r,
 		   struct err *e);
 void http_reply_error(struct http_request *rq, const struct err *e);
+
+/* http_accept.c: serves the listening socket of l until the server ends; then close, which takes the thread. */
+int http_door_open(struct http_listener *l, struct err *e);
+void http_door_close(struct http_listener *l);
+/* The places that the socket has for everybody. */
+unsigned http_door_places(const struct http_listener *l);
 
 /* http_limits.c */
 int http_watch_start(struct http_server *s, struct err *e);

@@ -184,7 +184,7 @@ static int listen_for_docker(const char *path, struct err *e)
 
 /*
  * Docker's clients hold two or three connections for one command: one that is kept alive, one that
- * became a stream, and one that asks how it ended.  libmicrohttpd resets those beyond the limit.
+ * became a stream, and one that asks how it ended.  Those beyond the limit get 503.
  */
 #define DOOR_CONNECTIONS 4
 

@@ -2,13 +2,21 @@
 """One tenant cannot keep others, or root, from berthd (S43 of SECURITY.md): connections, requests and streams of each are bounded."""
 import contextlib
 import http.client
+import json
+import os
 import socket
+import subprocess
+import sys
+import threading
 
 import berthtest as b
 import daemon
 from daemon import Daemon
+from dockerlab import Engine
 
 SPARE = 32      # http_state.h
+ROOT = 16
+PLACES = 4 * 4  # of Docker's socket, with max_connections = 4
 
 
 def connect(d):
@@ -214,3 +222,110 @@ def test_S43_uploads_of_one_tenant_that_stand_still_keep_no_other_out():
             status, text = put_batch(d, proxies[daemon.OTHER], daemon.OTHER, 4 << 20)
             assert status == 200, (status, text)
         b.wait_for(lambda: put_batch(d, proxies[daemon.TENANT], daemon.TENANT, 6 << 20)[0] == 200, 20)
+
+
+def over_unix(path):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20 * b.SLOW)
+    s.connect(path)
+    return s
+
+
+def get(s, path):
+    s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return status(s)
+
+
+@b.deadline(90)
+def test_S43_idle_connections_of_the_unix_socket_give_way():
+    """Before, 300 kept root out until they timed out after 75 s."""
+    with Daemon(config="[daemon]\nmax_connections = 16\n") as d, contextlib.ExitStack() as held:
+        def one_more():
+            s = held.enter_context(over_unix(d.socket))
+            return get(s, "/healthz")
+        # one that berthd does not know to be idle yet is refused, and asks again
+        for _ in range(60):
+            b.wait_for(lambda: one_more() == 200, 20, "a place of an idle connection")
+        assert d.get("/v1/sandboxes").status == 200
+
+
+@b.deadline(90)
+def test_S43_a_full_unix_socket_answers_503_and_when_to_ask_again():
+    with Daemon(config="[daemon]\nmax_connections = 8\n") as d, contextlib.ExitStack() as held:
+        taken = [held.enter_context(over_unix(d.socket)) for _ in range(8 + ROOT)]
+        assert [get(s, "/v1/events") for s in taken] == [200] * (8 + ROOT)
+        for body in ("", "x" * 300000):
+            with over_unix(d.socket) as s:
+                with contextlib.suppress(BrokenPipeError):      # it need not read the body
+                    s.sendall(f"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                              f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+                head, _, said = rest(s).decode().partition("\r\n\r\n")
+            assert head.startswith("HTTP/1.1 503 ") and "\r\nRetry-After: 1\r\n" in head, head
+            said = json.loads(said)["error"]
+            assert said["code"] == "limit" and "daemon.max_connections" in said["remedy"], said
+        taken.pop().close()
+
+        def served():
+            with over_unix(d.socket) as s:
+                return get(s, "/healthz") == 200
+        b.wait_for(served, 20, "the place that was given back")
+
+
+@b.deadline(120)
+def test_S43_a_crowd_at_the_unix_socket_is_answered_to_the_last_one():
+    clients, turns, seen, lock = 64, 20, {}, threading.Lock()
+
+    def ask_often(d):
+        for _ in range(turns):
+            with over_unix(d.socket) as s:
+                try:
+                    code = get(s, "/healthz")
+                except OSError as e:
+                    code = type(e).__name__
+            with lock:
+                seen[code] = seen.get(code, 0) + 1
+
+    with Daemon(config="[daemon]\nmax_connections = 4\n") as d, contextlib.ExitStack() as held:
+        # all but two of the places are taken for good
+        for _ in range(4 + ROOT - 2):
+            assert get(held.enter_context(over_unix(d.socket)), "/v1/events") == 200
+        threads = [threading.Thread(target=ask_often, args=(d,)) for _ in range(clients)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert set(seen) == {200, 503} and sum(seen.values()) == clients * turns, seen
+
+
+NOBODY = """
+import contextlib, socket, sys
+with contextlib.ExitStack() as held:
+    for _ in range(int(sys.argv[2])):
+        s = held.enter_context(socket.socket(socket.AF_UNIX))
+        s.connect(sys.argv[1])
+        s.sendall(b"GET /events HTTP/1.1\\r\\nHost: docker\\r\\n\\r\\n")
+        print(s.recv(4096).split()[1].decode(), flush=True)
+    print("end", flush=True)
+    sys.stdin.read()
+"""
+
+
+@b.deadline(90)
+def test_S43_nobody_but_root_gets_the_last_places_of_dockers_socket():
+    engine = Engine(wait=False)
+    b.write(engine.config_path, engine.config.replace("[daemon]\n", "[daemon]\nmax_connections = 4\n"), 0o600)
+    engine.start()
+    with engine as d, contextlib.ExitStack() as held:
+        os.chmod(d.docker_socket, 0o666)
+        # as another user, whom the folders of the test do not stop
+        p = held.enter_context(subprocess.Popen(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+dac_override,+dac_read_search",
+             "--ambient-caps=+dac_override,+dac_read_search", sys.executable, "-c", NOBODY, d.docker_socket, str(PLACES + 5)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        held.callback(p.stdin.close)
+        got = list(iter(lambda: p.stdout.readline().strip(), "end"))
+        assert got == ["200"] * PLACES + ["503"] * 5, got
+        for _ in range(ROOT):
+            assert get(held.enter_context(over_unix(d.docker_socket)), "/events") == 200
+        status_, said, headers = d.api("GET", "/_ping")
+        assert status_ == 503 and "connections" in said["message"] and headers["Retry-After"] == "1", (status_, said)

@@ -97,7 +97,7 @@ def test_what_docker_grants_and_berth_does_not_needs_the_operators_word():
 
 
 def test_three_connections_for_each_of_a_hundred_commands_are_taken():
-    """docker-py holds so many; those beyond the limit of the HTTP library are reset, not answered."""
+    """docker-py holds so many."""
     with Engine() as d, contextlib.ExitStack() as held:
         for _ in range(300):
             s = held.enter_context(socket.socket(socket.AF_UNIX))
