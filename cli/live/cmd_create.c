@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
@@ -318,6 +319,35 @@ static int report_created(struct create *c, const char *id, const json_t *spec)
 		      text ? ",\"timing\":" : "", text ? text : "") < 0;
 }
 
+/* Whether its client has a key by which it finds the sandbox again. */
+static int has_request_label(const struct create *c)
+{
+	json_t *option;
+	size_t i;
+
+	json_array_foreach (c->options, i, option) {
+		const char *value = json_string_value(json_array_get(option, 1));
+
+		if (!strcmp(json_string_value(json_array_get(option, 0)), "mark") && value &&
+		    !strncmp(value, LABEL_REQUEST "=", sizeof(LABEL_REQUEST)))
+			return 1;
+	}
+	return 0;
+}
+
+/* The answer, or no sandbox: if its reader has gone (a killed berthd), nobody would know the id. */
+static int tell_created(struct create *c, const char *id)
+{
+	struct err e;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (!report_created(c, id, c->spec) && fflush(stdout) == 0)
+		return 0;
+	if (errno == EPIPE && c->json && !has_request_label(c) && lifecycle_remove(&c->ref.registry, id, 1, &e) < 0)
+		log_note("berth create", "sandbox %s is left, though nobody was told of it: %s", id, e.msg);
+	return 1;
+}
+
 static int make_it(struct create *c, char id[65], struct err *e)
 {
 	struct registry *r = &c->ref.registry;
@@ -435,7 +465,7 @@ static int berth_create_main(const struct command *self, int argc, char **argv)
 		result = make_in_time(&c, id, &e);
 	if (c.timing && !c.json)
 		phases_tell("berth create");
-	result = result < 0 ? command_fail(self, &e, c.json) : report_created(&c, id, c.spec);
+	result = result < 0 ? command_fail(self, &e, c.json) : tell_created(&c, id);
 	if (c.ref.registry.run_fd >= 0)
 		/* the sandbox is made: now clear the leftovers of others */
 		registry_gc_some(&c.ref.registry);

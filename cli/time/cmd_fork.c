@@ -75,13 +75,13 @@ static const char *fork_option_name(const json_t *pair)
 	return s ? s : "";
 }
 
-/* A fork of what berthd's manager keeps is not the manager's. */
-static int marks_managed(const json_t *pair)
+/* A fork of what berthd's manager keeps is not the manager's, and nobody asked for it with the key of the first. */
+static int marks_the_first(const json_t *pair)
 {
 	const char *value = json_string_value(json_array_get(pair, 1));
 
 	return (!strcmp(fork_option_name(pair), "mark") || !strcmp(fork_option_name(pair), "label")) && value &&
-	       !strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED));
+	       (!strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED)) || !strncmp(value, LABEL_REQUEST "=", sizeof(LABEL_REQUEST)));
 }
 
 /* A list of the fork comes beside the first one's; a rule takes the place of all rules, a network of all that goes with it. */
@@ -115,7 +115,7 @@ static json_t *forkspec_of(const json_t *spec, const json_t *more, struct err *e
 	size_t i;
 
 	json_array_foreach (json_object_get(fork, "options"), i, pair)
-		if (!is_replaced_in_fork(pair, more) && !marks_managed(pair))
+		if (!is_replaced_in_fork(pair, more) && !marks_the_first(pair))
 			json_array_append(options, pair);
 	if (!fork || !options || json_array_extend(options, (json_t *)(size_t)more) < 0 ||
 	    json_object_set_new(fork, "options", options) < 0) {

@@ -23,6 +23,7 @@ struct livein;
 struct mcphub;
 struct pings_memory;
 struct watchhub;
+struct once_table;
 struct docker;
 
 struct api {
@@ -43,6 +44,7 @@ struct api {
 	_Atomic uint64_t execs, creates;	/* for /metrics */
 	struct http_server *http;
 	struct mcphub *mcp;		/* sessions of /mcp */
+	struct once_table *once;	/* the keys of requests that make sandboxes */
 	struct watchhub *watches;	/* of directories, for E2B's clients */
 	pthread_mutex_t e2b_lock;
 	int e2b_has_secret;
@@ -145,7 +147,9 @@ int api_signal_number(const json_t *v, struct err *e);
 
 /*
  * What body (schema Create) asks for: {"id","name"}, a new reference, or NULL with e. own: options
- * of berth create that berthd adds, for which the asker needs no right; or NULL.
+ * of berth create that berthd adds, for which the asker needs no right; or NULL.  If the client goes before it
+ * has the answer, so does the sandbox; but one with the key of its request (LABEL_REQUEST, once.h) waits for the
+ * client to ask again.
  */
 json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own,
 		   struct err *e);

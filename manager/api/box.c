@@ -14,8 +14,10 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/api/once.h"
 #include "manager/api/route_manager.h"
 #include "manager/host/filter.h"
+#include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
@@ -456,6 +458,17 @@ static json_t *create_call(struct http_request *rq, const json_t *body, const js
 	return call;
 }
 
+static int has_request_mark(const json_t *own)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(own, "mark"), i, one)
+		if (!strncmp(json_string_value(one), LABEL_REQUEST "=", sizeof(LABEL_REQUEST)))
+			return 1;
+	return 0;
+}
+
 json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own, struct err *e)
 {
 	const char *name = NULL, *id;
@@ -476,10 +489,13 @@ json_t *api_create(struct http_request *rq, const json_t *body, const json_t *ow
 	}
 	http_audit(rq, "id", id);
 	/* no client would ever learn its id */
-	if (http_wait(rq, -1, 0, 0, e) < 0) {
-		api_forget(rq, id);
-		json_decref(made);
-		return NULL;
+	if (!has_request_mark(own)) {
+		if (http_wait(rq, -1, 0, 0, e) < 0) {
+			api_forget(rq, id);
+			json_decref(made);
+			return NULL;
+		}
+		http_undo_unsent(rq, api_forget, id);
 	}
 	atomic_fetch_add(&api_of(rq)->creates, 1);
 	return made;
@@ -513,19 +529,27 @@ static json_t *manager_args(const json_t *body)
 	return args;
 }
 
-static int make_managed(struct http_request *rq, struct err *e)
+static int make_managed(struct http_request *rq, const struct once *o, struct once_made *made, struct err *e)
 {
-	struct service_who who = manager_who(rq);
-	autojson json_t *args = manager_args(http_json(rq)), *info = NULL;
-	const char *given = json_string_value(json_object_get(args, "name"));
-	char name[65];
+	struct service_who who = manager_who_once(rq, o);
+	autojson json_t *args = manager_args(http_json(rq));
 
 	if (!manager_of(rq))
 		return err_set(e, ERR_UNSUPPORTED, "this berthd serves without its manager");
 	if (!args)
 		return err_nomem(e);
-	if (service_create(manager_of(rq), &who, args, 0, name, e) < 0)
+	if (service_create(manager_of(rq), &who, args, 0, made->name, e) < 0)
 		return -1;
+	manager_undo_unsent(rq, o, made->name);
+	return 0;
+}
+
+static int reply_managed(struct http_request *rq, const char *name, struct err *e)
+{
+	const char *given = json_string_value(json_object_get(http_json(rq), "name"));
+	struct service_who who = manager_who(rq);
+	autojson json_t *info = NULL;
+
 	http_audit(rq, "sandbox", name);
 	info = service_info(manager_of(rq), &who, name, e);
 	return info ? http_reply_json(rq, 0,
@@ -537,18 +561,45 @@ static int make_managed(struct http_request *rq, struct err *e)
 		      -1;
 }
 
+static int make_plain(struct http_request *rq, const struct once *o, struct once_made *made, struct err *e)
+{
+	autojson json_t *own = o->word[0] ? json_pack("{s:[o]}", "mark", json_sprintf(LABEL_REQUEST "=%s", o->word)) : NULL;
+	autojson json_t *answer = api_create(rq, http_json(rq), own, e);
+	const char *name = json_string_value(json_object_get(answer, "name"));
+
+	if (!answer)
+		return -1;
+	snprintf(made->id, sizeof(made->id), "%s", json_string_value(json_object_get(answer, "id")));
+	snprintf(made->name, sizeof(made->name), "%s", name ? name : "");
+	return http_reply_json(rq, 0, json_incref(answer), e);
+}
+
+/* Nothing is made for a request whose key came before. */
+static int reply_once_more(struct http_request *rq, const struct once_made *made, struct err *e)
+{
+	int r = made->id[0] ? http_reply_json(rq, 0, json_pack("{s:s,s:s}", "id", made->id, "name", made->name), e) :
+			      reply_managed(rq, made->name, e);
+
+	return r < 0 ? -1 : once_replayed(rq, e);
+}
+
 int boxcreate_post(struct http_request *rq, struct err *e)
 {
-	json_t *made;
+	const int managed = is_managers(http_json(rq));
+	struct once_made made = { .id = "" };
+	struct once o;
+	int r;
 
-	if (is_managers(http_json(rq)) && json_object_get(http_json(rq), "zygote"))
+	if (managed && json_object_get(http_json(rq), "zygote"))
 		return err_set(e, ERR_INVALID,
 			       "a sandbox of a session has the zygote of its type; hint: "
 			       "[pool.NAME] zygote, or leave the session out");
-	if (is_managers(http_json(rq)))
-		return make_managed(rq, e);
-	made = api_create(rq, http_json(rq), NULL, e);
-	return made ? http_reply_json(rq, 0, made, e) : -1;
+	r = once_begin(&o, rq, &made, e);
+	if (r != 0)
+		return r < 0 ? -1 : reply_once_more(rq, &made, e);
+	r = managed ? make_managed(rq, &o, &made, e) : make_plain(rq, &o, &made, e);
+	once_end(&o, r == 0 ? &made : NULL);
+	return r == 0 && managed ? reply_managed(rq, made.name, e) : r;
 }
 
 /* ---- one that arrives as a file ---- */

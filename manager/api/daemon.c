@@ -11,6 +11,7 @@
 #include "manager/api/events.h"
 #include "manager/api/http_state.h"
 #include "manager/api/mcphub.h"
+#include "manager/api/once.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
@@ -36,7 +37,8 @@ int daemon_start(struct api *a, struct err *e)
 {
 	a->mcp = mcphub_new();
 	a->watches = watchhub_new();
-	if (!a->mcp || !a->watches)
+	a->once = once_new();
+	if (!a->mcp || !a->watches || !a->once)
 		return err_nomem(e);
 	a->events = events_new(a, e);
 	return a->events ? 0 : -1;
@@ -54,6 +56,7 @@ void daemon_end(struct api *a)
 {
 	mcphub_free(a->mcp, MCP_END_MS);
 	watchhub_free(a->watches);
+	once_free(a->once);
 	events_free(a->events);
 	api_release(a);
 }

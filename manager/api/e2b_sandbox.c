@@ -13,6 +13,8 @@
 #include "base/mem.h"
 #include "manager/api/box.h"
 #include "manager/api/e2b.h"
+#include "manager/api/once.h"
+#include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/pings.h"
@@ -194,8 +196,11 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 {
 	autojson json_t *request = NULL, *made = NULL, *key = NULL, *network = NULL;
 	struct e2b_lifecycle lifecycle;
+	struct once_made found = { .id = "" };
+	struct once o = { .table = NULL };
 	struct config c;
 	json_int_t timeout;
+	int r;
 
 	api_config(api_of(rq), &c);
 	if (e2b_timeout(http_json(rq), &timeout, e) == 0 &&
@@ -207,10 +212,19 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 	request = network ? e2b_create_request(http_json(rq), timeout, lifecycle.pauses, e) : NULL;
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;
-	made = !key ? NULL :
+	r = key ? once_begin(&o, rq, &found, e) : -1;
+	if (r > 0)
+		return e2b_reply_new(rq, 201, found.id, json_string_value(json_object_get(http_json(rq), "templateID")), e) < 0 ?
+			       -1 : once_replayed(rq, e);
+	if (r == 0 && o.word[0])
+		json_array_append_new(json_object_get(network, "mark"), json_sprintf(LABEL_REQUEST "=%s", o.word));
+	made = r < 0 ? NULL :
 	       json_object_get(request, "image") && e2b_is_snapshot(rq, e) ?
 		      e2b_from_snapshot(rq, request, network, e) :
 		      api_create(rq, request, network, e);
+	if (made)
+		snprintf(found.id, sizeof(found.id), "%s", json_string_value(json_object_get(made, "id")));
+	once_end(&o, made ? &found : NULL);
 	if (!made)
 		return -1;
 	if (lifecycle.pauses &&
@@ -537,9 +551,9 @@ static int get_e2b_metrics(struct http_request *rq, struct err *e)
 	"nextToken:integer order:string"
 
 const struct http_route e2b_sandbox_routes[] = {
-	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,
+	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON, HTTP_ONCE,
 	  .response = "Document", .status = 201, ERRORS },
-	{ "POST", "/v2/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,
+	{ "POST", "/v2/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON, HTTP_ONCE,
 	  .response = "Document", .status = 201, ERRORS },
 	{ "GET", "/sandboxes", get_e2b_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
 	  .response = "Documents", ERRORS },

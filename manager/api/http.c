@@ -384,11 +384,14 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, 
 
 	(void)cls;
 	(void)mhd;
-	(void)why;
 	*con_cls = NULL;
 	if (!rq)
 		return;
 	c = rq->conn;
+	if (rq->undo && !rq->failed && why != MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+		http_audit(rq, "undone", "the reply could not be sent");
+		rq->undo(rq, rq->undone);
+	}
 	if (rq->begun) {
 		hasty = rq->hasty;
 		digit = rq->status / 100;

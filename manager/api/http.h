@@ -54,6 +54,7 @@ enum http_body {
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
 #define HTTP_ONE 16u		/* it is about http_who()->only: whoever has that one's key may ask */
 #define HTTP_OPEN 32u		/* of a path without parameters: answered without a token, to a nameless http_who() */
+#define HTTP_ONCE 64u	/* it makes a sandbox, once for an Idempotency-Key (once.h) */
 #define HTTP_UPGRADES 8u	/* it may become a stream of bytes both ways: http_reply_hijack() */
 
 /*
@@ -173,6 +174,8 @@ int http_query_bool(const struct http_request *rq, const char *name);
 const char *http_bearer(const struct http_request *rq);
 /* The method, and the target as it came; for check_key() only, as the target is cut up then. */
 const char *http_method(const struct http_request *rq);
+/* Of its route. */
+const char *http_pattern(const struct http_request *rq);
 const char *http_target(const struct http_request *rq);
 /* Takes the escapes of a query's text (%20, +) away, in place; -1 for what is malformed. */
 int http_unescape(char *s);
@@ -190,6 +193,11 @@ json_t *http_json(const struct http_request *rq);
 /* Something of the handler's that lives as long as the request. */
 void http_set_data(struct http_request *rq, void *data, void (*release)(void *data));
 void *http_data(const struct http_request *rq);
+/*
+ * If the reply cannot be sent, undo gets what (at most 64 bytes, copied) before the request ends; it may
+ * run a program, but not wait for the client.
+ */
+void http_undo_unsent(struct http_request *rq, void (*undo)(struct http_request *rq, const char *what), const char *what);
 /* Adds a member to the audit line; the value is escaped. */
 void http_audit(struct http_request *rq, const char *key, const char *value);
 /*

@@ -74,6 +74,11 @@ int http_query_bool(const struct http_request *rq, const char *name)
 	return v && !strcmp(v, "true");
 }
 
+const char *http_pattern(const struct http_request *rq)
+{
+	return rq->route->pattern;
+}
+
 const char *http_header(const struct http_request *rq, const char *name)
 {
 	return MHD_lookup_connection_value(rq->mhd, MHD_HEADER_KIND, name);
@@ -124,6 +129,12 @@ void http_set_data(struct http_request *rq, void *data, void (*release)(void *da
 void *http_data(const struct http_request *rq)
 {
 	return rq->data;
+}
+
+void http_undo_unsent(struct http_request *rq, void (*undo)(struct http_request *rq, const char *what), const char *what)
+{
+	rq->undo = undo;
+	snprintf(rq->undone, sizeof(rq->undone), "%s", what);
 }
 
 void http_audit(struct http_request *rq, const char *key, const char *value)

@@ -107,6 +107,8 @@ struct http_request {
 	json_t *json;
 	void *data;
 	void (*release)(void *data);
+	void (*undo)(struct http_request *rq, const char *what);	/* of a reply that cannot be sent; or NULL */
+	char undone[65];
 	json_t *audit;
 	struct MHD_Response *response;
 	struct http_hijack hijack;	/* run is NULL: none */

@@ -67,6 +67,8 @@ static json_t *parameters(const struct http_route *r, const char *path)
 		q += len + strspn(q + len, " ");
 		add_openapi_parameter(list, name, "query", type, required);
 	}
+	if (r->flags & HTTP_ONCE)
+		add_openapi_parameter(list, "Idempotency-Key", "header", "string", 0);
 	return list;
 }
 

@@ -36,6 +36,31 @@ struct service_who manager_who(struct http_request *rq)
 	return (struct service_who){ .name = who->name, .admin = who->admin, .gone = is_agentscope_client_gone, .gone_ctx = rq };
 }
 
+struct service_who manager_who_once(struct http_request *rq, const struct once *o)
+{
+	struct service_who who = manager_who(rq);
+
+	if (o->word[0]) {
+		who.request = o->word;
+		who.gone = NULL;
+	}
+	return who;
+}
+
+static void release_unsent(struct http_request *rq, const char *name)
+{
+	struct service_who who = manager_who(rq);
+	struct err ignored;
+
+	service_release(manager_of(rq), &who, name, 0, &ignored);
+}
+
+void manager_undo_unsent(struct http_request *rq, const struct once *o, const char *name)
+{
+	if (!o->word[0])
+		http_undo_unsent(rq, release_unsent, name);
+}
+
 struct service *manager_of(struct http_request *rq)
 {
 	return api_of(rq)->manager;
@@ -89,13 +114,24 @@ static int agentscope_cleanup(struct http_request *rq, struct err *e)
 
 static int make_agentscope_sandbox(struct http_request *rq, int from_pool, struct err *e)
 {
-	struct service_who who = manager_who(rq);
-	char name[65];
+	struct once_made made = { .id = "" };
+	struct service_who who;
+	struct once o;
+	int r = once_begin(&o, rq, &made, e), again = r > 0;
 
-	if (service_create(manager_of(rq), &who, http_json(rq), from_pool, name, e) < 0)
-		return agentscope_failed(rq, json_null(), e);
-	http_audit(rq, "sandbox", name);
-	return answer_agentscope(rq, json_string(name), e);
+	if (r < 0)
+		return -1;
+	if (!again) {
+		who = manager_who_once(rq, &o);
+		r = service_create(manager_of(rq), &who, http_json(rq), from_pool, made.name, e);
+		once_end(&o, r == 0 ? &made : NULL);
+		if (r < 0)
+			return agentscope_failed(rq, json_null(), e);
+		manager_undo_unsent(rq, &o, made.name);
+	}
+	http_audit(rq, "sandbox", made.name);
+	r = answer_agentscope(rq, json_string(made.name), e);
+	return r == 0 && again ? once_replayed(rq, e) : r;
 }
 
 static int agentscope_create(struct http_request *rq, struct err *e)
@@ -246,8 +282,8 @@ const struct http_route agentscope_routes[] = {
 	  .response = "Health", .flags = HTTP_QUIET | HTTP_ONE,
 	  .shape_error = manager_detail },
 	BOTH(cleanup, "Cleanup", NULL, "agentscope: release all of the caller's sandboxes", 0),
-	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", 0),
-	BOTH(create, "ManagerCreate", "sandbox_type mount_dir", "agentscope: a new sandbox", 0),
+	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", HTTP_ONCE),
+	BOTH(create, "ManagerCreate", "sandbox_type mount_dir", "agentscope: a new sandbox", HTTP_ONCE),
 	BOTH(release, "Release", "identity", "agentscope: remove a sandbox", 0),
 	BOTH(start, "Identity", "identity", "agentscope: start a stopped sandbox", 0),
 	BOTH(stop, "Identity", "identity", "agentscope: stop a sandbox, keeping its files", 0),

@@ -266,6 +266,8 @@ static int post_box_create(struct http_request *rq, struct err *e)
 	engine_id(b.id, id);
 	reply = r < 0 ? NULL : json_pack("{s:s,s:O}", "Id", id, "Warnings", c.warnings);
 	engine_create_release(&c);
+	if (r == 0)
+		http_undo_unsent(rq, api_forget, b.id);
 	return r < 0 ? -1 : http_reply_json(rq, 201, reply, e);
 }
 

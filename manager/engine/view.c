@@ -52,6 +52,7 @@ json_t *engine_labels(const json_t *record)
 
 	json_object_del(copy, ENGINE_NAME_LABEL);
 	json_object_del(copy, LABEL_FACE);
+	json_object_del(copy, LABEL_REQUEST);
 	return copy;
 }
 

@@ -24,7 +24,12 @@
 #define LABEL_FACE "berth.face"
 /* Label with the zygote's id, on forks and on sandboxes that hold a place for one. */
 #define LABEL_ZYGOTE "berth.zygote"
-/* The process of the build for which a volume was made (procid.h). */
+/*
+ * The Idempotency-Key that it was asked for with, and the body, as hashes (manager/api/once.h).  No fork or
+ * checkpoint takes it over.
+ */
+#define LABEL_REQUEST "berth.request"
+/* The process of the build that a volume is for (procid.h). */
 #define LABEL_BUILD "berth.build"
 
 /*

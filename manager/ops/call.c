@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/labels.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/params.h"
 
@@ -179,14 +180,33 @@ static int call_document_fd(json_t *call, struct err *e)
 	return fd;
 }
 
+/* The value of a label of berth's own (--mark KEY=VALUE), or NULL. */
+static const char *mark_in(const json_t *options, const char *key)
+{
+	const json_t *marks = json_object_get(options, "mark"), *one;
+	const size_t n = strlen(key);
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)marks, i, one) {
+		const char *text = json_string_value(one);
+
+		if (text && !strncmp(text, key, n) && text[n] == '=')
+			return text + n + 1;
+	}
+	return NULL;
+}
+
 /*
- * The name that the call gives to a sandbox, or NULL. It is a word of the process, so that another
- * berthd finds out who makes the sandbox (home_is_making()).
+ * The key of the request, or else the name that the call gives to a sandbox, or NULL. It is a word of the
+ * process, so that another berthd finds out that the sandbox is being made (service_is_making()).
  */
 static char *name_in(const json_t *call)
 {
-	const char *name = json_string_value(json_object_get(json_object_get(call, "options"), "name"));
+	const json_t *options = json_object_get(call, "options");
+	const char *request = mark_in(options, LABEL_REQUEST), *name = json_string_value(json_object_get(options, "name"));
 
+	if (request)
+		return strndup(request, strcspn(request, "."));
 	return name && path_is_name(name) ? strdup(name) : NULL;
 }
 

@@ -362,6 +362,8 @@ static int first_record(struct service *s, const struct making *m, struct record
 	json_object_set_new(r->j, "berth", json_pack("{s:s,s:I,s:I,s:s,s:s,s:b,s:b}", "owner", owner, "memory_bytes",
 			    (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", record_run_name(RUN_RUNS),
 			    "own_workspace", 1, "tenant", tenancy_is_tenant(m->who)));
+	if (m->who && m->who->request && m->who->request[0])
+		record_set_own(r, "request", json_string(m->who->request));
 	record_set_home(s, r);
 	r->version = LEDGER_ABSENT;
 	given_note(r, m->args);

@@ -210,7 +210,7 @@ static int is_berth(const char *pid)
 	return comm.len && !strcmp(comm.data, "berth\n");
 }
 
-int home_is_making(const char *name)
+int service_is_making(const char *name)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *de;

@@ -137,7 +137,7 @@ int service_undo(struct service *s, struct record *r, struct err *e)
 {
 	int tries;
 
-	for (tries = 0; tries < 2000 && home_is_making(r->name); tries++)
+	for (tries = 0; tries < 2000 && service_is_making(r->name); tries++)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	if (driver_remove_name(s, r->name, e) < 0)
 		return -1;

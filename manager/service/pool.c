@@ -322,6 +322,8 @@ static void set_claim_owner(struct record *r, const struct making *m, uint64_t m
 
 	record_set_own(r, "owner", json_string(m->who->name));
 	record_set_own(r, "tenant", json_boolean(tenancy_is_tenant(m->who)));
+	if (m->who->request && m->who->request[0])
+		record_set_own(r, "request", json_string(m->who->request));
 	if (m->mount_dir) {
 		record_set_own(r, "spare_workspace", json_string(record_str(r, "mount_dir")));
 		record_set_own(r, "own_workspace", json_false());

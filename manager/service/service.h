@@ -38,7 +38,12 @@ struct service_who {
 	/* 1 when the asker is gone and the answer is not needed; NULL: never */
 	int (*gone)(void *ctx);
 	void *gone_ctx;
+	/* the key of a request that makes a sandbox, for its record; NULL or "": none */
+	const char *request;
 };
+
+/* 1 while a berth program of an earlier berthd makes a sandbox: its name, or the key of its request, is in the arguments. */
+int service_is_making(const char *word);
 
 /*
  * Opens the store, takes over what an earlier berthd left (living sandboxes stay, half-made ones
@@ -74,6 +79,11 @@ int service_end(struct service *s, struct err *e);
  */
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);
+/*
+ * Looks for the sandbox of ours that was made for the request whose service_who.request begins with key: 1 with its name,
+ * and the whole of that in word; 0: there is none.
+ */
+int service_find_request(struct service *s, const char *key, char ret_name[65], char *word, size_t word_size, struct err *e);
 /*
  * Never ERR_NOT_FOUND: an unknown sandbox is released already. An error means that a part is
  * left, and a later call continues; ERR_LIMIT and ERR_INVALID mean that all of it is left,

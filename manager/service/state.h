@@ -105,8 +105,6 @@ int record_is_elsewhere(const struct service *s, const struct record *r);
  */
 int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms);
 void home_free(struct service *s);
-/* 1 while a berth program of an earlier berthd makes the sandbox: name is in its arguments. */
-int home_is_making(const char *name);
 int home_check(const struct service *s, const struct record *r, struct err *e);
 /* The sandbox is ours from now on. */
 void record_set_home(const struct service *s, struct record *r);
