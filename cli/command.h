@@ -54,8 +54,16 @@ int command_hides(const struct command *c, const struct opt *o);
 /* The option of c that has this id; NULL without one. */
 const struct opt *command_option(const struct command *c, int id);
 
-/* The table, in the order `berth help` lists it; ends with a NULL name. */
+/* The table, in the order `berth help` lists it; ends with NULL. */
 extern const struct command *const commands[];
+
+/* A group of `berth help` and of berth(1): the rows of commands from first to the next group's; ends with a NULL title. */
+struct command_group {
+	const char *title;
+	const struct command *first;
+};
+
+extern const struct command_group command_groups[];
 
 /*
  * Parses argv from argv[1] on (options end at the first operand or "--").  Sets *ret_rest to
@@ -71,8 +79,11 @@ int command_fail(const struct command *c, const struct err *e, int as_json);
 /* One JSON document as a line (or more, by jansson's flags) on stdout, flushed: 0, or -1 with ERR_NOMEM or ERR_SYS. */
 int command_print_json(const json_t *j, size_t flags, struct err *e);
 void command_help(const struct command *c);
-/* The first word of every command with its summary; for `berth help`. */
+/* Every command with its summary, in groups; for `berth help`. */
 void command_overview(void);
+/* The same as a document, a new reference: of all commands in groups, or of c with its options.  NULL without memory. */
+json_t *command_overview_json(void);
+json_t *command_json(const struct command *c);
 /* The commands of two words that begin with this one; returns how many there are, nothing printed for none. */
 int command_group_help(const char *word);
 /*

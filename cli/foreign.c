@@ -13,10 +13,12 @@ struct row {
 
 
 static const struct row commands[] = {
-	{ "build", NULL, "berth image bootstrap makes an image of Debian packages, berth commit one of a sandbox" },
+	{ "clone", NULL, "berth fork makes a new sandbox with the files of another" },
 	{ "container", NULL, "berth ps lists sandboxes; other commands take no such word before them" },
 	{ "containers", NULL, "berth ps -a" },
+	{ "copy", NULL, "berth cp copies files into and out of a sandbox" },
 	{ "delete", NULL, "berth rm removes sandboxes, berth image rm images" },
+	{ "df", NULL, "berth system df shows the disk space of images, sandboxes and volumes" },
 	{ "enter", NULL, "berth shell opens a shell in a sandbox, berth exec runs one command there" },
 	{ "export", NULL, "berth commit makes an image of a sandbox, berth image export writes it" },
 	{ "history", NULL, "berth image history" },
@@ -25,11 +27,17 @@ static const struct row commands[] = {
 	{ "info", NULL, "berth doctor shows what this host offers, berth config show what is configured" },
 	{ "list", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
+	{ "port-forward", NULL, "berth run and berth create --publish 8080:80 publish a port of a sandbox, berth port shows those that are" },
 	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },
+	{ "restore", NULL, "berth undo takes a sandbox back to a checkpoint, berth checkpoint restore makes one of a stored checkpoint" },
 	{ "rmi", NULL, "berth image rm" },
 	{ "search", NULL, "registries are not searched; berth pull fetches an image by its name" },
 	{ "serve", NULL, "berthd serves sandboxes over HTTP" },
+	{ "snapshot", NULL, "berth checkpoint keeps the files of a sandbox as they are now, berth undo goes back to them" },
+	{ "snapshots", NULL, "berth checkpoints" },
+	{ "ssh", NULL, "berth shell opens a shell in a sandbox, berth exec runs one command there" },
 	{ "state", NULL, "berth inspect" },
+	{ "status", NULL, "berth ps lists sandboxes with their status, berth inspect shows all of one" },
 	{ "tag", NULL, "berth image tag" },
 	{ "unpause", NULL, "berth resume" },
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign - words of docker, podman and runc that berth lacks, each with the berth command that
- * does the same.
+ * foreign - words of docker, podman, runc and others that berth lacks, each with the berth command
+ * that does the same.
  *
  * Pure. Used only for words that berth does not know itself, so that a row here never hides a
  * command or an option.

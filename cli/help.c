@@ -1,21 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What --help prints, from the table of commands, in 80 columns. */
+/* What --help prints, from the table of commands: in 80 columns, or in those of a narrower terminal. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "manager/ops/params.h"
 
 #define COLUMNS 80
+#define COLUMNS_MIN 30	/* of fewer, the terminal breaks the lines */
 #define LEFT_MAX 30	/* a longer left part puts its text on the next line */
 
-/* Prints text word by word between the columns indent and COLUMNS; at is where the cursor is. */
+static int help_columns(void)
+{
+	struct winsize w;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0 || w.ws_col == 0 || w.ws_col > COLUMNS)
+		return COLUMNS;
+	return w.ws_col < COLUMNS_MIN ? COLUMNS_MIN : w.ws_col;
+}
+
+/* Where the texts begin beside left parts of this width. */
+static int help_text_column(int wanted)
+{
+	int half = help_columns() / 2;
+
+	return wanted < half ? wanted : half;
+}
+
+/* Prints text word by word between the column indent and the last one; at is where the cursor is. */
 static void print_help_wrapped(const char *text, int indent, int at)
 {
+	const int columns = help_columns();
+
 	while (*text) {
 		int len = (int)strcspn(text, " \n");
 
-		if (at > indent && at + 1 + len > COLUMNS) {
+		if (at > indent && at + 1 + len > columns) {
 			printf("\n");
 			at = 0;
 		}
@@ -128,8 +150,7 @@ static void print_help_options(const struct command *c)
 			column = n;
 		taken |= o->letter == 'h';
 	}
-	if (column < 14)
-		column = 14;
+	column = help_text_column(column < 14 ? 14 : column);
 	printf("\nOptions:\n");
 	COMMAND_EACH_OPTION(c, o)
 		if (!command_hides(c, o))
@@ -154,6 +175,19 @@ void command_help(const struct command *c)
 	print_help_options(c);
 }
 
+/* A row of a list of commands. */
+static void print_help_row(const char *name, const char *summary)
+{
+	const int column = help_text_column(20);
+	int at = printf("  %-*s", column - 4, name);
+
+	if (at + 2 > column && at > 18) {
+		printf("\n");
+		at = 0;
+	}
+	print_help_wrapped(summary, column, at);
+}
+
 int command_group_help(const char *word)
 {
 	size_t i, len = strlen(word);
@@ -167,28 +201,84 @@ int command_group_help(const char *word)
 
 		if ((commands[i]->flags & COMMAND_HIDDEN) || strncmp(name, word, len) || name[len] != ' ')
 			continue;
-		if (!n++)
-			printf("Usage: berth %s COMMAND [options] [arguments]\n\nCommands:\n", word);
-		printf("  %-16s", name + len + 1);
-		print_help_wrapped(commands[i]->summary, 20, 18);
+		if (!n++) {
+			printf("Usage: berth %s ", word);
+			print_help_wrapped("COMMAND [options] [arguments]", 14 + (int)len, 14 + (int)len);
+			printf("\nCommands:\n");
+		}
+		print_help_row(name + len + 1, commands[i]->summary);
 	}
-	if (n)
-		printf("\n'berth %s COMMAND --help' lists the options of a command.\n", word);
+	if (n) {
+		printf("\n'berth %s ", word);
+		print_help_wrapped("COMMAND --help' lists the options of a command.", 0, 8 + (int)len);
+	}
 	return n;
 }
 
 void command_overview(void)
 {
+	const struct command_group *g = command_groups;
 	size_t i;
 
-	printf("Usage: berth COMMAND [options] [arguments]\n\n"
-	       "Runs commands in hardened sandboxes made straight from the kernel.\n\nCommands:\n");
+	printf("Usage: berth ");
+	print_help_wrapped("COMMAND [options] [arguments]", 13, 13);
+	printf("\n");
+	print_help_wrapped("Runs commands in hardened sandboxes made straight from the kernel.", 0, 0);
 	for (i = 0; commands[i]; i++) {
-		if (commands[i]->flags & COMMAND_HIDDEN)
-			continue;
-		printf("  %-16s", commands[i]->name);
-		print_help_wrapped(commands[i]->summary, 20, 18);
+		if (commands[i] == g->first)
+			printf("\n%s:\n", g++->title);
+		if (!(commands[i]->flags & COMMAND_HIDDEN))
+			print_help_row(commands[i]->name, commands[i]->summary);
 	}
-	printf("  %-16s  show the help of a command\n", "help [COMMAND]");
-	printf("\n'berth COMMAND --help' lists the options of a command.\n");
+	printf("\nHelp:\n");
+	print_help_row("help [COMMAND]", "show the help of a command");
+	print_help_row("version", "print the version and the C library");
+	printf("\n");
+	print_help_wrapped("'berth COMMAND --help' lists the options of a command; --json after help or version prints an object.", 0, 0);
+}
+
+/* ---- the same as documents ---- */
+
+static json_t *option_json(const struct opt *o)
+{
+	const char letter[] = { o->letter, '\0' };
+
+	return json_pack("{s:s,s:s*,s:s*,s:s,s:s*,s:b}", "name", o->name, "letter", o->letter ? letter : NULL, "value", o->arg, "help",
+			 o->help, "default", o->preset, "repeats", o->kind == OPT_LIST);
+}
+
+json_t *command_json(const struct command *c)
+{
+	json_t *j = json_pack("{s:s,s:s,s:s,s:b}", "name", c->name, "arguments", c->args ? c->args : "", "summary", c->summary, "root",
+			      !(c->flags & COMMAND_ANY_USER));
+	json_t *list;
+	const struct opt *o;
+
+	if (!j || c->flags & COMMAND_EXTERNAL)
+		return j;
+	list = json_array();
+	COMMAND_EACH_OPTION(c, o)
+		if (!command_hides(c, o))
+			json_array_append_new(list, option_json(o));
+	json_object_set_new(j, "options", list);
+	return j;
+}
+
+json_t *command_overview_json(void)
+{
+	const struct command_group *g = command_groups;
+	json_t *groups = json_array(), *list = NULL;
+	size_t i;
+
+	for (i = 0; commands[i]; i++) {
+		if (commands[i] == g->first) {
+			list = json_array();
+			json_array_append_new(groups, json_pack("{s:s,s:o}", "title", g++->title, "commands", list));
+		}
+		if (!(commands[i]->flags & COMMAND_HIDDEN))
+			json_array_append_new(list, json_pack("{s:s,s:s,s:s}", "name", commands[i]->name, "arguments",
+							      commands[i]->args ? commands[i]->args : "", "summary",
+							      commands[i]->summary));
+	}
+	return json_pack("{s:s,s:o}", "version", BERTH_VERSION, "groups", groups);
 }

@@ -90,27 +90,72 @@ static int finish_berth_output(int status)
 	return status ? status : command_fail(NULL, &e, 0);
 }
 
+static int print_help_json(json_t *doc)
+{
+	autojson json_t *j = doc;
+	struct err e;
+
+	return command_print_json(j, JSON_INDENT(2), &e) < 0 ? command_fail(NULL, &e, 1) : 0;
+}
+
+/* Takes --json out of the words, wherever it stands. */
+static int take_json_word(int *argc, char **argv)
+{
+	int i, n = 0;
+
+	for (i = 0; i < *argc; i++)
+		if (strcmp(argv[i], "--json") != 0)
+			argv[n++] = argv[i];
+	i = n < *argc;
+	*argc = n;
+	return i;
+}
+
 static int help_berth(int argc, char **argv)
 {
+	const int json = take_json_word(&argc, argv);
 	const struct command *c;
 	struct err e;
 	int words;
 
+	if (argc < 1 && json)
+		return print_help_json(command_overview_json());
 	if (argc < 1) {
 		command_overview();
 		return 0;
 	}
-	if (argc == 1 && command_group_help(argv[0]))
+	if (!json && argc == 1 && command_group_help(argv[0]))
 		return 0;
 	c = command_find(argc, argv, &words, &e);
 	if (!c)
-		return command_fail(NULL, &e, 0);
+		return command_fail(NULL, &e, json);
+	if (json)
+		return print_help_json(command_json(c));
 	if (c->flags & COMMAND_EXTERNAL) {
 		char word[] = "help", opt[] = "--help", *args[] = { word, opt, NULL };
 
 		return c->run(c, 2, args);
 	}
 	command_help(c);
+	return 0;
+}
+
+/* Programs read what the options print, which is the version alone. */
+static int tell_version(int argc, char **argv)
+{
+	const int json = take_json_word(&argc, argv);
+	struct err e;
+
+	if (argc > 1) {
+		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: berth version, or berth version --json", argv[1]);
+		return command_fail(NULL, &e, json);
+	}
+	if (json)
+		return print_help_json(json_pack("{s:s,s:s,s:s*}", "version", BERTH_VERSION, "c_library", BERTH_LIBC,
+						 "c_library_why", BERTH_LIBC_WHY[0] ? BERTH_LIBC_WHY : NULL));
+	printf("berth %s\n", BERTH_VERSION);
+	if (argv[0][0] != '-')
+		printf("C library: %s%s%s\n", BERTH_LIBC, BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
 	return 0;
 }
 
@@ -127,13 +172,8 @@ static int dispatch_berth(int argc, char **argv)
 
 	if (is_either_word(argv[0], "help", "--help") || !strcmp(argv[0], "-h"))
 		return help_berth(argc - 1, argv + 1);
-	if (is_either_word(argv[0], "--version", "-V") || !strcmp(argv[0], "version")) {
-		printf("berth %s\n", BERTH_VERSION);
-		if (argv[0][0] != '-')	/* programs read what the options print */
-			printf("C library: %s%s%s\n", BERTH_LIBC,
-			       BERTH_LIBC_WHY[0] ? ": " : "", BERTH_LIBC_WHY);
-		return 0;
-	}
+	if (is_either_word(argv[0], "--version", "-V") || !strcmp(argv[0], "version"))
+		return tell_version(argc, argv);
 	if (argv[0][0] == '-') {
 		err_set(&e, ERR_USAGE, "unknown option %.64s before the command; "
 			"hint: options follow the command: berth run %.64s", argv[0], argv[0]);
@@ -185,7 +225,9 @@ int main(int argc, char **argv)
 		return command_fail(NULL, &e, 0);
 	if (wants_host(argc, argv))
 		return become_remote(argv);
-	if (argc < 2) {
+	if (argc < 2) {	/* the list for people, and the error for programs */
+		command_overview();
+		(void)!fflush(stdout);
 		err_set(&e, ERR_USAGE, "no command given; hint: berth help lists them");
 		return command_fail(NULL, &e, 0);
 	}

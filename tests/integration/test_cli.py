@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line itself: help, errors, configuration, completion, doctor, and the manual's agreement with the tables."""
+import fcntl
 import json
 import os
 import platform
 import re
 import resource
 import signal
+import struct
 import subprocess
+import termios
 
 import berthtest as b
 
@@ -19,9 +22,8 @@ MAN = os.path.join(b.TOP, "man")
 
 def commands():
     """The names in `berth help`."""
-    out = b.berth("help", ok=True).out
-    part = out.split("Commands:\n")[1].split("\n\n")[0]
-    found = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", part, re.M)
+    out = b.berth("help", ok=True).out.split("\nHelp:\n")[0]
+    found = re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?:  |$)", out, re.M)
     assert "run" in found and "config show" in found and "doctor" in found, found
     return [c for c in found if c != "image"]        # which is a program of its own
 
@@ -44,6 +46,62 @@ def test_help_fits_80_columns_and_is_the_same_both_ways():
             b.expect(b.berth(*args, "-h", ok=True).out == r.out or "-h," not in r.out, r, "-h differs")
 
 
+def shown_in(columns, *args):
+    """What a command prints on a terminal of so many columns, and its exit status."""
+    controller, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = b.start(*args, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    out = b""
+    while True:
+        try:
+            piece = os.read(controller, 65536)
+        except OSError:     # the terminal's last user is gone
+            piece = b""
+        if not piece:
+            break
+        out += piece
+    os.close(controller)
+    return out.decode().replace("\r\n", "\n"), p.wait(30 * b.SLOW)
+
+
+def test_help_fits_the_terminal():
+    for columns in (80, 40):
+        for args in (["help"], ["ps", "--help"], ["network", "--help"]):
+            out, code = shown_in(columns, *args)
+            long = [line for line in out.splitlines() if len(line) > columns]
+            assert code == 0 and not long, (columns, args, long)
+    assert b.berth("help", ok=True).out == shown_in(200, "help")[0]
+
+
+def test_help_has_the_groups_of_the_manual():
+    out = b.berth("help", ok=True).out
+    with open(os.path.join(MAN, "berth.1")) as f:
+        part = f.read().split(".Sh COMMANDS\n")[1].split(".Ss completion\n")[0]
+    manual = {g.split("\n")[0]: re.findall(r"^\.It Cm (.*)$", g, re.M) for g in part.split(".Ss ")[1:]}
+    printed = {g.split(":\n")[0]: re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?:  |$)", g.split(":\n")[1], re.M)
+               for g in out.split("\n\n")[2:-2]}
+    assert printed == manual
+    told = json.loads(b.berth("help", "--json", ok=True).out)
+    assert {g["title"]: [c["name"] for c in g["commands"]] for g in told["groups"]} == printed
+    assert told["version"] == b.berth("--version", ok=True).out.split()[1]
+
+
+def test_help_of_a_command_in_json():
+    told = json.loads(b.berth("help", "--json", "config", "show", ok=True).out)
+    assert told["name"] == "config show" and [("json", False)] == [(o["name"], o["repeats"]) for o in told["options"] if o["name"] == "json"]
+    told = json.loads(b.berth("help", "run", "--json", ok=True).out)
+    assert [o["name"] for o in told["options"]] + ["help"] == [name for _, name in options("run")]
+    r = b.berth("help", "--json", "rnu")
+    b.expect(r.code == 2 and "did you mean" in json.loads(r.err)["error"]["message"], r, "no error in JSON")
+
+
+def test_without_a_command_it_prints_help_and_fails():
+    r = b.berth()
+    b.expect(r.code == 2 and r.out == b.berth("help", ok=True).out, r, "not the help, with exit status 2")
+    b.expect(r.err == "berth: no command given; hint: berth help lists them\n", r, "another error")
+
+
 def test_version():
     for word in ("--version", "-V", "version"):
         r = b.berth(word, ok=True)
@@ -52,6 +110,9 @@ def test_version():
         # programs read what the options print
         library = r"C library: (musl|glibc: .+)\n" if word == "version" else ""
         b.expect(re.fullmatch(library, rest), r, "no C library, or more")
+        told = json.loads(b.berth(word, "--json", ok=True).out)
+        b.expect("berth " + told["version"] == first and set(told) - {"c_library_why"} == {"version", "c_library"}, r, told)
+    b.one_line_error(b.berth("version", "now"), 2, "unexpected argument 'now'")
 
 
 def test_output_that_cannot_be_written_is_an_error():
@@ -65,7 +126,6 @@ def test_output_that_cannot_be_written_is_an_error():
 
 def test_misuse_is_one_line_with_the_remedy():
     for args, words in (
-            ([], ["no command given", "berth help"]),
             (["rnu"], ["unknown command 'rnu'", "did you mean 'run'"]),
             (["config"], ["second word"]),
             (["config", "shwo"], ["did you mean 'config show'"]),
