@@ -138,6 +138,7 @@ struct resident {
 	struct claim claim;
 	int disk_fd;
 	const struct tenant *tenant;	/* the tenant that will own it; or NULL */
+	const char *fork_of;	/* or NULL: a start after the first one reads the old record */
 	int no_start;	/* only its files are made, and its record */
 	int for_files;	/* only its files are worked on (struct keeper_start) */
 	const char *id;	/* of one that was made before */
@@ -173,7 +174,7 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 static json_t *make_resident_record(const struct resident *x, const json_t *old, const char *image, const char *name)
 {
 	json_t *record;
-	const char *known = record_created(old);
+	const char *known = record_created(old), *fork_of = x->fork_of ? x->fork_of : record_fork_of(old);
 	const char *network = x->opts.net.name, *joins = x->opts.net.joins;
 	char started[JOURNAL_TIME];
 	struct timespec begun;
@@ -184,6 +185,8 @@ static json_t *make_resident_record(const struct resident *x, const json_t *old,
 	if (!record)
 		return NULL;
 	record_set_started(record, started);
+	if (fork_of[0])
+		record_set_fork_of(record, fork_of);
 	record_set_command(record, json_array());
 	record_set_network(record, json_pack("{s:s,s:s*,s:s*}", "mode",
 					     spec_network_name(x->opts.spec.network), "network",
@@ -402,7 +405,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 		    char ret_id[65], struct err *e)
 {
 	const char *name = whose->name, *tenant = whose->tenant;
-	struct resident x = { .no_start = whose->no_start, .image = IMAGEUSE_INIT, .disk_fd = -1,
+	struct resident x = { .no_start = whose->no_start, .fork_of = whose->fork_of, .image = IMAGEUSE_INIT, .disk_fd = -1,
 			      .guest = NETGUEST_NONE,
 			      .home = { .sock = -1 },
 			      .claim = { .dir_fd = -1, .slot_fd = -1 } };

@@ -18,6 +18,7 @@ struct resident_whose {
 	const char *name;	/* may be "" */
 	/* "", or the owning tenant, whose [tenant] limits apply: ERR_LIMIT */
 	const char *tenant;
+	const char *fork_of;	/* the id of the sandbox whose files it begins with; or NULL */
 	int no_start;		/* made as one that is stopped, of the status RECORD_CREATED */
 	unsigned awaited;	/* clients that the end of its main command waits for */
 	/* unless NULL: puts what it is to begin with into its directory, before it starts */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth ps: list sandboxes. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,13 +9,11 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
+#include "cli/look/table.h"
 #include "manager/host/filter.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
-
-/* All but the command. */
-#define ROW "%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %-8s  "
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER, OPT_FORMAT };
 
@@ -66,10 +65,14 @@ static void activity(const json_t *record, char *out, size_t n)
 	const char *busy = json_string_value(json_object_get(record, "busy"));
 	const json_t *verdict = json_object_get(record, "verdict");
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+	const char *signal = json_string_value(json_object_get(verdict, "signal_name"));
 	long long s = (long long)json_integer_value(idle) / 1000;
 
 	if (busy)
 		log_clean(out, n, busy, 0);
+	else if (cause && signal && !strcmp(cause, "signal"))
+		snprintf(out, n, "signal %d (%.12s)", (int)json_integer_value(json_object_get(verdict, "signal")),
+			 signal + (strncmp(signal, "SIG", 3) ? 0 : 3));
 	else if (cause)
 		snprintf(out, n, "%.12s %d", cause,
 			 (int)json_integer_value(json_object_get(verdict, "exit_status")));
@@ -114,27 +117,99 @@ static void face(const json_t *record, char *out, size_t n)
 	log_clean(out, n, of, 0);
 }
 
-static void print_ps_row(const json_t *record)
+/* The name of the sandbox of that id, if it is in the list too; else the id. */
+static const char *name_in_list(const json_t *all, const char *id)
 {
-	char id[80], name[80], image[128], status[64], created[48], word[64], command[160] = "", doing[48];
-	char made_by[16];
-	const json_t *argv = json_object_get(record, "command");
+	const json_t *one;
 	size_t i;
 
-	ps_field(record, "id", id, sizeof(id));
-	for (i = 0; i < json_array_size(argv) && strlen(command) < 60; i++) {
-		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
-		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
+	json_array_foreach (all, i, one)
+		if (!strcmp(record_id(one), id) && record_name(one)[0])
+			return record_name(one);
+	return id;
+}
+
+/* What it is: a sandbox, a service, a zygote, or a fork and whose. */
+static void ps_kind_field(const json_t *all, const json_t *record, char *out, size_t n)
+{
+	const char *zygote = json_string_value(json_object_get(record_labels(record), LABEL_ZYGOTE));
+	const char *from = zygote ? zygote : record_fork_of(record);
+
+	if (from[0])
+		snprintf(out, n, "fork of %.64s", name_in_list(all, from));
+	else
+		snprintf(out, n, "%s", record_zygote(record) ? "zygote" : record_service(record) ? "service" : "sandbox");
+}
+
+/* "none", "bridge", the names of networks ("a,b"), or "-" where the record does not say. */
+static void ps_network_field(const json_t *all, const json_t *record, char *out, size_t n)
+{
+	const json_t *network = record_network(record), *networks = record_networks(record), *one;
+	const char *name = json_string_value(json_object_get(network, "network")), *mode = json_string_value(json_object_get(network, "mode"));
+	const char *joins = json_string_value(json_object_get(network, "container"));
+	size_t i, len;
+
+	snprintf(out, n, "%s%s", joins ? "container:" : "", joins ? name_in_list(all, joins) : name ? name : mode ? mode : "-");
+	json_array_foreach (networks, i, one) {
+		name = json_string_value(json_object_get(one, "network"));
+		len = strlen(out);
+		if (name)
+			snprintf(out + len, n - len, ",%s", name);
 	}
+}
+
+/* "8080->80", "0.0.0.0:53->53/udp": an address of the loopback is left out, the second family too. */
+static void ps_ports_field(const json_t *record, char *out, size_t n)
+{
+	const json_t *ports = json_object_get(record_network(record), "ports"), *one;
+	size_t i, len = 0;
+
+	out[0] = '\0';
+	json_array_foreach (ports, i, one) {
+		const char *address = json_string_value(json_object_get(one, "address")), *protocol = json_string_value(json_object_get(one, "protocol"));
+		const int at_home = address && !strcmp(address, "127.0.0.1");
+
+		if (!address || !protocol || !strcmp(address, "::1"))
+			continue;
+		len += (size_t)snprintf(out + len, n - len, "%s%s%s%s%s%" JSON_INTEGER_FORMAT "->%" JSON_INTEGER_FORMAT "%s%s",
+					len ? "," : "", strchr(address, ':') ? "[" : "", at_home ? "" : address,
+					strchr(address, ':') ? "]" : "", at_home ? "" : ":", json_integer_value(json_object_get(one, "host_port")),
+					json_integer_value(json_object_get(one, "port")), strcmp(protocol, "tcp") ? "/" : "",
+					strcmp(protocol, "tcp") ? protocol : "");
+		if (len >= n)	/* cut: inspect and port have them all */
+			return;
+	}
+}
+
+/* What a narrow terminal leaves out, the highest first: a pipe has all. */
+static const struct table_column ps_columns[] = {
+	{ "ID", 0, 0 }, { "NAME", 0, 0 }, { "IMAGE", 5, 0 }, { "STATUS", 0, 0 }, { "CREATED", 7, 0 }, { "ACTIVITY", 3, 0 }, { "KIND", 1, 0 },
+	{ "NETWORK", 4, 0 }, { "PORTS", 2, 0 }, { "FACE", 8, 0 }, { "COMMAND", 6, 0 },
+};
+
+static int add_ps_row(struct table *t, const json_t *all, const json_t *record, struct err *e)
+{
+	char status[64], created[48], command[160] = "", doing[48], kind[96], network[128], ports[128], made_by[16];
+	const json_t *argv = json_object_get(record, "command");
+	const char *word;
+	size_t i;
+
+	for (i = 0; i < json_array_size(argv) && strlen(command) < 60; i++) {
+		word = json_string_value(json_array_get(argv, i));
+		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%.64s", i ? " " : "", word ? word : "");
+	}
+	command[60] = '\0';
 	ps_field(record, "created", created, sizeof(created));
 	if (strchr(created, '.')) /* the table has whole seconds */
 		snprintf(strchr(created, '.'), 2, "Z");
 	activity(record, doing, sizeof(doing));
 	face(record, made_by, sizeof(made_by));
-	printf(ROW "%.60s\n", id, ps_field(record, "name", name, sizeof(name)),
-	       ps_field(record, "image", image, sizeof(image)),
-	       ps_status_field(record, status, sizeof(status)),
-	       created, doing, made_by, command);
+	ps_kind_field(all, record, kind, sizeof(kind));
+	ps_network_field(all, record, network, sizeof(network));
+	ps_ports_field(record, ports, sizeof(ports));
+	return table_add(t, (const char *const[]){ record_id(record), record_name(record), record_image(record),
+						   ps_status_field(record, status, sizeof(status)), created, doing, kind, network, ports,
+						   made_by, command }, e);
 }
 
 static void print_ids(const json_t *all)
@@ -149,12 +224,18 @@ static void print_ids(const json_t *all)
 
 static void print_ps_table(const json_t *all)
 {
+	struct table t = { .columns = ps_columns, .column_count = ARRAY_LEN(ps_columns) };
+	struct err e;
 	const json_t *one;
 	size_t i;
 
-	printf(ROW "%s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY", "FACE", "COMMAND");
 	json_array_foreach (all, i, one)
-		print_ps_row(one);
+		if (add_ps_row(&t, all, one, &e) < 0) {
+			log_note("berth ps", "%s", e.msg);
+			break;
+		}
+	table_print(&t, table_terminal_width(), SIZE_MAX, "\n");
+	table_free(&t);
 }
 
 static int list_ps_records(const struct config *c, struct ps_options *o, struct err *e)

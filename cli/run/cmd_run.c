@@ -168,8 +168,10 @@ static json_t *make_run_record(const struct run *r, enum record_status status)
 			break;
 	record_set_labels(record, runopts_labels(&r->opts, r->image.image.labels));
 	described = specjson_describe(s);
-	if (record && described && json_object_update(record, described) == 0)
+	if (record && described && json_object_update(record, described) == 0) {
+		record_set_ports(record, json_object_get(r->sandbox.net.told, "ports"));
 		return record;
+	}
 	json_decref(record);
 	return NULL;
 }

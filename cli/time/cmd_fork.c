@@ -481,7 +481,7 @@ static int make_one_fork(struct fork *f, unsigned n, struct err *e)
 	struct registry *r = &f->b.s.registry;
 	autojson json_t *spec = json_deep_copy(f->spec), *volumes = json_object();
 	char name[80] = "", id[65];
-	struct resident_whose whose = { .name = name, .tenant = f->tenant,
+	struct resident_whose whose = { .name = name, .tenant = f->tenant, .fork_of = f->b.s.id,
 				       .no_start = f->no_start, .fill = fill_fork, .ctx = f };
 
 	if (!spec || !volumes)

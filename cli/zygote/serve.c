@@ -521,6 +521,7 @@ static int save_zygote(struct zygote *z, struct err *e)
 		return err_nomem(e);
 	record_set_supervisor_pid(record, (uint64_t)getpid());
 	record_set_init_pid(record, (uint64_t)z->sandbox.pid);
+	record_set_zygote(record, 1);
 	record_set_command(record, json_incref(z->command));
 	record_set_labels(record, runopts_labels(&z->opts, z->image.image.labels));
 	return record_save_run(&z->claim, record, e) < 0 ||

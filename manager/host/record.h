@@ -30,6 +30,7 @@ struct claim;
 	X(id, TEXT) X(name, TEXT) X(image, TEXT) X(created, TEXT) X(started, TEXT) \
 	X(finished, TEXT) X(stop_reason, TEXT) X(start_error, TEXT) X(error, TEXT) \
 	X(supervisor_pid, NUMBER) X(init_pid, NUMBER) \
+	X(fork_of, TEXT) X(zygote, FLAG) \
 	X(command, JSON) X(init_command, TEXT) X(verdict, JSON) X(labels, JSON) X(mounts, JSON) \
 	X(network, JSON) X(networks, JSON) \
 	X(service, FLAG) X(tty, FLAG) X(stdin_open, FLAG) X(stop_signal, TEXT) \
@@ -101,7 +102,14 @@ static inline void record_drop_owner(json_t *record)
 	json_object_del(record, "owner_grace_ms");
 }
 
-/* Notes that the sandbox was never started. */
+/* That of a run: what berth-net listens at, in the member "ports" of its network; NULL: at none. */
+static inline void record_set_ports(json_t *record, json_t *ports)
+{
+	if (json_array_size(ports))
+		json_object_set(record_network(record), "ports", ports);
+}
+
+/* Nobody has started it yet. */
 static inline void record_drop_started(json_t *record)
 {
 	json_object_del(record, "started");

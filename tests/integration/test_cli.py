@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line itself: help, errors, configuration, completion, doctor, and the manual's agreement with the tables."""
-import fcntl
 import json
 import os
 import platform
 import re
 import resource
 import signal
-import struct
 import subprocess
-import termios
 
 import berthtest as b
+import screen
 
 COST = 20
 
@@ -46,32 +44,13 @@ def test_help_fits_80_columns_and_is_the_same_both_ways():
             b.expect(b.berth(*args, "-h", ok=True).out == r.out or "-h," not in r.out, r, "-h differs")
 
 
-def shown_in(columns, *args):
-    """What a command prints on a terminal of so many columns, and its exit status."""
-    controller, terminal = os.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    p = b.start(*args, stdin=terminal, stdout=terminal, stderr=terminal)
-    os.close(terminal)
-    out = b""
-    while True:
-        try:
-            piece = os.read(controller, 65536)
-        except OSError:     # the terminal's last user is gone
-            piece = b""
-        if not piece:
-            break
-        out += piece
-    os.close(controller)
-    return out.decode().replace("\r\n", "\n"), p.wait(30 * b.SLOW)
-
-
 def test_help_fits_the_terminal():
     for columns in (80, 40):
         for args in (["help"], ["ps", "--help"], ["network", "--help"]):
-            out, code = shown_in(columns, *args)
+            code, out = screen.shown(columns, *args)
             long = [line for line in out.splitlines() if len(line) > columns]
             assert code == 0 and not long, (columns, args, long)
-    assert b.berth("help", ok=True).out == shown_in(200, "help")[0]
+    assert b.berth("help", ok=True).out == screen.shown(200, "help")[1]
 
 
 def test_help_has_the_groups_of_the_manual():
