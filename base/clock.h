@@ -37,6 +37,14 @@ static inline uint64_t clock_ms(void)
 	return clock_ms_of(clock_now(CLOCK_MONOTONIC));
 }
 
+/* Microseconds of CLOCK_MONOTONIC. */
+static inline uint64_t clock_us(void)
+{
+	const struct timespec t = clock_now(CLOCK_MONOTONIC);
+
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 /* Milliseconds since 1970. */
 static inline uint64_t clock_wall_ms(void)
 {

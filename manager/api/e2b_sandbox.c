@@ -551,9 +551,9 @@ static int get_e2b_metrics(struct http_request *rq, struct err *e)
 	"nextToken:integer order:string"
 
 const struct http_route e2b_sandbox_routes[] = {
-	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON, HTTP_ONCE,
+	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON, HTTP_ONCE | HTTP_TIMED_CREATE,
 	  .response = "Document", .status = 201, ERRORS },
-	{ "POST", "/v2/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON, HTTP_ONCE,
+	{ "POST", "/v2/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON, HTTP_ONCE | HTTP_TIMED_CREATE,
 	  .response = "Document", .status = 201, ERRORS },
 	{ "GET", "/sandboxes", get_e2b_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
 	  .response = "Documents", ERRORS },

@@ -175,6 +175,7 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 	rq->target = strdup(uri);
 	rq->body = BUF_INIT(HTTP_JSON_MAX);
 	rq->started_ms = clock_ms();
+	rq->started_us = clock_us();
 	http_phase_set(c, PHASE_HEAD);
 	return rq;
 }
@@ -376,6 +377,21 @@ static void audit(struct http_request *rq)
 	dlog_json(rq->status == 401 || rq->status == 403 ? DLOG_WARNING : DLOG_NOTICE, line);
 }
 
+static void note_latency(const struct http_request *rq)
+{
+	const unsigned flags = rq->route && rq->status < 400 ? rq->route->flags : 0;
+	const uint64_t us = clock_us() - rq->started_us;
+	struct http_server *s = rq->server;
+
+	histogram_observe(&s->took, us);
+	if (flags & HTTP_TIMED_RUN)
+		histogram_observe(&s->run_took, us);
+	if (flags & HTTP_TIMED_EXEC)
+		histogram_observe(&s->exec_took, us);
+	if (flags & HTTP_TIMED_CREATE)
+		histogram_observe(&s->create_took, us);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode why)
 {
 	struct http_request *rq = *con_cls;
@@ -396,6 +412,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, 
 		hasty = rq->hasty;
 		digit = rq->status / 100;
 		atomic_fetch_add(&rq->server->requests[digit > 0 && digit < 6 ? digit : 0], 1);
+		note_latency(rq);
 		audit(rq);
 		atomic_fetch_sub(&rq->server->active, 1);
 	}
@@ -513,6 +530,16 @@ void http_stop(struct http_server *s, unsigned grace_ms)
 	http_shares_free(s);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+int http_latencies(struct http_server *s, struct buf *out, struct err *e)
+{
+	return histogram_print(&s->took, "http_request", "How long requests took, streams too.", out, e) < 0 ||
+			       histogram_print(&s->run_took, "run", "How long runs took, with their commands.", out, e) < 0 ||
+			       histogram_print(&s->exec_took, "exec", "How long execs took, with their commands.", out, e) < 0 ||
+			       histogram_print(&s->create_took, "create", "How long it took to make sandboxes.", out, e) < 0 ?
+		       -1 :
+		       0;
 }
 
 void http_counts(const struct http_server *cs, struct http_counts *ret)

@@ -54,7 +54,11 @@ enum http_body {
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
 #define HTTP_ONE 16u		/* it is about http_who()->only: whoever has that one's key may ask */
 #define HTTP_OPEN 32u		/* of a path without parameters: answered without a token, to a nameless http_who() */
-#define HTTP_ONCE 64u	/* it makes a sandbox, once for an Idempotency-Key (once.h) */
+/* what it does is told in a histogram of its own (http_latencies()) */
+#define HTTP_TIMED_RUN 64u
+#define HTTP_TIMED_EXEC 128u
+#define HTTP_TIMED_CREATE 256u
+#define HTTP_ONCE 512u	/* it makes a sandbox, once for an Idempotency-Key (once.h) */
 #define HTTP_UPGRADES 8u	/* it may become a stream of bytes both ways: http_reply_hijack() */
 
 /*
@@ -261,6 +265,8 @@ struct http_counts {
 	uint64_t active;			/* requests under way */
 };
 void http_counts(const struct http_server *s, struct http_counts *ret);
+/* The histograms of how long requests took, from the head to the last byte of the reply. */
+int http_latencies(struct http_server *s, struct buf *out, struct err *e);
 
 /*
  * http_hold - the bytes of request bodies that berthd holds whole, for all requests under way.

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/histogram.h"
 #include "manager/api/http.h"
 
 #define HTTP_LISTENERS_MAX 8
@@ -71,6 +72,7 @@ struct http_server {
 	int stop_fd;			/* readable: handlers end now */
 	int ending_fd;			/* readable: those of endless replies do */
 	_Atomic uint64_t requests[6], refused, connections, active;
+	struct histogram took, run_took, exec_took, create_took;	/* all requests; those that did what such routes do */
 };
 
 struct http_pair {
@@ -114,7 +116,7 @@ struct http_request {
 	struct http_hijack hijack;	/* run is NULL: none */
 	char hijack_type[64];
 	int status;
-	uint64_t started_ms;
+	uint64_t started_ms, started_us;
 };
 
 void http_phase_set(struct http_conn *c, enum http_phase p);

@@ -277,10 +277,10 @@ static int post_temporary_run(struct http_request *rq, struct err *e)
 
 const struct http_route exec_routes[] = {
 	{ "POST", "/v1/run", post_temporary_run, "run a command in a sandbox of its own, which ends with it: a whole reply, or with \"stream\" events",
-	  HTTP_JSON, .request = "Run", .response = "Executed", .type = ESTREAM_TYPES },
+	  HTTP_JSON, .flags = HTTP_TIMED_RUN, .request = "Run", .response = "Executed", .type = ESTREAM_TYPES },
 	{ "POST", "/v1/sandboxes/{id}/exec", post_exec,
 	  "run a command: a whole reply, with \"stream\" events as they come, with \"detach\" (201) its id", HTTP_JSON,
-	  .request = "Exec", .response = "Executed", .type = ESTREAM_TYPES, .or_status = 201, .or_response = "Detached" },
+	  .flags = HTTP_TIMED_EXEC, .request = "Exec", .response = "Executed", .type = ESTREAM_TYPES, .or_status = 201, .or_response = "Detached" },
 	{ NULL },
 };
 

@@ -117,6 +117,8 @@ static int get_berthd_metrics(struct http_request *rq, struct err *e)
 	for (i = 1; i < 6; i++)
 		if (buf_addf(&b, e, "berth_http_requests_total{status=\"%dxx\"} %" PRIu64 "\n", i, h.requests[i]) < 0)
 			return -1;
+	if (http_latencies(a->http, &b, e) < 0)
+		return -1;
 	if (a->manager && service_metrics(a->manager, &b, e) < 0)
 		return -1;
 	i = http_reply_data(rq, 0, "text/plain; version=0.0.4", b.data, b.len, e);

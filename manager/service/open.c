@@ -495,6 +495,22 @@ json_t *service_stats(struct service *s, struct err *e)
 	return j;
 }
 
+/* NAME{label="KEY"} VALUE for each member of an object. */
+static int print_metric_of_each(struct buf *out, const char *name, const char *type, const char *help, const char *label,
+				json_t *values, const char *member, struct err *e)
+{
+	const char *key;
+	json_t *v;
+
+	if (buf_addf(out, e, "# HELP berth_manager_%s %s\n# TYPE berth_manager_%s %s\n", name, help, name, type) < 0)
+		return -1;
+	json_object_foreach(values, key, v)
+		if (buf_addf(out, e, "berth_manager_%s{%s=\"%s\"} %" JSON_INTEGER_FORMAT "\n", name, label, key,
+			     json_integer_value(member ? json_object_get(v, member) : v)) < 0)
+			return -1;
+	return 0;
+}
+
 int service_metrics(struct service *s, struct buf *out, struct err *e)
 {
 	autojson json_t *j = service_stats(s, e);
@@ -503,26 +519,15 @@ int service_metrics(struct service *s, struct buf *out, struct err *e)
 
 	if (!j)
 		return -1;
-	if (buf_adds(out, "# TYPE berth_manager_sandboxes gauge\n", e) < 0)
+	if (print_metric_of_each(out, "sandboxes", "gauge", "Sandboxes of the manager, by state.", "state", json_object_get(j, "states"), NULL, e) < 0 ||
+	    buf_addf(out, e, "# HELP berth_manager_sessions Sessions that own sandboxes.\n# TYPE berth_manager_sessions gauge\n"
+		     "berth_manager_sessions %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(j, "sessions"))) < 0 ||
+	    print_metric_of_each(out, "pool_warm", "gauge", "Sandboxes that wait for a client, by pool.", "pool", json_object_get(j, "pools"), "warm", e) < 0 ||
+	    print_metric_of_each(out, "events_total", "counter", "What happened to the manager's sandboxes.", "event", json_object_get(j, "counts"), NULL, e) < 0)
 		return -1;
-	json_object_foreach(json_object_get(j, "states"), key, v)
-		if (buf_addf(out, e, "berth_manager_sandboxes{state=\"%s\"} %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(v)) < 0)
-			return -1;
-	if (buf_addf(out, e, "# TYPE berth_manager_sessions gauge\nberth_manager_sessions %" JSON_INTEGER_FORMAT "\n"
-		     "# TYPE berth_manager_pool_warm gauge\n", json_integer_value(json_object_get(j, "sessions"))) < 0)
-		return -1;
-	json_object_foreach(json_object_get(j, "pools"), key, v)
-		if (buf_addf(out, e, "berth_manager_pool_warm{pool=\"%s\"} %" JSON_INTEGER_FORMAT "\n", key,
-			     json_integer_value(json_object_get(v, "warm"))) < 0)
-			return -1;
-	if (buf_adds(out, "# TYPE berth_manager_events_total counter\n", e) < 0)
-		return -1;
-	json_object_foreach(json_object_get(j, "counts"), key, v)
-		if (buf_addf(out, e, "berth_manager_events_total{event=\"%s\"} %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(v)) < 0)
-			return -1;
 	json_object_foreach(json_object_get(j, "admission"), key, v)
-		if (buf_addf(out, e, "# TYPE berth_manager_admission_%s gauge\nberth_manager_admission_%s %" JSON_INTEGER_FORMAT "\n", key,
-			     key, json_integer_value(v)) < 0)
+		if (buf_addf(out, e, "# HELP berth_manager_admission_%s What [admission] counts or bounds: %s.\n# TYPE berth_manager_admission_%s gauge\n"
+			     "berth_manager_admission_%s %" JSON_INTEGER_FORMAT "\n", key, key, key, key, json_integer_value(v)) < 0)
 			return -1;
-	return 0;
+	return histogram_print(&s->claim_took, "claim", "How long claims of warm sandboxes took.", out, e);
 }

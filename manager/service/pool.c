@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/host/record.h"
@@ -417,19 +418,12 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	return !stale && m->mount_dir ? LOOK_NO_MORE : 0;
 }
 
-static uint64_t claim_clock_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void note_claim(struct service *s, uint64_t us)
 {
 	pthread_mutex_lock(&s->lock);
 	s->claim_last_us[s->claims_noted++ % CLAIMS_KEPT] = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
 	pthread_mutex_unlock(&s->lock);
+	histogram_observe(&s->claim_took, us);
 }
 
 static int is_dir(const char *path)
@@ -443,7 +437,7 @@ int pool_claim(struct service *s, const struct making *m, struct record *r, stru
 {
 	const struct conf_pool *p = m->pool;
 	autojson json_t *env = json_array();
-	uint64_t began = claim_clock_us(), memory, cpu;
+	uint64_t began = clock_us(), memory, cpu;
 	char key[LEDGER_KEY_MAX + 1], version[160];
 	int tries, got = 0;
 
@@ -464,13 +458,13 @@ int pool_claim(struct service *s, const struct making *m, struct record *r, stru
 			return -1;
 		if (!it.n)
 			break;
-		got = claim_item(s, m, version, it.item[(unsigned)(claim_clock_us() / 7) % it.n], env, r, e);
+		got = claim_item(s, m, version, it.item[(unsigned)(clock_us() / 7) % it.n], env, r, e);
 	}
 	if (got == LOOK_NO_MORE)
 		return 0;
 	if (got > 0) {
 		s->claimed++;
-		note_claim(s, claim_clock_us() - began);
+		note_claim(s, clock_us() - began);
 		pool_poke(s);
 	}
 	return got;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/histogram.h"
 #include "manager/host/conf.h"
 #include "manager/host/registry.h"
 #include "manager/ledger/ledger.h"
@@ -69,6 +70,7 @@ struct service {
 	struct err storage_error;
 	uint32_t claim_last_us[CLAIMS_KEPT];	/* guarded by lock; the newest at claims_noted % CLAIMS_KEPT */
 	size_t claims_noted;
+	struct histogram claim_took;
 	uint64_t started_ms;		/* wall clock */
 
 	_Atomic uint64_t created, released, claimed, claim_missed, reaped, restored, archived, failed, adopted;

@@ -35,11 +35,47 @@ def test_health_version_metrics_and_readiness():
         for name, value in (("sandboxes_running", 1), ("creates_total", 1), ("execs_total", 1), ("sandboxes_stopped", 0)):
             assert re.search(rf"^berth_{name} {value}$", text, re.M), text
         for line in text.splitlines():
-            assert re.fullmatch(r'# (HELP|TYPE) berth_\w+ .+|berth_\w+(\{\w+="\w+"\})? \d+', line), line
+            assert re.fullmatch(r'# (HELP|TYPE) berth_\w+ .+|berth_\w+(\{\w+="[\w.+]+"\})? \d+(\.\d+)?', line), line
         df = d.good("GET", "/v1/system/df")
         assert df["sandboxes"]["running"] == 1 and df["state_dir"]["total_bytes"] > 0
         assert "findings" in d.good("GET", "/v1/system/doctor")
         assert d.good("POST", "/v1/system/gc")["cleared"] == 0
+
+
+def buckets(found, name):
+    return [v for k, v in found.items() if k.startswith(f"berth_{name}_seconds_bucket{{")]
+
+
+def test_latencies_are_histograms_with_a_bounded_number_of_series():
+    with Daemon() as d:
+        first = daemon.metrics(d)
+        box = d.create("timed")
+        for _ in range(3):
+            d.exec(box, "true")
+        d.exec(box, "sleep", "0.06")
+        d.good("POST", "/v1/run", {"image": "host", "argv": ["true"]})
+        assert d.post("/v1/run", {"image": "nosuch", "argv": ["true"], "pull": "never"}).status >= 400
+        b.wait_for(lambda: daemon.metrics(d)["berth_run_seconds_count"] == 1, 20, "the end of the run's request")
+        found = daemon.metrics(d)
+        for name, count in (("create", 1), ("exec", 4), ("run", 1)):
+            assert first[f"berth_{name}_seconds_count"] == 0 and found[f"berth_{name}_seconds_count"] == count, (name, found)
+        for name in ("create", "exec", "run", "http_request"):
+            counts = buckets(found, name)
+            assert counts == sorted(counts) and counts[-1] == found[f"berth_{name}_seconds_count"] and len(counts) == 17, (name, counts)
+            assert found[f"berth_{name}_seconds_sum"] > 0, name
+        assert found["berth_http_request_seconds_count"] >= 7
+        # what took 60 ms is in no bucket below 50 ms
+        assert found['berth_exec_seconds_bucket{le="0.05"}'] <= 3, found
+        assert found["berth_exec_seconds_sum"] >= 0.06, found
+        assert set(found) == set(first), "series that use makes"
+
+
+def test_promtool_has_nothing_to_say_about_the_metrics():
+    daemon.need_promtool()
+    with Daemon() as d:
+        box = d.create("checked")
+        d.exec(box, "true")
+        daemon.promtool_is_content(d)
 
 
 def test_the_document_has_every_route_and_only_known_words():

@@ -74,6 +74,26 @@ def test_a_mount_dir_that_cannot_be_is_told_and_empties_no_pool():
         assert m.create_from_pool() and m.stats()["counts"]["claimed"] == 1
 
 
+def test_claims_are_a_histogram_of_their_own():
+    with Managed(POOL.replace("size = 2", "size = 1") + FAST) as d:
+        d.warm(1)
+        d.manager.create_from_pool()
+        # a request is counted after its last byte
+        b.wait_for(lambda: daemon.metrics(d)["berth_create_seconds_count"] == 1, 20, "the end of the request")
+        found = daemon.metrics(d)
+        assert found["berth_claim_seconds_count"] == 1 == found['berth_claim_seconds_bucket{le="+Inf"}'], found
+        assert found["berth_claim_seconds_sum"] > 0, found
+        assert found['berth_manager_events_total{event="claimed"}'] == 1, found
+
+
+def test_promtool_has_nothing_to_say_about_the_managers_metrics():
+    daemon.need_promtool()
+    with Managed(POOL.replace("size = 2", "size = 1") + FAST) as d:
+        d.warm(1)
+        d.manager.create_from_pool()
+        daemon.promtool_is_content(d)
+
+
 def test_a_pool_that_is_made_smaller_lets_go():
     with Managed(POOL.replace("size = 2", "size = 4") + FAST) as d:
         d.warm(4)

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -295,3 +296,32 @@ class UnixProbe:
 def events(reply_body):
     """Lines of application/x-ndjson as objects."""
     return [json.loads(line) for line in reply_body.decode().splitlines() if line.strip()]
+
+
+# ---- metrics
+
+def metrics(d):
+    """{series with its labels: value}; each metric has its HELP and TYPE before its series."""
+    text, found, known = d.get("/metrics").body.decode(), {}, []
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            known = [line.split()[2]]
+        elif line.startswith("# TYPE "):
+            assert line.split()[2] == known[0], line
+            known = {"histogram": [known[0] + end for end in ("_bucket", "_sum", "_count")]}.get(line.split()[3], known)
+        else:
+            series, value = line.rsplit(" ", 1)
+            assert series.split("{")[0] in known, line
+            assert series not in found, line
+            found[series] = float(value)
+    return found
+
+
+def need_promtool():
+    if not shutil.which("promtool"):
+        raise b.skip("needs promtool, of Debian's package prometheus")
+
+
+def promtool_is_content(d):
+    r = subprocess.run(["promtool", "check", "metrics"], input=d.get("/metrics").body, capture_output=True, timeout=60 * b.SLOW)
+    assert r.returncode == 0 and not r.stdout and not r.stderr, r
