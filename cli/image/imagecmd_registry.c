@@ -78,7 +78,7 @@ static void once_release(struct once *o)
 	buf_release(&o->password);
 }
 
-static int once_read(struct once *o, const struct imagecmd_args *a, struct setup *s, struct err *e)
+static int registry_once_read(struct once *o, const struct imagecmd_args *a, struct setup *s, struct err *e)
 {
 	o->login.user = imagecmd_value(a, IMG_USERNAME);
 	if (!o->login.user && !imagecmd_flag(a, IMG_PASSWORD_STDIN))
@@ -145,7 +145,7 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 		return NULL;
 	}
 	if (set_up_transfer(s, a, e) < 0 || imagecmd_tenant(a, "pull", &t, e) < 0 ||
-	    (t && check_pull_allowed(t, a, ref, e) < 0) || once_read(&once, a, s, e) < 0)
+	    (t && check_pull_allowed(t, a, ref, e) < 0) || registry_once_read(&once, a, s, e) < 0)
 		return NULL;
 	s->remote.anonymous = t != NULL;
 	o = (struct pull_options){
@@ -240,7 +240,7 @@ static int push_to_registry(int store_fd, const struct imagecmd_args *a, const c
 
 	if (!s)
 		return err_nomem(e);
-	if (set_up_transfer(s, a, e) < 0 || once_read(&once, a, s, e) < 0)
+	if (set_up_transfer(s, a, e) < 0 || registry_once_read(&once, a, s, e) < 0)
 		return -1;
 	done = how(store_fd, &(struct push_options){ .image = image, .ref = ref, .platform = imagecmd_value(a, IMG_PLATFORM),
 						     .all = imagecmd_flag(a, IMG_ALL), .remote = &s->remote,

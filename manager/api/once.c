@@ -11,7 +11,6 @@
 #include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/route_manager.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/service/service.h"
@@ -250,8 +249,8 @@ static int once_search(const struct once *o, struct http_request *rq, struct onc
 	if (once_await_earlier(o, rq, e) < 0)
 		return -1;
 	r = once_search_registry(&s, rq, e);
-	if (r == 0 && manager_of(rq)) {
-		r = service_find_request(manager_of(rq), o->key, ret->name, word, sizeof(word), e);
+	if (r == 0 && api_of(rq)->manager) {
+		r = service_find_request(api_of(rq)->manager, o->key, ret->name, word, sizeof(word), e);
 		if (r > 0)
 			once_matches(&s, word);
 	}
