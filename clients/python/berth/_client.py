@@ -377,12 +377,12 @@ class Sandbox:
         """Starts it after a stop, with the files it had."""
         self._call("start")
 
-    def stop(self, *, grace_ms: Optional[int] = None, signal: Optional[str] = None) -> None:
-        """Ends every process, with signal (else the sandbox's stop signal) first; the files stay."""
-        self._call("stop", grace_ms=grace_ms, signal=signal)
+    def stop(self, *, grace_ms: Optional[int] = None, stop_signal: Optional[str] = None) -> None:
+        """Ends every process, with stop_signal (else the sandbox's stop signal) first; the files stay."""
+        self._call("stop", grace_ms=grace_ms, signal=stop_signal)
 
-    def restart(self, *, grace_ms: Optional[int] = None, signal: Optional[str] = None) -> None:
-        self._call("restart", grace_ms=grace_ms, signal=signal)
+    def restart(self, *, grace_ms: Optional[int] = None, stop_signal: Optional[str] = None) -> None:
+        self._call("restart", grace_ms=grace_ms, signal=stop_signal)
 
     def kill(self) -> None:
         """Ends every process at once; the files stay."""
