@@ -305,6 +305,28 @@ int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, st
 	return 0;
 }
 
+/*
+ * What users of the sandbox other than its root may do in its own network namespace, where no port and no echo is
+ * the host's: listen on ports below 1024; and, with a way out, ping without a right (icmp(7)).
+ */
+static int open_network_up(int proc_mnt, const struct spec *s, struct err *e)
+{
+	static const struct { const char *path, *value; int way_out; } switches[] = {
+		{ "sys/net/ipv4/ip_unprivileged_port_start", "0", 0 },
+		{ "sys/net/ipv4/ping_group_range", "0 65535", 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(switches) && s->network != NETWORK_HOST && s->network != NETWORK_JOINED; i++) {
+		autoclose int fd = switches[i].way_out && s->network != NETWORK_BRIDGE ? -1 :
+				   openat(proc_mnt, switches[i].path, O_WRONLY | O_CLOEXEC);
+
+		if (fd >= 0 && write(fd, switches[i].value, strlen(switches[i].value)) < 0)
+			return err_sys(e, "write /proc/%s of the sandbox", switches[i].path);
+	}
+	return 0;
+}
+
 int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e)
 {
 	autoclose int proc_mnt = make_proc(p, s, e);
@@ -314,6 +336,8 @@ int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_
 		return -1;
 	if (knobs < 0)
 		return err_sys(e, "open /proc/sys/user of the sandbox");
+	if (open_network_up(proc_mnt, s, e) < 0)
+		return -1;
 	if (pivot_into_root(p, p->ops[0].fd, e) < 0)	/* the plan begins with it (mountplan_build()) */
 		return -1;
 	*ret_proc = take_fd(&proc_mnt);

@@ -357,3 +357,29 @@ def test_a_rename_while_a_container_ends_is_not_lost():
             lost += d.good("GET", f"/containers/{cid}/json")["Name"] != f"/after{i}"
             d.good("DELETE", f"/containers/{cid}?force=1")
         assert not lost, lost
+
+
+ECHO = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
+s.settimeout(20)
+s.sendto(bytes([8, 0, 0, 0, 0, 0, 0, 1]) + b"hello", (sys.argv[1], 0))
+print(s.recv(100)[-5:].decode())
+socket.create_server(("", 80)).close()
+print("80")
+"""
+
+
+@b.deadline(90)
+def test_a_user_pings_and_listens_below_1024_in_a_network_of_its_own():
+    with Lab(forwarding=True), Engine():
+        try:
+            b.berth("network", "create", "app", ok=True)
+            door("run", "-d", "--name", "db", "--network", "app", "host", "sleep", "1000", ok=True)
+            assert door("run", "--rm", "--network", "app", "--user", "1000:1000", "--cap-drop", "ALL", "host", "python3", "-c", ECHO, "db", ok=True).stdout == "hello\n80\n"
+            # without a way out: ports, and the kernel's own range of groups
+            r = b.berth("run", "--user", "1000", "host", "python3", "-c", "import socket; socket.create_server(('', 80))\nprint(open('/proc/sys/net/ipv4/ping_group_range').read().split())", ok=True)
+            assert r.out.startswith("[") and r.out != "['0', '65535']\n", r.out
+        finally:
+            b.berth("rm", "--force", "db")
+            b.berth("network", "prune", timeout=30)
