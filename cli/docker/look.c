@@ -66,7 +66,7 @@ static double cpu_percent(const json_t *d)
 
 static json_t *stats_row(const json_t *d, const char *id)
 {
-	double used = number_at(d, "memory_stats", "usage", NULL),
+	double used = (double)engine_stats_memory(d),
 	       most = number_at(d, "memory_stats", "limit", NULL), rx = 0, tx = 0;
 	json_t *nets = json_object_get(d, "networks"), *one;
 	const char *key, *name = door_text(d, "name");

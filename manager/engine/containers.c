@@ -260,6 +260,7 @@ int engine_watch_look(struct engine_watch *w, const struct engine_container *c, 
 	}
 	now.said = said;
 	now.host_cpu_ns = engine_host_cpu();
+	now.host_memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	clock_gettime(CLOCK_REALTIME, &now.at);
 	*ret_doc = engine_stats(c->id, w->name, w->last.cpus ? &w->last : NULL, &now);
 	json_decref(w->said);
@@ -320,13 +321,25 @@ static int apply_live(const struct engine_container *c, struct engine_create *as
 	return answer ? 0 : -1;
 }
 
+/* Of an update, 0 and each negative number lift the limit, and are shown as 0; in a create Docker's client says 0 for the default. */
+static int lifts_pids(const json_t *host)
+{
+	const json_t *pids = json_object_get(host, "PidsLimit");
+
+	return json_is_integer(pids) && json_integer_value(pids) <= 0;
+}
+
 json_t *engine_container_update(const struct engine_container *c, const struct engine_rules *rules, json_t *host,
 				struct err *e)
 {
 	struct engine_create asked = { 0 };
+	const int lifts = lifts_pids(host);
 	json_t *warnings = NULL;
 
+	if (lifts)
+		json_object_set_new(host, "PidsLimit", json_integer(0));
 	if (engine_create_init(&asked, rules, e) == 0 && engine_create_limits(&asked, host, e) == 0 &&
+	    (!lifts || engine_word(&asked, e, "--pids=unlimited") == 0) &&
 	    engine_create_restart(&asked, host, e) == 0 && apply_live(c, &asked, e) == 0 &&
 	    engine_host_save_update(c->registry, c->id, host, e) == 0)
 		warnings = json_incref(asked.warnings);

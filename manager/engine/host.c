@@ -355,7 +355,7 @@ int engine_host_save_update(struct registry *r, const char *id, const json_t *bo
 		json_object_set_new(whole, "HostConfig", host);
 	}
 	json_object_foreach ((json_t *)(size_t)body, key, v)
-		if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v)))
+		if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v) || !strcmp(key, "PidsLimit")))
 			json_object_set(host, key, v);
 	return registry_save(r, id, ENGINE_FILE_NAME, asked, e);
 }

@@ -67,11 +67,33 @@ static json_t *stats_networks(const json_t *said)
 			 "tx_dropped", 0);
 }
 
+/* An older keeper does not tell. */
+static json_t *stats_of_memory(const json_t *said)
+{
+	json_t *all = json_object_get(said, "memory_stat");
+
+	return json_is_object(all) ? json_incref(all) : json_object();
+}
+
+json_int_t engine_stats_memory(const json_t *doc)
+{
+	static const char *const caches[] = { "total_inactive_file", "inactive_file" };
+	const json_t *memory = json_object_get(doc, "memory_stats"), *all = json_object_get(memory, "stats");
+	const json_int_t usage = stats_number(memory, "usage");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(caches); i++)
+		if (json_object_get(all, caches[i]))
+			return usage > stats_number(all, caches[i]) ? usage - stats_number(all, caches[i]) : usage;
+	return usage;
+}
+
 json_t *engine_stats(const char *id, const char *name, const struct engine_sample *before,
 		     const struct engine_sample *now)
 {
 	static const struct timespec never;
 	const json_t *said = now->said;
+	const json_int_t limit = stats_number(said, "memory_limit_bytes");
 	char whole[ENGINE_ID];
 	json_t *doc, *networks;
 
@@ -91,9 +113,10 @@ json_t *engine_stats(const char *id, const char *name, const struct engine_sampl
 			    json_pack("{s:I,s:I}", "current", stats_number(said, "pids"), "limit",
 				      stats_number(said, "pids_limit")));
 	json_object_set_new(doc, "memory_stats",
-			    json_pack("{s:I,s:I,s:{},s:I}", "usage", stats_number(said, "memory_bytes"),
+			    json_pack("{s:I,s:I,s:o,s:I}", "usage", stats_number(said, "memory_bytes"),
 				      "max_usage", stats_number(said, "peak_memory_bytes"), "stats",
-				      "limit", stats_number(said, "memory_limit_bytes")));
+				      stats_of_memory(said), "limit",
+				      limit ? limit : (json_int_t)now->host_memory));
 	networks = stats_networks(said);
 	if (networks)
 		json_object_set_new(doc, "networks", networks);

@@ -15,12 +15,15 @@ struct engine_sample {
 	const json_t *said; /* NULL: it does not run */
 	uint64_t host_cpu_ns;
 	unsigned cpus;
+	uint64_t host_memory;	/* bytes; the limit of what has none */
 	struct timespec at;
 };
 
 /* A new reference; before may be NULL. */
 json_t *engine_stats(const char *id, const char *name, const struct engine_sample *before,
 		     const struct engine_sample *now);
+/* What docker's client shows of such a document as the memory in use: without the cache that the kernel gives up first. */
+json_int_t engine_stats_memory(const json_t *doc);
 /* GET /containers/{id}/top of the list of berth top. */
 /* ps_args: as for ps(1), NULL for -ef; NULL with ERR_INVALID for what is not known. */
 json_t *engine_top(const json_t *processes, const char *ps_args, struct err *e);

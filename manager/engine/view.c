@@ -837,6 +837,7 @@ static void show_restart(json_t *h, const char *policy)
 /* What the sandbox has now, in the place of what was asked when it was made: berth update, too, changes it. */
 static void show_present(json_t *h, const json_t *spec)
 {
+	autojson json_t *zero = json_integer(0);
 	const json_t *pair;
 	struct err ignored;
 	size_t i;
@@ -857,9 +858,11 @@ static void show_present(json_t *h, const json_t *spec)
 			continue;
 		else if (p->opt.id == PARAM_CPUS)
 			show_inspect_cpus(h, p->docker, v);
-		else	/* Docker's 0 is none; of processes it is -1 */
-			json_object_set_new(h, p->docker, json_integer(v != UINT64_MAX ? (json_int_t)v :
-								       p->opt.id == PARAM_PIDS ? -1 : 0));
+		else if (v == UINT64_MAX && p->opt.id == PARAM_PIDS)
+			/* an update that lifted it is shown as 0, a create without one as null */
+			json_object_set_new(h, p->docker, json_equal(json_object_get(h, p->docker), zero) ? json_integer(0) : json_null());
+		else	/* Docker's 0 is none */
+			json_object_set_new(h, p->docker, json_integer(v != UINT64_MAX ? (json_int_t)v : 0));
 	}
 }
 

@@ -83,6 +83,7 @@ int keeper_op_stats(struct keeper *k, const struct keeper_request *rq, struct er
 	json_t *j = sandbox_state(k, 1);
 
 	(void)e;
+	json_object_set_new(j, "memory_stat", cgroup_memory_stat_of(&k->sandbox.cgroup));
 	add_pressure(k, j);
 	keeper_answer(k, rq->client, j, NULL, 0);
 	return 0;

@@ -349,6 +349,32 @@ int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
 	return c->ops->usage(c, 1, ret, e);
 }
 
+json_t *cgroup_memory_stat(int dir_fd)
+{
+	char text[8192], *line, *save = NULL;
+	json_t *all = json_object();
+	size_t n = 0;
+
+	if (dir_fd < 0 || cgroup_read(dir_fd, "memory.stat", text, sizeof(text)) <= 0)
+		return all;
+	for (line = strtok_r(text, "\n", &save); line && n < CGROUP_MEMORY_STAT; line = strtok_r(NULL, "\n", &save)) {
+		char *space = strchr(line, ' ');
+		unsigned long long v;
+
+		if (!space)
+			continue;
+		*space++ = '\0';
+		v = strtoull(space, NULL, 10);
+		n += json_object_set_new(all, line, json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX)) == 0;
+	}
+	return all;
+}
+
+json_t *cgroup_memory_stat_of(const struct cgroup *c)
+{
+	return cgroup_memory_stat(c->ops == &cgroup_ops_v2 ? c->v2_fd : c->v1_fd[V1_MEMORY]);
+}
+
 int cgroup_join_self(const int *join_fd, size_t n)
 {
 	size_t i;

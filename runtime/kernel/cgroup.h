@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 enum cgroup_mode { CGROUP_NONE, CGROUP_V2, CGROUP_HYBRID };
 
@@ -77,6 +78,8 @@ struct cgroup_usage {
 	uint64_t pids_events;	/* forks refused by the pids limit */
 	uint64_t pids;		/* set by cgroup_usage_now() only */
 };
+
+#define CGROUP_MEMORY_STAT 64	/* members of cgroup_memory_stat() at most; Linux 6.12 has 59 */
 
 struct cgroup {
 	const struct cgroup_ops *ops;	/* NULL: not open */
@@ -164,7 +167,10 @@ int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e);
 void cgroup_remove_keepers(const char *parent);
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
-/* Sends SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
+/* memory.stat of a directory, or of a cgroup, as numbers by name; a new object, empty where it cannot be read. */
+json_t *cgroup_memory_stat(int dir_fd);
+json_t *cgroup_memory_stat_of(const struct cgroup *c);
+/* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
 int cgroup_kill(struct cgroup *c, struct err *e);
 /*
  * Time to wait for the end of a process after SIGKILL. A process ends once its files are closed,

@@ -83,29 +83,10 @@ static json_t *entry(int fd, const char *limit, const char *usage, const char *m
 	return j;
 }
 
-/* Returns all of memory.stat, as numbers by name. */
-static json_t *raw(int fd)
-{
-	json_t *j = json_object();
-	char text[8192], *line, *save = NULL;
-
-	if (fd < 0 || cgroup_read(fd, "memory.stat", text, sizeof(text)) <= 0)
-		return j;
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		char *space = strchr(line, ' ');
-
-		if (!space)
-			continue;
-		*space++ = '\0';
-		json_object_set_new(j, line, stats_integer(strtoull(space, NULL, 10)));
-	}
-	return j;
-}
-
 static json_t *memory_stats(const struct oci_cgroup *c)
 {
 	int fd = dir_of(c, "memory");
-	json_t *all = raw(fd), *j;
+	json_t *all = cgroup_memory_stat(fd), *j;
 	json_t *cache = json_object_get(all, c->v2 ? "file" : "cache");
 
 	if (c->v2)

@@ -383,3 +383,22 @@ def test_a_user_pings_and_listens_below_1024_in_a_network_of_its_own():
         finally:
             b.berth("rm", "--force", "db")
             b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(90)
+def test_stats_tell_the_memory_of_the_kernel_and_an_update_lifts_the_limit_of_processes():
+    with Engine() as d:
+        d.good("POST", "/containers/create?name=box", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {
+            "NetworkMode": "none", "PidsLimit": 32, "Memory": 64 << 20}})
+        d.good("POST", "/containers/box/start")
+        b.berth("exec", "box", "sh", "-c", "head -c 8000000 /dev/zero > /root/file", ok=True)
+        memory = d.good("GET", "/containers/box/stats?stream=0&one-shot=1")["memory_stats"]
+        cache = memory["stats"].get("total_inactive_file", memory["stats"].get("inactive_file"))
+        assert len(memory["stats"]) > 10 and cache is not None and memory["limit"] == 64 << 20, memory
+        for value in (0, -1, -2):
+            d.good("POST", "/containers/box/update", {"PidsLimit": 16})
+            assert d.good("GET", "/containers/box/json")["HostConfig"]["PidsLimit"] == 16
+            assert d.good("GET", "/containers/box/stats?stream=0&one-shot=1")["pids_stats"]["limit"] == 16
+            d.good("POST", "/containers/box/update", {"PidsLimit": value})
+            assert d.good("GET", "/containers/box/json")["HostConfig"]["PidsLimit"] == 0, value
+            assert d.good("GET", "/containers/box/stats?stream=0&one-shot=1")["pids_stats"]["limit"] == 0, value
