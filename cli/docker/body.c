@@ -36,9 +36,13 @@ static const struct {
 	{ "cpu-shares", 1, "CpuShares", NUMBER },
 	{ "cpuset-cpus", 1, "CpusetCpus", TEXT },
 	{ "dns", 1, "Dns", LIST },
+	{ "dns-opt", 1, "DnsOptions", LIST },
+	{ "dns-option", 1, "DnsOptions", LIST },
+	{ "dns-search", 1, "DnsSearch", LIST },
 	{ "group-add", 1, "GroupAdd", LIST },
 	{ "hostname", 0, "Hostname", TEXT },
 	{ "init", 1, "Init", ON },
+	{ "link", 1, "Links", LIST },
 	{ "ipc", 1, "IpcMode", TEXT },
 	{ "memory", 1, "Memory", BYTES },
 	{ "memory-swap", 1, "MemorySwap", BYTES },
@@ -104,6 +108,9 @@ static int add_body_plain_flag(const struct door_args *a, size_t i, json_t *to, 
 		break;
 	case LIST:
 		v = door_list(a, flag) ? json_deep_copy(door_list(a, flag)) : NULL;
+		/* another spelling of the flag may have been given, too */
+		if (v)
+			json_array_extend(v, json_object_get(to, plain_flags[i].member));
 		break;
 	case MAP:
 		v = door_list(a, flag) ? door_map(door_list(a, flag)) : NULL;
@@ -520,8 +527,8 @@ int64_t door_bytes(const char *text, const char *flag, struct err *e)
 
 /* ---- ports ----------------------------------------------------------------------------------- */
 
-/* "80", "80-90": 1 with both; 0 for "". */
-static int parse_publish_range(const char *s, size_t n, uint64_t ret[2], struct err *e)
+/* "80", "80-90": 1 with both; 0 for "".  least: 0 where that means any. */
+static int parse_publish_range(const char *s, size_t n, uint64_t least, uint64_t ret[2], struct err *e)
 {
 	char text[40];
 	char *dash;
@@ -532,8 +539,8 @@ static int parse_publish_range(const char *s, size_t n, uint64_t ret[2], struct 
 	dash = strchr(text, '-');
 	if (dash)
 		*dash++ = '\0';
-	if (num_u64(text, "port", 1, 65535, &ret[0], e) < 0 ||
-	    num_u64(dash ? dash : text, "port", 1, 65535, &ret[1], e) < 0)
+	if (num_u64(text, "port", dash ? 1 : least, 65535, &ret[0], e) < 0 ||
+	    num_u64(dash ? dash : text, "port", dash ? 1 : least, 65535, &ret[1], e) < 0)
 		return -1;
 	if (ret[1] < ret[0] || ret[1] - ret[0] >= RANGE_MOST)
 		return err_set(e, ERR_INVALID, "invalid port range: %s", text);
@@ -566,14 +573,17 @@ static int add_port_bindings(json_t *bindings, json_t *exposed, const struct por
 	const uint64_t n = p->inside[1] - p->inside[0];
 	uint64_t i;
 
-	if (p->chosen && p->outside[1] - p->outside[0] != n)
+	if (p->chosen && n && p->outside[1] - p->outside[0] != n)
 		return err_set(e, ERR_INVALID,
 			       "invalid publish opts format: %.100s: the ranges differ", text);
 	for (i = 0; i <= n; i++) {
 		char what[40], port[20] = "";
 
 		snprintf(what, sizeof(what), "%d/%.10s", (int)(p->inside[0] + i), p->protocol);
-		if (p->chosen)
+		/* of several for one, the server takes a free one */
+		if (p->chosen && !n && p->outside[1] > p->outside[0])
+			snprintf(port, sizeof(port), "%d-%d", (int)p->outside[0], (int)p->outside[1]);
+		else if (p->chosen)
 			snprintf(port, sizeof(port), "%d", (int)(p->outside[0] + i));
 		add_binding(bindings, exposed, what, p->ip, port);
 	}
@@ -589,14 +599,14 @@ int door_publish(json_t *bindings, json_t *exposed, const char *text, struct err
 
 	while (inside > text && inside[-1] != ':')
 		inside--;
-	if (parse_publish_range(inside, (size_t)(text + n - inside), p.inside, e) < 1)
+	if (parse_publish_range(inside, (size_t)(text + n - inside), 1, p.inside, e) < 1)
 		return e->code ? -1 :
 				 err_set(e, ERR_INVALID, "No port specified: %.100s<empty>", text);
 	if (inside > text) {
 		end = inside - 1;
 		for (outside = end; outside > text && outside[-1] != ':'; outside--)
 			;
-		p.chosen = parse_publish_range(outside, (size_t)(end - outside), p.outside, e);
+		p.chosen = parse_publish_range(outside, (size_t)(end - outside), 0, p.outside, e);
 		if (p.chosen < 0)
 			return -1;
 		if (outside > text)
@@ -613,7 +623,7 @@ int door_expose(json_t *exposed, const char *text, struct err *e)
 	uint64_t range[2], port;
 	char what[40];
 
-	if (parse_publish_range(text, n, range, e) < 1)
+	if (parse_publish_range(text, n, 1, range, e) < 1)
 		return err_set(e, ERR_INVALID, "invalid range format for --expose: %.80s", text);
 	for (port = range[0]; port <= range[1]; port++) {
 		snprintf(what, sizeof(what), "%d/%.10s", (int)port, text[n] ? text + n + 1 : "tcp");

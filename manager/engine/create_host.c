@@ -32,10 +32,13 @@ static const char *const known[] = {
 	"DeviceRequests",
 	"Devices",
 	"Dns",
+	"DnsOptions",
+	"DnsSearch",
 	"ExtraHosts",
 	"GroupAdd",
 	"Init",
 	"IpcMode",
+	"Links",
 	"LogConfig",
 	"Memory",
 	"MemorySwap",
@@ -71,8 +74,8 @@ int engine_host_fold(json_t *host, struct err *e)
 	/* those without a meaning here, which inspect shows as they were asked */
 	static const char *const shown[] = { "Annotations", "Cgroup", "CgroupParent", "CpuCount", "CpuPercent",
 					     "CpuRealtimePeriod", "CpuRealtimeRuntime", "CpusetMems", "DeviceCgroupRules",
-					     "DnsOptions", "DnsSearch", "IOMaximumBandwidth", "IOMaximumIOps", "KernelMemory",
-					     "Links", "MemoryReservation", "OomKillDisable", "OomScoreAdj", "Sysctls", NULL };
+					     "IOMaximumBandwidth", "IOMaximumIOps", "KernelMemory",
+					     "MemoryReservation", "OomKillDisable", "OomScoreAdj", "Sysctls", NULL };
 
 	if (!json_is_object(host))
 		return 0;

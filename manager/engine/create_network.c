@@ -12,6 +12,7 @@
 /* ---- mode, ports, resolvers ---- */
 
 #define OF_CONTAINER "container:"
+static const char *const resolver_members[] = { "Dns", "DnsSearch", "DnsOptions" };
 #define ID_MIN 12 /* digits of a network's id */
 
 /* The network of the first endpoint: compose says it there, too. */
@@ -80,6 +81,8 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 		{ "Hostname", "hostname", 0 },
 		{ "PortBindings", "port publishing", 1 },
 		{ "Dns", "dns", 1 },
+		{ "DnsSearch", "dns", 1 },
+		{ "DnsOptions", "dns", 1 },
 		{ "ExtraHosts", "custom host-to-IP mapping", 1 },
 	};
 	char ref[ENGINE_NAME_MAX + 1], word[ENGINE_NAME];
@@ -102,30 +105,82 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 	return engine_word(c, e, "--network=" OF_CONTAINER "%s", word);
 }
 
+/* "80", "8000-8010": a port of the host, or several of which one is chosen; "" and "0": any.  max 0: any. */
+struct wanted_port {
+	uint64_t min, max;
+};
+
+static int read_host_port(const char *text, struct wanted_port *ret, struct err *e)
+{
+	const char *dash = strchr(text, '-');
+	char first[12];
+
+	*ret = (struct wanted_port){ 0 };
+	snprintf(first, sizeof(first), "%.*s", dash ? (int)(dash - text) : 11, text);
+	if (!text[0])
+		return 0;
+	if (num_u64(first, "HostPort", dash ? 1 : 0, UINT16_MAX, &ret->min, e) < 0 ||
+	    (dash && num_u64(dash + 1, "HostPort", ret->min, UINT16_MAX, &ret->max, e) < 0))
+		return -1;
+	if (!dash)
+		ret->max = ret->min;
+	return 0;
+}
+
+/* Whether another port of this container has it. */
+static int has_chosen(const struct engine_create *c, uint64_t port, int udp)
+{
+	const char *what;
+	json_t *list, *one;
+	char text[12];
+	size_t i;
+
+	snprintf(text, sizeof(text), "%d", (int)port);
+	json_object_foreach (c->ports, what, list)
+		json_array_foreach (list, i, one)
+			if (!strcmp(json_string_value(json_object_get(one, "HostPort")), text) && (strstr(what, "/udp") != NULL) == udp)
+				return 1;
+	return 0;
+}
+
+static int choose_host_port(const struct engine_create *c, const char *what, int udp, struct wanted_port w, uint64_t *ret, struct err *e)
+{
+	int found = -1;
+
+	*ret = w.min;
+	if (w.max && w.min == w.max)
+		return 0;
+	while (c->rules->free_port && (!w.max || w.min <= w.max)) {
+		found = c->rules->free_port(udp, (unsigned)w.min, (unsigned)w.max);
+		if (found <= 0 || !has_chosen(c, (uint64_t)found, udp))
+			break;
+		w.min = w.max ? (uint64_t)found + 1 : 0;
+		found = -1;
+	}
+	*ret = (uint64_t)found;
+	return found > 0 ? 0 : err_set(e, ERR_LIMIT, "no port of the host is free for %.40s", what);
+}
+
 /* One binding of "80/tcp". */
 static int add_published_port(struct engine_create *c, const char *what, const json_t *binding, struct err *e)
 {
 	const char *slash = strchr(what, '/'), *ip = "", *port = "";
-	int udp = slash && !strcmp(slash, "/udp"), chosen;
-	uint64_t inside, outside = 0;
+	const int udp = slash && !strcmp(slash, "/udp");
+	struct wanted_port wanted;
+	uint64_t inside, outside;
 	char number[8];
 	json_t *list;
 
 	snprintf(number, sizeof(number), "%.*s", slash ? (int)(slash - what) : 7, what);
 	if (engine_str(binding, "HostIp", &ip, e) < 0 ||
 	    engine_str(binding, "HostPort", &port, e) < 0 ||
-	    num_u64(number, "port", 1, UINT16_MAX, &inside, e) < 0 ||
-	    (port[0] && num_u64(port, "HostPort", 0, UINT16_MAX, &outside, e) < 0))
+	    num_u64(number, "port", 1, UINT16_MAX, &inside, e) < 0 || read_host_port(port, &wanted, e) < 0)
 		return -1;
 	if (slash && !udp && strcmp(slash, "/tcp"))
 		return err_set(e, ERR_UNSUPPORTED, "port %.40s: only tcp and udp are published",
 			       what);
-	if (!outside) {
-		chosen = c->rules->free_port ? c->rules->free_port(udp) : -1;
-		if (chosen <= 0)
-			return err_set(e, ERR_LIMIT, "no port of the host is free for %.40s", what);
-		outside = (uint64_t)chosen;
-	}
+	if (choose_host_port(c, what, udp, wanted, &outside, e) < 0)
+		return -1;
 	/* berth's own choice where nobody names an address: the loopback, not the world */
 	if (!ip[0])
 		ip = "127.0.0.1";
@@ -203,6 +258,54 @@ static int add_alias(struct engine_create *c, const char *text, struct err *e)
 	return engine_name_alias(text, alias) ?
 		       engine_word(c, e, "--alias=%s", alias) :
 		       engine_warn(c, e, "%.80s is no name for a host, and was left out", text);
+}
+
+/* "NAME[:ALIAS]", as docker's client gives it; inspect's "/NAME:/OWN/ALIAS" is read as well. */
+static int add_link(struct engine_create *c, const char *text, struct err *e)
+{
+	const char *colon = strchr(text, ':'), *alias = colon ? colon + 1 : text + (*text == '/');
+	char name[ENGINE_NAME_MAX + 1], ref[ENGINE_NAME_MAX + 1], target[ENGINE_NAME], word[ENGINE_NAME];
+
+	if (strrchr(alias, '/'))
+		alias = strrchr(alias, '/') + 1;
+	snprintf(name, sizeof(name), "%.*s", colon ? (int)(colon - text) : ENGINE_NAME_MAX, text);
+	/* the resolvers know each member by the start of its id, too */
+	if (engine_ref(name, ref, sizeof(ref)) < 0 || engine_name_map(ref, target) < 0 || !engine_name_alias(alias, word))
+		return err_set(e, ERR_INVALID, "invalid link %.200s: it is not NAME or NAME:ALIAS with names of containers", text);
+	return engine_word(c, e, "--link=%s:%s", target, word);
+}
+
+static int add_links_of(struct engine_create *c, const json_t *obj, int alone, int *n, struct err *e)
+{
+	json_t *list;
+	size_t i;
+
+	if (engine_arr(obj, "Links", &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++, ++*n) {
+		const char *text = engine_item(list, i, "Links", e);
+
+		if (!text || (!alone && add_link(c, text, e) < 0))
+			return -1;
+	}
+	return 0;
+}
+
+/* Those of the container, and of each endpoint: one resolver serves all its networks. */
+static int add_docker_links(struct engine_create *c, const json_t *body, const json_t *host, const char *mode, struct err *e)
+{
+	json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig"), *end;
+	const int alone = !strcmp(mode, "bridge");
+	const char *name;
+	int n = 0;
+
+	if (add_links_of(c, host, alone, &n, e) < 0)
+		return -1;
+	json_object_foreach (ends, name, end)
+		if (add_links_of(c, end, alone, &n, e) < 0)
+			return -1;
+	return n && alone ? engine_warn(c, e, "HostConfig.Links and EndpointsConfig.Links were ignored: containers on the default bridge do not "
+					"reach each other; hint: docker network create NAME, and --network NAME for both") : 0;
 }
 
 /* Of the endpoint on its one network; the bridge without a name knows no names. */
@@ -325,11 +428,28 @@ static int add_extra_hosts(struct engine_create *c, const json_t *host, int alon
 	return 0;
 }
 
+/* The resolver of the host, or none, is not changed for one container. */
+static int warn_of_resolver(struct engine_create *c, const json_t *host, const char *mode, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(resolver_members); i++) {
+		json_t *list;
+
+		if (engine_arr(host, resolver_members[i], &list, e) < 0 ||
+		    (json_array_size(list) &&
+		     engine_warn(c, e, "HostConfig.%s was ignored: it needs a network of the container's own, not %s",
+				 resolver_members[i], mode) < 0))
+			return -1;
+	}
+	return 0;
+}
+
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
 	/* NetworkID and the addresses of a run before are there in what a client copied from inspect */
-	static const char *const of_endpoint[] = { "Aliases", "IPAMConfig", "NetworkID", "EndpointID", "Gateway", "IPAddress",
+	static const char *const of_endpoint[] = { "Aliases", "Links", "IPAMConfig", "NetworkID", "EndpointID", "Gateway", "IPAddress",
 						   "IPPrefixLen", "IPv6Gateway", "GlobalIPv6Address", "GlobalIPv6PrefixLen",
 						   "DNSNames", NULL };
 	const char *said = "", *mode, *network;
@@ -351,10 +471,12 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
-		return add_joins(c, body, mode, said, e);
+		return warn_of_resolver(c, host, mode, e) < 0 ? -1 : add_joins(c, body, mode, said, e);
 	return add_published_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
-			       add_each(c, host, "Dns", "dns", e) < 0 ||
-			       add_network_aliases(c, body, mode, e) < 0 || add_endpoint_addresses(c, body, mode, e) < 0 ||
+			       add_each(c, host, "Dns", "dns", e) < 0 || add_each(c, host, "DnsSearch", "dns-search", e) < 0 ||
+			       add_each(c, host, "DnsOptions", "dns-option", e) < 0 ||
+			       add_network_aliases(c, body, mode, e) < 0 || add_docker_links(c, body, host, mode, e) < 0 ||
+			       add_endpoint_addresses(c, body, mode, e) < 0 ||
 			       add_joins(c, body, mode, said, e) < 0
 		       ? -1
 		       : 0;

@@ -587,6 +587,13 @@ int engine_network_move(const struct engine_berth *b, const char *name, int conn
 	autojson json_t *addresses = json_array();
 	const int asks = connects ? engine_address_endpoint(m->endpoint, addresses, e) : 0;
 
+	json_t *links = NULL;
+
+	if (connects && (engine_arr(m->endpoint, "Links", &links, e) < 0 || json_array_size(links))) {
+		json_decref(call);
+		return links ? err_set(e, ERR_UNSUPPORTED, "a container gets its links when it is made; hint: an alias of the other "
+				       "container on this network, docker network connect --alias") : -1;
+	}
 	if (asks < 0 || (connects && add_endpoint_aliases(call, m->endpoint, e) < 0)) {
 		json_decref(call);
 		return -1;

@@ -10,6 +10,8 @@
 #include "base/num.h"
 #include "base/path.h"
 #include "manager/host/nets.h"
+#include "runtime/net/names.h"
+#include "runtime/net/nameserver.h"
 #include "runtime/net/netpolicy.h"
 
 #define BRIDGE 1U
@@ -33,6 +35,9 @@ static const struct {
 	[NETOPTS_DENY_NET] = { "deny_net", "deny-net", BRIDGE | EGRESS | GROUP, NETPOLICY_NETS },
 	[NETOPTS_DNS] = { "dns", "dns", BRIDGE | EGRESS, NETPOLICY_DNS },
 	[NETOPTS_PUBLISH] = { "publish", "publish", BRIDGE, NETPOLICY_PUBLISH },
+	[NETOPTS_DNS_SEARCH] = { NAMES_SEARCH, "dns-search", BRIDGE, NAMES_SEARCH_MAX },
+	[NETOPTS_DNS_OPTION] = { NAMES_OPTIONS, "dns-option", BRIDGE, NAMES_OPTIONS_MAX },
+	[NETOPTS_LINK] = { NAMESERVER_LINKS, "link", BRIDGE, NAMESERVER_LINKS_MAX },
 };
 _Static_assert(ARRAY_LEN(lists) == NETOPTS_LISTS, "one row per list");
 
@@ -67,6 +72,33 @@ static int refuse_loopback(const char *value, struct err *e)
 		       "leads to the host's; hint: let the host's service listen on another address of the host, and allow that", value);
 }
 
+/* A word of resolv.conf(5), of these characters and no others: it cannot end the line, nor begin a comment. */
+static int check_resolv_word(const char *value, const char *more, size_t max, const char *what, struct err *e)
+{
+	const size_t n = strlen(value);
+	size_t i;
+
+	for (i = 0; i < n && ((value[i] >= 'a' && value[i] <= 'z') || (value[i] >= 'A' && value[i] <= 'Z') ||
+			      (value[i] >= '0' && value[i] <= '9') || strchr(more, value[i])); i++)
+		;
+	return n && n <= max && i == n ? 0 :
+	       err_set(e, ERR_INVALID, "'%.80s' is not %s; hint: %s", value, what,
+		       max == NAMES_DOMAIN ? "a domain such as example.org, or . for none" : "an option of resolv.conf(5), such as ndots:2");
+}
+
+/* NAME:ALIAS, each a name that a resolver looks for. */
+static int check_link(const char *value, struct err *e)
+{
+	const char *colon = strchr(value, ':');
+	const size_t n = colon ? (size_t)(colon - value) : 0;
+
+	return n && n <= ALIAS_MAX && colon[1] && strlen(colon + 1) <= ALIAS_MAX &&
+			       strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == n &&
+			       strspn(colon + 1, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(colon + 1) ?
+		       0 : err_set(e, ERR_INVALID, "'%.80s' is not NAME:ALIAS, two names of small letters, digits, '-', '_' and '.'; "
+				   "hint: --link db:database", value);
+}
+
 int netopts_check(enum netopts_list l, const char *value, struct err *e)
 {
 	struct nethost host;
@@ -90,6 +122,12 @@ int netopts_check(enum netopts_list l, const char *value, struct err *e)
 		return netcidr_parse(value, &net, e);
 	case NETOPTS_DNS:
 		return netserver_parse(value, &server, e);
+	case NETOPTS_LINK:
+		return check_link(value, e);
+	case NETOPTS_DNS_SEARCH:
+		return check_resolv_word(value, "-_.", NAMES_DOMAIN, "a search domain", e);
+	case NETOPTS_DNS_OPTION:
+		return check_resolv_word(value, "-_:", NAMES_OPTION, "an option of the resolver", e);
 	default:
 		return netpublish_parse(value, &publish, e);
 	}
@@ -445,6 +483,9 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 	if (json_object_get(o->policy, ADDRESSES) && !o->name[0])
 		return err_set(e, ERR_INVALID, "--ip has no meaning without a network that has a name; hint: --network NAME, made by "
 			       "berth network create");
+	if (json_object_get(o->policy, NAMESERVER_LINKS) && !o->name[0])
+		return err_set(e, ERR_INVALID, "--link has no meaning without a network that has a name, on which sandboxes reach each other; "
+			       "hint: --network NAME, made by berth network create");
 	if (settle_hosts(o, s, e) < 0)
 		return -1;
 	if (!spec_needs_nethelper(s))

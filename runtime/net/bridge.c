@@ -365,9 +365,8 @@ static int make_bridge_member(struct bridge *b, struct err *e)
 	    tbf_set(b->link.port, NETHELPER_NETNS, "eth0", b->policy.max_rate, e) < 0)
 		return -1;
 	if (b->link.interface)
-		return 0;	/* only the first interface has the files */
-	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers,
-			   json_object_get(b->policy_json, "hosts"), e);
+		return 0;	/* the files are those of the first */
+	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers, b->policy_json, e);
 }
 
 /* ---- down ------------------------------------------------------------------------------------- */
@@ -598,7 +597,7 @@ int bridge_rename(const json_t *job, struct err *e)
 int bridge_open_servers(struct bridge *b, struct forward **ret, struct err *e)
 {
 	const struct nameserver_place at = { b->network, b->pool.dir_fd, b->kind.internal, &b->link,
-					     &b->policy };
+					     &b->policy, json_object_get(b->policy_json, NAMESERVER_LINKS) };
 	struct nameserver *names = NULL;
 	struct forward *f = NULL;
 
@@ -637,7 +636,7 @@ static int open_resolver(struct bridge *b, struct nameserver **ret, struct err *
 {
 	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
 	json_t *policy = NULL;
-	const struct nameserver_place at = { "", -1, 0, &b->link, &b->policy };
+	struct nameserver_place at = { "", -1, 0, &b->link, &b->policy, NULL };
 
 	if (!record)
 		return -1;
@@ -645,6 +644,7 @@ static int open_resolver(struct bridge *b, struct nameserver **ret, struct err *
 		return err_set(e, ERR_CORRUPT,
 			       "the record of the network of sandbox %s is malformed", b->id);
 	netpolicy_release(&b->policy);
+	at.links = json_object_get(policy, NAMESERVER_LINKS);
 	return netpolicy_load(&b->policy, policy, e) < 0 ?
 		       -1 :
 		       nameserver_open(&at, NETHELPER_NETNS, ret, e);

@@ -77,8 +77,23 @@ static int add_hosts_lines(struct buf *b, const json_t *hosts, const struct link
 	return 0;
 }
 
+/* A line "search A B" or "options A B". */
+static int add_resolv_line(struct buf *b, const char *word, const json_t *list, struct err *e)
+{
+	const json_t *one;
+	size_t i, n = 0;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one) {
+		const char *text = json_string_value(one);
+
+		if (text && strcmp(text, ".") && (buf_adds(b, n++ ? " " : word, e) < 0 || buf_adds(b, text, e) < 0))
+			return -1;
+	}
+	return n ? buf_adds(b, "\n", e) : 0;
+}
+
 int names_write(const char *dir, const char *hostname, const struct netpolicy *p,
-		const struct link_plan *l, int own_resolver, const json_t *hosts, struct err *e)
+		const struct link_plan *l, int own_resolver, const json_t *policy, struct err *e)
 {
 	autobuf struct buf resolv = BUF_INIT(FILE_MAX), lines = BUF_INIT(FILE_MAX);
 	char text[NETADDR_TEXT];
@@ -92,10 +107,13 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 		    buf_addf(&resolv, e, "nameserver %s\n", netaddr_text(&p->dns[i].addr, text)) < 0)
 			return -1;
 	}
+	if (add_resolv_line(&resolv, "search ", json_object_get(policy, NAMES_SEARCH), e) < 0 ||
+	    add_resolv_line(&resolv, "options ", json_object_get(policy, NAMES_OPTIONS), e) < 0)
+		return -1;
 	if (buf_addf(&lines, e, "# made by berth\n127.0.0.1 localhost\n"
 		     "::1 localhost ip6-localhost ip6-loopback\n%s %s\n",
 		     netaddr_text(&l->address, text), hostname) < 0 ||
-	    add_hosts_lines(&lines, hosts, l, e) < 0)
+	    add_hosts_lines(&lines, json_object_get(policy, "hosts"), l, e) < 0)
 		return -1;
 	return write_names_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 :
 	       write_names_file(dir, "hosts", &lines, e);

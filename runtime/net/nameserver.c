@@ -58,6 +58,7 @@ struct nameserver {
 	struct proxy *loop;
 	struct namezone zones[ZONES];
 	size_t zone_count;
+	json_t *links;		/* by alias: the name that it stands for */
 	int internal;
 	struct watch udp, tcp;
 	struct client clients[CLIENTS];
@@ -141,6 +142,21 @@ static int open_name_sockets(struct nameserver *s, const struct nameserver_place
 	return r;
 }
 
+/* "db:mydb" as {"mydb": "db"}. */
+static json_t *read_links(const json_t *list)
+{
+	json_t *all = json_object(), *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one) {
+		const char *text = json_string_value(one), *colon = text ? strrchr(text, ':') : NULL;
+
+		if (colon && i < NAMESERVER_LINKS_MAX)
+			json_object_set_new(all, colon + 1, json_stringn(text, (size_t)(colon - text)));
+	}
+	return all;
+}
+
 int nameserver_open(const struct nameserver_place *at, int netns_fd, struct nameserver **ret,
 		    struct err *e)
 {
@@ -153,6 +169,7 @@ int nameserver_open(const struct nameserver_place *at, int netns_fd, struct name
 	for (i = 0; i < CLIENTS; i++)
 		s->clients[i].w.fd = -1;
 	s->internal = at->internal;
+	s->links = read_links(at->links);
 	if (open_name_sockets(s, at, netns_fd, e) < 0) {
 		nameserver_free(s);
 		return -1;
@@ -176,6 +193,7 @@ void nameserver_free(struct nameserver *s)
 	namerelay_free(s->relay);
 	for (i = 0; i < s->zone_count; i++)
 		namezone_close(&s->zones[i]);
+	json_decref(s->links);
 	free(s);
 }
 
@@ -206,12 +224,20 @@ static int take_from_bucket(struct bucket *b, uint64_t rate, uint64_t burst, uin
 static int answer_question(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
 		  size_t *len)
 {
+	const char *link = json_string_value(json_object_get(s->links, q->name));
+	struct dnsmsg linked = *q;
 	size_t i;
 
+	/* the reply has the question as it was asked; the table is asked for the name behind it */
+	if (link)
+		snprintf(linked.name, sizeof(linked.name), "%s", link);
 	if (q->class != CLASS_IN || q->type == DNSMSG_OPT) {
 		*len = dnsmsg_reply(q, p, DNSMSG_REFUSED, 0, out);
 		return 1;
 	}
+	for (i = 0; link && i < s->zone_count; i++)
+		if (namezone_answer(&s->zones[i], &linked, p, out, len))
+			return 1;
 	for (i = 0; i < s->zone_count; i++)
 		if (namezone_answer(&s->zones[i], q, p, out, len))
 			return 1;

@@ -35,7 +35,12 @@ struct nameserver_place {
 	int internal;
 	const struct link_plan *link;
 	const struct netpolicy *policy;
+	const json_t *links;		/* NAMESERVER_LINKS of its policy, or NULL; borrowed while it is opened */
 };
+
+/* In a policy: "NAME:ALIAS", names of others by which this sandbox alone knows them. */
+#define NAMESERVER_LINKS "links"
+#define NAMESERVER_LINKS_MAX 32
 
 /* Opens its sockets in the namespace netns_fd. */
 int nameserver_open(const struct nameserver_place *at, int netns_fd, struct nameserver **ret,

@@ -26,6 +26,7 @@
 #define ANSWER_MS 120000	/* time to set up; a loaded host is slow, and may have modules of the kernel
 				 * to load */
 #define UPDATE_MS 5000
+#define RESOLV_MAX 65536
 
 void nethelper_init(struct nethelper *h)
 {
@@ -316,17 +317,30 @@ static int tell_names(struct nethelper *h, const json_t *place, const json_t *to
 	return fd < 0 ? err_sys(e, "open %s", path) : tell_resolver(resolver_of(h), message, fd, e);
 }
 
+/* The search domains and options that the sandbox was made with, not those of berth's own lines. */
+static int keeps_resolv_line(const char *line)
+{
+	return (!strncmp(line, "search ", 7) || !strncmp(line, "options ", 8)) && !strstr(NAMES_OWN_RESOLVER, line);
+}
+
+/* Of the file that the sandbox sees, in place. */
 static int use_resolver(const char *net_dir, struct err *e)
 {
+	autobuf struct buf old = BUF_INIT(RESOLV_MAX), fresh = BUF_INIT(RESOLV_MAX);
+	char path[400], *line, *save = NULL;
 	autoclose int fd = -1;
-	char path[400];
 
-	/* the file that the sandbox sees, in place */
 	snprintf(path, sizeof(path), "%s/resolv.conf", net_dir);
-	fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 || io_write_all(fd, NAMES_OWN_RESOLVER, strlen(NAMES_OWN_RESOLVER)) < 0 ?
-		       err_sys(e, "write %s", path) :
-		       0;
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open %s", path);
+	if (io_read_all(fd, &old, path, e) < 0 || buf_adds(&fresh, NAMES_OWN_RESOLVER, e) < 0)
+		return -1;
+	for (line = old.data ? strtok_r(old.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
+		if (keeps_resolv_line(line) && buf_addf(&fresh, e, "%s\n", line) < 0)
+			return -1;
+	return ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0 || io_write_all(fd, fresh.data, fresh.len) < 0 ?
+		       err_sys(e, "write %s", path) : 0;
 }
 
 /*

@@ -402,3 +402,65 @@ def test_stats_tell_the_memory_of_the_kernel_and_an_update_lifts_the_limit_of_pr
             d.good("POST", "/containers/box/update", {"PidsLimit": value})
             assert d.good("GET", "/containers/box/json")["HostConfig"]["PidsLimit"] == 0, value
             assert d.good("GET", "/containers/box/stats?stream=0&one-shot=1")["pids_stats"]["limit"] == 0, value
+
+
+@b.deadline(150)
+def test_links_search_domains_and_options_reach_the_resolver_by_both_doors():
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            b.berth("network", "create", "app", ok=True)
+            d.good("POST", "/containers/create?name=db", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": "app"}})
+            d.good("POST", "/containers/db/start")
+            address = d.good("GET", "/containers/db/json")["NetworkSettings"]["Networks"]["app"]["IPAddress"]
+
+            def check(name):
+                lines = b.berth("exec", name, "cat", "/etc/resolv.conf", ok=True).out.splitlines()
+                assert "search example.test more.test" in lines and "options timeout:2 use-vc" in lines and "nameserver 127.0.0.11" in lines, lines
+                assert b.berth("exec", name, "getent", "ahostsv4", "store", ok=True).out.split()[0] == address
+                assert d.good("GET", f"/containers/{name}/json")["HostConfig"]["DnsSearch"] == ["example.test", "more.test"]
+
+            d.good("POST", "/containers/create?name=one", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {
+                "NetworkMode": "app", "DnsSearch": ["example.test", "more.test"], "DnsOptions": ["timeout:2", "use-vc"], "Links": ["/db:/one/store"]}})
+            d.good("POST", "/containers/one/start")
+            check("one")
+            door("run", "-d", "--name", "two", "--network", "app", "--dns-search", "example.test", "--dns-search", "more.test", "--dns-option", "timeout:2",
+                 "--dns-option", "use-vc", "--link", "db:store", "host", "sleep", "1000", ok=True)
+            check("two")
+            assert b.berth("exec", "db", "getent", "ahostsv4", "store").code == 2, "a link is of one container alone"
+            # the way stays when the other starts again, with whatever address it has then
+            b.berth("restart", "db", ok=True)
+            now = d.good("GET", "/containers/db/json")["NetworkSettings"]["Networks"]["app"]["IPAddress"]
+            assert b.berth("exec", "one", "getent", "ahostsv4", "store", ok=True).out.split()[0] == now
+            # on the bridge without a name: the lines of the resolver, and a word about the link
+            said = d.good("POST", "/containers/create?name=alone", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {
+                "Links": ["db:store"], "Dns": ["10.9.9.9"], "DnsSearch": ["."], "DnsOptions": ["ndots:3"]}})
+            assert "HostConfig.Links" in said["Warnings"][0] and "docker network create" in said["Warnings"][0], said
+            d.good("POST", "/containers/alone/start")
+            lines = b.berth("exec", "alone", "cat", "/etc/resolv.conf", ok=True).out.splitlines()
+            assert lines[1:] == ["nameserver 10.9.9.9", "options ndots:3"], lines
+            b.berth("network", "connect", "app", "alone", ok=True)
+            lines = b.berth("exec", "alone", "cat", "/etc/resolv.conf", ok=True).out.splitlines()
+            assert lines[1:] == ["nameserver 127.0.0.11", "options ndots:0", "options ndots:3"], lines
+            said = d.good("POST", "/containers/create", {"Image": "host", "Cmd": ["true"], "HostConfig": {"NetworkMode": "none", "DnsSearch": ["a.test"]}})
+            assert "DnsSearch" in said["Warnings"][0], said
+            for bad in ({"DnsSearch": ["a b"]}, {"DnsOptions": ["x\nnameserver 1.1.1.1"]}, {"Links": ["db:a b"]}):
+                assert d.api("POST", "/containers/create", {"Image": "host", "HostConfig": {"NetworkMode": "app", **bad}})[0] == 400, bad
+            status, answer, _ = d.api("POST", "/networks/app/connect", {"Container": "alone", "EndpointConfig": {"Links": ["db:x"]}})
+            assert status == 501 and "--alias" in answer["message"], (status, answer)
+        finally:
+            b.berth("rm", "--force", *(b.berth("ps", "-a", "-q").out.split() or ["none"]))
+            b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(90)
+def test_a_free_port_of_a_range_is_taken_by_both_doors():
+    with Lab(forwarding=True), Engine() as d:
+        made = d.good("POST", "/containers/create", {"Image": "host", "Cmd": ["true"], "HostConfig": {"PortBindings": {
+            "80/tcp": [{"HostPort": "18120-18122"}], "81/tcp": [{"HostPort": "18120-18122"}], "82/tcp": [{"HostPort": "0"}]}}})["Id"]
+        ports = d.good("GET", f"/containers/{made}/json")["HostConfig"]["PortBindings"]
+        assert {ports["80/tcp"][0]["HostPort"], ports["81/tcp"][0]["HostPort"]} <= {"18120", "18121", "18122", "18120-18122"}, ports
+        door("run", "-d", "--name", "web", "-p", "18130-18132:80", "-p", "18130-18132:81", "-p", "0:82", "host", "sleep", "1000", ok=True)
+        shown = dict(line.split(" -> ") for line in door("port", "web", ok=True).stdout.splitlines())
+        assert {shown["80/tcp"], shown["81/tcp"]} == {"127.0.0.1:18130", "127.0.0.1:18131"} and not shown["82/tcp"].endswith(":0"), shown
+        for bad in ("9-8", "a-9", "1-70000"):
+            assert d.api("POST", "/containers/create", {"Image": "host", "HostConfig": {"PortBindings": {"80/tcp": [{"HostPort": bad}]}}})[0] == 400, bad

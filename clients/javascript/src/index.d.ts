@@ -61,12 +61,15 @@ export interface CreateOptions extends Abortable {
   network?: string;
   addHost?: string | readonly string[];
   alias?: string | readonly string[];
+  link?: string | readonly string[];
   ip?: string | readonly string[];
   allowHost?: string | readonly string[];
   denyHost?: string | readonly string[];
   allowNet?: string | readonly string[];
   denyNet?: string | readonly string[];
   dns?: string | readonly string[];
+  dnsSearch?: string | readonly string[];
+  dnsOption?: string | readonly string[];
   publish?: string | readonly string[];
   networkBytes?: number | string;
   networkConnections?: number | string;

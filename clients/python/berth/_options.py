@@ -43,12 +43,15 @@ class CreateOptions(TypedDict, total=False):
     network: str
     add_host: Strings
     alias: Strings
+    link: Strings
     ip: Strings
     allow_host: Strings
     deny_host: Strings
     allow_net: Strings
     deny_net: Strings
     dns: Strings
+    dns_search: Strings
+    dns_option: Strings
     publish: Strings
     network_bytes: Union[int, str]
     network_connections: Union[int, str]
