@@ -14,6 +14,7 @@
 #include "cli/live/sandbox_open.h"
 #include "cli/look/networks.h"
 #include "manager/host/filter.h"
+#include "manager/host/journal.h"
 #include "manager/host/labels.h"
 #include "manager/host/netmembers.h"
 #include "manager/host/nets.h"
@@ -356,6 +357,7 @@ static int create_named_network(struct networks *n, int argc, char **argv, struc
 		return -1;
 	if (nets_create(n->s.registry.config, &n->wanted, &record, e) < 0)
 		return -1;
+	events_add(&n->s.registry, "network-create", "", json_pack("{s:s,s:O*}", "name", key, "labels", n->labels));
 	if (n->json)
 		return command_print_json(record, JSON_COMPACT, e);
 	return puts(argv[0]) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
@@ -382,6 +384,14 @@ static int tell_removed_networks(const struct networks *n, json_t *names, struct
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
+static int drop_named_network(struct networks *n, const char *key, struct err *e)
+{
+	if (netend_remove(&n->s.registry, key, e) < 0)
+		return -1;
+	events_add(&n->s.registry, "network-rm", "", json_pack("{s:s}", "name", key));
+	return 0;
+}
+
 static int remove_named_networks(struct networks *n, int argc, char **argv, struct err *e)
 {
 	autojson json_t *removed = json_array();
@@ -392,7 +402,7 @@ static int remove_named_networks(struct networks *n, int argc, char **argv, stru
 		return err_set(e, ERR_USAGE, "no network given; hint: berth network rm NAME");
 	for (i = 0; i < argc; i++)
 		if (nets_key(argv[i], n->tenant, key, e) < 0 ||
-		    netend_remove(&n->s.registry, key, e) < 0 ||
+		    drop_named_network(n, key, e) < 0 ||
 		    json_array_append_new(removed, json_string(argv[i])) < 0)
 			return -1;
 	return tell_removed_networks(n, removed, e);
@@ -436,7 +446,7 @@ static int prune_named_networks(struct networks *n, int argc, char **argv, struc
 		    !filter_matches(&n->filter, record))
 			continue;
 		if ((n->dry_run ? is_used(n, json_string_value(v), e) :
-				  netend_remove(&n->s.registry, json_string_value(v), e)) == 0)
+				  drop_named_network(n, json_string_value(v), e)) == 0)
 			json_array_append(removed, v);
 		else if (e->code != ERR_BUSY && e->code != ERR_NOT_FOUND)
 			return -1;
@@ -671,6 +681,8 @@ static int run_network_join(const struct command *self, int argc, char **argv, i
 	if (r == 0 && !help)
 		r = joins ? netconnect(&s.registry, s.id, s.kept, key, n.aliases, netopts_addresses(&n.addresses), &e) :
 			    netdisconnect(&s.registry, s.id, s.kept, key, &e);
+	if (r == 0 && !help)
+		events_add(&s.registry, joins ? "connect" : "disconnect", s.id, json_pack("{s:s}", "network", key));
 	if (r == 0 && !help && n.json)
 		printf("{\"id\":\"%s\",\"network\":\"%s\"}\n", s.id, argv[rest]);
 	json_decref(n.aliases);

@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "manager/host/filter.h"
+#include "manager/host/journal.h"
 #include "manager/host/labels.h"
 #include "manager/host/tenant.h"
 #include "manager/host/volume.h"
@@ -224,6 +225,8 @@ static int create_volume(struct verb *v, int argc, char **argv, struct err *e)
 	w.tenant_max = v->tenant[0] ? t.volumes : 0;
 	if (volume_create(&v->registry, &w, e) < 0)
 		return -1;
+	if (!v->tenant[0])
+		events_add(&v->registry, "volume-create", "", json_pack("{s:s,s:O*}", "name", argv[0], "labels", v->labels));
 	if (v->json)
 		printf("{\"name\":\"%s\"}\n", argv[0]);
 	else
@@ -267,6 +270,14 @@ static int tell_removed_volumes(const struct verb *v, json_t *removed, const cha
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 
+static int drop_volume(struct verb *v, const char *key, struct err *e)
+{
+	if (volume_remove(&v->registry, key, e) < 0)
+		return -1;
+	events_add(&v->registry, "volume-rm", "", json_pack("{s:s}", "name", key));
+	return 0;
+}
+
 static int remove_volumes(struct verb *v, int argc, char **argv, struct err *e)
 {
 	autojson json_t *removed = json_array();
@@ -278,7 +289,7 @@ static int remove_volumes(struct verb *v, int argc, char **argv, struct err *e)
 			       "no volume given; hint: berth volume rm NAME, names are listed by "
 			       "berth volume ls");
 	for (i = 0; i < argc; i++) {
-		if (volume_key_of_operand(v, argv[i], key, e) == 0 && volume_remove(&v->registry, key, e) == 0)
+		if (volume_key_of_operand(v, argv[i], key, e) == 0 && drop_volume(v, key, e) == 0)
 			json_array_append_new(removed, json_string(argv[i]));
 		else if (!v->force || e->code != ERR_NOT_FOUND)
 			return -1;
@@ -302,7 +313,7 @@ static int prune_volumes(struct verb *v, int argc, char **argv, struct err *e)
 		if (json_array_size(json_object_get(record, "used_by")))
 			continue;
 		/* a volume that a sandbox began to use meanwhile stays */
-		if (!v->dry_run && volume_remove(&v->registry, key, e) < 0) {
+		if (!v->dry_run && drop_volume(v, key, e) < 0) {
 			if (e->code == ERR_BUSY || e->code == ERR_NOT_FOUND)
 				continue;
 			return -1;

@@ -322,7 +322,7 @@ static void tell_entry(struct eventlook *l, const json_t *entry)
 	/* the tenant of a zygote, gone or not */
 	const json_t *owner = json_object_get(entry, "tenant");
 	json_t *event =
-		type && id && events_is_own(type) ? json_copy((json_t *)(size_t)entry) : NULL;
+		type && id && id[0] && events_is_own(type) ? json_copy((json_t *)(size_t)entry) : NULL;
 	size_t i;
 
 	if (!event)

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/name.h"
+#include "manager/engine/objects.h"
 #include "manager/engine/view.h"
 
 /* ---- stats ---- */
@@ -434,7 +435,8 @@ static int is_event_wanted(const json_t *f, const char *id, const char *action, 
 	char word[40];
 
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(action, ":"), action);
-	return (!json_array_size(types) || event_filter_has(types, "container")) &&
+	return !json_array_size(json_object_get(f, "network")) && !json_array_size(json_object_get(f, "volume")) &&
+	       (!json_array_size(types) || event_filter_has(types, "container")) &&
 	       (!json_array_size(events) || event_filter_has(events, action) || event_filter_has(events, word)) &&
 	       (!json_array_size(images) || event_filter_has(images, known_event_text(known, "image"))) &&
 	       (!json_array_size(boxes) || event_filter_has(boxes, engine_called(known, NULL)) ||
@@ -478,14 +480,92 @@ static json_t *event_attributes(const json_t *known, const char *box, const char
 	return a;
 }
 
+/* ---- events of networks and volumes ---- */
+
+static const struct object_event {
+	const char *event, *type, *action;
+} object_events[] = {
+	{ "network-create", "network", "create" }, { "network-rm", "network", "destroy" },
+	{ "connect", "network", "connect" },	   { "disconnect", "network", "disconnect" },
+	{ "volume-create", "volume", "create" },   { "volume-rm", "volume", "destroy" },
+};
+
+static const struct object_event *object_event_of(const json_t *entry)
+{
+	const char *event = known_event_text(entry, "event");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(object_events); i++)
+		if (!strcmp(object_events[i].event, event))
+			return &object_events[i];
+	return NULL;
+}
+
+/* What the creation said of it, until it is gone; "TYPE NAME" is no sandbox's id. */
+static json_t *remember_event_object(struct engine_events *x, const struct object_event *o, const json_t *entry, char key[200])
+{
+	const char *box = known_event_text(entry, "id");
+
+	snprintf(key, 200, "%s %.100s", o->type, known_event_text(entry, box[0] ? "network" : "name"));
+	return box[0] ? json_object_get(x->known, key) : remember_event_box(x, key, entry);
+}
+
+static int is_object_wanted(const json_t *f, const struct object_event *o, const char *called, const char *id, const json_t *known)
+{
+	static const char *const kinds[] = { "container", "image", "network", "volume" };
+	const json_t *types = json_object_get(f, "type"), *events = json_object_get(f, "event");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		const json_t *list = json_object_get(f, kinds[i]);
+
+		if (json_array_size(list) && (strcmp(kinds[i], o->type) || (!event_filter_has(list, called) && !event_filter_has_prefix(list, id))))
+			return 0;
+	}
+	return (!json_array_size(types) || event_filter_has(types, o->type)) &&
+	       (!json_array_size(events) || event_filter_has(events, o->action)) &&
+	       engine_filters_labels(f, "label", json_object_get(known, "labels"));
+}
+
+/* A tenant's network or volume is not Docker's. */
+static json_t *take_object_event(struct engine_events *x, const struct object_event *o, const json_t *entry, int64_t ns)
+{
+	const char *sandbox = known_event_text(entry, "id"), *name = known_event_text(entry, sandbox[0] ? "network" : "name"), *called;
+	char key[200], id[ENGINE_NAME_MAX + 1], box[ENGINE_ID] = "";
+	json_t *known = remember_event_object(x, o, entry, key), *event = NULL, *attributes;
+	const int is_network = !strcmp(o->type, "network");
+
+	called = known ? engine_called(known, NULL) : name;
+	if (is_network)
+		engine_network_id(name, id);
+	else
+		snprintf(id, sizeof(id), "%s", called);
+	if (sandbox[0])
+		engine_id(sandbox, box);
+	if (name[0] && !strchr(name, '@') &&
+	    is_object_wanted(x->filters, o, called, id, known)) {
+		attributes = is_network ? json_pack("{s:s,s:s}", "name", called, "type", "bridge") : json_pack("{s:s}", "driver", "local");
+		if (box[0])
+			json_object_set_new(attributes, "container", json_string(box));
+		event = json_pack("{s:s,s:s,s:{s:s,s:o},s:s,s:I,s:I}", "Type", o->type, "Action", o->action, "Actor", "ID", id,
+				  "Attributes", attributes, "scope", "local", "time", (json_int_t)(ns / 1000000000), "timeNano", (json_int_t)ns);
+	}
+	if (!strcmp(o->action, "destroy"))
+		json_object_del(x->known, key);
+	return event;
+}
+
 json_t *engine_events_take(struct engine_events *x, const json_t *entry)
 {
 	const char *box = known_event_text(entry, "id"), *time = known_event_text(entry, "time"), *action;
 	char id[ENGINE_ID], room[40];
 	int64_t seconds = engine_time(time);
 	const char *dot = strchr(time, '.');
+	const struct object_event *object = object_event_of(entry);
 	json_t *known, *event = NULL;
 
+	if (object)
+		return take_object_event(x, object, entry, seconds * 1000000000 + (dot ? strtol(dot + 1, NULL, 10) * 1000000 : 0));
 	if (!box[0])
 		return NULL;
 	known = remember_event_box(x, box, entry);

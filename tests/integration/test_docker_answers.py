@@ -464,3 +464,35 @@ def test_a_free_port_of_a_range_is_taken_by_both_doors():
         assert {shown["80/tcp"], shown["81/tcp"]} == {"127.0.0.1:18130", "127.0.0.1:18131"} and not shown["82/tcp"].endswith(":0"), shown
         for bad in ("9-8", "a-9", "1-70000"):
             assert d.api("POST", "/containers/create", {"Image": "host", "HostConfig": {"PortBindings": {"80/tcp": [{"HostPort": bad}]}}})[0] == 400, bad
+
+
+@b.deadline(120)
+def test_networks_and_volumes_are_among_the_events_by_both_doors():
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            net = d.good("POST", "/networks/create", {"Name": "Net One", "Labels": {"k": "v"}})["Id"]
+            door("volume", "create", "--label", "k=v", "Data", ok=True)
+            box = d.good("POST", "/containers/create?name=box", {"Image": "host", "Cmd": ["sleep", "1000"]})["Id"]
+            d.good("POST", f"/networks/{net}/connect", {"Container": box})
+            d.good("POST", f"/networks/{net}/disconnect", {"Container": box})
+            d.good("DELETE", f"/networks/{net}")
+            door("volume", "rm", "Data", ok=True)
+            until = d.good("GET", "/info")["SystemTime"]
+
+            def told(**filters):
+                with d.stream("/events?since=0&until=" + until + "&filters=" + urllib.parse.quote(json.dumps(filters))) as stream:
+                    return [json.loads(line) for line in stream.read().splitlines() if line]
+
+            nets, volumes = told(type=["network"]), told(type=["volume"])
+            assert [e["Action"] for e in nets] == ["create", "connect", "disconnect", "destroy"], nets
+            assert {e["Actor"]["ID"] for e in nets} == {net} and {e["Actor"]["Attributes"]["name"] for e in nets} == {"Net One"}, nets
+            assert nets[1]["Actor"]["Attributes"]["container"] == box, nets[1]
+            assert [(e["Action"], e["Actor"]["ID"], e["Actor"]["Attributes"]) for e in volumes] == [
+                ("create", "Data", {"driver": "local"}), ("destroy", "Data", {"driver": "local"})], volumes
+            assert [e["Action"] for e in told(volume=["Data"], event=["destroy"])] == ["destroy"]
+            assert [e["Type"] for e in told(label=["k=v"], event=["create"])] == ["network", "volume"]
+            assert {e["Type"] for e in told(container=["box"])} == {"container"} and told(volume=["other"]) == []
+            lines = door("events", "--since", "1h", "--until", until, "--filter", "type=volume", "--format", "{{.Action}} {{.Actor.ID}}", ok=True).stdout
+            assert lines == "create Data\ndestroy Data\n", lines
+        finally:
+            b.berth("network", "prune", timeout=30)
