@@ -27,25 +27,36 @@ static int no_image(const char *name, struct err *e)
 
 /* ---- rmi ------------------------------------------------------------------------------------- */
 
+static int open_images(struct err *e)
+{
+	struct sandbox_ref s;
+	int store;
+
+	sandbox_ref_init(&s);
+	store = door_store(&s, e);
+	sandbox_ref_close(&s);
+	return store;
+}
+
 static int remove_image(const char *name, int force, struct err *e)
 {
 	json_t *call = call_of("image rm", name, NULL);
 	autojson json_t *record = NULL, *said = NULL;
 	struct image im = { 0 };
-	struct sandbox_ref s;
-	autoclose int store = -1;
+	autoclose int store = open_images(e);
 	const json_t *one;
 	struct err ignored;
 	size_t i;
 
 	call_set(call, "force", json_boolean(force));
-	sandbox_ref_init(&s);
-	store = door_store(&s, e);
-	sandbox_ref_close(&s);
 	record = store < 0 ? NULL : image_record(store, name, e);
 	if (!record) {
 		json_decref(call);
 		return store < 0 ? -1 : no_image(name, e);
+	}
+	if (!force && engine_image_removable(store, name, door_text(record, "digest"), e) < 0) {
+		json_decref(call);
+		return -1;
 	}
 	said = door_ask(call, e);
 	if (!said && e->code == ERR_BUSY)
@@ -92,9 +103,12 @@ static const struct opt rmi_options[] = {
 
 static int tag(const struct door_args *a, struct err *e)
 {
-	autojson json_t *said = door_ask(call_of("image tag", a->words[0], a->words[1], NULL), e);
+	const struct engine_berth b = door_berth(NULL);
+	autoclose int store = open_images(e);
 
-	return said ? 0 : no_image(a->words[0], e);
+	if (store < 0)
+		return -1;
+	return engine_image_tag(&b, store, a->words[0], a->words[1], e) < 0 ? no_image(a->words[0], e) : 0;
 }
 
 /* Our stdin, or --input, is the program's, whose answer comes by a child that may not read it. */
@@ -277,6 +291,14 @@ static json_t *commit_docker_container(const struct door_args *a, struct sandbox
 	return door_ask(call, e);
 }
 
+static int keep_docker_image(const char *name, struct err *e)
+{
+	const struct engine_berth b = door_berth(NULL);
+	autoclose int store = open_images(e);
+
+	return store < 0 ? -1 : engine_image_keep(&b, store, name, NULL, e);
+}
+
 static int commit_docker_image(const struct door_args *a, struct err *e)
 {
 	autojson json_t *changes = NULL, *words = NULL, *said = NULL;
@@ -294,7 +316,7 @@ static int commit_docker_image(const struct door_args *a, struct err *e)
 		words = engine_commit_words(&l.v, NULL, changes, e);
 		engine_loaded_release(&l);
 	}
-	if (words)
+	if (words && (a->count < 2 || keep_docker_image(a->words[1], e) == 0))
 		said = commit_docker_container(a, &s, a->count < 2 ? name : a->words[1], words, e);
 	sandbox_ref_close(&s);
 	return said ? printf("%s\n", door_text(said, "digest")) < 0 : -1;

@@ -442,6 +442,8 @@ static int get_search(struct http_request *rq, struct err *e)
 static int post_image_tag(struct http_request *rq, struct err *e)
 {
 	const char *repo = http_query(rq, "repo"), *name = http_param(rq, "name");
+	const struct engine_berth asker = docker_berth(rq, NULL);
+	autoclose int store = -1;
 	char ref[REF_MAX];
 
 	if (!repo || !repo[0] ||
@@ -449,7 +451,10 @@ static int post_image_tag(struct http_request *rq, struct err *e)
 		return docker_fail(rq, 400, e, "invalid reference format");
 	if (!strcmp(repo, "sha256") || !strcmp(repo, "sha384") || !strcmp(repo, "sha512"))
 		return docker_fail(rq, 400, e, "refusing to create an ambiguous tag using digest algorithm as name");
-	if (spawn_berth(rq, call_of("image tag", name, ref, NULL), 1, -1, NULL, e) < 0)
+	store = docker_store(rq, e);
+	if (store < 0)
+		return -1;
+	if (engine_image_tag(&asker, store, name, ref, e) < 0)
 		return docker_no_image(rq, name, e);
 	return http_reply_empty(rq, 201, e);
 }
@@ -491,6 +496,8 @@ static int delete_docker_image(struct http_request *rq, struct err *e)
 
 	if (!record)
 		return store < 0 ? -1 : docker_no_image(rq, name, e);
+	if (!docker_query_flag(rq, "force") && engine_image_removable(store, name, digest ? digest : "", e) < 0)
+		return e->code == ERR_BUSY ? docker_fail(rq, 409, e, "%s", e->msg) : -1;
 	call = call_of("image rm", name, NULL);
 	call_set(call, "force", json_boolean(docker_query_flag(rq, "force")));
 	said = spawn_json(rq, call, 1, e);
@@ -668,7 +675,9 @@ static json_t *commit_box_by_berth(struct http_request *rq, struct box *b, const
 static int commit_box(struct http_request *rq, struct box *b, char *digest, size_t max, struct err *e)
 {
 	const char *repo = http_query(rq, "repo"), *made;
+	const struct engine_berth asker = docker_berth(rq, NULL);
 	autojson json_t *said = NULL;
+	autoclose int store = -1;
 	char ref[REF_MAX] = "";
 
 	if (!repo || !repo[0]) {
@@ -676,6 +685,8 @@ static int commit_box(struct http_request *rq, struct box *b, char *digest, size
 			return -1;
 	} else if (engine_image_ref(repo, http_query(rq, "tag"), ref, sizeof(ref)) < 0) {
 		return docker_fail(rq, 400, e, "invalid reference format");
+	} else if ((store = docker_store(rq, e)) < 0 || engine_image_keep(&asker, store, ref, NULL, e) < 0) {
+		return -1;
 	}
 	said = commit_box_by_berth(rq, b, ref, e);
 	made = json_string_value(json_object_get(said, "digest"));

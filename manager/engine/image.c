@@ -18,6 +18,7 @@
 #include "manager/ops/call.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/change.h"
+#include "rootfs/store/image.h"
 
 /* ---- lists and documents ---- */
 
@@ -351,6 +352,74 @@ int engine_image_is_unnamed(const char *name)
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
+
+#define NAME_ROOM 408 /* of a name with its tag */
+
+/* The digest of the image that has this name, "" without one; *ret_names: how many names that image has. */
+static const char *digest_of_name(const json_t *list, const char *name, size_t *ret_names)
+{
+	const char *digest = "";
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, item)
+		if (!strcmp(image_item_text(item, "name"), name))
+			digest = image_item_text(item, "digest");
+	*ret_names = 0;
+	json_array_foreach ((json_t *)(size_t)list, i, item)
+		*ret_names += !strcmp(image_item_text(item, "digest"), digest);
+	return digest;
+}
+
+int engine_image_keep(const struct engine_berth *b, int store_fd, const char *name, const char *digest, struct err *e)
+{
+	char room[NAME_ROOM], fresh[80];
+	autojson json_t *list = catalog_list(store_fd, 0, e), *said = NULL;
+	const char *old;
+	size_t names;
+
+	if (!list)
+		return -1;
+	old = digest_of_name(list, engine_image_tagged(name, room, sizeof(room)), &names);
+	if (!old[0] || names > 1 || (digest && !strcmp(old, digest)))
+		return 0;
+	if (engine_image_new_name(fresh, sizeof(fresh), e) < 0)
+		return -1;
+	said = engine_do(b, call_of("image tag", old, fresh, NULL), e);
+	return said ? 0 : -1;
+}
+
+int engine_image_tag(const struct engine_berth *b, int store_fd, const char *name, const char *ref, struct err *e)
+{
+	autojson json_t *record = image_record(store_fd, name, e), *said = NULL;
+
+	if (!record || engine_image_keep(b, store_fd, ref, image_item_text(record, "digest"), e) < 0)
+		return -1;
+	said = engine_do(b, call_of("image tag", name, ref, NULL), e);
+	return said ? 0 : -1;
+}
+
+int engine_image_removable(int store_fd, const char *name, const char *digest, struct err *e)
+{
+	autojson json_t *list = catalog_list(store_fd, 0, e), *repos = json_object();
+	char room[NAME_ROOM];
+	const json_t *item;
+	size_t i, names;
+
+	if (!list)
+		return -1;
+	if (digest_of_name(list, engine_image_tagged(name, room, sizeof(room)), &names)[0] || strchr(name, '@'))
+		return 0;	/* one of its names alone goes */
+	json_array_foreach (list, i, item) {
+		const char *its = image_item_text(item, "name");
+
+		if (!strcmp(image_item_text(item, "digest"), digest) && !engine_image_is_unnamed(its))
+			json_object_setn_new(repos, its, (size_t)repo_length(its), json_true());
+	}
+	return json_object_size(repos) < 2 ? 0 :
+	       err_set(e, ERR_BUSY, "conflict: unable to delete %.12s (must be forced) - image is referenced in multiple repositories",
+		       strncmp(digest, "sha256:", 7) ? digest : digest + 7);
+}
 
 uint32_t engine_go_mode(unsigned mode)
 {

@@ -40,6 +40,14 @@ int engine_image_new_name(char *ret, size_t n, struct err *e);
 int engine_image_is_unnamed(const char *name);
 /* Whether the image of the list has no other name. */
 int engine_image_is_dangling(const json_t *list, const char *digest);
+/*
+ * Before the name goes to another image (of this digest; NULL: one that is not made yet): the image that has it stays
+ * under a name that no client sees, Docker's <none>, if it has no other.
+ */
+int engine_image_keep(const struct engine_berth *b, int store_fd, const char *name, const char *digest, struct err *e);
+int engine_image_tag(const struct engine_berth *b, int store_fd, const char *name, const char *ref, struct err *e);
+/* ERR_BUSY in Docker's words, where name is the id of an image that has names in several repositories. */
+int engine_image_removable(int store_fd, const char *name, const char *digest, struct err *e);
 
 /* Go's os.FileMode of a mode of stat(2). */
 uint32_t engine_go_mode(unsigned mode);

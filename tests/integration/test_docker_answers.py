@@ -496,3 +496,32 @@ def test_networks_and_volumes_are_among_the_events_by_both_doors():
             assert lines == "create Data\ndestroy Data\n", lines
         finally:
             b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(120)
+def test_an_image_that_loses_its_name_stays_and_an_id_of_many_names_needs_force():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Engine() as d:
+        def names(image):
+            return sorted(next((i["RepoTags"] or [] for i in d.good("GET", "/images/json") if i["Id"] == image), ["gone"]))
+        d.create("true", image="box:1", name="box")
+        one = d.good("POST", "/commit?container=box&repo=app&tag=1&comment=one", {})["Id"]
+        two = door("commit", "-m", "two", "box", "app:1", ok=True).stdout.strip()
+        assert names(one) in ([], ["<none>:<none>"]) and names(two) == ["app:1"], (names(one), names(two))
+        three = d.good("POST", "/commit?container=box&repo=app&tag=1&comment=three", {})["Id"]
+        assert names(two) == names(one) and names(three) == ["app:1"], d.good("GET", "/images/json")
+        d.good("POST", "/images/box:1/tag?repo=app&tag=1")
+        assert names(three) == names(one) and d.good("GET", f"/images/{three}/json")["RepoTags"] == []
+        # the same image again loses nothing
+        door("tag", "box:1", "app:1", ok=True)
+        assert len(d.good("GET", "/images/json")) == 4, d.good("GET", "/images/json")
+        base = d.good("GET", "/images/box:1/json")["Id"]
+        assert names(base) == ["app:1", "box:1"]
+        short = base.split(":")[1][:12]
+        text = f"conflict: unable to delete {short} (must be forced) - image is referenced in multiple repositories"
+        assert d.api("DELETE", f"/images/{short}")[:2] == (409, {"message": text})
+        assert text in door("rmi", short, ok=1).stderr and names(base) == ["app:1", "box:1"]
+        d.good("DELETE", f"/images/{one}")
+        door("rmi", two, three, ok=True)
+        d.good("DELETE", "/images/app:1")
+        assert names(base) == ["box:1"] and len(d.good("GET", "/images/json")) == 1
