@@ -120,6 +120,20 @@ int joint_move(struct joint *j, struct joint_spares *s)
 	return j->way[0].passed_on && j->way[1].passed_on ? -1 : more;
 }
 
+void joint_polls(const struct joint *j, struct pollfd p[2])
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		p[i] = (struct pollfd){ .fd = j->way[i].ended && j->way[1 - i].passed_on ? -1 : j->fd[i] };
+	for (i = 0; i < 2; i++) {
+		if (j->way[i].held)
+			p[1 - i].events |= POLLOUT;
+		else if (!j->way[i].ended)
+			p[i].events |= POLLIN;
+	}
+}
+
 void joint_release(struct joint *j, int reset)
 {
 	const struct linger at_once = { .l_onoff = 1 };

@@ -14,6 +14,7 @@
 #ifndef BERTH_BASE_JOINT_H
 #define BERTH_BASE_JOINT_H
 
+#include <poll.h>
 #include <stddef.h>
 
 #define JOINT_SPARE 16
@@ -39,6 +40,8 @@ struct joint {
 void joint_keep_alive(int fd);
 /* 1: there is more to move now, call it again; 0: wait for an event; -1: it has ended, release it. */
 int joint_move(struct joint *j, struct joint_spares *s);
+/* For poll(2) in place of EPOLLET: what joint_move() waits for; p[i].fd is -1 when both directions of fd[i] are done. */
+void joint_polls(const struct joint *j, struct pollfd p[2]);
 /* Closes both; with reset, by a reset for what was not cleanly ended. */
 void joint_release(struct joint *j, int reset);
 void joint_spares_release(struct joint_spares *s);

@@ -30,6 +30,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/keeper/netclient.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
@@ -292,13 +293,10 @@ static int ask_keeper(struct forward *f, struct err *e)
 	struct forward_conn *c;
 
 	while (f->asked_count < FORWARD_ASKED && (c = forward_take(&f->waiting))) {
-		autojson json_t *rq = protocol_request(OP_port);
+		autojson json_t *rq = netport_request(c->port->inside, c->with6);
 
 		forward_put(&f->asked, c);
 		f->asked_count++;
-		request_set_port(rq, c->port->inside);
-		if (c->with6)
-			request_set_ipv6(rq, 1);
 		if (wire_request(f->s.sock, rq, NULL, 0, e) < 0)
 			return -1;
 	}
@@ -600,15 +598,11 @@ struct stdio_way {
 /* 1: connected; 0: nothing listens there; -1. */
 static int connect_inside(struct sandbox_ref *s, uint16_t port, int with6, int *ret_fd, struct err *e)
 {
-	autojson json_t *rq = protocol_request(OP_port), *answer = NULL;
+	autojson json_t *rq = netport_request(port, with6), *answer = NULL;
 	autoclose int fd = -1;
 	struct pollfd p = { .events = POLLOUT };
-	socklen_t n = sizeof(int);
-	int why = 0;
+	int r;
 
-	request_set_port(rq, port);
-	if (with6)
-		request_set_ipv6(rq, 1);
 	answer = keeper_call(s->sock, rq, NULL, 0, &fd, e);
 	if (!answer)
 		return e->code == ERR_NOT_FOUND && e->os_errno != ESRCH ? 0 : -1;
@@ -618,17 +612,10 @@ static int connect_inside(struct sandbox_ref *s, uint16_t port, int with6, int *
 	while (poll(&p, 1, -1) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "wait for a connection");
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &n) < 0)
-		return err_sys(e, "look at a connection");
-	if (why == ECONNREFUSED || (why && with6 && why != ETIMEDOUT))
-		return 0;
-	if (why) {
-		errno = why;
-		return err_sys(e, "connect to port %d in sandbox %s", port, s->id);
-	}
-	joint_keep_alive(fd);
-	*ret_fd = take_fd(&fd);
-	return 1;
+	r = netport_connected(fd, port, e);
+	if (r > 0)
+		*ret_fd = take_fd(&fd);
+	return r;
 }
 
 static int read_stdio_way(struct stdio_way *w, struct err *e)
@@ -707,8 +694,7 @@ static int forward_stdio(const char *ref, const char *word, struct err *e)
 	if (r == 0 && fd < 0 && s.sock >= 0)
 		r = connect_inside(&s, (uint16_t)port, 1, &fd, e);
 	if (r == 0)
-		r = err_set(e, ERR_NOT_FOUND, "nothing listens on port %d in sandbox %s; hint: berth wait --port %d %s waits for it",
-			    (int)port, s.id, (int)port, s.id);
+		r = netport_nothing(s.id, (uint16_t)port, e);
 	sandbox_ref_close(&s);
 	if (r < 0)
 		return -1;

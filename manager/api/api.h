@@ -79,7 +79,7 @@ int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
 
-extern const struct http_route system_routes[], sandbox_routes[], checkpoint_routes[],
+extern const struct http_route system_routes[], port_routes[], sandbox_routes[], checkpoint_routes[],
 	portable_routes[], stored_routes[], zygote_routes[],
 	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],

@@ -26,7 +26,7 @@
 const struct http_route *const daemon_routes[] = {
 	system_routes, sandbox_routes, checkpoint_routes, portable_routes, stored_routes,
 	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
-	network_routes,
+	network_routes, port_routes,
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
 	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
 	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,

@@ -483,7 +483,7 @@ int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 	l->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
 				     MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
 				     MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_USE_ERROR_LOG |
-				     (s->o.foreign ? MHD_ALLOW_UPGRADE : 0), 0, NULL, NULL, on_request, s,
+				     MHD_ALLOW_UPGRADE, 0, NULL, NULL, on_request, s,
 				     MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 				     MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, s,

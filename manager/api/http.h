@@ -217,6 +217,8 @@ int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct
 /* The same for several descriptors, of which there are at most HTTP_POLLS_MAX. */
 struct pollfd;
 int http_poll(struct http_request *rq, struct pollfd *p, size_t n, int wait_ms, struct err *e);
+/* From now on http_poll() leaves it to its caller to see that the client has gone: one that has sent its end still reads. */
+void http_half_open(struct http_request *rq);
 #define HTTP_POLLS_MAX 6
 
 /* ---- what a handler answers; each at most once ---- */

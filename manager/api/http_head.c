@@ -109,8 +109,6 @@ static int check_framing(struct http_request *rq, struct err *e)
 	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1 ||
 	    h.traffic > 1)
 		return refuse_request(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
-	if (http_header(rq, "Upgrade") && !rq->server->o.foreign)
-		return refuse_request(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
 	return 0;
 }
 
@@ -486,6 +484,8 @@ int http_head_check(struct http_request *rq, struct err *e)
 		return refuse_request(rq, 414, e, ERR_LIMIT, "the request's target is too long");
 	if (http_route_find(rq, e) < 0)
 		return -1;
+	if (http_header(rq, "Upgrade") && !rq->server->o.foreign && !(rq->route->flags & HTTP_UPGRADES))
+		return refuse_request(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
 	if ((rq->route->flags & HTTP_ADMIN) && !rq->who.admin)
 		return refuse_request(rq, 403, e, ERR_DENIED, "this needs an admin token");
 	if (rq->who.only[0] && !(rq->route->flags & HTTP_ONE))

@@ -163,6 +163,11 @@ int http_check_rights(struct http_request *rq, struct err *e)
 	return err_set(e, ERR_DENIED, "the token of %s was removed, or has another role now", rq->who.name);
 }
 
+void http_half_open(struct http_request *rq)
+{
+	rq->half_open = 1;
+}
+
 int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {
@@ -176,6 +181,8 @@ int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_m
 	const int piece_ms = wait_ms < 0 ? RIGHTS_LOOK_MS : wait_ms;
 	int r;
 
+	if (rq->half_open)
+		p[0].fd = -1;
 	memcpy(p + 2, user, n * sizeof(*p));
 	do {
 		r = poll(p, n + 2, piece_ms);

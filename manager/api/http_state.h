@@ -96,6 +96,7 @@ struct http_request {
 	int known;			/* the client is known */
 	unsigned generation;		/* of the tokens by which it is */
 	int endless;			/* http_endless() */
+	int half_open;			/* http_half_open() */
 	int failed;			/* e is set: nothing more is read */
 	int crowded;			/* its tenant has too many connections */
 	struct http_share *share;	/* where it counts, or NULL */

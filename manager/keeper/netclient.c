@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "base/joint.h"
 #include "base/mem.h"
 #include "manager/host/forget.h"
 #include "manager/host/netmembers.h"
@@ -240,4 +243,40 @@ int netrules_update(struct registry *r, const char *network, const json_t *chang
 		}
 	}
 	return result;
+}
+
+/* ---- a port of a sandbox ---- */
+
+json_t *netport_request(uint16_t port, int with6)
+{
+	json_t *rq = protocol_request(OP_port);
+
+	request_set_port(rq, port);
+	if (with6)
+		request_set_ipv6(rq, 1);
+	return rq;
+}
+
+int netport_connected(int fd, uint16_t port, struct err *e)
+{
+	socklen_t n = sizeof(int);
+	int why = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &n) < 0)
+		return err_sys(e, "look at a connection");
+	/* a sandbox without IPv6 has no ::1 */
+	if (why == ECONNREFUSED || why == EADDRNOTAVAIL || why == ENETUNREACH)
+		return 0;
+	if (why) {
+		errno = why;
+		return err_sys(e, "connect to port %d in the sandbox", port);
+	}
+	joint_keep_alive(fd);
+	return 1;
+}
+
+int netport_nothing(const char *id, uint16_t port, struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "nothing listens on port %d in sandbox %s; hint: berth wait --port %d %s waits for it",
+		       port, id, port, id);
 }

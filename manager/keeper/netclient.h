@@ -59,6 +59,18 @@ int netguest_open(struct registry *r, const char *ref, const char *tenant, struc
 		  struct spec *s, struct err *e);
 void netguest_close(struct netguest *g);
 
+/* ---- a port of a sandbox ---- */
+
+/* Asks a keeper for a socket that connects to 127.0.0.1:port in the sandbox, or with6 to [::1]:port: a new reference. */
+json_t *netport_request(uint16_t port, int with6);
+/*
+ * Whether that socket, which poll(2) calls writable, is connected: 1, and it is kept alive; 0:
+ * nothing listens there; -1.
+ */
+int netport_connected(int fd, uint16_t port, struct err *e);
+/* What the client is told when both families say 0: -1. */
+int netport_nothing(const char *id, uint16_t port, struct err *e);
+
 /* ---- rules of a network ---- */
 
 /* A change of the rules that the members of a network share, which all of them hear. */

@@ -8,8 +8,9 @@ import threading
 
 import berthtest as b
 from box import Box
+from daemon import OTHER, TOKEN, Daemon
 from netlab import Lab, need_bridge
-from servers import COUNTS, DEAF, ECHOES, SIX, Forward, all_of, ask, serve
+from servers import COUNTS, DEAF, ECHOES, FLOODS, SIX, Forward, all_of, ask, serve
 
 COST = 20
 NOTHING = 9999
@@ -224,3 +225,83 @@ def test_bytes_come_through_whole_in_both_directions_at_once():
             for t in threads:
                 t.join()
             assert [g[0] for g in got] == sent
+
+
+# ---- over HTTP
+
+def upgrade(d, x, port, tcp=False, token=None):
+    """The socket after the head, and the head."""
+    s = d.raw_socket(tcp)
+    s.sendall(f"GET /v1/sandboxes/{x}/ports/{port} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+              f"{f'Authorization: Bearer {token}' + chr(13) + chr(10) if token else ''}\r\n".encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        piece = s.recv(1)
+        if not piece:
+            break
+        head += piece
+    return s, head.decode()
+
+
+def test_a_port_of_a_sandbox_is_reached_over_http():
+    with Box("--name", "web") as x, Daemon(tcp=True) as d:
+        serve(x)
+        data = os.urandom(2_000_000)
+        for tcp in (False, True):
+            s, head = upgrade(d, "web", COUNTS, tcp, TOKEN)
+            assert head.startswith("HTTP/1.1 101 "), head
+            assert ask(s, data) == b"2000000", "the end of one direction is passed on"
+            s, head = upgrade(d, x.id, SIX, tcp, TOKEN)
+            assert head.startswith("HTTP/1.1 101 ") and ask(s, b"abc") == b"3", head
+            s, head = upgrade(d, x.id, ECHOES, tcp, TOKEN)
+            for n in range(20):
+                s.sendall(b"%02d" % n)
+                assert s.recv(2) == b"%02d" % n
+            assert ask(s, b"end") == b"end"
+            s, head = upgrade(d, x.id, NOTHING, tcp, TOKEN)
+            s.close()
+            assert head.startswith("HTTP/1.1 404 "), head
+        r = d.get(f"/v1/sandboxes/{x.id}/ports/{ECHOES}")
+        assert r.status == 400 and "Upgrade: tcp" in json.dumps(r.json), r
+        assert d.get(f"/v1/sandboxes/{x.id}/ports/0").status == 400
+        s, head = upgrade(d, x.id, ECHOES, True)
+        s.close()
+        assert head.startswith("HTTP/1.1 401 "), head
+        s, head = upgrade(d, x.id, ECHOES, True, OTHER)
+        s.close()
+        assert head.startswith("HTTP/1.1 404 "), "another client's sandbox"
+        # one that stops ends its connections
+        s, head = upgrade(d, x.id, ECHOES)
+        b.berth("stop", "--grace", "0", x.id, ok=True)
+        try:
+            assert s.recv(9) == b""
+        except ConnectionResetError:
+            pass
+        s.close()
+        s, head = upgrade(d, x.id, ECHOES)
+        s.close()
+        assert head.startswith("HTTP/1.1 409 "), head
+
+
+def test_a_berthd_that_stops_and_a_token_that_goes_end_their_connections():
+    with Box() as x:
+        serve(x)
+        with Daemon(tcp=True) as d:
+            first, head = upgrade(d, x.id, ECHOES, True, TOKEN)
+            second, also = upgrade(d, x.id, FLOODS)
+            assert head.startswith("HTTP/1.1 101 ") and also.startswith("HTTP/1.1 101 "), (head, also)
+            first.sendall(b"a")
+            assert first.recv(9) == b"a" and second.recv(9)
+            b.write(d.tokens_path, "", 0o600)
+            d.p.send_signal(signal.SIGHUP)
+            try:
+                assert first.recv(9) == b"", "its token is gone"
+            except ConnectionResetError:
+                pass
+            assert second.recv(9), "root goes on"
+            first.close()
+        with second:
+            try:
+                all_of(second)
+            except ConnectionResetError:
+                pass
