@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* docker create and run. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,8 @@
 
 /* Those of run alone stand last. */
 #define RUN_ONLY 3
+#define NAME_TRIES 100	/* for a name whose container has gone each time */
+#define NAME_LOOK_MS 20
 static const struct opt options[] = {
 	{ "add-host", 0, OPT_LIST, "list", "Add a custom host-to-IP mapping (host:ip)",
 	  DOOR_TAKEN },
@@ -405,7 +408,7 @@ static int make_container_sandbox(struct making *m, int starts, struct err *e)
 		.ctx = m,
 	};
 	autofree char **words = NULL;
-	int r;
+	int r, tries = 0;
 
 	/* the image comes first: its volumes and its directory are read, too */
 	if (engine_create_name(m->c, name ? name : "", e) < 0 ||
@@ -419,11 +422,12 @@ static int make_container_sandbox(struct making *m, int starts, struct err *e)
 		return err_nomem(e);
 	whose.name = m->c->name;
 	whose.no_start = !starts || json_array_size(m->c->joins);
-	r = lifecycle_create(m->s, &whose, words, e);
+	while ((r = lifecycle_create(m->s, &whose, words, e)) < 0 && m->c->called[0] && e->code == ERR_EXISTS && tries++ < NAME_TRIES)
+		/* what had the name may have gone since */
+		if (engine_host_name_taken(&m->s->registry, m->c->called, e) < 0 || poll(NULL, 0, NAME_LOOK_MS) < 0)
+			return -1;
 	if (r == 0)
 		r = join_further_networks(m->s, m->c, e);
-	else if (m->c->called[0] && e->code == ERR_EXISTS)
-		return engine_host_name_taken(&m->s->registry, m->c->called, e);
 	if (r < 0)
 		engine_network_missing(e);
 	return r;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth start, stop, restart, pause, resume, kill, rm and open-files: change the state of sandboxes. */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
@@ -325,7 +327,8 @@ LIFECYCLE(kill, kill_options, "end every process of sandboxes at once, or signal
 
 /* berth rm: remove sandboxes and their files. */
 
-#define REMOVE_TRIES 5
+#define REMOVE_MS 10000	/* while others start it again and again */
+#define REMOVE_LOOK_MS 10
 
 enum { RM_FORCE = 1, RM_FILTER, RM_JSON };
 
@@ -375,7 +378,8 @@ static int forget_stopped(struct registry *r, const char *id, int kept, struct e
 int lifecycle_remove(struct registry *r, const char *ref, int force, struct err *e)
 {
 	char id[65];
-	int kept, cleared, tries = 0;
+	const uint64_t until = clock_ms() + REMOVE_MS;
+	int kept, cleared;
 
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
@@ -397,8 +401,8 @@ int lifecycle_remove(struct registry *r, const char *ref, int force, struct err 
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
 	for (; forget_stopped(r, id, kept, e) < 0; kept = 0)
-		/* its guardian may have started it again meanwhile */
-		if (!force || e->code != ERR_BUSY || ++tries == REMOVE_TRIES)
+		/* its guardian, or another client, may have started it again meanwhile */
+		if (!force || e->code != ERR_BUSY || clock_ms() >= until || poll(NULL, 0, REMOVE_LOOK_MS) < 0)
 			return -1;
 	events_add(r, "rm", id, NULL);
 	return 0;

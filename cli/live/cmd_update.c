@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth update, grant and rename: change the limits, the budget or the name of a sandbox. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,22 +243,36 @@ static int takes_back(const json_t *pair)
 	return row_of_option(pair)->opt.id == PARAM_OWNER_PID && !strcmp(json_string_value(json_array_get(pair, 1)), "0");
 }
 
-static int no_spec(struct sandbox_ref *s, struct err *e)
+#define SPEC_WAIT_MS 5000
+#define SPEC_LOOK_MS 5
+
+/* Its spec.json.  One that lasts is without only while another command makes or removes it, which is waited for. */
+static json_t *load_update_spec(struct sandbox_ref *s, struct err *e)
 {
-	if (record_is_gone(&s->registry, s->id))
-		return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", s->id);
-	return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+	const uint64_t until = clock_ms() + SPEC_WAIT_MS;
+	json_t *spec;
+
+	while (!(spec = registry_load(&s->registry, s->id, SPEC_FILE, e)) && e->code == ERR_NOT_FOUND) {
+		if (record_is_gone(&s->registry, s->id))
+			err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", s->id);
+		else if (keeper_is_run(&s->registry, s->id))
+			err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+		else if (clock_ms() >= until)
+			err_set(e, ERR_BUSY, "sandbox %s is being made or removed; hint: try again", s->id);
+		else if (poll(NULL, 0, SPEC_LOOK_MS) <= 0)
+			continue;
+		return NULL;
+	}
+	return spec;
 }
 
 /* Its spec.json with the changes: one entry per option, however often it is changed. */
 static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
-	json_t *spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	json_t *spec = load_update_spec(s, e);
 	json_t *kept = NULL, *all, *old, *new;
 	size_t i, j;
 
-	if (!spec && e->code == ERR_NOT_FOUND)
-		no_spec(s, e);
 	if (!spec || json_get_arr(spec, "options", &kept, SPEC_FILE, e) < 0) {
 		json_decref(spec);
 		return NULL;
@@ -440,9 +455,9 @@ static int update_sandbox(struct sandbox_ref *s, struct update *u, const char *r
 
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
-	if (!spec && e->code == ERR_NOT_FOUND)
-		return no_spec(s, e);
+	spec = load_update_spec(s, e);
+	if (!spec)
+		return -1;
 	if (find_disks(s, u, e) < 0 || ask_network(u, e) < 0 || take_promise(s, u, &old, e) < 0)
 		return -1;
 	if (change_or_wait(s, u, spec, e) == 0)

@@ -156,7 +156,7 @@ static int is_once_key(const char *key)
 }
 
 /* 0 without a key. */
-static int once_read(struct once *o, struct http_request *rq, struct err *e)
+static int once_read_key(struct once *o, struct http_request *rq, struct err *e)
 {
 	const char *key = http_header(rq, "Idempotency-Key");
 	autofree char *body = NULL;
@@ -286,7 +286,7 @@ static enum once_step once_look(struct once *o, struct http_request *rq, struct 
 int once_begin(struct once *o, struct http_request *rq, struct once_made *ret, struct err *e)
 {
 	enum once_step step;
-	int r = once_read(o, rq, e);
+	int r = once_read_key(o, rq, e);
 
 	if (r <= 0)
 		return r;

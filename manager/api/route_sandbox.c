@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
@@ -26,6 +27,18 @@
 
 /* ---- looking ---------------------------------------------------------------------- */
 
+static int describe_found_sandbox(struct box *b, int attest, json_t **ret, struct err *e);
+
+/* It stopped before its keeper answered: the record says so by now. */
+static int describe_when_stopped(struct box *b, int attest, json_t **ret, struct err *e)
+{
+	b->kept = 1;
+	fd_close(&b->sock);
+	json_decref(*ret);
+	*ret = NULL;
+	return describe_found_sandbox(b, attest, ret, e);
+}
+
 static int describe_found_sandbox(struct box *b, int attest, json_t **ret, struct err *e)
 {
 	autojson json_t *ping = protocol_request(OP_ping), *ask = protocol_request(OP_attest), *live = NULL,
@@ -44,7 +57,7 @@ static int describe_found_sandbox(struct box *b, int attest, json_t **ret, struc
 		record_set_status(record, RECORD_RUNNING);
 		live = box_call(b, ping, NULL, 0, NULL, e);
 		if (!live)
-			return -1;
+			return b->ended && e->code == ERR_BUSY && !b->kept ? describe_when_stopped(b, attest, ret, e) : -1;
 		boxlist_add_live(record, live);
 	}
 	if (!attest)
@@ -143,19 +156,29 @@ static int wait_for_sandbox_end(struct box *b, int wait_ms, struct err *e)
 	}
 }
 
-/*
- * If another client removed the sandbox meanwhile, the answer says that, and not which file is
- * missing.
- */
+#define GONE_MS 1000
+#define GONE_LOOK_MS 10
+
 static int is_sandbox_gone(struct box *b)
 {
-	return !path_has(b->registry.kept_fd, b->id) &&
-	       !path_has(b->registry.sandboxes_fd, b->id);
+	return !record_is_there(b->registry.kept_fd, b->id) && !keeper_is_run(&b->registry, b->id);
 }
 
+/*
+ * If another client removed the sandbox meanwhile, the answer says that, and not which file is missing.
+ * A process that stops it may write its record once more before the rest goes, so a missing file is looked into.
+ */
 static int removed_meanwhile(struct box *b, int r, struct err *e)
 {
-	return r < 0 && is_sandbox_gone(b) ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
+	const uint64_t until = clock_ms() + (r < 0 && (e->code == ERR_SYS || e->code == ERR_NOT_FOUND) ? GONE_MS : 0);
+	struct err why;
+	int gone;
+
+	if (r == 0)
+		return 0;
+	while (!(gone = is_sandbox_gone(b)) && clock_ms() < until && http_wait(b->rq, -1, 0, GONE_LOOK_MS, &why) == 0)
+		;
+	return gone ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
 }
 
 static int spawn_on(struct http_request *rq, json_t *call, struct err *e)
@@ -192,7 +215,7 @@ static int stop_noted(struct box *b, const struct stop_request *how, struct err 
 	struct err ignored;
 
 	if (stop_found_sandbox(b, how, e) < 0)
-		return -1;
+		return removed_meanwhile(b, -1, e);
 	record = record_load_kept(&b->registry, b->id, &ignored);
 	if (!record)
 		return 0;
@@ -280,6 +303,26 @@ static uint64_t drain_of(struct http_request *rq)
 	return s ? service_drain_ms(s) : 0;
 }
 
+#define DELETE_MS 10000
+#define DELETE_LOOK_MS 10
+
+/* Docker's clients do not wait for box_lock(): they may have started it again meanwhile, or start it now. */
+static int end_and_forget(struct box *b, const struct stop_request *how, int force, struct err *e)
+{
+	const uint64_t until = clock_ms() + DELETE_MS;
+	struct err why;
+
+	for (;; b->kept = 0) {
+		fd_close(&b->sock);
+		if (!b->kept && stop_found_sandbox(b, how, e) < 0 && e->code != ERR_NOT_FOUND)
+			return -1;
+		if (forget_alone(&b->registry, b->id, e) == 0)
+			return 0;
+		if (!force || e->code != ERR_BUSY || clock_ms() >= until || http_wait(b->rq, -1, 0, DELETE_LOOK_MS, &why) < 0)
+			return -1;
+	}
+}
+
 static int delete_sandbox_route(struct http_request *rq, struct err *e)
 {
 	const struct stop_request how = { .drain_ms = drain_of(rq) };
@@ -292,10 +335,8 @@ static int delete_sandbox_route(struct http_request *rq, struct err *e)
 		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
 	if (r == 0 && !http_query_bool(rq, "force"))
 		r = record_check_format(&b.registry, b.id, e);
-	if (r == 0 && !b.kept)
-		r = stop_found_sandbox(&b, &how, e);
 	if (r == 0)
-		r = forget_alone(&b.registry, b.id, e);
+		r = end_and_forget(&b, &how, http_query_bool(rq, "force"), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "removed", 1), e);
 }
@@ -311,7 +352,7 @@ static int post_sandbox_rename(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = registry_check_given(name, e);
 	if (r == 0)
-		r = registry_rename(&b.registry, b.id, name, e) < 0 ? box_name_taken(rq, name, e) : 0;
+		r = registry_rename(&b.registry, b.id, name, e) < 0 ? removed_meanwhile(&b, box_name_taken(rq, name, e), e) : 0;
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "name", name, e);
 }

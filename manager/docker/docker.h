@@ -84,6 +84,8 @@ int docker_find_named(struct box *b, struct http_request *rq, const char *name, 
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
 /* Turns an error of its keeper into this meaning: the container stopped meanwhile. */
 int docker_connect(struct box *b, struct err *e);
+/* The same for box_call(): the container stopped before its keeper answered. */
+json_t *docker_call(struct box *b, json_t *request, struct err *e);
 
 /*
  * docker_find(), connected to a keeper that serves operations on files: a stopped container gets

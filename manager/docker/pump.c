@@ -295,7 +295,7 @@ int pump_keys(struct pump *p, struct http_request *rq, const char *text, struct 
 int pump_look(struct pump *p, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_commands);
-	autojson json_t *answer = box_call(p->box, rq, NULL, 0, NULL, e);
+	autojson json_t *answer = docker_call(p->box, rq, e);
 	const int is_main = !strcmp(p->command, KEEPER_MAIN);
 	const json_t *c;
 	size_t i;

@@ -25,6 +25,7 @@
 
 #define FILES_WAIT_MS 10000 /* for others that use, start or stop the container */
 #define FILES_LOOK_MS 20
+#define NAME_TRIES 100 /* for a name whose container has gone each time */
 
 const char *docker_called(const struct http_request *rq)
 {
@@ -78,6 +79,15 @@ int docker_connect(struct box *b, struct err *e)
 	return b->sock < 0 ? -1 : 0;
 }
 
+json_t *docker_call(struct box *b, json_t *request, struct err *e)
+{
+	json_t *answer = box_call(b, request, NULL, 0, NULL, e);
+
+	if (!answer && b->ended && e->code == ERR_BUSY)
+		engine_not_running(b->id, e);
+	return answer;
+}
+
 /* 1: its keeper for files exists; 0: it was started meanwhile, so look again. */
 static int make_files_keeper(struct box *b, struct err *e)
 {
@@ -116,7 +126,7 @@ static json_t *ask_box_keeper(void *ctx, json_t *rq, struct err *e)
 
 	if (b->sock < 0 && docker_connect(b, e) < 0)
 		return NULL;
-	return box_call(b, rq, NULL, 0, NULL, e);
+	return docker_call(b, rq, e);
 }
 
 int docker_container(struct engine_container *ret, struct box *b, struct http_request *rq, struct err *e)
@@ -216,6 +226,7 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 	autojson json_t *others = NULL;
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
+	int tries = 0;
 
 	if (engine_create_fold(body, e) < 0)
 		return -1;
@@ -237,10 +248,14 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 	if (engine_volumes_make(&asker, c->volumes, 0, e) < 0 ||
 	    engine_volumes_make(&asker, c->anonymous, 1, e) < 0)
 		return -1;
-	if (spawn_create(rq, c, b, e) < 0)
-		return c->called[0] && e->code == ERR_EXISTS
-			       ? engine_host_name_taken(&b->registry, c->called, e)
-			       : not_made(rq, e);
+	while (spawn_create(rq, c, b, e) < 0) {
+		if (!c->called[0] || e->code != ERR_EXISTS)
+			return not_made(rq, e);
+		/* what had the name may have gone since */
+		if (engine_host_name_taken(&b->registry, c->called, e) < 0 || ++tries == NAME_TRIES ||
+		    http_wait(rq, -1, 0, FILES_LOOK_MS, e) < 0)
+			return -1;
+	}
 	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 &&
 	    join_box_networks(rq, b, c, e) == 0)
 		return 0;
@@ -484,7 +499,7 @@ static int post_box_resize(struct http_request *rq, struct err *e)
 		request_set_command(ask, KEEPER_MAIN);
 		request_set_rows(ask, (uint64_t)rows);
 		request_set_cols(ask, (uint64_t)cols);
-		answer = box_call(&b, ask, NULL, 0, NULL, e);
+		answer = docker_call(&b, ask, e);
 		r = answer ? 0 : -1;
 	}
 	box_close(&b);

@@ -223,7 +223,7 @@ static int check_paused(struct http_request *rq, struct box *b, struct err *e)
 	autojson json_t *ask = protocol_request(OP_ping), *now = NULL;
 	const char *state;
 
-	if (docker_connect(b, e) < 0 || !(now = box_call(b, ask, NULL, 0, NULL, e)))
+	if (docker_connect(b, e) < 0 || !(now = docker_call(b, ask, e)))
 		return -1;
 	state = json_string_value(json_object_get(now, "state"));
 	return state && !strcmp(state, "paused")
@@ -348,7 +348,7 @@ static int launch_exec(struct execution *x, const json_t *how, struct err *e)
 	/* nothing is lost between here and the first look at its output */
 	if (!is_exec_flag_on(how, "Detach"))
 		request_set_hold(ask, 1);
-	answer = box_call(&x->box, ask, NULL, 0, NULL, e);
+	answer = docker_call(&x->box, ask, e);
 	command = json_string_value(json_object_get(answer, "command"));
 	if (!command)
 		return answer ? err_set(e, ERR_CORRUPT, "the keeper named no command") : -1;

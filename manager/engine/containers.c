@@ -106,6 +106,15 @@ static void remove_unstarted(const struct engine_container *c)
 	answer = engine_do(&c->berth, call, &ignored);
 }
 
+/* A command found a part of it missing, as another client removes it. */
+static int has_lost_container(const struct engine_container *c, struct err *e)
+{
+	if (e->code != ERR_NOT_FOUND || record_is_there(c->registry->kept_fd, c->id))
+		return 0;
+	err_set(e, ERR_NOT_FOUND, "No such container: %.200s", c->called);
+	return 1;
+}
+
 static int start_kept_container(const struct engine_container *c, unsigned awaited, struct err *e)
 {
 	json_t *call = call_of("start", c->id, NULL);
@@ -115,10 +124,12 @@ static int start_kept_container(const struct engine_container *c, unsigned await
 	answer = engine_do(&c->berth, call, e);
 	if (answer)
 		return 0;
-	if (e->code == ERR_NOT_FOUND && record_is_gone(c->registry, c->id))
-		return engine_container_explain(c->registry, c->id, c->called, e);
+	if (has_lost_container(c, e))
+		return -1;
 	explain_start(e);
-	remove_unstarted(c);
+	/* it runs already, or its end does that */
+	if (e->code != ERR_EXISTS && e->code != ERR_BUSY)
+		remove_unstarted(c);
 	return -1;
 }
 
@@ -158,6 +169,8 @@ static int end_it(const struct engine_container *c, const char *verb, const stru
 	if (how->has_grace)
 		call_set(call, "grace", json_integer(how->grace_s < 0 || how->grace_s > GRACE_MAX_S ? GRACE_MAX_S : how->grace_s));
 	answer = engine_do(&c->berth, call, e);
+	if (!answer)
+		has_lost_container(c, e);
 	return answer ? 0 : -1;
 }
 
@@ -169,7 +182,10 @@ int engine_container_stop(const struct engine_container *c, const struct engine_
 int engine_container_restart(const struct engine_container *c, const struct engine_ending *how, struct err *e)
 {
 	/* not stop and start: a container with AutoRemove would go with its stop */
-	return c->kept ? start_kept_container(c, 0, e) : end_it(c, "restart", how, e);
+	if (c->kept && start_kept_container(c, 0, e) == 0)
+		return 0;
+	/* of one that another client has started meanwhile too */
+	return c->kept && e->code != ERR_EXISTS ? -1 : end_it(c, "restart", how, e);
 }
 
 int engine_container_kill(const struct engine_container *c, const char *signal, struct err *e)
@@ -186,6 +202,8 @@ int engine_container_kill(const struct engine_container *c, const char *signal, 
 	call = call_of("kill", c->id, NULL);
 	call_text(call, "signal", word);
 	answer = engine_do(&c->berth, call, e);
+	if (!answer)
+		has_lost_container(c, e);
 	return answer ? 0 : -1;
 }
 
@@ -217,6 +235,8 @@ int engine_container_rename(const struct engine_container *c, const char *name, 
 		return -1;
 	if (engine_host_rename(c->registry, c->id, name, e) == 0)
 		return 0;
+	if (e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", c->called);
 	return e->code == ERR_EXISTS ?
 		       err_set(e, ERR_EXISTS,
 			       "Error when allocating new name: Conflict. The container name \"/%.255s\" is already in use",

@@ -370,14 +370,28 @@ int engine_host_save_update(struct registry *r, const char *id, const json_t *bo
 	return registry_save(r, id, ENGINE_FILE_NAME, asked, e);
 }
 
-int engine_host_name_taken(struct registry *r, const char *name, struct err *e)
+/* 1 with the id of what has the name, also of what is being made, which has no record yet. */
+static int find_name_holder(struct registry *r, const char *name, char ret[65])
 {
-	char id[65] = "", whole[ENGINE_ID] = "";
+	char mapped[ENGINE_NAME];
 	struct err ignored;
+	ssize_t n;
 	int kept;
 
-	if (engine_host_find(r, name, id, &kept, &ignored) == 0)
-		engine_id(id, whole);
+	if (engine_host_find(r, name, ret, &kept, &ignored) == 0)
+		return 1;
+	n = engine_name_box(name, mapped) < 0 ? -1 : readlinkat(r->names_fd, mapped, ret, 64);
+	ret[n > 0 ? n : 0] = '\0';
+	return n > 0 && path_is_name(ret);
+}
+
+int engine_host_name_taken(struct registry *r, const char *name, struct err *e)
+{
+	char id[65], whole[ENGINE_ID];
+
+	if (!find_name_holder(r, name, id))
+		return 0;
+	engine_id(id, whole);
 	return err_set(e, ERR_EXISTS,
 		       "Conflict. The container name \"/%.255s\" is already in use by container "
 		       "\"%s\". You have to remove (or rename) that container to be able to reuse "

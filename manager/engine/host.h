@@ -44,7 +44,7 @@ int engine_host_save(struct registry *r, const char *id, const struct engine_cre
  * file.
  */
 int engine_host_save_update(struct registry *r, const char *id, const json_t *body, struct err *e);
-/* -1 with ERR_EXISTS, in Docker's words. */
+/* -1 with ERR_EXISTS, in Docker's words; 0 when nothing has the name any more, so that it can be taken. */
 int engine_host_name_taken(struct registry *r, const char *name, struct err *e);
 /* All the CPU time of the host until now, in ns. */
 uint64_t engine_host_cpu(void);

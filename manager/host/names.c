@@ -130,10 +130,23 @@ static int rename_run(struct registry *r, const char *id, const char *name, stru
 	if (!path_has(r->sandboxes_fd, id))
 		return 0;
 	record = record_load_run(r, id, e);
-	if (!record)
-		return -1;
-	record_set_name(record, name);
-	return record_replace_run(r, id, record, e);
+	if (record)
+		record_set_name(record, name);
+	if (record && record_replace_run(r, id, record, e) == 0)
+		return 0;
+	/* it has stopped meanwhile */
+	return path_has(r->sandboxes_fd, id) ? -1 : 0;
+}
+
+/* A sandbox of berth run has its command in the record of the run, and no other; what else has no record is being removed. */
+static int refuse_rename(struct registry *r, const char *id, struct err *e)
+{
+	struct err ignored;
+	autojson json_t *run = record_load_run(r, id, &ignored);
+
+	return run && json_array_size(record_command(run)) && !record_service(run) ?
+		       err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be renamed", id) :
+		       err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 }
 
 int registry_rename(struct registry *r, const char *id, const char *name, struct err *e)
@@ -150,7 +163,7 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 		return err_sys(e, "lock the list of sandboxes");
 	record = record_load_kept(r, id, e);
 	if (!record)
-		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be renamed", id) : -1;
+		return e->code == ERR_NOT_FOUND ? refuse_rename(r, id, e) : -1;
 	dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return err_sys(e, "open the directory of sandbox %s", id);

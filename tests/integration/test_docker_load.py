@@ -432,3 +432,65 @@ def test_clients_that_race_for_two_names_get_an_answer_each_and_leave_nothing():
         left = door("ps", "-a", "-q", ok=True).stdout.split()
         assert not left or door("rm", "-f", *left, ok=True)
         assert door("ps", "-a", "-q", ok=True).stdout == ""
+
+
+class Both:
+    """Several of them want other things of the same three names, at /v1 and at Docker's socket."""
+
+    NAMES = ("one", "other", "third")
+    COMMON = ("create",) * 3 + ("start",) * 3 + ("stop", "kill", "restart", "pause", "rm", "rename", "update", "look", "top", "stats", "exec")
+    ODD = ('by container \\"\\"', "remedy: POST /v1", "does not last", "record.json", "spec.json", "No such file")
+
+    def __init__(self, number, engine, said):
+        self.random, self.engine, self.said, self.docker = random.Random(f"{SEED} both {number}"), engine, said, number % 2
+
+    def of_docker(self, verb, name, other):
+        at = f"/containers/{name}"
+        return {
+            "create": ("POST", f"/containers/create?name={name}", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": "none"}}),
+            "rm": ("DELETE", at + "?force=1"), "rename": ("POST", f"{at}/rename?name={other}"), "update": ("POST", at + "/update", {"Memory": 128 << 20}),
+            "look": ("GET", at + "/json"), "stop": ("POST", at + "/stop?t=0"), "restart": ("POST", at + "/restart?t=0"), "top": ("GET", at + "/top"),
+            "stats": ("GET", at + "/stats?stream=0&one-shot=1"), "exec": ("POST", at + "/exec", {"Cmd": ["true"]}),
+        }.get(verb, ("POST", f"{at}/{verb}"))
+
+    def of_v1(self, verb, name, other):
+        at = f"/v1/sandboxes/{name}"
+        return {
+            "create": ("POST", "/v1/sandboxes", {"image": "host", "name": name}), "rm": ("DELETE", at + "?force=true"),
+            "rename": ("POST", at + "/rename", {"name": other}), "update": ("PATCH", at, {"memory": "128m"}), "look": ("GET", at),
+            "stop": ("POST", at + "/stop?grace_ms=0"), "restart": ("POST", at + "/restart?grace_ms=0"), "top": ("GET", at + "/top"),
+            "stats": ("GET", at + "/stats"), "exec": ("POST", at + "/exec", {"argv": ["true"]}), "unpause": ("POST", at + "/resume"), "list": ("GET", "/v1/sandboxes"),
+        }.get(verb, ("POST", f"{at}/{verb}"))
+
+    def is_odd(self, verb, status, said):
+        if verb == "look" and status == 409 or verb == "rm" and status == 409:
+            return True
+        same = verb == "rename" and status == 400 and "same name as its current name" in said
+        return not same and (status not in (200, 201, 204, 304, 404, 409) or status >= 400 and any(odd in said for odd in self.ODD))
+
+    def race(self, rounds):
+        until = time.monotonic() + MINUTES * 60
+        while time.monotonic() < until if MINUTES else rounds > 0:
+            rounds -= 1
+            verb, names = self.random.choice(self.COMMON + ("unpause", "list")), self.random.sample(self.NAMES, 2)
+            ask = (self.of_docker if self.docker and verb != "list" else self.of_v1)(verb, *names)
+            c = UnixConnection(self.engine.docker_socket if self.docker and verb != "list" else self.engine.socket, 120)
+            with contextlib.closing(c):
+                c.request(ask[0], ask[1], *((json.dumps(ask[2]), {"Content-Type": "application/json"}) if len(ask) > 2 else ()))
+                r = c.getresponse()
+                said = r.read().decode(errors="replace")
+            if self.is_odd(verb, r.status, said):
+                self.said.append(("docker" if self.docker else "v1", verb, r.status, said))
+
+
+@b.long_proof("hundreds of verbs by 16 clients on three names")
+@b.deadline(300 + MINUTES * 60 / b.SLOW)
+def test_each_state_has_one_answer_at_v1_and_at_dockers_socket():
+    with Engine() as d:
+        said, threads = [], []
+        for i in range(16):
+            threads.append(threading.Thread(target=Both(i, d, said).race, args=(b.times(60, 300),)))
+            threads[-1].start()
+        for t in threads:
+            t.join()
+        assert not said, (SEED, len(said), said[:5])
