@@ -317,6 +317,18 @@ static enum MHD_Result on_head(struct http_request *rq, const char *url, const c
 	return MHD_YES;
 }
 
+/*
+ * Of a client that has gone by now.  The library's word for how a request ended comes too late: a client that
+ * closes as soon as it has the whole reply ends it with an error, too.
+ */
+static void undo_unsent(struct http_request *rq)
+{
+	if (http_wait(rq, -1, 0, 0, &rq->e) == 0)
+		return;
+	rq->failed = 1;
+	rq->undo(rq, rq->undone);
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
 				  const char *data, size_t *n, void **con_cls)
 {
@@ -338,6 +350,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 	http_phase_set(rq->conn, PHASE_RUN);
 	if (!rq->failed && run_route(rq, &rq->e) < 0)
 		rq->failed = 1;
+	if (!rq->failed && rq->undo)
+		undo_unsent(rq);
 	if (!rq->failed && rq->hijack.run && !rq->response) {
 		http_hijack_plain(rq);
 		return MHD_NO;
@@ -400,14 +414,11 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, 
 
 	(void)cls;
 	(void)mhd;
+	(void)why;
 	*con_cls = NULL;
 	if (!rq)
 		return;
 	c = rq->conn;
-	if (rq->undo && !rq->failed && why != MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-		http_audit(rq, "undone", "the reply could not be sent");
-		rq->undo(rq, rq->undone);
-	}
 	if (rq->begun) {
 		hasty = rq->hasty;
 		digit = rq->status / 100;

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request that makes a sandbox leaves one of it: whatever its client repeats, and none that no client knows of."""
-import contextlib
-import http.client
+import fcntl
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 
 import berthtest as b
 import daemon
 from daemon import Daemon
-from dockerlab import Engine
 
 MANAGER = '[session]\non_shutdown = "clean"\n[pool.base]\nimage = "host"\nsize = 1\n'
 
@@ -105,7 +102,11 @@ def test_a_client_that_left_finds_its_sandbox_by_the_key_and_leaves_none_without
                 s.sendall((f"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{key}"
                            f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
                 b.wait_for(lambda: "berth_http_requests_active 2" in d.get("/metrics").body.decode(), 20, "the request")
+        # nothing is made while a rename, say, has this lock
+        held = os.open(os.path.join(os.path.dirname(d.socket), "sandboxes"), os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
         leave("")
+        os.close(held)
         b.wait_for(lambda: "berth_http_requests_active 1" in d.get("/metrics").body.decode(), 20, "its end")
         assert ids() == []
         leave("Idempotency-Key: gone\r\n")
