@@ -16,7 +16,7 @@
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 
-/* The next packet: 1 it has started, 2 it has ended, -1. */
+/* Takes the next packet: 1 the helper has started, 2 it has ended, -1. */
 static int next_packet(int sock, int wait_ms, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *msg = NULL;
@@ -88,7 +88,7 @@ int fileclient_judge(const json_t *verdict, const char *line_read, struct fileco
 	snprintf(line, sizeof(line), "%s", line_read);
 	if (cause && !strcmp(cause, "timeout"))
 		return err_set(e, ERR_TIMEOUT, "the file operation was not done in time; hint: --timeout");
-	/* with "cause" exit (or disk, pids: it failed and says why) the helper has had the last word */
+	/* with "cause" exit (or disk, pids: it failed and says why) the helper's own line counts */
 	if (line[0] && (status == 0 || status == 1))
 		return take_helper_line(line, ret, e) < 0 ? -1 :
 		       status ? err_set(e, ERR_INTERNAL, "the file helper failed without a word") : 0;
@@ -181,7 +181,7 @@ int filerecord_next(const char **at, const char *end, struct filerecord *ret, st
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
 	ret->size = size;
 	ret->mtime_sec = sec;
-	ret->name = head + used + 1;	/* which may begin with a blank of its own */
+	ret->name = head + used + 1;	/* the name may begin with a blank of its own */
 	return 1;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fileclient - run the file helper in a sandbox: the file commands and routes.
+ * fileclient - runs the file helper in a sandbox, for the file commands and routes.
  *
- * The helper's stderr is one line, which fileclient_end() reads: its counts, or
- * an error that becomes ours.  All that comes from the sandbox is hostile.
+ * The helper's stderr is one line, which fileclient_end() reads: its counts, or an error that
+ * becomes ours. All bytes from the sandbox are hostile.
  */
 #ifndef BERTH_MANAGER_KEEPER_FILECLIENT_H
 #define BERTH_MANAGER_KEEPER_FILECLIENT_H
@@ -25,16 +25,16 @@ struct filecounts {
 };
 
 /*
- * Starts it with argv (NULL-terminated; the verb first) and these descriptors as
- * stdin and stdout; -1 is /dev/null.  user NULL: the sandbox's root.  timeout_ms 0: none.
+ * Starts the helper with argv (NULL-terminated; the verb first) and these descriptors as stdin and
+ * stdout; -1 is /dev/null. user NULL: the sandbox's root. timeout_ms 0: no limit.
  */
 int fileclient_start(struct fileclient *f, int sock, const char *const *argv, const char *user, uint64_t timeout_ms,
 		     int in_fd, int out_fd, struct err *e);
-/* Waits for its end. */
+/* Waits until the helper has ended. */
 int fileclient_end(struct fileclient *f, struct filecounts *ret, struct err *e);
 /* Combines the helper's verdict and its line on stderr: 0 with the counts, or -1 with its error. */
 int fileclient_judge(const json_t *verdict, const char *line_read, struct filecounts *ret, struct err *e);
-/* Start and end in one, with stdout read into out (its ceiling holds); out may be NULL. */
+/* Starts the helper and waits, with stdout read into out (its ceiling holds); out may be NULL. */
 int fileclient_run(int sock, const char *const *argv, const char *user, uint64_t timeout_ms, int in_fd, struct buf *out,
 		   struct filecounts *ret, struct err *e);
 

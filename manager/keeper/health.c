@@ -57,7 +57,7 @@ int health_add(struct health *h, const struct health_result *r, uint64_t now_ms)
 		h->streak = 0;
 		h->status = HEALTH_HEALTHY;
 	} else if (!is_starting(h, r->began_ms)) {
-		/* it stops counting where nothing depends on the number any more */
+		/* it stops counting at a number where nothing depends on it any more */
 		h->streak += h->streak < UINT32_MAX;
 		if (h->streak >= h->spec.retries)
 			h->status = HEALTH_UNHEALTHY;
@@ -76,7 +76,7 @@ static json_t *time_json(uint64_t ms)
 	return json_string(text);
 }
 
-/* Without the beginning of a character that the limit has cut. */
+/* Returns the length without the beginning of a character that the limit has cut. */
 static size_t whole_length(const char *p, size_t n)
 {
 	size_t back;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health - whether a sandbox is well, from the results of its checks.
+ * health - decides from the results of its checks whether a sandbox is healthy.
  *
  * Pure: it computes when the next check is due and how a result changes the status; it runs
  * nothing. The rules are Docker's: a failure within the start period counts only after a
@@ -24,7 +24,7 @@
 
 /* The check and its times. */
 struct health_spec {
-	json_t *argv;		/* array of strings; NULL: there is no check */
+	json_t *argv;		/* array of strings; NULL: no check */
 	uint64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms, retries;
 };
 
@@ -35,8 +35,8 @@ enum health_status { HEALTH_STARTING, HEALTH_HEALTHY, HEALTH_UNHEALTHY, HEALTH_S
 struct health_result {
 	uint64_t began_ms;		/* on the monotonic clock */
 	uint64_t start_ms, end_ms;	/* since 1970 */
-	int exit_code;			/* 0: it succeeded */
-	const char *cause;		/* how it ended where it did not exit; static, or NULL */
+	int exit_code;			/* 0: the check succeeded */
+	const char *cause;		/* why it did not exit; static, or NULL */
 	char *output;			/* owned; may be NULL */
 	size_t output_len;
 };
@@ -44,8 +44,8 @@ struct health_result {
 struct health {
 	struct health_spec spec;	/* borrows argv */
 	enum health_status status;
-	unsigned streak;		/* failures in a row that count */
-	uint64_t since_ms;		/* when its start period began */
+	unsigned streak;		/* counted failures in a row */
+	uint64_t since_ms;		/* start of its start period */
 	uint64_t next_ms;		/* when a check is due */
 	struct health_result results[HEALTH_RESULTS];	/* oldest first */
 	size_t count;
@@ -53,17 +53,17 @@ struct health {
 
 void health_init(struct health *h, const struct health_spec *spec, uint64_t now_ms);
 void health_release(struct health *h);
-/* Takes r with its output; 1 when the status has changed. */
+/* Takes r with its output; returns 1 if the status has changed. */
 int health_add(struct health *h, const struct health_result *r, uint64_t now_ms);
-/* "starting", "healthy", "unhealthy" */
+/* Returns "starting", "healthy" or "unhealthy". */
 const char *health_name(enum health_status s);
-/* {"status","failing_streak","log":[{"start","end","exit_code","output"}]}; NULL without memory. */
+/* Returns {"status","failing_streak","log":[{"start","end","exit_code","output"}]}; NULL without memory. */
 json_t *health_json(const struct health *h);
-/* {"argv","interval_ms",...} of a spec that has a check. */
+/* Returns {"argv","interval_ms",...} for a spec that has a check. */
 json_t *health_spec_json(const struct health_spec *s);
 /*
- * Reads it back, with argv borrowed from j; NULL without one. ERR_INVALID for values outside the
- * bounds above.
+ * Reads such a spec, with argv borrowed from j; argv is NULL without a check. ERR_INVALID for
+ * values outside the bounds above.
  */
 int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e);
 

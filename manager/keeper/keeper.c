@@ -129,7 +129,7 @@ static void serve_keeper_deadlines(struct keeper *k)
 	uint64_t now = clock_ms();
 	int i;
 
-	keeper_part_health.check(k, now);	/* first: a frozen sandbox has no deadline of it */
+	keeper_part_health.check(k, now);	/* first: a check of a frozen sandbox has no deadline */
 	if (k->oom_until_ms) {
 		keeper_command_check_oom(k);
 		if (now >= k->oom_until_ms)
@@ -234,7 +234,7 @@ static void serve_watched(struct keeper *k, const struct watch *w)
 	case WATCH_FILTERS:
 		filterwatch_serve(&k->sandbox.filters, k->sandbox.cgroup.v2_fd);
 		break;
-	case WATCH_CALLER:	/* nobody waits for the start any more */
+	case WATCH_CALLER:	/* the caller no longer waits for the start */
 		k->stopping = 1;
 		break;
 	case WATCH_STATUS:
@@ -328,7 +328,7 @@ static int start_keeper(struct keeper *k, const struct keeper_start *ks, struct 
 		sandbox_settle(&k->sandbox);
 		return listen_on(k, e);
 	}
-	/* from here on the sandbox stays: before, gc removes it if the caller is killed */
+	/* from here on the sandbox stays; before, gc removes it if the caller is killed */
 	if (record_save_kept(ks->registry, ks->spec->id, ks->record, e) < 0)
 		return -1;
 	record_set_supervisor_pid(ks->record, (uint64_t)getpid());
@@ -462,7 +462,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		k->main.service = ks->service;
 		r = start_keeper(k, ks, &e);
 		spec_close_sources(ks->spec);
-		/* only now it reads what the sandbox writes; no client is served with more (S56) */
+		/* from now on it reads what the sandbox writes; no client is served with more rights (S56) */
 		if (r == 0)
 			r = rights_lay_down(RIGHTS_KEEPER, &e);
 	}
@@ -476,7 +476,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r < 0 && k)
 		end_keeper(k);
 	if (io_write_all(ready_fd, &e, sizeof(e)) < 0 && k) {
-		/* the caller was killed meanwhile: nobody knows of this sandbox */
+		/* the caller was killed meanwhile, so no client knows this sandbox */
 		if (r == 0)
 			end_keeper(k);
 		if (ks->fresh) {
@@ -492,12 +492,12 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce_start(k, ks->record);
 		mem_keep_small();
-#ifndef __SANITIZE_ADDRESS__ /* its shadow memory is over any bound */
+#ifndef __SANITIZE_ADDRESS__ /* its shadow memory exceeds any bound */
 		/* the buffers together need less: only a keeper that overflows one fails (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
 #endif
 		session_states_start(k);
-		k->trim = 1;	/* what made the sandbox will not run any more */
+		k->trim = 1;	/* the code that made the sandbox will not run any more */
 		keeper_loop(k, -1);
 		end_keeper(k);
 	}

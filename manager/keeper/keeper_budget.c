@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S8 of SECURITY.md. */
 /*
- * What a sandbox may use over its life (--budget cpu=TIME,time=TIME,io=SIZE,net=SIZE), across
- * starts and stops.
+ * Budgets of a sandbox over its life (--budget cpu=TIME,time=TIME,io=SIZE,net=SIZE), across starts
+ * and stops.
  *
- * When one of them is used up, the sandbox is frozen, as by berth pause, until berth grant adds
- * more; nothing is lost.  The keeper checks when the rest could be used up at the earliest, but at
- * most every LOOK_MS, so a sandbox may use as much more as passes in that time.  The keeper records
- * what was used at its end; a keeper that is killed does not.
+ * When a budget is used up, the sandbox is frozen, as by berth pause, until berth grant adds more;
+ * nothing is lost. The keeper checks when the rest could be used up at the earliest, but at most
+ * every LOOK_MS, so a sandbox may exceed a budget by its use in that time. The keeper records the
+ * use at its end; a keeper that is killed does not.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,11 +19,11 @@
 
 #define LOOK_MS 100
 #define LOOK_MAX_MS 60000
-#define BYTES_A_MS (8U << 20) /* no disk and no network here is faster */
+#define BYTES_A_MS (8U << 20) /* faster than any disk and network of the host */
 
 static const char not_held[] = "budget";
 
-/* As its counters are read at its end, too: what cannot be read leaves what was read last. */
+/* Reads the cgroup's counters, also at its end: if they cannot be read, the last values stay. */
 static int read_cgroup(struct keeper *k, struct err *e)
 {
 	struct cgroup *cg = &k->sandbox.cgroup;
@@ -48,16 +48,16 @@ static int read_network_use(struct keeper *k, struct err *e)
 
 	if (!k->life.budget.v[LIVEBUDGET_NET])
 		return 0;
-	/* nothing passes a proxy that has ended, but nothing would show that it does not */
+	/* a dead proxy passes nothing, but that would not show */
 	if (nethelper_count(meter, k->spec, &c, e) <= 0 ||
 	    (meter->counters && !nethelper_lives(meter)))
 		return err_set(e, ERR_UNSUPPORTED, "the network of sandbox %s is not counted",
 			       k->claim.id);
-	/* with what earlier runs used, which the network remembers itself */
+	/* including what earlier runs used, which the network remembers itself */
 	k->budget.run.v[LIVEBUDGET_NET] = nethelper_used(&c, k->spec);
 	if (!k->spec->net_egress)
 		return 0;
-	/* what passes between the members, too, which only the record of the budget remembers */
+	/* including traffic between members, which only the record of the budget remembers */
 	if (nethelper_count(&k->sandbox.net, k->spec, &near, e) <= 0)
 		return err_set(e, ERR_UNSUPPORTED, "the network of sandbox %s is not counted",
 			       k->claim.id);
@@ -99,7 +99,7 @@ static struct livebudget used_now(struct keeper *k)
 	return used;
 }
 
-/* The first kind that is used up, or LIVEBUDGET_KINDS. */
+/* Returns the first kind that is used up, or LIVEBUDGET_KINDS. */
 static size_t used_up(const struct keeper *k, const struct livebudget *used)
 {
 	size_t i = 0;
@@ -110,7 +110,7 @@ static size_t used_up(const struct keeper *k, const struct livebudget *used)
 	return i;
 }
 
-/* How fast a kind is used at most, in thousandths of its unit a ms. */
+/* Returns how fast a kind is used at most, in thousandths of its unit a ms. */
 static uint64_t fastest(const struct keeper *k, size_t kind)
 {
 	const struct cgroup_limits *l = k->limits_changed ? &k->limits : &k->spec->limits;
@@ -123,7 +123,7 @@ static uint64_t fastest(const struct keeper *k, size_t kind)
 	return kind == LIVEBUDGET_TIME ? 1000 : BYTES_A_MS * UINT64_C(1000);
 }
 
-/* No rest can be gone before. */
+/* Returns the earliest time at which a rest can be used up. */
 static uint64_t time_to_budget_end(const struct keeper *k, const struct livebudget *used)
 {
 	uint64_t soonest = LOOK_MAX_MS;
@@ -155,7 +155,7 @@ static void budget_check(struct keeper *k, uint64_t now)
 
 	if (!at || now < at)
 		return;
-	/* what cannot be measured, or frozen, must not go on */
+	/* a sandbox whose use cannot be measured, or that cannot be frozen, must not run on */
 	if (read_used(k, &e) < 0)
 		goto stop;
 	add_earlier(k, &used);
@@ -214,7 +214,7 @@ void keeper_budget_save(struct keeper *k)
 
 static int thaw_after_grant(struct keeper *k, struct err *e)
 {
-	if (k->owner_until_ms || k->held_by)	/* it is frozen for another reason, too */
+	if (k->owner_until_ms || k->held_by)	/* the sandbox is frozen for another reason, too */
 		return 0;
 	if (!k->checkpoint.stands && cgroup_freeze(&k->sandbox.cgroup, 0, e) < 0)
 		return -1;

@@ -34,7 +34,7 @@ struct work {
 	const struct snapshot *s;
 	struct checkpoints all;
 	pid_t keeper;
-	int layer, file; /* of the sandbox, of the checkpoint */
+	int layer, file; /* files of the sandbox's layer and of the checkpoint's */
 	struct snapshot_note note;
 };
 
@@ -51,7 +51,7 @@ static void tell_snapshot(struct work *w, enum snapshot_kind kind)
 	(void)!send(SOCK, &w->note, sizeof(w->note), MSG_NOSIGNAL);
 }
 
-/* Nothing else of the keeper's: its socket and its clients would outlive it. */
+/* Keeps its own descriptors only: the keeper's socket and clients would stay open beyond the keeper. */
 static int keep_snapshot_fds(const struct snapshot *s, int sock)
 {
 	const int fds[] = { s->box_fd, s->layer_fd,  s->lock_fd,
@@ -96,7 +96,7 @@ static int begin_snapshot(struct work *w, struct err *e)
 	if (write_out_layer(e) < 0)
 		return -1;
 	w->note.flush_us = snapshot_now_us() - began;
-	/* now the layer has the blocks that count */
+	/* now the layer has the blocks that are counted */
 	w->file = checkpoint_begin(&w->all, w->layer, &w->s->bounds, w->note.id, e);
 	return w->file < 0 ? -1 : 0;
 }
@@ -129,13 +129,13 @@ static int copy_frozen_layer(struct work *w, struct err *e)
 }
 
 /*
- * The layer has no journal that a mount could replay: its file is that of a whole file system only
- * while nobody is at work in it, and all is written out.  The keeper has told the kernel to freeze
- * the cgroup, which a process in a system call, fsync(2) for example, obeys at the end of that.
- * When every process stands still, the file is cloned without FIFREEZE, which waits for three
- * grace periods of RCU.  When one sleeps in the kernel without end, as on a file system of the
- * network, FIFREEZE waits for what it does in this one.  A copy takes its time and is made under
- * FIFREEZE, too.
+ * Copies the layer while the sandbox is frozen. The layer has no journal that a mount could replay:
+ * its file is that of a whole file system only while no process works in it, and all data is
+ * written out. The keeper has told the kernel to freeze the cgroup, which a process in a system
+ * call, fsync(2) for example, obeys at the end of the call. When every process stands still, the
+ * file is cloned without FIFREEZE, which waits for three grace periods of RCU. If a process sleeps
+ * in the kernel without end, as on a network file system, FIFREEZE waits for its calls in this file
+ * system. A copy takes its time and is made under FIFREEZE, too.
  */
 static int copy_still(struct work *w, struct err *e)
 {
@@ -169,8 +169,8 @@ static int copy_snapshot(struct work *w, struct err *e)
 	w->note.frozen_us = snapshot_now_us() - began;
 	if (result == 0)
 		tell_snapshot(w, SNAPSHOT_COPIED);
-	/* from here on the sandbox may end, and its layer be mounted again: the note goes last, for
-	 * who waits for that */
+	/* from here on the sandbox may end, and its layer be mounted again: the note is removed
+	 * last, for processes that wait for that */
 	close(LAYER);
 	close(LOCK);
 	checkpoint_note_thawed(w->all.dir_fd);
@@ -183,7 +183,7 @@ static int commit_snapshot(struct work *w, struct err *e)
 	struct stat st;
 
 	snprintf(w->note.parent, sizeof(w->note.parent), "%s", head ? head : "");
-	/* one of a process ends with the host at the latest */
+	/* a checkpoint of a process lasts as long as the host runs at most */
 	if ((!json_object_get(w->s->members, "owner") && fsync(w->file) < 0) ||
 	    fstat(w->file, &st) < 0)
 		return err_sys(e, "write a checkpoint");
@@ -254,7 +254,8 @@ int snapshot_start(const struct snapshot *s, pid_t *ret_pid, int *ret_sock, stru
 
 struct checkpoint_job {
 	struct checkpoint_job *next;
-	struct keeper_request rq; /* with a reference and descriptors of its own; client -1: gone */
+	struct keeper_request rq; /* the request, with a reference and descriptors of its own; client -1:
+				   * gone */
 	int fds[WIRE_FDS_MAX];
 };
 
@@ -266,7 +267,7 @@ void keeper_checkpoint_ran(struct keeper *k, const char *text, size_t n)
 	struct err ignored;
 	size_t i, len;
 
-	/* up to what is no text, or no line of its own */
+	/* up to the first byte that is no text, or ends the line */
 	for (i = 0; i < n && (unsigned char)text[i] >= ' '; i += len) {
 		len = utf8_len((const unsigned char *)text + i, n - i);
 		if (!len || i + len > max)
@@ -409,7 +410,7 @@ static int begin_checkpoint(struct keeper *k, const struct keeper_request *rq, s
 	return 0;
 }
 
-/* Whether the layer is that of a checkpoint already: nothing has run since an undo. */
+/* Tells whether the layer is that of a checkpoint already: nothing has run since an undo. */
 static int is_restored(const struct keeper *k)
 {
 	struct err ignored;
@@ -437,7 +438,7 @@ static void refuse_checkpoint_job(struct keeper *k, struct checkpoint_job *j, st
 	release_checkpoint_job(j);
 }
 
-/* Until one is under way, or no job is left. */
+/* Starts jobs until one is under way, or none is left. */
 static void next_checkpoint_job(struct keeper *k)
 {
 	struct err e = { 0 };
@@ -477,7 +478,7 @@ int keeper_checkpoint_before(struct keeper *k, const struct keeper_request *rq, 
 
 /* ---- its end ------------------------------------------------------------------- */
 
-/* Its process is gone, at whatever point. */
+/* Handles the end of its process, at whatever point. */
 static void reap_snapshot(struct keeper *k)
 {
 	struct err ignored;
@@ -499,7 +500,7 @@ static void checkpoint_done(struct keeper *k, const struct snapshot_note *n)
 
 	if (!checkpoint_owner(&j->rq))
 		session_states_write(k, n->id);
-	/* of a fork or a diff, and gone with it: whose process that is, is no user's business */
+	/* the checkpoint of a fork or a diff is removed with it: users need not know whose process that is */
 	if (json_object_del(members, "owner") == 0)
 		json_object_set_new(members, "temporary", json_true());
 	json_object_set_new(members, "checkpoint", json_string(n->id));

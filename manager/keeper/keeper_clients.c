@@ -22,7 +22,7 @@ static void drop_client(struct keeper *k, int i)
 		if (!k->paused && !k->checkpoint.stands)
 			cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	}
-	/* the last of those that work on files sees its end when nothing of the keeper is left */
+	/* the last client that works on files sees its end when nothing of the keeper is left */
 	if (!keeper_files_left(k, i))
 		fd_close(&k->clients[i].fd);
 	k->rest = 0;
@@ -51,7 +51,7 @@ void keeper_answer_verdict(struct keeper *k, int client, json_t *msg, const stru
 	autobuf struct buf b = BUF_INIT(4096);
 	struct err ignored;
 
-	/* not by way of an object, which takes as long as all the rest of the answer */
+	/* written as text: an object would take as long as all the rest of the answer */
 	if (client >= 0 && k->clients[client].fd >= 0 &&
 	    (buf_reserve(&b, 500, &ignored) < 0 || buf_adds(&b, ",\"verdict\":", &ignored) < 0 ||
 	     verdict_json(v, &b, &ignored) < 0 || buf_adds(&b, "}", &ignored) < 0 ||
@@ -66,7 +66,7 @@ void keeper_answer_error(struct keeper *k, int client, const struct err *e)
 }
 
 /*
- * Only root, or the user who started us; the path in a 0700 directory implies that already
+ * Accepts only root, or the user who started us; the path in a 0700 directory implies that already
  * (CVE-2020-15257).
  */
 static int peer_is_ours(int fd)

@@ -3,13 +3,13 @@
  * The interpreter of a sandbox that was made of a zygote.  Upholds S48 of SECURITY.md.
  *
  * It is a fork of the zygote (graft.h) in a cgroup of its own, and waits at a control socket for
- * code.  One request runs at a time, in the state that the earlier ones left; others wait for their
- * turn.  When the interpreter ends, the next request begins a new fork, and is told so.
+ * code. One request runs at a time, in the state that the earlier ones left; others wait for their
+ * turn. When the interpreter ends, the next request begins a new fork, and its answer says so.
  *
- * All that runs in there is hostile.  We write to the control socket and read nothing from it.  A
- * request brings a pipe of its own, of which we read one byte, its exit status: code of an earlier
- * request, which may still run, can say what it likes of its own sandbox, but not more.  A pipe
- * that closes without that byte ends the interpreter.
+ * The code that runs in it is hostile. We write to the control socket and read nothing from it. A
+ * request brings a pipe of its own, from which we read one byte, its exit status: code of an
+ * earlier request, which may still run, can give a false status for its own sandbox, but do no
+ * more. A pipe that closes without that byte ends the interpreter.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void code_wait_free(struct code_wait *w)
 
 /* ---- the interpreter ------------------------------------------------------------------ */
 
-/* Its processes die with it. */
+/* Drops the interpreter; its processes die with it. */
 static void drop_interpreter(struct keeper *k)
 {
 	struct keeper_code *c = &k->code;
@@ -69,7 +69,7 @@ static void drop_interpreter(struct keeper *k)
 	c->phase = CODE_NONE;
 }
 
-/* A new fork; init has not adopted it yet. */
+/* Makes a new fork; init has not adopted it yet. */
 static int make_code_fork(struct keeper *k, pid_t *ret_inner, struct err *e)
 {
 	struct keeper_code *c = &k->code;
@@ -159,7 +159,7 @@ static void empty_text(struct keeper_code *c)
 {
 	struct stat st;
 
-	/* a file of memory that has no name, as the client's; nobody else's is ours to empty */
+	/* emptied only if it is a memory file without a name, as the client's; we must not empty any other */
 	if (c->text_fd >= 0 && fstat(c->text_fd, &st) == 0 && st.st_nlink == 0)
 		(void)!ftruncate(c->text_fd, 0);
 	fd_close(&c->text_fd);
@@ -192,7 +192,7 @@ static void finish_code(struct keeper *k)
 	c->phase = CODE_WAITS;
 }
 
-/* 0; -1: the interpreter cannot take it. */
+/* Hands the code over: 0; -1: the interpreter cannot take it. */
 static int hand_over_code(struct keeper *k, const struct code_wait *w)
 {
 	int fds[REQUEST_FDS + 1], p[2], sent;
@@ -226,7 +226,7 @@ static void run_code(struct keeper *k, struct code_wait *w)
 	c->kill_at_ms = 0;
 	keeper_event(k, "code", NULL);
 	if (hand_over_code(k, w) < 0)
-		cgroup_kill(&c->leaf, &ignored); /* its end is that of the request */
+		cgroup_kill(&c->leaf, &ignored); /* its end is the end of the request */
 	c->text_fd = take_fd(&w->fds[REQUEST_FDS - 1]);
 	code_wait_free(w);
 }
@@ -242,7 +242,7 @@ static void fail_all(struct keeper *k, const struct err *why)
 	}
 }
 
-/* The first in the queue runs, in a new fork if need be. */
+/* Runs the first in the queue, in a new fork if needed. */
 static void run_next_code(struct keeper *k)
 {
 	struct keeper_code *c = &k->code;
@@ -391,7 +391,7 @@ void keeper_code_check_oom(struct keeper *k)
 	cgroup_kill(&c->leaf, &ignored);
 }
 
-/* Its code ends with it, or never begins. */
+/* Drops the client's requests: its code ends with it, or never begins. */
 void keeper_code_client_gone(struct keeper *k, int client)
 {
 	struct code_wait **at = &k->code.queue, *w;

@@ -179,8 +179,8 @@ static void tell_waiters(struct keeper *k, struct keeper_command *c)
 }
 
 /*
- * It has ended and left no process: a detached command is kept for clients that ask for its
- * output and verdict.
+ * Puts away a command that has ended and left no process: a detached command is kept for clients
+ * that ask for its output and verdict.
  */
 static void put_away(struct keeper *k, struct keeper_command *c)
 {
@@ -188,7 +188,7 @@ static void put_away(struct keeper *k, struct keeper_command *c)
 		keeper_command_remove(k, c);
 		return;
 	}
-	/* its output may wait for a slow reader: that is closed where it ends */
+	/* its output may wait for a slow reader: the output is closed at its end */
 	drop_leaf(k, c);
 	fd_close(&c->in_fd);
 }
@@ -227,7 +227,7 @@ void keeper_command_conclude(struct keeper *k, struct keeper_command *c)
 	struct err ignored;
 	int which, is_main;
 
-	/* only the bytes in the pipes now count: nobody waits for end-of-file (L03) */
+	/* only the bytes in the pipes count now: end-of-file is not waited for (L03) */
 	for (which = 0; which < 2; which++)
 		keeper_command_read(k, c, which);
 	if (!c->draining)
@@ -322,7 +322,7 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 	}
 }
 
-/* The first process has ended before, and now the others have. */
+/* Ends a command whose first process had ended before, now that the others have. */
 static void end_rest(struct keeper *k, struct keeper_command *c)
 {
 	c->ended = 1;
@@ -428,7 +428,7 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 	if (now >= c->held_until_ms)
 		c->held_until_ms = 0;
 	if (c->concluded) {
-		/* it answered, but left processes behind: its cgroup goes when they do */
+		/* it has its answer, but left processes behind: its cgroup is removed after them */
 		if (c->leaf.ops && now >= c->lingers_checked_ms + 1000) {
 			c->lingers_checked_ms = now;
 			if (!keeper_rest_count(c))
@@ -457,7 +457,7 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 	}
 }
 
-/* A foreground command ends with its client: nobody is left to answer to (L13). */
+/* Ends the client's foreground command, because no client is left for its answer (L13). */
 void keeper_command_client_gone(struct keeper *k, int client)
 {
 	struct err ignored;
@@ -758,7 +758,7 @@ int keeper_silence_begin(struct keeper *k, struct keeper_command *c, int tty, in
 	return 0;
 }
 
-/* Its client holds the terminal, and tells. */
+/* Tells whether its client holds the terminal, and reports its output. */
 static int is_told(const struct keeper_command *c)
 {
 	return !c->detached && !c->silence.shared;
@@ -780,7 +780,7 @@ int keeper_silence_over(struct keeper *k, struct keeper_command *c, uint64_t now
 {
 	if (!keeper_silence_due(c))
 		return 0;
-	/* it cannot write, or what it wrote is not read */
+	/* it cannot write, or its output is not read */
 	if (k->paused || k->held_by || keeper_follow_lags(k, c) || keeper_main_rests(k, c))
 		c->spoke_ms = now;
 	if (now < keeper_silence_due(c))
@@ -807,7 +807,10 @@ void keeper_silence_drained(struct keeper *k, struct keeper_command *c)
 		keeper_command_conclude(k, c);
 }
 
-/* The foreground command of this very client; one that has ended meanwhile is no error. */
+/*
+ * Handles the report about the foreground command of this very client; it is no error if the
+ * command has ended meanwhile.
+ */
 int keeper_op_silent(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	int i;

@@ -79,7 +79,7 @@ static int unreachable(struct registry *r, const char *id, unsigned ms, struct e
 			e, ERR_TIMEOUT,
 			"the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id,
 			id);
-	/* killed from outside: nobody has reported it or cleaned up */
+	/* killed from outside: no process has reported that or cleaned up */
 	if (registry_clear_dead(r, id, ms < CLEAR_MS ? ms : CLEAR_MS, 0, e) < 0)
 		return err_wrap(e, "its keeper has ended");
 	if (!path_has(r->sandboxes_fd, id))

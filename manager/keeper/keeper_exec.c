@@ -62,7 +62,7 @@ int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err 
 
 /* Turns a request into a command: its descriptors, limits, environment and words. */
 
-#define ARGS_MAX 262144	/* as many of two bytes as the kernel takes with a stack of 8 MiB */
+#define ARGS_MAX 262144	/* as many arguments of two bytes as the kernel takes with a stack of 8 MiB */
 #define ENV_MAX 65536	/* each is looked for among those before it */
 #define DEFAULT_TERM "TERM=xterm-256color"
 

@@ -24,7 +24,7 @@
 #include "manager/keeper/keeper_state.h"
 
 #define FILE_ARGS_MAX 4096
-#define CLIENT_COMES_MS 10000	/* after such a keeper was made */
+#define CLIENT_COMES_MS 10000	/* time for a client to come, after such a keeper was made */
 
 static int take_args(const json_t *rq, const char ***ret, size_t *ret_n, struct err *e)
 {

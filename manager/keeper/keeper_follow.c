@@ -2,9 +2,9 @@
 /*
  * Clients that follow a detached command: its output as it arrives, its stdin.
  *
- * "follow" is answered as soon as there are bytes beyond the given offsets, or the end; nobody
- * polls. The keeper keeps no state for a client: one that died returns with the offsets that it
- * had reached. "send" is answered when the command's stdin has taken everything.
+ * "follow" is answered as soon as there are bytes beyond the given offsets, or the end; no client
+ * polls. The keeper keeps no state for a client: a client that was restarted returns with the
+ * offsets that it had reached. "send" is answered when the command's stdin has taken everything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,9 @@
 #define END_WAIT_MS 1000	/* wait for a reader of the terminal before its input ends */
 #define END_LOOK_MS 5
 #define END_LOOK_MAX_MS 100
-#define END_AGAIN_MAX_MS 500	/* what goes on reading after the end of its input is not told so without a pause */
-#define LAG_MAX (256u << 10)	/* from here on output waits for the clients that must see it */
+#define END_AGAIN_MAX_MS 500	/* a program that reads on after the end of its input gets further ends with
+				 * pauses */
+#define LAG_MAX (256u << 10)	/* beyond this lag output waits for the clients that must see it */
 
 static const char *const stream_names[] = { "stdout", "stderr" };
 
@@ -165,7 +166,7 @@ int keeper_send_waits(const struct keeper *k, const struct keeper_command *c)
 	return 0;
 }
 
-/* As input_end_terminal(); looks soon at first, as a fresh shell is ready soon, then less often. */
+/* As input_end_terminal(); it looks soon at first, because a fresh shell is ready soon, then less often. */
 static int end_terminal(struct keeper_send *s, struct keeper_command *c)
 {
 	uint64_t now = clock_ms();
@@ -184,7 +185,7 @@ static int end_terminal(struct keeper_send *s, struct keeper_command *c)
 	return 0;
 }
 
-/* 1 when everything is written, 0 when the command does not take more now. */
+/* Sends bytes: 1 if everything is written, 0 if the command does not take more now. */
 static int send_some(struct keeper_send *s, struct keeper_command *c, struct err *e)
 {
 	while (s->done < s->len) {
@@ -333,7 +334,10 @@ int keeper_resize(int master, const json_t *rq, struct err *e)
 	return ioctl(master, TIOCSWINSZ, &w) < 0 ? err_sys(e, "set the terminal's size") : 0;
 }
 
-/* Nobody will ask again: an ended command goes now, or when the processes it left have. */
+/*
+ * Handles "forget": no client will ask again. An ended command is removed now, or after the
+ * processes that it left.
+ */
 int keeper_op_forget(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	struct keeper_command *c = rq->command;

@@ -22,8 +22,8 @@
 #define NUDGE_MS 150
 #define NUDGE_SOON_MS 5
 #define NUDGES 5
-#define SIGNAL_MS 250	/* what the kernel's worker may need for it on a machine with much to do */
-#define YOUNG_TICKS 15	/* of 10 ms, as a sandbox at its CPU limit may wait for most of 100 */
+#define SIGNAL_MS 250	/* time that the kernel's worker may need for it on a busy machine */
+#define YOUNG_TICKS 15	/* of 10 ms, because a sandbox at its CPU limit may wait for most of 100 */
 #define WITHDRAWN "return 130"
 #define INTERRUPT_BIT (1ULL << (SIGINT - 1))
 
@@ -40,7 +40,10 @@ static pid_t foreground_member(pid_t group, pid_t shell, const pid_t *pids, size
 	return 0;
 }
 
-/* The terminal's foreground may be long gone, and its number somebody else's by now. */
+/*
+ * Tells whether a process is still alive: the terminal's foreground may be long gone, and its
+ * number another process's.
+ */
 static int is_live(struct keeper *k, const struct keeper_session *s, pid_t group)
 {
 	pid_t *pids = NULL;
@@ -98,7 +101,7 @@ static enum fate fate_of(const struct keeper_session *s, pid_t group, const stru
 		}
 		if (has.ignored & INTERRUPT_BIT)
 			return DECIDES;
-		/* with the shell's own traps still, or it had no time to do much */
+		/* it still has the shell's own traps, or had no time to do much */
 		if (p.parent == l->shell && p.flags & FORKED_NO_EXEC && (has.caught == of_shell || p.started + YOUNG_TICKS > l->at_ticks))
 			found = JUST_FORKED;
 		else if (has.caught & INTERRUPT_BIT)
@@ -122,8 +125,8 @@ static void wait_for_interrupt(pid_t pid)
 }
 
 /*
- * Before and after the text, the shell's descriptor 9 is the status pipe; before that it is not
- * a shell yet.
+ * Tells whether the shell is in the text: before and after it, the shell's descriptor 9 is the
+ * status pipe; before that it is not a shell yet.
  */
 static int in_text(const struct keeper_session *s, pid_t shell)
 {
@@ -144,9 +147,9 @@ static int in_text(const struct keeper_session *s, pid_t shell)
 }
 
 /*
- * 1: the shell starts, or is at our lines before the text. It will find a text in its place that
- * only returns: there is nothing to interrupt, and the shell may have no traps yet. (At the
- * lines after the text nobody reads it any more.)
+ * Withdraws the text: 1 if the shell starts, or is at our lines before the text. It will find a
+ * text in its place that only returns: there is nothing to interrupt, and the shell may have no
+ * traps yet. (At the lines after the text the shell no longer reads it.)
  */
 static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 {
@@ -163,13 +166,13 @@ static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 	memcpy(s->tracing, tracing, sizeof(tracing));
 	if (r < 0)
 		return 0;
-	/* what could not be frozen in time may have read it meanwhile: then it is interrupted */
+	/* a shell that could not be frozen in time may have read it meanwhile: then it is interrupted */
 	s->again = ++s->withdrawn < NUDGES;
 	s->nudge_ms = s->again ? clock_ms() + NUDGE_MS : 0;
 	return 1;
 }
 
-/* Whether the shell was told to leave, and which processes the interrupt may have missed. */
+/* Notes whether the shell was told to leave, and which processes the interrupt may have missed. */
 static void follow_up(struct keeper_session *s, int own, unsigned long long at_ticks, pid_t starting, int soon)
 {
 	s->interrupted |= own;
@@ -197,7 +200,10 @@ static int interrupt_foreground(struct keeper *k, struct keeper_session *s, cons
 		return type(ctx, group, l->shell && member);
 	if (!l->n || !group)
 		return type(ctx, group, is_live(k, s, group));
-	/* else what just ended says by its status whether it died of that: the last of a pipe may not have begun yet */
+	/*
+	 * otherwise the status of the ended command shows whether it died of that: the last process
+	 * of a pipe may not have begun yet
+	 */
 	fate = fate_of(s, group, l);
 	own = l->shell && (getpgid(l->shell) == group || fate != DECIDES);
 	if (l->shell)
@@ -230,7 +236,7 @@ static int signal_group(void *ctx, pid_t group, int alive)
 	return group && alive ? kill(-group, SIGINT) : -1;
 }
 
-/* What this command started, the shell aside: how many got the signal. */
+/* Signals the processes that this command started, the shell aside; returns how many got the signal. */
 static size_t signal_started(const struct keeper_session *s, int signo, const struct look *l)
 {
 	size_t i, sent = 0;
@@ -261,7 +267,10 @@ static int signal_split(struct keeper *k, struct keeper_session *s, const struct
 	return signo == SIGINT ? kill(l->shell, signo) : -1;	/* it may wait in a built-in */
 }
 
-/* Without a terminal no group is the foreground: all that the command started, or the shell when that is all. */
+/*
+ * Signals without a terminal, where no group is the foreground: all processes that the command
+ * started, or the shell if there are none.
+ */
 static int signal_split_by(struct keeper *k, struct keeper_session *s, int signo)
 {
 	struct look l;
@@ -290,11 +299,11 @@ int session_interrupt(struct keeper *k, struct keeper_session *s)
 		return -1;
 	if (s->split)
 		return signal_split_by(k, s, SIGINT);
-	/* between two commands there may be no group: then the shell has been told */
+	/* between two commands there may be no group: then the shell has got the signal */
 	return interrupt_by(k, s, signal_group, NULL) < 0 && !s->busy ? -1 : 0;
 }
 
-/* How many of these bytes there are up to the last that the terminal makes an interrupt of; 0: none. */
+/* Returns how many of these bytes end with the last that the terminal makes an interrupt of; 0: none. */
 static size_t interrupt_end(const struct keeper_session *s, const char *p, size_t n)
 {
 	struct termios t;
@@ -316,7 +325,10 @@ struct typed {
 static int type_bytes(void *ctx, pid_t group, int alive)
 {
 	struct typed *t = ctx;
-	/* for nobody: all that the interrupt would do, in its own time, is throw away the next command's output */
+	/*
+	 * without a receiver: an interrupt would only, a moment later, throw away the next
+	 * command's output
+	 */
 	size_t skip = alive ? 0 : t->interrupt;
 
 	(void)group;
@@ -350,7 +362,7 @@ static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pi
 		return 0;
 	if (pid == s->starting || p.group == s->starting)
 		return 1;
-	/* without groups each of a pipe's may have been hardly forked */
+	/* without groups each process of a pipe may have been hardly forked */
 	if (s->split && s->starting && p.started + YOUNG_TICKS > s->interrupted_ticks)
 		return 1;
 	return !s->traps && p.started >= s->interrupted_ticks;
@@ -364,8 +376,7 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 
 	s->nudge_ms = 0;
 	/*
-	 * its output meanwhile may be the end of the text: then our signal would hit the next
-	 * one
+	 * its output meanwhile may be the end of the text: then our signal would hit the next text
 	 */
 	if (s->status_fd >= 0)
 		session_status(k, s);
@@ -473,7 +484,7 @@ void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)
 	} else if (s->escalated < ESCALATE_MAX) {
 		kill_tree(k, s);
 	} else if (c) {
-		/* nothing brings the shell back: it is killed, and the answer says so */
+		/* nothing brings the shell back, so it is killed, and the answer says so */
 		cgroup_kill(&c->leaf, &ignored);
 		s->escalate_ms = 0;
 	}

@@ -21,11 +21,11 @@
 
 struct keeper_health {
 	struct health h;
-	uint32_t seq;		/* of the command that checks now; 0: none does */
+	uint32_t seq;		/* number of the command that checks now; 0: none */
 	uint64_t began_ms, start_ms;	/* of the running check: monotonic, and since 1970 */
 	uint64_t cpu_us;	/* used by those that have ended */
 	int frozen;		/* the sandbox stood still at the last look */
-	uint64_t left_ms;	/* of the check's time, when it began to */
+	uint64_t left_ms;	/* time left of the check when the sandbox was frozen */
 	json_t *owned;		/* the argv of a spec that came by an update */
 	int stale;		/* the check that runs is from before an update */
 };
@@ -135,7 +135,7 @@ void keeper_health_ended(struct keeper *k, struct keeper_command *c)
 		b.data = NULL;
 	}
 	keeper_command_remove(k, c);
-	/* it was killed, or told to end, with the sandbox: that says nothing of its health */
+	/* it was killed, or told to end, with the sandbox: that does not count as a result */
 	if (k->stopping || k->stop_at_ms || k->health->stale)
 		free(r.output);
 	else

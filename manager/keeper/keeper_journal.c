@@ -13,7 +13,7 @@
 #include "manager/keeper/keeper_state.h"
 
 #define PIECE 16384		/* bytes of output in one entry */
-#define COMMAND_MAX (256u << 10)	/* of one stream of a command */
+#define COMMAND_MAX (256u << 10)	/* bytes of one stream of a command */
 
 void keeper_event(struct keeper *k, const char *event, json_t *members)
 {
@@ -24,7 +24,7 @@ void keeper_event(struct keeper *k, const char *event, json_t *members)
 
 #define EVENT_TEXT 200
 
-/* The part of a text for an event: its beginning, in whole characters. */
+/* Returns the length of a text for an event: its beginning, in whole characters. */
 static size_t text_length(const char *text)
 {
 	size_t n = text ? strnlen(text, EVENT_TEXT) : 0;
@@ -108,7 +108,7 @@ static size_t log_piece(const char *p, size_t n)
 {
 	size_t part = n < PIECE ? n : PIECE, back;
 
-	/* not within a character */
+	/* do not cut within a character */
 	for (back = 0; part < n && back < 4 && ((unsigned char)p[part - back] & 0xc0) == 0x80; back++)
 		;
 	return part - back;

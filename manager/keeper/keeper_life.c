@@ -7,9 +7,9 @@
  * restarts. A sandbox that is stopped at that time has no keeper: the next start, gc or berthd
  * removes it (manager/host/forget.h).
  *
- * With pause_at_end it is paused at that time, and then has no such time until somebody gives it
- * one.  With stop_at_end it is stopped in the same way, and its files stay.  With resume_ttl_ms the
- * next request that needs what is paused gives it that time.
+ * With pause_at_end it is paused at that time, and then has no end until a client sets one. With
+ * stop_at_end it is stopped in the same way, and its files stay. With resume_ttl_ms the next
+ * request that needs the paused sandbox resumes it for that time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 #include "manager/keeper/keeper_state.h"
 #include "runtime/kernel/cgroup_io.h"
 
-#define LOOK_AGAIN_MS 1000	/* after the end was begun: a second one asks for nothing new */
+#define LOOK_AGAIN_MS 1000	/* time after the end was begun: a second request asks for nothing new */
 
 static const char time_is_over[] = "ttl";
 static const char not_paused[] = "it could not be paused";
@@ -55,7 +55,7 @@ static void stop_at_end(struct keeper *k)
 	l.expires_ms = 0;
 	if (k->held_by || k->stopping || k->stop_reason || keeper_life_set(k, &l, &ignored) < 0)
 		return;
-	if (k->paused)	/* somebody wants what is in its memory */
+	if (k->paused)	/* a user wants what is in its memory */
 		return;
 	k->stop_reason = stopped_at_end;
 	keeper_stop_begin(k, keeper_main_grace_ms(k));
@@ -81,7 +81,7 @@ static void pause_at_end(struct keeper *k)
 		keeper_command_stands_still(k);
 		keeper_event(k, "pause", json_pack("{s:s}", "reason", time_is_over));
 	}
-	/* when that cannot be written now, it is tried again */
+	/* if that cannot be written now, it is tried again */
 	l.expires_ms = 0;
 	keeper_life_set(k, &l, &e);
 }
@@ -130,7 +130,7 @@ void keeper_life_end(struct keeper *k, const char *id)
 {
 	struct err ignored;
 
-	/* its own volumes go with it, and are not removed while anybody has them open */
+	/* its own volumes are removed with it, but not while another process has them open */
 	if (k->let_go)
 		k->let_go(k->let_go_ctx);
 	if (is_to_go(k) && forget_alone(k->registry, id, &ignored) == 0)
@@ -159,7 +159,7 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 		record_set_auto_remove(record, 1);
 }
 
-/* In both records: that of the run, and that for the next start. */
+/* Sets the life in both records: that of the run, and that for the next start. */
 int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e)
 {
 	autojson json_t *kept = NULL;
@@ -239,8 +239,8 @@ const struct keeper_part keeper_part_life = { .next = life_next, .check = life_c
 
 /*
  * The owner process of a sandbox (--owner-pid). When it ends, the sandbox is frozen at once, so
- * that nothing runs without an owner. After a grace in which somebody may look at it, it is
- * removed. The keeper waits for a pidfd, so a living owner costs nothing.
+ * that nothing runs without an owner. After a grace in which a user may look at it, it is removed.
+ * The keeper waits for a pidfd, so a running owner costs nothing.
  *
  * If the keeper is killed too, the next start, gc or berthd removes the sandbox, because its
  * record names the owner (manager/host/forget.h).
@@ -279,7 +279,7 @@ void keeper_owner_ended(struct keeper *k)
 	keeper_event(k, "owner-ended", json_pack("{s:I,s:I}", "pid",
 						 (json_int_t)atoi(k->life.owner), "grace_ms",
 						 (json_int_t)k->life.owner_grace_ms));
-	/* what cannot be frozen must not go on meanwhile */
+	/* a sandbox that cannot be frozen must not run on meanwhile */
 	if (cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0)
 		k->owner_until_ms = clock_ms();
 	k->paused = 1;
@@ -311,7 +311,7 @@ const struct keeper_part keeper_part_owner = { .next = owner_next, .check = owne
  * or [manager] idle_timeout, without work, the keeper stops.
  */
 
-#define FLOOR_PERCENT 1		/* of one CPU; below it is housekeeping, not work */
+#define FLOOR_PERCENT 1		/* percent of one CPU; use below it is housekeeping, not work */
 #define CHECK_MAX_MS 60000
 #define WINDOW_MAX_MS 1000	/* a rate over less says little */
 

@@ -19,9 +19,11 @@
 #include "base/mem.h"
 
 #define LOOK_US 100
-#define FREEZE_MS 120	/* what has used up its CPU time waits for more, 100 ms at most; who waits for a disk freezes later */
+#define FREEZE_MS 120	/* a process that has used up its CPU time waits for more, 100 ms at most; a process
+			 * that waits for a disk freezes later */
 #define VFORK_MS 250
-#define LEVELS_MAX 32	/* of parents looked at: each is a file read, and there may be many processes */
+#define LEVELS_MAX 32	/* levels of parents looked at: each is a file read, and there may be many
+			 * processes */
 
 int look_command_pids(struct keeper_command *c, pid_t **ret, size_t *ret_count)
 {
@@ -206,7 +208,7 @@ static unsigned long long now_ticks(void)
 	return (unsigned long long)now.tv_sec * 100 + (unsigned long long)now.tv_nsec / 10000000;
 }
 
-/* It waits in vfork(2), or is just leaving it. */
+/* Tells whether it waits in vfork(2), or is just leaving it. */
 static int is_in_vfork(pid_t pid)
 {
 	unsigned long long number = 0, flags = 0;
@@ -245,9 +247,12 @@ void look_end(struct look *l)
 
 /* ---- commands that wait for input ---- */
 
-/* Whether a command waits for input from its terminal: seen from the calls its processes are blocked in. */
+/*
+ * Finds out whether a command waits for input from its terminal, from the calls in which its
+ * processes are blocked.
+ */
 
-/* 1 when fd of pid is the sandbox's terminal. */
+/* Returns 1 if fd of pid is the sandbox's terminal. */
 static int is_terminal(pid_t pid, unsigned long long fd)
 {
 	char path[64], target[64];
@@ -297,7 +302,7 @@ static int polls_terminal(pid_t pid, unsigned long long fds, unsigned long long 
 	return 0;
 }
 
-/* Is pid blocked in a call that waits for input from the terminal (proc_pid_syscall(5))? */
+/* Tells whether pid is blocked in a call that waits for input from the terminal (proc_pid_syscall(5)). */
 static int waits_for_input(pid_t pid)
 {
 	char path[40], text[256];

@@ -20,9 +20,9 @@
 #include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
-#define PACE_MS 100		/* in which at most PACE_BYTES of its output are read */
+#define PACE_MS 100		/* time in which at most PACE_BYTES of its output are read */
 #define PACE_BYTES (1U << 20)
-#define FOLLOWED_MS 1000	/* for followers to ask for the rest of its output */
+#define FOLLOWED_MS 1000	/* time for followers to ask for the rest of its output */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
 static const char keeper_main_reason[] = "its main command ended";
@@ -76,7 +76,7 @@ static int launch_main(struct keeper *k, enum main_phase phase, struct err *e)
 	c = keeper_command_find(k, k->main.seq);
 	if (!k->main.service->interactive && !c->tty)
 		fd_close(&c->in_fd);
-	/* of a life without an end the last bytes count, and the log has what came before them */
+	/* for a service that may run without end the last bytes count, and the log has those before them */
 	for (i = 0; i < 2 && !c->tty; i++)
 		ring_init(&c->out[i], 0, k->tail_max);
 	if (phase == MAIN_STARTS) {
@@ -152,7 +152,7 @@ void keeper_main_failed(struct keeper *k, const struct err *why)
 	fail_main(k, why, k->main.phase == MAIN_PREPARES ? "init command" : "main command");
 }
 
-/* The last line that it wrote, as it says mostly why. */
+/* Gives the last line that it wrote, which mostly tells why it ended. */
 static void last_main_line(const struct keeper_command *c, char out[LAST_WORDS])
 {
 	autobuf struct buf b = BUF_INIT(LAST_WORDS + 1);
@@ -236,16 +236,19 @@ void keeper_main_attended(struct keeper *k, int client, const struct keeper_comm
 	k->main.awaited -= k->main.awaited != 0;
 }
 
-/* Not an init command's: the caller that announced the clients waits for its end. */
+/*
+ * Tells whether its output is held; never an init command's, because the caller that announced the
+ * clients waits for its end.
+ */
 int keeper_main_holds(const struct keeper *k, const struct keeper_command *c)
 {
 	return k->main.awaited && k->main.held_until_ms && keeper_main_is(k, c);
 }
 
 /*
- * To read and to log takes our time, which no cgroup of the sandbox counts: a service that
- * writes for ever waits for its pipe instead (D13).  What one read took beyond a window's
- * bytes is taken from the next window's.
+ * Paces the output. Reading and logging takes our time, which no cgroup of the sandbox counts, so a
+ * service that writes for ever waits for its pipe instead (D13). Bytes that a read took beyond a
+ * window's are taken from the next window's.
  */
 static void main_pace(struct keeper *k, uint64_t now)
 {
@@ -287,7 +290,7 @@ static void main_check(struct keeper *k, uint64_t now)
 		k->stopping = 1;
 }
 
-/* 1: it has one, which gets the signal of the stop, or its own. */
+/* Sends the main command the signal of the stop, or its own: 1 if there is one. */
 int keeper_main_ask_to_end(struct keeper *k)
 {
 	const struct keeper_command *c = keeper_main_command(k);
@@ -313,7 +316,7 @@ int keeper_main_awaits(struct keeper *k, int client, const char *id)
 	return 1;
 }
 
-/* How it ended, for ps, inspect and wait; once nothing of the sandbox runs any more. */
+/* Records how it ended, for ps, inspect and wait, once nothing of the sandbox runs any more. */
 void keeper_main_record(struct keeper *k)
 {
 	autojson json_t *record = NULL;

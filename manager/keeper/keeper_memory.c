@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a keeper's own memory is counted, and which process the kernel kills first when memory
- * runs out.
+ * Accounting of a keeper's own memory, and the choice of the process that the kernel kills first
+ * when memory runs out.
  */
 #include <fcntl.h>
 #include <sys/sysinfo.h>

@@ -82,7 +82,7 @@ static int check_network_rate(const struct keeper *k, const json_t *rq, struct e
 	return 0;
 }
 
-/* A new policy, whole: k->net_policy takes its reference. */
+/* Sets a whole new policy: k->net_policy takes its reference. */
 static int put_network_policy(struct keeper *k, json_t *fresh, uint64_t *ret_cut, struct err *e)
 {
 	autofree char *text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
@@ -145,7 +145,10 @@ static int reload_rules(struct keeper *k, uint64_t *ret_cut, struct err *e)
 	return put_network_policy(k, fresh, ret_cut, e);
 }
 
-/* They may have changed between the reading of the options and the first moment we can be told. */
+/*
+ * Reads the rules again: they may have changed between the reading of the options and the first
+ * moment at which we can be reached.
+ */
 int keeper_network_rules_begin(struct keeper *k, struct err *e)
 {
 	uint64_t cut;
@@ -228,14 +231,14 @@ static void save_network_counters(struct keeper *k, const struct netcounters *c)
 	struct err ignored;
 	autoclose int dir = text ? registry_keep_dir(k->registry, k->claim.id, &ignored) : -1;
 
-	/* not to the disk: that could take seconds, and a host that crashes loses more than this */
+	/* not synced: that could take seconds, and a host that crashes loses more than this */
 	if (dir >= 0 && io_replace_file(dir, NETWORK_USED_FILE, text, strlen(text), 0600, 0, &ignored) == 0)
 		k->net_saved_bytes = nethelper_used(c, k->spec);
 }
 
 static int has_budget(struct keeper *k)
 {
-	/* of a bridge they are those open at once, which no earlier run has used up */
+	/* on a bridge they are the connections open at once, of which earlier runs have used up none */
 	return budget(k, "max_bytes") || (spec_is_proxied(k->spec) && budget(k, "max_connections"));
 }
 
@@ -287,7 +290,7 @@ void keeper_network_notice(struct keeper *k)
 	look_at_network(k, &c);
 }
 
-#define LOOK_MS 1000		/* while something runs */
+#define LOOK_MS 1000		/* interval while something runs */
 #define LOOK_IDLE_MS 10000
 
 static uint64_t network_next(struct keeper *k)
@@ -438,7 +441,7 @@ void keeper_join_end(struct keeper *k)
 {
 	struct err ignored;
 
-	/* what fails is found by gc, as its record is in the network's directory */
+	/* gc finds what fails here, because its record is in the network's directory */
 	while (json_array_size(k->joined))
 		part_from_network(k, json_string_value(json_object_get(json_array_get(k->joined, 0), "network")),
 		     &ignored);
@@ -464,7 +467,7 @@ void keeper_join_describe(const struct keeper *k, json_t *network)
 	json_decref(list);
 }
 
-/* In both records; end NULL: the network is left. */
+/* Records it in both records; end NULL: the network was left. */
 static int record_joined_network(struct keeper *k, const char *network, const json_t *end, struct err *e)
 {
 	if (netjoin_record(k->registry, k->claim.id, network, end, e) < 0 ||
@@ -497,7 +500,7 @@ int keeper_op_network_leave(struct keeper *k, const struct keeper_request *rq, s
 {
 	const char *network = request_name(rq->json, "");
 
-	/* first the record: the kernel's objects can be found without it */
+	/* the record first: the kernel's objects can be found without it */
 	if (record_joined_network(k, network, NULL, e) < 0 || part_from_network(k, network, e) < 0)
 		return -1;
 	keeper_event(k, "network-leave", json_pack("{s:s}", "network", network));
@@ -518,7 +521,7 @@ static int check_network_share(const struct keeper *k, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "it has the host's network, not one of its own; hint: --network "
 			       "host");
-	/* at its end this sandbox would stand still, and the other one go on */
+	/* at its end this sandbox would be frozen, and the other one run on */
 	if (k->life.budget.v[LIVEBUDGET_NET])
 		return err_set(e, ERR_INVALID,
 			       "its traffic has a budget, which no other sandbox can use up; hint: "
@@ -531,7 +534,7 @@ static int check_network_share(const struct keeper *k, struct err *e)
 	return 0;
 }
 
-/* Of the process whose end is the network's. */
+/* Opens the process whose end is the network's end. */
 static int open_end(const struct keeper *k, struct err *e)
 {
 	const int fd = k->spec->network == NETWORK_JOINED ?

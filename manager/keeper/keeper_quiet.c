@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a keeper does when it has nothing to do. It removes the last command's cgroup and makes
- * the next one ahead: six directories take a fifth of the time of a short command, and the
- * kernel changes one cgroup at a time, so a command that joins its own would wait for them. It
- * also gives back memory that it does not need while it waits.
+ * A keeper's work while it is idle. It removes the last command's cgroup and makes the next one
+ * ahead: six directories take a fifth of the time of a short command, and the kernel changes one
+ * cgroup at a time, so a command that joins its own would wait for them. It also frees memory that
+ * it does not need while it waits.
  */
 #include <elf.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ static void drop_stack(uintptr_t page)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(page - 1);
 
-	/* this page and the next one below are in use; where nothing is mapped the rest is done all the same */
+	/* this page and the next one below are in use; unmapped parts do not prevent the rest */
 	madvise((void *)(here - page - STACK_BYTES), STACK_BYTES, MADV_DONTNEED);
 }
 
@@ -81,7 +81,10 @@ void keeper_trim(struct keeper *k)
 	k->trimmed = 1;
 }
 
-/* Only once something was executed, as most of many sandboxes may never be. */
+/*
+ * Tells whether to make a spare cgroup: only once a command was executed, because most of many
+ * sandboxes may never run one.
+ */
 static int wants_spare(const struct keeper *k)
 {
 	return k->next_seq > 1 && !k->spare.ops && !k->spare_failed && !k->stopping;
@@ -119,7 +122,7 @@ static void remove_dropped(struct keeper *k)
 	cgroup_release(c);
 }
 
-/* One at a time: requests come first. */
+/* Does one chore at a time: requests come first. */
 static void do_quiet_chore(struct keeper *k)
 {
 	if (k->dropped_count)
@@ -164,7 +167,7 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 		*ret = spare;
 		return 0;
 	}
-	if (spare.ops) {	/* it has the name */
+	if (spare.ops) {	/* the spare has the name */
 		cgroup_destroy(&spare, &ignored);
 		cgroup_release(&spare);
 	}

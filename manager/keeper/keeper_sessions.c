@@ -215,9 +215,8 @@ int session_op_signal(struct keeper *k, const struct keeper_request *rq, struct 
 }
 
 /*
- * Ends everything that runs in the session; its client gets the verdict, killed-by. With "own"
- * the same client cancels its own text, which may still wait for its turn; then there is no
- * other answer.
+ * Ends everything that runs in the session; its client gets the verdict, killed-by. With "own" a
+ * client cancels its own text, which may still wait for its turn; then it gets no other answer.
  */
 int keeper_op_sh_cancel(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
@@ -230,7 +229,7 @@ int keeper_op_sh_cancel(struct keeper *k, const struct keeper_request *rq, struc
 	if (own && session_queue_cancel(k, s, rq->client))
 		return 0;
 	if (own && (!s->busy || s->client != rq->client))
-		return 0;	/* it has just ended */
+		return 0;	/* the text has just ended */
 	if (!s->busy)
 		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
 	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
@@ -302,8 +301,9 @@ int keeper_op_session_close(struct keeper *k, const struct keeper_request *rq, s
  * it.
  */
 
-#define QUEUE_MAX 16		/* of one session */
-#define QUEUE_ALL (KEEPER_CLIENTS / 2)	/* of all: each holds a connection, and others must get one */
+#define QUEUE_MAX 16		/* texts that wait in one session */
+#define QUEUE_ALL (KEEPER_CLIENTS / 2)	/* texts that wait in all sessions: each holds a connection, and
+					 * others must get one */
 #define QUEUE_BYTES (16u << 20)		/* of all */
 
 struct session_wait {
@@ -445,7 +445,7 @@ void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t no
 	if (s->busy || !s->queue || k->paused)
 		return;
 	w = take_waiting_text(s, &s->queue);
-	/* at least 1: it has waited */
+	/* at least 1, which shows that it has waited */
 	w->t.queued_ms = now > w->since_ms ? now - w->since_ms : 1;
 	if (run_now(k, s, &w->t, &e) < 0)
 		keeper_answer_error(k, w->t.client, &e);

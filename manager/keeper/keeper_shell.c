@@ -33,7 +33,7 @@ void session_shell_close(struct keeper_session *s)
 	s->tty_fd = -1;
 }
 
-/* No echo, and newlines as they were written: the output is the command's bytes, exactly. */
+/* Sets no echo, and newlines as they were written: the output is exactly the command's bytes. */
 static int quiet_terminal(int slave, struct err *e)
 {
 	struct winsize w = { .ws_row = 24, .ws_col = 80 };
@@ -134,7 +134,7 @@ static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_
 int session_shell_write(struct keeper_session *s, const char *text, struct err *e)
 {
 	if (io_write_all(s->script_fd, text, strlen(text)) < 0) {
-		/* it could not be started (no bash here): init's answer, which is on its way, says so */
+		/* it could not be started (no bash here): init's answer, which is on its way, reports that */
 		if (errno == EPIPE && !s->shell_ns_pid)
 			return 0;
 		return err_sys(e, "write to the shell of session %s", s->name);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shells of a checkpoint: their states are asked for, kept, and brought back after an undo.
+ * The shells of a checkpoint: asks for their states, keeps them, and restores them after an undo.
  *
  * A shell that waits for a command is asked while the checkpoint is made, and its answer comes by
- * the status pipe, before that of any later text.  One that has run nothing since it was asked
- * last is not asked again.  One that runs a command cannot be asked: it has the state of its last
- * prompt if that is known, which it is when the command had a checkpoint before it, and is lost
- * otherwise.  After an undo a session has its script, which its shell reads when it is used first.
+ * the status pipe, before that of any later text. A shell that has run nothing since it was asked
+ * last is not asked again. A shell that runs a command cannot be asked: its state is that of its
+ * last prompt, if the command had a checkpoint before it, and is lost otherwise. After an undo a
+ * session has its script, which its shell reads when it is first used.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,13 +32,13 @@ struct session_state {
 	int due;   /* the shell that is started next reads it first */
 	unsigned number;
 	struct buf script;
-	struct checkpoint_shell head; /* without lost: that is of a moment */
+	struct checkpoint_shell head; /* the state at a moment; not for lost ones */
 	struct shellfuncs funcs;
-	int funcs_missing; /* there were more than are kept */
-	int too_long;      /* it was, when it was asked last */
-	/* while it is asked */
+	int funcs_missing; /* there were more functions than are kept */
+	int too_long;      /* the answer was too long when the shell was asked last */
+	/* set while the shell is asked */
 	char nonce[17]; /* "": it is not */
-	int late;       /* nobody waits for it any more */
+	int late;       /* the answer is no longer waited for */
 	uint64_t until_ms;
 	unsigned asked_number;
 	struct checkpoint_shell asked;
@@ -200,7 +200,7 @@ static void add_state_answer(struct session_state *t, const char *p, size_t n)
 
 	if (!t->overflowed && buf_add(&t->answer, p, n, &ignored) == 0)
 		return;
-	/* only its end is looked for any more */
+	/* only its end still matters */
 	t->overflowed = 1;
 	if (t->answer.len > keep) {
 		memmove(t->answer.data, t->answer.data + t->answer.len - keep, keep);
@@ -237,7 +237,7 @@ size_t session_state_feed(struct keeper *k, struct keeper_session *s, const char
 	add_state_answer(t, p, n);
 	end = state_answer_end(t, n, &len);
 	if (end && !t->begun) {
-		/* before it is what the shell still had to say of its last text */
+		/* bytes before it are the rest of the shell's output about its last text */
 		t->begun = 1;
 		t->answer.len -= (size_t)(end - t->answer.data);
 		memmove(t->answer.data, end, t->answer.len);
@@ -282,7 +282,7 @@ void session_states_check(struct keeper *k, uint64_t now)
 
 /* ---- a checkpoint's ------------------------------------------------------------------ */
 
-/* Why the shell of s cannot be brought back as it was at the checkpoint; "": it can. */
+/* Returns why the shell of s cannot be restored as it was at the checkpoint; "": it can. */
 static const char *lost(const struct keeper_session *s, const struct session_state *t)
 {
 	if (t && t->known && t->number == s->number - (s->busy ? 1u : 0u))
@@ -321,7 +321,7 @@ void session_states_write(struct keeper *k, const char *id)
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		const struct keeper_session *s = &k->sessions[i];
 
-		/* one whose shell has ended has nothing that could come back */
+		/* a session whose shell has ended has nothing to restore */
 		if (!s->name[0] || (!s->shell_seq && !(s->state && s->state->due)))
 			continue;
 		if (box < 0)
@@ -388,7 +388,7 @@ void session_states_start(struct keeper *k)
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		struct keeper_session *s = &k->sessions[i];
 
-		/* one that does not start now does when it is used */
+		/* a shell that does not start now starts when it is used */
 		if (s->name[0] && s->state && s->state->due && !s->shell_seq &&
 		    session_shell_start(k, s, &ignored) == 0)
 			session_state_restore(k, s, &ignored);

@@ -21,7 +21,10 @@
 
 #define WORDS_MAX 8
 
-/* By its path: after an upgrade that is the new program.  Where it is gone the old one does. */
+/*
+ * Executes berth by its path: after an upgrade that is the new program. If the path is gone, the
+ * old program runs.
+ */
 void guardian_exec(const char *word, ...)
 {
 	static const char self[] = "/proc/self/exe", deleted[] = " (deleted)";

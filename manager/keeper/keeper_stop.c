@@ -23,7 +23,7 @@
 
 #define LOOK_MS 20
 #define END_MS 10000
-/* How long init, which may get no processor, has to report the end of the last process. */
+/* Time for init, which may get no processor, to report the end of the last process. */
 #define REPORT_MS 10000
 
 static void ask_to_end(const struct keeper_command *c, int signo)
@@ -46,7 +46,10 @@ static int has_no_processes(const struct keeper *k)
 	return 1;
 }
 
-/* Whether init has yet to report how a command has ended: else its verdict would be that the stop has killed it. */
+/*
+ * Tells whether init has yet to report how a command has ended: otherwise its verdict would be that
+ * the stop killed it.
+ */
 static int is_unreported(const struct keeper *k)
 {
 	int i;
@@ -110,7 +113,7 @@ void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
 		keeper_stop_begin(k, grace_ms);
 		return;
 	}
-	/* of two requests the sooner end counts */
+	/* of two requests the earlier end counts */
 	if (k->drain_until_ms && k->drain_until_ms < until)
 		return;
 	k->drain_until_ms = until;
@@ -140,8 +143,8 @@ static void stop_check(struct keeper *k, uint64_t now)
 /* ---- from outside ------------------------------------------------------------------- */
 
 /*
- * Whether process pid has the sandbox's directory open, which is its lock. A forged record names
- * a process that does not (L06).
+ * Tells whether process pid has the sandbox's directory open, which is its lock. A forged record
+ * names a process that does not (L06).
  */
 static int holds_lock(struct registry *r, const char *id, int pid)
 {
@@ -162,7 +165,10 @@ static int holds_lock(struct registry *r, const char *id, int pid)
 	return found;
 }
 
-/* Only a run's record names a command without being a service's. */
+/*
+ * Tells whether it is the record of a berth run: only such a record has a command line without
+ * being a service's.
+ */
 static int is_runs_record(const json_t *record)
 {
 	return json_array_size(record_command(record)) > 0 && !record_service(record);
@@ -192,14 +198,14 @@ static int wait_sandbox_gone(struct registry *r, const char *id, struct err *e)
 	return 0;
 }
 
-/* Its supervisor sees the end, reports it and cleans up. */
+/* Kills the sandbox of a run, whose supervisor sees the end, reports it and cleans up. */
 static int kill_run(struct registry *r, const char *id, struct err *e)
 {
 	struct cgroup cg;
 	char path[100];
 	int fd, result;
 
-	/* by its path: under another name the directory is nobody's or another's */
+	/* by its path: under another name the directory is another sandbox's, or none's */
 	snprintf(path, sizeof(path), "%s/" KEEPER_KILLED_FILE, id);
 	fd = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -213,8 +219,8 @@ static int kill_run(struct registry *r, const char *id, struct err *e)
 }
 
 /*
- * By a pidfd, which identifies the process; before Linux 5.3 by its pid, right after a look at
- * its descriptors.
+ * Kills the keeper by a pidfd, which identifies the process; before Linux 5.3 by its pid, right
+ * after a look at its descriptors.
  */
 static int kill_silent_keeper(struct registry *r, const char *id, int pid)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shell of a session prints: kept, without the names of our files, and handed over in answers. */
+/*
+ * The output of a session's shell: keeps it, without the names of our files, and gives it to
+ * clients in answers.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +98,7 @@ void session_answer(struct keeper *k, struct keeper_session *s, const char *stat
 		r = take_session_output(&s->out[i], a, streams[i], s->inlined && !s->split, &fds[i], &b[i], &e);
 	}
 	if (r < 0) {
-		/* never an answer that looks like a command without output */
+		/* never an answer that looks like that of a command without output */
 		err_wrap(&e, "hand over the output of a command that is %s", status);
 		keeper_answer_error(k, s->client, &e);
 		json_decref(a);
@@ -173,8 +176,8 @@ static int feed_shell(struct keeper_session *s, struct err *e)
 }
 
 /*
- * Turns on again what the end of the previous text turned off; the rest of the line is for $?,
- * and nobody sees it.
+ * Turns on again what the end of the previous text turned off; the rest of the line is for $?, and
+ * its output is not seen.
  */
 static int put_tracing(const struct keeper_session *s, int fd)
 {
@@ -233,7 +236,7 @@ static void reset_command(struct keeper_session *s)
 	s->starting = 0;
 }
 
-/* In whole characters, and only if it is text. */
+/* Keeps the beginning of the text, in whole characters, and only if it is text. */
 static void keep_text(struct keeper_session *s, const char *text, size_t n)
 {
 	json_t *check;
@@ -400,7 +403,7 @@ static void status_line(struct keeper *k, struct keeper_session *s)
 	finish_text(k, s, keeper_command_find(k, s->shell_seq));
 }
 
-/* Of a long line the beginning and the end are kept. */
+/* Adds a byte to the line; of a long line the beginning and the end are kept. */
 static void add_to_line(struct keeper_session *s, char c)
 {
 	const size_t max = sizeof(s->status_line) - 1, half = sizeof(s->status_line) / 2;
@@ -438,7 +441,7 @@ void session_shell_failed(struct keeper *k, int index, const struct err *why)
 	session_shell_close(s);
 	s->shell_seq = 0;
 	if (!s->fallback && why->code == ERR_EXEC_NOT_FOUND) {
-		s->fallback = 1;	/* no bash in this image; the text is still in its file */
+		s->fallback = 1;	/* the image has no bash; the text is still in its file */
 		if (session_shell_start(k, s, &e) == 0 && feed_shell(s, &e) == 0)
 			return;
 	}
@@ -513,13 +516,13 @@ static void probe_terminal_input(struct keeper *k, struct keeper_session *s, uin
 	}
 }
 
-/* Is the terminal looked at for a command that waits for input?  Not while it is being ended. */
+/* Tells whether to look at the terminal for a command that waits for input; not while it is being ended. */
 static int is_probed(const struct keeper_session *s)
 {
 	return s->probe_ms && s->client >= 0 && !s->split && !s->escalated;
 }
 
-/* When its text will have printed nothing for too long; 0: that is not limited. */
+/* Returns when its text will have printed nothing for too long; 0: no limit. */
 static uint64_t text_silent_at(const struct keeper_session *s)
 {
 	return s->max_silent_ms && !s->facts.timed_out ? s->spoke_ms + s->max_silent_ms : 0;

@@ -20,7 +20,7 @@ static json_t *pressure_line(const struct pressure_line *l)
 			 "avg300", l->avg300 / 100.0, "total_us", (json_int_t)l->total_us);
 }
 
-/* Only if the kernel reports it. */
+/* Adds the pressure, if the kernel reports it. */
 static void add_pressure(const struct keeper *k, json_t *answer)
 {
 	json_t *all = json_object();
@@ -99,7 +99,7 @@ int keeper_op_attest(struct keeper *k, const struct keeper_request *rq, struct e
 	return 0;
 }
 
-/* It marks its client, as "guard" in any request does.  No answer. */
+/* Marks its client, as "guard" in any request does. Sends no answer. */
 int keeper_op_guard(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	(void)e;
@@ -108,8 +108,8 @@ int keeper_op_guard(struct keeper *k, const struct keeper_request *rq, struct er
 }
 
 /*
- * Nothing in the sandbox runs as long as this client stays connected: if the client that copies its
- * files is killed, the sandbox goes on.
+ * Freezes the sandbox as long as this client stays connected: if the client that copies its files
+ * is killed, the sandbox goes on.
  */
 int keeper_op_hold(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
@@ -130,7 +130,7 @@ int keeper_pause(struct keeper *k, int paused, struct err *e)
 			"a commit has frozen the sandbox; hint: try again when the commit is done");
 	if (!paused && keeper_budget_allows(k, e) < 0)
 		return -1;
-	/* after a checkpoint it stays frozen, or goes on */
+	/* after a checkpoint it stays frozen, or is thawed */
 	if (!k->checkpoint.stands && cgroup_freeze(&k->sandbox.cgroup, paused, e) < 0)
 		return -1;
 	k->paused = paused;
@@ -179,7 +179,7 @@ int keeper_op_stop(struct keeper *k, const struct keeper_request *rq, struct err
 
 #define IO_WEIGHT_DEFAULT 100
 
-/* What could fail when the network's rules, which cannot be taken back, have changed. */
+/* Checks everything that could fail once the network's rules, which cannot be taken back, have changed. */
 static int check_live_update(struct keeper *k, const json_t *rq, struct err *e)
 {
 	const char *restart = request_restart(rq, NULL);
@@ -195,8 +195,8 @@ static int check_live_update(struct keeper *k, const json_t *rq, struct err *e)
 }
 
 /*
- * What is asked of disks goes into l.  old gets those disks too, without a limit, so that setting
- * it takes all of l back.
+ * Adds the requested rates of disks to l. old gets those disks too, without a limit, so that
+ * setting it undoes all of l.
  */
 static int put_io(const json_t *rq, struct cgroup_limits *old, struct cgroup_limits *l,
 		  struct err *e)

@@ -29,7 +29,7 @@ static int ask_join_keeper(struct registry *r, const char *id, json_t *rq, struc
 static int record_stopped_join(struct registry *r, const char *id, const char *network, const json_t *end,
 		  struct err *e)
 {
-	/* nobody starts it meanwhile */
+	/* keeps other processes from starting it meanwhile */
 	struct claim c = { .dir_fd = -1, .slot_fd = -1 };
 	struct err ignored;
 	int result;
@@ -112,7 +112,7 @@ int netguest_find(struct registry *r, const char *ref, const char *tenant, char 
 	struct asking a = { r, tenant };
 	int kept;
 
-	/* to a tenant, a sandbox of another is one that does not exist */
+	/* to a tenant, another tenant's sandbox does not exist */
 	if (registry_find_seen(r, ref, tenant[0] ? same_owner : NULL, &a, ret_id, &kept, e) < 0)
 		return err_wrap(e, "join the network of a sandbox");
 	if (!same_owner(&a, ret_id))
@@ -203,7 +203,7 @@ void netguest_close(struct netguest *g)
 
 /* ---- rules of a network ---- */
 
-/* One that ended meanwhile has no rules. */
+/* Sends the changed rules to a member; one that ended meanwhile has none. */
 static int tell_changed_rules(struct registry *r, const char *id, struct netrules_done *done, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_network_rules), *answer = NULL;

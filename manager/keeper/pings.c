@@ -18,7 +18,7 @@
 
 struct batch {
 	json_t *records[PINGS_AT_ONCE];	/* borrowed */
-	const struct range_note *notes[PINGS_AT_ONCE];	/* as they were before the request, or NULL */
+	const struct range_note *notes[PINGS_AT_ONCE];	/* the notes before the request, or NULL */
 	int socks[PINGS_AT_ONCE];
 	size_t count;
 	struct pings_memory *memory;	/* or NULL */
@@ -58,7 +58,7 @@ static json_int_t since_of(const struct range_note *n)
 	return (json_int_t)((uint64_t)n->since[1] << 32 | n->since[0]);
 }
 
-/* What a main command uses changes while it stands still. */
+/* Tells whether an answer is worth remembering: a main command's use changes while nothing else does. */
 static int is_worth(const struct range_note *n)
 {
 	struct standing s;
@@ -112,7 +112,7 @@ static json_t *recall(struct pings_memory *m, const char *id, const struct range
 	return answer;
 }
 
-/* So that there are no more of them than sandboxes that answered lately. */
+/* Drops old entries, so that there are no more than sandboxes that answered lately. */
 static void drop_old(struct pings_memory *m, uint64_t now)
 {
 	const char *id;
@@ -186,7 +186,7 @@ static struct range_note *read_keeper_notes(struct registry *r, size_t *ret_coun
 	return notes;
 }
 
-/* In the keeper's words (keeper_whole.c); NULL when it must be asked. */
+/* Makes an answer from the note, in the keeper's words (keeper_whole.c); NULL if the keeper must be asked. */
 static json_t *answer_for(const struct range_note *note, uint64_t now)
 {
 	json_t *answer;

@@ -10,26 +10,28 @@
 
 #include "manager/host/registry.h"
 
-#define PINGS_MS 200		/* for the answers of one batch */
+#define PINGS_MS 200		/* time for the answers of one batch */
 #define PINGS_AT_ONCE 64	/* keepers in a batch: a descriptor each */
 #define PINGS_MANY 8	/* from this number on the notes are read */
 #define PINGS_REMEMBERED_MS 5000
 
-/* Borrows answer, the keeper's to "ping": "state", and what it does ("idle_ms", "busy", "commands", "sessions"). */
+/*
+ * Borrows answer, the keeper's answer to "ping": "state", and its activity ("idle_ms", "busy",
+ * "commands", "sessions").
+ */
 typedef void pings_fn(json_t *record, const json_t *answer);
 /*
- * Asks the keeper of each record of list (an array) with the status "running" and calls answered for each that answers in
- * time.  The record of any other stays as it is.
+ * Asks the keeper of each record of list (an array) with the status "running" and calls answered
+ * for each that answers in time. The other records stay as they are.
  */
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered);
 /*
- * The same, but keepers that noted that nothing in their sandboxes changes (ranges.h) are not
- * asked; answered then gets "state", "idle_ms", "busy", "commands" and "sessions" from the
- * notes.
+ * As pings_ask(), but keepers that noted that nothing in their sandboxes changes (ranges.h) are not
+ * asked; answered then gets "state", "idle_ms", "busy", "commands" and "sessions" from the notes.
  */
 void pings_look(struct registry *r, json_t *list, pings_fn *answered);
 
-/* The keepers' last answers, for a process that lives; any thread. */
+/* The keepers' last answers, for a long-running process; any thread may use it. */
 struct pings_memory;
 struct pings_memory *pings_memory_new(struct err *e);
 void pings_memory_free(struct pings_memory *m);

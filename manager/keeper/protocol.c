@@ -67,7 +67,7 @@ static int are_strings(const json_t *v)
 	return json_is_array(v);
 }
 
-/* NULL, or what v should have been. */
+/* Returns NULL, or the type that v should have. */
 static const char *wrong_member_type(enum protocol_type type, const json_t *v)
 {
 	switch (type) {

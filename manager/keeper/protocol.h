@@ -2,19 +2,19 @@
 /*
  * protocol - the operations of a keeper: one table for the keeper and its clients.
  *
- * A request is one packet (wire.h): {"v":N,"op":NAME} and the members of that operation, whose
- * answers are packets of its own.  The keeper refuses an operation, a member or a type that is not
- * in the table, here and nowhere else, so its handlers read members that have the right type.  A
- * null counts as absent.
+ * A request is one packet (wire.h): {"v":N,"op":NAME} and the members of that operation, which
+ * defines its answers. The keeper refuses an operation, a member or a type that is not in the
+ * table, here and nowhere else, so its handlers read members of the right type. A null counts as
+ * absent.
  *
- * A keeper lives as long as its sandbox.  So berth may be upgraded below it, and an older berthd
- * may ask a newer keeper.  "v" is the oldest version of the protocol that knows the operation and
- * every member of the request (protocol_needs()).  An older keeper refuses such a request as a
- * whole, and serves all others.  Answers stay version 1, and a client ignores the members of an
- * answer that it does not know.
+ * A keeper runs as long as its sandbox. So berth may be upgraded meanwhile, and an older berthd may
+ * ask a newer keeper. "v" is the oldest version of the protocol that knows the operation and every
+ * member of the request (protocol_needs()). An older keeper refuses such a request as a whole, and
+ * serves all others. Answers stay version 1, and a client ignores the members of an answer that it
+ * does not know.
  *
- * To add an operation, write a row here and keeper_op_NAME() in the keeper.  To add a member to an
- * operation that exists, write SINCE().  A row or a member never goes: older clients send it.
+ * To add an operation, write a row here and keeper_op_NAME() in the keeper. To add a member to an
+ * existing operation, write SINCE(). A row or a member is never removed: older clients send it.
  */
 #ifndef BERTH_MANAGER_KEEPER_PROTOCOL_H
 #define BERTH_MANAGER_KEEPER_PROTOCOL_H
@@ -63,23 +63,23 @@ enum protocol_type {
 };
 
 enum protocol_flags {
-	PROTOCOL_RUNNING = 1,	/* processes of the sandbox serve it: not while paused or stopping */
+	PROTOCOL_RUNNING = 1,	/* processes of the sandbox serve it: refused while paused or stopping */
 	PROTOCOL_WORK = 2,	/* a stop with a drain waits until it ends */
 	PROTOCOL_COMMAND = 4,	/* "command" names the command */
-	PROTOCOL_EITHER = 8,	/* it is about "command" if that is given, else about "session" */
-	PROTOCOL_WAKES = 16,	/* as PROTOCOL_RUNNING does, it wakes one with resume_ttl_ms */
+	PROTOCOL_EITHER = 8,	/* it is about "command" if given, else about "session" */
+	PROTOCOL_WAKES = 16,	/* as PROTOCOL_RUNNING, and it resumes a sandbox with resume_ttl_ms */
 };
 
-/* A member that is there since version 1, or since a later one. */
+/* A member that exists since version 1, or since a later one. */
 #define HAS(name) { MEMBER_##name, 1 },
 #define SINCE(version, name) { MEMBER_##name, version },
 
-/* Any request may have these.  An older berth stdio sends "inline" with every operation. */
+/* Members that any request may have. An older berth stdio sends "inline" with every operation. */
 #define PROTOCOL_COMMON HAS(v) HAS(op) HAS(data) HAS(guard) HAS(inline)
 
 /*
  * Every operation: its name in C, which is that of its handler; its name in a request; the version
- * that it came with; how many descriptors may go with it; its flags; its members.
+ * that introduced it; how many descriptors may be sent with it; its flags; its members.
  */
 #define PROTOCOL_OPERATIONS(X) \
 	X(adopt, "adopt", 1, 0, 0, HAS(token) HAS(env) HAS(mount)) \
@@ -166,17 +166,17 @@ struct protocol_operation {
 
 extern const struct protocol_operation protocol_operations[OP_COUNT];
 
-/* The operation with that name, or OP_COUNT. */
+/* Returns the operation with that name, or OP_COUNT. */
 enum protocol_op protocol_find(const char *name);
-/* Checks a request that came with count descriptors: its operation, or OP_COUNT with e. */
+/* Checks a request that came with count descriptors: returns its operation, or OP_COUNT with e. */
 enum protocol_op protocol_check(const json_t *rq, size_t count, struct err *e);
-/* The oldest version that knows everything in the request. */
+/* Returns the oldest version that knows everything in the request. */
 unsigned protocol_needs(const json_t *rq);
 
 /*
- * The members of a request that protocol_check() has passed.  request_NAME(rq, otherwise) returns
- * the member, or otherwise where it is absent; request_NAME(rq) of a flag is 1 or 0, and of an
- * array or object is borrowed, or NULL.  request_has_NAME(rq): whether it is there.
+ * The members of a request that protocol_check() has passed. request_NAME(rq, otherwise) returns
+ * the member, or otherwise if it is absent; request_NAME(rq) of a flag is 1 or 0, and of an array
+ * or object is borrowed, or NULL. request_has_NAME(rq) tells whether the member is present.
  */
 #define PROTOCOL_UNLIMITED UINT64_MAX
 

@@ -3,9 +3,9 @@
  * ring - the output of one command, bounded: its head, its tail, and the exact
  * number of bytes dropped between them.
  *
- * Byte offsets count from the start of the output and never change, so a reader
- * that comes back with the offset it had reached misses and repeats nothing.
- * Storage grows as bytes come, up to head_max + tail_max.  Pure.
+ * Byte offsets count from the start of the output and never change, so a reader that returns with
+ * the offset it had reached misses and repeats nothing. Storage grows as bytes come, up to head_max
+ * + tail_max. Pure.
  */
 #ifndef BERTH_MANAGER_KEEPER_RING_H
 #define BERTH_MANAGER_KEEPER_RING_H
@@ -28,23 +28,22 @@ struct ring {
 void ring_init(struct ring *r, size_t head_max, size_t tail_max);
 void ring_release(struct ring *r);
 /*
- * Never refuses: bytes that do not fit are dropped and counted. -1 only without memory; then
- * nothing was added.
+ * Adds n bytes, and never refuses: bytes that do not fit are dropped and counted. -1 only without
+ * memory; then nothing was added.
  */
 int ring_add(struct ring *r, const void *p, size_t n, struct err *e);
-/* Bytes of memory that it holds. */
+/* Returns the bytes of memory that it holds. */
 size_t ring_held(const struct ring *r);
 /*
- * Gives memory back until at most max bytes are held: from the head all above half of max, from
- * the tail all but its end. These bytes count as dropped. Later output may grow the tail again.
+ * Frees memory until at most max bytes are held: all of the head above half of max, and all of the
+ * tail but its end. These bytes count as dropped. Later output may grow the tail again.
  */
 void ring_shrink(struct ring *r, size_t max);
-/* Bytes between head and tail that are gone. */
+/* Returns how many bytes between head and tail were dropped. */
 uint64_t ring_dropped(const struct ring *r);
 /*
- * Appends to out what is kept from byte offset `from` on, at most max bytes;
- * *ret_from is where it really starts (later than asked when bytes are gone),
- * *ret_next the offset to ask for next.
+ * Appends the kept bytes from byte offset `from` on, at most max, to out; *ret_from is where they
+ * really start (later than requested if bytes were dropped), *ret_next the offset to ask for next.
  */
 int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, uint64_t *ret_from,
 	      uint64_t *ret_next, struct err *e);

@@ -24,7 +24,7 @@ void shellname_flush(struct shellname *s, void (*put)(void *ctx, const char *p, 
 	s->held = 0;
 }
 
-/* How many of the last bytes may be the name's beginning. */
+/* Returns how many of the last bytes may be the name's beginning. */
 static size_t beginning(const struct shellname *s, const char *p, size_t n)
 {
 	size_t part = n < s->len - 1 ? n : s->len - 1;
@@ -50,7 +50,7 @@ static size_t continue_shell_name(struct shellname *s, const char *p, size_t n, 
 			put(ctx, s->name, strlen(s->name));
 			s->held = 0;
 		} else {
-			/* not here; but a later byte of what is held may be its beginning */
+			/* not here; but a later one of the held bytes may be its beginning */
 			for (drop = 1; drop < s->held && memcmp(s->file, s->file + drop, s->held - drop); drop++)
 				;
 			put(ctx, s->file, drop);

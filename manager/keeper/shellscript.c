@@ -12,13 +12,14 @@
 #define OUTSIDE "[ -p /proc/$$/fd/9 ]"
 #define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
 /*
- * The signal is raised in the expansion, so that it is taken after the return (bash loses it there at times).  Asked twice, as
- * a trap that is taken while a trap runs leaves what $? was before both for the status of the command it came in: not
- * zero for the one question and zero for the other it cannot be.
+ * The signal is raised in the expansion, so that the shell takes it after the return (bash loses it there at
+ * times). The question is asked twice. A trap that is taken while another runs leaves the $? from before both as
+ * the status of the command that it interrupts, and one status cannot be non-zero for the first question and
+ * zero for the second.
  */
 #define LEAVE_SH OUTSIDE " || { [ ! -p /proc/$$/fd/9 ] && return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130; }"
 /*
- * The first is in the way of each command, so it is short; the second does the rest and keeps $?
+ * The first function runs after each command, so it is short; the second does the rest and keeps $?
  * too.
  */
 #define STATUS_FUNCTIONS \
@@ -63,7 +64,10 @@ void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES])
 		snprintf(restore, sizeof(restore), "__berth_do %u 'trap : INT' && :\n", t->last_status);
 	snprintf(end, sizeof(end), "%s__berth %s \"$?\" && :\n", traps, t->nonce);
 	snprintf(text, sizeof(text), "%s. " MOUNTPLAN_CONTROL "/%s 9>&-", sh, t->session);
-	/* one compound, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
+	/*
+	 * one compound, because set -v shows a line when it is read; the second line is for an
+	 * error that dropped the rest of the first
+	 */
 	if (t->traces)
 		snprintf(ret, SHELLSCRIPT_LINES, "%s%s; { %s" TRACES_OFF " 2>&9\n{ %s" TRACES_OFF " 2>&9\n", restore, text, end, end);
 	else
@@ -71,9 +75,10 @@ void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES])
 }
 
 /*
- * At the top level, as a function has other parameters, and what it declares is its own.  The
- * answer begins with a line with the nonce, and ends as a text does.  All in one compound, whose
- * output nobody sees: a trap of the session may be on DEBUG, or set -x on by a file that it sourced.
+ * The question runs at the top level, because a function has other parameters and local
+ * declarations. The answer begins with a line with the nonce, and ends as a text does. It is one
+ * compound, whose output is dropped: a trap of the session may be on DEBUG, or set -x on by a file
+ * that it sourced.
  */
 #define STATE_FILE "%s. " MOUNTPLAN_CONTROL "/+%s || :; "
 #define UNSEEN "} >/dev/null 2>&1"
@@ -88,7 +93,7 @@ void shellscript_ask(const char *session, const char *nonce, int is_bash,
 		 nonce, is_bash ? "" : "command ", session, nonce);
 }
 
-/* Functions of ours may be among those of the script, from an older berth. */
+/* The script may have functions of ours, from an older berth. */
 void shellscript_restore(const char *session, int is_bash, unsigned status,
 			 char ret[SHELLSCRIPT_LINES])
 {
