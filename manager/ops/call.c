@@ -42,7 +42,7 @@ json_t *call_of(const char *command, ...)
 	return call;
 }
 
-/* Adds value, which is consumed, to what a list option has. */
+/* Adds value, which is consumed, to the values of a list option. */
 static void extend(json_t *call, const char *option, json_t *value)
 {
 	json_t *options = json_object_get(call, "options"), *had = json_object_get(options, option);
@@ -109,7 +109,10 @@ void call_operands(json_t *call, const json_t *texts)
 		call_fail(call);
 }
 
-/* An option that comes again on a command line has a list of values, unless it is one of a sandbox that has one. */
+/*
+ * Adds an option of a command line. If it is repeated it has a list of values, unless it is a list
+ * option of a sandbox.
+ */
 static void add_call_word(json_t *call, const char *name, json_t *value)
 {
 	if (!value)
@@ -120,7 +123,7 @@ static void add_call_word(json_t *call, const char *name, json_t *value)
 		call_set(call, name, value);
 }
 
-/* word begins with "--". */
+/* Adds the option of word, which begins with "--". */
 static void add_option_word(json_t *call, const char *word)
 {
 	const char *eq = strchr(word, '=');
@@ -162,7 +165,7 @@ void call_sandbox(json_t *call, const char *sandbox, const char *checkpoint)
 
 /* ---- its process --------------------------------------------------------------------------------- */
 
-/* A descriptor from which the document can be read; consumes the call. */
+/* Returns a descriptor from which the document can be read; consumes the call. */
 static int call_document_fd(json_t *call, struct err *e)
 {
 	autofree char *text = NULL;
@@ -197,8 +200,8 @@ static const char *mark_in(const json_t *options, const char *key)
 }
 
 /*
- * The key of the request, or else the name that the call gives to a sandbox, or NULL. It is a word of the
- * process, so that another berthd finds out that the sandbox is being made (service_is_making()).
+ * Returns the name that the call gives to a sandbox, or NULL. It is a word of the process, so that
+ * another berthd can see who makes the sandbox (home_is_making()).
  */
 static char *name_in(const json_t *call)
 {
@@ -210,7 +213,7 @@ static char *name_in(const json_t *call)
 	return name && path_is_name(name) ? strdup(name) : NULL;
 }
 
-/* A file action that moves a descriptor to itself would leave it close-on-exec. */
+/* Executes the program. A file action that moves a descriptor to itself would leave it close-on-exec. */
 static int exec_with(const char *program, char *const *environment, char *name, const int fds[4], pid_t *ret_pid, struct err *e)
 {
 	char *const argv[] = { "berth", "op", name, NULL };
@@ -236,7 +239,7 @@ static int exec_with(const char *program, char *const *environment, char *name, 
 	return r ? err_start(e, r, "berth") : 0;
 }
 
-/* Above the descriptors that the process gets: moving one there must not close another. */
+/* Moves the descriptor above those that the process gets: moving one there must not close another. */
 static int lift_above_call(int *fd, struct err *e)
 {
 	int up;

@@ -22,8 +22,8 @@
 
 struct cdi_file {
 	json_t *doc;
-	char name[256];		/* of the file, for errors */
-	unsigned dir;		/* which of the directories: a later one comes before */
+	char name[256];		/* name of the file, for errors */
+	unsigned dir;		/* number of its directory: a later directory has priority */
 	int applied;		/* its edits for all devices were added */
 };
 
@@ -31,7 +31,7 @@ struct cdi {
 	const struct config *config;
 	struct cdi_file files[FILES_MAX];
 	size_t count;
-	int has_yaml;		/* a file that is not read */
+	int has_yaml;		/* a YAML file, which is not read */
 };
 
 /* ---- names ---- */
@@ -148,7 +148,7 @@ struct cdi *cdi_open(const struct config *c, struct err *e)
 
 /* ---- what a device wants ---- */
 
-/* A member that this berth does not know may be what confines the device. */
+/* Refuses members that this berth does not know, because one may be what confines the device. */
 static int check_cdi_members(const json_t *obj, const char *const *known, size_t n, const char *what,
 			 struct err *e)
 {
@@ -179,7 +179,7 @@ static int get_id(const json_t *obj, const char *key, int64_t max, int64_t *ret,
 	return r < 0 ? -1 : 0;
 }
 
-/* The numbers that a specification gives must be those of the node that is there. */
+/* Checks that the numbers in a specification are those of the existing node. */
 static int check_numbers(const json_t *j, const char *path, const char *what, struct err *e)
 {
 	const char *type = NULL;
@@ -191,7 +191,7 @@ static int check_numbers(const json_t *j, const char *path, const char *what, st
 	    get_id(j, "minor", UINT32_MAX, &mi, what, e) < 0)
 		return -1;
 	if (stat(path, &st) < 0)
-		return 0;	/* its absence is reported where it is added */
+		return 0;	/* a missing node is reported where it is added */
 	if ((type && strcmp(type, S_ISBLK(st.st_mode) ? "b" : "c") && strcmp(type, "u")) ||
 	    (ma >= 0 && ma != major(st.st_rdev)) || (mi >= 0 && mi != minor(st.st_rdev)))
 		return err_set(e, ERR_CORRUPT, "%s: %.150s is another device on this host", what,
@@ -241,7 +241,7 @@ static int set_cdi_mount_option(struct spec_mount *m, const char *option, const 
 	return err_set(e, ERR_UNSUPPORTED, "%s: mount option '%.40s'", what, option);
 }
 
-/* Read-only unless it says rw; never set-id, nor a place for devices. */
+/* Adds a mount: read-only unless it says rw; never with set-id files or devices. */
 static int add_cdi_mount(const json_t *j, struct devices *d, const char *what, struct err *e)
 {
 	static const char *const known[] = { "hostPath", "containerPath", "options", "type" };

@@ -71,7 +71,7 @@ int devices_access(const char *text, unsigned *ret, struct err *e)
 	return 0;
 }
 
-/* A node of berth's own, or a place below that is a mount. */
+/* Tells whether target is a node of berth's own, or a place below that is a mount. */
 static int is_taken(const char *target)
 {
 	static const char *const taken[] = {
@@ -127,9 +127,8 @@ int devices_is_harmless(const char *driver, int is_misc)
 }
 
 /*
- * In a list of "NUMBER NAME" lines, of /proc/devices up to the block devices: whether all
- * drivers of that number are harmless, because several may share one; ret names the last of
- * them.
+ * Tells whether all drivers of that number are harmless, because several may share one, by a list
+ * of "NUMBER NAME" lines, from /proc/devices up to the block devices; ret names the last of them.
  */
 static int number_is_harmless(const char *file, unsigned number, char *ret, size_t n)
 {
@@ -152,7 +151,7 @@ static int number_is_harmless(const char *file, unsigned number, char *ret, size
 	return found && harmless;
 }
 
-/* Those that every sandbox has: their rules are the parent's. */
+/* Tells whether every sandbox has the device: its rule is then the parent's. */
 static int is_everybodys(unsigned major, unsigned minor)
 {
 	const unsigned memory = 1u << 3 | 1u << 5 | 1u << 7 | 1u << 8 | 1u << 9;
@@ -216,7 +215,7 @@ int devices_add_node(struct devices *d, const struct config *c, const struct dev
 		return err_set(e, ERR_INVALID, "%.200s is not a device", n->path);
 	for (i = 0; i < d->count; i++)
 		if (!strcmp(d->at[i].target, n->target) && d->at[i].rdev == st.st_rdev)
-			return 0;	/* named by two devices of one specification */
+			return 0;	/* two devices of one specification name it */
 	for (i = 0; i < d->count; i++)
 		if (!strcmp(d->at[i].target, n->target))
 			return err_set(e, ERR_INVALID, "two devices at %s", n->target);
@@ -247,7 +246,7 @@ int devices_add_node(struct devices *d, const struct config *c, const struct dev
 #define GPUS_MAX 64
 #define GPU_KIND "nvidia.com/gpu="
 
-/* PATH[:TARGET][:rwm]; the parts are in text afterwards. */
+/* Parses PATH[:TARGET][:rwm]; the parts are in text afterwards. */
 static int parse_path(char *text, struct device_node *n, struct err *e)
 {
 	char *part = strchr(text, ':'), *last;

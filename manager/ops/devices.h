@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * devices - the host's devices for a sandbox, and what comes with them.
+ * devices - the host's devices for a sandbox, with the mounts and variables that belong to them.
  *
- * A device that can be as good as root on the host is refused, unless the configuration names
- * its path in devices.privileged. Such devices cannot be listed, so the harmless drivers are:
- * see devices_is_harmless().
+ * A device that can be as good as root on the host is refused, unless the configuration names its
+ * path in devices.privileged. Such devices cannot be listed, so the harmless drivers are listed
+ * instead: see devices_is_harmless().
  */
 #ifndef BERTH_MANAGER_OPS_DEVICES_H
 #define BERTH_MANAGER_OPS_DEVICES_H
@@ -17,17 +17,17 @@ struct devices {
 	struct spec_device at[CGROUP_DEVICES_MAX];
 	struct cgroup_device may[CGROUP_DEVICES_MAX];
 	size_t count, may_count;
-	struct spec_mount mounts[SPEC_MOUNTS_MAX];	/* of CDI, with their strings */
+	struct spec_mount mounts[SPEC_MOUNTS_MAX];	/* from CDI, with their strings */
 	size_t mount_count;
-	const char **env;	/* of CDI; NAME=VALUE */
+	const char **env;	/* from CDI; NAME=VALUE */
 	size_t env_count;
-	char **owned;		/* every string above */
+	char **owned;		/* all strings above */
 	size_t owned_count;
 };
 
-/* Of the heap, made by calloc(3); d may be NULL. */
+/* Frees d, which calloc(3) allocated; d may be NULL. */
 void devices_free(struct devices *d);
-/* One node, as asked for; strings are borrowed. */
+/* One node, as requested; strings are borrowed. */
 struct device_node {
 	const char *path;	/* on the host */
 	const char *target;	/* below /dev */
@@ -35,19 +35,19 @@ struct device_node {
 	int64_t mode, uid, gid;	/* -1: as usual */
 };
 
-/* Adds it; copies its strings. */
+/* Adds the node; copies its strings. */
 int devices_add_node(struct devices *d, const struct config *c, const struct device_node *n,
 		     struct err *e);
-/* A copy that lives as long as d. */
+/* Returns a copy that lives as long as d. */
 char *devices_keep(struct devices *d, const char *s, struct err *e);
-/* Whether a node may be made at target: below /dev, and not berth's own.  ERR_INVALID. */
+/* Checks that a node may be made at target: below /dev, and not one of berth's own. ERR_INVALID. */
 int devices_check_target(const char *target, struct err *e);
-/* "rwm" or a part of it: a set of enum cgroup_access.  ERR_INVALID. */
+/* Parses "rwm" or a part of it: a set of enum cgroup_access. ERR_INVALID. */
 int devices_access(const char *text, unsigned *ret, struct err *e);
 
 /*
- * Pure, for tests: whether the kernel's driver of that name (a line of /proc/devices, or of
- * /proc/misc with is_misc) has devices that give no power over the host.
+ * Tells whether the kernel's driver of that name (a line of /proc/devices, or of /proc/misc with
+ * is_misc) has only devices that give no power over the host. Pure, for tests.
  */
 int devices_is_harmless(const char *driver, int is_misc);
 
@@ -57,13 +57,13 @@ int devices_is_harmless(const char *driver, int is_misc);
  * --device and --gpus.
  *
  * A value that begins with / is the path of a node, any other the name of a device in a CDI
- * specification.  The text is checked when the option is read; what it means on this host
- * is found out at each start, as numbers of devices change.
+ * specification. The text is checked when the option is read, and resolved on this host at each
+ * start, because numbers of devices change.
  */
 
-/* PATH[:TARGET][:rwm], or VENDOR/CLASS=NAME.  ERR_INVALID. */
+/* Checks PATH[:TARGET][:rwm], or VENDOR/CLASS=NAME. ERR_INVALID. */
 int deviceopts_check(const char *value, struct err *e);
-/* all, a number of GPUs, or device=NAME,...: calls each with VENDOR/CLASS=NAME.  ERR_INVALID. */
+/* Parses all, a number of GPUs, or device=NAME,...: calls each with VENDOR/CLASS=NAME. ERR_INVALID. */
 int deviceopts_gpus(const char *value, int (*each)(void *ctx, const char *device, struct err *e),
 		    void *ctx, struct err *e);
 /*
@@ -76,27 +76,27 @@ int deviceopts_resolve(struct devices *d, const struct config *c, const char *co
 /* ---- devices by name, as vendors describe them ---- */
 
 /*
- * Devices by name, as vendors describe them: the Container Device Interface
+ * Devices by name, from vendors' descriptions: the Container Device Interface
  * (github.com/cncf-tags/container-device-interface, SPEC.md 1.0).
  *
  * A specification is a JSON file of one of the directories devices.cdi_dirs: device nodes, mounts
- * and environment variables of a class of devices.  It is the host's, so its files must be root's
- * alone to write.  A device that two directories describe is that of the later one; two files of
- * one directory that do so are an error.
+ * and environment variables of a class of devices. It belongs to the host, so only root may be able
+ * to write its files. If two directories describe a device, the later one counts; if two files of
+ * one directory do, it is an error.
  *
- * Hooks are programs of the host that a runtime would run as root.  berth runs none: a device that
- * wants one is refused, or with devices.cdi_hooks = "skip" made without.
+ * Hooks are programs of the host that a runtime would run as root. berth runs none: a device with a
+ * hook is refused, or with devices.cdi_hooks = "skip" made without it.
  */
 
 struct cdi;
 struct devices;
 
-/* Whether it is VENDOR/CLASS=NAME. */
+/* Tells whether text has the form VENDOR/CLASS=NAME. */
 int cdi_is_name(const char *text);
-/* Reads the directories; NULL with e, as for a file that is not a specification. */
+/* Reads the directories; NULL with e, for example for a file that is no specification. */
 struct cdi *cdi_open(const struct config *c, struct err *e);
 void cdi_close(struct cdi *x);
-/* Adds the edits of the device of that name, and once those for all devices of its file. */
+/* Adds the edits for the device of that name, and once those for all devices of its file. */
 int cdi_add(struct cdi *x, const char *name, struct devices *d, struct err *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints what other languages need to know of the options of a sandbox (manager/ops/params.def):
+ * ops-gen - prints declarations of a sandbox's options (manager/ops/params.def) for other
+ * languages:
  *
  *   ops-gen python         the classes of clients/python/berth/_options.py
  *   ops-gen typescript     the interfaces of clients/javascript/src/index.d.ts

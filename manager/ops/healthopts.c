@@ -50,7 +50,7 @@ int healthopts_words(struct runopts *o, json_t *argv, struct err *e)
 		       "hint: [\"curl\",\"-fs\",\"localhost\"]", WORDS_MAX);
 }
 
-/* Whether any option about the check was given, but for the one that forbids it. */
+/* Tells whether any option about the check was given, except the one that forbids it. */
 static int any_given(const struct runopts *o)
 {
 	int id;
@@ -73,7 +73,7 @@ int healthopts_finish(const struct runopts *o, int may_be_the_images, struct err
 	return 0;
 }
 
-/* A number of the image's, brought within what a check may have. */
+/* Takes a number of the image's, brought within the bounds of a check. */
 static int take_health_number(const json_t *check, const char *key, uint64_t min, uint64_t max,
 		       uint64_t *ret, struct err *e)
 {
@@ -85,7 +85,7 @@ static int take_health_number(const json_t *check, const char *key, uint64_t min
 	return r < 0 ? -1 : 0;
 }
 
-/* Each number of the check that no option gave, within what a check may have. */
+/* Takes each number of the check that no option gave, brought within the bounds of a check. */
 static int take_health_numbers(struct runopts *o, const json_t *check, struct err *e)
 {
 	struct health_spec *h = &o->life.health;

@@ -15,8 +15,8 @@
 #define TMPFS_DEFAULT_BYTES (64ULL << 20)
 
 /*
- * All strings of one mount live in one block: the option's own copy, and behind
- * it the absolute source.  The block is what the caller frees.
+ * Allocates the strings of one mount in one block: the option's own copy, and behind it the
+ * absolute source. The caller frees the block.
  */
 static char *block_of(const char *text, struct err *e)
 {
@@ -49,8 +49,8 @@ static struct spec_mount *next_mount(struct spec *s, struct err *e)
 }
 
 /*
- * A relative source is taken from the caller's directory; room has PATH_MAX bytes.  resolved: it was
- * resolved before, and where it led then is what counts (S51).
+ * Makes a relative source absolute by the caller's directory; room has PATH_MAX bytes. resolved: it
+ * was resolved before, and that result counts (S51).
  */
 static int absolute_source(const char *src, int resolved, char *room, const char **ret, struct err *e)
 {
@@ -64,7 +64,7 @@ static int absolute_source(const char *src, int resolved, char *room, const char
 	return 0;
 }
 
-/* The one spelling of a target that the mount plan takes: no "//", no "/./", no "/" at the end. */
+/* Sets a target in the one spelling that the mount plan takes: no "//", no "/./", no "/" at the end. */
 static int set_target(struct spec_mount *m, char *dst, struct err *e)
 {
 	char *out = dst;
@@ -99,7 +99,7 @@ static int set_mode(struct spec_mount *m, const char *v, struct err *e)
 	return 0;
 }
 
-/* A directory of a volume: it is resolved below the volume's top, and through no link. */
+/* Sets a directory of a volume: it is resolved below the volume's top, and through no link. */
 static int set_sub(struct spec_mount *m, const char *v, struct err *e)
 {
 	const char *p;
@@ -116,7 +116,7 @@ static int set_sub(struct spec_mount *m, const char *v, struct err *e)
 	return 0;
 }
 
-/* One word after the paths: "rw", "noexec", "size=64m", ... */
+/* Handles one word after the paths: "rw", "noexec", "size=64m", ... */
 static int set_word(struct spec_mount *m, char *word, struct err *e)
 {
 	char *v = strchr(word, '=');
@@ -175,7 +175,7 @@ static int set_words(struct spec_mount *m, char *list, struct err *e)
 {
 	char *word;
 
-	while ((word = strsep(&list, ",")))	/* an empty word is one, and refused */
+	while ((word = strsep(&list, ",")))	/* an empty word counts as a word, and is refused */
 		if (set_word(m, word, e) < 0)
 			return -1;
 	return 0;
@@ -186,7 +186,7 @@ int mountspec_is_path(const char *source, size_t n)
 	return !n || source[0] == '.' || memchr(source, '/', n) != NULL;
 }
 
-/* The named volume src, or the host's file or directory; room has PATH_MAX bytes. */
+/* Sets the source: the named volume src, or the host's file or directory; room has PATH_MAX bytes. */
 static int set_source(struct spec_mount *m, const char *src, int resolved, char *room, struct err *e)
 {
 	if (m->kind != SPEC_VOLUME)
@@ -316,7 +316,10 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 	return 0;
 }
 
-/* "" and root are 0:0; else numbers, as a name is looked up in the image by the sandbox itself. */
+/*
+ * Parses the user: "" and root are 0:0; else numbers, because only the sandbox itself looks names
+ * up in the image.
+ */
 static int numeric_owner(const char *user, uint32_t *ret_uid, uint32_t *ret_gid)
 {
 	char text[32], *colon;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mountspec - --mount, --volume and --tmpfs, read strictly.
+ * mountspec - reads --mount, --volume and --tmpfs, strictly.
  *
  * Each appends one mount to the spec.  Strings made here are returned through
  * *ret_owned, for the caller to free when the spec is done.  Host sources are
@@ -12,12 +12,12 @@
 #include "runtime/sandbox/spec.h"
 
 int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct err *e);
-/* Whether the source of --volume, n bytes, is a path; else it is the name of a volume. */
+/* Tells whether the source of --volume, n bytes, is a path; otherwise it is the name of a volume. */
 int mountspec_is_path(const char *source, size_t n);
 int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct err *e);
 /*
- * For owner=auto, once s has its user: that user's ids. ERR_INVALID: a user name, whose number
- * is unknown.
+ * Sets the ids for owner=auto, once s has its user: that user's ids. ERR_INVALID: a user name,
+ * whose number is unknown.
  */
 int mountspec_owner(struct spec *s, struct err *e);
 int mountspec_tmpfs(struct spec *s, const char *text, char **ret_owned, struct err *e);

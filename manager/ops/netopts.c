@@ -16,7 +16,7 @@
 
 #define BRIDGE 1U
 #define EGRESS 2U
-#define GROUP 4U	/* a member of a network with rules */
+#define GROUP 4U	/* mode of a member of a network with rules */
 #define GATEWAY "host-gateway"
 #define HOSTS_MAX 64
 #define ALIASES "aliases"	/* in the policy */
@@ -65,7 +65,10 @@ static int is_loopback_address(const struct netaddr *a)
 	return what && !strcmp(what, "loopback");
 }
 
-/* Programs ask no proxy for it, and nothing routes it: the rule would have no effect that its author wants. */
+/*
+ * Refuses a loopback address: programs ask no proxy for it, and nothing routes it, so the rule
+ * would not have the effect that its author wants.
+ */
 static int refuse_loopback(const char *value, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "'%.80s' is the loopback, which each sandbox has of its own: it needs no rule there, and none "
@@ -155,7 +158,7 @@ int netopts_add(struct netopts *o, enum netopts_list l, const char *value, struc
 	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
 }
 
-/* Bytes a second, or, with "bit", bits. */
+/* Parses bytes a second, or, with "bit", bits. */
 static int parse_rate(const char *value, uint64_t *ret, struct err *e)
 {
 	const size_t n = strlen(value);
@@ -295,7 +298,7 @@ int netopts_host(struct netopts *o, const char *value, struct err *e)
 	char text[NETADDR_TEXT] = "";
 	struct netaddr a;
 
-	/* [::1], as a port would follow */
+	/* [::1], in the form in which a port would follow */
 	if (len > 2 && len < sizeof(text) && address[0] == '[' && address[len - 1] == ']')
 		snprintf(text, sizeof(text), "%.*s", (int)len - 2, address + 1);
 	else if (len < sizeof(text))
@@ -312,7 +315,10 @@ int netopts_host(struct netopts *o, const char *value, struct err *e)
 	       err_nomem(e) : 0;
 }
 
-/* Where berth-net writes no file of hosts, the layer that the sandbox writes to has it; a proxy knows the names, too. */
+/*
+ * Sets the hosts: if berth-net writes no file of hosts, they are in the layer that the sandbox
+ * writes to; a proxy knows the names, too.
+ */
 static int settle_hosts(struct netopts *o, struct spec *s, struct err *e)
 {
 	json_t *pair;
@@ -347,7 +353,7 @@ static int refuse_net_option(const char *option, unsigned modes, struct err *e)
 		       (modes & ~GROUP) == EGRESS ? "egress" : modes == BRIDGE ? "bridge" : "egress or bridge");
 }
 
-/* Each given option must fit the mode: none is ignored silently. */
+/* Checks that each given option fits the mode: none is ignored silently. */
 static int check_net_mode(const struct netopts *o, unsigned mode, struct err *e)
 {
 	size_t i;
@@ -361,7 +367,10 @@ static int check_net_mode(const struct netopts *o, unsigned mode, struct err *e)
 	return 0;
 }
 
-/* An internal network has no way out, and none in: an option that would open one is refused. */
+/*
+ * Checks the options for an internal network, which has no way out and none in: an option that
+ * would open one is refused.
+ */
 static int check_internal(const struct netopts *o, const json_t *place, struct err *e)
 {
 	static const enum netopts_list open[] = { NETOPTS_ALLOW_NET, NETOPTS_DNS, NETOPTS_PUBLISH };
@@ -378,8 +387,8 @@ static int check_internal(const struct netopts *o, const json_t *place, struct e
 }
 
 /*
- * On a network with rules those of the sandbox go to its proxy, and none to the bridge, from which
- * nothing leads out.
+ * Splits the rules on a network with rules: the sandbox's own go to its proxy, and none to the
+ * bridge, from which nothing leads out.
  */
 static int split_own(struct netopts *o, json_t *place, struct spec *s, struct err *e)
 {
@@ -399,7 +408,7 @@ static int split_own(struct netopts *o, json_t *place, struct spec *s, struct er
 		if (json_object_get(policy(o), budgets[i].key)) {
 			json_object_set(o->own, budgets[i].key,
 					json_object_get(o->policy, budgets[i].key));
-			if (i != NETOPTS_RATE)	/* both bound it: its interface, and its proxy */
+			if (i != NETOPTS_RATE)	/* both its interface and its proxy bound it */
 				json_object_del(o->policy, budgets[i].key);
 		}
 	if (json_object_set(o->own, "group", group) < 0 ||
@@ -418,7 +427,7 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 
 	if (!place)
 		return o->name[0] ? -1 : err_nomem(e);
-	/* the policy keeps it, and with it what spec borrows */
+	/* the policy keeps it, and with it the strings that spec borrows */
 	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
 	if (check_net_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
@@ -431,7 +440,10 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 	return 0;
 }
 
-/* One sandbox must not fill the table of connections that the host's own packets need. */
+/*
+ * Bounds the connections: one sandbox must not fill the table of connections that the host's own
+ * packets need.
+ */
 static int bound_connections(struct netopts *o, struct err *e)
 {
 	const char *key = budgets[NETOPTS_CONNECTIONS].key;
@@ -441,7 +453,10 @@ static int bound_connections(struct netopts *o, struct err *e)
 	return json_object_set_new(o->policy, key, json_integer((json_int_t)netshare_connections())) < 0 ? err_nomem(e) : 0;
 }
 
-/* The network and its files are another sandbox's: what would change them belongs there. */
+/*
+ * Sets up a joined network. The network and its files are another sandbox's, so options that would
+ * change them belong there.
+ */
 static int settle_joined(const struct netopts *o, const struct config *c, struct spec *s,
 			 struct err *e)
 {

@@ -21,43 +21,43 @@ enum netopts_budget { NETOPTS_BYTES, NETOPTS_CONNECTIONS, NETOPTS_RATE, NETOPTS_
 
 struct netopts {
 	json_t *policy;		/* NULL until the first option */
-	char name[65];		/* of the network, "" : the bridge without one */
+	char name[65];		/* name of the network; "": the bridge without a name */
 	char joins[65];		/* the sandbox whose network it joins, by name or id; "": none */
-	char *text;		/* what spec.net_policy points to */
-	json_t *own;		/* on a network with rules: those of the sandbox's own */
-	char *own_text;		/* what spec.net_egress points to */
-	json_t *hosts;		/* of --add-host, [["NAME", "ADDRESS"]]; NULL: none */
-	struct buf lines;	/* what spec.hosts points to */
+	char *text;		/* spec.net_policy points to it */
+	json_t *own;		/* on a network with rules: the sandbox's own rules */
+	char *own_text;		/* spec.net_egress points to it */
+	json_t *hosts;		/* from --add-host, [["NAME", "ADDRESS"]]; NULL: none */
+	struct buf lines;	/* spec.hosts points to it */
 };
 
-/* The key of a list in the policy, and the name of its option. */
+/* Returns the key of a list in the policy, and the name of its option. */
 const char *netopts_key(enum netopts_list l);
 const char *netopts_option(enum netopts_list l);
-/* ERR_INVALID when value is not of the list's grammar. */
+/* Checks that value has the list's grammar: ERR_INVALID. */
 int netopts_check(enum netopts_list l, const char *value, struct err *e);
 int netopts_add(struct netopts *o, enum netopts_list l, const char *value, struct err *e);
 int netopts_set(struct netopts *o, enum netopts_budget b, const char *value, struct err *e);
-/* A budget's value; "unlimited" is 0. */
+/* Parses a budget's value; "unlimited" is 0. */
 int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, struct err *e);
 /*
- * What --network says: a mode, or the name of a network, which is looked for at netopts_finish().
+ * Parses --network: a mode, or the name of a network, which netopts_finish() looks up.
  */
 int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e);
-/* Another name by which the members of its network find it. */
+/* Adds another name by which the members of its network find it. */
 int netopts_alias(struct netopts *o, const char *value, struct err *e);
-/* The address that it has on its network. */
+/* Sets an address that it gets on its network. */
 int netopts_ip(struct netopts *o, const char *value, struct err *e);
-/* What netopts_ip() took: an array, or NULL. */
+/* Returns the addresses set by netopts_ip(): an array, or NULL. */
 const json_t *netopts_addresses(const struct netopts *o);
-/* "NAME:ADDRESS" for /etc/hosts; host-gateway is the host. */
+/* Adds "NAME:ADDRESS" for /etc/hosts; host-gateway is the host. */
 int netopts_host(struct netopts *o, const char *value, struct err *e);
-/* Sets s->hosts, and s->net_policy where the mode of s has one. */
+/* Sets s->hosts, and s->net_policy if the mode of s has one. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
-/* A port was published without one of the host: berth chooses it. */
+/* Tells whether a port was published without one of the host, so that berth chooses it. */
 int netopts_chose_port(const struct netopts *o);
-/* A value other than "unlimited" was given for it. */
+/* Tells whether a value other than "unlimited" was given for it. */
 int netopts_has(const struct netopts *o, enum netopts_budget b);
-/* "unlimited" was given for it. */
+/* Tells whether "unlimited" was given for it. */
 int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b);
 void netopts_release(struct netopts *o);
 

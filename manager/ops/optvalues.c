@@ -42,7 +42,7 @@ char *envopts_settle(const char *text, struct err *e)
 	return both;
 }
 
-/* The operator's own file: a link or a pipe of a shell will do. */
+/* Reads the operator's own file, which may be a link or a pipe of a shell. */
 static int read_operators_file(const char *path, struct buf *b, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -130,7 +130,7 @@ static int cpu_number(const char **p, unsigned long *ret)
 	return *ret < 8192 ? 0 : -1;
 }
 
-/* "N" or "N-M", separated by commas. */
+/* Checks "N" or "N-M", separated by commas. */
 static int is_cpu_list(const char *p)
 {
 	unsigned long first, last;
@@ -160,7 +160,7 @@ int limitopts_cpuset(const char *text, struct cgroup_limits *l, struct err *e)
 }
 
 #define BYTES_MIN 1024           /* at a lower rate no program would ever end */
-#define OPS_MAX (UINT32_MAX - 1) /* the kernel's number, whose highest is none */
+#define OPS_MAX (UINT32_MAX - 1) /* the highest number of the kernel means no limit */
 
 static const char *const keys[] = {
 	[IO_READ] = "read",
@@ -179,7 +179,7 @@ static int bad_rate(const char *text, struct err *e)
 		       text);
 }
 
-/* "KEY=VALUE", n bytes of it; a key is named once. */
+/* Sets "KEY=VALUE", n bytes of it; a key may occur once. */
 static int set_rate(const char *word, size_t n, const char *text, struct cgroup_io_rate *rate,
 		    struct err *e)
 {
@@ -203,7 +203,7 @@ static int set_rate(const char *word, size_t n, const char *text, struct cgroup_
 		       num_u64(value, "io-rate", 1, OPS_MAX, &rate->v[k], e);
 }
 
-/* Where the rates begin: a path may have colons, they have none. */
+/* Returns where the rates begin: a path may have colons, the rates have none. */
 static size_t path_length(const char *text)
 {
 	const char *colon = strrchr(text, ':');
@@ -274,8 +274,8 @@ int limitopts_io_settle(const char *const *texts, size_t count, const char *stat
 #define RT_LAST 64
 
 /*
- * RTMIN+3, RTMAX-1: as glibc and every shell count them, whichever this libc reserves. 1: none
- * of them.
+ * Parses RTMIN+3, RTMAX-1: as glibc and every shell count them, whichever this libc reserves. 1:
+ * neither form.
  */
 static int realtime_number(const char *name, uint64_t *ret, struct err *e)
 {

@@ -20,7 +20,7 @@
 
 /* ---- the rows, and their texts ---- */
 
-/* Values with a grammar of their own: the functions that READ() names in params.def. */
+/* Readers of values with a grammar of their own: the functions that READ() names in params.def. */
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
@@ -56,7 +56,7 @@ static int read_ulimit(struct runopts *o, const struct param *p, const char *v, 
 
 /* ---- what its commands see ---------------------------------------------------------------------- */
 
-/* entry is of the heap, and consumed; NULL: it failed already. */
+/* Adds entry, from the heap, which is consumed; NULL: an earlier step failed. */
 static int own_env(struct runopts *o, char *entry, struct err *e)
 {
 	return !entry || runopts_own(o, entry, e) < 0 ? -1 : runopts_push(&o->env, entry, e);
@@ -168,13 +168,13 @@ static int read_ip(struct runopts *o, const struct param *p, const char *v, stru
 	return netopts_ip(&o->net, v, e);
 }
 
-/* The row's min is its enum netopts_list. */
+/* Adds to a list; the row's min is its enum netopts_list. */
 static int read_network_list(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	return netopts_add(&o->net, (enum netopts_list)p->min, v, e);
 }
 
-/* The row's min is its enum netopts_budget. */
+/* Sets a budget; the row's min is its enum netopts_budget. */
 static int read_network_budget(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	return netopts_set(&o->net, (enum netopts_budget)p->min, v, e);
@@ -217,7 +217,7 @@ static int read_own_label(struct runopts *o, const struct param *p, const char *
 	return labels_add(&o->marks, v, e);
 }
 
-/* An older berth kept its own among the others, in spec.json. */
+/* Adds a label. An older berth kept its own labels among the others, in spec.json. */
 static int read_label(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	return labels_are_own(v) ? read_own_label(o, p, v, e) : add_label_option(o, v, e);
@@ -307,7 +307,7 @@ static int read_restart(struct runopts *o, const struct param *p, const char *v,
 #define G_NO_CHECK PARAM_G_NO_CHECK
 #define AT(place) .at = offsetof(struct runopts, place)
 #define READ(fn) .read = read_##fn
-#define HANDLED .read = NULL	/* by the command that has it */
+#define HANDLED .read = NULL	/* read by the command that has it */
 
 #define KIND_FLAG OPT_FLAG
 #define KIND_SIZE OPT_VALUE
@@ -415,7 +415,10 @@ int params_read(struct runopts *o, const struct param *p, const char *value, str
 
 /* ---- options as JSON ---- */
 
-/* Options as JSON has them, as spec.json keeps them, and one option in the place of another. */
+/*
+ * Converts options between JSON and the lists that spec.json keeps, and finds which option replaces
+ * another.
+ */
 
 int params_keep(json_t *list, const char *name, const char *value, struct err *e)
 {
@@ -443,7 +446,7 @@ static char *refuse_type(const struct param *p, struct err *e)
 	return NULL;
 }
 
-/* The shortest decimals that read back as v, never with an exponent; NULL beyond 10^18. */
+/* Formats v with the fewest decimals that read back as v, never with an exponent; NULL beyond 10^18. */
 static char *real_text(double v)
 {
 	char text[64];
@@ -504,7 +507,10 @@ static int keep_one(const struct param *p, const json_t *value, json_t *list, st
 	return text ? params_keep(list, p->opt.name, text, e) : -1;
 }
 
-/* A variable's NAME alone takes the value that it has here, and labels of berth's own are not the client's. */
+/*
+ * Checks options from another machine: a variable's NAME alone would take the value that it has
+ * here, and labels of berth's own are not the client's.
+ */
 static int check_from_afar(const json_t *list, struct err *e)
 {
 	const json_t *pair;
@@ -569,7 +575,7 @@ int params_from_json(const json_t *options, unsigned of, json_t *list, struct er
 	json_object_foreach((json_t *)(uintptr_t)options, name, value) {
 		const struct param *p = param_named(name);
 
-		/* a request from afar has the name as a member of its own */
+		/* a request from another machine has the name as a member of its own */
 		if (!p || !(p->of & of) || (of & PARAM_FROM_AFAR && (p->hidden || p->opt.id == PARAM_NAME)))
 			return err_set(e, ERR_USAGE, "'%.60s' is not an option here", name);
 		if (json_is_null(value) || json_is_false(value))
@@ -594,7 +600,7 @@ static int is_health_param(const struct param *p)
 	return p->group == PARAM_G_HEALTH || p->group == PARAM_G_CHECK || p->group == PARAM_G_NO_CHECK;
 }
 
-/* allow-host and deny-host judge the same thing, allow-net and deny-net another. */
+/* Tells whether two options judge the same thing: allow-host and deny-host do, and allow-net and deny-net. */
 static int judge_the_same(const struct param *a, const struct param *b)
 {
 	return !strcmp(strchr(a->opt.name, '-'), strchr(b->opt.name, '-'));
@@ -627,7 +633,7 @@ static int is_named_volume(const json_t *value)
 	return text && volume_of_option("volume", text, name) && path_is_name(name);
 }
 
-/* Volumes by name; a path, or what could be one, is the host's. */
+/* Tells whether all are volumes by name; a path, or what could be one, is the host's. */
 static int are_named(const json_t *value)
 {
 	const json_t *one;
@@ -642,8 +648,9 @@ static int are_named(const json_t *value)
 }
 
 /*
- * None, which takes a right away, or a network of its own by name: what is no mode, and no key.
- * The sandbox's making adds whose it is.
+ * Tells whether a tenant's sandbox may be on the network: none, which takes a right away, or a
+ * network of its own by name, that is, no mode and no key. The owner is added when the sandbox is
+ * made.
  */
 static int may_be_on(const char *network)
 {

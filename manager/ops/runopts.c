@@ -134,7 +134,10 @@ int runopts_seccomp_is_file(const char *value)
 	return !seccomp_named(value) && (strchr(value, '/') || strstr(value, ".json"));
 }
 
-/* A built-in profile, "unconfined", or a JSON file: stacked on standard's deny-by-argument filter. */
+/*
+ * Chooses the filter: a built-in profile, "unconfined", or a JSON file, which is stacked on
+ * standard's deny-by-argument filter.
+ */
 int runopts_choose_seccomp(struct runopts *o, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 20);
@@ -183,7 +186,7 @@ int runopts_given(const struct runopts *o, int id)
 	return !!(o->given[id / 64] & 1ULL << id % 64);
 }
 
-/* Later settings of a name replace earlier ones, in place. */
+/* Sets a variable; later settings of a name replace earlier ones, in place. */
 static int set_run_env(struct runopts_strings *env, const char *text, struct err *e)
 {
 	size_t n = strcspn(text, "=") + 1, i;
@@ -197,12 +200,15 @@ static int set_run_env(struct runopts_strings *env, const char *text, struct err
 	return runopts_push(env, text, e);
 }
 
-/* HTTP for all of them: clients that lack SOCKS (httpx, requests) fail on a socks5:// here, even where they need none. */
+/*
+ * HTTP for all of them: clients that lack SOCKS (httpx, requests) fail on a socks5:// URL here,
+ * even if they do not need it.
+ */
 #define PROXY_URL "http://127.0.0.1:3128"
 _Static_assert(NETHELPER_PROXY_PORT == 3128, "the port in PROXY_URL");
-#define MEMBER_ENV 5 /* the first: on a network, plain HTTP is what members speak to each other */
+#define MEMBER_ENV 5 /* the first ones: members of a network use plain HTTP among each other */
 static const char *const proxy_env[] = {
-	"NODE_USE_ENV_PROXY=1", /* without it Node.js reads none of the others */
+	"NODE_USE_ENV_PROXY=1", /* otherwise Node.js reads none of the others */
 	"https_proxy=" PROXY_URL, "HTTPS_PROXY=" PROXY_URL,
 	"no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
 	"http_proxy=" PROXY_URL, "HTTP_PROXY=" PROXY_URL,
@@ -212,7 +218,10 @@ static const char *const proxy_env[] = {
 #define JAVA_ENV "JAVA_TOOL_OPTIONS"
 #define JAVA_PROXY(scheme) "-D" scheme ".proxyHost=127.0.0.1 -D" scheme ".proxyPort=3128"
 
-/* Java reads nothing but this variable, which the image may have for options of its own: ours stand after them. */
+/*
+ * Adds the proxy for Java, which reads only this variable; the image may use it for options of its
+ * own, so ours stand after them.
+ */
 static int add_java(struct runopts *o, int is_member, struct err *e)
 {
 	const char *had = "";
@@ -228,7 +237,7 @@ static int add_java(struct runopts *o, int is_member, struct err *e)
 	return runopts_own(o, all, e) < 0 ? -1 : set_run_env(&o->full_env, all, e);
 }
 
-/* Docker adds nothing of the kind to a container. */
+/* Tells whether it is a Docker container, to which Docker adds no such variables. */
 static int is_docker_container(const struct runopts *o)
 {
 	const char *face = json_string_value(json_object_get(o->marks, LABEL_FACE));
@@ -236,7 +245,10 @@ static int is_docker_container(const struct runopts *o)
 	return face && !strcmp(face, "docker");
 }
 
-/* Order: berth's own, the image's, those of the proxy, of devices, the caller's. */
+/*
+ * Builds the environment in this order: berth's own, the image's, the proxy's, those of devices,
+ * the caller's.
+ */
 static int build_run_env(struct runopts *o, const struct image *im, struct err *e)
 {
 	const size_t proxied = !spec_is_proxied(&o->spec) ? 0 :
@@ -256,7 +268,7 @@ static int build_run_env(struct runopts *o, const struct image *im, struct err *
 	for (i = 0; im && i < im->env_count; i++)
 		if (set_run_env(&o->full_env, im->env[i], e) < 0)
 			return -1;
-	/* after the image's: its proxy is not there */
+	/* after the image's, whose proxy does not exist here */
 	for (i = 0; i < proxied; i++)
 		if (set_run_env(&o->full_env, proxy_env[i], e) < 0)
 			return -1;
@@ -273,7 +285,10 @@ static int build_run_env(struct runopts *o, const struct image *im, struct err *
 	return 0;
 }
 
-/* Entry point (ours replaces the image's and its Cmd), then the words given, else the image's Cmd. */
+/*
+ * Builds the command: the entry point (ours replaces the image's and its Cmd), then the given
+ * words, else the image's Cmd.
+ */
 static int build_argv(struct runopts *o, const struct image *im, char **command, size_t words, struct err *e)
 {
 	size_t i;
@@ -302,7 +317,7 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	uint64_t possible = 0;
 	unsigned i;
 
-	/* nobody asked for them, and on a small disk their table would leave no room */
+	/* not requested, and on a small disk their table would leave no room */
 	if (!runopts_given(o, PARAM_DISK_INODES) && s->disk_inodes > s->disk_bytes / DISK_BYTES_AN_INODE)
 		s->disk_inodes = s->disk_bytes / DISK_BYTES_AN_INODE;
 	if (o->config->network_enabled && !runopts_given(o, PARAM_NETWORK))
@@ -315,13 +330,13 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	/* capabilities the kernel does not know cannot be held or dropped */
 	for (i = CAPS_LAST + 1; i-- > 0;)
 		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0)
-			break;	/* the kernel's last; mostly the first asked for */
+			break;	/* past the kernel's last one; mostly the first call already */
 	possible = CAPS_ALL >> (CAPS_LAST - i);
 	s->caps = o->caps_dropped == CAPS_ALL ? o->caps_added : (caps_default() | o->caps_added) & ~o->caps_dropped;
 	s->caps &= possible;
 	/*
-	 * the name is in memory, out of a filter's reach: written there, it would give rights on
-	 * the host (K16)
+	 * the attribute's name is in memory, out of a filter's reach: written there, it would give
+	 * rights on the host (K16)
 	 */
 	if (s->caps & 1ULL << CAP_SETFCAP && spec_writes_host(s))
 		return err_set(e, ERR_INVALID, "with CAP_SETFCAP a sandbox could leave programs with capabilities in a host directory that it "
@@ -360,7 +375,7 @@ static int more_unlimited(uint64_t has, uint64_t usual)
 	return has == CGROUP_UNLIMITED && usual != CGROUP_UNLIMITED;
 }
 
-/* strict < standard < dev; the rank of a file is unknown. */
+/* Compares profiles: strict < standard < dev; the rank of a file is unknown. */
 static int is_looser(const char *profile, const char *usual)
 {
 	static const char *const order[] = { "strict", "standard", "dev" };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runopts - what the options of a sandbox say, in native units, and the spec that they make.
+ * runopts - the options of a sandbox in native units, and the spec that is made from them.
  *
- * params_read() fills it, an option at a time; runopts_finish() adds what the image and the
- * configuration say.  It borrows the texts of the options; lists grow on the heap up to a ceiling
+ * params_read() fills it, an option at a time; runopts_finish() adds the values of the image and
+ * the configuration. It borrows the texts of the options; lists grow on the heap up to a ceiling
  * and are freed by runopts_release().
  */
 #ifndef BERTH_MANAGER_OPS_RUNOPTS_H
@@ -25,11 +25,11 @@
 
 #define OWNER_GRACE_MS 10000
 
-/* Its main command, and how that begins and ends. */
+/* A service's main command, and how that begins and ends. */
 struct serviceopts {
 	int is_service;
 	struct keeper_service service;	/* its strings are borrowed */
-	char **words;			/* the command line's; the strings are borrowed */
+	char **words;			/* from the command line; the strings are borrowed */
 	size_t word_count;
 };
 
@@ -49,14 +49,14 @@ struct life {
 
 /* ---- the options ---- */
 
-#define DISK_BYTES_AN_INODE 4096	/* what is not asked for: a file for each block of the disk at most */
+#define DISK_BYTES_AN_INODE 4096	/* the default: at most one file for each block of the disk */
 
 struct runopts_strings {
 	const char **v;
 	size_t count;
 };
 
-#define HOSTNAME_ID "@id" /* of --hostname: the id of a sandbox that stays */
+#define HOSTNAME_ID "@id" /* for --hostname: the id of a sandbox that stays */
 
 struct runopts {
 	const struct config *config;
@@ -66,52 +66,52 @@ struct runopts {
 	const char *workdir, *user, *seccomp, *name, *entrypoint;
 	struct runopts_strings env;		/* --env and --env-file, in order */
 	struct runopts_strings owned;		/* strings to free */
-	struct runopts_strings argv, full_env;	/* what spec points to, once built */
+	struct runopts_strings argv, full_env;	/* spec points to these, once built */
 	struct seccomp_profile custom;		/* from a JSON file */
-	const char *seccomp_text;		/* what that file held when the sandbox was made; NULL: it is read */
+	const char *seccomp_text;		/* content of that file when the sandbox was made; NULL: the
+						 * file is read */
 	int has_custom;
 	struct runopts_strings device_names;	/* --device and --gpus */
-	struct runopts_strings io_rates;	/* of --io-rate, until runopts_devices() finds the disks */
+	struct runopts_strings io_rates;	/* from --io-rate, until runopts_devices() finds the disks */
 	struct devices *devices;		/* the resolved devices, by runopts_devices() */
 	struct netopts net;
-	json_t *labels;		/* of --label and --label-file; NULL: none */
-	json_t *marks;		/* labels of berth's own, of --mark; NULL: none */
+	json_t *labels;		/* from --label and --label-file; NULL: none */
+	json_t *marks;		/* labels of berth's own, from --mark; NULL: none */
 	int interactive;	/* a service's main command has a stdin that stays open */
-	struct life life;	/* of a sandbox that lasts */
+	struct life life;	/* for a sandbox that lasts */
 	uint64_t given[PARAM_GIVEN_WORDS];	/* a bit for each option that was read */
 };
 
 void runopts_init(struct runopts *o, const struct config *c);
 /* Appends s, which is borrowed, to l.  ERR_LIMIT, ERR_NOMEM. */
 int runopts_push(struct runopts_strings *l, const char *s, struct err *e);
-/* Takes s of the heap over, until runopts_release(); frees it when it fails. */
+/* Takes over s, from the heap, until runopts_release(); frees it on failure. */
 int runopts_own(struct runopts *o, char *s, struct err *e);
 /* Notes that option id was given, for runopts_given(). */
 void runopts_note_given(struct runopts *o, int id);
 int runopts_given(const struct runopts *o, int id);
 void runopts_release(struct runopts *o);
-/* The labels that its record has: its own, its image's (NULL: none), and the marks; a new object. */
+/* Returns the labels for its record: its own, its image's (NULL: none), and the marks; a new object. */
 json_t *runopts_labels(const struct runopts *o, const json_t *image_labels);
-/* Whether value of --seccomp is the path of a JSON file. */
+/* Tells whether value of --seccomp is the path of a JSON file. */
 int runopts_seccomp_is_file(const char *value);
 /*
- * Before runopts_finish() of a sandbox that is to start: looks the devices up that were asked for,
- * and adds what they want; and the disks whose rates are limited.
+ * Looks up the requested devices, and adds what they need; and the disks whose rates are limited.
+ * Call it before runopts_finish() of a sandbox that is to start.
  */
 int runopts_devices(struct runopts *o, struct err *e);
-/* Part of runopts_finish(): o->spec.seccomp from the name or file that is asked for. */
+/* A part of runopts_finish(): sets o->spec.seccomp from the requested name or file. */
 int runopts_choose_seccomp(struct runopts *o, struct err *e);
 /*
- * Completes o->spec from the configuration, the image (NULL: none, a plain
- * root file system) and the command words.  id_base, id and layers are the
- * caller's.
+ * Completes o->spec from the configuration, the image (NULL: none, a plain root file system) and
+ * the command words. The caller sets id_base, id and layers.
  */
 int runopts_finish(struct runopts *o, const struct image *im, char **command, size_t words, struct err *e);
-/* Part of runopts_finish(): the set of enum loosened. */
+/* A part of runopts_finish(): returns the set of enum loosened. */
 uint32_t runopts_loosened(const struct runopts *o);
 /*
- * One line on stderr if options make the sandbox less confined than the default; for people, so
- * it never fails.
+ * Prints one line on stderr if options make the sandbox less confined than the default; for people,
+ * so it never fails.
  */
 void runopts_tell_loosened(const struct runopts *o, const char *prog);
 

@@ -31,7 +31,7 @@ int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e)
 }
 
 /*
- * The image's signal, unless one was given. A word of the image that is not a signal counts as
+ * Sets the image's signal, unless one was given. A word of the image that is not a signal counts as
  * none.
  */
 static void settle_stop_signal(struct keeper_service *k, const struct image *im)
@@ -52,7 +52,7 @@ static void settle_stop_signal(struct keeper_service *k, const struct image *im)
 		k->stop_signal = (int)signo;
 }
 
-/* An option that only a service has and that was given; NULL: none. */
+/* Returns a given option that only a service has; NULL: none. */
 static const char *needs_service(const struct runopts *o)
 {
 	static const enum param_id ids[] = { PARAM_INIT_COMMAND, PARAM_STOP_SIGNAL, PARAM_STOP_TIMEOUT };

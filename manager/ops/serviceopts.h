@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serviceopts - what makes a sandbox a service: its main command and how that begins and ends, as
- * spec.json says it.
+ * serviceopts - the options that make a sandbox a service: its main command and how that begins and
+ * ends, in the form of spec.json.
  */
 #ifndef BERTH_MANAGER_OPS_SERVICEOPTS_H
 #define BERTH_MANAGER_OPS_SERVICEOPTS_H
@@ -11,7 +11,7 @@
 #include "manager/ops/runopts.h"
 #include "rootfs/store/image.h"
 
-/* The words of "command" in a spec.json, which must outlive s. */
+/* Reads the words of "command" in a spec.json, which must outlive s. */
 int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e);
 /*
  * Call it once o is finished: sets the image's stop signal, the terminal, the given time limit.

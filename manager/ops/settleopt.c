@@ -24,7 +24,10 @@
 
 /* ---- options that depend on the caller ---- */
 
-/* The path of a source as it is without links, of the heap; sep: what may not be in it, as it ends it in the option. */
+/*
+ * Returns the path of a source without links, from the heap; sep: the byte that must not be in it,
+ * because it ends the path in the option.
+ */
 static char *real_source(const char *src, size_t n, char sep, struct err *e)
 {
 	autofree char *given = strndup(src, n), *path = NULL;
@@ -43,7 +46,7 @@ static char *real_source(const char *src, size_t n, char sep, struct err *e)
 	return NULL;
 }
 
-/* words: the options of a mount, after the last comma or colon.  Whether they have "nolinks". */
+/* Tells whether words, the options of a mount after the last comma or colon, have "nolinks". */
 static int says_nolinks(const char *words)
 {
 	const size_t n = strlen("nolinks");
@@ -57,7 +60,7 @@ static int says_nolinks(const char *words)
 	return 0;
 }
 
-/* "SOURCE:..." with a host path as its source. */
+/* Settles "SOURCE:..." with a host path as its source. */
 static int settle_volume(const char *value, char **ret, struct err *e)
 {
 	const char *colon = strchr(value, ':');
@@ -71,7 +74,7 @@ static int settle_volume(const char *value, char **ret, struct err *e)
 	return asprintf(ret, "%s%s", path, colon) < 0 ? (*ret = NULL, err_nomem(e)) : 0;
 }
 
-/* "type=bind,src=SOURCE,..." */
+/* Settles "type=bind,src=SOURCE,..." */
 static int settle_mount(const char *value, char **ret, struct err *e)
 {
 	const char *at = value, *eq;
@@ -145,20 +148,24 @@ int settleopt_seccomp(const char *path, json_t **ret, struct err *e)
 #define AT_HANDLE_FID 0x200	/* Linux 6.5: to compare, not to open */
 #endif
 
-/* What was at a path: in spec.json "BOOT KIND DEVICE:INODE UID:GID FSID:HANDLE"; KIND: dir, file, socket, other. */
+/*
+ * The identity of the file at a path: in spec.json "BOOT KIND DEVICE:INODE UID:GID FSID:HANDLE";
+ * KIND: dir, file, socket, other.
+ */
 struct identity {
 	char boot[PROCID_BOOT_SIZE];
 	char kind[8];
 	unsigned long long device, inode;
 	unsigned uid, gid;
-	int has_owner;	/* an older berth noted no more than what is above it, and of a file only that it is one */
-	unsigned long long fsid;	/* of the file system, whatever its device number is; 0: it has none */
-	char handle[2 * HANDLE_MAX + 1];	/* tells an inode from a later one of its number; "-" */
+	int has_owner;	/* 0: an older berth noted only the parts above, and for a file only that it is one */
+	unsigned long long fsid;	/* of the file system, independent of its device number; 0: none */
+	char handle[2 * HANDLE_MAX + 1];	/* tells an inode from a later one with its number; "-":
+						 * none */
 };
 
 /*
- * The handles of these last as long as the inode; overlayfs and FUSE may give an inode another one.
- * Those of the others are not compared.
+ * Tells whether handles last as long as the inode: overlayfs and FUSE may give an inode another
+ * one. Those of other file systems are not compared.
  */
 static int has_lasting_handles(const struct statfs *fs)
 {
@@ -181,7 +188,7 @@ static void handle_of(int fd, char ret[2 * HANDLE_MAX + 1])
 
 	for (tries = 0; tries < 2; tries++) {
 		memset(&u, 0, sizeof(u));
-		u.h.handle_bytes = HANDLE_MAX - 1;	/* one is for its type */
+		u.h.handle_bytes = HANDLE_MAX - 1;	/* one byte is for its type */
 		r = name_to_handle_at(fd, "", &u.h, &mount, AT_EMPTY_PATH | (tries ? 0 : AT_HANDLE_FID));
 		if (r == 0 || errno != EINVAL)
 			break;
@@ -193,7 +200,10 @@ static void handle_of(int fd, char ret[2 * HANDLE_MAX + 1])
 	hex_format(ret, u.h.f_handle, u.h.handle_bytes + 1);
 }
 
-/* XFS and others make it from the number of the device, which may change; then it says no more than that. */
+/*
+ * Returns the id of a file system. XFS and others make it from the device number, which may change;
+ * then it tells no more than that.
+ */
 static unsigned long long fsid_of(const struct statfs *fs, dev_t device)
 {
 	const unsigned long long of_device = (minor(device) & 0xff) | major(device) << 8 | (unsigned long long)(minor(device) & ~0xffU) << 12;
@@ -220,7 +230,7 @@ static int identity_of(int fd, struct identity *ret, struct err *e)
 	return 0;
 }
 
-/* 0: it is none. */
+/* Parses an identity; 0: it is malformed. */
 static int parse_identity(const char *text, struct identity *ret)
 {
 	int n;
@@ -232,7 +242,10 @@ static int parse_identity(const char *text, struct identity *ret)
 	return n >= 4 || (n == 2 && !strcmp(ret->kind, "file"));
 }
 
-/* Whether it is the same inode, also of a file system that was mounted anew and has another device number by now. */
+/*
+ * Tells whether it is the same inode, also on a file system that was mounted anew and now has
+ * another device number.
+ */
 static int is_same_source(const struct identity *was, const struct identity *now)
 {
 	const int told = strcmp(was->handle, "-") != 0 && strcmp(now->handle, "-") != 0;
@@ -318,7 +331,7 @@ int sources_note(json_t *spec, struct err *e)
 	return sources ? each_source(spec, note_new, sources, e) : err_nomem(e);
 }
 
-/* An option with the path of its source as it is now. */
+/* Replaces the source of an option by its present path without links. */
 static int resolve_source(json_t *pair, struct err *e)
 {
 	const char *name = json_string_value(json_array_get(pair, 0));
@@ -349,8 +362,8 @@ int sources_adopt(json_t *spec, struct err *e)
 #define ACCEPT_HINT "put it back, or berth start --accept-sources takes what is there now; a zygote is made anew"
 
 /*
- * The owner of what is there has the sandbox's rights with owner=auto: something else of another owner
- * would give it rights that nobody gave it, after a boot and for a file, too.
+ * Checks the owner: with owner=auto the source's owner has the sandbox's rights, so a source with
+ * another owner would give it rights that nobody granted, after a boot and for a file, too.
  */
 static int check_source_owner(const char *path, const struct identity *was, const struct identity *now, struct err *e)
 {
@@ -361,13 +374,16 @@ static int check_source_owner(const char *path, const struct identity *was, cons
 	return err_hint(e, ACCEPT_HINT);
 }
 
-/* A file may not become the socket of a service; an older berth called both a file. */
+/* Checks the kind: a file may not become the socket of a service; an older berth called both a file. */
 static int is_of_kind(const struct identity *was, const struct identity *now)
 {
 	return was->has_owner ? !strcmp(was->kind, now->kind) : !strcmp(was->kind, "dir") == !strcmp(now->kind, "dir");
 }
 
-/* 1: noted anew, as it is another file, or the machine was booted or the file system mounted meanwhile. */
+/*
+ * Verifies a source: 1 if it was noted anew, because it is another file, or the machine was booted
+ * or the file system mounted meanwhile.
+ */
 static int verify_source(json_t *sources, const struct spec_mount *m, struct err *e)
 {
 	const char *text = json_string_value(json_object_get(sources, m->source));
