@@ -7,7 +7,7 @@
 
 #include "manager/service/deadline.h"
 
-#define LOOK_MS 200	/* how soon it is seen that a client has gone */
+#define LOOK_MS 200	/* interval after which a client's departure is noticed */
 
 void admission_init(struct admission *a, const struct admission_limits *l)
 {
@@ -66,7 +66,7 @@ static int look_at_sums(const struct admission *a, uint64_t memory, uint64_t cpu
 	return 0;
 }
 
-/* 0 when it fits now. */
+/* Returns 0 if it fits now. */
 static int check_admission_room(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
 {
 	const struct admission_limits *l = &a->limits;
@@ -146,7 +146,7 @@ static int queue(struct admission *a, uint64_t memory, uint64_t cpu, const struc
 		;
 	*at = self.next;
 	a->waiting--;
-	/* another is the first now */
+	/* another request is the first now */
 	pthread_cond_broadcast(&a->changed);
 	return r;
 }

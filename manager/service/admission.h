@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admission - whether one more sandbox fits: by number, and by the memory and CPUs of all limits
- * together.
+ * admission - decides whether one more sandbox fits: by number, and by the sums of all memory and
+ * CPU limits.
  *
- * First come, first served: a request that does not fit waits in a queue of bounded length, at
- * most for a bounded time and as long as its client is there, and no later request overtakes it.
- * Exact: a place is taken under one lock before anything is made.
+ * Requests are served in order: one that does not fit waits in a queue of bounded length, at most
+ * for a bounded time and as long as its client is connected, and no later request overtakes it. The
+ * count is exact: a place is taken under one lock before anything is made.
  */
 #ifndef BERTH_MANAGER_SERVICE_ADMISSION_H
 #define BERTH_MANAGER_SERVICE_ADMISSION_H
@@ -16,7 +16,7 @@
 #include "base/err.h"
 
 struct admission_limits {
-	uint64_t count, memory_bytes, cpu_milli;	/* memory and cpu: 0 is not limited */
+	uint64_t count, memory_bytes, cpu_milli;	/* memory and cpu: 0: no limit */
 	uint64_t queue_length, queue_timeout_ms;
 };
 
@@ -38,12 +38,12 @@ void admission_init(struct admission *a, const struct admission_limits *l);
 void admission_release(struct admission *a);
 void admission_set_limits(struct admission *a, const struct admission_limits *l);
 
-/* The sum of others that do not enter here; it does not include has. */
+/* Sets the sum of others that do not enter here; it does not include `has`. */
 void admission_set_others(struct admission *a, uint64_t count, uint64_t memory_bytes, uint64_t cpu_milli);
 
 /*
- * A waiting client: gone reports that it has left (NULL: never), and is called from time to
- * time. Before that, look, unless NULL, may call admission_set_others().
+ * A waiting client. gone reports that it has left (NULL: never), and is called from time to time.
+ * Before that, look, unless NULL, may call admission_set_others().
  */
 struct admission_asker {
 	int (*gone)(void *ctx);
@@ -53,8 +53,8 @@ struct admission_asker {
 };
 
 /*
- * ERR_LIMIT, naming the limit. With an asker: takes a place in the queue if there is one;
- * ERR_NET if the client has gone meanwhile. ERR_BUSY once closed.
+ * Takes a place: ERR_LIMIT, naming the limit, if none is free. With an asker it waits in the queue
+ * if that has room; ERR_NET if the client has left meanwhile. ERR_BUSY once closed.
  */
 int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker, struct err *e);
 /* Enters an existing sandbox at start, even beyond the limits. */
@@ -65,7 +65,7 @@ void admission_count(struct admission *a, uint64_t memory_bytes, uint64_t cpu_mi
  */
 int admission_change(struct admission *a, const uint64_t memory[2], const uint64_t cpu[2], struct err *e);
 void admission_leave(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli);
-/* Closes it; waiting requests are refused. */
+/* Closes the queue; waiting requests are refused. */
 void admission_close(struct admission *a);
 
 #endif

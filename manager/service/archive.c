@@ -40,7 +40,7 @@
 #include "runtime/sandbox/writable.h"
 
 #define ARCHIVED "manager/archived"
-#define NAME_FILE "name"	/* below ARCHIVED/ID */
+#define NAME_FILE "name"	/* file below ARCHIVED/ID */
 #define SPEC_MAX (1u << 20)
 
 static void archive_path(const struct record *r, const char *part, char out[200])
@@ -87,7 +87,7 @@ static int put_known(struct service *s, struct record *r, const char *part, cons
 	return 0;
 }
 
-/* 1; 0 without one. */
+/* Reads the known archive: 1; 0 if there is none. */
 static int get_known(struct service *s, const struct record *r, const char *part, const char *member, int dir, struct err *e)
 {
 	const char *sha256 = record_own(r, member);
@@ -115,7 +115,7 @@ static int store_sandbox_archive(struct service *s, struct registry *reg, struct
 		return err_sys(e, "open the files of sandbox %s", r->name);
 	if (owns_workspace(r)) {
 		work = workspace_open(r, e);
-		/* before the layer is sent: its gigabytes would be sent for nothing */
+		/* checked before the layer is sent, whose gigabytes would be sent for nothing */
 		if (work < 0 || storage_check_folder(work, e) < 0)
 			return work < 0 ? -1 : err_wrap(e, "archive the workspace of sandbox %s", r->name);
 	}
@@ -139,8 +139,8 @@ static int open_archived(struct registry *reg, struct err *e)
 }
 
 /*
- * Before anything is removed: its ids stay taken, and archives_look() finds the remains of a
- * crash by it.
+ * Reserves its ids before anything is removed: they stay taken, and archives_look() finds the
+ * remains of a crash by the reservation.
  */
 static int reserve_archived_ids(struct registry *reg, const struct record *r, struct err *e)
 {
@@ -183,13 +183,13 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 
 	if (result < 0)
 		return -1;
-	/* no other process starts or removes it meanwhile */
+	/* keeps other processes from starting or removing it meanwhile */
 	if (forget_claim(&reg, record_str(r, "container_id"), &c, e) < 0) {
 		registry_close(&reg);
 		return -1;
 	}
 	result = store_sandbox_archive(s, &reg, r, e);
-	/* refused until the error is mended: nobody looks earlier for the pieces that were sent */
+	/* refused until the error is mended: no earlier look at the pieces that were sent is needed */
 	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID) && !has_archive(r))
 		drop_stored(s, r, &ignored);
 	if (result == 0)
@@ -213,7 +213,7 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 
 /* ---- and back ---- */
 
-/* 1 when all layers of what the sandbox was made from are in the store; 0 not; -1. */
+/* Returns 1 if all layers of the sandbox's image are in the store; 0 if not; -1. */
 static int has_layers(struct service *s, const struct image *im, struct err *e)
 {
 	char path[sizeof(s->config.state_dir) + 8];
@@ -233,7 +233,7 @@ static int has_layers(struct service *s, const struct image *im, struct err *e)
 	return 1;
 }
 
-/* The very image, by its digest: the name may stand for another by now. */
+/* Gets the very same image, by its digest: the name may stand for another by now. */
 static int need_image(struct service *s, const struct record *r, int dir, const char *ref, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(65536);
@@ -362,7 +362,7 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	work = workspace_open(r, e);
 	if (work < 0 || workspace_bound(s, r, e) < 0)
 		return -1;
-	/* with any umask; the archive has the mode, unless an older berthd made it */
+	/* independent of the umask; the archive has the mode, unless an older berthd made it */
 	if (fchmod(work, 0755) < 0)
 		return err_sys(e, "make the workspace %s", name);
 	if (quota_obey(&had, e) < 0)
@@ -440,7 +440,7 @@ int archive_drop(struct service *s, struct record *r, int anyway, struct err *e)
 
 /* ---- looking over ---- */
 
-/* For a reservation: the present state of its record decides. */
+/* Looks at a reservation: the present state of its record decides. */
 static int look_at_reservation(struct service *s, struct registry *reg, int dir, const char *id, const char *name, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };

@@ -86,10 +86,10 @@ static int check_pools(const struct conf *conf, const struct config *c, const ch
 	if (!has_more(conf, c))
 		return 0;
 	call = call_of("config check", path, NULL);
-	call_flag(call, "own"); /* the rest is ours */
+	call_flag(call, "own"); /* berthd checks the other sections itself */
 	if (driver_run(berth_path, call, &out, e) == 0)
 		return 0;
-	/* it was shown a copy of the file */
+	/* the program was given a copy of the file */
 	if (!strncmp(e->msg, path, n) && !strncmp(e->msg + n, ": ", 2))
 		memmove(e->msg, e->msg + n + 2, strlen(e->msg + n + 2) + 1);
 	return err_wrap(e, "%.200s", c->file);

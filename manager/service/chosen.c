@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request chooses itself instead of its type: image, options, command. */
+/* The parts of a request that differ from its type: image, options, command. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@
 #include "manager/service/state.h"
 
 /*
- * chosen - what a request chooses itself instead of its type: image, options, command.  The record
- * keeps it under "chosen", so that a restore makes the same sandbox.
+ * chosen - the parts that a request sets itself instead of its type: image, options, command. The
+ * record keeps it under "chosen", so that a restore makes the same sandbox.
  */
 
 #define KEY "chosen"
-#define BYTES_MAX (256u << 10) /* of a record, which has RECORD_MAX */
+#define BYTES_MAX (256u << 10) /* bytes of a record, which has RECORD_MAX in all */
 
 static const json_t *chosen_member(const struct record *r, const char *member)
 {

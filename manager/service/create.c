@@ -277,7 +277,7 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 	       read_asked_limit(PARAM_MEMORY, m, ret_memory, e) < 0 || read_asked_limit(PARAM_CPUS, c, ret_cpu, e) < 0 ? -1 : 0;
 }
 
-/* Of a type with a zygote these are the zygote's. */
+/* Sets the limits; for a type with a zygote these are the zygote's. */
 static void set_create_limits(json_t *call, const struct record *r)
 {
 	const uint64_t milli = record_own_u64(r, "cpu_milli");
@@ -287,7 +287,7 @@ static void set_create_limits(json_t *call, const struct record *r)
 	call_text(call, "workdir", WORK_DIR);
 }
 
-/* The options of the type, which those of the request replace. */
+/* Makes the call with the options of the type, which those of the request replace. */
 static json_t *create_call_of_type(const struct record *r, const struct making *m, struct err *e)
 {
 	const char *mount_dir = record_str(r, "mount_dir");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * createargs - the body of a request for a sandbox as a call of berth create.
+ * createargs - turns the body of a request for a sandbox into a call of berth create.
  *
- * Each face of berthd that makes sandboxes has these members in its body, or translates its own
- * to them: "image", "pull", "options" (those of berth create by their long names) and "command".
- * This is the one place that reads them and that says what a tenant may ask for (S19).
+ * Each face of berthd that makes sandboxes has these members in its body, or translates its own to
+ * them: "image", "pull", "options" (those of berth create by their long names) and "command". This
+ * is the one place that reads them and decides what a tenant may request (S19).
  */
 #ifndef BERTH_MANAGER_SERVICE_CREATEARGS_H
 #define BERTH_MANAGER_SERVICE_CREATEARGS_H
@@ -13,9 +13,9 @@
 #include "base/json.h"
 
 struct createargs {
-	const char *image, *pull;  /* the defaults, which the body replaces */
-	const char *zygote;        /* in place of the image; "" or NULL: none */
-	const char *tenant;        /* who asks; NULL: an administrator */
+	const char *image, *pull;  /* defaults, which the body replaces */
+	const char *zygote;        /* a zygote in place of the image; "" or NULL: none */
+	const char *tenant;        /* the tenant that asks; NULL: an administrator */
 	const json_t *own;		/* options that berthd itself adds, unchecked; or NULL */
 	json_t *options, *command; /* borrowed from the body; NULL: none */
 };
@@ -25,11 +25,11 @@ struct createargs {
  * administrator. c->pull is "never" for a tenant.
  */
 int createargs_read(struct createargs *c, const json_t *body, struct err *e);
-/* Whether the body of a request chooses anything of that. */
+/* Tells whether the body of a request sets any of these members. */
 int createargs_are_given(const json_t *body);
 /*
- * The call of berth create: a new reference, or NULL. ERR_INVALID: a name among the options is
- * none, or has a value of the wrong type.
+ * Makes the call of berth create: a new reference, or NULL. ERR_INVALID: an option is unknown, or
+ * has a value of the wrong type.
  */
 json_t *createargs_call(const struct createargs *c, struct err *e);
 

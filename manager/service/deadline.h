@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline - a time to wait until, for pthread_cond_timedwait(3) on a condition of CLOCK_MONOTONIC. */
+/* deadline - makes a time for pthread_cond_timedwait(3) on a condition of CLOCK_MONOTONIC. */
 #ifndef BERTH_MANAGER_SERVICE_DEADLINE_H
 #define BERTH_MANAGER_SERVICE_DEADLINE_H
 

@@ -172,7 +172,7 @@ int driver_stop(struct service *s, const struct record *r, struct err *e)
 	return 0;
 }
 
-/* In the directories, and by the configuration, of the berthd of this machine that made it. */
+/* Runs berth in the directories, and by the configuration, of this machine's berthd that made the sandbox. */
 static int berth_of(struct service *s, const struct record *r, json_t *call, struct buf *out, struct err *e)
 {
 	static const char *const names[] = { "BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_CONFIG" };
@@ -304,7 +304,7 @@ static int feed_program_stdin(int *fd, const char **at)
 	return 0;
 }
 
-/* 1 ended, 0 something else came. */
+/* Takes one packet: 1 if the program has ended, 0 for any other packet. */
 static int take_verdict_packet(int sock, json_t **ret_verdict, struct err *e)
 {
 	autojson json_t *msg = NULL;
@@ -347,7 +347,7 @@ static int follow_program(struct service_use *u, int in, int out, int err, const
 		if (p[0].revents)
 			r = take_verdict_packet(u->sock, &ret->verdict, e);
 	}
-	/* what is there when the leader has ended, never until end-of-file */
+	/* the bytes that are there when the leader has ended; end-of-file may never come */
 	for (i = 0; r == 1 && i < 4096 && out_fd >= 0 && read_program_output(&out_fd, &ret->out, &ret->out_dropped); i++)
 		;
 	for (i = 0; r == 1 && i < 4096 && err_fd >= 0 && read_program_output(&err_fd, &ret->err, &ret->err_dropped); i++)

@@ -20,7 +20,7 @@ static void given_key_of(char out[LEDGER_KEY_MAX + 1], const char *given)
 	snprintf(out, LEDGER_KEY_MAX + 1, "given/%s", given);
 }
 
-/* 1 with the name of its record and the version of the key, 0: nobody has it. */
+/* Looks the name up: 1 with the name of its record and the version of the key, 0 if no record has it. */
 static int look_up_given(struct service *s, const char *given, char ret[65], uint64_t *ret_version, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(128);
@@ -42,7 +42,7 @@ int given_find(struct service *s, const char *given, char ret[65], struct err *e
 	return look_up_given(s, given, ret, &version, e);
 }
 
-/* 1 when the record of that name is there and not over. */
+/* Returns 1 if the record of that name exists and is not over. */
 static int is_in_use(struct service *s, const char *name)
 {
 	autorecord struct record r = { .j = NULL };
@@ -116,7 +116,7 @@ void given_inherit(struct service *s, struct record *to, const struct record *fr
 	const char *given = record_own(from, "name");
 	struct err ignored;
 
-	/* another may have taken it while there was no sandbox: then the redirect is what leads here */
+	/* another sandbox may have taken it in between: then the redirect leads here */
 	if (given[0] && given_take(s, to, given, from->name, &ignored) == 0)
 		record_set_own(to, "name", json_string(given));
 }

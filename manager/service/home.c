@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S46 of SECURITY.md. */
 /*
- * Whose a sandbox is, among berthds that share a store.
+ * home - decides to which of the berthds that share a store a sandbox belongs.
  *
  * A home is a state directory.  It has a name of its own, made once at random and kept in manager/home: host names,
  * paths and even both together are the same on many hosts, and the boot id changes when a host is started again.
@@ -47,9 +47,9 @@ static int new_home(struct service *s, int dir, struct err *e)
 }
 
 /*
- * One berthd for each home, even with several run directories. A second berthd would not find
- * the first one's sandboxes in its own run directory, and would record them as stopped and as
- * its own.
+ * Locks the home, so that it has one berthd, even with several run directories. A second berthd
+ * would not find the first one's sandboxes in its own run directory, and would record them as
+ * stopped and as its own.
  */
 static int lock_home(struct service *s, int dir, struct err *e)
 {
@@ -126,8 +126,8 @@ void record_set_home(const struct service *s, struct record *r)
 /* ---- what a berthd that died left behind on this machine ---- */
 
 /*
- * A berthd that is not there. No other process saw it, and nobody could renew a lease with it
- * since we noticed.
+ * A berthd that has gone. No other process saw it, and no client could renew a lease with it since
+ * we noticed.
  */
 struct absent {
 	struct absent *next;
@@ -142,11 +142,11 @@ static int is_berthd_there(const char *run_dir)
 
 	fd = dir < 0 ? -1 : openat(dir, SERVICE_LOCK, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return errno != ENOENT;	/* what cannot be looked at may be alive */
+		return errno != ENOENT;	/* a process that cannot be looked at may be alive */
 	return flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
-/* Since when it is absent; 0: it is there. */
+/* Returns since when it is absent; 0: it is there. */
 static uint64_t absent_since(struct service *s, const char *run_dir)
 {
 	struct absent **at, *a;

@@ -12,7 +12,7 @@
 /* ---- the servers in a record ---- */
 
 #define SERVERS_MAX 16
-#define BYTES_MAX (256u << 10)	/* of all; a record has RECORD_MAX */
+#define BYTES_MAX (256u << 10)	/* bytes of all servers; a record has RECORD_MAX */
 #define KEY "mcp"
 
 static json_t *servers_of(const struct record *r)
@@ -99,7 +99,7 @@ static int check_url(const char *url, struct err *e)
 			return err_set(e, ERR_INVALID, "\"url\" of an MCP server has a blank, a control character or one beyond ASCII in it");
 	if (!host || !*host || strchr("/?#", *host) || p - url > URL_MAX)
 		return err_set(e, ERR_INVALID, "\"url\" of an MCP server is not a URL; hint: https://HOST[:PORT]/PATH");
-	/* they would appear in error messages */
+	/* a user name or password would appear in error messages */
 	return memchr(host, '@', strcspn(host, "/?#")) ? err_set(e, ERR_INVALID, "\"url\" of an MCP server has a user in it; hint: \"headers\"") : 0;
 }
 

@@ -22,11 +22,12 @@
 /* ---- whether the stores answer ---- */
 
 /*
- * Whether sandboxes can be made and stored now: the store is asked at each question, the object store beside the scans, as it
- * may take long to say no.  Until it has answered once nobody knows.
+ * Whether sandboxes can be made and stored now: the store is asked at each question, the object
+ * store beside the scans, as it may take long to say no. Until it has answered once the result is
+ * unknown.
  */
 
-#define GOOD_MS 60000	/* from a good answer to the next question */
+#define GOOD_MS 60000	/* time from a good answer to the next question */
 #define BAD_MS 5000
 
 static void note_storage_answer(struct service *s, const struct err *why)
@@ -178,7 +179,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 		record_set_run(&r, RUN_STOPPED);
 		record_set_own(&r, "stopped_ms", json_integer((json_int_t)clock_wall_ms()));
 	}
-	/* as of this boot: a berthd beside us may drive it */
+	/* as of this boot: another berthd may drive it */
 	record_set_home(s, &r);
 	return record_save(s, &r, NULL, 0, e);
 }
@@ -202,7 +203,10 @@ static int take_over_records(struct service *s, struct err *e)
 	r = sessions_move(s, e) < 0 || ledger_scan(s->ledger, RECORD_PREFIX, find_ours, &f, e) < 0 ? -1 : 0;
 	json_array_foreach(f.names, i, name) {
 		if (r == 0 && take_over_one(s, json_string_value(name), e) < 0) {
-			/* one that cannot be taken over now is looked at again by the scans; the others must not wait for it */
+			/*
+			 * a sandbox that cannot be taken over now is looked at again by the scans;
+			 * the others must not wait for it
+			 */
 			service_failed(s, "take over", json_string_value(name), e);
 			/* an uncounted sandbox would let others exceed the limits */
 			r = e->code == ERR_NOMEM ? -1 : 0;

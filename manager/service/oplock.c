@@ -97,7 +97,7 @@ static void drop_unused(struct oplocks *l, struct oplock_entry *entry)
 	free(entry);
 }
 
-/* Waits until nobody has it alone, but not longer than ms; the lock is held. */
+/* Waits until no operation has it alone, but not longer than ms; the lock is held. */
 static void wait_not_alone(struct oplocks *l, struct oplock_entry *n, uint64_t ms)
 {
 	const struct timespec until = deadline_after(ms);

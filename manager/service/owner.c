@@ -21,13 +21,13 @@
 #include "manager/host/procid.h"
 #include "manager/service/state.h"
 
-#define AGAIN_MS 1000	/* while there is one to reap */
+#define AGAIN_MS 1000	/* interval while there is a session to reap */
 #define STACK_BYTES (1u << 20)
 
 struct owner {
 	struct owner *next;
-	int pid_fd;		/* -1: it has ended */
-	uint64_t serial;	/* of its place in the epoll */
+	int pid_fd;		/* -1: the owner has ended */
+	uint64_t serial;	/* number of its entry in the epoll */
 	char text[PROCID_SIZE];
 	char session[];
 };
@@ -94,7 +94,7 @@ static int watch_owner(struct service *s, const char *session, const char *text,
 	strcpy(o->session, session);
 	snprintf(o->text, sizeof(o->text), "%s", text);
 	pthread_mutex_lock(&w->lock);
-	ev.data.u64 = o->serial = ++w->serials;	/* 0 is wake_fd's */
+	ev.data.u64 = o->serial = ++w->serials;	/* 0 stands for wake_fd */
 	pthread_mutex_unlock(&w->lock);
 	o->pid_fd = procid_open(text, e);
 	if (o->pid_fd < -1) {
@@ -105,7 +105,7 @@ static int watch_owner(struct service *s, const char *session, const char *text,
 	old = unlist_owner(w, session);
 	o->next = w->list;
 	w->list = o;
-	/* in the list first: an event without an entry would be heard again and again */
+	/* put into the list first: an event without an entry would be reported again and again */
 	if (o->pid_fd >= 0 && epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, o->pid_fd, &ev) < 0) {
 		err_sys(e, "watch an owner");
 		drop_owner(unlist_owner(w, session));
@@ -222,7 +222,7 @@ static int are_owners_stopping(struct owners *w)
 	return v;
 }
 
-/* 1 if one is being reaped now, or must be tried again. */
+/* Reaps sessions of dead owners: 1 if one is being reaped now, or must be tried again. */
 static int reap_dead(struct service *s)
 {
 	autojson json_t *tried = json_object();

@@ -17,7 +17,7 @@ struct place {
 	char name[65], id[65];	/* id: "" until it is there */
 	uint64_t memory_bytes, cpu_milli;
 	int being_made;
-	int stopped;	/* it has its memory and CPUs, and counts no longer */
+	int stopped;	/* it keeps its memory and CPUs, but does not count in the number */
 };
 
 static struct place *new_place(const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
@@ -100,7 +100,7 @@ static int look_at_others(struct service *s, struct err *e)
 	return r;
 }
 
-/* For requests that wait for room, which other sandboxes may give back. */
+/* Looks again for requests that wait for room, which other sandboxes may have given back. */
 static void look_again_for_room(void *ctx)
 {
 	struct err ignored;
@@ -111,7 +111,7 @@ static void look_again_for_room(void *ctx)
 int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker,
 		struct err *e)
 {
-	/* first: what admission counts must have a place that gives it back */
+	/* first, so that everything that admission counts has a place that gives it back */
 	struct place *p = new_place(name, memory_bytes, cpu_milli, e);
 	struct admission_asker looking = { asker ? asker->gone : NULL, asker ? asker->ctx : NULL, look_again_for_room, s };
 
@@ -165,7 +165,7 @@ void place_drop(struct service *s, const char *name)
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (p && p->stopped)
-		admission_count(&s->admission, 0, 0);	/* what leaves counts */
+		admission_count(&s->admission, 0, 0);	/* admission_leave() below takes it off again */
 	if (p)
 		admission_leave(&s->admission, p->memory_bytes, p->cpu_milli);
 	free(p);
@@ -329,7 +329,10 @@ static int find_limits_of_id(void *ctx, const char *key, const char *value, uint
 	return 0;
 }
 
-/* A new limit, NULL for none, in place of *limit.  Unlimited where nothing is promised: the sandbox counts as before. */
+/*
+ * Replaces *limit by a new one, NULL for none. If nothing is promised it is unlimited: the sandbox
+ * counts as before.
+ */
 static int read_new_limit(enum param_id id, const json_t *v, uint64_t most, uint64_t *limit, struct err *e)
 {
 	uint64_t n;

@@ -147,7 +147,7 @@ void zygotetype_settle(struct service *s, struct conf_pool *p)
 	const char *image = json_string_value(json_object_get(z, "image"));
 
 	if (!z)
-		return; /* or there is none now, as who makes a sandbox will hear */
+		return; /* or there is none now; the next request to make a sandbox reports that */
 	snprintf(p->image, sizeof(p->image), "%s", image ? image : "");
 	p->memory_bytes = (uint64_t)json_integer_value(json_object_get(z, "memory_bytes"));
 	p->cpu_milli = (uint64_t)json_integer_value(json_object_get(z, "cpu_milli"));
@@ -211,7 +211,8 @@ int zygotetype_user(struct service *s, const struct conf_pool *p, char ret[128],
 
 /* ---- warm sandboxes ---- */
 
-#define LOOK_AT 16	/* items a claim chooses from: who comes at the same time chooses another */
+#define LOOK_AT 16	/* items from which a claim chooses, so that claims at the same time choose
+			 * different ones */
 #define CLAIM_TRIES 64
 #define LOOK_NO_MORE 2
 #define BACK_OFF_MAX_MS 30000
@@ -284,7 +285,7 @@ static int set_claim_limits(int sock, const struct record *r, struct err *e)
 	return keeper_ok(sock, rq, e);
 }
 
-/* Everything that can still be decided now; the keeper's answer shows that it lives, too. */
+/* Decides everything that can still be decided now; the keeper's answer shows that it runs, too. */
 static int hand_claim_over(struct service *s, struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autoclose int sock = driver_connect(s, r, e);
@@ -353,7 +354,7 @@ static void discard(struct service *s, struct record *r)
 	pool_poke(s);
 }
 
-/* 1 claimed, 0 look at another, LOOK_NO_MORE, -1. */
+/* Claims the item: 1 claimed, 0 look at another, LOOK_NO_MORE, -1. */
 static int claim_item(struct service *s, const struct making *m, const char *version, const char *item, json_t *env, struct record *r,
 		      struct err *e)
 {
@@ -482,7 +483,7 @@ void pool_poke(struct service *s)
 
 struct mine {
 	struct service *s;
-	const char *version;	/* NULL: not known */
+	const char *version;	/* NULL: unknown */
 	char stale[LOOK_AT][65], last[65];
 	unsigned count, stale_count;
 };
@@ -505,7 +506,7 @@ static int look_at_mine(void *ctx, const char *item)
 	return 0;
 }
 
-/* One step for pool i: 1 did something, 0 nothing to do, -1. */
+/* Does one step for pool i: 1 if it did something, 0 if there is nothing to do, -1. */
 static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 {
 	static const struct service_who nobody = { .name = "", .admin = 1 };

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "manager/service/state.h"
 
-/* Once more, under the lock and with the sandbox alone: is it still unwanted? */
+/* Tells once more, under the lock and with the sandbox alone, whether the session is late. */
 static int is_late(struct service *s, const char *session, uint64_t timeout_ms)
 {
 	struct err ignored;
@@ -138,7 +138,10 @@ int service_reap(struct service *s, const struct service_who *who, const char *c
 	return session_find(s, who, ctx, session, e) < 0 ? -1 : reap_session(s, session, reason, 0, 0, e);
 }
 
-/* Whether all that is left to reap of it here failed a moment ago: that would only take a place from others. */
+/*
+ * Tells whether everything that is left to reap here failed a moment ago: another try would only
+ * take a place from others.
+ */
 static int is_put_off(struct service *s, const char *session, const json_t *map)
 {
 	struct err ignored;

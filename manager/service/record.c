@@ -12,7 +12,7 @@
 /* ---- states ---- */
 
 /*
- * The states of a record, and what leads from one to the next.
+ * The states of a record, and the events that lead from one to the next.
  *
  *   creating   written ahead of whatever is made for it; the next start undoes it
  *   warm       a sandbox of a pool, which runs and has no owner
@@ -39,7 +39,7 @@ _Static_assert(ARRAY_LEN(event_names) == STATE_EVENTS, "each event has its words
 
 /* STATE_UNKNOWN, which is 0: the event does not come in that state. */
 static const enum record_state next_states[STATES][STATE_EVENTS] = {
-	[STATE_UNKNOWN] = { [EVENT_SPOILED] = STATE_ERROR,	/* of a newer berthd */
+	[STATE_UNKNOWN] = { [EVENT_SPOILED] = STATE_ERROR,	/* written by a newer berthd */
 			    [EVENT_RELEASED] = STATE_RELEASED },
 	[STATE_CREATING] = { [EVENT_POOLED] = STATE_WARM, [EVENT_OWNED] = STATE_RUNNING,
 			     [EVENT_SPOILED] = STATE_ERROR, [EVENT_RELEASED] = STATE_RELEASED },
@@ -205,7 +205,10 @@ static void record_key(char out[LEDGER_KEY_MAX + 1], const char *name, int over)
 	snprintf(out, LEDGER_KEY_MAX + 1, "%s%s", over ? OVER_PREFIX : RECORD_PREFIX, name);
 }
 
-/* First the key of a living record: one that moves meanwhile is found at the second look. */
+/*
+ * Loads a record; it tries the key of a live record first: a record that is moved meanwhile is
+ * found at the second look.
+ */
 static int load_key(struct service *s, const char *name, struct record *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
@@ -271,7 +274,7 @@ static int load_container(struct service *s, const char *id, struct record *ret,
 	return c.name[0] ? load_key(s, c.name, ret, e) : 0;
 }
 
-/* By the name of the record, the session id, the name that its owner gave it, or container_id. */
+/* Finds a record by its name, the session id, the name that its owner gave it, or container_id. */
 static int find_record_of_identity(struct service *s, const char *identity, struct record *ret, struct err *e)
 {
 	char name[80];
@@ -342,9 +345,9 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 	if (r == 1 && follow && record_is(ret, STATE_REPLACED))
 		r = follow_redirects(s, who, ret, e);
 	if (r == 1 && who && !who->admin && strcmp(record_own(ret, "owner"), who->name))
-		r = 0;	/* the same answer as for one that does not exist */
+		r = 0;	/* the same answer as for a record that does not exist */
 	if (r == 1 && who && record_is(ret, STATE_CREATING))
-		r = 0;	/* not acknowledged to any client yet */
+		r = 0;	/* no client has been told of it yet */
 	if (r == 1)
 		return 0;
 	record_close(ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records - what the ledger has of each sandbox: a document, its version, and its state. */
+/* records - the ledger's records of sandboxes: a document, its version, and its state. */
 #ifndef BERTH_MANAGER_SERVICE_RECORDS_H
 #define BERTH_MANAGER_SERVICE_RECORDS_H
 
@@ -17,18 +17,18 @@ struct service_who;
 struct record {
 	json_t *j;
 	uint64_t version;
-	int over;	/* it is, or was when it was read, below OVER_PREFIX */
+	int over;	/* its key is, or was when it was read, below OVER_PREFIX */
 	char name[65];
 };
 
 /*
- * The keys of records. A released or replaced record is needed only by requests for its name,
- * for released_ttl. So it moves to another key, and the scan of living records each second does
- * not read it.
+ * The keys of records. A released or replaced record is needed only by requests for its name, for
+ * released_ttl. So it moves to another key, and the scan of live records each second does not read
+ * it.
  */
 #define RECORD_PREFIX "sandbox/"
 #define OVER_PREFIX "over/"
-/* Each record, ended ones last. */
+/* Calls each for each record, ended ones last. */
 int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err *e);
 
 void record_close(struct record *r);
@@ -39,25 +39,31 @@ double wall_seconds(void);
  * check).
  */
 int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e);
-/* Writes it at its version with more ops in the same batch; its version is the new one then. */
+/* Writes the record at its version, with more ops in the same batch; its version is then the new one. */
 int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e);
 int record_delete(struct service *s, struct record *r, struct err *e);
-/* Loads the record of name, has it changed (1; 0: to be left as it is; -1), and writes it: again when others wrote it in between. */
+/*
+ * Loads the record of name, has change() change it (1; 0: leave it as it is; -1), and writes it;
+ * repeats that if another process wrote it in between.
+ */
 int record_change(struct service *s, const char *name, int (*change)(struct record *r, void *ctx, struct err *e), void *ctx, struct err *e);
 const char *record_str(const struct record *r, const char *key);	/* "" when absent */
 const char *record_own(const struct record *r, const char *key);	/* of "berth" */
 uint64_t record_own_u64(const struct record *r, const char *key);
 void record_set_own(struct record *r, const char *key, json_t *v);
 /*
- * 1 while a failed action must not be tried again; used_ms: the last use, 0 if there cannot be
- * one.
+ * Returns 1 while a failed action must not be tried again; used_ms: the last use, 0 if there cannot
+ * be one.
  */
 int record_failed_lately(const struct record *r, uint64_t used_ms);
 void record_clear_failed(struct record *r);
-/* Makes it what others may see: image beside version, which has the type's name in it, and no secrets. */
+/*
+ * Makes the record what others may see: image beside version, which has the type's name in it, and
+ * no secrets.
+ */
 void record_show(struct record *r);
 
-/* The states, and what leads from one to the next. */
+/* States, and the events that lead from one to the next. */
 enum record_state {
 	STATE_UNKNOWN, STATE_CREATING, STATE_WARM, STATE_RUNNING, STATE_RECYCLED, STATE_REPLACED,
 	STATE_RELEASED, STATE_ERROR, STATES,
@@ -66,17 +72,17 @@ enum record_event {
 	EVENT_POOLED, EVENT_OWNED, EVENT_SPOILED, EVENT_RECYCLED, EVENT_REPLACED, EVENT_RELEASED,
 	STATE_EVENTS,
 };
-/* Of one that is STATE_RUNNING, whether its sandbox runs; OTHER: absent, or another word. */
+/* For STATE_RUNNING: whether the sandbox runs; OTHER: absent, or another word. */
 enum run_status { RUN_OTHER, RUN_RUNS, RUN_STOPPED, RUN_ARCHIVED, RUN_STATUSES };
 
 enum record_state record_state(const struct record *r);
 const char *record_state_name(enum record_state state);
 int record_is(const struct record *r, enum record_state state);
-/* Released or replaced. */
+/* Tells whether it is released or replaced. */
 int record_is_over(const struct record *r);
-/* ERR_INTERNAL: the event does not come in this state. */
+/* Applies the event; ERR_INTERNAL if it cannot occur in this state. */
 int record_step(struct record *r, enum record_event event, struct err *e);
-/* It is changed now, as its clients see. */
+/* Marks it as changed now, for its clients. */
 void record_touch(struct record *r);
 enum run_status record_run(const struct record *r);
 const char *record_run_name(enum run_status status);

@@ -14,8 +14,8 @@
 #define RELEASE_TRIES 5
 
 /*
- * Before anything of it is removed: an archive was uploaded when it was made, a reaped sandbox
- * when it was reaped.
+ * Stores its data before any of it is removed: an archive was uploaded when it was made, a reaped
+ * sandbox when it was reaped.
  */
 static int store_first(struct service *s, struct record *r, struct err *e)
 {
@@ -92,7 +92,7 @@ static int change_failed(struct record *r, void *ctx, struct err *e)
 	char text[sizeof(why->msg)];
 
 	(void)e;
-	log_clean(text, sizeof(text), why->msg, 0);	/* it may name a file of any bytes */
+	log_clean(text, sizeof(text), why->msg, 0);	/* the message may contain a file name of any bytes */
 	record_set_own(r, "failed_ms", json_integer((json_int_t)clock_wall_ms()));
 	record_set_own(r, "refused", json_boolean(is_refused(why)));
 	record_set_own(r, "failed", json_string(text));
@@ -107,7 +107,7 @@ void service_note_failed(struct service *s, const char *name, const struct err *
 	record_change(s, name, change_failed, &copy, &ignored);
 }
 
-/* 1 if it was the pool's and now has an owner, or is not due any more. */
+/* Releases it alone: 1 if it was the pool's and now has an owner, or is not due any more. */
 static int release_alone(struct service *s, struct record *r, const char *name, const struct release *how, struct err *e)
 {
 	struct err ignored;
@@ -132,7 +132,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 		return 1;
 	tools_forget(s, r->name);
 	result = how->discard ? 0 : store_first(s, r, e);
-	/* what cannot be stored is its owner's to mend: it is all there, and stays in use */
+	/* data that cannot be stored is left for its owner to mend: all of it stays, and in use */
 	whole = result < 0 && is_refused(e);
 	if (result == 0)
 		result = take_away(s, r, how->discard, e);
@@ -161,7 +161,10 @@ static int release_record(struct service *s, struct record *r, struct release ho
 	/* a sandbox in use or starting is not due: its clients' connections are not cut for this */
 	if ((how.if_due ? oplock_try_alone(s->ops, name, e) : oplock_alone(s->ops, name, how.drain_ms, e)) < 0)
 		return -1;
-	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
+	/*
+	 * its steps can be repeated: if another berthd has changed the record meanwhile, all of it
+	 * is looked at anew
+	 */
 	do
 		result = release_alone(s, r, name, &how, e);
 	while (result < 0 && e->code == ERR_BUSY && !storage_use_stopped_ms() && tries++ < RELEASE_TRIES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The regular scans of all sessions and records, each scan_interval: they find what is late,
- * due, gone or over, and start the chores.
+ * scan - looks at all sessions and records, each scan_interval: it finds those that are late, due,
+ * gone or over, and starts the chores.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 
 /* ---- when a sandbox is due ---- */
 
-/* When an idle sandbox stops, is archived, is released: [session] auto_*, or what its owner said
- * for this one. */
+/* Times after which an idle sandbox stops, is archived, is released: [session] auto_*, or its
+ * owner's for this sandbox. */
 
 #define YEAR_S (366 * 86400LL)
 
@@ -32,7 +32,7 @@ static const struct {
 	{"auto_delete", "auto_delete_ms"},
 };
 
-/* 1 with ms, 0 when it is not there or null: as the configuration says. */
+/* Reads an interval: 1 with ms, 0 if it is missing or null: the configuration's applies. */
 static int read_interval(const json_t *args, const char *name, uint64_t *ret_ms, struct err *e)
 {
 	const json_t *v = json_object_get(args, name);
@@ -140,7 +140,7 @@ json_t *service_intervals(struct service *s, const struct service_who *who, cons
  */
 
 #define CHORES_MAX 8
-#define TENANTS_MAX 3	/* of one tenant: two with many large folders leave room for a third */
+#define TENANTS_MAX 3	/* chores of one tenant: two with many large folders leave room for a third */
 #define STACK_BYTES (1u << 20)
 
 struct chore {
@@ -270,7 +270,7 @@ static void release_by_itself(struct service *s, const char *name)
 	service_release(s, &manager, name, 0, &e);
 }
 
-/* It still has no owner: a claim may be first. */
+/* Releases a warm sandbox that still has no owner: a claim may be first. */
 static void release_warm(struct service *s, const char *name)
 {
 	autorecord struct record r = { .j = NULL };
@@ -323,7 +323,10 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 	struct err e;
 
 	if (status != RUN_ARCHIVED && !driver_exists(s, record_str(r, "container_id"))) {
-		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
+		/*
+		 * removed by hand: not one that is being made or moved right now, for which the
+		 * release waits and looks again
+		 */
 		chore_begin(s, release_gone, r->name, record_own(r, "owner"));
 	} else if (status == RUN_RUNS) {
 		if (!its->stop_ms)
@@ -348,7 +351,7 @@ static void collect_recycled(struct service *s, const char *name)
 	autorecord struct record now = { .j = NULL };
 	struct err e;
 
-	/* not what it was restored to, if it was */
+	/* not the sandbox that it was restored to, if it was */
 	if (record_load(s, NULL, name, 0, &now, &e) == 0 && record_is(&now, STATE_RECYCLED))
 		service_release_record(s, &now, 0, &e);
 }
@@ -371,7 +374,10 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	if (record_is(&r, STATE_RUNNING)) {
 		look_at_running(s, &r, &its);
 	} else if (record_is(&r, STATE_WARM)) {
-		/* its pool left the configuration: the filler, which knows the others only, does not look at it */
+		/*
+		 * its pool was removed from the configuration: the filler, which knows the others
+		 * only, does not look at it
+		 */
 		chore_begin(s, release_warm, r.name, "");
 	} else if (record_is(&r, STATE_RECYCLED)) {
 		home_clear_over(s, &r, &e);

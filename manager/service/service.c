@@ -32,7 +32,7 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 	record_set_run(r, n->status);
 	if (n->stamp)
 		record_set_own(r, n->stamp, json_integer((json_int_t)clock_wall_ms()));
-	/* it would be due for that stop when it is archived by hand next */
+	/* otherwise it would be due for that stop when it is archived by hand next */
 	if (n->status == RUN_RUNS)
 		json_object_del(json_object_get(r->j, "berth"), "stopped_ms");
 	record_touch(r);
@@ -40,8 +40,8 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 }
 
 /*
- * It has this state already. A berthd that shares the store may have changed the record since r
- * was loaded; it stays.
+ * Sets the status. A berthd that shares the store may have changed the record since r was loaded; its
+ * change stays.
  */
 static int set_status(struct service *s, const struct record *r, enum run_status status,
 		      const char *stamp, struct err *e)
@@ -76,7 +76,7 @@ static int alone(struct service *s, const struct service_who *who, const char *i
 	return -1;
 }
 
-/* As alone(), for what is done by itself: not while somebody works in it, whom alone() would cut. */
+/* As alone(), for actions without a client: not while an operation is under way, which alone() would cut. */
 static int alone_unused(struct service *s, const char *name, struct record *r, struct err *e)
 {
 	if (oplock_try_alone(s->ops, name, e) < 0)
@@ -351,8 +351,8 @@ struct lister {
 	/* at: name to place in out, for a list: a sandbox that ends meanwhile is met twice */
 	json_t *out, *at;
 	int for_cleanup;
-	unsigned elsewhere;	/* of a cleanup: those of other hosts */
-	char host[65];		/* of the first of them */
+	unsigned elsewhere;	/* sandboxes of other hosts, for a cleanup */
+	char host[65];		/* the first of those hosts */
 };
 
 static void list_add(struct lister *l, json_t *j)
@@ -376,7 +376,7 @@ static int is_record_left(const struct record *r)
 	       state == STATE_RECYCLED;
 }
 
-/* The pools of other hosts, and what is archived, are not in a cleanup's way. */
+/* Notes sandboxes of other hosts: their pools, and archived ones, do not prevent a cleanup. */
 static void note_elsewhere(struct lister *l, const struct record *r)
 {
 	if (!record_is_elsewhere(l->s, r) || record_is(r, STATE_WARM))

@@ -28,14 +28,14 @@
 
 struct service;
 
-/* In the run directory: locked by the berthd that serves it. */
+/* Name of a file in the run directory, which the berthd that serves it locks. */
 #define SERVICE_LOCK "berthd.lock"
 
-/* The caller. What belongs to another caller is ERR_NOT_FOUND, except for an administrator. */
+/* The caller. Objects of another caller are ERR_NOT_FOUND, except for an administrator. */
 struct service_who {
 	const char *name;
 	int admin;
-	/* 1 when the asker is gone and the answer is not needed; NULL: never */
+	/* returns 1 if the caller has left and needs no answer; NULL: never */
 	int (*gone)(void *ctx);
 	void *gone_ctx;
 	/* the key of a request that makes a sandbox, for its record; NULL or "": none */
@@ -46,11 +46,11 @@ struct service_who {
 int service_is_making(const char *word);
 
 /*
- * Opens the store, takes over what an earlier berthd left (living sandboxes stay, half-made ones
+ * Opens the store, takes over what an earlier berthd left (running sandboxes stay, half-made ones
  * are removed) and starts the threads. berth_path is the program.
  */
 int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e);
-/* New intervals, limits and pools; the store and the storage stay as they are. */
+/* Applies new intervals, limits and pools; the store and the storage stay as they are. */
 int service_reload(struct service *s, const struct config *c, struct err *e);
 /*
  * Checks [store], [storage], [session], [admission] and the pools, with the files they name, and by the program
@@ -58,24 +58,24 @@ int service_reload(struct service *s, const struct config *c, struct err *e);
  */
 int service_check_config(const struct config *c, const char *berth_path, struct err *e);
 /*
- * Errors that a start or a first use would find: the directories, the store, and the storage,
- * where an object is stored and removed. Leaves nothing.
+ * Reports errors that a start or a first use would find: the directories, the store, and the
+ * storage, where an object is stored and removed. Leaves nothing.
  */
 int service_check_places(const struct config *c, struct err *e);
-/* Of what requests and threads do, uploads and downloads end after grace_ms: service_end() comes soon. */
+/* Ends uploads and downloads of requests and threads after grace_ms, because service_end() comes soon. */
 void service_ending(struct service *s, uint64_t grace_ms);
 /*
- * Ends the threads; with [session] on_shutdown = "clean" first releases everything. 1 if nothing
- * is left; 0: sandboxes live on; -1: some could not be removed. s may be NULL.
+ * Ends the threads; with [session] on_shutdown = "clean" first releases everything. Returns 1 if
+ * nothing is left; 0: sandboxes run on; -1: some could not be removed. s may be NULL.
  */
 int service_end(struct service *s, struct err *e);
 
 /* ---- sandboxes ---- */
 
 /*
- * args, as for agentscope's create: sandbox_type, mount_dir, storage_path, environment, meta
- * {session_ctx_id}; ours: memory, cpus, name, owner_pid. from_pool: a warm one if the pool has
- * one and no argument needs a new one (mount_dir).
+ * Makes a sandbox. args, as for agentscope's create: sandbox_type, mount_dir, storage_path,
+ * environment, meta {session_ctx_id}; ours: memory, cpus, name, owner_pid. from_pool: a warm one if
+ * the pool has one and no argument needs a new one (mount_dir).
  */
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);
@@ -95,41 +95,42 @@ int service_start(struct service *s, const struct service_who *who, const char *
 int service_stop(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* Packs the writable layer and the workspace and puts them to the storage; nothing stays on the host but the range of ids. */
 /*
- * {"auto_stop_ms", "auto_archive_ms", "auto_delete_ms"} of one sandbox: a new reference, or NULL.  args, unless empty or NULL,
- * changes them: "15m" or seconds, 0 never, null what [session] says.
+ * Returns {"auto_stop_ms", "auto_archive_ms", "auto_delete_ms"} of one sandbox: a new reference, or
+ * NULL. args, unless empty or NULL, changes them: "15m" or seconds, 0: never, null: the value of
+ * [session].
  */
 json_t *service_intervals(struct service *s, const struct service_who *who, const char *identity, const json_t *args, struct err *e);
 int service_archive(struct service *s, const struct service_who *who, const char *identity, struct err *e);
-/* The record, following redirect_to: a new reference. */
+/* Returns the record, following redirect_to: a new reference. */
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e);
-/* "running", "exited", "archived", "recycled", "released", "error". */
+/* Gives "running", "exited", "archived", "recycled", "released" or "error". */
 int service_status(struct service *s, const struct service_who *who, const char *identity, char ret[16], struct err *e);
 /*
  * Releases everything that who may see, at once, within [session] shutdown_timeout. Combines the
  * errors.
  */
 int service_cleanup(struct service *s, const struct service_who *who, int discard, struct err *e);
-/* An array of records. */
+/* Returns an array of records. */
 json_t *service_list(struct service *s, const struct service_who *who, struct err *e);
 
-/* New limits of a sandbox of the manager, in two steps around what changes them. */
+/* New limits for a sandbox of the manager, in two steps: before and after they are changed. */
 struct service_limits {
-	char name[65];			/* "": it does not belong to the manager */
+	char name[65];			/* "": the manager does not have the sandbox */
 	uint64_t memory_bytes[2], cpu_milli[2];	/* before, after */
 };
 
 /*
- * By the id of the sandbox; NULL texts stay unchanged. ERR_LIMIT if [admission] has no room for
- * the change.
+ * Begins the change, by the id of the sandbox; NULL texts stay unchanged. ERR_LIMIT if [admission]
+ * has no room for it.
  */
 int service_limits_begin(struct service *s, const char *id, const json_t *memory, const json_t *cpus, struct service_limits *l, struct err *e);
-/* Records the new limits; or, not done: gives back what was taken. */
+/* Records the new limits; or, if the change was not done, gives back what was taken. */
 int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e);
 
 /* ---- sessions ---- */
 
 json_t *service_session_keys(struct service *s, const struct service_who *who, struct err *e);
-/* The names of its sandboxes: an array, empty for an unknown one. */
+/* Returns the names of its sandboxes: an array, empty for an unknown session. */
 json_t *service_session_mapping(struct service *s, const struct service_who *who, const char *ctx, struct err *e);
 int service_heartbeat(struct service *s, const struct service_who *who, const char *ctx, struct err *e);
 int service_reap(struct service *s, const struct service_who *who, const char *ctx, const char *reason, struct err *e);
@@ -152,7 +153,7 @@ struct service_use {
 	char name[65];
 	char id[65];
 	int sock;			/* to its keeper */
-	uint64_t timeout_ms;		/* of a tool call */
+	uint64_t timeout_ms;		/* limit of a tool call */
 	const struct service_who *who;
 };
 
@@ -165,7 +166,7 @@ struct service_output {
 	uint64_t out_dropped, err_dropped;
 	json_t *verdict;
 };
-/* A command with its output taken apart; in_text may be NULL. */
+/* Runs a command, with its output separated; in_text may be NULL. */
 int service_exec(struct service_use *u, json_t *argv, json_t *env, const char *in_text, uint64_t timeout_ms,
 		 struct service_output *ret, struct err *e);
 
@@ -176,28 +177,28 @@ json_t *service_call_tool(struct service *s, const struct service_who *who, cons
 json_t *service_add_mcp(struct service *s, const struct service_who *who, const char *identity, const json_t *configs,
 			int overwrite, struct err *e);
 
-/* How long a delete waits for operations under way before it ends them. */
+/* Returns how long a delete waits for operations under way before it ends them. */
 uint64_t service_drain_ms(struct service *s);
 
 /* ---- about itself ---- */
 
 /*
- * Whether its store answers now, and the storage did when it was last asked: 0, or -1 with why not.  Takes no longer than one
- * try of the store.
+ * Tells whether the store answers now, and the storage did when it was last asked: 0, or -1 with
+ * the reason. Takes no longer than one try of the store.
  */
 int service_ready(struct service *s, struct err *e);
 json_t *service_stats(struct service *s, struct err *e);
-/* The stats as Prometheus text. */
+/* Writes the stats as Prometheus text. */
 int service_metrics(struct service *s, struct buf *out, struct err *e);
 
 /*
- * tenancy - the view of a tenant on the store, for the routes; the rest is private to the
- * service (state.h).
+ * tenancy - a tenant's view of the store, for the routes; the rest is private to the service
+ * (state.h).
  */
 
 /*
- * The full name of an image for a tenant's word ref; ERR_NOT_FOUND, in the same words, if there
- * is none and if t does not see it.
+ * Gives the full name of an image for a tenant's word ref; ERR_NOT_FOUND, in the same words, if it
+ * does not exist and if t does not see it.
  */
 int tenancy_find_image(const struct tenant *t, const struct config *c, const char *ref,
 		       char ret[REF_NAME_MAX + 1], struct err *e);

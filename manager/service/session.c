@@ -67,7 +67,7 @@ static void session_key_of(char out[LEDGER_KEY_MAX + 1], const char *kind, const
 	snprintf(out, LEDGER_KEY_MAX + 1, "%s/%s", kind, session);
 }
 
-/* 1 with the mapping, 0 none. */
+/* Reads the mapping: 1, or 0 if there is none. */
 int session_load_map(struct service *s, const char *session, json_t **ret, uint64_t *ret_version,
 		     struct err *e)
 {
@@ -108,7 +108,7 @@ static int map_op(const json_t *map, uint64_t version, char key[LEDGER_KEY_MAX +
 	return *text ? 0 : err_nomem(e);
 }
 
-/* 1: others changed the session's mapping in between, and nothing else. */
+/* Tells whether others changed the session's mapping in between, and nothing else: 1. */
 static int map_changed(struct service *s, const char *session, uint64_t version)
 {
 	autojson json_t *map = NULL;
@@ -190,7 +190,7 @@ int session_unbind(struct service *s, struct record *r, struct err *e)
 	json_object_del(json_object_get(r->j, "meta"), "session_ctx_id");
 	if (change_session_map(s, r, session, 0, NULL, 0, e) < 0)
 		return -1;
-	/* the last one took the mapping along; a heartbeat or an owner without it says nothing */
+	/* the last sandbox took the mapping along; a heartbeat or an owner without it means nothing */
 	if (session_load_map(s, session, &map, &version, &ignored) == 0) {
 		session_forget(s, session);
 		owner_forget(s, session);
@@ -267,7 +267,7 @@ uint64_t session_last_ms(struct service *s, const char *session, struct err *e)
 	pthread_mutex_unlock(&s->lock);
 	if (stored > at)
 		at = stored;
-	/* nobody could renew it while we were not running */
+	/* no client could renew it while we were not running */
 	return at > s->started_ms ? at : s->started_ms;
 }
 
@@ -284,7 +284,7 @@ void sessions_free(struct service *s)
 /* ---- what a client means by an id ---- */
 
 struct names {
-	const char *ctx;	/* of these only; NULL: of all */
+	const char *ctx;	/* only sessions with this id; NULL: all */
 	json_t *out;
 };
 
@@ -337,7 +337,10 @@ json_t *service_session_keys(struct service *s, const struct service_who *who, s
 	return out;
 }
 
-/* The names of the sessions with that id: who's own, and where an administrator has none, those of all others. */
+/*
+ * Returns the names of the sessions with that id: who's own, and if an administrator has none,
+ * those of all others.
+ */
 static json_t *meant(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
 {
 	char own[SESSION_MAX + 1];
@@ -450,7 +453,7 @@ int session_restore(struct service *s, const char *session, struct err *e)
 	size_t i;
 	int r = 0;
 
-	/* another thread restores it: when that is done, nothing is left to do */
+	/* another thread restores it: once that is done, nothing is left to do */
 	if (session_lock(s, session, &token, e) < 0)
 		return -1;
 	if (session_load_map(s, session, &map, &version, e) < 0 || session_touch(s, session, e) < 0)
@@ -565,7 +568,7 @@ void session_renew_locks(struct service *s)
 
 	while ((l = copies)) {
 		copies = l->next;
-		/* one that was given up meanwhile is not there to be renewed */
+		/* a lock that was released meanwhile cannot be renewed */
 		ledger_renew(s->ledger, l->name, l->token, LOCK_MS, &ignored);
 		free(l);
 	}
@@ -584,7 +587,7 @@ void session_renew_locks(struct service *s)
 #define OLD_OWNER "owner/"
 
 struct old {
-	json_t *list;	/* of {"key", "value", "version"} */
+	json_t *list;	/* array of {"key", "value", "version"} */
 };
 
 static int add_old(void *ctx, const char *key, const char *value, uint64_t version)
@@ -631,7 +634,7 @@ static int move_old_key(struct service *s, const char *kind, const char *session
 
 	if (snprintf(key, sizeof(key), "%s/%s", kind, session) > LEDGER_KEY_MAX)
 		return err_set(e, ERR_CORRUPT, "the key of an older session is too long: %.80s", key);
-	/* another has changed it: the next scan looks again */
+	/* another process has changed it: the next scan looks again */
 	return ledger_commit(s->ledger, ops, ARRAY_LEN(ops), NULL, e) < 0 && e->code != ERR_BUSY ? -1 : 0;
 }
 
@@ -642,7 +645,7 @@ static int drop_old_session(struct service *s, const json_t *old, struct err *e)
 	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 && e->code != ERR_BUSY ? -1 : 0;
 }
 
-/* Also where the owner has a session with that id by now: its sandboxes are joined. */
+/* Moves a session, also if the owner has a session with that id by now: their sandboxes are joined. */
 static int move_session(struct service *s, const json_t *old, const char *session, struct err *e)
 {
 	autojson json_t *map = json_parse(value_in(old), strlen(value_in(old)), RECORD_MAX, "a session's record", e), *now = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the storage holds and for whom: checkpoints in pieces, folders of workspaces, and the sums of both. */
+/*
+ * The content of the storage and its owners: checkpoints in pieces, folders of workspaces, and the
+ * sums of both.
+ */
 #include "manager/service/stored.h"
 
 #include <inttypes.h>
@@ -68,7 +71,7 @@ struct stored {
 	char key[KEY_SIZE], whose[WHOSE_SIZE];
 	json_t *doc;
 	uint64_t version, pieces;
-	uint64_t limits[2]; /* of the owner's, of all; 0: none */
+	uint64_t limits[2]; /* limits of the owner, and of all; 0: none */
 };
 
 static int check_storage_given(const struct service *s, struct err *e)
@@ -106,7 +109,7 @@ static uint64_t stored_count_of(const json_t *record, const char *member)
 	return (uint64_t)json_integer_value(json_object_get(record, member));
 }
 
-/* Where its pieces are. */
+/* Gives the place of its pieces. */
 static int folder_of(const json_t *record, char ret[PLACE_SIZE], struct err *e)
 {
 	const char *whose = stored_text_of(record, "tenant");
@@ -130,7 +133,7 @@ static int delete_key(void *ctx, const char *key, struct err *e)
 	return storage_delete(((struct service *)ctx)->storage, key, e);
 }
 
-/* Those that the record counts, and what a killed berthd had not written to its end. */
+/* Deletes the pieces that the record counts, and one that a killed berthd had not finished. */
 static int delete_pieces(struct service *s, const json_t *record, uint64_t pieces, struct err *e)
 {
 	char place[PLACE_SIZE];
@@ -151,7 +154,7 @@ struct sums {
 	size_t n;
 };
 
-/* Of all, and of the owner's where that is a tenant. */
+/* Reads the sum of all, and of the owner if that is a tenant. */
 static int read_sums(struct service *s, const char *whose, struct sums *ret, struct err *e)
 {
 	ret->n = whose[0] ? 2 : 1;
@@ -237,7 +240,7 @@ static int save_stored(struct stored *u, uint64_t more, struct err *e)
 			return 0;
 		if (e->code != ERR_BUSY)
 			return -1;
-		/* another's sum, or the record itself */
+		/* the other sum, or the record itself */
 		now = LEDGER_ABSENT;
 		if (load_stored(u->s, u->key, &other, &now, e) < 0 && e->code != ERR_NOT_FOUND)
 			return -1;
@@ -274,13 +277,13 @@ static int forget_stored(struct service *s, const char *key, const json_t *doc, 
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
 		other = strcmp(stored_text_of(now, "upload"), stored_text_of(doc, "upload"));
 		json_decref(now);
-		if (other) /* it has gone, and the name is another's */
+		if (other) /* it is gone, and the name belongs to another */
 			return 0;
 	}
 	return -1;
 }
 
-/* Its pieces go first: a record that stays tells of those that could not be removed. */
+/* Removes it, its pieces first: a record that stays shows which could not be removed. */
 static int remove_stored(struct service *s, const char *key, json_t *doc, uint64_t version,
 		     struct err *e)
 {
@@ -392,7 +395,7 @@ void stored_abort(struct stored *u)
 	if (!u)
 		return;
 	json_object_set_new(u->doc, "pieces", json_integer((json_int_t)u->pieces));
-	/* where another removes it, the last piece may have come after that */
+	/* if another process removes it, the last piece may have come after that */
 	if (remove_stored(u->s, u->key, u->doc, u->version, &ignored) < 0) {
 		delete_pieces(u->s, u->doc, u->pieces, &ignored);
 		atomic_store(&u->s->stored_looked, 0);
@@ -493,7 +496,7 @@ int stored_remove(struct service *s, const char *whose, const char *name, struct
 
 	if (check_storage_given(s, e) < 0 || stored_key_of(whose, name, key, e) < 0)
 		return -1;
-	do { /* again where another has added a piece, or removes it, too */
+	do { /* again if another process has added a piece, or removes it, too */
 		autojson json_t *doc = NULL;
 		uint64_t version;
 
@@ -504,7 +507,7 @@ int stored_remove(struct service *s, const char *whose, const char *name, struct
 	return r;
 }
 
-/* Of this state directory, and sent by no berthd that lives. */
+/* Tells whether it is of this state directory, and no running berthd sends it. */
 static int is_stored_left(const struct service *s, const json_t *record)
 {
 	const char *state = stored_text_of(record, "state");
@@ -521,7 +524,7 @@ void stored_look(struct service *s)
 	json_t *one;
 	size_t i;
 
-	/* there is nothing new to find but after a start, or an error */
+	/* there can be new ones only after a start, or an error */
 	if (!s->storage || atomic_exchange(&s->stored_looked, 1))
 		return;
 	all = stored_list(s, NULL, &e);
@@ -542,7 +545,7 @@ struct counted {
 	struct service *s;
 	char whose[65], key[200];
 	uint64_t limit;
-	uint64_t before, held;	/* what it counted for, and does now */
+	uint64_t before, held;	/* the bytes that it counted for, and counts for now */
 	uint64_t lock;
 };
 
@@ -592,7 +595,7 @@ static int count_as(struct counted *c, uint64_t bytes, int may_grow, struct err 
 	return err_set(e, ERR_BUSY, "others store all the time; hint: try again");
 }
 
-/* In steps, but the last one as small as it must be. */
+/* Counts in steps, but the last one as small as it must be. */
 static int more(void *ctx, uint64_t bytes, struct err *e)
 {
 	struct counted *c = ctx;
@@ -604,8 +607,8 @@ static int more(void *ctx, uint64_t bytes, struct err *e)
 }
 
 /*
- * 1, with the folder locked in the ledger: of two that stored it at once, one could count down what the other
- * still sends.  0: it is the operator's, and counts nowhere.
+ * Returns 1 with the folder locked in the ledger: of two that stored it at once, one could count
+ * down bytes that the other still sends. 0: it is the operator's, and is not counted.
  */
 static int begin_counted_folder(struct service *s, const char *path, struct counted *c, struct err *e)
 {
@@ -647,7 +650,7 @@ static int put_counted(struct counted *c, const char *path, int dir_fd, struct e
 			count_as(c, c->before, 0, &ignored);
 		return -1;
 	}
-	/* what could not be counted down is counted at the next time */
+	/* bytes that could not be counted down are counted at the next time */
 	if (c->held != st.kept)
 		count_as(c, st.kept, 0, &ignored);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tenants may have of the manager.  Upholds S41 of SECURITY.md.
+ * The limits of tenants in the manager. Upholds S41 of SECURITY.md.
  *
  * The promises are written where those of all sandboxes are (manager/host/promise.h): a tenant's sandboxes of the
  * manager and those of POST /v1/sandboxes are one sum.
@@ -58,7 +58,7 @@ int tenancy_check(struct service *s, const struct service_who *who, const json_t
 		return 0;
 	if (tenant_load(&t, &s->config, who->name, e) < 0)
 		return -1;
-	/* what a type has by itself is the operator's choice */
+	/* values from the type itself are the operator's choice */
 	if ((json_object_get(args, "memory") && tenant_check_memory(&t, memory_bytes, e) < 0) ||
 	    (json_object_get(args, "cpus") && tenant_check_cpus(&t, cpu_milli, e) < 0))
 		return -1;
@@ -90,7 +90,7 @@ int tenancy_promise(struct service *s, const struct service_who *who, const stru
 	struct tenant t;
 	int result;
 
-	/* another berthd of this machine has a registry of its own, and counts what it made */
+	/* another berthd of this machine has a registry of its own, and counts its own sandboxes */
 	if (strcmp(record_own(r, "state_dir"), s->config.state_dir))
 		return 0;
 	if (tenancy_is_tenant(who)) {
@@ -148,10 +148,10 @@ int tenancy_find_image(const struct tenant *t, const struct config *c, const cha
 /* ---- archives ---- */
 
 /*
- * How many archived sandboxes a tenant may have.  Upholds S41 of SECURITY.md.
+ * The number of archived sandboxes that a tenant may have. Upholds S41 of SECURITY.md.
  *
- * One that is archived promises nothing of the host's memory any more, but it keeps bytes of
- * the storage and, on the host that made it, a range of ids.  Archives under way count.
+ * An archived sandbox has no promise of the host's memory any more, but it keeps bytes of the
+ * storage and, on the host that made it, a range of ids. Archives under way count.
  */
 
 #define RECORD_BYTES_MAX (1u << 20)
@@ -177,7 +177,7 @@ static int tally_archived_record(void *ctx, const char *key, const char *value, 
 	return 0;
 }
 
-/* With the lock held. */
+/* Counts archives under way; the lock is held. */
 static uint64_t under_way(const struct service *s, const char *owner)
 {
 	const struct archive_turn *t;
@@ -282,7 +282,7 @@ static int open_share(int above, const char *tenant, uint64_t bytes, struct err 
 		inodes = INODES_MIN;
 	if (top < 0)
 		return -1;
-	/* two at once would choose two projects; the lock goes with the descriptor */
+	/* two processes at once would choose two projects; the lock ends with the descriptor */
 	while (flock(top, LOCK_EX) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "lock %s", TENANTS);

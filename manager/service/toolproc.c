@@ -87,7 +87,7 @@ int lineproc_send(struct lineproc *p, const json_t *j, struct err *e)
 	if (!text)
 		return err_set(e, ERR_INVALID, "the text is not valid UTF-8");
 	n = strlen(text);
-	text[n++] = '\n';	/* in place of the NUL */
+	text[n++] = '\n';	/* replaces the NUL */
 	while (done < n) {
 		struct pollfd f = { .fd = p->in_fd, .events = POLLOUT };
 		ssize_t w = write(p->in_fd, text + done, n - done);
@@ -105,7 +105,7 @@ int lineproc_send(struct lineproc *p, const json_t *j, struct err *e)
 	return 0;
 }
 
-/* 1 with a whole line, which ends before *ret_next. */
+/* Returns 1 with a whole line, which ends before *ret_next. */
 static int whole_line(const struct lineproc *p, size_t from, size_t *ret_len)
 {
 	const char *nl = p->pending.len > from ? memchr(p->pending.data + from, '\n', p->pending.len - from) : NULL;

@@ -21,7 +21,7 @@
 
 #define OUTPUT_MAX (16u << 20)
 #define KERNEL "python"
-#define BUILT_IN "generic"	/* as list_tools calls our own */
+#define BUILT_IN "generic"	/* the name by which list_tools calls our own tools */
 #define MCP_WAIT_MS 30000
 
 extern const char kernel_py[];
@@ -104,7 +104,7 @@ static const char *need_text(const json_t *arguments, const char *key, struct er
 	return v;
 }
 
-/* As Python's returncode: negative for a signal. */
+/* Returns the code in the form of Python's returncode: negative for a signal. */
 static int return_code(const json_t *verdict)
 {
 	const json_t *code = json_object_get(verdict, "exit_code"), *signal = json_object_get(verdict, "signal");
@@ -184,7 +184,7 @@ static json_t *run_cell(struct service_use *u, const json_t *arguments, struct e
 
 /* ---- MCP servers in the sandbox ---- */
 
-/* One request of JSON-RPC; notifications and requests of the server in between are passed over. */
+/* Makes one request of JSON-RPC; notifications and requests of the server in between are skipped. */
 static json_t *rpc(struct service_use *u, struct toolproc *p, const char *method, json_t *params, uint64_t wait_ms, struct err *e)
 {
 	json_int_t id = ++p->next_id;
@@ -250,7 +250,7 @@ static int start_server(struct service_use *u, struct toolproc *p, struct err *e
 	return 0;
 }
 
-/* 1 if it was added, 0 if the name exists already; the existing one stays. */
+/* Adds a server: 1, or 0 if the name exists already; the existing server stays. */
 static int add_server(struct service_use *u, const char *name, const json_t *config, int overwrite, struct err *e)
 {
 	struct service *s = u->service;
@@ -369,7 +369,7 @@ json_t *service_list_tools(struct service *s, const struct service_who *who, con
 		json_decref(all);
 		return NULL;
 	}
-	/* one that does not start has no tools, and does not hide the others' */
+	/* a server that does not start has no tools, and does not hide the others' */
 	revive_mcp_servers(&u, 1, &ignored);
 	json_object_set_new(all, BUILT_IN, json_pack("{s:o,s:o}",
 		"run_ipython_cell", generic("run_ipython_cell", "Run a cell of Python; its state is kept.", "code", "Python code to execute"),

@@ -46,7 +46,7 @@ int workspace_open_above(const struct record *r, const char **ret_name, struct e
 
 static int make_at(int dir, const char *name, struct err *e)
 {
-	/* with any umask */
+	/* independent of the umask */
 	return mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0 ? err_sys(e, "make the workspace %s", name) : 0;
 }
 
@@ -60,7 +60,10 @@ int workspace_make(struct service *s, const struct record *r, struct err *e)
 	return make_at(dir, name, e) < 0 ? -1 : workspace_bound(s, r, e);
 }
 
-/* As berth create reads it: the option of the request, of the type, the image's own, the configuration's. */
+/*
+ * Finds the user as berth create does: the option of the request, of the type, the image's own, the
+ * configuration's.
+ */
 static int workspace_user_of(struct service *s, const struct record *r, const struct conf_pool *p, char ret[128], struct err *e)
 {
 	const char *line = p->options, *chosen = chosen_user(r);
@@ -174,7 +177,7 @@ int workspace_download(struct service *s, const char *storage_path, const char *
 		return err_sys(e, "open the workspace %.200s", dir);
 	if (quota_obey(&had, e) < 0)
 		return -1;
-	/* nothing stored yet: an empty workspace, which its release will store */
+	/* nothing is stored yet: an empty workspace, which its release will store */
 	r = storage_get_folder(s->storage, storage_path, NULL, fd, 0, &st, e);
 	quota_obey_end(had);
 	return r < 0 ? -1 : 0;
