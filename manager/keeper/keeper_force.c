@@ -455,8 +455,8 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 }
 
 /*
- * The shell is back. Nobody saw the processes that it forked between its last look at its traps
- * and the look that made it leave; and a killed process may need a moment to end.
+ * Kills processes when the shell is back: no look has seen those that it forked between its last look
+ * at its traps and the look that made it leave; and a killed process may need a moment to end.
  */
 void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
 {

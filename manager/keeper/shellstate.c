@@ -78,7 +78,7 @@ struct reader {
 	struct shlex l;
 	struct shlex_token t, before[2]; /* the token now, and the two before it */
 	int begins;                      /* a command may begin with t */
-	const char *open[DEPTH_MAX];     /* what closes each compound that is open */
+	const char *open[DEPTH_MAX];     /* the words that close the open compounds */
 	size_t depth;
 };
 
@@ -92,7 +92,7 @@ static int is_shell_word(const struct shlex_token *t, const char *text)
 	return t->kind == SHLEX_WORD && !strcmp(t->text, text);
 }
 
-/* After it a command may begin. */
+/* Tells whether a command may begin after the token. */
 static int precedes_command(const struct reader *r, const struct shlex_token *t)
 {
 	static const char *const words[] = { "{",     "!",  "if", "then", "else", "elif", "while",
@@ -129,7 +129,7 @@ static int closes(const struct reader *r)
 	return is_op(&r->t, ")") ? !strcmp(with, ")") : r->begins && is_shell_word(&r->t, with);
 }
 
-/* Reads a token and keeps count of what is open: 0 at the end, or where it cannot be followed. */
+/* Reads a token and counts open compounds: 0 at the end, or if the text cannot be followed. */
 static int advance_reader(struct reader *r)
 {
 	const char *with;
@@ -218,7 +218,7 @@ static const char bash_question[] =
 	"\\trap -p; " END "\\declare -f; \\declare -F; " END "\\alias -p; " END;
 static const char sh_question[] = "{ umask; " END "set; " END "export -p; " END
 				  "readonly -p; " END END "set +o; " END "trap; " END;
-/* Not `for`, whose variable would be one of the shell's. */
+/* Lists the parameters, without `for`, whose variable would be one of the shell's. */
 static const char parameters[] = "[ $# = 0 ] || \\printf '%s\\0' \"$@\"; } >&9\n";
 
 int shellstate_question(int is_bash, const struct shellfuncs *funcs, struct buf *ret, struct err *e)
@@ -290,7 +290,7 @@ static int is_word_of_list(const char *p, size_t n, const char *const *list, siz
 	return 0;
 }
 
-/* What the shell itself sets, or refuses to have set. */
+/* Tells whether the shell itself sets the variable, or refuses to have it set. */
 static int is_its_own(const char *name, size_t n)
 {
 	static const char *const own[] = {
@@ -337,7 +337,7 @@ static int section_is_named(const struct section *name, const char *s)
 }
 
 struct filter {
-	const char *prefix; /* that each statement must have; NULL: it is an assignment */
+	const char *prefix; /* prefix that each statement must have; NULL: it is an assignment */
 	int only_directory; /* PWD alone; else all others */
 };
 
@@ -383,7 +383,7 @@ static int add_all_variables(const struct section *s, int is_bash, struct buf *r
 	return add_variables(&s[READONLY], &constant, ret, e);
 }
 
-/* Those that a new shell has and that were unset: all of them, before the others are set. */
+/* Unsets the variables with which a new shell begins, all of them, before others are set. */
 static int add_unset(const char *const *env, size_t count, struct buf *ret, struct err *e)
 {
 	size_t i, n;
@@ -425,7 +425,7 @@ static int add_shell_options(const struct section *s, struct buf *ret, struct er
 	return 0;
 }
 
-/* Without those that are ours (shellscript.c). */
+/* Adds the traps, without ours (shellscript.c). */
 static int add_traps(const struct section *s, struct buf *ret, struct err *e)
 {
 	static const char *const ours[] = { "SIGRTMIN+13", "SIGRTMIN+14", "SIGRTMAX-1",
@@ -459,7 +459,7 @@ static int add_shell_aliases(const struct section *s, struct buf *ret, struct er
 	return 0;
 }
 
-/* Of the known ones those that are functions still. */
+/* Adds those of the known functions that are functions still. */
 static int add_known(const struct section *s, const struct shellfuncs *f, struct buf *ret,
 		     struct err *e)
 {
@@ -491,7 +491,7 @@ static int add_quoted(const struct section *s, struct buf *ret, struct err *e)
 	return buf_adds(ret, "'", e);
 }
 
-/* The next section from *at on: 1, or 0 when there is none. */
+/* Gives the next section from *at on: 1, or 0 if there is none. */
 static int next_section(const char **at, const char *end, struct section *ret)
 {
 	const char *nul = *at < end ? memchr(*at, '\0', (size_t)(end - *at)) : NULL;

@@ -33,7 +33,7 @@ int wire_ended(struct err *e)
 	return -1;
 }
 
-/* text: an object, with its braces; rest stands for the last of them. */
+/* Sends text, an object with its braces; rest replaces the last of them. */
 static int wire_send_text(int sock, unsigned version, const char *text, size_t len, const char *rest, size_t n, const int *fds, size_t count,
 		     struct err *e)
 {
@@ -41,7 +41,7 @@ static int wire_send_text(int sock, unsigned version, const char *text, size_t l
 	struct iovec part[3];
 
 	prefix[PREFIX_LEN - 2] = (char)('0' + version);
-	/* without its braces: the version is first, and rest ends the object */
+	/* without its braces: the version comes first, and rest ends the object */
 	len -= 2;
 	if (PREFIX_LEN + len + n > WIRE_MAX)
 		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %d", PREFIX_LEN + len + n, WIRE_MAX);
@@ -55,7 +55,7 @@ static int wire_send_text(int sock, unsigned version, const char *text, size_t l
 		if (why != EPIPE && why != ECONNRESET)
 			return err_sys(e, "send to the other side");
 		wire_ended(e);
-		e->os_errno = why;	/* some callers tell a stop from an end by it */
+		e->os_errno = why;	/* some callers tell a stop from an end by this errno */
 		return -1;
 	}
 	return 0;
@@ -78,7 +78,10 @@ int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e
 	return wire_send_with(sock, msg, "}", 1, fds, count, e);
 }
 
-/* In a memory file, which is the last descriptor, with {"op":...,"data":true} for its packet. */
+/*
+ * Sends the request in a memory file, which is the last descriptor, with {"op":...,"data":true} as
+ * its packet.
+ */
 static int send_long(int sock, const json_t *rq, const char *text, size_t len, const int *fds, size_t count, struct err *e)
 {
 	autoclose int data = wire_data(text, len, e);

@@ -22,9 +22,9 @@
 /* ---- whether the stores answer ---- */
 
 /*
- * Whether sandboxes can be made and stored now: the store is asked at each question, the object
- * store beside the scans, as it may take long to say no. Until it has answered once the result is
- * unknown.
+ * Readiness: whether sandboxes can be made and stored now. The store is asked at each question; the
+ * object store is asked beside the scans, because it may take long to fail. Until it has answered
+ * once the result is unknown.
  */
 
 #define GOOD_MS 60000	/* time from a good answer to the next question */

@@ -313,7 +313,7 @@ static json_t *session_names_of(struct service *s, const char *prefix, const cha
 	return NULL;
 }
 
-/* Ids that an administrator sees once, whoever has them. */
+/* Lists ids; an administrator sees each once, however many owners have it. */
 json_t *service_session_keys(struct service *s, const struct service_who *who, struct err *e)
 {
 	autojson json_t *seen = json_object(), *names = NULL;

@@ -239,7 +239,7 @@ int making_settle(struct making *m, struct store *s, uint64_t document_bytes, st
 	if (layer_budget_take(m->budget, 2 * document_bytes + DOCUMENTS, e) < 0 ||
 	    store_share(s, 1, e) < 0)
 		return -1;
-	/* nobody needs what is published now until it has a name */
+	/* not needed by any image until it has a name */
 	return set_unclean(m->lock_fd, 1, e);
 }
 

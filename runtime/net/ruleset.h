@@ -26,7 +26,7 @@ int ruleset_stands(const char *bridge, struct err *e);
 /* The differences on a named network (manager/host/nets.h). */
 struct ruleset_kind {
 	int peers;	/* members reach each other */
-	int internal;	/* and they reach nobody else */
+	int internal;	/* and no other host */
 	uint64_t rate;	/* bytes a second of all members in each direction; 0: no bound */
 };
 
