@@ -247,7 +247,7 @@ int checkpoints_check_name(const struct checkpoints *c, const char *name, struct
 {
 	if (!path_is_name(name) || is_checkpoint_id(name))
 		return err_set(e, ERR_INVALID,
-			       "'%.64s' is no name of a checkpoint; "
+			       "'%.64s' cannot be the name of a checkpoint; "
 			       "hint: a-z 0-9 _ . -, and not k with a number",
 			       name);
 	return checkpoint_by_name(c, name) ? err_set(e, ERR_EXISTS,
@@ -317,9 +317,9 @@ static int check_checkpoint_room(struct checkpoints *c, int layer_fd, struct err
 
 	if (shares < 0)
 		return errno == ENOSPC ? err_set(e, ERR_FULL,
-						 "no room for a checkpoint; hint: "
-						 "berth checkpoint rm removes one, and berth "
-						 "system df tells what takes it") :
+						 "there is no room for a checkpoint; hint: berth "
+						 "checkpoint rm removes one, and berth system df "
+						 "shows what uses the disk") :
 					 -1;
 	c->shares = shares;
 	if (fstatvfs(c->data_fd, &fs) < 0 || fstat(layer_fd, &st) < 0)
@@ -331,8 +331,7 @@ static int check_checkpoint_room(struct checkpoints *c, int layer_fd, struct err
 		       err_set(e, ERR_FULL,
 			       "a checkpoint takes %llu MiB, and the file system of the layer "
 			       "has %llu MiB; hint: berth checkpoint rm removes one, and berth "
-			       "system df tells "
-			       "what takes it",
+			       "system df shows what uses the disk",
 			       (unsigned long long)(need >> 20), (unsigned long long)(has >> 20));
 }
 

@@ -143,10 +143,10 @@ static int lock_checkpoint_notes(int box_fd, struct err *e)
 	autoclose int fd = openat(box_fd, NOTES, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0)
-		return err_sys(e, "open the notes of what checkpoints take");
+		return err_sys(e, "open the notes of the disk use of checkpoints");
 	while (flock(fd, LOCK_EX) < 0)
 		if (errno != EINTR)
-			return err_sys(e, "lock the notes of what checkpoints take");
+			return err_sys(e, "lock the notes of the disk use of checkpoints");
 	return take_fd(&fd);
 }
 
@@ -166,7 +166,7 @@ static int sum_of_others(int notes, int64_t own, uint64_t *ret, struct err *e)
 				sum += piece[i];
 	}
 	if (n < 0)
-		return err_sys(e, "read the notes of what checkpoints take");
+		return err_sys(e, "read the notes of the disk use of checkpoints");
 	*ret = sum;
 	return 0;
 }

@@ -188,8 +188,8 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 	if (check_sandbox_limits(r, lasting, e) < 0) {
 		/* tenants must not learn how many sandboxes others have */
 		if (c->promise && c->promise->tenant[0] && e->code == ERR_LIMIT)
-			err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
-				"[manager] max_sandboxes in berth.toml");
+			err_set(e, ERR_LIMIT, "the host's limit of sandboxes is reached; hint: retry "
+				"later, or raise [manager] max_sandboxes in berth.toml");
 		return -1;
 	}
 	if (c->promise && promise_fits(r, c->promise, NULL, e) < 0)

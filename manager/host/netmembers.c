@@ -109,8 +109,9 @@ int netjoin_edit(json_t *record, const char *network, const json_t *end, struct 
 			return err_set(e, ERR_UNSUPPORTED, "the sandbox was made on network %.64s, which is its way out, and does not "
 				       "leave it; hint: berth create --network NAME makes one on another", network);
 		return err_set(e, ERR_NOT_FOUND, "the sandbox did not join network %.64s; hint: "
-						 "berth network inspect %.64s lists who did; it "
-						 "stays on the one it was made with",
+						 "berth network inspect %.64s lists the sandboxes "
+						 "that did; a sandbox stays on the network it was "
+						 "made with",
 			       network, network);
 	}
 	if (netjoin_check(record, network, end, e) < 0)

@@ -308,9 +308,8 @@ static int take_wanted_range(struct making *m, const char *text)
 						  "to %d",
 			       text, six ? PREFIX6_MAX : PREFIX4_MAX);
 	if (m->net[six].net.family)
-		return err_set(m->e, ERR_INVALID, "two subnets of one family; hint: one of IPv4 "
-						  "and one "
-			       "of IPv6");
+		return err_set(m->e, ERR_INVALID, "two subnets have the same family; hint: "
+							 "one of IPv4 and one of IPv6");
 	if (!netaddr_special(&c.net))
 		return err_set(m->e, ERR_INVALID, "the subnet %s is of public addresses, which its "
 						  "members "

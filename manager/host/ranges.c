@@ -356,8 +356,8 @@ static int none_left(const struct registry *r, const struct claim *c, const stru
 
 	/* tenants must not learn how many sandboxes others have */
 	if (c->promise && c->promise->tenant[0])
-		return err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
-			       "[ids] count in berth.toml");
+		return err_set(e, ERR_LIMIT, "the host's limit of sandboxes is reached; hint: retry "
+			       "later, or raise [ids] count in berth.toml");
 	if (t->place)
 		snprintf(places, sizeof(places), ", %u of them by other state directories (%.100s)", t->others, t->place->path);
 	if (t->sub)
@@ -492,7 +492,8 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	    num_u64(b.data ? b.data : "", path, SPEC_IDS, UINT32_MAX - SPEC_IDS, &base, e) < 0)
 		return -1;
 	if (base % SPEC_IDS)
-		return err_set(e, ERR_CORRUPT, "the ids of sandbox %s begin at %llu, which is no multiple of %u", c->id,
+		return err_set(e, ERR_CORRUPT, "the ids of sandbox %s begin at %llu, which is not a multiple "
+						 "of %u", c->id,
 			       (unsigned long long)base, SPEC_IDS);
 	slot = (uint32_t)base / SPEC_IDS;
 	fd = ranges_open(r, e);

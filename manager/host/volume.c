@@ -270,8 +270,7 @@ static int check_volume_room(const struct registry *r, const struct volume_wish 
 	/* tenants must not learn how many volumes others have */
 	if (w->tenant[0])
 		return err_set(e, ERR_LIMIT,
-			       "this host has no room for one more volume; hint: again later; the "
-			       "operator's key is "
+			       "the host's limit of volumes is reached; hint: retry later, or raise "
 			       "[volume] max in berth.toml");
 	return err_set(e, ERR_LIMIT,
 		       "%u volumes exist, the limit is %llu; hint: berth volume prune, or raise "

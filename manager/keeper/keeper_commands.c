@@ -688,7 +688,8 @@ int keeper_op_leave(struct keeper *k, const struct keeper_request *rq, struct er
 
 	(void)k;
 	if (!c->concluded || c->detached)
-		return err_set(e, ERR_INVALID, "command c%u left nothing whose output nobody reads", c->seq);
+		return err_set(e, ERR_INVALID, "command c%u has no output that is waiting for a "
+			"reader", c->seq);
 	if (json_array_size(streams) != rq->count)
 		return err_set(e, ERR_INVALID, "%zu streams and %zu descriptors", json_array_size(streams), rq->count);
 	json_array_foreach(streams, i, name)

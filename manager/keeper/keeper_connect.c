@@ -64,7 +64,7 @@ static int has_no_keeper(struct registry *r, const char *id, struct err *e)
 			       "berth run --zygote %s CODE, or berth zygote rm %s",
 			       id, id, id);
 	return err_set(e, ERR_BUSY,
-		       "sandbox %s is that of a berth run, for its one command only; "
+		       "sandbox %s belongs to a berth run, and runs its one command only; "
 		       "hint: berth kill %s, or berth rm -f, ends it",
 		       id, id);
 }

@@ -519,8 +519,7 @@ static int check_network_share(const struct keeper *k, struct err *e)
 {
 	if (k->spec->network == NETWORK_HOST)
 		return err_set(e, ERR_INVALID,
-			       "it has the host's network, not one of its own; hint: --network "
-			       "host");
+			       "it uses the host's network and has none to join; hint: --network host");
 	/* at its end this sandbox would be frozen, and the other one run on */
 	if (k->life.budget.v[LIVEBUDGET_NET])
 		return err_set(e, ERR_INVALID,
@@ -529,7 +528,7 @@ static int check_network_share(const struct keeper *k, struct err *e)
 	if (k->spec->network == NETWORK_JOINED && k->sandbox.net.notice_fd < 0)
 		return err_set(e, ERR_INVALID,
 			       "sandbox %s, whose network it had joined, has ended; hint: berth "
-			       "restart both of them, that one first",
+			       "restart both sandboxes, the other one first",
 			       k->spec->joined.id);
 	return 0;
 }

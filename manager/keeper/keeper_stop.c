@@ -192,7 +192,7 @@ static int wait_sandbox_gone(struct registry *r, const char *id, struct err *e)
 		if (registry_gc(r, &cleared, e) == 0 && cleared)
 			continue;
 		if (clock_ms() > until)
-			return err_set(e, ERR_TIMEOUT, "what keeps sandbox %s does not end", id);
+			return err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not end", id);
 		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	}
 	return 0;

@@ -179,7 +179,7 @@ static int parse_rate(const char *value, uint64_t *ret, struct err *e)
 	}
 	if (!unit || num_u64(number, option, 1, NETRATE_MAX, &v, e) < 0 || v > NETRATE_MAX / scale ||
 	    v * scale / 8 < NETRATE_MIN)
-		return err_set(e, ERR_INVALID, "%s: '%.40s' is no rate from 8192bit; hint: 10m is "
+		return err_set(e, ERR_INVALID, "%s: '%.40s' is not a rate of 8192bit or more; hint: 10m is "
 			       "10 MiB a second, 10mbit ten million bits", option, value);
 	*ret = v * scale / 8;
 	return 0;

@@ -75,7 +75,7 @@ int serviceopts_finish(struct runopts *o, const struct image *im, struct err *e)
 			       "after the image, or --service for the image's own", needs);
 	if (!o->spec.argc)
 		return err_set(e, ERR_INVALID,
-			       "the image names no command to run; hint: name one after the image");
+			       "the image has no command to run; hint: name one after the image");
 	s->service.tty = o->spec.tty;
 	s->service.interactive = o->interactive;
 	s->service.timeout_ms = runopts_given(o, PARAM_TIMEOUT) ? o->spec.timeout_ms : 0;

@@ -264,7 +264,8 @@ static int open_mount_source(const char *path, struct err *e)
 	if (errno == ELOOP) {
 		err_set(e, ERR_DENIED, "mount source %.200s: a symbolic link is in the place of a directory "
 			"or file of that path", path);
-		return err_hint(e, "put the directory back, or make the sandbox anew with the path that is meant");
+		return err_hint(e, "put the directory back, or make the sandbox anew with the "
+			"intended path");
 	}
 	return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "mount source %s", path);
 }
@@ -369,7 +370,8 @@ static int check_source_owner(const char *path, const struct identity *was, cons
 {
 	if (!was->has_owner || (was->uid == now->uid && was->gid == now->gid))
 		return 0;
-	err_set(e, ERR_DENIED, "mount source %.200s was replaced by something that belongs to %u:%u and not to %u:%u, whose rights the "
+	err_set(e, ERR_DENIED, "mount source %.200s was replaced by a file that belongs to %u:%u "
+			       "and not to %u:%u, whose rights the "
 		"sandbox has there", path, now->uid, now->gid, was->uid, was->gid);
 	return err_hint(e, ACCEPT_HINT);
 }

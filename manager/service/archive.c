@@ -74,7 +74,7 @@ static int drop_stored(struct service *s, const struct record *r, struct err *e)
 #define SANDBOX_SHA256 "archive_sandbox_sha256"
 #define WORKSPACE_SHA256 "archive_workspace_sha256"
 
-/* Upholds S55 of SECURITY.md: whoever writes the storage is not believed, the record in the ledger is. */
+/* Upholds S55 of SECURITY.md: the storage is not trusted, the record in the ledger is. */
 static int put_known(struct service *s, struct record *r, const char *part, const char *member, int dir, struct err *e)
 {
 	struct storage_stats st = { 0 };
@@ -101,7 +101,8 @@ static int get_known(struct service *s, const struct record *r, const char *part
 	archive_path(r, part, path);
 	if (!sha256[0] && !any)
 		return err_set(e, ERR_CORRUPT, "the ledger has no digest of %.200s, which an older berth stored; hint: if nobody else could "
-			       "write the storage, set [storage] accept_unsigned = true in berth.toml for as long as it takes to start it",
+			       "write the storage, set [storage] accept_unsigned = true in "
+			       "berth.toml until it has started",
 			       path);
 	return storage_get_folder(s->storage, path, sha256[0] ? sha256 : NULL, dir, 1, &st, e);
 }

@@ -96,7 +96,8 @@ static int check_url(const char *url, struct err *e)
 
 	for (p = url; *p; p++)
 		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
-			return err_set(e, ERR_INVALID, "\"url\" of an MCP server has a blank, a control character or one beyond ASCII in it");
+			return err_set(e, ERR_INVALID, "\"url\" of an MCP server contains a blank, a control "
+							  "character or a non-ASCII character");
 	if (!host || !*host || strchr("/?#", *host) || p - url > URL_MAX)
 		return err_set(e, ERR_INVALID, "\"url\" of an MCP server is not a URL; hint: https://HOST[:PORT]/PATH");
 	/* a user name or password would appear in error messages */

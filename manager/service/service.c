@@ -511,7 +511,8 @@ int service_cleanup(struct service *s, const struct service_who *who, int discar
 		pthread_join(t[i], NULL);
 	if (r == 0 && (c.failed || c.late)) {
 		*e = c.first;
-		r = c.failed ? err_wrap(e, "%u of %zu sandboxes could not be released, %u were not come to in time; the first",
+		r = c.failed ? err_wrap(e, "%u of %zu sandboxes could not be released, %u were "
+			"not reached in time; the first",
 					c.failed, json_array_size(l.out), c.late) :
 		    err_set(e, ERR_TIMEOUT, "%u of %zu sandboxes were not released in time", c.late, json_array_size(l.out));
 	}

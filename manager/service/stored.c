@@ -165,7 +165,7 @@ static int check_stored_limits(const struct stored *u, const struct sums *t, str
 {
 	if (t->n > 1 && t->of[1].bytes + STORED_PIECE > u->limits[1]) {
 		err_set(e, ERR_LIMIT,
-			"what tenant %s stores may take %" PRIu64 " bytes", u->whose,
+			"the stored data of tenant %s may take %" PRIu64 " bytes", u->whose,
 			u->limits[1]);
 		return err_hint(e, "remove some, or [tenant] stored_bytes in berth.toml");
 	}
@@ -579,7 +579,8 @@ static int count_as(struct counted *c, uint64_t bytes, int may_grow, struct err 
 			return -1;
 		want = may_grow && now > bytes ? now : bytes;
 		if (want > now && sum.bytes + (want - now) > c->limit) {
-			err_set(e, ERR_LIMIT, "what tenant %s stores may take %" PRIu64 " bytes", c->whose, c->limit);
+			err_set(e, ERR_LIMIT, "the stored data of tenant %s may take %" PRIu64 " bytes",
+				c->whose, c->limit);
 			return err_hint(e, "store fewer files, remove stored checkpoints, or [tenant] stored_bytes in berth.toml");
 		}
 		snprintf(value, sizeof(value), "%" PRIu64, want);

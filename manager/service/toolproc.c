@@ -98,7 +98,7 @@ int lineproc_send(struct lineproc *p, const json_t *j, struct err *e)
 			return err_set(e, ERR_NOT_FOUND, "the program has ended");
 		} else {
 			if (clock_ms() > until)
-				return err_set(e, ERR_TIMEOUT, "the program does not read what it is sent");
+				return err_set(e, ERR_TIMEOUT, "the program does not read its input");
 			poll(&f, 1, 100);
 		}
 	}

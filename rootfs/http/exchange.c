@@ -358,7 +358,7 @@ static size_t answer_on_upload(char *p, size_t size, size_t count, void *ctx)
 		r = pread(x->in_fd, p, n, (off_t)(x->in_from + x->in_at));
 	while (r < 0 && errno == EINTR);
 	if (r < 0) {
-		err_sys(&x->fatal, "read what is to be sent");
+		err_sys(&x->fatal, "read the data to send");
 		return CURL_READFUNC_ABORT;
 	}
 	x->in_at += (uint64_t)r;

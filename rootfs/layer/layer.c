@@ -346,7 +346,8 @@ static int apply_symlink(struct layer *l, struct item *it, struct err *e)
 	if (!target)
 		target = archive_entry_symlink_utf8(it->ae);
 	if (!target || !*target || strlen(target) >= TREE_PATH_MAX)
-		return err_set(e, ERR_CORRUPT, "symbolic link '%.200s' has no target or one too long", it->path);
+		return err_set(e, ERR_CORRUPT, "symbolic link '%.200s' has no target, or its target is "
+						 "too long", it->path);
 	if (symlinkat(target, it->parent_fd, it->name) < 0) {
 		if (errno != EEXIST)
 			return err_sys(e, "make symbolic link '%.200s'", it->path);

@@ -192,7 +192,8 @@ static int push_blobs(struct push *p, const struct oci_manifest *m, const struct
 static int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e)
 {
 	if (r->digest[0] && strcmp(r->digest, digest))
-		return err_set(e, ERR_INVALID, "the image has digest %s, not the one to push it as; hint: name a tag", digest);
+		return err_set(e, ERR_INVALID, "the image has digest %s, not the digest it would "
+			"be pushed as; hint: name a tag", digest);
 	*ret = t->ref;
 	return 0;
 }
@@ -419,7 +420,7 @@ static int fetch_copied_blob(struct copy *c, struct push_blob *b, struct err *e)
 	b->fd = store_tmp_file(&c->store, name, e);
 	if (b->fd < 0)
 		return -1;
-	/* nobody needs its name: the kernel removes the file when we end */
+	/* its name is not needed: the kernel removes the file when we end */
 	store_tmp_remove(&c->store, name);
 	b->step = COPY_GET;
 	return remote_get_blob(&c->p.remote, &c->from, b->desc->digest, b->desc->size, b->fd, e);
@@ -483,7 +484,7 @@ static int copy_remote_tree(struct copy *c, const struct remote_document *doc, c
 
 		rc = remote_get_manifest(&c->p.remote, &c->from, d->digest, &one, e);
 		if (!rc && (strcmp(one.type, d->media_type) || one.len != d->size))
-			rc = err_set(e, ERR_CORRUPT, "manifest %s is not what its index says", d->digest);
+			rc = err_set(e, ERR_CORRUPT, "manifest %s does not match its index", d->digest);
 		if (!rc)
 			rc = copy_remote_tree(c, &one, d->digest, depth + 1, e);
 		free(one.text);

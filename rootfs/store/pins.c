@@ -46,7 +46,8 @@ static int read_pin(int dir_fd, const char *file, const char *who, json_t **ret,
 		return 1;
 	}
 	json_decref(record);
-	return err_set(e, ERR_CORRUPT, "what %s was made from cannot be read, so nothing is removed; hint: remove it", who);
+	return err_set(e, ERR_CORRUPT, "the record of the image of %s cannot be read, so nothing "
+		"is removed; hint: remove it", who);
 }
 
 static int each_in(int at, const char *path, const char *what, const char *suffix, pin_fn *fn, void *ctx, struct err *e)

@@ -482,7 +482,7 @@ static void extract_undo(struct extract *x, struct err *e)
 		free(x->dirs[--x->dir_count].path);
 	r = x->to.fd < 0 ? 0 : takeback_undo(&x->made, x->to.fd, x->resolve);
 	if (r < 0 || takeback_undo(&x->above, AT_FDCWD, 0) < 0)
-		err_wrap(e, "what was copied stays in part");
+		err_wrap(e, "some of the copied files stay");
 }
 
 int extract_to(struct stream *in, const char *dest, int flags, const struct extract_limits *limits,

@@ -124,7 +124,8 @@ static int fill_written_file(int fd, const char *name, uint32_t mode, const stru
 	if (fchmod(fd, mode) < 0 || fsync(fd) < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "write %.300s", name);
 	if ((uint64_t)st.st_size != *ret_bytes)
-		return err_set(e, ERR_BUSY, "%.300s has %lld bytes, not the %llu that were written: somebody changes it meanwhile", name,
+		return err_set(e, ERR_BUSY, "%.300s has %lld bytes, not the %llu that were "
+			"written: another process changes it", name,
 			       (long long)st.st_size, (unsigned long long)*ret_bytes);
 	return 0;
 }

@@ -111,7 +111,7 @@ int cgroup_io_read(const char *text, struct cgroup_io_rate *ret, struct err *e)
 	cgroup_io_print(ret, printed);
 	return !strcmp(printed, text) ?
 		       0 :
-		       err_set(e, ERR_INVALID, "'%.80s' is no rate of a disk", text);
+		       err_set(e, ERR_INVALID, "'%.80s' is not the rate of a disk", text);
 }
 
 /* A disk without a limit may have no line. */
@@ -290,8 +290,8 @@ int cgroup_io_disk(const char *path, int writes, unsigned *ret_major, unsigned *
 	dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
 	if (writes && !S_ISBLK(st.st_mode) && !charges_writes(path))
 		return err_set(e, ERR_UNSUPPORTED,
-			       "the file system of %.200s does not tell the kernel whose writes it "
-			       "does, so a rate of "
+			       "the file system of %.200s does not tell the kernel which cgroup "
+			       "its writes belong to, so a rate of "
 			       "writing cannot be enforced; hint: ext4, xfs or btrfs",
 			       path);
 	*ret_major = major(dev);

@@ -137,18 +137,18 @@ int netcount_read(const char *table, const char *id, struct netcount *ret, struc
 	for (i = 0; i < OBJECTS; i++)
 		add_question(&m, i, table, id);
 	if (fd < 0 || send(fd, m.data, m.len, 0) < 0)
-		return err_sys(e, "ask nftables what sandbox %s has sent", id);
+		return err_sys(e, "ask nftables for the counters of sandbox %s", id);
 	/* the kernel answered while we sent: nothing is waited for */
 	for (i = 0; i < OBJECTS && !failed; i++) {
 		ssize_t n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
 
 		if (n < (ssize_t)NLMSG_HDRLEN)
-			return n < 0 ? err_sys(e, "ask nftables what sandbox %s has sent", id) :
-				       err_set(e, ERR_INTERNAL, "nftables said nothing of sandbox %s", id);
+			return n < 0 ? err_sys(e, "ask nftables for the counters of sandbox %s", id) :
+				       err_set(e, ERR_INTERNAL, "nftables has no counters of sandbox %s", id);
 		failed = take_count_answer(answer, (size_t)n, found);
 	}
 	if (failed) {
-		err_errno(e, failed, "ask nftables what sandbox %s has sent", id);
+		err_errno(e, failed, "ask nftables for the counters of sandbox %s", id);
 		if (failed == ENOENT)
 			e->code = ERR_NOT_FOUND;
 		return -1;

@@ -417,7 +417,7 @@ static int put_cover(struct cover *v, int target, const char *path, struct err *
 	}
 	copy = open_tree(v->fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	if (copy < 0)
-		return err_sys(e, "copy what covers masked paths");
+		return err_sys(e, "copy the mounts that cover masked paths");
 	return newmount_attach(copy, target, path, e);
 }
 

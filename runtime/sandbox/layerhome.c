@@ -111,7 +111,7 @@ static int check_pool_room(int top, struct err *e)
 		       0 :
 		       err_set(e, ERR_FULL,
 			       "the pool of writable layers is full; hint: berth checkpoint rm and "
-			       "berth rm make room, and berth system df tells what takes it");
+			       "berth rm make room, and berth system df shows what uses it");
 }
 
 static int take_pool_place(int box_fd, int pool_fd, const char *id, struct err *e)

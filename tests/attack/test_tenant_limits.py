@@ -209,7 +209,7 @@ def test_S41_a_tenant_does_not_learn_how_many_sandboxes_others_have():
         for _ in range(2):
             d.create(token=daemon.OTHER)
         r = ask(d)
-        refused(r, "no room for one more sandbox", "max_sandboxes")
+        refused(r, "the host's limit of sandboxes is reached", "max_sandboxes")
         assert "2" not in r.json["error"]["message"], r
         refused_create(d, "/create", {}, daemon.TENANT, "no room for the sandbox")
 

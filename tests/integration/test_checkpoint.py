@@ -202,7 +202,7 @@ def test_wrong_words_are_refused_and_change_nothing():
         needs_file(x)
         checkpoint(x.id, "--name", "clean")
         for args, code, word in ((["checkpoint", "--name", "clean", x.id], 125, "already"),
-                                 (["checkpoint", "--name", "k7", x.id], 2, "no name of a checkpoint"),
+                                 (["checkpoint", "--name", "k7", x.id], 2, "cannot be the name of a checkpoint"),
                                  (["checkpoint", "--keep", "0", x.id], 2, "keep"),
                                  (["checkpoint", "--keep", "257", x.id], 2, "keep"),
                                  (["undo", "--to", "k9", x.id], 125, "no checkpoint 'k9'"),
