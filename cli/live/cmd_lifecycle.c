@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
@@ -192,15 +193,19 @@ int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct stop_req
 		   struct err *e)
 {
 	char id[65];
-	int tries;
+	int tries, stopped;
 
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
 	for (tries = 0; tries < STOP_TRIES; tries++) {
 		*e = (struct err){ 0 };
 		/* what another stopped or undid at this moment has ended, or runs again */
-		if (!s->kept && resident_stop(&s->registry, s->id, how, e) < 0 && e->code != ERR_NOT_FOUND)
+		stopped = s->kept ? 0 : resident_stop(&s->registry, s->id, how, e);
+		if (stopped < 0 && e->code != ERR_NOT_FOUND)
 			return -1;
+		if (stopped > 0)
+			log_note("berth stop", "sandbox %s has stopped, but %s, so its record still has its last start; hint: berth prune or "
+				 "berth rm makes room", s->id, e->msg);
 		restart_cancel(&s->registry, s->id);
 		/* its guardian may have been about to start it again; gone: it had --auto-remove */
 		if (registry_find(&s->registry, s->id, id, &s->kept, e) < 0)

@@ -36,6 +36,7 @@
 #include "manager/ops/settleopt.h"
 #include "manager/zygote/wire.h"
 #include "runtime/sandbox/nethelper.h"
+#include "runtime/sandbox/writable.h"
 
 /* ---- its network ---- */
 
@@ -454,9 +455,10 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 		registry_forget(r, id, &ignored);
 	}
 	close_resident(&x);
-	if (result == 0)
-		memcpy(ret_id, id, sizeof(id));
-	return result;
+	if (result < 0)
+		return writable_tell_host_full(r->config->state_dir, e);
+	memcpy(ret_id, id, sizeof(id));
+	return 0;
 }
 
 /* A sandbox of an older berth has no promise recorded yet. */
@@ -572,7 +574,7 @@ int resident_start_again(struct registry *r, const char *id, const struct reside
 	struct resident x = RESIDENT_UNSAID(id);
 
 	x.again = *how;
-	return start_resident(r, &x, e);
+	return start_resident(r, &x, e) < 0 ? writable_tell_host_full(r->config->state_dir, e) : 0;
 }
 
 int resident_start_files(struct registry *r, const char *id, struct err *e)
@@ -609,5 +611,8 @@ int resident_stop(struct registry *r, const char *id, const struct stop_request 
 	}
 	if (result < 0)
 		return -1;
-	return record_note_stopped(r, id, NULL, e);
+	if (record_note_stopped(r, id, NULL, e) == 0)
+		return 0;
+	/* it has ended all the same: a full disk keeps nobody from stopping what fills it */
+	return e->os_errno == ENOSPC || e->os_errno == EDQUOT ? 1 : -1;
 }

@@ -14,8 +14,12 @@
 #include "cli/look/format.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
+#include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
+#include "manager/keeper/protocol.h"
+#include "manager/keeper/wire.h"
 #include "runtime/sandbox/attest.h"
+#include "runtime/sandbox/writable.h"
 
 /* ---- inspect ---- */
 
@@ -125,6 +129,23 @@ static void add_inspected_ports(struct registry *r, struct inspect_options *o)
 		json_object_set_new(network, "ports", ports);
 }
 
+/* Lost writes of the layer: what the kernel counts while it is mounted, and what that remembers. */
+static void add_inspected_disk(struct registry *r, struct inspect_options *o)
+{
+	autojson json_t *rq = o->runs ? protocol_request(OP_stats) : NULL, *answer = NULL;
+	autoclose int at = o->runs ? keeper_connect(r, o->id, &(struct err){ 0 }) : registry_kept_dir(r, o->id);
+	struct err ignored;
+
+	if (at < 0)
+		return;
+	if (o->runs)
+		answer = keeper_call(at, rq, NULL, 0, NULL, &ignored);
+	if (!o->runs)
+		json_object_set_new(o->found, "disk_errors", json_integer((json_int_t)writable_errors_noted(at)));
+	else if (json_object_get(answer, "disk_errors"))
+		json_object_set(o->found, "disk_errors", json_object_get(answer, "disk_errors"));
+}
+
 static int print_inspected(struct inspect_options *o, struct err *e)
 {
 	if (!o->format)
@@ -163,6 +184,8 @@ static int inspect_sandbox(const struct config *c, struct inspect_options *o, co
 		result = describe_inspected(&r, o, e);
 	if (result == 0)
 		add_inspected_ports(&r, o);
+	if (result == 0)
+		add_inspected_disk(&r, o);
 	registry_close(&r);
 	if (result == 0 && o->attest)
 		result = attest(c, o, e);

@@ -383,6 +383,7 @@ static void end_keeper(struct keeper *k)
 	if (locked)
 		registry_unlock(k->registry);
 	keeper_network_last(k);
+	keeper_disk_last(k);
 	if (k->announced)
 		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));
 	keeper_journal_end(k);

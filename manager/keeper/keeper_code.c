@@ -170,11 +170,10 @@ static void finish_code(struct keeper *k)
 {
 	struct keeper_code *c = &k->code;
 	struct verdict v;
-	struct err ignored;
 
 	take_usage(k);
 	c->facts.wall_ms = clock_ms() - c->started_ms;
-	writable_full(k->sandbox.base_fd, &c->facts.disk_full, &ignored);
+	keeper_disk(k, &c->facts);
 	keeper_network_end(k, &c->facts);
 	c->facts.loosened = k->spec->loosened;
 	verdict_decide(&c->facts, &v);

@@ -235,7 +235,7 @@ void keeper_command_conclude(struct keeper *k, struct keeper_command *c)
 	keeper_rest_limit(c);
 	c->facts.left_behind = keeper_rest_count(c);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
-	writable_full(k->sandbox.base_fd, &c->facts.disk_full, &ignored);
+	keeper_disk(k, &c->facts);
 	keeper_network_end(k, &c->facts);
 	c->facts.loosened = k->spec->loosened;
 	verdict_decide(&c->facts, &c->verdict);

@@ -5,12 +5,17 @@
  * foreground exec writes to the caller's own descriptors). Both are written after the client has
  * its answer.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statfs.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "manager/host/journal.h"
 #include "manager/keeper/keeper_state.h"
+#include "runtime/sandbox/supervise.h"
+#include "runtime/sandbox/writable.h"
 
 #define PIECE 16384		/* bytes of output in one entry */
 #define COMMAND_MAX (256u << 10)	/* bytes of one stream of a command */
@@ -20,6 +25,40 @@ void keeper_event(struct keeper *k, const char *event, json_t *members)
 	if (!k->events.name)
 		k->events = JOURNAL_INIT(k->registry->state_fd, EVENTS_FILE, EVENTS_BYTES);
 	events_add_to(&k->events, event, k->claim.id, members);
+}
+
+static void tell_disk_errors(struct keeper *k)
+{
+	if (k->disk_errors > k->disk_errors_told)
+		keeper_event(k, "disk-errors", json_pack("{s:I}", "count", (json_int_t)k->disk_errors));
+	k->disk_errors_told = k->disk_errors;
+}
+
+void keeper_disk(struct keeper *k, struct verdict_facts *f)
+{
+	struct err ignored;
+
+	if (supervise_disk(&k->sandbox, f, &ignored) < 0)
+		return;
+	if (f->has_disk_errors)
+		k->disk_errors = f->disk_errors;
+	else	/* the journal is on the host's disk, too: it has room again */
+		tell_disk_errors(k);
+}
+
+void keeper_disk_last(struct keeper *k)
+{
+	struct statfs fs;
+	autoclose int top = -1;
+
+	if (k->for_files || k->spec->passing || k->sandbox.base_fd < 0 || k->sandbox.host_fd < 0 || fstatfs(k->sandbox.host_fd, &fs) < 0)
+		return;
+	if ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < k->spec->disk_bytes) {
+		top = openat(k->sandbox.base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		(void)!syncfs(top);	/* what failed, the kernel has counted */
+	}
+	k->disk_errors = writable_errors(k->sandbox.base_fd);
+	tell_disk_errors(k);
 }
 
 #define EVENT_TEXT 200

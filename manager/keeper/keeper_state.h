@@ -327,6 +327,7 @@ struct keeper {
 	int listen_fd, signal_fd;
 	int fileop_fd;		/* the helper for file work, or -1 */
 	struct journal events, log;	/* name NULL: not opened yet */
+	uint64_t disk_errors, disk_errors_told;	/* of the layer (writable_errors()); as an event */
 	int log_dir_fd;
 	int stopping;		/* leave the loop */
 	const char *stop_reason;	/* the reason, if no client asked for the stop */
@@ -543,6 +544,14 @@ void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, c
 void keeper_log_session(struct keeper *k, const struct keeper_session *s, const char *stream, const char *p, size_t head, size_t n,
 			uint64_t dropped);
 void keeper_journal_end(struct keeper *k);
+
+/* What the disk did to a command that has ended; errors of the layer are an event as soon as the disk has room for it. */
+void keeper_disk(struct keeper *k, struct verdict_facts *f);
+/*
+ * At the end: where the host's disk may lack what the layer still has to write, that is written first,
+ * so that its errors are told.
+ */
+void keeper_disk_last(struct keeper *k);
 
 /* keeper_stop.c */
 /* Sends SIGTERM to everything now; the loop ends when nothing runs any more, at the latest after grace_ms. */

@@ -354,7 +354,7 @@ static void finish_text(struct keeper *k, struct keeper_session *s, struct keepe
 	free(now);
 	s->facts.left_behind = (uint32_t)(n > s->baseline_count + (s->baseline_count ? 0 : 1) ?
 					  n - s->baseline_count - (s->baseline_count ? 0 : 1) : 0);
-	writable_full(k->sandbox.base_fd, &s->facts.disk_full, &ignored);
+	keeper_disk(k, &s->facts);
 	keeper_network_end(k, &s->facts);
 	s->facts.loosened = k->spec->loosened;
 	verdict_decide(&s->facts, &v);

@@ -11,6 +11,7 @@
 #include "runtime/kernel/cgroup.h"
 #include "runtime/kernel/cgroup_io.h"
 #include "runtime/sandbox/attest.h"
+#include "runtime/sandbox/writable.h"
 
 /* ---- state, pause, resume and stop ---- */
 
@@ -62,6 +63,8 @@ static json_t *sandbox_state(struct keeper *k, int with_network)
 		json_object_set_new(j, "stopping", json_true());
 	json_object_set_new(j, "read_bytes", json_integer((json_int_t)u.read_bytes));
 	json_object_set_new(j, "write_bytes", json_integer((json_int_t)u.write_bytes));
+	if (with_network)
+		json_object_set_new(j, "disk_errors", json_integer((json_int_t)writable_errors(k->sandbox.base_fd)));
 	for (i = 0; keeper_parts[i]; i++)
 		if (keeper_parts[i]->describe && (with_network || keeper_parts[i] != &keeper_part_network))
 			keeper_parts[i]->describe(k, j);

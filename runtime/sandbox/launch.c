@@ -41,7 +41,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	sb->spec = s;
 	filterwatch_init(&sb->filters);
 	sb->leader_fd = -1;
-	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
+	sb->pidfd = sb->sock = sb->base_fd = sb->host_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	sb->silence.fd = -1;
 	nethelper_init(&sb->net), nethelper_init(&sb->proxy);
 }
@@ -171,6 +171,7 @@ static int map_sandbox_ids(const struct sandbox *sb, struct err *e)
 
 static int make_writable(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
+	sb->host_fd = where->disk_dirfd;
 	if (where->disk_dirfd >= 0)
 		sb->base_fd = where->lasting ? writable_lasting(sb->spec, where->disk_dirfd, where->models_fd, e) :
 					       writable_file(sb->spec, where->disk_dirfd, NULL, where->models_fd, e);

@@ -41,6 +41,7 @@ struct sandbox {
 	int sock;	/* to init */
 	int leader_fd;	/* pidfd of a fork of a zygote; else -1 */
 	int base_fd;	/* the writable layer's file system */
+	int host_fd;	/* borrowed: the host directory with its file (launch_place); -1: it is in memory */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* for bridge and egress */
 	struct nethelper proxy;	/* for a member of a network with a policy */

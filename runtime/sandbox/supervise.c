@@ -304,6 +304,16 @@ static int count_network(struct run *r, struct err *e)
 	return 0;
 }
 
+int supervise_disk(const struct sandbox *sb, struct verdict_facts *f, struct err *e)
+{
+	if (writable_full(sb->base_fd, &f->disk_full, e) < 0)
+		return -1;
+	if (sb->host_fd >= 0 && writable_is_host_full(sb->host_fd))
+		f->disk_full = f->has_disk_errors = 1;
+	f->disk_errors = f->has_disk_errors ? writable_errors(sb->base_fd) : 0;
+	return 0;
+}
+
 static int conclude_run(struct run *r, struct verdict *ret, struct err *e)
 {
 	uint64_t now = clock_ms();
@@ -317,7 +327,8 @@ static int conclude_run(struct run *r, struct verdict *ret, struct err *e)
 		r->facts.usage.read_bytes = r->sb->read_bytes;
 		r->facts.usage.write_bytes = r->sb->written_bytes;
 	}
-	if (writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
+	r->facts.has_disk_errors = 1;
+	if (supervise_disk(r->sb, &r->facts, e) < 0)
 		return -1;
 	if (count_network(r, e) < 0)
 		return -1;

@@ -54,4 +54,10 @@ int supervise_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const 
 int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how, struct verdict *ret,
 		  struct err *e);
 
+/*
+ * Sets disk_full, and disk_errors where that is asked for (has_disk_errors) or the host's file system
+ * is full.
+ */
+int supervise_disk(const struct sandbox *sb, struct verdict_facts *f, struct err *e);
+
 #endif

@@ -103,6 +103,8 @@ int verdict_json(const struct verdict *v, struct buf *out, struct err *e)
 			u->memory_peak_bytes, u->read_bytes, u->write_bytes, u->oom_kills, u->pids_events,
 			f->disk_full ? "true" : "false", f->left_behind) < 0)
 		return -1;
+	if (f->has_disk_errors && buf_addf(out, e, ",\"disk_errors\":%" PRIu64, f->disk_errors) < 0)
+		return -1;
 	if (f->has_network && add_network_verdict(&f->network, f->network_is_bridge, out, e) < 0)
 		return -1;
 	if (f->loosened && (buf_adds(out, ",\"loosened\":[", e) < 0 || loosen_names(f->loosened, out, e) < 0 || buf_adds(out, "]", e) < 0))

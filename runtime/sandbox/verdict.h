@@ -48,8 +48,10 @@ struct verdict_facts {
 	int cpu_timed_out;	/* we killed it for CPU time */
 	int killed_for_oom;	/* we completed the kernel's kill (v1 has no oom.group) */
 	int killed_by_us;	/* stop, kill or gc */
-	int disk_full;
-	int network_exhausted;	/* a budget of bytes or connections was used up */
+	int disk_full;		/* the layer, or the host's file system below it */
+	int has_disk_errors;		/* disk_errors was counted: not at the end of each command of many */
+	uint64_t disk_errors;		/* writable_errors() */
+	int network_exhausted;	/* a budget of bytes or connections */
 	int has_network;		/* network describes the whole sandbox */
 	int network_is_bridge;	/* it counts packets, not requests */
 	struct netcounters network;

@@ -2,15 +2,19 @@
 /* Upholds S2 and S8 of SECURITY.md. */
 #include "runtime/sandbox/writable.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <linux/major.h>
 #include <linux/mount.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -368,6 +372,75 @@ int writable_full(int base_fd, int *ret_full, struct err *e)
 		return err_sys(e, "measure the writable layer");
 	*ret_full = st.f_bavail <= unused_when_full(&st) || st.f_ffree == 0;
 	return 0;
+}
+
+int writable_is_host_full(int dirfd)
+{
+	struct statfs st;
+
+	/* not f_bfree: ext4 keeps some of it for its own use, and refuses a write before */
+	return fstatfs(dirfd, &st) == 0 && st.f_type != TMPFS_MAGIC &&
+	       (uint64_t)st.f_bavail <= unused_when_full(&st);
+}
+
+int writable_tell_host_full(const char *dir, struct err *e)
+{
+	const struct err why = *e;
+
+	if ((why.os_errno != ENOSPC && why.os_errno != EDQUOT) || strstr(why.msg, "hint: "))
+		return -1;
+	return err_set(e, ERR_FULL, "%.300s: the file system of %.100s is full; hint: berth prune or berth rm makes room", why.msg, dir);
+}
+
+static uint64_t kernel_count(const char *device, const char *name)
+{
+	char path[128], text[32];
+	ssize_t n;
+	autoclose int fd = -1;
+
+	snprintf(path, sizeof(path), "/sys/fs/ext4/%.60s/%s", device, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
+uint64_t writable_errors(int base_fd)
+{
+	char path[64], link[256];
+	const char *device;
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(base_fd, &st) < 0 || major(st.st_dev) != LOOP_MAJOR)
+		return 0;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n <= 0)
+		return 0;
+	link[n] = '\0';
+	device = strrchr(link, '/') ? strrchr(link, '/') + 1 : link;
+	return kernel_count(device, "errors_count") + kernel_count(device, "warning_count");
+}
+
+#define SUPERBLOCK 1024		/* ext4(5): s_magic and s_error_count, little-endian */
+#define SUPERBLOCK_MAGIC 0x38
+#define SUPERBLOCK_ERRORS 0x194
+
+uint64_t writable_errors_noted(int dirfd)
+{
+	struct err ignored;
+	autoclose int home = layerhome_open(dirfd, &ignored);
+	autoclose int fd = home < 0 ? -1 : openat(home, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	uint16_t magic;
+	uint32_t n;
+
+	if (fd < 0 || pread(fd, &magic, sizeof(magic), SUPERBLOCK + SUPERBLOCK_MAGIC) != (ssize_t)sizeof(magic) ||
+	    le16toh(magic) != EXT4_SUPER_MAGIC || pread(fd, &n, sizeof(n), SUPERBLOCK + SUPERBLOCK_ERRORS) != (ssize_t)sizeof(n))
+		return 0;
+	return le32toh(n);
 }
 
 /* ---- the ids of the layer ---- */

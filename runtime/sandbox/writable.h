@@ -77,5 +77,17 @@ void writable_hold_spares(int base_fd);
  * was refused.
  */
 int writable_full(int base_fd, int *ret_full, struct err *e);
+/* 1 when the host's file system, on which dirfd is, has so few bytes left that a layer's writes there fail. */
+int writable_is_host_full(int dirfd);
+/* Adds to an error for want of room on the host, which any step may be, what dir lacks and what helps.  -1. */
+int writable_tell_host_full(const char *dir, struct err *e);
+/*
+ * What the kernel has counted for the layer's own file system since it was mounted: errors of it, and
+ * warnings, of which a write that its file had no room for is one (ext4_end_bio()). What was to be
+ * written is lost then, after the write(2) has succeeded. 0 for a layer without a device of its own.
+ */
+uint64_t writable_errors(int base_fd);
+/* Of these, the errors that a layer's own superblock remembers, for a sandbox whose directory is dirfd and that does not run. */
+uint64_t writable_errors_noted(int dirfd);
 
 #endif

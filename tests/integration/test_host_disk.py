@@ -70,3 +70,45 @@ def test_by_default_sparse_layers_may_be_larger_than_the_disk():
         create(env, "a", "8g")
         create(env, "b", "8g")
         b.one_line_error(create(env, "c", "1t", ok=False), 125, "do not fit 100 times")
+
+
+def fill(where):
+    """Takes what the file system still gives to anybody."""
+    with open(where, "wb", buffering=0) as f:
+        for size in (MIB, 4096):
+            with contextlib.suppress(OSError):
+                while f.write(bytes(size)) == size:
+                    pass
+
+
+@b.deadline(180)
+def test_a_full_host_disk_is_told_and_what_fills_it_can_go():
+    with small_disk("[admission]\ndisk_overcommit = 0\n") as (env, state):
+        for name in ("one", "two", "three"):
+            create(env, name, "200m")
+        errors = lambda x: json.loads(b.berth("inspect", x, env=env, ok=True).out)["disk_errors"]
+        r = b.run("--memory", "16m", "--disk", "32m", "host", "true", env=env, verdict=True)
+        assert r.verdict["disk_errors"] == 0 and r.verdict["disk_full"] is False, r
+        assert "disk_errors" not in json.loads(b.berth("exec", "--json", "one", "true", env=env, ok=True).out)
+        assert errors("one") == 0
+        fill(os.path.dirname(state) + "/fill")
+        # the writes succeed, and are lost: the layer is a sparse file, far below its own limit
+        r = b.berth("exec", "--json", "one", "sh", "-c", "head -c 50000000 /dev/urandom > /f; sync; exit 3", env=env)
+        said = json.loads(r.out)
+        assert r.code == 3 and said["disk_full"] is True and said["cause"] == "disk" and "disk_errors" in said, r
+        b.wait_for(lambda: errors("one"), 30, "errors of the layer")
+        why = ("No space left on device", "is full", "hint: berth prune or berth rm makes room")
+        b.one_line_error(b.run("--memory", "16m", "--disk", "32m", "host", "true", env=env), 125, *why)
+        b.one_line_error(create(env, "four", "16m", ok=False), 125, *why)
+        r = b.berth("stop", "two", env=env, ok=True)
+        assert "has stopped, but" in r.err and "hint:" in r.err, r
+        assert "two" not in b.berth("ps", "--format", "{{.name}}", env=env, ok=True).out
+        assert b.berth("ps", "-aq", env=env, ok=True).out.count("\n") == 3
+        # no write is needed to remove what runs
+        b.berth("rm", "-f", "three", env=env, ok=True)
+        assert b.berth("ps", "-aq", env=env, ok=True).out.count("\n") == 2
+        os.unlink(os.path.dirname(state) + "/fill")
+        create(env, "four", "16m")
+        # the event waits for room on the disk
+        b.berth("exec", "one", "true", env=env, ok=True)
+        b.wait_for(lambda: "disk-errors" in b.berth("events", env=env, ok=True).out, 30, "the event")
