@@ -35,7 +35,7 @@
 
 enum {
 	OPT_RM = PARAM_END, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST,
-	OPT_DETACH, OPT_TIMING, OPT_ZYGOTE, OPT_FILE,
+	OPT_DETACH, OPT_TIMING, OPT_ZYGOTE, OPT_FILE, OPT_QUEUE_TIMEOUT,
 };
 
 static const struct opt options[] = {
@@ -54,6 +54,8 @@ static const struct opt options[] = {
 	  OPT_ZYGOTE, COMPLETE_ZYGOTE },
 	{ "file", 'f', OPT_VALUE, "FILE", "with --zygote: the code is in this file; - is stdin",
 	  OPT_FILE, COMPLETE_FILE },
+	{ "queue-timeout", 0, OPT_VALUE, "TIME", "with --zygote: how long to wait for a free fork (default: 30s)",
+	  OPT_QUEUE_TIMEOUT },
 };
 
 struct run {
@@ -72,6 +74,7 @@ struct run {
 	const struct param *of_lasting;	/* an option that only a sandbox that lives has; NULL: none */
 	int status_fd;
 	const char *code_file;	/* of --file */
+	const char *queue_timeout;	/* as it was given */
 	const char *image_ref;
 	struct netevents net_events;
 	struct err *idle_error;
@@ -100,6 +103,9 @@ static int set_run_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_FILE:
 		r->code_file = value;
+		return 0;
+	case OPT_QUEUE_TIMEOUT:
+		r->queue_timeout = value;
 		return 0;
 	case OPT_RM:
 		r->keep = 0;
@@ -393,7 +399,7 @@ static int run_one_command(struct run *r, char **command, size_t words, struct v
 				       .disk_bytes = r->keep || spec_wants_disk(s) ? s->disk_bytes : 0 };
 	phase_enter(PHASE_CLAIM);
 	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->promise, &r->claim, e) < 0)
-		return -1;
+		return writable_tell_host_full(r->config.state_dir, e);
 	snprintf(s->id, sizeof(s->id), "%s", r->claim.id);
 	s->id_base = r->claim.id_base;
 	return run_in_sandbox(r, ret, e);
@@ -422,6 +428,8 @@ static int check_detached(const struct run *r, struct err *e)
 	if (r->code_file && !r->zygote)
 		return err_set(e, ERR_USAGE, "--file goes with --zygote; hint: berth run IMAGE "
 			       "python3 - < FILE");
+	if (r->queue_timeout && !r->zygote)
+		return err_set(e, ERR_USAGE, "--queue-timeout goes with --zygote; hint: [admission] and [manager] max_sandboxes bound how many run");
 	if (r->detach)
 		return 0;
 	if (r->of_lasting)

@@ -286,7 +286,7 @@ int forkrun_tick(struct stdio *st)
 		if (r->kind != EXEC || !r->is_fork || r->started)
 			continue;
 		if (now >= r->until_ms) {
-			zygote_busy(r->sandbox, &e);
+			zygote_busy(r->sandbox, ZYGOTE_WAIT_MS, &e);
 			request_fail(st, r, &e, 0);
 		} else if (!next || r->until_ms < next) {
 			next = r->until_ms;

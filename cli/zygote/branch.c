@@ -135,6 +135,14 @@ static void answer_fork_client(int client, enum zygote_answer_type type, int sta
 			    NULL, 0);
 }
 
+/* A client that gave up while it waited: the fork is for the next one. */
+static int has_gone(int client_fd)
+{
+	struct pollfd p = {.fd = client_fd, .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLRDHUP);
+}
+
 /* Until a client comes: 1; 0: the zygote or the fork has ended. */
 static int await_client(struct work *w, struct err *e)
 {
@@ -162,8 +170,9 @@ static int await_client(struct work *w, struct err *e)
 		if (got.data.fd != w->z->listen_fd)
 			return 0;
 		w->client_fd = accept4(w->z->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-		if (w->client_fd >= 0)
+		if (w->client_fd >= 0 && !has_gone(w->client_fd))
 			return 1;
+		fd_close(&w->client_fd);
 	}
 }
 
@@ -287,11 +296,24 @@ static void drop_request(int client_fd)
 		close(fds[i]);
 }
 
-/* A client that waits hears why it gets no fork. */
+/* Whether other forks were in use when this branch was started: their end makes room. */
+static int has_busy_sisters(const struct work *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->z->max; i++)
+		if (i != w->slot && w->z->branch[i].state == BRANCH_BUSY)
+			return 1;
+	return 0;
+}
+
+/* A client that waits hears why it gets no fork; not of a limit of the host beside other forks: it waits for their end. */
 static void tell_waiting_client(struct work *w, const struct err *why)
 {
 	struct pollfd p = {.fd = w->z->listen_fd, .events = POLLIN};
 
+	if (w->client_fd < 0 && why->code == ERR_LIMIT && has_busy_sisters(w))
+		return;
 	if (w->client_fd < 0 && poll(&p, 1, 0) == 1) {
 		w->client_fd = accept4(w->z->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 		drop_request(w->client_fd);

@@ -23,6 +23,7 @@ enum {
 	OPT_ENV_FILE,
 	OPT_WORKDIR,
 	OPT_TIMEOUT,
+	OPT_QUEUE_TIMEOUT,
 	OPT_FILE,
 	OPT_STATUS_FD,
 	OPT_JSON
@@ -40,6 +41,8 @@ static const struct opt options[] = {
 	 "working directory, made if missing (default: /workspace)", OPT_WORKDIR},
 	{"timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed (default: the zygote's)",
 	 OPT_TIMEOUT},
+	{"queue-timeout", 0, OPT_VALUE, "TIME", "how long it may wait for a free fork (default: 30s)",
+	 OPT_QUEUE_TIMEOUT},
 	{"status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor",
 	 OPT_STATUS_FD},
 	{"json", 0, OPT_FLAG, NULL, "write the verdict as the last line of stdout, errors as JSON",
@@ -78,6 +81,11 @@ static int set_run_zygote_option(void *ctx, int id, const char *value, struct er
 		return 0;
 	case OPT_TIMEOUT:
 		return num_duration_ms(value, "timeout", 366ULL * 86400000, &r->q.timeout_ms, e);
+	case OPT_QUEUE_TIMEOUT:
+		if (num_duration_ms(value, "queue-timeout", 86400000, &r->q.wait_ms, e) < 0)
+			return -1;
+		/* a fork that is free takes a moment to say so */
+		return r->q.wait_ms ? 0 : err_set(e, ERR_INVALID, "queue-timeout 0 is too short to ask for a fork; hint: such as 100ms or 5s");
 	case OPT_STATUS_FD:
 		return sharedfd_option(value, &r->status_fd, e);
 	default:
@@ -153,7 +161,7 @@ static int run_zygote_main(const struct command *self, int argc, char **argv)
 			.env = json_array(),
 			.code = BUF_INIT(ZYGOTE_REQUEST_MAX),
 			.status_fd = -1,
-			.q = {.cwd = ZYGOTE_WORKDIR, .timeout_ms = UINT64_MAX}};
+			.q = {.cwd = ZYGOTE_WORKDIR, .timeout_ms = UINT64_MAX, .wait_ms = ZYGOTE_WAIT_MS}};
 	struct err e = {0};
 	int rest, help = 0, status = 0, result = config_load(&r.config, &e);
 

@@ -40,6 +40,9 @@ static void end_branch(struct zygote *z, struct branch *b)
 
 	while (b->pid && waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
 		;
+	/* one that the host had no room for may have it now */
+	if (b->state == BRANCH_BUSY && !z->failures)
+		z->next_try_ms = 0;
 	/* of a branch that was killed: its fork counts no more, and the range does */
 	registry_give_back(&z->registry, &z->inner[b - z->branch], &ignored);
 	if (b->state == BRANCH_MAKING) { /* it failed: not at once again */
@@ -405,7 +408,7 @@ int zygote_start(struct zygote *z, char ret_id[65], struct err *e)
 
 /* The zygote itself: its sandbox, its preload, and whether it can be forked. */
 
-#define BACKLOG 128
+#define BACKLOG 4096 /* runs that wait for a fork; the kernel lowers it to net.core.somaxconn */
 
 /* Ranges of ids for its forks, each with the promise of a sandbox: what they may take is bounded
  * from here on. */

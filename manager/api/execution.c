@@ -247,7 +247,7 @@ int execution_launch_code(struct execution *x, struct err *e)
 		r = now < until ? http_wait(x->box.rq, x->box.sock, POLLIN, (int)(until - now), e) :
 				  0;
 		if (r == 0)
-			zygote_busy(x->box.id, e);
+			zygote_busy(x->box.id, ZYGOTE_WAIT_MS, e);
 		if (r <= 0 || take_supervisor_word(x, e) < 0)
 			return -1;
 	}

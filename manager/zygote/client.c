@@ -55,11 +55,18 @@ int zygote_open(struct registry *r, const char *ref, char ret_id[65], struct err
 	return err_set(e, ERR_NOT_FOUND, "zygote '%.80s' not found; hint: berth zygote ls", ref);
 }
 
-int zygote_busy(const char *zygote, struct err *e)
+int zygote_busy(const char *zygote, uint64_t waited_ms, struct err *e)
 {
 	return err_set(e, ERR_BUSY,
-		       "all forks of zygote %.80s are in use; hint: again later, or berth zygote "
-		       "create --forks",
+		       "no fork of zygote %.80s was free within %g s, as all are in use; hint: again later, a longer "
+		       "--queue-timeout of berth run --zygote, or berth zygote create --forks",
+		       zygote, (double)waited_ms / 1000);
+}
+
+/* Those that wait are as many as its socket holds. */
+static int queue_is_full(const char *zygote, struct err *e)
+{
+	return err_set(e, ERR_BUSY, "too many runs wait for a fork of zygote %.80s; hint: again later, or berth zygote create --forks",
 		       zygote);
 }
 
@@ -76,7 +83,7 @@ int zygote_connect(int dir_fd, const char *name, int flags, const char *ref, str
 				e, ERR_NOT_FOUND,
 				"zygote %.80s has ended; hint: berth zygote create makes it again",
 				ref);
-		return errno == EAGAIN ? zygote_busy(ref, e) :
+		return errno == EAGAIN ? queue_is_full(ref, e) :
 					 err_sys(e, "connect to zygote %.80s", ref);
 	}
 	return take_fd(&sock);
@@ -247,7 +254,7 @@ int zygote_run(struct registry *r, const struct zygote_request *q, const int std
 	       struct buf *ret_verdict, int *ret_status, struct err *e)
 {
 	autoclose int sock = zygote_ask_for(r, q, std, e);
-	const uint64_t until = clock_ms() + ZYGOTE_WAIT_MS;
+	const uint64_t until = clock_ms() + q->wait_ms;
 	int taken = 0, got;
 
 	if (sock < 0)
@@ -258,7 +265,7 @@ int zygote_run(struct registry *r, const struct zygote_request *q, const int std
 		uint64_t now = clock_ms();
 
 		if (!taken && now >= until)
-			return zygote_busy(q->zygote, e);
+			return zygote_busy(q->zygote, q->wait_ms, e);
 		if (poll(p, 2, taken ? -1 : (int)(until - now)) < 0 && errno != EINTR)
 			return err_sys(e, "wait for the fork");
 		if (p[1].revents)

@@ -10,7 +10,7 @@
 #include "runtime/sandbox/spec.h"
 
 #define ZYGOTE_WORKDIR "/workspace" /* of a request that names none */
-#define ZYGOTE_WAIT_MS 10000	    /* for a fork that is free */
+#define ZYGOTE_WAIT_MS 30000	    /* for a fork that is free, in a request that says no other time */
 
 enum zygote_answer_type { ZYGOTE_TAKEN = 1, ZYGOTE_FAILED, ZYGOTE_VERDICT };
 
@@ -24,12 +24,13 @@ struct zygote_request {
 	char *const *argv; /* arguments of the code */
 	size_t argc;
 	uint64_t timeout_ms; /* UINT64_MAX: as the zygote was made */
+	uint64_t wait_ms;    /* of zygote_run(), for a fork that is free */
 };
 
 /*
  * Runs it with std as its descriptors 0 to 2.  Signals that signal_fd brings go to the fork.  0
  * with the verdict as JSON and the exit status of a command line, also when the code failed.
- * ERR_BUSY when all forks are in use for 10 seconds.
+ * ERR_BUSY when no fork was free for wait_ms.  Those that wait get one in the order in which they came.
  */
 int zygote_run(struct registry *r, const struct zygote_request *q, const int std[3], int signal_fd,
 	       struct buf *ret_verdict, int *ret_status, struct err *e);
@@ -45,8 +46,8 @@ int zygote_ask_for(struct registry *r, const struct zygote_request *q, const int
  */
 int zygote_ask_json(struct registry *r, const char *zygote, const json_t *rq, const int std[3],
 		    struct err *e);
-/* ERR_BUSY: the words for a client that has waited long enough. */
-int zygote_busy(const char *zygote, struct err *e);
+/* ERR_BUSY: the words for a client that has waited so long. */
+int zygote_busy(const char *zygote, uint64_t waited_ms, struct err *e);
 /*
  * The next packet of that socket: ZYGOTE_TAKEN; ZYGOTE_VERDICT with both results; 0, nothing yet;
  * -1 with the reason why the fork did not run.

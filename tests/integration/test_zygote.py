@@ -8,6 +8,7 @@ import concurrent.futures
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import berthtest as b
@@ -218,6 +219,59 @@ def test_clients_at_once_all_get_a_fork_of_a_small_zygote():
             results = list(pool.map(lambda n: z.run(f"print({n})"), range(40)))
     for n, r in enumerate(results):
         b.expect(r.code == 0 and r.out == f"{n}\n", r, "a fork for each")
+
+
+def queued(*words):
+    """A run that waits for a fork: it has asked, and polls."""
+    p = b.start("run", "--zygote", *words, stdout=-1, stderr=-1)
+
+    def polls():
+        with open(f"/proc/{p.pid}/syscall") as f:
+            return f.read().startswith("7 ")
+    b.wait_for(polls, 20, "a run that waits")
+    return p
+
+
+@b.deadline(120)
+def test_runs_that_wait_get_their_forks_in_order():
+    with Zygote("import sys, time", "--pool", "0", "--forks", "1") as z:
+        first = b.start("run", "--zygote", z.name, "print('on', flush=True); sys.stdin.read()", stdin=-1, stdout=-1)
+        b.read_until(first.stdout, b"on")
+        # more than a queue of 128 holds, and all of them give up
+        path = os.path.join(b.root(), "run", "sandboxes", z.id, "zygote.sock")
+        gone = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(150)]
+        for s in gone:
+            s.setblocking(False)
+            s.connect(path)
+        for s in gone:
+            s.close()
+        # its descriptors stay in the queue until its turn has come
+        with open(b.tmp("late"), "w") as f:
+            late = b.start("run", "--zygote", z.name, "--queue-timeout", "200ms", "print(1)", stdout=f, stderr=f)
+            late.wait(timeout=60)
+        with open(b.tmp("late")) as f:
+            said = f.read()
+        check(late.returncode == 125 and "was free within 0.2 s" in said and "--queue-timeout" in said and "--forks" in said, said)
+        b.one_line_error(z.run("1", options=("--queue-timeout", "0")), 2, "queue-timeout 0 is too short")
+        b.one_line_error(b.berth("run", "--queue-timeout", "1s", "host", "true"), 2, "--queue-timeout goes with --zygote")
+        ps = [queued(z.name, "--queue-timeout", "100s", "print(time.time_ns())") for _ in range(20)]
+        ps[7].kill()
+        first.communicate(b"")
+        got = []
+        for p in ps:
+            out, err = p.communicate(timeout=100)
+            check(p is ps[7] or p.returncode == 0, err)
+            got += [int(out)] if p is not ps[7] else []
+        check(len(got) == 19 and got == sorted(got), got)
+
+
+@b.deadline(120)
+def test_runs_wait_for_room_on_the_host_beside_other_forks():
+    os.environ["BERTH_CONFIG"] = b.write(b.tmp("berth.toml"), "[manager]\nmax_sandboxes = 3\n")
+    with Zygote("import sys", "--pool", "0", "--forks", "8") as z:
+        ps = [b.start("run", "--zygote", z.name, "--queue-timeout", "100s", "print('done')", stdout=-1, stderr=-1) for _ in range(20)]
+        got = [p.communicate(timeout=100) for p in ps]
+        check(all(out == b"done\n" for out, _ in got), got)
 
 
 def test_a_client_hears_why_no_fork_can_be_made():
