@@ -431,7 +431,8 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
 	if (check_net_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
-	    (o->name[0] && (check_internal(o, place, e) < 0 || nets_check_addresses(place, o->name, json_object_get(o->policy, ADDRESSES), e) < 0)) || split_own(o, place, s, e) < 0)
+	    (o->name[0] && (check_internal(o, place, e) < 0 || nets_check_addresses(place, o->name, netopts_addresses(o), e) < 0)) ||
+	    split_own(o, place, s, e) < 0)
 		return -1;
 	memcpy(text, c->network_allow, sizeof(text));
 	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
