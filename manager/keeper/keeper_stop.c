@@ -69,10 +69,21 @@ static int is_stop_over(struct keeper *k, uint64_t now)
 	return !is_unreported(k) || now - k->stop_empty_ms >= REPORT_MS;
 }
 
+static void ask_all_to_end(struct keeper *k)
+{
+	int i;
+
+	/* the others go when the main command has ended */
+	if (keeper_main_ask_to_end(k))
+		return;
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i])
+			ask_to_end(k->commands[i], k->end_signal ? k->end_signal : SIGTERM);
+}
+
 void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 {
 	uint64_t now = clock_ms();
-	int i;
 
 	/* a frozen process cannot end by itself */
 	if (!grace_ms || k->paused) {
@@ -81,17 +92,15 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 	}
 	if (k->stop_at_ms) {
 		k->stop_at_ms = now + grace_ms < k->stop_at_ms ? now + grace_ms : k->stop_at_ms;
+		/* of a stop beside another the signal counts, too */
+		if (k->end_signal)
+			ask_all_to_end(k);
 		return;
 	}
 	k->stop_at_ms = now + grace_ms;
 	k->stop_look_ms = now;
 	keeper_code_ask_to_end(k);
-	/* the others go when the main command has ended */
-	if (keeper_main_ask_to_end(k))
-		return;
-	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i])
-			ask_to_end(k->commands[i], k->end_signal ? k->end_signal : SIGTERM);
+	ask_all_to_end(k);
 }
 
 static int has_guarding_client(const struct keeper *k)

@@ -168,7 +168,9 @@ int keeper_op_stop(struct keeper *k, const struct keeper_request *rq, struct err
 
 	if (signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	k->end_signal = (int)signo;
+	/* a stop that waits for the work of others keeps the signal that it named */
+	if (signo || !k->drain_until_ms)
+		k->end_signal = (int)signo;
 	k->main.by_hand = 1;
 	k->stays = request_stays(rq->json);
 	keeper_stop_drain(k, request_grace_ms(rq->json, keeper_main_grace_ms(k)),

@@ -139,6 +139,18 @@ def test_a_stop_may_name_another_signal_than_the_services_own():
     remove()
 
 
+def test_a_stop_beside_another_sends_the_signal_that_it_names():
+    """It was dropped, and the main command was killed at the end of the first one's grace."""
+    service("sh", "-c", "trap 'echo term' TERM; trap 'echo hang; exit 4' HUP; echo up; while :; do sleep 0.01; done", options=("--stop-timeout", "30s"))
+    wait_log("up")
+    first = b.start("stop", NAME)
+    wait_log("term")
+    b.berth("stop", "--signal", "HUP", NAME, ok=True)
+    assert first.wait() == 0
+    assert logs().out == "up\nterm\nhang\n" and inspect()["verdict"]["exit_status"] == 4, logs()
+    remove()
+
+
 def test_a_start_beside_a_stop_waits_for_it_and_then_starts():
     """It returned 0 for the run that was ending, and then the sandbox was stopped."""
     service("sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done", options=("--stop-timeout", "3s"))
