@@ -84,6 +84,12 @@ static int marks_the_first(const json_t *pair)
 	       (!strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED)) || !strncmp(value, LABEL_REQUEST "=", sizeof(LABEL_REQUEST)));
 }
 
+/* Two sandboxes cannot have one address, so a fork has a free one. */
+static int is_address_of_first(const json_t *pair)
+{
+	return !strcmp(fork_option_name(pair), "ip");
+}
+
 /* A list of the fork comes beside the first one's; a rule takes the place of all rules, a network of all that goes with it. */
 static int is_replaced_in_fork(const json_t *pair, const json_t *more)
 {
@@ -115,7 +121,7 @@ static json_t *forkspec_of(const json_t *spec, const json_t *more, struct err *e
 	size_t i;
 
 	json_array_foreach (json_object_get(fork, "options"), i, pair)
-		if (!is_replaced_in_fork(pair, more) && !marks_the_first(pair))
+		if (!is_replaced_in_fork(pair, more) && !marks_the_first(pair) && !is_address_of_first(pair))
 			json_array_append(options, pair);
 	if (!fork || !options || json_array_extend(options, (json_t *)(size_t)more) < 0 ||
 	    json_object_set_new(fork, "options", options) < 0) {

@@ -273,3 +273,15 @@ def test_an_address_of_a_network_that_is_joined_is_checked_though_the_sandbox_is
         assert [n["address"] for n in inspect("web")["networks"]] == ["10.81.0.9"], inspect("web")
         b.berth("restart", "web", ok=True)
         assert [n["address"] for n in inspect("web")["networks"]] == ["10.81.0.9"], inspect("web")
+
+
+def test_a_fork_of_a_sandbox_with_a_chosen_address_has_another():
+    """It could not be made, and fork takes no --ip."""
+    need_bridge()
+    with Lab(forwarding=True), networks(["--subnet", "10.80.0.0/24", "front"]), Box("--name", "web", "--network", "front", "--ip", "10.80.0.9"):
+        b.berth("fork", "--name", "copy", "web", ok=True)
+        try:
+            assert inspect("web")["address"] == "10.80.0.9" and inspect("copy")["address"].startswith("10.80.0."), inspect("copy")
+            assert inspect("copy")["address"] != "10.80.0.9"
+        finally:
+            b.berth("rm", "-f", "copy", ok=True)
