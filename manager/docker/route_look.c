@@ -113,6 +113,8 @@ static int get_box_top(struct http_request *rq, struct err *e)
 
 	if (docker_container(&c, &b, rq, e) == 0)
 		top = engine_container_top(&c, http_query(rq, "ps_args"), e);
+	if (!top)
+		docker_explain(&b, rq, e);
 	box_close(&b);
 	return top ? http_reply_json(rq, 200, top, e) : -1;
 }
@@ -125,6 +127,8 @@ static int get_changes(struct http_request *rq, struct err *e)
 
 	if (docker_container(&c, &b, rq, e) == 0)
 		changes = engine_container_changes(&c, e);
+	if (!changes)
+		docker_explain(&b, rq, e);
 	box_close(&b);
 	return changes ? http_reply_json(rq, 200, changes, e) : -1;
 }

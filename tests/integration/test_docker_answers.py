@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of the Engine API that Docker's clients decide by, as dockerd gives them."""
 import collections
+import concurrent.futures
 import json
 import os
 import urllib.parse
@@ -172,6 +173,19 @@ def test_a_container_between_two_runs_is_not_removed_without_force():
             assert not d.good("POST", "/containers/prune")["ContainersDeleted"]
             door("container", "prune", "--force", ok=True)
         d.good("DELETE", "/containers/crash?force=1")
+
+
+@b.deadline(60)
+def test_a_container_that_is_killed_beside_a_pause_is_told_in_dockers_words():
+    """The answer was that of /v1, with its remedy."""
+    with Engine() as d:
+        d.create("sleep", "1000", name="brief")
+        for _ in range(6):
+            d.good("POST", "/containers/brief/start")
+            with concurrent.futures.ThreadPoolExecutor() as all_of_them:
+                asked = [all_of_them.submit(d.api, "POST", f"/containers/brief/{verb}") for verb in ("pause", "kill", "unpause", "pause", "unpause")]
+            for status, said, _ in (x.result() for x in asked):
+                assert status == 204 or status == 409 and said["message"].startswith(("Container ", "cannot kill container: ")), (status, said)
 
 
 @b.deadline(60)
