@@ -361,8 +361,6 @@ const struct http_route docker_container_routes[] = {
 /* 204 without a body, or 304 when there was nothing to do (r 1). */
 static int reply_change(struct http_request *rq, struct box *b, int r, struct err *e)
 {
-	if (r < 0)
-		docker_explain(b, rq, e);
 	box_close(b);
 	return r < 0 ? -1 : http_reply_empty(rq, r ? 304 : 204, e);
 }

@@ -127,7 +127,7 @@ static int get_changes(struct http_request *rq, struct err *e)
 
 	if (docker_container(&c, &b, rq, e) == 0)
 		changes = engine_container_changes(&c, e);
-	if (!changes)
+	if (!changes && !b.kept)
 		docker_explain(&b, rq, e);
 	box_close(&b);
 	return changes ? http_reply_json(rq, 200, changes, e) : -1;

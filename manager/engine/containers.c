@@ -223,7 +223,7 @@ int engine_container_pause(const struct engine_container *c, int on, struct err 
 		return err_set(e, ERR_BUSY, "Container %s is %s", whole, on ? "already paused" : "not paused");
 	}
 	answer = c->keeper.ask(c->keeper.ctx, ask, e);
-	return answer ? 0 : -1;
+	return answer ? 0 : engine_container_explain(c->registry, c->id, c->called, e);
 }
 
 int engine_container_rename(const struct engine_container *c, const char *name, struct err *e)
