@@ -297,6 +297,8 @@ static int remote_inspect(struct remote *r, struct err *e)
 
 static int remote_top(struct remote *r, struct err *e)
 {
+	if (r->count == 0)
+		return err_set(e, ERR_UNSUPPORTED, "berth top of all sandboxes works on their own host only; hint: berth top SANDBOX");
 	return show_remote_answer(r, "/top", "processes", e);
 }
 
@@ -534,7 +536,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "kill", 1, ANY, "", change_remote_states },
 	{ "rm", 1, ANY, " force ", remove_remote_sandboxes },
 	{ "inspect", 1, 1, " attest ", remote_inspect },
-	{ "top", 1, 1, "", remote_top },
+	{ "top", 0, 1, "", remote_top },
 	{ "stats", 1, ANY, " no-stream ", remote_stats },
 	{ "rename", 2, 2, "", rename_remote_sandbox },
 	{ "update", 1, 1, "", update_remote_sandbox, PARAM_OF_UPDATE },

@@ -203,10 +203,10 @@ static json_t *answer_for(const struct range_note *note, uint64_t now)
 }
 
 /* notes: NULL with a count of 0, when each keeper is to be asked. */
-static void ask_all(struct registry *r, json_t *list, const struct range_note *notes, size_t count,
+static void ask_all(struct registry *r, json_t *list, enum protocol_op op, const struct range_note *notes, size_t count,
 		    struct pings_memory *memory, pings_fn *answered)
 {
-	autojson json_t *ping = protocol_request(OP_ping);
+	autojson json_t *ping = protocol_request(op);
 	const uint64_t now = clock_ms();
 	struct batch b = { .count = 0, .memory = memory };
 	struct range_note key = { .version = 0 };
@@ -237,7 +237,12 @@ static void ask_all(struct registry *r, json_t *list, const struct range_note *n
 
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
 {
-	ask_all(r, list, NULL, 0, NULL, answered);
+	ask_all(r, list, OP_ping, NULL, 0, NULL, answered);
+}
+
+void pings_stats(struct registry *r, json_t *list, pings_fn *answered)
+{
+	ask_all(r, list, OP_stats, NULL, 0, NULL, answered);
 }
 
 static void look_at_records(struct registry *r, json_t *list, struct pings_memory *m, pings_fn *answered)
@@ -247,7 +252,7 @@ static void look_at_records(struct registry *r, json_t *list, struct pings_memor
 
 	if (json_array_size(list) >= PINGS_MANY)
 		notes = read_keeper_notes(r, &count);
-	ask_all(r, list, notes, count, m, answered);
+	ask_all(r, list, OP_ping, notes, count, m, answered);
 	free(notes);
 }
 

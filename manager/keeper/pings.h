@@ -25,9 +25,12 @@ typedef void pings_fn(json_t *record, const json_t *answer);
  * for each that answers in time. The other records stay as they are.
  */
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered);
+/* The same with their answers to "stats", which has the bytes of a network too. */
+void pings_stats(struct registry *r, json_t *list, pings_fn *answered);
 /*
  * As pings_ask(), but keepers that noted that nothing in their sandboxes changes (ranges.h) are not
- * asked; answered then gets "state", "idle_ms", "busy", "commands" and "sessions" from the notes.
+ * asked; answered then gets "state", "idle_ms", "busy", "commands" and "sessions" from the
+ * notes.
  */
 void pings_look(struct registry *r, json_t *list, pings_fn *answered);
 

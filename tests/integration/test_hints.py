@@ -115,7 +115,9 @@ berth signal ID c3 TERM | signal work | signal work c1 CONT
 TERM, KILL, INT, ... or a number | signal work c1 FOO | signal work c1 CONT; signal work c1 18
 berth wait ID c3 | wait | wait rest
 berth logs ID | logs | logs work
-berth top ID | top | top work
+berth top ID | top work rest | top work
+berth top %.80s | top --sort cpu work | top work
+cpu, memory, pids or network | top --sort x | top --sort cpu; top --sort memory; top --sort pids; top --sort network
 berth network inspect NAME | network inspect | network inspect work
 berth network create NAME | network create | network create n1; network rm n1
 berth network create %.64s | run --network n1 host true | network create n1; network rm n1

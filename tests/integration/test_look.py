@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is and what it does, for people: berth ps as a table."""
+"""What there is and what it does, for people: berth ps as a table, berth top live and once."""
 import json
 import re
+import signal
 
 import berthtest as b
 import screen
@@ -84,7 +85,7 @@ def test_ps_shows_ports_and_networks():
             p = b.start("run", "--network", "bridge", "--name", "once", "-p", "8123:80", "host", "sleep", "1000")
             b.wait_for(lambda: [r for r in table() if r["NAME"] == "once"], 20, "the run")
             assert [r["PORTS"] for r in table() if r["NAME"] == "once"] == ["8123->80"], table()
-            b.stop(p)
+            b.stop(p, signal.SIGTERM)
         b.berth("network", "rm", "back", ok=True)
 
 
@@ -104,3 +105,91 @@ def test_a_narrow_terminal_leaves_columns_of_ps_out():
             assert max(len(line) for line in b.berth("ps", ok=True).out.splitlines()) > 140, "a pipe has no width"
         finally:
             b.berth("rm", "-f", "svc", ok=True)
+
+
+# ---- top
+
+HOLDS_MEMORY = "x = bytearray(60 << 20); import time; print('up', flush=True); time.sleep(1000)"
+
+
+class Several:
+    """Three sandboxes: busy uses the CPU, big has most memory, many most processes."""
+
+    def __enter__(self):
+        self.boxes = [Box("--name", "busy", "--cpus", "0.1"), Box("--name", "big"), Box("--name", "many")]
+        busy, big, many = [x.__enter__() for x in self.boxes]
+        busy.main.detach("sh", "-c", "while :; do :; done")
+        command = big.main.detach("python3", "-c", HOLDS_MEMORY)
+        many.main.detach("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait")
+        b.wait_for(lambda: len(many.running("sleep 1000")) == 8, 30, "the processes")
+        b.wait_for(lambda: "up" in b.berth("output", "big", command).out, 30, "the memory")
+        return self
+
+    def __exit__(self, *why):
+        for x in reversed(self.boxes):
+            x.__exit__(*why)
+
+
+def test_top_without_a_name_shows_all_sandboxes_once_in_a_pipe():
+    with Several():
+        out = b.berth("top", ok=True).out
+        found = {r["SANDBOX"]: r for r in rows(out)}
+        assert "\x1b" not in out and sorted(found) == ["big", "busy", "many"] and found["busy"]["IMAGE"] == "host", out
+        for order, first in ("memory", "big"), ("pids", "many"), ("cpu", "busy"):
+            # a processor that is shared may give busy nothing for a while
+            listed = b.wait_for(lambda: (lambda l: l[0]["name"] == first and l)(
+                json.loads(b.berth("top", "--sort", order, "--json", ok=True).out)), 30, order)
+            assert len(listed) == 3, (order, listed)
+        assert listed[0]["cpu_percent"] > 0 and {x["name"]: x["pids"] for x in listed}["many"] >= 10, listed
+        assert "status" not in listed[0], listed
+        # what has no keeper is there as well
+        p = b.start("run", "--name", "once", "host", "sleep", "1000")
+        b.wait_for(lambda: "once" in b.berth("top", ok=True).out, 20, "the run")
+        b.stop(p, signal.SIGTERM)
+        b.one_line_error(b.berth("top", "--sort", "size"), 2, "--sort", "cpu, memory, pids or network")
+        b.one_line_error(b.berth("top", "big", "many"), 2, "berth top ID")
+
+
+def first_is(order, name):
+    return lambda text: f"by {order};" in text and re.findall(r"^(busy|big|many)\b", text, re.M)[:1] == [name]
+
+
+def test_top_lives_on_a_terminal_and_gives_it_back():
+    with Several():
+        for columns in (80, 40):
+            with screen.Screen(columns, "top") as s:
+                for key, order, first in ("", "cpu", "busy"), ("m", "memory", "big"), ("p", "pids", "many"), ("n", "network", "big"), \
+                                         ("c", "cpu", "busy"):
+                    s.press(key)
+                    text = s.frame(first_is(order, first))
+                    assert max(len(line) for line in text.splitlines()) <= columns, text
+                    assert text.startswith("3 run, by ") and len(rows(text.split("\n", 1)[1])) == 3, text
+                    assert all(t in text for t in ("SANDBOX", "CPU%", "MEMORY", "PIDS")) and ("WRITTEN" in text) == (columns == 80), text
+                s.press("q")
+                code, _ = s.end()
+                assert code == 0 and s.settings_are_back()
+
+
+def test_top_follows_what_comes_and_goes():
+    with Box("--name", "stays"), screen.Screen(80, "top") as s:
+        s.frame(lambda text: text.startswith("1 run"))
+        with Box("--name", "late"):
+            s.frame(lambda text: text.startswith("2 run") and "late" in text)
+        s.frame(lambda text: text.startswith("1 run") and "late" not in text)
+        s.process.send_signal(signal.SIGTERM)
+        code, text = s.end()
+        assert code == -signal.SIGTERM and text.endswith("\x1b[?25h\x1b[?1049l") and s.settings_are_back(), (code, text[-80:])
+
+
+def test_names_too_long_for_the_terminal_are_cut_in_top():
+    with Box("--name", "n" * 60), screen.Screen(40, "top", rows=5) as s:
+        text = s.frame(lambda text: "1 run" in text)
+        assert max(len(line) for line in text.splitlines()) <= 40 and len(text.splitlines()) <= 5 and "\n" + "n" * 20 + " " in text, text
+        s.press("\x03")
+        assert s.end()[0] == 0 and s.settings_are_back()
+
+
+def test_the_network_of_sandboxes_is_in_top():
+    with Box("--name", "net", "--network", "egress"), Box("--name", "none"):
+        listed = {x["name"]: x for x in json.loads(b.berth("top", "--json", ok=True).out)}
+        assert listed["net"]["bytes_in"] == listed["net"]["network_bytes"] == 0 and "bytes_in" not in listed["none"], listed

@@ -42,15 +42,17 @@ class Screen:
     def text(self):
         return self.out.decode(errors="replace").replace("\r\n", "\n")
 
-    def until(self, pattern, seconds=30):
-        """Waits until what was printed since the last call has the pattern; returns that part."""
+    def frame(self, fits, seconds=30):
+        """Waits for a whole screen, from the top to the erasing of its rest, that fits(); returns it as plain text."""
         end = time.monotonic() + seconds * b.SLOW
-        while not re.search(pattern, self.text()):
-            assert time.monotonic() < end and self.process.poll() is None, (pattern, self.text())
+        last = ""
+        while True:
+            whole = self.text().split("\x1b[J")[:-1]
+            last = plain(whole[-1].rsplit("\x1b[H", 1)[-1]) if whole else last
+            if last and fits(last):
+                return last
+            assert time.monotonic() < end and self.process.poll() is None, last or self.text()
             self._more(1)
-        seen = self.text()
-        self.out = b""
-        return seen
 
     def press(self, keys):
         os.write(self.ours, keys.encode())
