@@ -79,6 +79,8 @@ int command_fail(const struct command *c, const struct err *e, int as_json);
 /* One JSON document as a line (or more, by jansson's flags) on stdout, flushed: 0, or -1 with ERR_NOMEM or ERR_SYS. */
 int command_print_json(const json_t *j, size_t flags, struct err *e);
 void command_help(const struct command *c);
+/* Prints text word by word between the column indent and the last one, and ends the line; at is where the cursor is. */
+void command_print_filled(const char *text, int indent, int at, int columns);
 /* Every command with its summary, in groups; for `berth help`. */
 void command_overview(void);
 /* The same as a document, a new reference: of all commands in groups, or of c with its options.  NULL without memory. */

@@ -29,11 +29,8 @@ static int help_text_column(int wanted)
 	return wanted < half ? wanted : half;
 }
 
-/* Prints text word by word between the column indent and the last one; at is where the cursor is. */
-static void print_help_wrapped(const char *text, int indent, int at)
+void command_print_filled(const char *text, int indent, int at, int columns)
 {
-	const int columns = help_columns();
-
 	while (*text) {
 		int len = (int)strcspn(text, " \n");
 
@@ -54,6 +51,11 @@ static void print_help_wrapped(const char *text, int indent, int at)
 		text += strspn(text, " \n");
 	}
 	printf("\n");
+}
+
+static void print_help_wrapped(const char *text, int indent, int at)
+{
+	command_print_filled(text, indent, at, help_columns());
 }
 
 /* Paragraphs are filled; lines that begin with a blank are examples and stay as they are. */

@@ -25,6 +25,7 @@
 #include "base/path.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/look/table.h"
 #include "libc.h"	/* made by base/musl/choose */
 #include "manager/host/config.h"
 #include "manager/host/hostids.h"
@@ -325,7 +326,7 @@ static void doctor_layers_find(const struct config *c, struct host_finding *f)
 /* ---- The command ---- */
 
 #define RUN_SECONDS 30
-#define EXTRA 6		/* ours: C library, configuration, budgets, checkpoints, id ranges, sandbox */
+#define EXTRA 10	/* ours: C library, configuration, budgets, checkpoints, id ranges, 4 programs, sandbox */
 
 enum { OPT_JSON = 1, OPT_BUDGETS };
 
@@ -517,6 +518,33 @@ static void judge_ids(const struct config *c, struct host_finding *f)
 		 "gives those to no sandbox; " HOSTIDS_REMEDY : "cannot know which of those are in use; " HOSTIDS_REMEDY);
 }
 
+/* ---- programs that some commands need ---- */
+
+static const struct {
+	const char *name, *path, *package, *needs;
+} optional_programs[] = {
+	{ "buildah", "/usr/bin/buildah", "buildah", "berth build and docker build" },
+	{ "mmdebstrap", "/usr/bin/mmdebstrap", "mmdebstrap", "berth image bootstrap" },
+	{ "mkfs.xfs", "/sbin/mkfs.xfs", "xfsprogs", "berth system pool create" },
+	{ "lxcfs", "/usr/bin/lxcfs", "lxcfs", "container engines that show containers of berth-oci their limits in /proc" },
+};
+
+static void look_for_programs(struct doctor *d)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(optional_programs); i++) {
+		struct host_finding *f = add_host_finding(d, optional_programs[i].name, 0);
+
+		f->optional = 1;
+		if (access(optional_programs[i].path, X_OK) == 0)
+			f->state = HOST_OK;
+		snprintf(f->detail, sizeof(f->detail), "%s%s; for %s", optional_programs[i].path, f->state == HOST_OK ? "" : " is not there",
+			 optional_programs[i].needs);
+		snprintf(f->effect, sizeof(f->effect), "does the rest without it; the package is %s", optional_programs[i].package);
+	}
+}
+
 /* ---- all findings ---- */
 
 static const struct host_finding *blocker(const struct doctor *d)
@@ -570,6 +598,7 @@ static int examine_host(struct doctor *d, struct err *e)
 	doctor_budgets_find(&d->config, add_host_finding(d, "shared budgets", 0));
 	doctor_layers_find(&d->config, add_host_finding(d, "checkpoints", 0));
 	judge_ids(&d->config, add_host_finding(d, "id ranges", 0));
+	look_for_programs(d);
 	if (result == 0 && !interrupted())
 		try_run(d);
 	hostinfo_remove_cgroups(&place);
@@ -577,7 +606,7 @@ static int examine_host(struct doctor *d, struct err *e)
 	return result;
 }
 
-/* {"works", "blocker", "findings": [{"what", "state", "needed", "detail", "effect"}]}, a new reference. */
+/* {"works", "blocker", "findings": [{"what", "state", "needed", "optional", "detail", "effect"}]}, a new reference. */
 static json_t *document_of(const struct doctor *d)
 {
 	const struct host_finding *b = blocker(d);
@@ -593,8 +622,8 @@ static json_t *document_of(const struct doctor *d)
 
 		log_clean(detail, sizeof(detail), f->detail, 0);
 		log_clean(effect, sizeof(effect), f->effect, 0);
-		json_array_append_new(list, json_pack("{s:s,s:s,s:b,s:s,s:s}", "what", f->what, "state",
-						      hostinfo_state_name(f->state), "needed", f->needed, "detail", detail,
+		json_array_append_new(list, json_pack("{s:s,s:s,s:b,s:b,s:s,s:s}", "what", f->what, "state",
+						      hostinfo_state_name(f->state), "needed", f->needed, "optional", f->optional, "detail", detail,
 						      "effect", f->state == HOST_OK ? "" : effect));
 	}
 	return root;
@@ -607,11 +636,61 @@ static const char *doctor_text_of(const json_t *j, const char *key)
 	return s ? s : "";
 }
 
+/* A line each in a pipe; on a terminal they are filled. */
+static void print_doctor_finding(const json_t *one, int width)
+{
+	const int columns = (int)table_terminal_width(), hangs = columns >= 9 + width + 2 + 30;
+	const int indent = hangs ? 9 + width + 2 : 9;
+	const char *effect = doctor_text_of(one, "effect");
+	int at = printf("%-8s %-*s  ", doctor_text_of(one, "state"), columns && !hangs ? 0 : width, doctor_text_of(one, "what"));
+
+	if (!columns) {
+		printf("%s\n", doctor_text_of(one, "detail"));
+		if (effect[0])
+			printf("%-8s %-*s  -> berth %s\n", "", width, "", effect);
+		return;
+	}
+	if (!hangs) {
+		printf("\n");
+		at = 0;
+	}
+	command_print_filled(doctor_text_of(one, "detail"), indent, at, columns);
+	if (effect[0]) {
+		at = printf("%*s-> berth ", indent, "");
+		command_print_filled(effect, indent + 3, at, columns);
+	}
+}
+
+enum doctor_part { DOCTOR_PROBLEMS, DOCTOR_WORKS, DOCTOR_PROGRAMS };
+
+/* Those of a part, the blocker before all; returns how many. */
+static int print_doctor_part(const json_t *found, enum doctor_part part, const char *blocks, int width, const char *head)
+{
+	const json_t *one;
+	int n = 0, first;
+	size_t i;
+
+	for (first = 1; first >= 0; first--)
+		json_array_foreach (found, i, one) {
+			const int optional = json_is_true(json_object_get(one, "optional")), ok = !strcmp(doctor_text_of(one, "state"), "ok");
+
+			if ((optional ? DOCTOR_PROGRAMS : ok ? DOCTOR_WORKS : DOCTOR_PROBLEMS) != part ||
+			    first != !strcmp(doctor_text_of(one, "what"), blocks))
+				continue;
+			if (!n++)
+				printf("%s", head);
+			print_doctor_finding(one, width);
+		}
+	return n;
+}
+
 static void print_doctor_findings(const json_t *doc)
 {
 	const json_t *found = json_object_get(doc, "findings"), *one;
 	const char *blocks = doctor_text_of(doc, "blocker"), *why = "";
-	int width = 0;
+	const int columns = (int)table_terminal_width();
+	int width = 0, problems;
+	char last[512];
 	size_t i;
 
 	json_array_foreach (found, i, one) {
@@ -620,15 +699,15 @@ static void print_doctor_findings(const json_t *doc)
 		if (!strcmp(doctor_text_of(one, "what"), blocks))
 			why = doctor_text_of(one, "detail");
 	}
-	json_array_foreach (found, i, one) {
-		printf("%-8s %-*s  %s\n", doctor_text_of(one, "state"), width, doctor_text_of(one, "what"), doctor_text_of(one, "detail"));
-		if (doctor_text_of(one, "effect")[0])
-			printf("%-8s %-*s  -> berth %s\n", "", width, "", doctor_text_of(one, "effect"));
-	}
+	problems = print_doctor_part(found, DOCTOR_PROBLEMS, blocks, width, "");
+	print_doctor_part(found, DOCTOR_WORKS, blocks, width, problems ? "\n" : "");
+	print_doctor_part(found, DOCTOR_PROGRAMS, blocks, width, "\noptional programs:\n");
 	if (json_is_true(json_object_get(doc, "works")))
-		printf("\nberth run works here\n");
+		snprintf(last, sizeof(last), "berth run works here");
 	else
-		printf("\nberth run does not work here: %s: %s\n", blocks, why);
+		snprintf(last, sizeof(last), "berth run does not work here: %s: %s", blocks, why);
+	printf("\n");
+	command_print_filled(last, 0, 0, columns ? columns : (int)sizeof(last));
 }
 
 static int print_budgets(int json, struct err *e)

@@ -21,6 +21,7 @@ struct host_finding {
 	const char *what;		/* static */
 	enum host_state state;
 	int needed;			/* `berth run` with the defaults cannot work without it */
+	int optional;			/* a program that some commands need; not having it is no problem of the host */
 	char detail[240];		/* the result */
 	char effect[240];		/* how berth handles a missing facility; "" if it works */
 };

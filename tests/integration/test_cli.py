@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -443,10 +444,27 @@ def test_doctor_says_it_works_and_leaves_nothing():
     r = b.berth("doctor", timeout=120)
     b.expect(r.code == 0 and r.out.endswith("\nberth run works here\n"), r, "doctor is not content")
     for line in r.out.splitlines()[:-2]:
-        b.expect(re.match(r"(ok|limited|missing) +\S|  +-> berth ", line), r, f"malformed: {line!r}")
+        b.expect(re.match(r"(ok|limited|missing) +\S|  +-> berth |$|optional programs:$", line), r, f"malformed: {line!r}")
+    # problems come first, and programs that are not there are none
+    checks, programs = r.out.split("\noptional programs:\n")
+    states = re.findall(r"^(ok|limited|missing)", checks, re.M)
+    b.expect(states == sorted(states, key=lambda s: s == "ok"), r, "a problem after what works")
+    b.expect(re.findall(r"^(?:ok|missing) +(\S+)", programs, re.M) == ["buildah", "mmdebstrap", "mkfs.xfs", "lxcfs"], r, "the programs")
+    for name, needs in ("buildah", "berth build"), ("mmdebstrap", "berth image bootstrap"), ("mkfs.xfs", "berth system pool"), ("lxcfs", "berth-oci"):
+        line, = [line for line in programs.splitlines() if f" {name} " in line]
+        b.expect(needs in line and line.startswith("ok") == bool(shutil.which(name, path="/usr/bin:/sbin")), r, line)
     lacks = len(re.findall(r"^(?:limited|missing)", r.out, re.M))
     b.expect(r.out.count("-> berth ") == lacks, r, "a lack without what berth does about it")
     b.expect((sorted(os.listdir("/sys/block")), sorted(os.listdir(b.root()))) == before, r, "something is left")
+
+
+def test_doctor_fits_the_terminal_and_shows_the_blocker_first():
+    for columns in (80, 40):
+        code, out = screen.shown(columns, "doctor")
+        long = [line for line in out.splitlines() if len(line) > columns and " " in line[columns // 2:columns]]
+        assert code == 0 and not long and out.endswith("\nberth run works here\n"), (columns, long)
+    r = b.berth("doctor", env={"BERTH_CONFIG": config("nonsense")}, timeout=120)
+    b.expect(r.code == 1 and r.out.startswith("missing  configuration ") and "does not work here: configuration: " in r.out, r, "not the first")
 
 
 def test_doctor_in_json():
@@ -459,6 +477,7 @@ def test_doctor_in_json():
         b.expect(name in what, r, f"no {name}")
     for f in j["findings"]:
         b.expect(f["state"] in ("ok", "limited", "missing") and f["detail"], r, f"malformed {f}")
+    b.expect([f["what"] for f in j["findings"] if f["optional"]] == ["buildah", "mmdebstrap", "mkfs.xfs", "lxcfs"], r, "programs")
 
 
 def test_doctor_names_the_blocker():
