@@ -656,7 +656,7 @@ static void print_doctor_finding(const json_t *one, int width)
 	}
 	command_print_filled(doctor_text_of(one, "detail"), indent, at, columns);
 	if (effect[0]) {
-		at = printf("%*s-> berth ", indent, "");
+		at = printf("%*s-> berth", indent, "");
 		command_print_filled(effect, indent + 3, at, columns);
 	}
 }

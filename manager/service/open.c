@@ -527,7 +527,8 @@ int service_metrics(struct service *s, struct buf *out, struct err *e)
 	    buf_addf(out, e, "# HELP berth_manager_sessions Sessions that own sandboxes.\n# TYPE berth_manager_sessions gauge\n"
 		     "berth_manager_sessions %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(j, "sessions"))) < 0 ||
 	    print_metric_of_each(out, "pool_warm", "gauge", "Sandboxes that wait for a client, by pool.", "pool", json_object_get(j, "pools"), "warm", e) < 0 ||
-	    print_metric_of_each(out, "events_total", "counter", "What happened to the manager's sandboxes.", "event", json_object_get(j, "counts"), NULL, e) < 0)
+	    print_metric_of_each(out, "events_total", "counter", "What happened to the manager's sandboxes.", "event",
+				 json_object_get(j, "counts"), NULL, e) < 0)
 		return -1;
 	json_object_foreach(json_object_get(j, "admission"), key, v)
 		if (buf_addf(out, e, "# HELP berth_manager_admission_%s What [admission] counts or bounds: %s.\n# TYPE berth_manager_admission_%s gauge\n"
