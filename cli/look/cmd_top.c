@@ -137,7 +137,7 @@ static int top_has_network(const json_t *record)
 }
 
 /* One look at all that run; what ends meanwhile is left out. */
-static int look_at_running(struct top *t, struct err *e)
+static int look_at_sandboxes(struct top *t, struct err *e)
 {
 	const struct filter any = { 0 };
 	autojson json_t *records = NULL, *seen = json_object(), *networked = json_array();
@@ -260,10 +260,10 @@ static int print_top_table(struct top *t, size_t width, size_t rows, const char 
 
 static int top_once(struct top *t, struct err *e)
 {
-	if (look_at_running(t, e) < 0)
+	if (look_at_sandboxes(t, e) < 0)
 		return -1;
 	(void)poll(NULL, 0, SAMPLE_MS);
-	if (look_at_running(t, e) < 0)
+	if (look_at_sandboxes(t, e) < 0)
 		return -1;
 	if (t->json) {
 		autojson json_t *sorted = sorted_rows(t);
@@ -346,7 +346,7 @@ static int top_rounds(struct top *t, int signals, int *ret_signal, struct err *e
 	int r;
 
 	do {
-		r = look_at_running(t, e) < 0 || draw_top(t, e) < 0 ? -1 : serve_top_keys(t, signals, ret_signal, e);
+		r = look_at_sandboxes(t, e) < 0 || draw_top(t, e) < 0 ? -1 : serve_top_keys(t, signals, ret_signal, e);
 	} while (r == 0);
 	return r < 0 ? -1 : 0;
 }
