@@ -332,6 +332,7 @@ static int runtime_path(char *ret, size_t size, struct err *e)
 
 static void make_buildah_words(const struct build *b, struct words *w)
 {
+	char target[256];
 	const json_t *one;
 	size_t i;
 
@@ -340,6 +341,12 @@ static void make_buildah_words(const struct build *b, struct words *w)
 	add_build_word(w, "--runtime-flag=build-step");
 	add_build_word(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
 	add_build_word(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
+	if (b->target) {
+		snprintf(target, sizeof(target), "%s", b->target);
+		for (i = 0; target[i]; i++)
+			target[i] = (char)tolower((unsigned char)target[i]);
+		add_build_text(w, "--target=%s", target);
+	}
 	if (!strcmp(b->context, "-"))
 		add_build_word(w, "--ignorefile=" BUILDROOM_PLACE "/" BUILD_IGNORE);
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)

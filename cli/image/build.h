@@ -17,6 +17,7 @@ struct build {
 	const char *context; /* a directory, or "-" */
 	const char *file;
 	const char *network;
+	const char *target;
 	enum imageuse_pull pull;
 	uint64_t disk_bytes, memory_bytes; /* 0: as the configuration says */
 	json_t *tags, *words;              /* words: of buildah's, as the caller said them */
@@ -48,6 +49,11 @@ int build_add_word(struct build *b, const char *option, const char *value, struc
 int build_run(struct build *b, struct err *e);
 void build_release(struct build *b);
 
+/*
+ * dockerfile.c: ERR_INVALID in Docker's words for a Dockerfile that Docker does not begin to build, ERR_LIMIT
+ * past the bounds of one; name is for errors, target a stage or NULL.  Names of stages become lower case in text.
+ */
+int dockerfile_check(char *text, const char *name, const char *target, struct err *e);
 /* buildfiles.c: the context and the Dockerfile, the latter in b->dockerfile, into the volume. */
 int build_take_context(struct build *b, struct err *e);
 /* The images that it may begin from, and a list of them. */

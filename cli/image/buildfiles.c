@@ -589,6 +589,8 @@ int build_take_context(struct build *b, struct err *e)
 		return -1;
 	if (strlen(b->dockerfile.data) + 1 != b->dockerfile.len)
 		return err_set(e, ERR_INVALID, "the Dockerfile holds a NUL byte");
+	if (dockerfile_check(b->dockerfile.data, b->file, b->target, e) < 0)
+		return -1;
 	if (strcmp(b->context, "-"))
 		b->context_fd = take_fd(&dir);
 	else if (put_ignored(b, dir, e) < 0)

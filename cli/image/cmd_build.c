@@ -87,7 +87,7 @@ static int set_build_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_LABEL:
 		return build_add_word(b, "--label", value, e);
 	case OPT_TARGET:
-		return build_add_word(b, "--target", value, e);
+		return b->target = value, 0;
 	case OPT_PLATFORM:
 		return build_add_word(b, "--platform", value, e);
 	case OPT_ADD_HOST:

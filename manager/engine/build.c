@@ -192,10 +192,11 @@ static void add_stream_text(json_t *list, json_t *text)
 
 static void add_stream_string(json_t *list, const char *text)
 {
+	const char *commit = text[0] == '[' ? strstr(text, "] COMMIT ") : NULL;
 	const char *step = text[0] == '[' && strstr(text, "] STEP ") ? strstr(text, "STEP ") : text;
 	const char *colon = step_begins_with(step, "STEP ") ? strchr(step, ':') : NULL;
 
-	if (is_chatter(text))
+	if (is_chatter(text) || commit)
 		return;
 	text = colon ? step : text;
 	if (colon)
