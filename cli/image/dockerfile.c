@@ -22,6 +22,7 @@
 #define STAGES_MAX 200
 #define INSTRUCTIONS_MAX 5000
 #define FLAGS_MAX 64
+#define INSTRUCTION_LINES_MAX 5000
 #define SPACES " \t\v\f\r"
 
 struct reader {
@@ -185,10 +186,9 @@ static int begin_stage(struct reader *r, const char *args, struct err *e)
 
 	if (++r->stages > STAGES_MAX)
 		return err_set(e, ERR_LIMIT, "the Dockerfile has more than %d stages", STAGES_MAX);
-	if (words == 1) {
-		lower_stage_of(r, " ", args, word_bytes(args));
+	lower_stage_of(r, " ", args, word_bytes(args));
+	if (words == 1)
 		return 0;
-	}
 	if (words != 3 || word_bytes(second) != 2 || strncasecmp(second, "as", 2))
 		return parse_error(e, r->line, "FROM requires either one or three arguments");
 	return name_stage(r, skip_spaces(second + 2), e);
@@ -443,6 +443,7 @@ static int goes_on(const struct reader *r, char *line)
 /* What follows a line that goes on, into r->joined, without comments and empty lines. */
 static int join_lines(struct reader *r, struct buf *line, struct err *e)
 {
+	const unsigned first = r->line;
 	int got, more = 1;
 
 	while (more && (got = next_line(r, line, e)) != 0) {
@@ -450,6 +451,9 @@ static int join_lines(struct reader *r, struct buf *line, struct err *e)
 
 		if (!text)
 			return -1;
+		/* buildah copies all that it has of an instruction for each line that follows */
+		if (r->line - first > INSTRUCTION_LINES_MAX)
+			return err_set(e, ERR_LIMIT, "the instruction on line %u has more than %d lines", first, INSTRUCTION_LINES_MAX);
 		if (!*text || *text == '#')
 			continue;
 		more = goes_on(r, line->data);

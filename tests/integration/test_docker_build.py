@@ -155,7 +155,7 @@ def test_dockers_clients_build_with_the_classic_builder():
     top = context()
     with Engine() as d:
         status, said, _ = d.api("POST", "/build?t=api:1&networkmode=none&buildargs=%7B%22WORD%22%3A%22api%22%7D", tar_of(top), timeout=120)
-        told = lines(said)
+        told = [line for line in lines(said) if line != {"stream": ""}]
         assert status == 200 and told[0].get("stream", "").startswith("Step 1/"), told
         assert told[-1]["stream"] == "Successfully tagged api:1\n" and told[-2]["stream"].startswith("Successfully built "), told
         assert told[-3]["aux"]["ID"] == d.good("GET", "/images/api:1/json")["Id"]
@@ -238,6 +238,59 @@ def test_buildah_by_hand_uses_berth_oci():
     finally:
         subprocess.run([*common, "rm", "-a"], env=env, capture_output=True, check=False, timeout=60 * b.SLOW)
         shutil.rmtree(place, ignore_errors=True)
+
+
+WRONG = (
+    ("# nothing\n\n", "dockerfile parse error on line 2: file with no instructions"),
+    ("FROM box:1\n  # x\n  RUN a \\\n  # y\n\n  b\n  NOSUCH a\n", "parse error on line 7: unknown instruction: NOSUCH"),
+    ("RUN true\nFROM box:1\n", "no build stage in current context"),
+    ("ARG A=1\n", "no build stage in current context"),
+    ("FROM\n", "line 1: FROM requires"), ("FROM box:1 AS\n", "line 1: FROM requires either one or three arguments"),
+    ("FROM box:1 AS 1a\n", "invalid name for build stage: \"1a\""),
+    ("FROM box:1 AS a\nFROM box:1 AS A\n", "a stage name already used"),
+    *((f"FROM box:1\n{w}\n", f"line 2: {w} requires") for w in
+      ("ADD", "ARG", "COPY", "ENV", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR")),
+    ("FROM box:1\nENV a\n", "ENV must have two arguments"), ("FROM box:1\nLABEL =a\n", "LABEL names can not be blank"),
+    ("FROM box:1\nCOPY a\n", "Destination could not be determined"), ("FROM box:1\nADD [\"a\"]\n", "Destination could not be determined"),
+    ("FROM box:1\nCOPY --nosuch a b\n", "unknown flag: nosuch"), ("FROM box:1\nRUN --x=y a\n", "unknown flag: x"),
+    ("FROM box:1\nONBUILD ONBUILD RUN a\n", "Chaining ONBUILD"), ("FROM box:1\nONBUILD FROM a\n", "FROM isn't allowed as an ONBUILD trigger"),
+    ("FROM box:1\nSHELL sh -c\n", "SHELL requires the arguments to be in JSON form"),
+    ("FROM box:1\nHEALTHCHECK NONE a\n", "takes no arguments"), ("FROM box:1\nHEALTHCHECK CMD\n", "Missing command after HEALTHCHECK CMD"),
+    ("FROM box:1\nHEALTHCHECK a b\n", "Unknown type \"a\""), ("FROM box:1\nEXPOSE abc\n", "invalid containerPort: abc"),
+    ("FROM box:1\nCOPY --from=5 a b\n", "invalid from flag value 5: index out of bounds"),
+    ("FROM box:1 AS me\nCOPY --from=ME a b\n", "invalid from flag value ME: refers to current build stage"),
+    ("# escape=x\nFROM box:1\n", "invalid escape token"), ("FROM box:1\nRUN <<E\nx\nE\n", "parse error on line 2"),
+)
+
+
+@b.deadline(180)
+def test_a_wrong_Dockerfile_is_refused_before_any_step_runs():
+    for text, said in WRONG:
+        r = b.berth("build", "--pull", "never", "-", input=text, timeout=60)
+        assert "STEP" not in r.err and said in r.err and r.code == 2, (text, r)
+    b.one_line_error(b.berth("build", "--pull", "never", "--target", "nosuch", "-", input="FROM box:1 AS a\n"), 2, 'target stage "nosuch" could not be found')
+    top = context("")
+    b.one_line_error(b.berth("build", top), 2, "the Dockerfile (Dockerfile) cannot be empty")
+
+
+@b.deadline(120)
+def test_a_hostile_Dockerfile_is_refused_at_once():
+    for text, said in (("FROM box:1\nRUN <<E\n" + "x\n" * 500000, "here-documents"), ("FROM box:1\n" * 90000, "more than 200 stages"),
+                       ("".join(f"FROM box:1 AS x{i}\n" for i in range(50000)), "more than 200 stages"), ("FROM box:1\nRUN " + "a" * 1000000, "line greater than"),
+                       ("FROM box:1\nRUN " + "a \\\n" * 250000, "more than 5000 lines"), ("FROM box:1\n" + "ENV a=b\n" * 120000, "more than 5000 instructions"),
+                       ("FROM box:1 AS a\nFROM box:1\nCOPY " + "--from=a " * 7000, "more than 64 flags"), ("FROM box:1\n" + "#" * 1048600, "more than 1048576 bytes")):
+        r = b.berth("build", "--pull", "never", "-q", "-", input=text, timeout=60)
+        assert r.code != 0 and said in r.err and len(r.err) < 1000, (text[:60], r)
+
+
+@b.deadline(120)
+def test_stages_are_named_without_regard_to_case():
+    base()
+    text = "\ufeff# escape=`\nFROM box:1 AS One\nRUN echo 1 `\n > /one\nFROM ONE AS oneTwo\nFROM scratch\nCOPY --from=0 /one /a\nCOPY --from=oNe /one /b\nCOPY --from=ONETWO / /\n"
+    b.berth("build", "-q", "-t", "case:1", "-", input=text, ok=True, timeout=120)
+    assert b.berth("run", "case:1", "cat", "/a", "/b", ok=True).out == "1\n1\n"
+    b.berth("build", "-q", "-t", "case:2", "--target", "ONE", "-", input=text, ok=True, timeout=120)
+    assert b.berth("run", "case:2", "cat", "/one", ok=True).out == "1\n"
 
 
 @b.deadline(240)
