@@ -53,7 +53,7 @@ static size_t word_bytes(const char *p)
 	return strcspn(p, SPACES);
 }
 
-static size_t count_words(const char *p)
+static size_t count_line_words(const char *p)
 {
 	size_t n = 0;
 
@@ -181,7 +181,7 @@ static int name_stage(struct reader *r, const char *name, struct err *e)
 
 static int begin_stage(struct reader *r, const char *args, struct err *e)
 {
-	const size_t words = count_words(args);
+	const size_t words = count_line_words(args);
 	const char *second = skip_spaces(args + word_bytes(args));
 
 	if (++r->stages > STAGES_MAX)
@@ -313,7 +313,7 @@ static int check_ports(const struct reader *r, const struct instruction *is, con
 static int check_arguments(struct reader *r, const struct instruction *is, const char *args, struct err *e)
 {
 	autojson json_t *list = json_words(args);
-	const size_t words = list ? json_array_size(list) : count_words(args);
+	const size_t words = list ? json_array_size(list) : count_line_words(args);
 
 	switch (is->takes) {
 	case ANY:
@@ -498,7 +498,7 @@ static int read_instructions(struct reader *r, struct buf *line, struct err *e)
 }
 
 /* By name or number. */
-static int check_target(const struct reader *r, const char *target, struct err *e)
+static int check_build_target(const struct reader *r, const char *target, struct err *e)
 {
 	char key[256];
 	size_t i, n = target ? strlen(target) : 0;
@@ -531,7 +531,7 @@ int dockerfile_check(char *text, const char *name, const char *target, struct er
 	else if (result == 0 && !r.stages)
 		result = err_set(e, ERR_INVALID, "no build stage in current context: the Dockerfile has no FROM");
 	if (result == 0)
-		result = check_target(&r, target, e);
+		result = check_build_target(&r, target, e);
 	buf_release(&r.joined);
 	json_decref(r.names);
 	return result;
