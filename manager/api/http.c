@@ -443,6 +443,9 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 	(void)cls;
 	vsnprintf(msg, sizeof(msg), fmt, ap);
 	msg[strcspn(msg, "\n")] = '\0';
+	/* the library takes a unix socket that it did not accept itself for TCP, at each answer */
+	if (!strncmp(msg, "Setting TCP_", 12) || !strncmp(msg, "Failed to push the data", 23))
+		return;
 	dlog_note(DLOG_DEBUG, "http: %s", msg);
 }
 

@@ -202,9 +202,7 @@ int engine_container_kill(const struct engine_container *c, const char *signal, 
 	call = call_of("kill", c->id, NULL);
 	call_text(call, "signal", word);
 	answer = engine_do(&c->berth, call, e);
-	if (!answer)
-		has_lost_container(c, e);
-	return answer ? 0 : -1;
+	return answer ? 0 : engine_container_explain(c->registry, c->id, c->called, e);
 }
 
 /* ---- pause, rename, remove ------------------------------------------------------------------- */

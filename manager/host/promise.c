@@ -294,9 +294,10 @@ static int has_room_on_disk(struct registry *r, const struct promise *p, unsigne
 	if (p->tenant[0])
 		return err_set(e, ERR_LIMIT, "this host has no room for %" PRIu64 " bytes of disk more; hint: ask for less, or again later; the "
 			       "operator's key is [admission] disk_overcommit in berth.toml", more);
-	return err_set(e, ERR_LIMIT, "the file system of %.160s has %" PRIu64 " bytes free, and sandboxes may still write %" PRIu64
-		       "; %" PRIu64 " more do not fit %g times what is free; hint: berth rm or berth prune, a smaller --disk, or "
-		       "[admission] disk_overcommit in berth.toml", r->config->state_dir, free_bytes, s.all.open_bytes, more,
+	/* what would not fit an idle host is a mistake, and not a host that is full */
+	return err_set(e, more > room ? ERR_INVALID : ERR_LIMIT, "the file system of state_dir has %" PRIu64 " bytes free, and sandboxes "
+		       "may still write %" PRIu64 "; %" PRIu64 " more do not fit %g times what is free; hint: berth rm or berth prune, "
+		       "a smaller --disk, or [admission] disk_overcommit in berth.toml", free_bytes, s.all.open_bytes, more,
 		       (double)factor / 1000);
 }
 

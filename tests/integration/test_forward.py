@@ -102,7 +102,8 @@ def test_words_that_are_no_ports_are_refused():
 def test_it_prints_its_ports_and_ends_well_by_a_signal():
     with Box() as x:
         for signo in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            p = b.start("forward", x.id, "0:8000", "127.0.0.2:0:8001")
+            # what the caller of the tests ignores (nohup: SIGHUP) stays ignored
+            p = b.start("forward", x.id, "0:8000", "127.0.0.2:0:8001", preexec_fn=lambda signo=signo: signal.signal(signo, signal.SIG_DFL))
             lines = b""
             while lines.count(b"\n") < 2:
                 lines += b.read_until(p.stdout, b"\n")

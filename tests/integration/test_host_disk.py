@@ -69,7 +69,7 @@ def test_by_default_sparse_layers_may_be_larger_than_the_disk():
     with small_disk() as (env, state):
         create(env, "a", "8g")
         create(env, "b", "8g")
-        b.one_line_error(create(env, "c", "1t", ok=False), 125, "do not fit 100 times")
+        b.one_line_error(create(env, "c", "1t", ok=False), 2, "do not fit 100 times")
 
 
 def fill(where):
