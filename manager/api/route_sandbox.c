@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routes on sandboxes as a whole: make, list, look at, start, stop, freeze, rename, limit, remove. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,7 +166,7 @@ static int is_sandbox_gone(struct box *b)
 }
 
 /*
- * If another client removed the sandbox meanwhile, the answer says that, and not which file is missing.
+ * If another client removed the sandbox meanwhile, the answer says that, and not which of its files is missing.
  * A process that stops it may write its record once more before the rest goes, so a missing file is looked into.
  */
 static int removed_meanwhile(struct box *b, int r, struct err *e)
@@ -176,7 +177,7 @@ static int removed_meanwhile(struct box *b, int r, struct err *e)
 
 	if (r == 0)
 		return 0;
-	while (!(gone = is_sandbox_gone(b)) && clock_ms() < until && http_wait(b->rq, -1, 0, GONE_LOOK_MS, &why) == 0)
+	while (!(gone = (is_sandbox_gone(b) || (e->code == ERR_NOT_FOUND && e->os_errno == ENOENT))) && clock_ms() < until && http_wait(b->rq, -1, 0, GONE_LOOK_MS, &why) == 0)
 		;
 	return gone ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
 }

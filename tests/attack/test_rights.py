@@ -3,6 +3,7 @@
 S56.  What berth's own processes on the host may do: read from /proc and compared with the table of SECURITY.md, and tried from
 inside of a keeper and of berthd, as an attacker who runs code there would.
 """
+import contextlib
 import errno
 import json
 import os
@@ -111,7 +112,9 @@ def test_berthd_and_the_keepers_it_starts_have_what_the_table_says():
     with Daemon() as d:
         check("berthd", d.p.pid)
         for thread in os.listdir(f"/proc/{d.p.pid}/task"):
-            check("berthd", thread)
+            # one that served a connection ends with it
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                check("berthd", thread)
         box = d.good("POST", "/v1/sandboxes", {"image": "host"})["id"]
         keeper = json.loads(b.berth("inspect", "--json", box, ok=True).out)["supervisor_pid"]
         check("keeper", keeper, base=status(d.p.pid))

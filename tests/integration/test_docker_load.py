@@ -373,7 +373,8 @@ class Racer:
     # what docker's own door says where another was faster
     FASTER = ("No such container", "is not running", "already in use", "not paused", "already paused", "is paused", "no sandbox", "is gone",
               "was started meanwhile", "is restarting", "try again", "cannot join", "join the network of", "was stopped before its main",
-              "was stopped or removed meanwhile", "same name as its current name")
+              "was stopped or removed meanwhile", "same name as its current name",
+              "cannot start a paused container")
 
     def __init__(self, number, engine, said):
         self.random, self.engine, self.said, self.number = random.Random(f"{SEED} racer {number}"), engine, said, number

@@ -97,6 +97,8 @@ def test_a_time_to_live_ends_what_works_too():
     assert p.wait(60 * b.SLOW) != 0
     b.stop(p)
     b.wait_for(lambda: gone(box), 20, "the end of its time")
+    # its files go first
+    b.wait_for(lambda: event_of(box), 20, "the event of its end")
     assert event_of(box)[0]["reason"] == "ttl"
     assert b.berth("inspect", "brief").code == 125
     other = create("--ttl", "3s", "--name", "brief")
