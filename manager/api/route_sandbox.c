@@ -177,8 +177,10 @@ static int removed_meanwhile(struct box *b, int r, struct err *e)
 
 	if (r == 0)
 		return 0;
-	while (!(gone = (is_sandbox_gone(b) || (e->code == ERR_NOT_FOUND && e->os_errno == ENOENT))) && clock_ms() < until && http_wait(b->rq, -1, 0, GONE_LOOK_MS, &why) == 0)
+	while (!(gone = is_sandbox_gone(b)) && clock_ms() < until && http_wait(b->rq, -1, 0, GONE_LOOK_MS, &why) == 0)
 		;
+	/* one of its own files was missing, whatever is written there again */
+	gone |= e->code == ERR_NOT_FOUND && e->os_errno == ENOENT;
 	return gone ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
 }
 
