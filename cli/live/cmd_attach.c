@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/live/follow.h"
 #include "manager/keeper/protocol.h"
+#include "runtime/sandbox/reason.h"
 
 enum { OPT_FROM = 1, OPT_STDERR_FROM, OPT_DETACH_KEYS, OPT_NO_STDIN, OPT_SIG_PROXY };
 
@@ -167,7 +168,7 @@ static int berth_attach_main(const struct command *self, int argc, char **argv)
 		fprintf(stderr, "\r\nberth: left %s running; berth attach comes back\n",
 			a.is_main ? "the main command" : a.command);
 	if (r != 0)
-		follow_note_lost("berth attach", verdict);
+		reason_tell("berth attach", verdict, 1);
 	return r == 0 ? 0 : follow_status(verdict);
 }
 

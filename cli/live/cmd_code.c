@@ -39,6 +39,7 @@
 #include "manager/ops/settleopt.h"
 #include "manager/zygote/client.h"
 #include "manager/zygote/wire.h"
+#include "runtime/sandbox/reason.h"
 
 /* ---- the files that it made ---- */
 
@@ -547,6 +548,7 @@ static int show_code_result(const struct code *c, struct output *o, json_t *verd
 				log_note("berth code", "%s %s (%lld bytes)", json_string_value(json_object_get(file, "change")), path,
 					 (long long)json_integer_value(json_object_get(file, "size")));
 		}
+		reason_tell("berth code", verdict, 1);
 		return 0;
 	}
 	j = json_pack("{s:O,s:O,s:s,s:O}", "verdict", verdict, "exit_status", json_object_get(verdict, "exit_status"), "language",

@@ -26,6 +26,7 @@
 #include "manager/keeper/wire.h"
 #include "manager/ops/optvalues.h"
 #include "runtime/kernel/tty.h"
+#include "runtime/sandbox/reason.h"
 #include "runtime/sandbox/supervise.h"
 
 enum {
@@ -335,7 +336,7 @@ static int execute_and_wait(struct exec *x, int *ret_status, struct err *e)
 			json_object_set_new(verdict, "timing", phases_json());
 		*ret_status = follow_status(verdict);
 		if (!x->json)
-			follow_note_lost("berth exec", verdict);
+			reason_tell("berth exec", verdict, 1);
 		result = report_exec(x, verdict, e);
 	}
 	json_decref(verdict);

@@ -18,6 +18,7 @@
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "manager/ops/optvalues.h"
+#include "runtime/sandbox/reason.h"
 
 /* ---- sh ---- */
 
@@ -160,6 +161,7 @@ static int show_sh_answer(const struct sh *s, json_t *answer, const int *fds, si
 {
 	autobuf struct buf out = BUF_INIT(WIRE_DATA_MAX), err = BUF_INIT(WIRE_DATA_MAX);
 	const char *status = json_string_value(json_object_get(answer, "status"));
+	const json_t *verdict = json_object_get(answer, "verdict");
 
 	if ((n > 0 && wire_read_data(fds[0], &out, e) < 0) || (n > 1 && wire_read_data(fds[1], &err, e) < 0))
 		return -1;
@@ -167,9 +169,9 @@ static int show_sh_answer(const struct sh *s, json_t *answer, const int *fds, si
 		if (print_output(answer, "output", &out, STDOUT_FILENO, e) < 0 ||
 		    (n > 1 && print_output(answer, "stderr", &err, STDERR_FILENO, e) < 0))
 			return -1;
-		if (status && strcmp(status, "done"))
+		if (status && strcmp(status, "done") && (!verdict || !isatty(STDERR_FILENO)))
 			log_note("berth sh", "%s", status);
-		if (!follow_note_lost("berth sh", json_object_get(answer, "verdict")) && json_object_get(answer, "session_ended"))
+		if (!reason_tell("berth sh", verdict, 1) && json_object_get(answer, "session_ended"))
 			log_note("berth sh", "the shell ended; the next command gets a fresh one");
 		return 0;
 	}
@@ -404,6 +406,7 @@ static int use_shell(struct shell *s, struct sandbox_ref *ref, int *ret_status, 
 		fprintf(stderr, "\r\nberth: left the shell running; berth attach %s %s comes back\n", ref->id, id);
 	if (r == 1) {
 		*ret_status = follow_status(verdict);
+		reason_tell("berth shell", verdict, 1);
 		forget = protocol_request(OP_forget);
 		request_set_command(forget, id);
 		forgotten = keeper_call(ref->sock, forget, NULL, 0, NULL, &ignored);

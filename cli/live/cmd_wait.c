@@ -10,6 +10,7 @@
 #include "manager/host/record.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
+#include "runtime/sandbox/reason.h"
 
 enum { OPT_JSON = 1 };
 
@@ -61,7 +62,7 @@ static int wait_for_command(char **words, int json, int *ret_status, struct err 
 		return -1;
 	*ret_status = follow_status(json_object_get(answer, "verdict"));
 	if (!json)
-		follow_note_lost("berth wait", json_object_get(answer, "verdict"));
+		reason_tell("berth wait", json_object_get(answer, "verdict"), 1);
 	return json ? command_print_json(json_object_get(answer, "verdict"), JSON_COMPACT, e) : 0;
 }
 

@@ -19,7 +19,6 @@
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/supervise.h"
-#include "runtime/sandbox/verdict.h"
 
 /* ---- output ---- */
 
@@ -94,16 +93,6 @@ int follow_take(struct follow *f, json_t **ret_verdict, struct err *e)
 		return 0;
 	*ret_verdict = json_incref(json_object_get(answer, "verdict"));
 	return 1;
-}
-
-int follow_note_lost(const char *prog, const json_t *verdict)
-{
-	const char *cause = json_string_value(json_object_get(verdict, "cause"));
-	int lost = cause && !strcmp(cause, "lost");
-
-	if (lost)
-		log_note(prog, VERDICT_LOST_TEXT);
-	return lost;
 }
 
 int follow_status(const json_t *verdict)

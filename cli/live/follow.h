@@ -22,8 +22,6 @@ int follow_ask(struct follow *f, struct err *e);
 int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
 /* The exit status of a verdict. */
 int follow_status(const json_t *verdict);
-/* Reports that the sandbox of a command whose exit status is ours has ended; 1 if so. */
-int follow_note_lost(const char *prog, const json_t *verdict);
 
 /*
  * A person's terminal joined to the one of a detached command, until its end

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
-#include "runtime/sandbox/verdict.h"
+#include "runtime/sandbox/reason.h"
 
 #define TEXT_MAX (768u << 10)	/* berthd takes 1 MiB of JSON */
 
@@ -142,16 +142,23 @@ static int exec_body(struct remote *r, json_t *body, struct err *e)
 	return 0;
 }
 
+void remote_tell_reason(const struct remote *r, const json_t *verdict)
+{
+	char prog[64];
+
+	snprintf(prog, sizeof(prog), "berth %s", r->command->name);
+	reason_tell(prog, verdict, strcmp(r->command->name, "run") != 0);
+}
+
 int remote_report(struct remote *r, const json_t *verdict, struct err *e)
 {
 	const char *fd = remote_value(r, "status-fd");
 	autofree char *text = json_dumps(verdict, JSON_COMPACT);
-	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	uint64_t n;
 
 	r->status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
-	if (!r->json && cause && !strcmp(cause, "lost"))
-		log_note("berth", VERDICT_LOST_TEXT);
+	if (!r->json)
+		remote_tell_reason(r, verdict);
 	if (fd) {
 		if (num_u64(fd, "descriptor", 0, 1 << 20, &n, e) < 0)
 			return -1;
@@ -286,7 +293,10 @@ static int show_shell(struct remote *r, json_t *answer, struct err *e)
 		return remote_print(json_incref(answer), e);
 	if (json_integer_value(dropped))
 		log_note("berth sh", "%lld bytes of output were dropped", (long long)json_integer_value(dropped));
-	return remote_write_data(answer, "output", STDOUT_FILENO, e) < 0 ? -1 : remote_write_data(answer, "stderr", STDERR_FILENO, e);
+	if (remote_write_data(answer, "output", STDOUT_FILENO, e) < 0 || remote_write_data(answer, "stderr", STDERR_FILENO, e) < 0)
+		return -1;
+	remote_tell_reason(r, json_object_get(answer, "verdict"));
+	return 0;
 }
 
 int remote_sh(struct remote *r, struct err *e)

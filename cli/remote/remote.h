@@ -85,6 +85,8 @@ int remote_stream(struct remote *r, const char *path, const json_t *body, const 
 		  int is_zygote, struct err *e);
 /* "KEY" or "KEY_hex" of j, to a descriptor. */
 int remote_write_data(const json_t *j, const char *key, int fd, struct err *e);
+/* Tells people why the command of verdict ended, as the verb does at home (runtime/sandbox/reason.h). */
+void remote_tell_reason(const struct remote *r, const json_t *verdict);
 /* The verdict to --status-fd and --json, and the exit status from it. */
 int remote_report(struct remote *r, const json_t *verdict, struct err *e);
 

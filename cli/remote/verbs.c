@@ -34,6 +34,7 @@ static int show_code(struct remote *r, const json_t *answer, struct err *e)
 		if (!remote_flag(r, "quiet"))
 			log_note("berth code", "%s %s (%lld bytes)", change, path, (long long)json_integer_value(json_object_get(file, "size")));
 	}
+	remote_tell_reason(r, json_object_get(answer, "verdict"));
 	return 0;
 }
 

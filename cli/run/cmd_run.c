@@ -29,6 +29,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/netclient.h"
 #include "manager/ops/params.h"
+#include "runtime/sandbox/reason.h"
 #include "runtime/sandbox/supervise.h"
 #include "runtime/sandbox/verdict.h"
 #include "runtime/sandbox/writable.h"
@@ -284,9 +285,13 @@ static int report_run(const struct run *r, const struct verdict *v, struct err *
 {
 	autobuf struct buf b = BUF_INIT(4096);
 
-	if (r->status_fd < 0 && !r->json)
+	if (r->status_fd < 0 && !r->json && v->cause == CAUSE_EXIT)
 		return 0;
-	if (verdict_json(v, &b, e) < 0 || add_timing(&b, e) < 0 || buf_adds(&b, "\n", e) < 0)
+	if (verdict_json(v, &b, e) < 0)
+		return -1;
+	if (!r->json && v->cause != CAUSE_LOST)	/* which is an error of ours, told as one */
+		reason_tell_text("berth run", &b);
+	if (add_timing(&b, e) < 0 || buf_adds(&b, "\n", e) < 0)
 		return -1;
 	if (r->status_fd >= 0 && sharedfd_last_line(r->status_fd, b.data, b.len) < 0)
 		return err_sys(e, "write the verdict to descriptor %d", r->status_fd);

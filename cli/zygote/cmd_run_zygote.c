@@ -15,6 +15,7 @@
 #include "cli/zygote/zygote.h"
 #include "manager/ops/optvalues.h"
 #include "manager/zygote/client.h"
+#include "runtime/sandbox/reason.h"
 #include "runtime/sandbox/supervise.h"
 
 enum {
@@ -130,6 +131,8 @@ static int read_fork_code(struct run *r, int argc, char **argv, struct err *e)
 
 static int report_fork_verdict(const struct run *r, struct buf *verdict, struct err *e)
 {
+	if (!r->json)
+		reason_tell_text("berth run", verdict);
 	if (r->status_fd < 0 && !r->json)
 		return 0;
 	if (buf_adds(verdict, "\n", e) < 0)

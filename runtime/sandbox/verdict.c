@@ -8,7 +8,7 @@
 #include "runtime/sandbox/spec.h"
 
 static const char *const names[] = {
-#define X(sym, name) name,
+#define X(sym, name, ...) name,
 	VERDICT_CAUSES(X)
 #undef X
 };

@@ -15,25 +15,40 @@
 #include "runtime/kernel/cgroup.h"
 #include "runtime/sandbox/nethelper.h"
 
+/*
+ * X(symbol, name, what people are told, what allows more, the same for a sandbox that lives); runtime/sandbox/reason.h
+ * tells it.  Without words there is nothing to tell.
+ */
 #define VERDICT_CAUSES(X) \
-	X(CAUSE_EXIT, "exit")               /* the command ended by itself with exit_code */ \
-	X(CAUSE_SIGNAL, "signal")           /* a signal not explained below */ \
-	X(CAUSE_TIMEOUT, "timeout")         /* --timeout ran out */ \
-	X(CAUSE_SILENT, "silent")           /* --max-silent-time ran out */ \
-	X(CAUSE_CPU_TIMEOUT, "cpu-timeout") /* --cpu-time ran out */ \
-	X(CAUSE_OOM, "oom")                 /* memory limit: the kernel killed a process in its cgroup */ \
-	X(CAUSE_PIDS, "pids")               /* it failed, and the pids limit had refused forks */ \
-	X(CAUSE_DISK, "disk")               /* it failed, and the writable layer is full */ \
-	X(CAUSE_NETWORK, "network")         /* it failed, and its network budget was used up */ \
-	X(CAUSE_OUTPUT, "output")           /* output limit */ \
-	X(CAUSE_SECCOMP, "seccomp")         /* SIGSYS: a forbidden system call */ \
-	X(CAUSE_KILLED_BY, "killed-by")     /* berth was told to stop it */ \
-	X(CAUSE_LOST, "lost")               /* init ended without a report */
+	/* the command ended by itself with exit_code */ \
+	X(CAUSE_EXIT, "exit", NULL, NULL, NULL) \
+	/* a signal not explained below */ \
+	X(CAUSE_SIGNAL, "signal", "a signal ended it", NULL, NULL) \
+	/* --timeout ran out */ \
+	X(CAUSE_TIMEOUT, "timeout", "its time limit was reached", "--timeout", "--timeout") \
+	/* --max-silent-time ran out */ \
+	X(CAUSE_SILENT, "silent", "it wrote nothing for too long", "--max-silent-time", "--max-silent-time") \
+	/* --cpu-time ran out */ \
+	X(CAUSE_CPU_TIMEOUT, "cpu-timeout", "its CPU time was used up", "--cpu-time", NULL) \
+	/* memory limit: the kernel killed a process in its cgroup */ \
+	X(CAUSE_OOM, "oom", "the memory limit was reached", "--memory", "berth update --memory") \
+	/* it failed, and the pids limit had refused forks */ \
+	X(CAUSE_PIDS, "pids", "the limit of processes was reached", "--pids", "berth update --pids") \
+	/* it failed, and the writable layer is full */ \
+	X(CAUSE_DISK, "disk", "the disk of the sandbox is full", "--disk", "--disk when a sandbox is made") \
+	/* it failed, and its network budget was used up */ \
+	X(CAUSE_NETWORK, "network", "the network budget was used up", "--network-bytes", "berth update --network-bytes") \
+	/* SIGSYS: a forbidden system call */ \
+	X(CAUSE_SECCOMP, "seccomp", "it made a system call that no program in a sandbox may make", "--seccomp", "--seccomp when a sandbox is made") \
+	/* berth was told to stop it */ \
+	X(CAUSE_KILLED_BY, "killed-by", "berth was told to stop it", NULL, NULL) \
+	/* init ended without a report */ \
+	X(CAUSE_LOST, "lost", VERDICT_LOST_TEXT, NULL, NULL)
 
 #define VERDICT_LOST_TEXT "the sandbox ended before its command did, and nobody knows why"	/* of CAUSE_LOST, to people */
 
 enum verdict_cause {
-#define X(sym, name) sym,
+#define X(sym, name, ...) sym,
 	VERDICT_CAUSES(X)
 #undef X
 	CAUSE_COUNT

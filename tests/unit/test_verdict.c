@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "runtime/sandbox/reason.h"
 #include "runtime/sandbox/verdict.h"
 
 #define EXITED(n) .ended = 1, .exited = 1, .value = (n)
@@ -182,7 +183,7 @@ Test(verdict, an_unknown_signal_still_gives_json)
 Test(verdict, the_causes_have_the_documented_names)
 {
 	static const char *const names[] = {
-		"exit", "signal", "timeout", "silent", "cpu-timeout", "oom", "pids", "disk", "network", "output", "seccomp", "killed-by", "lost",
+		"exit", "signal", "timeout", "silent", "cpu-timeout", "oom", "pids", "disk", "network", "seccomp", "killed-by", "lost",
 	};
 	unsigned i;
 
@@ -222,4 +223,31 @@ Test(verdict, a_full_buffer_is_an_error_not_a_cut_object)
 	cr_expect_eq(verdict_json(&v, &b, &e), -1);
 	cr_expect_eq(e.code, ERR_LIMIT);
 	buf_release(&b);
+}
+
+static const char *reason_of(const char *text)
+{
+	static struct buf b;
+	autojson json_t *verdict = json_loads(text, 0, NULL);
+	struct err e;
+	int r;
+
+	cr_assert(verdict);
+	buf_release(&b);
+	b = (struct buf)BUF_INIT(1024);
+	r = reason_text(verdict, &b, &e);
+	cr_assert(r >= 0);
+	return r ? b.data : "";
+}
+
+Test(verdict, people_are_told_what_the_exit_status_does_not_say)
+{
+	cr_assert_str_eq(reason_of("{\"cause\":\"exit\",\"exit_code\":3}"), "");
+	cr_assert_str_eq(reason_of("{\"cause\":\"of another version\"}"), "");
+	cr_assert_str_eq(reason_of("{\"cause\":\"oom\",\"signal\":9,\"peak_memory_bytes\":67108864}"),
+			 "killed: the memory limit was reached (64 MiB in use)");
+	cr_assert_str_eq(reason_of("{\"cause\":\"disk\",\"exit_code\":1}"), "failed with 1: the disk of the sandbox is full");
+	cr_assert_str_eq(reason_of("{\"cause\":\"timeout\",\"exit_code\":0,\"timed_out\":true,\"wall_ms\":1290}"),
+			 "killed: its time limit was reached (after 1.2 s)");
+	cr_assert_str_eq(reason_of("{\"cause\":\"signal\",\"signal\":11,\"signal_name\":\"SIGSEGV\"}"), "ended by SIGSEGV");
 }

@@ -14,7 +14,7 @@ export interface Abortable {
 }
 
 export interface Verdict {
-  cause: "exit" | "signal" | "timeout" | "silent" | "cpu-timeout" | "oom" | "pids" | "disk" | "network" | "output" | "seccomp" | "killed-by" | "lost";
+  cause: "exit" | "signal" | "timeout" | "silent" | "cpu-timeout" | "oom" | "pids" | "disk" | "network" | "seccomp" | "killed-by" | "lost";
   exit_status: number;
   exit_code?: number;
   signal?: number;

@@ -39,7 +39,7 @@ class _Ended:
 
     @property
     def cause(self) -> str:
-        """exit, signal, timeout, silent, cpu-timeout, oom, pids, disk, network, output, seccomp, killed-by or lost."""
+        """exit, signal, timeout, silent, cpu-timeout, oom, pids, disk, network, seccomp, killed-by or lost."""
         return str(self.verdict.get("cause", "lost"))
 
     @property
