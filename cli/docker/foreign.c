@@ -45,7 +45,8 @@ static int set_host(struct err *e)
 			       "and none is there; hint: [docker] socket in berth.toml, and "
 			       "start berthd");
 	snprintf(url, sizeof(url), "unix://%s", conf->docker_socket);
-	return setenv("DOCKER_HOST", url, 1) < 0 ? err_nomem(e) : 0;
+	/* that engine serves no BuildKit */
+	return setenv("DOCKER_HOST", url, 1) < 0 || setenv("DOCKER_BUILDKIT", "0", 0) < 0 ? err_nomem(e) : 0;
 }
 
 /* The plug-in of version 2 is handed its own name as the first word; that of 1 is a program. */

@@ -53,7 +53,7 @@ static inline struct docker *docker_of(const struct http_request *rq)
 extern const struct http_route docker_system_routes[], docker_container_routes[],
 	docker_life_routes[], docker_stream_routes[], docker_exec_routes[], docker_archive_routes[],
 	docker_image_routes[], docker_look_routes[], docker_event_routes[], docker_volume_routes[],
-	docker_network_routes[], docker_build_routes[], docker_swarm_routes[];
+	docker_network_routes[], docker_build_routes[], docker_buildkit_routes[], docker_swarm_routes[];
 
 /* ---- errors (door.c) ---- */
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST /build: berth build with the context of the body, and its progress in Docker's words.
- *
- * BuildKit is not served: a client that asks for it is told how to do without.
+ * BuildKit is route_buildkit.c's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -242,18 +241,9 @@ static int post_build_prune(struct http_request *rq, struct err *e)
 			       json_pack("{s:[],s:i}", "CachesDeleted", "SpaceReclaimed", 0), e);
 }
 
-static int no_buildkit(struct http_request *rq, struct err *e)
-{
-	return docker_fail(rq, 404, e,
-			   "BuildKit is not served here: set DOCKER_BUILDKIT=0 for the classic "
-			   "builder");
-}
-
 const struct http_route docker_build_routes[] = {
 	{"POST", "/build", post_build, "make an image as a Dockerfile says", HTTP_RAW,
 	 .begin = begin_build, .feed = feed_build},
 	{"POST", "/build/prune", post_build_prune, "nothing of a build stays", HTTP_JSON, HTTP_OPTIONAL},
-	{"POST", "/session", no_buildkit, "of BuildKit", HTTP_JSON, HTTP_OPTIONAL},
-	{"POST", "/grpc", no_buildkit, "of BuildKit", HTTP_JSON, HTTP_OPTIONAL},
 	{NULL},
 };

@@ -96,9 +96,7 @@ static int refuse_build_option(const char *key, const char *value, struct err *e
 			       value);
 	if (!strcmp(key, "version") && !strcmp(value, "1"))
 		return 0;
-	return err_set(
-		e, ERR_UNSUPPORTED,
-		"BuildKit is not served here: set DOCKER_BUILDKIT=0 for the classic builder");
+	return err_set(e, ERR_UNSUPPORTED, "%s", ENGINE_NO_BUILDKIT);
 }
 
 static int is_build_word(const char *text, const char *const *words, size_t n)

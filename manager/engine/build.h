@@ -10,6 +10,9 @@
 /* For a client that names images to take steps from: buildah's --cache-from is another thing. */
 #define ENGINE_BUILD_NO_CACHE                                                                      \
 	"[Warning] --cache-from is not used: no steps of other builds are kept, and each step runs"
+/* Each client of BuildKit's is told this remedy: DOCKER_BUILDKIT alone leads docker and compose to POST /build. */
+#define ENGINE_NO_BUILDKIT                                                                         \
+	"BuildKit is not served here: set DOCKER_BUILDKIT=0 and use docker build or docker compose build"
 
 struct engine_build {
 	json_t *words; /* of berth build */

@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -168,8 +170,6 @@ def test_dockers_clients_build_with_the_classic_builder():
                             ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("t=" + "x" * 500, "reference")):
             status, said, _ = d.api("POST", "/build?" + query, b"")
             assert 400 <= status < 502 and word in said["message"], (query, status, said)
-        for path in ("/session", "/grpc"):
-            assert d.api("POST", path)[0] == 404
         c = d.client(version="1.41")
         try:
             image, log = c.images.build(path=top, tag="py:1", network_mode="none", rm=True)
@@ -196,6 +196,53 @@ def test_dockers_clients_build_with_the_classic_builder():
         r = cli.run("build", "--network", "none", "--cache-from", "cli:1", "-t", "again:1", top, ok=True, timeout=120)
         assert r.stdout.count("--cache-from is not used") == 1 and "Successfully tagged again:1" in r.stdout, r
         assert "--cache-from is not used" in door("build", "--network", "none", "--cache-from", "cli:1", "-t", "by:door", top, ok=True, timeout=120).stderr
+
+
+def frame(kind, flags, stream, body=b""):
+    return struct.pack(">I", len(body))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + body
+
+
+@b.deadline(60)
+def test_BuildKits_clients_are_told_the_remedy_on_HTTP2():
+    """Where /grpc does not become HTTP/2, buildx starts a privileged container of its own."""
+    asked = b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+    def opened(path):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(30 * b.SLOW)
+        s.connect(d.docker_socket)
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n".encode() + asked)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += s.recv(1)
+        assert head.startswith(b"HTTP/1.1 101 "), head
+        return s
+
+    with Engine() as d:
+        with opened("/grpc") as s:
+            s.sendall(preface + frame(4, 0, 0) + frame(1, 4, 1, b"\x82\x86") + frame(0, 1, 1, b"x" * 16000)[:5000])
+            s.sendall(frame(0, 1, 1, b"x" * 16000)[5000:] + frame(1, 5, 3) + frame(6, 0, 0, b"12345678"))
+            said = b""
+            while not said.endswith(frame(6, 1, 0, b"12345678")):
+                piece = s.recv(4096)
+                assert piece, said
+                said += piece
+            assert said.startswith(frame(4, 0, 0)) and frame(4, 1, 0) in said, said
+            assert said.count(b"grpc-status\x019") == 2 and said.count(b"BuildKit is not served here: set DOCKER_BUILDKIT=0") == 2, said
+            assert struct.pack(">BBI", 1, 5, 1) in said and struct.pack(">BBI", 1, 5, 3) in said, said
+        for wrong in (b"GET / HTTP/1.1\r\n\r\n", preface + b"\xff" * 9, preface + frame(4, 0, 0) + frame(1, 4, 1) * 101):
+            with opened("/grpc") as s:
+                s.sendall(wrong)
+                while s.recv(4096):
+                    pass
+        with opened("/session") as s:       # nothing is asked of the server that a client is
+            s.sendall(b"x" * 10000)
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(10) == b""
+        for path in ("/session", "/grpc"):
+            status, said, _ = d.api("POST", path)
+            assert status == 404 and "DOCKER_BUILDKIT=0" in said["message"], (status, said)
 
 
 @b.deadline(120)
