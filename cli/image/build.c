@@ -26,6 +26,7 @@
 #include "base/path.h"
 #include "base/program.h"
 #include "cli/image/buildroom.h"
+#include "cli/image/heredoc.h"
 #include "cli/live/resident.h"
 #include "manager/host/labels.h"
 #include "manager/host/procid.h"
@@ -55,21 +56,30 @@ int build_add_word(struct build *b, const char *option, const char *value, struc
 		       0;
 }
 
+int build_add_limit(struct build *b, const char *name, const char *value, struct err *e)
+{
+	return json_array_append_new(b->limits, json_pack("[s,s]", name, value)) < 0 ? err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
+}
+
 /* ---- its sandbox and its volume ------------------------------------------------------------ */
 
 static json_t *sandbox_spec(const struct build *b, struct err *e)
 {
 	const uint64_t memory = b->memory_bytes ? b->memory_bytes : b->ref.config.build_memory_bytes;
+	autojson json_t *spec = NULL;
 	char owner[PROCID_SIZE], text[16], bytes[24];
 
 	snprintf(text, sizeof(text), "%d", (int)getpid());
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)memory);
 	if (procid_parse(text, owner, e) < 0)
 		return NULL;
-	return json_pack("{s:i,s:s,s:[[s,s],[s,s],[s,s],[s,s],[s,s],[s,s]]}", "version",
+	spec = json_pack("{s:i,s:s,s:[[s,s],[s,s],[s,s],[s,s],[s,s],[s,s]]}", "version",
 			 REGISTRY_FORMAT, "image", "host", "options", "owner-pid", owner,
 			 "owner-grace", "0", "auto-remove", "", "idle-timeout", "0", "memory", bytes,
 			 "network", b->network);
+	if (!spec || json_array_extend(json_object_get(spec, "options"), b->limits) < 0)
+		return err_nomem(e), NULL;
+	return json_incref(spec);
 }
 
 /* A cgroup for the build in that of its sandbox: all of a build shares the sandbox's limits. */
@@ -349,6 +359,10 @@ static void make_buildah_words(const struct build *b, struct words *w)
 	}
 	if (!strcmp(b->context, "-"))
 		add_build_word(w, "--ignorefile=" BUILDROOM_PLACE "/" BUILD_IGNORE);
+	if (b->omits_history)
+		add_build_word(w, "--omit-history");
+	if (b->has_heredocs)
+		add_build_word(w, "--build-context=" HEREDOC_CONTEXT "=" BUILDROOM_PLACE "/" BUILD_HEREDOCS);
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)
 		add_build_word(w, json_string_value(one));
 	add_build_word(w, "--"), add_build_word(w, BUILDROOM_PLACE "/context");
@@ -526,6 +540,7 @@ void build_release(struct build *b)
 {
 	json_decref(b->tags);
 	json_decref(b->words);
+	json_decref(b->limits);
 	fd_close(&b->net_fd);
 	fd_close(&b->context_fd);
 	buf_release(&b->dockerfile);

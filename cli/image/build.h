@@ -12,6 +12,7 @@
 
 #define BUILD_DOCKERFILE_MAX (1u << 20)
 #define BUILD_IGNORE "ignore" /* in its volume: a .dockerignore for the context of an archive */
+#define BUILD_HEREDOCS "heredocs"
 
 struct build {
 	const char *context; /* a directory, or "-" */
@@ -20,7 +21,9 @@ struct build {
 	const char *target;
 	enum imageuse_pull pull;
 	uint64_t disk_bytes, memory_bytes; /* 0: as the configuration says */
+	const char *iidfile;
 	json_t *tags, *words;              /* words: of buildah's, as the caller said them */
+	json_t *limits;			   /* [NAME, VALUE] of its sandbox, as berth create has them */
 	int quiet, json;
 	char digest[160]; /* at the end */
 
@@ -31,6 +34,8 @@ struct build {
 	char volume_name[40];
 	struct volume volume;
 	struct buf dockerfile;
+	int has_heredocs; /* files of them, in BUILD_HEREDOCS of its volume */
+	int omits_history;
 	int full; /* something that ran in it found no space */
 	uint64_t end_ms; /* of clock_ms(): by then it has ended, as [build] time_limit says */
 	char last[400]; /* the line that says most of a failure */
@@ -39,12 +44,13 @@ struct build {
 #define BUILD_INIT                                                                                 \
 	{                                                                                          \
 		.file = "Dockerfile", .network = "none", .pull = IMAGEUSE_MISSING,                 \
-		.tags = json_array(), .words = json_array(), .net_fd = -1, .context_fd = -1,       \
+		.tags = json_array(), .words = json_array(), .limits = json_array(), .net_fd = -1, .context_fd = -1,       \
 		.volume = VOLUME_INIT, .dockerfile = BUF_INIT(BUILD_DOCKERFILE_MAX)                \
 	}
 
 int build_add_tag(struct build *b, const char *name, struct err *e);
 int build_add_word(struct build *b, const char *option, const char *value, struct err *e);
+int build_add_limit(struct build *b, const char *name, const char *value, struct err *e);
 /* All of it; what it made for itself is removed again.  ERR_UNSUPPORTED without buildah. */
 int build_run(struct build *b, struct err *e);
 void build_release(struct build *b);
@@ -52,8 +58,10 @@ void build_release(struct build *b);
 /*
  * dockerfile.c: ERR_INVALID in Docker's words for a Dockerfile that Docker does not begin to build, ERR_LIMIT
  * past the bounds of one; name is for errors, target a stage or NULL.  Names of stages become lower case in text.
+ * What buildah is to read goes to out, in the same lines, and the files of here-documents to heredocs->files.
  */
-int dockerfile_check(char *text, const char *name, const char *target, struct err *e);
+struct heredoc_reader;
+int dockerfile_check(char *text, const char *name, const char *target, struct heredoc_reader *heredocs, struct buf *out, struct err *e);
 /* buildfiles.c: the context and the Dockerfile, the latter in b->dockerfile, into the volume. */
 int build_take_context(struct build *b, struct err *e);
 /* The images that it may begin from, and a list of them. */

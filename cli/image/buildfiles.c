@@ -22,6 +22,7 @@
 #include "base/path.h"
 #include "cli/image/build.h"
 #include "cli/image/buildroom.h"
+#include "cli/image/heredoc.h"
 #include "rootfs/store/catalog.h"
 #include "rootfs/store/image.h"
 
@@ -140,6 +141,8 @@ static int add_base_name(struct names *l, const char *word, size_t n, struct err
 	char name[NAME_MAX_BYTES];
 
 	if (!n || n >= sizeof(name) || !expand_build_args(l, word, n, name))
+		return 0;
+	if (!strcmp(name, HEREDOC_CONTEXT))
 		return 0;
 	if (!strcasecmp(name, "scratch") || !name[strspn(name, "0123456789")] || is_known(l->list, name) ||
 	    is_known(l->stages, name))
@@ -566,6 +569,67 @@ static int make_build_dir(const struct build *b, const char *name, struct err *e
 	return hand_to_builder(b, name, e);
 }
 
+/* One file of a here-document, in the directory top_fd of them. */
+static int put_heredoc(const struct build *b, int top_fd, const json_t *file, struct err *e)
+{
+	const json_t *text = json_object_get(file, "text");
+	const char *name = json_string_value(json_object_get(file, "name"));
+	const mode_t mode = (mode_t)json_integer_value(json_object_get(file, "mode"));
+	autoclose int dir = -1, fd = -1;
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", (int)json_integer_value(json_object_get(file, "dir")));
+	if (mkdirat(top_fd, number, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make the directory of a here-document");
+	dir = openat(top_fd, number, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = dir < 0 ? -1 : openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, "write the here-document %.200s", name);
+	if (io_write_all(fd, json_string_value(text), json_string_length(text)) < 0 || fchown(fd, b->id_base, b->id_base) < 0 || fchmod(fd, mode) < 0 ||
+	    fchown(dir, b->id_base, b->id_base) < 0 || fchmod(dir, 0755) < 0)
+		return err_sys(e, "write the here-document %.200s", name);
+	return 0;
+}
+
+static int put_heredocs(struct build *b, const json_t *files, struct err *e)
+{
+	autoclose int top = -1;
+	const json_t *one;
+	size_t i;
+
+	if (!json_array_size(files))
+		return 0;
+	if (make_build_dir(b, BUILD_HEREDOCS, e) < 0)
+		return -1;
+	top = openat(b->volume.root_fd, BUILD_HEREDOCS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (top < 0)
+		return err_sys(e, "open the here-documents");
+	json_array_foreach ((json_t *)(size_t)files, i, one)
+		if (put_heredoc(b, top, one, e) < 0)
+			return -1;
+	b->has_heredocs = 1;
+	return 0;
+}
+
+/* What buildah reads instead of what the caller wrote. */
+static int take_instructions(struct build *b, struct err *e)
+{
+	struct buf out = BUF_INIT(4 * BUILD_DOCKERFILE_MAX);
+	struct heredoc_reader h;
+	int r = heredoc_reader_init(&h, b->words, e);
+
+	if (r == 0)
+		r = dockerfile_check(b->dockerfile.data, b->file, b->target, &h, &out, e);
+	if (r == 0)
+		r = buf_add(&out, "", 1, e);
+	if (r == 0)
+		r = put_heredocs(b, h.files, e);
+	heredoc_reader_release(&h);
+	buf_release(&b->dockerfile);
+	b->dockerfile = out;
+	return r;
+}
+
 int build_take_context(struct build *b, struct err *e)
 {
 	autoclose int dir = -1;
@@ -589,7 +653,7 @@ int build_take_context(struct build *b, struct err *e)
 		return -1;
 	if (strlen(b->dockerfile.data) + 1 != b->dockerfile.len)
 		return err_set(e, ERR_INVALID, "the Dockerfile holds a NUL byte");
-	if (dockerfile_check(b->dockerfile.data, b->file, b->target, e) < 0)
+	if (take_instructions(b, e) < 0)
 		return -1;
 	if (strcmp(b->context, "-"))
 		b->context_fd = take_fd(&dir);
@@ -618,6 +682,40 @@ static int save_base(struct build *b, const char *name, unsigned at, struct buf 
 		return -1;
 	buildbase_whole(name, whole, sizeof(whole));
 	return buf_addf(list, e, "%s %s\n", file, whole);
+}
+
+/* Whether the history of an image has a step for each of its layers. */
+static int has_whole_history(const json_t *image)
+{
+	const json_t *history = json_object_get(json_object_get(image, "image_config"), "history"), *step;
+	size_t i, layers = 0;
+
+	json_array_foreach ((json_t *)(size_t)history, i, step)
+		layers += !json_is_true(json_object_get(step, "empty_layer"));
+	return layers == json_array_size(json_object_get(image, "layers"));
+}
+
+static unsigned count_stages(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+		n += is_instruction(text + strspn(text, BLANKS), "FROM");
+	return n;
+}
+
+/*
+ * buildah 1.28 refuses its own image of a stage as the base of the next one where the history of the
+ * first base lacks layers, as that of an imported root file system does: then it keeps none.
+ */
+static int judge_base_history(struct build *b, int store_fd, const char *name, struct err *e)
+{
+	autojson json_t *image = count_stages(b->dockerfile.data) > 1 ? catalog_inspect(store_fd, name, e) : json_object();
+
+	if (!image)
+		return -1;
+	b->omits_history |= !has_whole_history(image);
+	return 0;
 }
 
 static void fetch_bases(struct build *b, const json_t *named)
@@ -670,7 +768,8 @@ int build_take_bases(struct build *b, struct err *e)
 	json_array_foreach (images, i, one) {
 		const char *name = json_string_value(json_object_get(one, "name"));
 
-		if (name && is_base_named(named, name) && save_base(b, name, count++, &list, e) < 0)
+		if (name && is_base_named(named, name) &&
+		    (judge_base_history(b, store, name, e) < 0 || save_base(b, name, count++, &list, e) < 0))
 			return -1;
 	}
 	return put_build_file(b, "bases", list.len ? list.data : "", e);

@@ -4,7 +4,8 @@
  *
  * Pure.  Lines are joined and words are counted as Docker's classic builder does it, and errors
  * have its words, since clients look for them.  buildah alone knows what an instruction means; the
- * only change made here is to names of stages, which Docker compares without regard to case.
+ * only changes made here are to names of stages, which Docker compares without regard to case, and
+ * to here-documents (heredoc.h), which old versions of buildah do not read.
  * Each byte is looked at a fixed number of times, and nothing grows but the joined line.
  */
 #include "cli/image/build.h"
@@ -16,6 +17,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "cli/image/heredoc.h"
 
 #define BOM "\xef\xbb\xbf"
 #define LINE_MAX_BYTES 65535
@@ -33,6 +35,8 @@ struct reader {
 	unsigned stages, instructions;
 	json_t *names; /* of stages, with their numbers */
 	struct buf joined;
+	struct heredoc_reader *heredocs;
+	struct buf *out; /* what buildah is given */
 	char *begins; /* in the text: the line that was read last, then the whole instruction */
 };
 
@@ -343,20 +347,6 @@ static int check_arguments(struct reader *r, const struct instruction *is, const
 	return 0;
 }
 
-/* A word that begins one, as <<EOT or 3<<-"EOT", and no shift of a shell's sum. */
-static int has_heredoc(const char *args)
-{
-	const char *p;
-
-	for (p = args; *p; p = skip_spaces(p + word_bytes(p))) {
-		const char *w = p + strspn(p, "0123456789");
-
-		if (!strncmp(w, "<<", 2) && (isalpha((unsigned char)w[2]) || (w[2] && strchr("-_\"'", w[2]))))
-			return 1;
-	}
-	return 0;
-}
-
 static int check_instruction(struct reader *r, unsigned first, const char *line, struct err *e)
 {
 	const size_t n = word_bytes(line);
@@ -378,8 +368,6 @@ static int check_instruction(struct reader *r, unsigned first, const char *line,
 	args = check_flags(r, is, skip_spaces(line + n), e);
 	if (!args)
 		return -1;
-	if ((is->takes == FILES || !strcmp(is->name, "RUN")) && *args != '[' && has_heredoc(args))
-		return parse_error(e, first, "buildah 1.28 reads no here-documents; hint: RUN with \\ at the ends of lines, COPY of a file");
 	result = check_arguments(r, is, args, e);
 	r->line = last;
 	return result;
@@ -402,7 +390,7 @@ static int take_directive(struct reader *r, const char *comment, struct err *e)
 		return 0;
 	if ((*value != '`' && *value != '\\') || *skip_spaces(value + 1))
 		return parse_error(e, r->line, "invalid escape token does not match ` or \\");
-	r->escape = *value;
+	r->escape = r->heredocs->escape = *value;
 	return 0;
 }
 
@@ -464,6 +452,85 @@ static int join_lines(struct reader *r, struct buf *line, struct err *e)
 	return 0;
 }
 
+/* ---- here-documents ---- */
+
+/* The lines of one, up to its name alone. */
+static int read_heredoc(struct reader *r, unsigned first, struct heredoc *d, struct buf *line, struct err *e)
+{
+	int got;
+
+	while ((got = next_line(r, line, e)) > 0) {
+		const char *text = line->data + (d->strips_tabs ? strspn(line->data, "\t") : 0);
+
+		if (!strcmp(text, d->name))
+			return 0;
+		if (buf_addf(&d->text, e, "%s\n", text) < 0)
+			return -1;
+	}
+	return got < 0 ? -1 : parse_error(e, first, "unterminated heredoc");
+}
+
+/* The instruction with n documents, in as many lines as it had. */
+static int replace_heredocs(struct reader *r, unsigned first, const char *flags, const char *args, struct heredoc *d, int n, struct buf *line, struct err *e)
+{
+	const char *word = skip_spaces(r->joined.data);
+	const size_t before = r->out->len;
+	char name[16];
+	size_t i;
+	unsigned lines = 0;
+	int k;
+
+	for (k = 0; k < n; k++)
+		if (read_heredoc(r, first, &d[k], line, e) < 0)
+			return -1;
+	snprintf(name, sizeof(name), "%.*s", (int)word_bytes(word), word);
+	if (heredoc_write(r->heredocs, name, flags, args, d, n, r->out, e) < 0) {
+		char why[400];
+
+		snprintf(why, sizeof(why), "%.390s", e->msg);
+		return parse_error(e, first, why);
+	}
+	for (i = before; i < r->out->len; i++)
+		lines += r->out->data[i] == '\n';
+	for (; lines < r->line - first + 1; lines++)
+		if (buf_add(r->out, "\n", 1, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* An instruction that was checked, in the text from top to r->at, goes on to buildah. */
+static int pass_instruction(struct reader *r, unsigned first, const char *top, struct buf *line, struct err *e)
+{
+	const char *word = skip_spaces(r->joined.data), *flags = skip_spaces(word + word_bytes(word)), *args = flags;
+	struct heredoc d[HEREDOCS_MAX];
+	char name[16];
+	autofree char *kept = NULL;
+	int n = 0, i, result;
+
+	snprintf(name, sizeof(name), "%.*s", (int)word_bytes(word), word);
+	if (!strcasecmp(name, "ONBUILD")) {
+		args = skip_spaces(flags + word_bytes(flags));
+		snprintf(name, sizeof(name), "%.*s", (int)word_bytes(flags), flags);
+		if (instruction_named(name, strlen(name)) && strchr("RCA", toupper((unsigned char)name[0])) && *args != '[' && strcasecmp(name, "CMD") &&
+		    strcasecmp(name, "ARG") && (n = heredoc_find(args, r->escape, d)) != 0)
+			return parse_error(e, first, "ONBUILD takes no here-document here");
+		return buf_add(r->out, top, (size_t)(r->at - top), e);
+	}
+	while (args[0] == '-' && args[1] == '-' && word_bytes(args) > 2)
+		args = skip_spaces(args + word_bytes(args));
+	if ((!strcasecmp(name, "RUN") || !strcasecmp(name, "COPY") || !strcasecmp(name, "ADD")) && *args != '[')
+		n = heredoc_find(args, r->escape, d);
+	if (n < 0)
+		return parse_error(e, first, "more than 32 here-documents");
+	if (!n)
+		return heredoc_note(r->heredocs, name, args, e) < 0 ? -1 : buf_add(r->out, top, (size_t)(r->at - top), e);
+	kept = strndup(flags, (size_t)(args - flags));
+	result = kept ? replace_heredocs(r, first, kept, args, d, n, line, e) : err_nomem(e);
+	for (i = 0; i < n; i++)
+		buf_release(&d[i].text);
+	return result;
+}
+
 static int read_instructions(struct reader *r, struct buf *line, struct err *e)
 {
 	int got;
@@ -475,8 +542,11 @@ static int read_instructions(struct reader *r, struct buf *line, struct err *e)
 
 		if (*text == '#' && take_directive(r, text, e) < 0)
 			return -1;
-		if (!*text || *text == '#')
+		if (!*text || *text == '#') {
+			if (buf_add(r->out, top, (size_t)(r->at - top), e) < 0)
+				return -1;
 			continue;
+		}
 		r->is_past_directives = 1;
 		more = goes_on(r, text);
 		r->joined.len = 0;
@@ -490,6 +560,8 @@ static int read_instructions(struct reader *r, struct buf *line, struct err *e)
 			r->begins = top;
 			got = check_instruction(r, first, skip_spaces(r->joined.data), e);
 			*r->at = kept;
+			if (got == 0)
+				got = pass_instruction(r, first, top, line, e);
 		}
 		if (got < 0)
 			return -1;
@@ -513,9 +585,14 @@ static int check_build_target(const struct reader *r, const char *target, struct
 	return err_set(e, ERR_INVALID, "target stage \"%.200s\" could not be found", target);
 }
 
-int dockerfile_check(char *text, const char *name, const char *target, struct err *e)
+int dockerfile_check(char *text, const char *name, const char *target, struct heredoc_reader *heredocs, struct buf *out, struct err *e)
 {
-	struct reader r = {.at = text, .escape = '\\', .names = json_object(), .joined = BUF_INIT(2 * BUILD_DOCKERFILE_MAX)};
+	struct reader r = {.at = text,
+			   .escape = '\\',
+			   .names = json_object(),
+			   .joined = BUF_INIT(2 * BUILD_DOCKERFILE_MAX),
+			   .heredocs = heredocs,
+			   .out = out};
 	autobuf struct buf line = BUF_INIT(LINE_MAX_BYTES + 2);
 	int result;
 

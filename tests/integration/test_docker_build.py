@@ -306,7 +306,12 @@ WRONG = (
     ("FROM box:1\nHEALTHCHECK a b\n", "Unknown type \"a\""), ("FROM box:1\nEXPOSE abc\n", "invalid containerPort: abc"),
     ("FROM box:1\nCOPY --from=5 a b\n", "invalid from flag value 5: index out of bounds"),
     ("FROM box:1 AS me\nCOPY --from=ME a b\n", "invalid from flag value ME: refers to current build stage"),
-    ("# escape=x\nFROM box:1\n", "invalid escape token"), ("FROM box:1\nRUN <<E\nx\nE\n", "parse error on line 2"),
+    ("# escape=x\nFROM box:1\n", "invalid escape token"),
+    ("FROM box:1\nRUN <<E\nx\n E\n", "parse error on line 2: unterminated heredoc"), ("FROM box:1\nRUN <<E\nx\nE\nNOSUCH\n", "line 5: unknown instruction"),
+    ("FROM box:1\nCOPY <<E /x\n$PATH\nE\n", "line 2: what PATH is in the here-document E cannot be told"),
+    ("FROM box:1\nCOPY <<E\nx\nE\n", "Destination could not be determined"), ("FROM box:1\nCOPY <<../x /y\n../x\n", "has no name of a file"),
+    ("FROM box:1\nCOPY --from=box:1 <<E /x\nE\n", "COPY --from takes no here-document"), ("FROM box:1\nONBUILD RUN <<E\nE\n", "ONBUILD takes no"),
+    ("FROM box:1\nRUN cat " + " ".join(f"<<E{i}" for i in range(33)) + "\n", "more than 32 here-documents"),
 )
 
 
@@ -322,7 +327,7 @@ def test_a_wrong_Dockerfile_is_refused_before_any_step_runs():
 
 @b.deadline(120)
 def test_a_hostile_Dockerfile_is_refused_at_once():
-    for text, said in (("FROM box:1\nRUN <<E\n" + "x\n" * 500000, "here-documents"), ("FROM box:1\n" * 90000, "more than 200 stages"),
+    for text, said in (("FROM box:1\nRUN <<E\n" + "x\n" * 500000, "unterminated heredoc"), ("FROM box:1\n" * 90000, "more than 200 stages"),
                        ("".join(f"FROM box:1 AS x{i}\n" for i in range(50000)), "more than 200 stages"), ("FROM box:1\nRUN " + "a" * 1000000, "line greater than"),
                        ("FROM box:1\nRUN " + "a \\\n" * 250000, "more than 5000 lines"), ("FROM box:1\n" + "ENV a=b\n" * 120000, "more than 5000 instructions"),
                        ("FROM box:1 AS a\nFROM box:1\nCOPY " + "--from=a " * 7000, "more than 64 flags"), ("FROM box:1\n" + "#" * 1048600, "more than 1048576 bytes")):
@@ -338,6 +343,66 @@ def test_stages_are_named_without_regard_to_case():
     assert b.berth("run", "case:1", "cat", "/a", "/b", ok=True).out == "1\n1\n"
     b.berth("build", "-q", "-t", "case:2", "--target", "ONE", "-", input=text, ok=True, timeout=120)
     assert b.berth("run", "case:2", "cat", "/one", ok=True).out == "1\n"
+
+
+HEREDOCS = """# syntax=docker/dockerfile:1
+FROM box:1 AS base
+ARG WHO=world
+ENV GREET="hello there" GREET2=$WHO
+RUN <<EOF
+set -e
+echo one > /one
+echo "two $WHO" >> /one
+EOF
+RUN <<-EOT cat > /three
+\ttabs $GREET
+\t$(echo sub)
+\tEOT
+RUN cat <<A > /a && \\
+  cat <<'B' > /b
+in a $WHO
+A
+in b $WHO
+B
+RUN echo "no <<EOF here" $((1<<2)) > /none
+COPY <<EOF /conf/app.conf
+greet="$GREET" $GREET2
+who=${WHO:-none} ${GREET:+set} \\$kept cost 5$
+EOF
+FROM BASE
+COPY --chown=5:6 --chmod=0750 <<"one.sh" sub/f <<-two.txt /scripts/
+#!/bin/sh
+echo $1
+one.sh
+\tinherits ${GREET}
+\ttwo.txt
+RUN <<EOF
+#!/bin/cat
+as a script
+EOF
+SHELL ["/bin/sh", "-ec"]
+RUN <<EOF
+echo kept > /shell
+false
+echo and on
+EOF
+"""
+
+
+@b.deadline(180)
+def test_heredocs_are_what_BuildKit_makes_of_them():
+    base()
+    top = context(HEREDOCS)
+    r = b.berth("build", "--build-arg", "WHO=all", top, timeout=120)
+    assert "\nas a script\n" in r.err and r.code == 2 and "exit status 1" in r.err, r     # SHELL is the script's
+    b.write(top + "/Dockerfile", HEREDOCS.replace("false\n", "true\n"))
+    b.berth("build", "-q", "-t", "docs:1", "--build-arg", "WHO=all", top, ok=True, timeout=120)
+    assert b.berth("run", "docs:1", "cat", "/one", "/three", "/a", "/b", "/none", "/shell", ok=True).out == (
+        "one\ntwo all\ntabs hello there\nsub\nin a all\nin b $WHO\nno <<EOF here 4\nkept\n")
+    assert b.berth("run", "docs:1", "cat", "/conf/app.conf", "/scripts/two.txt", "/scripts/one.sh", "/scripts/f", ok=True).out == (
+        'greet="hello there" all\nwho=all set $kept cost 5$\ninherits hello there\n#!/bin/sh\necho $1\nfrom the context\n')
+    shown = b.berth("run", "docs:1", "stat", "-c", "%u %g %a %n", "/conf/app.conf", "/scripts/one.sh", "/scripts/two.txt", "/scripts/f", ok=True).out
+    assert shown == "0 0 644 /conf/app.conf\n5 6 750 /scripts/one.sh\n5 6 750 /scripts/two.txt\n5 6 750 /scripts/f\n", shown
 
 
 @b.deadline(240)
