@@ -100,7 +100,8 @@ const struct command door_compose = {
 
 /* ---- build ----------------------------------------------------------------------------------- */
 
-#define BUILD_WORDS_MAX 200
+#define BUILD_WORDS_MAX 500
+#define BUILD_WORDS_SPARE 40 /* for the options that come once */
 
 /* Where berth has no build of its own it says what has. */
 static int cannot(const struct command *self)
@@ -111,17 +112,17 @@ static int cannot(const struct command *self)
 			self->name);
 }
 
-static size_t add_build_list(const struct door_args *a, const char *flag, const char **argv, size_t n)
+static size_t add_build_list(const struct door_args *a, const char *flag, const char *option, const char **argv, size_t n)
 {
 	const json_t *one;
 	size_t i;
 
+	if (!n)
+		return 0;
 	json_array_foreach ((json_t *)(size_t)door_list(a, flag), i, one) {
-		if (n + 20 > BUILD_WORDS_MAX)
-			break;
-		argv[n++] = strcmp(flag, "tag") ?
-				    strcmp(flag, "label") ? "--build-arg" : "--label" :
-				    "--tag";
+		if (n + BUILD_WORDS_SPARE > BUILD_WORDS_MAX)
+			return 0;
+		argv[n++] = option;
 		argv[n++] = json_string_value(one);
 	}
 	return n;
@@ -180,10 +181,12 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
 	char verb[] = "build", *find[] = { verb, NULL };
 	char place[PATH_MAX];
+	static const char *const lists[] = { "tag", "build-arg", "label", "add-host", "ulimit" };
+	static const char *const options[] = { "--tag", "--build-arg", "--label", "--add-host", "--ulimit" };
 	struct door_args a;
 	int used, status;
 	struct err e;
-	size_t n = 2;
+	size_t n = 2, i;
 
 	if (!door_parse(&a, self, argc, argv, 1, 1)) {
 		status = a.status;
@@ -192,13 +195,19 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 	} else {
 		if (door_list(&a, "cache-from"))
 			door_say(0, "%s", ENGINE_BUILD_NO_CACHE);
-		n = add_build_list(&a, "tag", words, n);
-		n = add_build_list(&a, "build-arg", words, n);
-		n = add_build_list(&a, "label", words, n);
+		for (i = 0; i < ARRAY_LEN(lists); i++)
+			n = add_build_list(&a, lists[i], options[i], words, n);
+		if (!n) {
+			door_release(&a);
+			return door_say(1, "docker build: more than %d options of a build", (BUILD_WORDS_MAX - BUILD_WORDS_SPARE) / 2);
+		}
 		n = add_build_file(&a, place, sizeof(place), words, n);
 		n = add_value(&a, "target", "--target", words, n);
 		n = add_value(&a, "platform", "--platform", words, n);
 		n = add_value(&a, "memory", "--memory", words, n);
+		n = add_value(&a, "shm-size", "--shm-size", words, n);
+		n = add_value(&a, "cpuset-cpus", "--cpuset", words, n);
+		n = add_value(&a, "iidfile", "--iidfile", words, n);
 		words[n++] = "--network";
 		words[n++] = build_network(&a);
 		if (door_on(&a, "pull"))
@@ -225,7 +234,7 @@ static int buildx_main(const struct command *self, int argc, char **argv)
 
 #define NO_BUILD_LIMIT "RUN has the limits of [sandbox] in berth.toml; --memory is its memory"
 static const struct opt build_options[] = {
-	{ "add-host", 0, OPT_LIST, "list", "Add a custom host-to-IP mapping", DOOR_IGNORED },
+	{ "add-host", 0, OPT_LIST, "list", "Add a custom host-to-IP mapping", DOOR_TAKEN },
 	{ "build-arg", 0, OPT_LIST, "list", "Set build-time variables", DOOR_TAKEN },
 	{ "cache-from", 0, OPT_LIST, "strings", "Images to consider as cache sources",
 	  DOOR_IGNORED },
@@ -238,15 +247,13 @@ static const struct opt build_options[] = {
 	  NO_BUILD_LIMIT },
 	{ "cpu-shares", 'c', OPT_VALUE, "int", "CPU shares (relative weight)", DOOR_REFUSED,
 	  COMPLETE_NONE, NO_BUILD_LIMIT },
-	{ "cpuset-cpus", 0, OPT_VALUE, "string", "CPUs in which to allow execution", DOOR_REFUSED,
-	  COMPLETE_NONE, NO_BUILD_LIMIT },
+	{ "cpuset-cpus", 0, OPT_VALUE, "string", "CPUs in which to allow execution", DOOR_TAKEN },
 	{ "cpuset-mems", 0, OPT_VALUE, "string", "MEMs in which to allow execution", DOOR_REFUSED,
 	  COMPLETE_NONE, NO_BUILD_LIMIT },
 	{ "disable-content-trust", 0, OPT_FLAG, NULL, "Skip image verification", DOOR_IGNORED },
 	{ "file", 'f', OPT_VALUE, "string", "Name of the Dockerfile", DOOR_TAKEN, COMPLETE_FILE },
 	{ "force-rm", 0, OPT_FLAG, NULL, "Always remove intermediate containers", DOOR_IGNORED },
-	{ "iidfile", 0, OPT_VALUE, "string", "Write the image ID to the file", DOOR_REFUSED,
-	  COMPLETE_NONE, "--quiet prints it" },
+	{ "iidfile", 0, OPT_VALUE, "string", "Write the image ID to the file", DOOR_TAKEN, COMPLETE_FILE },
 	{ "isolation", 0, OPT_VALUE, "string", "Container isolation technology (Windows only)",
 	  DOOR_IGNORED },
 	{ "label", 0, OPT_LIST, "list", "Set metadata for an image", DOOR_TAKEN },
@@ -265,15 +272,13 @@ static const struct opt build_options[] = {
 	{ "rm", 0, OPT_FLAG, NULL, "Remove intermediate containers", DOOR_IGNORED },
 	{ "security-opt", 0, OPT_LIST, "strings", "Security options", DOOR_REFUSED, COMPLETE_NONE,
 	  "RUN is always confined as a sandbox is" },
-	{ "shm-size", 0, OPT_VALUE, "bytes", "Size of /dev/shm", DOOR_REFUSED, COMPLETE_NONE,
-	  NO_BUILD_LIMIT },
+	{ "shm-size", 0, OPT_VALUE, "bytes", "Size of /dev/shm", DOOR_TAKEN },
 	{ "squash", 0, OPT_FLAG, NULL, "Squash newly built layers into a single new layer",
 	  DOOR_REFUSED, COMPLETE_NONE, "layers stay as the Dockerfile makes them" },
 	{ "tag", 't', OPT_LIST, "list", "Name and optionally a tag in the \"name:tag\" format",
 	  DOOR_TAKEN },
 	{ "target", 0, OPT_VALUE, "string", "Set the target build stage to build", DOOR_TAKEN },
-	{ "ulimit", 0, OPT_LIST, "ulimit", "Ulimit options", DOOR_REFUSED, COMPLETE_NONE,
-	  NO_BUILD_LIMIT },
+	{ "ulimit", 0, OPT_LIST, "ulimit", "Ulimit options", DOOR_TAKEN },
 };
 
 const struct command door_build = {

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
@@ -33,6 +34,12 @@ enum {
 	OPT_PLATFORM,
 	OPT_ADD_HOST,
 	OPT_SHM_SIZE,
+	OPT_ULIMIT,
+	OPT_SWAP,
+	OPT_CPUS,
+	OPT_CPU_WEIGHT,
+	OPT_CPUSET,
+	OPT_IIDFILE,
 	OPT_QUIET,
 	OPT_JSON,
 };
@@ -57,6 +64,12 @@ static const struct opt options[] = {
 	{"platform", 0, OPT_VALUE, "OS/ARCH", "of the image (default: our own)", OPT_PLATFORM},
 	{"add-host", 0, OPT_LIST, "NAME:IP", "a line of /etc/hosts for RUN", OPT_ADD_HOST},
 	{"shm-size", 0, OPT_VALUE, "SIZE", "/dev/shm of RUN (default: 64m)", OPT_SHM_SIZE},
+	{"ulimit", 0, OPT_LIST, "TYPE=SOFT[:HARD]", "a limit of the processes of RUN", OPT_ULIMIT},
+	{"swap", 0, OPT_VALUE, "SIZE", "swap on top of the memory of the build (default: 0)", OPT_SWAP},
+	{"cpus", 0, OPT_VALUE, "N", "CPUs of the build, such as 0.5 (default: 1)", OPT_CPUS},
+	{"cpu-weight", 0, OPT_VALUE, "N", "share of a busy CPU, 1 to 10000 (default: 100)", OPT_CPU_WEIGHT},
+	{"cpuset", 0, OPT_VALUE, "LIST", "CPUs that the build may run on, such as 0-1,3", OPT_CPUSET},
+	{"iidfile", 0, OPT_VALUE, "FILE", "a file to write the image's digest to", OPT_IIDFILE, COMPLETE_FILE},
 	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},
 	{"json", 0, OPT_FLAG, NULL, "print JSON lines, errors too", OPT_JSON},
 };
@@ -94,6 +107,18 @@ static int set_build_option(void *ctx, int id, const char *value, struct err *e)
 		return build_add_word(b, "--add-host", value, e);
 	case OPT_SHM_SIZE:
 		return set_shm(b, value, e);
+	case OPT_ULIMIT:
+		return build_add_word(b, "--ulimit", value, e);
+	case OPT_SWAP:
+		return build_add_limit(b, "swap", value, e);
+	case OPT_CPUS:
+		return build_add_limit(b, "cpus", value, e);
+	case OPT_CPU_WEIGHT:
+		return build_add_limit(b, "cpu-weight", value, e);
+	case OPT_CPUSET:
+		return build_add_limit(b, "cpuset", value, e);
+	case OPT_IIDFILE:
+		return b->iidfile = value, 0;
 	case OPT_NETWORK:
 		if (!strcmp(value, "host"))
 			return err_set(e, ERR_DENIED,
@@ -120,6 +145,15 @@ static void print_build_done(const struct build *b)
 	puts(b->json ? text ? text : "" : b->digest);
 }
 
+static int write_iidfile(const struct build *b, struct err *e)
+{
+	autoclose int fd = b->iidfile ? open(b->iidfile, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0644) : -1;
+
+	if (!b->iidfile)
+		return 0;
+	return fd < 0 || io_write_all(fd, b->digest, strlen(b->digest)) < 0 ? err_sys(e, "write %.200s", b->iidfile) : 0;
+}
+
 static int berth_build_main(const struct command *self, int argc, char **argv)
 {
 	struct build b = BUILD_INIT;
@@ -133,7 +167,7 @@ static int berth_build_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && !help) {
 		b.context = argc - rest == 1 ? argv[rest] : NULL;
 		r = b.context ?
-			    build_run(&b, &e) :
+			    build_run(&b, &e) < 0 || write_iidfile(&b, &e) < 0 ? -1 : 0 :
 			    err_set(&e, ERR_USAGE, "one context is wanted; hint: berth build .");
 		if (r == 0)
 			print_build_done(&b);

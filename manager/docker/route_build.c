@@ -82,7 +82,7 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 	for (i = 0; (tag = http_query_each(rq, "t", i)); i++)
 		if (engine_build_set(b, "t", tag, e) < 0)
 			return -1;
-	if (engine_build_untagged(b, e) < 0)
+	if (engine_build_end(b, e) < 0)
 		return -1;
 	if (docker_query_flag(rq, "pull") && engine_build_set(b, "pull", "1", e) < 0)
 		return -1;

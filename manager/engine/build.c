@@ -10,6 +10,7 @@
 
 #define JSON_MAX (1u << 20)
 #define REF_MAX 400
+#define SHARES_MAX 262144
 
 int engine_build_init(struct engine_build *b, struct err *e)
 {
@@ -80,10 +81,81 @@ static int add_tag(struct engine_build *b, const char *name, struct err *e)
 	return add_docker_build_word(b, e, "tag", NULL, engine_image_tagged(ref, room, sizeof(room)));
 }
 
-int engine_build_untagged(struct engine_build *b, struct err *e)
+/* {"Name", "Soft", "Hard"} of each. */
+static int add_ulimits(struct engine_build *b, const char *text, struct err *e)
+{
+	autojson json_t *j = json_parse(text, strlen(text), JSON_MAX, "ulimits", e);
+	const json_t *one;
+	size_t i;
+
+	if (!j)
+		return -1;
+	json_array_foreach (j, i, one) {
+		const char *name = json_string_value(json_object_get(one, "Name"));
+		const json_t *soft = json_object_get(one, "Soft"), *hard = json_object_get(one, "Hard");
+		char value[64];
+
+		if (!name || !json_is_integer(soft) || (hard && !json_is_integer(hard)))
+			return err_set(e, ERR_INVALID, "a ulimit of a build has Name, Soft and Hard");
+		snprintf(value, sizeof(value), "%lld:%lld", (long long)json_integer_value(soft), (long long)json_integer_value(hard ? hard : soft));
+		if (add_docker_build_word(b, e, "ulimit", name, value) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A number of the query, which engine_build_end() reads with others. */
+static int note_number(const char *key, const char *value, long long *ret, struct err *e)
+{
+	char *end;
+
+	*ret = strtoll(value, &end, 10);
+	return *end || *ret > 1LL << 60 || *ret < -1 ? err_set(e, ERR_INVALID, "invalid value of %s: %.40s", key, value) : 0;
+}
+
+/* As runc counts shares of cgroup v1 in weights of v2. */
+static int add_shares(struct engine_build *b, const char *value, struct err *e)
+{
+	long long shares;
+	char weight[32];
+
+	if (note_number("cpushares", value, &shares, e) < 0)
+		return -1;
+	if (shares < 2)
+		return 0;
+	snprintf(weight, sizeof(weight), "%lld", 1 + ((shares < SHARES_MAX ? shares : SHARES_MAX) - 2) * 9999 / (SHARES_MAX - 2));
+	return add_docker_build_word(b, e, "cpu-weight", NULL, weight);
+}
+
+static int add_limits(struct engine_build *b, struct err *e)
+{
+	char text[40];
+
+	if (b->quota > 0) {
+		const long long milli = b->quota > 1LL << 40 ? -1 : b->quota * 1000 / (b->period > 0 ? b->period : 100000);
+
+		if (milli < 10)
+			return err_set(e, ERR_INVALID, "cpuquota %lld is out of range", b->quota);
+		snprintf(text, sizeof(text), "%lld.%03lld", milli / 1000, milli % 1000);
+		if (add_docker_build_word(b, e, "cpus", NULL, text) < 0)
+			return -1;
+	}
+	if (!b->swap)
+		return 0;
+	if (b->swap > 0 && b->swap < b->memory)
+		return err_set(e, ERR_INVALID, "Minimum memoryswap limit should be larger than memory limit, see usage");
+	if (b->swap > 0 && !b->memory)
+		return err_set(e, ERR_INVALID, "You should always set the Memory limit when using Memoryswap limit, see usage");
+	snprintf(text, sizeof(text), "%lld", b->swap - b->memory);
+	return add_docker_build_word(b, e, "swap", NULL, b->swap < 0 ? "unlimited" : text);
+}
+
+int engine_build_end(struct engine_build *b, struct err *e)
 {
 	char name[80];
 
+	if (add_limits(b, e) < 0)
+		return -1;
 	return b->tags ? 0 :
 	       engine_image_new_name(name, sizeof(name), e) < 0 ? -1 : add_docker_build_word(b, e, "tag", NULL, name);
 }
@@ -141,8 +213,22 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return add_docker_build_word(b, e, "pull", NULL, "always");
 	if (!strcmp(key, "dockerfile"))
 		return add_docker_build_word(b, e, "file", NULL, value);
+	if (!strcmp(key, "memory") && note_number(key, value, &b->memory, e) < 0)
+		return -1;
 	if ((!strcmp(key, "memory") || !strcmp(key, "shmsize")) && !strcmp(value, "0"))
 		return 0;
+	if (!strcmp(key, "memswap"))
+		return note_number(key, value, &b->swap, e);
+	if (!strcmp(key, "cpuquota"))
+		return note_number(key, value, &b->quota, e);
+	if (!strcmp(key, "cpuperiod"))
+		return note_number(key, value, &b->period, e);
+	if (!strcmp(key, "cpushares"))
+		return add_shares(b, value, e);
+	if (!strcmp(key, "cpusetcpus"))
+		return add_docker_build_word(b, e, "cpuset", NULL, value);
+	if (!strcmp(key, "ulimits"))
+		return add_ulimits(b, value, e);
 	if (!strcmp(key, "platform"))
 		return engine_platform(value, platform, e) < 0 ? -1 : add_docker_build_word(b, e, "platform", NULL, platform);
 	if (!strcmp(key, "shmsize"))

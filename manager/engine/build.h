@@ -17,6 +17,7 @@
 struct engine_build {
 	json_t *words; /* of berth build */
 	int tags;      /* names that the client gave */
+	long long memory, swap, quota, period; /* as Docker counts them; 0: not said */
 };
 
 int engine_build_init(struct engine_build *b, struct err *e);
@@ -26,8 +27,8 @@ void engine_build_release(struct engine_build *b);
  * ERR_INVALID, ERR_UNSUPPORTED.
  */
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e);
-/* After the last parameter: a build without a tag makes an image that the door shows without a name. */
-int engine_build_untagged(struct engine_build *b, struct err *e);
+/* After the last parameter: what several of them say; a build without a tag makes an image that the door shows without a name. */
+int engine_build_end(struct engine_build *b, struct err *e);
 /* Whether a "cachefrom" of the query names images. */
 int engine_build_wants_cache(const char *value);
 /* Keeps the text of an event that begins a step. */

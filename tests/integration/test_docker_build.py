@@ -166,7 +166,7 @@ def test_dockers_clients_build_with_the_classic_builder():
         status, said, _ = d.api("POST", "/build?networkmode=none&buildargs=null&labels=null&ulimits=null&cachefrom=null&t=nulls:1", tar_of(top), timeout=120)
         assert status == 200 and b"Successfully tagged nulls:1" in said, said
         for query, word in (("version=2", "DOCKER_BUILDKIT=0"), ("remote=https://x/y.git", "body"), ("buildargs=x", "build-arg"),
-                            ("labels=[]", "object"), ("cpuquota=1000", "cpuquota"), ("cpusetcpus=0-1", "cpusetcpus"), ("cpuperiod=50000", "cpuperiod"),
+                            ("labels=[]", "object"), ("cpuquota=10", "cpuquota"), ("cpusetmems=0", "cpusetmems"), ("ulimits=[{}]", "ulimit"), ("memswap=5&memory=9", "larger than"),
                             ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("t=" + "x" * 500, "reference")):
             status, said, _ = d.api("POST", "/build?" + query, b"")
             assert 400 <= status < 502 and word in said["message"], (query, status, said)
@@ -452,9 +452,11 @@ def test_a_build_that_takes_too_long_is_ended():
 def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
     base()
     with Engine() as d:
-        top = context("FROM box:1\nCOPY . /all\nRUN ls -A /all >/listed; grep -w one.test /etc/hosts >/seen; df -k /dev/shm | tail -n 1 >>/seen\n")
+        top = context("FROM box:1\nCOPY . /all\nRUN ls -A /all >/listed; grep -w one.test /etc/hosts >/seen; df -k /dev/shm | tail -n 1 >>/seen; "
+                      "ulimit -n >>/seen; ulimit -Hn >>/seen; grep Cpus_allowed_list /proc/self/status >>/seen\n")
         b.write(top + "/.dockerignore", "sub\n.docker*\n")
-        said = lines(d.good("POST", "/build?networkmode=none&shmsize=8388608&extrahosts=one.test:10.1.2.3&extrahosts=two.test:10.1.2.4", tar_of(top), timeout=200))
+        said = lines(d.good("POST", "/build?networkmode=none&cpusetcpus=0&cpuquota=50000&cpuperiod=100000&memory=268435456&memswap=300000000&cpushares=512&"
+                            "ulimits=%5B%7B%22Name%22%3A%22nofile%22%2C%22Soft%22%3A500%2C%22Hard%22%3A600%7D%5D&shmsize=8388608&extrahosts=one.test:10.1.2.3&extrahosts=two.test:10.1.2.4", tar_of(top), timeout=200))
         texts = "".join(x.get("stream", "") for x in said)
         made = [x["aux"]["ID"] for x in said if "aux" in x]
         assert len(made) == 1 and texts.rstrip().endswith(f"Successfully built {made[0][7:19]}"), said
@@ -462,7 +464,13 @@ def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
         assert shown["RepoTags"] == [] and not [k for k in shown["Config"]["Labels"] or {} if "buildah" in k], shown
         out = b.berth("run", made[0], "cat", "/all/sub/f", "/seen", ok=True).out
         assert b.berth("run", made[0], "cat", "/listed", ok=True).out.split() == ["Dockerfile", "sub"]
-        assert out.startswith("from the context\n10.1.2.3\tone.test\n") and " 8192 " in out, out
+        assert out.startswith("from the context\n10.1.2.3\tone.test\n") and " 8192 " in out and out.endswith("\n500\n600\nCpus_allowed_list:\t0\n"), out
+        iid = b.tmp("iid")
+        b.write(top + "/Dockerfile", "FROM box:1\nRUN grep -w one.test /etc/hosts >/seen; df -k /dev/shm | tail -n 1 >>/seen; ulimit -n >>/seen\n")
+        door("build", "--network", "none", "-q", "--add-host", "one.test:10.1.2.3", "--shm-size", "8m", "--ulimit", "nofile=500", "--iidfile", iid, top, ok=True, timeout=120)
+        with open(iid, encoding="ascii") as f:
+            out = b.berth("run", f.read(), "cat", "/seen", ok=True).out
+        assert out.startswith("10.1.2.3\tone.test\n") and " 8192 " in out and out.endswith("\n500\n"), out
         b.write(top + "/Dockerfile", 'FROM box:1\nRUN ["sh", "-c", "exit 9"]\n')
         failed = lines(d.good("POST", "/build?networkmode=none", tar_of(top), timeout=200))[-1]
         assert failed["errorDetail"] == {"code": 9, "message": "The command 'sh -c exit 9' returned a non-zero code: 9"}, failed
