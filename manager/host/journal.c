@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/encoding.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -151,37 +152,104 @@ static int turn_journal(struct journal *j, uint64_t size, struct err *e)
 	return 0;
 }
 
-int journal_add(struct journal *j, json_t *entry, struct err *e)
+int journal_add_lines(struct journal *j, const char *lines, size_t n, struct err *e)
 {
-	struct timespec now;
-	char stamp[JOURNAL_TIME], last = '\n';
-	autofree char *own = NULL;
-	const char *text;
-	char room[1024];
-	autobuf struct buf b = BUF_INIT(JOURNAL_LINE_MAX);
+	char last = '\n';
 	uint64_t size = 0;
-	size_t n;
 	int r = -1;
+
+	if (lock_current(j, &size, e) < 0)
+		return -1;
+	if (!size || size > j->max_bytes) {
+		if (size ? turn_journal(j, size, e) < 0 : write_base(j->fd, 0) < 0)
+			goto out;
+	} else if (pread(j->fd, &last, 1, (off_t)size - 1) == 1 && last != '\n' && io_write_all(j->fd, "\n", 1) < 0) {
+		/* a line that a crash cut short must not be joined to ours */
+		goto out;
+	}
+	r = io_write_all(j->fd, lines, n) < 0 ? err_sys(e, "write to the journal %s", j->name) : 0;
+out:
+	flock(j->fd, LOCK_UN);
+	return r;
+}
+
+/* Tells how many bytes from s on stand for themselves in a string, or are no character (0). */
+static size_t plain_run(const unsigned char *s, size_t n)
+{
+	size_t i = 0, len;
+
+	while (i < n) {
+		if (s[i] < 0x20 || s[i] == '"' || s[i] == '\\')
+			break;
+		if (s[i] < 0x80) {
+			i++;
+			continue;
+		}
+		len = utf8_len(s + i, n - i);
+		if (!len)
+			break;
+		i += len;
+	}
+	return i;
+}
+
+int journal_add_text(struct buf *b, const char *p, size_t n, struct err *e)
+{
+	static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+	const unsigned char *s = (const unsigned char *)p;
+	size_t i, run;
+
+	if (buf_reserve(b, n + n / 16 + 2, e) < 0 || buf_add(b, "\"", 1, e) < 0)
+		return -1;
+	for (i = 0; i < n; i++) {
+		const char *name;
+		char escape[8];
+
+		run = plain_run(s + i, n - i);
+		if (run && buf_add(b, p + i, run, e) < 0)
+			return -1;
+		i += run;
+		if (i == n)
+			break;
+		if (!s[i] || s[i] >= 0x80)
+			return 1;
+		name = strchr(named, s[i]);
+		if (name)
+			snprintf(escape, sizeof(escape), "\\%c", letters[name - named]);
+		else
+			snprintf(escape, sizeof(escape), "\\u%04X", s[i]);
+		if (buf_adds(b, escape, e) < 0)
+			return -1;
+	}
+	return buf_add(b, "\"", 1, e);
+}
+
+int journal_end_line(struct buf *line, struct err *e)
+{
+	char stamp[JOURNAL_TIME];
+	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	journal_time(&now, stamp);
-	json_object_set_new(entry, "time", json_string(stamp));
+	return buf_addf(line, e, ",\"time\":\"%s\"}\n", stamp);
+}
+
+int journal_add(struct journal *j, json_t *entry, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(JOURNAL_LINE_MAX);
+	autofree char *own = NULL;
+	const char *text;
+	char room[1024];
+	size_t n;
+	int r = -1;
+
 	text = json_text(entry, room, sizeof(room), &own, &n);
-	json_decref(entry);
 	if (!text)
-		return err_nomem(e);
-	if (lock_current(j, &size, e) < 0)
-		return -1;
-	if ((!size && write_base(j->fd, 0) < 0) || (size > j->max_bytes && turn_journal(j, size, e) < 0))
-		goto out;
-	/* a line that a crash cut short must not be joined to ours */
-	if (size && pread(j->fd, &last, 1, (off_t)size - 1) == 1 && size <= j->max_bytes && last != '\n' && buf_adds(&b, "\n", e) < 0)
-		goto out;
-	if (buf_add(&b, text, n, e) < 0 || buf_adds(&b, "\n", e) < 0)
-		goto out;
-	r = io_write_all(j->fd, b.data, b.len) < 0 ? err_sys(e, "write to the journal %s", j->name) : 0;
-out:
-	flock(j->fd, LOCK_UN);
+		err_nomem(e);
+	/* without its last brace */
+	else if (buf_add(&b, text, n - 1, e) == 0 && journal_end_line(&b, e) == 0)
+		r = journal_add_lines(j, b.data, b.len, e);
+	json_decref(entry);
 	return r;
 }
 

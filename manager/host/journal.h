@@ -3,7 +3,7 @@
  * journal - a bounded log of JSON objects, one a line, that many processes write and read.
  *
  * It has a file NAME and its predecessor NAME.1, together at most twice the given size; the
- * oldest lines are dropped. A line is one write(2) under a lock, so readers see whole lines in
+ * oldest lines are dropped. Whole lines are one write(2) under a lock, so readers see whole lines in
  * one order. The first line of a file, {"base":N}, is the number of bytes before it. So a
  * position in the journal (a cursor) stays valid when the files change, and the number of lost
  * bytes is known exactly.
@@ -36,6 +36,15 @@ struct journal {
  * holds the lock for a second.
  */
 int journal_add(struct journal *j, json_t *entry, struct err *e);
+/* Writes entries that have their time, each a line: one write under the lock. */
+int journal_add_lines(struct journal *j, const char *lines, size_t n, struct err *e);
+/*
+ * Adds n bytes to a line as a string of JSON with its quotes. 0; 1 if they are not UTF-8 without
+ * NUL, with a part of them added; -1.
+ */
+int journal_add_text(struct buf *line, const char *p, size_t n, struct err *e);
+/* Ends a line that begins an object with at least one member: adds "time", the brace and the newline. */
+int journal_end_line(struct buf *line, struct err *e);
 void journal_close(struct journal *j);
 
 struct journal_reader {

@@ -364,9 +364,19 @@ void keeper_command_stands_still(struct keeper *k)
 			keeper_command_killed(k, k->commands[i]);
 }
 
+/* Microseconds of CPU time that this keeper has taken. */
+static uint64_t keeper_cpu_us(void)
+{
+	const struct timespec t = clock_now(CLOCK_PROCESS_CPUTIME_ID);
+
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 {
 	char buf[OUTPUT_CHUNK];
+	const int is_main = keeper_main_is(k, c);
+	const uint64_t cpu_us = is_main ? keeper_cpu_us() : 0;
 	uint64_t before = c->out[which].total;
 	int rounds;
 	ssize_t n;
@@ -387,6 +397,8 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 		keeper_busy(k);
 		keeper_follow_news(k, c);
 	}
+	if (is_main)
+		keeper_main_read(k, keeper_cpu_us() - cpu_us);
 }
 
 uint64_t keeper_command_next_deadline(const struct keeper_command *c)

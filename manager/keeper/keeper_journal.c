@@ -18,6 +18,7 @@
 #include "runtime/sandbox/writable.h"
 
 #define PIECE 16384		/* bytes of output in one entry */
+#define WRITE 81920		/* bytes of entries for one write */
 #define COMMAND_MAX (256u << 10)	/* bytes of one stream of a command */
 
 void keeper_event(struct keeper *k, const char *event, json_t *members)
@@ -100,34 +101,31 @@ void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdi
  * Text unchanged; bytes that are not text as the characters with their numbers, 0 as U+0100,
  * marked by "bytes".
  */
-static void set_data(json_t *entry, const char *p, size_t n)
+static int add_data(struct buf *line, const char *p, size_t n, struct err *e)
 {
-	json_t *text = memchr(p, 0, n) ? NULL : json_stringn(p, n);
-	autofree char *wide = NULL;
-	size_t i, len = 0;
+	autobuf struct buf wide = BUF_INIT(2 * PIECE);
+	size_t i, at = line->len;
+	int r = journal_add_text(line, p, n, e);
 
-	if (text) {
-		json_object_set_new(entry, "data", text);
-		return;
-	}
-	wide = malloc(2 * n + 1);
-	if (!wide)
-		return;
+	if (r <= 0)
+		return r;
+	line->len = at;
+	if (buf_reserve(&wide, 2 * n, e) < 0)
+		return -1;
 	for (i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)p[i];
 
 		if (!c) {
-			wide[len++] = (char)0xc4;
-			wide[len++] = (char)0x80;
+			wide.data[wide.len++] = (char)0xc4;
+			wide.data[wide.len++] = (char)0x80;
 		} else if (c < 0x80) {
-			wide[len++] = (char)c;
+			wide.data[wide.len++] = (char)c;
 		} else {
-			wide[len++] = (char)(0xc0 | c >> 6);
-			wide[len++] = (char)(0x80 | (c & 0x3f));
+			wide.data[wide.len++] = (char)(0xc0 | c >> 6);
+			wide.data[wide.len++] = (char)(0x80 | (c & 0x3f));
 		}
 	}
-	json_object_set_new(entry, "data", json_stringn(wide, len));
-	json_object_set_new(entry, "bytes", json_true());
+	return journal_add_text(line, wide.data, wide.len, e) ? -1 : buf_adds(line, ",\"bytes\":true", e);
 }
 
 static struct journal *keeper_output_log(struct keeper *k)
@@ -153,20 +151,39 @@ static size_t log_piece(const char *p, size_t n)
 	return part - back;
 }
 
+/* One entry of output, without its end: the journal adds the time. */
+static int add_log_entry(struct buf *lines, const char *source, const char *stream, const char *p, size_t n, struct err *e)
+{
+	if (buf_adds(lines, "{\"source\":", e) < 0 || journal_add_text(lines, source, strlen(source), e) != 0 ||
+	    buf_addf(lines, e, ",\"stream\":\"%s\",\"data\":", stream) < 0 || add_data(lines, p, n, e) < 0)
+		return -1;
+	return journal_end_line(lines, e);
+}
+
+/*
+ * A log that is written for ever costs our time, which the sandbox does not pay: so several
+ * entries are one write.
+ */
 static void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p,
 		       size_t n)
 {
 	struct journal *log = n ? keeper_output_log(k) : NULL;
+	autobuf struct buf lines = BUF_INIT(JOURNAL_LINE_MAX);
+	const size_t most = log && log->max_bytes / 4 < WRITE ? (size_t)(log->max_bytes / 4) : WRITE;
 	struct err ignored;
 	size_t part;
 
+	if (log && buf_reserve(&lines, n + n / 8 < WRITE ? n + n / 8 + 256 : WRITE, &ignored) < 0)
+		return;
 	for (; log && n; p += part, n -= part) {
-		json_t *entry = json_pack("{s:s,s:s}", "source", source, "stream", stream);
-
 		part = log_piece(p, n);
-		set_data(entry, p, part);
-		if (journal_add(log, entry, &ignored) < 0)
+		if (add_log_entry(&lines, source, stream, p, part, &ignored) < 0)
 			return;
+		if (n > part && lines.len < most)
+			continue;
+		if (journal_add_lines(log, lines.data, lines.len, &ignored) < 0)
+			return;
+		lines.len = 0;
 	}
 }
 
@@ -187,7 +204,6 @@ void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, c
 
 	if (keeper_main_is(k, c)) {
 		c->logged[which] += n;
-		keeper_main_read(k, n);
 		keeper_log(k, keeper_main_source(k), streams[which], p, n);
 		return;
 	}

@@ -20,8 +20,8 @@
 #include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
-#define PACE_MS 100		/* time in which at most PACE_BYTES of its output are read */
-#define PACE_BYTES (1U << 20)
+#define PACE_MS 100		/* time in which its output takes at most PACE_US of ours */
+#define PACE_US 30000
 #define FOLLOWED_MS 1000	/* time for followers to ask for the rest of its output */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
@@ -247,36 +247,36 @@ int keeper_main_holds(const struct keeper *k, const struct keeper_command *c)
 
 /*
  * Paces the output. Reading and logging takes our time, which no cgroup of the sandbox counts, so a
- * service that writes for ever waits for its pipe instead (D13). Bytes that a read took beyond a
- * window's are taken from the next window's.
+ * service that writes for ever waits for its pipe instead (D13). Time that a read took beyond a
+ * window's is taken from the next window's.
  */
 static void main_pace(struct keeper *k, uint64_t now)
 {
 	uint64_t windows = (now - k->main.paced_ms) / PACE_MS;
-	uint64_t paid = windows * PACE_BYTES;
+	uint64_t paid = windows * PACE_US;
 
 	if (!windows)
 		return;
 	k->main.paced_ms += windows * PACE_MS;
-	k->main.paced_bytes -= paid < k->main.paced_bytes ? paid : k->main.paced_bytes;
+	k->main.paced_us -= paid < k->main.paced_us ? paid : k->main.paced_us;
 }
 
-void keeper_main_read(struct keeper *k, uint64_t n)
+void keeper_main_read(struct keeper *k, uint64_t cpu_us)
 {
 	main_pace(k, clock_ms());
-	k->main.paced_bytes += n;
+	k->main.paced_us += cpu_us;
 }
 
 int keeper_main_rests(const struct keeper *k, const struct keeper_command *c)
 {
-	return k->main.paced_bytes >= PACE_BYTES && keeper_main_is(k, c);
+	return k->main.paced_us >= PACE_US && keeper_main_is(k, c);
 }
 
 static uint64_t main_next(struct keeper *k)
 {
 	if (k->main.phase == MAIN_ENDED)
 		return k->main.until_ms;
-	return clock_earlier(k->main.paced_bytes >= PACE_BYTES ? k->main.paced_ms + PACE_MS : 0,
+	return clock_earlier(k->main.paced_us >= PACE_US ? k->main.paced_ms + PACE_MS : 0,
 			     k->main.awaited ? k->main.held_until_ms : 0);
 }
 

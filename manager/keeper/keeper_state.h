@@ -114,7 +114,7 @@ struct keeper_main {
 	uint32_t seq;
 	int by_hand;		/* a client asked for its end */
 	uint64_t until_ms;	/* it has ended, and its followers are waited for */
-	uint64_t paced_ms, paced_bytes;	/* bytes of its output that were read since then */
+	uint64_t paced_ms, paced_us;	/* CPU time that its output took since then */
 	unsigned awaited;	/* clients that have not come yet */
 	uint64_t held_until_ms;	/* its output waits for these clients until then; 0: for none */
 	struct err failed;	/* the reason why it could not begin */
@@ -147,8 +147,8 @@ void keeper_main_concluded(struct keeper *k, const struct keeper_command *c);
 int keeper_main_holds(const struct keeper *k, const struct keeper_command *c);
 /* Notes that a client follows or waits for c; it may or may not be an announced one. */
 void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c);
-/* Notes that n bytes of its output were read; and tells whether the next ones wait a moment. */
-void keeper_main_read(struct keeper *k, uint64_t n);
+/* Notes the CPU time that a read of its output took; and tells whether the next one waits a moment. */
+void keeper_main_read(struct keeper *k, uint64_t cpu_us);
 int keeper_main_rests(const struct keeper *k, const struct keeper_command *c);
 /* Sends the stop signal to the main command; 0: there is none. */
 int keeper_main_ask_to_end(struct keeper *k);

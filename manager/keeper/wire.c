@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -208,7 +209,13 @@ int wire_data(const void *p, size_t n, struct err *e)
 
 int wire_read_data(int fd, struct buf *out, struct err *e)
 {
-	if (lseek(fd, 0, SEEK_SET) < 0)
+	struct stat st;
+	size_t room = out->max - out->len;
+
+	if (lseek(fd, 0, SEEK_SET) < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "read handed-over data");
+	/* all of it at once; one byte more, for the read that finds the end */
+	if (st.st_size > 0 && (size_t)st.st_size < room && buf_reserve(out, (size_t)st.st_size + 1, e) < 0)
+		return err_wrap(e, "handed-over data");
 	return io_read_all(fd, out, "handed-over data", e);
 }
