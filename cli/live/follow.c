@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
@@ -26,8 +27,10 @@ static const char *const names[] = { "stdout", "stderr" };
 
 int follow_ask(struct follow *f, struct err *e)
 {
-	autojson json_t *rq = protocol_request(OP_follow);
+	autojson json_t *rq = f->asked ? NULL : protocol_request(OP_follow);
 
+	if (f->asked)
+		return 0;
 	request_set_command(rq, f->command);
 	request_set_stream(rq, f->stream);
 	request_set_from(rq, f->from[0]);
@@ -37,59 +40,115 @@ int follow_ask(struct follow *f, struct err *e)
 	return wire_request(f->sock, rq, NULL, 0, e);
 }
 
-static int write_stream(struct follow *f, int which, json_t *part, const char *data, size_t n, struct err *e)
+static int print_stream(int which, json_t *part, int fd, off_t at, size_t n, struct err *e)
+{
+	autofree char *data = malloc(n), *line = NULL;
+
+	if (!data)
+		return err_nomem(e);
+	if (pread(fd, data, n, at) != (ssize_t)n)
+		return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
+	json_object_set_new(part, "stream", json_string(names[which]));
+	if (json_set_bytes(part, "data", data, n, e) < 0)
+		return -1;
+	line = json_dumps(part, JSON_COMPACT);
+	if (!line)
+		return err_nomem(e);
+	return printf("%s\n", line) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+/* Copies n bytes of fd, without reading them if the kernel can do that. */
+static int pass_on(int to, int fd, off_t at, size_t n, struct err *e)
+{
+	char buf[65536];
+
+	while (n) {
+		ssize_t got = sendfile(to, fd, &at, n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got == 0)
+			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
+		if (got < 0 && errno == EPIPE)
+			return err_sys(e, "write the output");
+		if (got < 0) {	/* a file opened to append, a terminal of an old kernel */
+			got = pread(fd, buf, n < sizeof(buf) ? n : sizeof(buf), at);
+			if (got <= 0)
+				return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
+			if (io_write_all(to, buf, (size_t)got) < 0)
+				return err_sys(e, "write the output");
+			at += got;
+		}
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
+static int write_stream(struct follow *f, int which, uint64_t had, json_t *part, int fd, off_t at, size_t n, struct err *e)
 {
 	uint64_t start = (uint64_t)json_integer_value(json_object_get(part, "from"));
-	autofree char *line = NULL;
 
-	if (f->json) {
-		if (!n)
-			return 0;
-		json_object_set_new(part, "stream", json_string(names[which]));
-		if (json_set_bytes(part, "data", data, n, e) < 0)
+	if (f->json)
+		return n ? print_stream(which, part, fd, at, n, e) : 0;
+	if (start > had)
+		log_note("berth", "%llu bytes of %s were dropped here", (unsigned long long)(start - had), names[which]);
+	return pass_on(f->to[which], fd, at, n, e);
+}
+
+/* Writes the output of an answer; had: the offsets before it. */
+static int write_answer(struct follow *f, json_t *answer, const uint64_t had[2], int fd, struct err *e)
+{
+	size_t at = 0, n;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		json_t *part = json_object_get(answer, names[i]);
+
+		if (!part)
+			continue;
+		n = (size_t)json_integer_value(json_object_get(part, "bytes"));
+		if (n && fd < 0)
+			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
+		if (write_stream(f, i, had[i], part, fd, (off_t)at, n, e) < 0)
 			return -1;
-		line = json_dumps(part, JSON_COMPACT);
-		if (!line)
-			return err_nomem(e);
-		return printf("%s\n", line) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+		at += n;
 	}
-	if (start > f->from[which])
-		log_note("berth", "%llu bytes of %s were dropped here", (unsigned long long)(start - f->from[which]), names[which]);
-	return io_write_all(f->to[which], data, n) < 0 ? err_sys(e, "write the output") : 0;
+	return 0;
 }
 
 int follow_take(struct follow *f, json_t **ret_verdict, struct err *e)
 {
+	const uint64_t had[2] = { f->from[0], f->from[1] };
 	autojson json_t *answer = NULL;
-	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
-	int fds[WIRE_FDS_MAX], r, i;
-	size_t n = 0, at = 0, j;
+	autoclose int fd = -1;
+	int fds[WIRE_FDS_MAX], r, i, ended;
+	size_t n = 0, j;
 
+	f->asked = 0;
 	r = wire_recv(f->sock, -1, &answer, fds, WIRE_FDS_MAX, &n, e);
 	if (r == 0)
 		return wire_ended(e);
 	if (r < 0)
 		return -1;
-	r = n ? wire_read_data(fds[0], &b, e) : 0;
-	for (j = 0; j < n; j++)
+	fd = n ? fds[0] : -1;
+	for (j = 1; j < n; j++)
 		close(fds[j]);
-	if (r < 0 || wire_check(answer, e) < 0)
+	if (wire_check(answer, e) < 0)
 		return -1;
 	for (i = 0; i < 2; i++) {
-		json_t *part = json_object_get(answer, names[i]);
-		size_t len = (size_t)json_integer_value(json_object_get(part, "bytes"));
-		uint64_t next = (uint64_t)json_integer_value(json_object_get(part, "next"));
+		const json_t *next = json_object_get(json_object_get(answer, names[i]), "next");
 
-		if (!part)
-			continue;
-		if (len > b.len - at)
-			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
-		if (write_stream(f, i, part, b.data ? b.data + at : "", len, e) < 0)
-			return -1;
-		at += len;
-		f->from[i] = next;
+		if (next)
+			f->from[i] = (uint64_t)json_integer_value(next);
 	}
-	if (!json_is_true(json_object_get(answer, "ended")))
+	ended = json_is_true(json_object_get(answer, "ended"));
+	/* the keeper goes on while we write; a keeper that has gone tells so when its answer is taken */
+	if (!ended && f->hold && follow_ask(f, e) < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	f->asked = !ended && f->hold;
+	if (write_answer(f, answer, had, fd, e) < 0)
+		return -1;
+	if (!ended)
 		return 0;
 	*ret_verdict = json_incref(json_object_get(answer, "verdict"));
 	return 1;

@@ -14,11 +14,15 @@ struct follow {
 	int to[2];		/* where they go */
 	int hold;		/* the command waits for us, and loses nothing */
 	int json;		/* as JSON objects, one a line, on stdout */
+	int asked;		/* the request for the next output was sent */
 };
 
-/* Asks for the next output; follow_take() reads the answer. */
+/* Asks for the next output, if that was not done; follow_take() reads the answer. */
 int follow_ask(struct follow *f, struct err *e);
-/* Writes the output. 1 with the verdict (a new reference) at the end, else 0. */
+/*
+ * Writes the output, having asked for the next if the command waits for us, so that the keeper
+ * works meanwhile. 1 with the verdict (a new reference) at the end, else 0.
+ */
 int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
 /* The exit status of a verdict. */
 int follow_status(const json_t *verdict);
