@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/api/box.h"
 #include "manager/api/http_state.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
@@ -56,7 +57,7 @@ int api_init(struct api *a, struct err *e)
 	a->started_ms = clock_ms();
 	json_object_seed(0);	/* before any thread makes an object */
 	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 ||
-	    load_tokens(&a->config, &a->tokens, e) < 0 || !(a->pings = pings_memory_new(e)))
+	    load_tokens(&a->config, &a->tokens, e) < 0 || !(a->pings = pings_memory_new(e)) || !(a->boxes = boxindex_new(e)))
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);
 	pthread_mutex_init(&a->e2b_lock, NULL);
@@ -141,6 +142,7 @@ void api_release(struct api *a)
 {
 	tokens_free(a->tokens);
 	pings_memory_free(a->pings);
+	boxindex_free(a->boxes);
 	fd_close(&a->run_fd);
 	pthread_mutex_destroy(&a->e2b_lock);
 	pthread_rwlock_destroy(&a->lock);

@@ -21,6 +21,7 @@ struct tokens;
 struct events;
 struct livein;
 struct mcphub;
+struct boxindex;
 struct pings_memory;
 struct watchhub;
 struct once_table;
@@ -37,6 +38,7 @@ struct api {
 	char berth_path[4096];		/* the program for cold verbs */
 	struct events *events;
 	struct pings_memory *pings;	/* what keepers answered for the lists */
+	struct boxindex *boxes;		/* the sandboxes as GET /v1/sandboxes shows them (boxlist.c) */
 	pthread_mutex_t livein_lock;
 	struct livein *livein;
 	_Atomic int ready;

@@ -451,7 +451,7 @@ static int get_sandbox_wait(struct http_request *rq, struct err *e)
 
 const struct http_route sandbox_routes[] = {
 	{ "GET", "/v1/sandboxes", boxlist_get, "list sandboxes",
-	  .query = "running:boolean label:strings filter:strings", .response = "SandboxList" },
+	  .query = "running:boolean label:strings filter:strings limit:integer after:string", .response = "SandboxList" },
 	{ "POST", "/v1/sandboxes", boxcreate_post, "make a sandbox", HTTP_JSON, HTTP_ONCE | HTTP_TIMED_CREATE, .request = "Create", .response = "Created",
 	  .status = 201 },
 	{ "GET", "/v1/sandboxes/{id}", get_sandbox_route, "a sandbox's record and state", .query = "attest:boolean", .response = "Sandbox" },

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -412,4 +413,93 @@ int registry_list_one(struct registry *r, const char *id, list_each *each, void 
 	struct lister l = { r, 0, each, ctx, listed, e };
 
 	return listed ? list_kept(&l, id) : err_nomem(e);
+}
+
+/* ---- a list in pieces ---- */
+
+struct sorted {
+	char (*ids)[65];
+	size_t n, cap;
+	const char *after;
+};
+
+static int add_sorted(void *ctx, const char *id)
+{
+	struct sorted *s = ctx;
+
+	if (s->after && strcmp(id, s->after) <= 0)
+		return 0;
+	if (s->n == s->cap) {
+		void *more = realloc(s->ids, (s->cap + 512) * sizeof(*s->ids));
+
+		if (!more)
+			return -1;
+		s->ids = more;
+		s->cap += 512;
+	}
+	snprintf(s->ids[s->n++], sizeof(*s->ids), "%s", id);
+	return 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* 1: it is known by the file; *ret_result is what each returned, if it was called; 0: it has no record here. */
+static int look_at_file(struct registry *r, const struct names_look *l, int dirfd, const char *path, const char *id,
+			int kept, int *ret_result, struct err *e)
+{
+	autojson json_t *record = NULL;
+	struct stat st;
+	int got;
+
+	if (l->known && !fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) && l->known(l->ctx, id, kept, &st))
+		return 1;
+	got = kept ? record_read(r->kept_fd, id, &record, e) : record_read_in(dirfd, id, &record, e);
+	if (got > 0)
+		*ret_result = l->each(l->ctx, id, kept, record);
+	return got;
+}
+
+static int look_at_one(struct registry *r, const struct names_look *l, const char *id, struct err *e)
+{
+	autoclose int dir = openat(r->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char path[100];
+	int result = 0, got = 0;
+
+	if (dir < 0 && errno != ENOENT)
+		return err_sys(e, "open the record of sandbox %s", id);
+	if (dir >= 0 && flock(dir, LOCK_SH | LOCK_NB) == 0) {
+		fd_close(&dir);
+		sweep_one(r, id);
+	} else if (dir >= 0) {
+		got = look_at_file(r, l, dir, RECORD_FILE, id, 0, &result, e);
+	}
+	if (got == 0 && l->all) {
+		snprintf(path, sizeof(path), "%s/" RECORD_FILE, id);
+		got = look_at_file(r, l, r->kept_fd, path, id, 1, &result, e);
+	}
+	if (got == 0)
+		sweep_kept(r, id);
+	return got < 0 ? -1 : result;
+}
+
+int names_look(struct registry *r, const struct names_look *look, struct err *e)
+{
+	struct sorted s = { .after = look->after };
+	size_t i;
+	int result = 0;
+
+	if (registry_each(r->sandboxes_fd, add_sorted, &s, e) < 0 || registry_each(r->kept_fd, add_sorted, &s, e) < 0) {
+		free(s.ids);
+		return e->code ? -1 : err_nomem(e);
+	}
+	if (s.n)
+		qsort(s.ids, s.n, sizeof(*s.ids), compare_ids);
+	for (i = 0; i < s.n && !result; i++)
+		if (!i || strcmp(s.ids[i], s.ids[i - 1]))
+			result = look_at_one(r, look, s.ids[i], e);
+	free(s.ids);
+	return result;
 }

@@ -9,6 +9,8 @@
 #ifndef BERTH_MANAGER_HOST_NAMES_H
 #define BERTH_MANAGER_HOST_NAMES_H
 
+#include <sys/stat.h>
+
 #include "manager/host/registry.h"
 
 /* A file in the directory of a lasting sandbox while its name is changed: the sandbox may then have two. */
@@ -25,6 +27,22 @@ int names_holder(struct registry *r, const char *name, const char *id, struct er
 int names_drop(struct registry *r, const char *id, struct err *e);
 /* Removes every name of a sandbox but one. */
 int names_drop_others(struct registry *r, const char *id, const char *keep, struct err *e);
+
+/* ---- a list in pieces ---- */
+
+/*
+ * As registry_sweep_list(), in the order of the ids and from behind one. known, which may be NULL,
+ * gets the file of each record before it is read: 1 tells that the caller has what it says, and
+ * each is not called. A value other than 0 of each ends the list, and is returned.
+ */
+struct names_look {
+	int all;
+	const char *after;	/* an id or the start of one, or NULL */
+	int (*known)(void *ctx, const char *id, int kept, const struct stat *record);
+	list_each *each;
+	void *ctx;
+};
+int names_look(struct registry *r, const struct names_look *look, struct err *e);
 
 /* ---- another name for a lasting sandbox ---- */
 

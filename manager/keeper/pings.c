@@ -169,21 +169,30 @@ static int compare_note_ids(const void *a, const void *b)
 	return strcmp(((const struct range_note *)a)->id, ((const struct range_note *)b)->id);
 }
 
-/* The keepers' notes, by id, for those that wrote one; the caller frees it. */
-static struct range_note *read_keeper_notes(struct registry *r, size_t *ret_count)
+struct range_note *pings_notes(struct registry *r, size_t *ret_count)
 {
 	struct range_note *notes = NULL;
 	struct err ignored;
 	size_t count = 0, i, n = 0;
 
+	*ret_count = 0;
 	if (ranges_read(r, &notes, &count, &ignored) < 0)
 		return NULL;
 	for (i = 0; i < count; i++)
 		if (notes[i].standing && !notes[i].id[sizeof(notes[i].id) - 1])
 			notes[n++] = notes[i];
-	qsort(notes, n, sizeof(notes[0]), compare_note_ids);
+	if (n)
+		qsort(notes, n, sizeof(notes[0]), compare_note_ids);
 	*ret_count = n;
 	return notes;
+}
+
+const struct range_note *pings_note(const struct range_note *notes, size_t count, const char *id)
+{
+	struct range_note key = { .version = 0 };
+
+	snprintf(key.id, sizeof(key.id), "%s", id);
+	return count ? bsearch(&key, notes, count, sizeof(key), compare_note_ids) : NULL;
 }
 
 /* Makes an answer from the note, in the keeper's words (keeper_whole.c); NULL if the keeper must be asked. */
@@ -209,7 +218,6 @@ static void ask_all(struct registry *r, json_t *list, enum protocol_op op, const
 	autojson json_t *ping = protocol_request(op);
 	const uint64_t now = clock_ms();
 	struct batch b = { .count = 0, .memory = memory };
-	struct range_note key = { .version = 0 };
 	json_t *record;
 	size_t i;
 
@@ -222,8 +230,7 @@ static void ask_all(struct registry *r, json_t *list, enum protocol_op op, const
 
 		if (!id[0] || record_status(record) != RECORD_RUNNING)
 			continue;
-		snprintf(key.id, sizeof(key.id), "%s", id);
-		note = count ? bsearch(&key, notes, count, sizeof(key), compare_note_ids) : NULL;
+		note = pings_note(notes, count, id);
 		known = memory ? recall(memory, id, note, now) : answer_for(note, now);
 		if (known)
 			answered(record, known);
@@ -251,7 +258,7 @@ static void look_at_records(struct registry *r, json_t *list, struct pings_memor
 	struct range_note *notes = NULL;
 
 	if (json_array_size(list) >= PINGS_MANY)
-		notes = read_keeper_notes(r, &count);
+		notes = pings_notes(r, &count);
 	ask_all(r, list, OP_ping, notes, count, m, answered);
 	free(notes);
 }

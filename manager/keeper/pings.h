@@ -34,6 +34,12 @@ void pings_stats(struct registry *r, json_t *list, pings_fn *answered);
  */
 void pings_look(struct registry *r, json_t *list, pings_fn *answered);
 
+/* The keepers' notes by id, of those that wrote one; the caller frees them. NULL with a count of 0: none. */
+struct range_note;
+struct range_note *pings_notes(struct registry *r, size_t *ret_count);
+/* The note of a sandbox, or NULL. */
+const struct range_note *pings_note(const struct range_note *notes, size_t count, const char *id);
+
 /* The keepers' last answers, for a long-running process; any thread may use it. */
 struct pings_memory;
 struct pings_memory *pings_memory_new(struct err *e);
