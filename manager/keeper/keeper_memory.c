@@ -4,24 +4,14 @@
  * when memory runs out.
  */
 #include <fcntl.h>
-#include <sys/sysinfo.h>
 
 #include "base/io.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/kernel/cgroup.h"
 
-/* Half of the host's for all keepers, and of a small host what one may take. */
-static uint64_t all_keepers_bytes(void)
-{
-	struct sysinfo i;
-	uint64_t half = sysinfo(&i) == 0 ? (uint64_t)i.totalram * i.mem_unit / 2 : 0;
-
-	return half > KEEPER_MEMORY + (64U << 20) ? half : KEEPER_MEMORY + (64U << 20);
-}
-
 int keeper_memory_count(const struct keeper *k, struct err *e)
 {
-	return cgroup_join_keepers(k->spec->cgroup_parent, all_keepers_bytes(), e);
+	return cgroup_join_keepers(k->spec->cgroup_parent, KEEPER_MEMORY + (64U << 20), e);
 }
 
 int keeper_memory_even(struct err *e)

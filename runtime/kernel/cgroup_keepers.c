@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -58,15 +59,26 @@ static int open_leaf(const struct place *p, const char *parent, struct err *e)
 	return err_sys(e, "make cgroup %s", path);
 }
 
-/* Set once: a value that an operator sets later stays. */
-static int bound_keepers_memory(const struct place *p, int fd, uint64_t bytes, struct err *e)
+/* Asked when the limit is set only: sysinfo(2) takes the longer the more memory cgroups there are. */
+static uint64_t all_keepers_bytes(uint64_t least)
 {
+	struct sysinfo i;
+	uint64_t half = sysinfo(&i) == 0 ? (uint64_t)i.totalram * i.mem_unit / 2 : 0;
+
+	return half > least ? half : least;
+}
+
+/* Set once: a value that an operator sets later stays. */
+static int bound_keepers_memory(const struct place *p, int fd, uint64_t least, struct err *e)
+{
+	uint64_t bytes;
 	char now[64];
 
 	if (cgroup_read(fd, p->limit, now, sizeof(now)) < 0)
 		return err_sys(e, "read cgroup file %s", p->limit);
 	if (now[0] != 'm' && strtoull(now, NULL, 10) < INT64_MAX / 4096 * 4096)
 		return 0;
+	bytes = all_keepers_bytes(least);
 	if (cgroup_set(fd, p->limit, bytes, "max", e) < 0)
 		return -1;
 	if (faccessat(fd, p->swap, F_OK, 0) < 0)
@@ -74,7 +86,7 @@ static int bound_keepers_memory(const struct place *p, int fd, uint64_t bytes, s
 	return cgroup_set(fd, p->swap, p->swap_counts_both ? 2 * bytes : bytes, "max", e);
 }
 
-int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e)
+int cgroup_join_keepers(const char *parent, uint64_t least, struct err *e)
 {
 	const struct place *p = cgroup_detect() == CGROUP_V2 ? &keepers_v2 : &keepers_v1;
 	autoclose int fd = -1;
@@ -90,7 +102,7 @@ int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e)
 	/* keepers mount the file systems of layers, which no sandbox may */
 	if (p == &keepers_v2 && devbpf_unconfine(fd, e) < 0)
 		return -1;
-	if (bound_keepers_memory(p, fd, bytes, e) < 0)
+	if (bound_keepers_memory(p, fd, least, e) < 0)
 		return err_wrap(e, "bound the memory of all keepers");
 	return cgroup_write(fd, p->join, "0") < 0 ? err_sys(e, "join the keepers' cgroup") : 0;
 }
