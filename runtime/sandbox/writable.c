@@ -128,6 +128,9 @@ static int make_quota_layer(const struct spec *s, int dirfd, struct err *e)
 {
 	autoclose int fd = -1;
 
+	/* first, as a directory that is made and removed costs ext4 a search for an inode */
+	if (quota_check(dirfd, e) < 0)
+		return -1;
 	if (mkdirat(dirfd, WRITABLE_DIR, 0700) < 0)
 		return err_sys(e, "make the directory of the writable layer");
 	fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
