@@ -35,7 +35,7 @@ void mounts_release(struct mountplan *p)
 	p->spare_count = 0;
 }
 
-static int make_tmpfs(const struct mount_op *op, const struct spec *s, struct err *e)
+static int make_tmpfs(const struct mount_op *op, uint32_t owner_id, struct err *e)
 {
 	char size[32], inodes[32], mode[16], owner[16];
 	const struct newmount_opt opts[] = {
@@ -45,8 +45,38 @@ static int make_tmpfs(const struct mount_op *op, const struct spec *s, struct er
 	snprintf(size, sizeof(size), "%" PRIu64, op->size_bytes);
 	snprintf(inodes, sizeof(inodes), "%" PRIu64, op->inodes);
 	snprintf(mode, sizeof(mode), "%o", op->mode);
-	snprintf(owner, sizeof(owner), "%u", s->id_base);
+	snprintf(owner, sizeof(owner), "%u", owner_id);
 	return newmount_fs("tmpfs", opts, ARRAY_LEN(opts), op->attr, e);
+}
+
+/*
+ * The one file system of all that only berth writes: /dev, /sys and the control directory, which
+ * are its directories. Each file system costs each memory cgroup of the host some memory, and its
+ * end some time. It is a spare mount, which the child takes down with the host's root; the
+ * directories hold the file system.
+ */
+static int make_own_tmpfs(struct mountplan *p, struct err *e)
+{
+	static const struct newmount_opt opts[] = { { "size", "16512k" }, { "nr_inodes", "576" }, { "mode", "0755" } };
+	int mnt = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+
+	if (mnt >= 0)
+		p->spare[p->spare_count++] = mnt;
+	return mnt;
+}
+
+/*
+ * A directory of that file system as a mount, or a file system of its own: before Linux 6.15
+ * there are no copies of a part of a detached mount (EINVAL).
+ */
+static int carve_own(int own_fd, const char *name, const struct mount_op *op, uint32_t owner, struct err *e)
+{
+	int mnt;
+
+	if (mkdirat(own_fd, name, op->mode) < 0 || fchownat(own_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "make the directory of %s", op->target);
+	mnt = newmount_clone(own_fd, name, 0, op->attr, e);
+	return mnt >= 0 || e->os_errno != EINVAL ? mnt : make_tmpfs(op, owner, e);
 }
 
 static const struct { const char *name; unsigned major, minor; } nodes[] = {
@@ -100,7 +130,7 @@ static int make_sandbox_dev(int mnt, const struct spec *s, struct err *e)
  * system of the initial user namespace; the device policy of the cgroup and
  * nodev on every other mount keep it at these.
  */
-static int make_dev(const struct mount_op *op, const struct spec *s, struct err *e)
+static int make_dev(int own_fd, const struct mount_op *op, const struct spec *s, struct err *e)
 {
 	struct mount_op tmpfs = *op;
 	autoclose int mnt = -1;
@@ -109,7 +139,7 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 	tmpfs.size_bytes = 64 << 10;
 	tmpfs.inodes = 256;
 	tmpfs.mode = 0755;
-	mnt = make_tmpfs(&tmpfs, s, e);
+	mnt = carve_own(own_fd, "dev", &tmpfs, s->id_base, e);
 	if (mnt < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(nodes); i++)
@@ -132,8 +162,22 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 	return take_fd(&mnt);
 }
 
+/*
+ * Owned by the host's root, which the sandbox does not map: every user there can read it, and none
+ * can write it.
+ */
+static int make_control(int own_fd, const struct mount_op *op, struct err *e)
+{
+	struct mount_op tmpfs = *op;
+
+	tmpfs.size_bytes = 16 << 20;
+	tmpfs.inodes = 256;
+	tmpfs.mode = 0755;
+	return carve_own(own_fd, "control", &tmpfs, 0, e);
+}
+
 /* The few files of sysfs that programs read to count CPUs; no sysfs at all is mounted. */
-static int make_sandbox_sys(const struct mount_op *op, const struct spec *s, struct err *e)
+static int make_sandbox_sys(int own_fd, const struct mount_op *op, const struct spec *s, struct err *e)
 {
 	struct mount_op tmpfs = *op;
 	autoclose int mnt = -1;
@@ -141,7 +185,7 @@ static int make_sandbox_sys(const struct mount_op *op, const struct spec *s, str
 	tmpfs.size_bytes = 64 << 10;
 	tmpfs.inodes = 64;
 	tmpfs.mode = 0555;
-	mnt = make_tmpfs(&tmpfs, s, e);
+	mnt = carve_own(own_fd, "sys", &tmpfs, s->id_base, e);
 	if (mnt < 0 || sysfiles_make(mnt, e) < 0)
 		return -1;
 	return take_fd(&mnt);
@@ -347,31 +391,25 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 	return 0;
 }
 
-static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int base_fd, const char *scratch,
-		       struct err *e)
+static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int own_fd, int base_fd,
+		       const char *scratch, struct err *e)
 {
-	/*
-	 * owned by the host's root, which the sandbox does not map: every user there can read
-	 * it, and none can write it
-	 */
-	static const struct newmount_opt control[] = { { "size", "16m" }, { "nr_inodes", "256" }, { "mode", "0755" } };
-
 	switch (op->kind) {
 	case MOUNT_ROOT:
 		op->fd = overlay(p->spare, s->layer_count, base_fd, s->passing, scratch, op->attr,
 				 e);
 		return op->fd < 0 ? err_wrap(e, "build the root file system") : 0;
 	case MOUNT_DEV:
-		op->fd = make_dev(op, s, e);
+		op->fd = make_dev(own_fd, op, s, e);
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_SYS:
-		op->fd = make_sandbox_sys(op, s, e);
+		op->fd = make_sandbox_sys(own_fd, op, s, e);
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_TMPFS:
-		op->fd = make_tmpfs(op, s, e);
+		op->fd = make_tmpfs(op, s->id_base, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_CONTROL:
-		op->fd = newmount_fs("tmpfs", control, ARRAY_LEN(control), op->attr, e);
+		op->fd = make_control(own_fd, op, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_HOSTDIR:
 		return overlay_hostdir(p, op, s->layer_fd[0], scratch, e);
@@ -384,8 +422,9 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e)
 {
 	size_t i, handed = 0;
+	int own_fd;
 
-	if (clone_sources(p, s, userns_fd, e) < 0)
+	if (clone_sources(p, s, userns_fd, e) < 0 || (own_fd = make_own_tmpfs(p, e)) < 0)
 		return -1;
 	for (i = 0; i < p->count; i++) {
 		/* the child pivots to the root as soon as it is whole, and fills the masks' place when /dev is there */
@@ -394,7 +433,7 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 				return -1;
 			handed = i;
 		}
-		if (prepare_one(p, &p->ops[i], s, base_fd, scratch, e) < 0)
+		if (prepare_one(p, &p->ops[i], s, own_fd, base_fd, scratch, e) < 0)
 			return -1;
 	}
 	return 0;
