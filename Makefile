@@ -92,7 +92,7 @@ musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreac
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command commands run/imageuse) \
 	$(addprefix manager/ops/,params runopts mountspec) $(addprefix manager/host/,config registry claim ranges sweep) rootfs/store/image \
-	$(addprefix runtime/sandbox/,launch program request handover child mounts mounts_enter mountplan writable hostimage spec supervise verdict nethelper) \
+	$(addprefix runtime/sandbox/,launch program request handover child mounts mounts_enter mountplan writable layerguard hostimage spec supervise verdict nethelper) \
 	$(addprefix runtime/kernel/,newmount cgroup cgroup_hybrid fdpass caps rlimits landlock) \
 	$(addprefix base/,err buf io path num json))
 

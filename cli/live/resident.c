@@ -301,7 +301,7 @@ static int launch_resident(struct registry *r, struct resident *x, json_t *spec,
 	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
-	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
+	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir, r->config->disk_reserve_bytes };
 	s->name = name;
 	if (settle_ids(r, x, spec, e) < 0 || resident_network_settle(r, s, scratch, e) < 0 ||
 	    volumes_open(&x->volumes, r, s, x->claim.promise->tenant, scratch, e) < 0)

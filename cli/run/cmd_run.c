@@ -237,7 +237,7 @@ static void tell_ports(const struct run *r)
 static int start_run(struct run *r, struct err *e)
 {
 	char scratch[sizeof(r->config.run_dir) + 80];
-	struct launch_place where = { scratch, -1, 0, r->registry.state_fd, scratch };
+	struct launch_place where = { scratch, -1, 0, r->registry.state_fd, scratch, 0 };
 	const struct spec *s = &r->opts.spec;
 	autoclose int slave = -1;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
@@ -251,6 +251,7 @@ static int start_run(struct run *r, struct err *e)
 		return -1;
 	where.disk_dirfd = r->disk_fd;
 	where.lasting = r->keep;
+	where.disk_reserve = r->config.disk_reserve_bytes;
 	if (volumes_open(&r->volumes, &r->registry, &r->opts.spec, "", scratch, e) < 0 ||
 	    sandbox_launch(&r->sandbox, &where, e) < 0 ||
 	    (r->attest && attestation_print(&r->sandbox, e) < 0))

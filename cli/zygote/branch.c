@@ -67,7 +67,7 @@ static void save_fork_record(struct work *w)
 static int make_fork_sandbox(struct work *w, struct err *e)
 {
 	struct zygote *z = w->z;
-	struct launch_place where = {w->scratch, -1, 0, -1, w->scratch};
+	struct launch_place where = {w->scratch, -1, 0, -1, w->scratch, 0};
 	struct spec *s = &w->spec;
 
 	if (registry_open(&w->registry, &z->config, e) < 0 ||
@@ -84,6 +84,7 @@ static int make_fork_sandbox(struct work *w, struct err *e)
 		w->disk_fd = fcntl(w->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	where.disk_dirfd = w->disk_fd;
 	where.models_fd = w->registry.state_fd;
+	where.disk_reserve = z->config.disk_reserve_bytes;
 	sandbox_init(&w->sandbox, s);
 	/* what the zygote was made with, whatever is at its paths now (S51) */
 	if (sources_open(z->noted, s, e) < 0 || volumes_open(&w->volumes, &w->registry, s, z->promise.tenant, w->scratch, e) < 0 ||

@@ -427,7 +427,7 @@ static int reserve_zygote_forks(struct zygote *z, struct err *e)
 static int launch_zygote(struct zygote *z, struct err *e)
 {
 	char scratch[sizeof(z->config.run_dir) + 80];
-	struct launch_place where = {scratch, -1, 0, z->registry.state_fd, scratch};
+	struct launch_place where = {scratch, -1, 0, z->registry.state_fd, scratch, 0};
 	struct spec *s = &z->opts.spec;
 
 	snprintf(s->id, sizeof(s->id), "%s", z->claim.id);
@@ -441,6 +441,7 @@ static int launch_zygote(struct zygote *z, struct err *e)
 	if (spec_wants_disk(s))
 		z->disk_fd = fcntl(z->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	where.disk_dirfd = z->disk_fd;
+	where.disk_reserve = z->config.disk_reserve_bytes;
 	z->noted = json_pack("{s:O}", "options", z->options);
 	if (!z->noted)
 		return err_nomem(e);

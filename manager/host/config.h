@@ -89,6 +89,7 @@ struct config {
 
 	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */
 	uint64_t admit_memory_bytes, admit_cpu_milli, disk_overcommit_milli;
+	uint64_t disk_reserve_bytes;	/* of the host's disk, which layers leave free; 0: they are not guarded */
 	uint64_t queue_length, queue_timeout_ms;	/* of berthd's manager */
 	/* [devices]; lists as above */
 	char devices_privileged[1024];	/* absolute paths */

@@ -241,6 +241,8 @@ const struct config_key config_keys[] = {
 	  "sum of the CPU limits that may be handed out; 0 is not limited" },
 	{ "admission", "disk_overcommit", CONFIG_CPUS, "100", 0, 1000000000, FIELD(disk_overcommit_milli), NULL, NULL,
 	  "what layers may still write, in times what the file system of state_dir has free; 0 is not limited" },
+	{ "admission", "disk_reserve", CONFIG_SIZE, "256m", 0, 1ULL << 50, FIELD(disk_reserve_bytes), NULL, NULL,
+	  "what layers leave free of the host's disk, at most a twentieth of it; 0 lets them fill it" },
 	{ "admission", "queue", CONFIG_COUNT, "0", 0, 100000, FIELD(queue_length), NULL, NULL,
 	  "requests that may wait for room; others are refused at once" },
 	{ "admission", "queue_timeout", CONFIG_DURATION, "30s", 0, 3600000, FIELD(queue_timeout_ms), NULL, NULL,

@@ -275,6 +275,7 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 	job.user = user;
 	job.workdir = workdir;
 	job.flags = INIT_MAKE_CWD | (tty ? INIT_TTY : 0) | (c->silent ? INIT_LATE_START : 0);
+	layerguard_look(&k->sandbox.guard);
 	result = sandbox_exec(&k->sandbox, c->seq, &job, std, e);
 out:
 	for (i = 0; i < 3; i++)

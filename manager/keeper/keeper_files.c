@@ -70,6 +70,7 @@ static int launch_helper(struct keeper *k, struct keeper_command *c, const struc
 	job.argv = argv;
 	keeper_checkpoint_ran(k, k->checkpoint.last, strlen(k->checkpoint.last));
 	c->text = strdup(job.argc > 1 ? argv[1] : "file");
+	layerguard_look(&k->sandbox.guard);
 	r = sandbox_exec(&k->sandbox, c->seq, &job, rq->fds, e);
 	free(argv);
 	return r;

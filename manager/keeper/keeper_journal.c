@@ -62,6 +62,19 @@ void keeper_disk_last(struct keeper *k)
 	tell_disk_errors(k);
 }
 
+static uint64_t disk_next(struct keeper *k)
+{
+	return layerguard_next(&k->sandbox.guard);
+}
+
+static void disk_check(struct keeper *k, uint64_t now)
+{
+	if (layerguard_check(&k->sandbox.guard, now) && k->trimmed)
+		k->trim = 1;
+}
+
+const struct keeper_part keeper_part_disk = { .next = disk_next, .check = disk_check };
+
 #define EVENT_TEXT 200
 
 /* Returns the length of a text for an event: its beginning, in whole characters. */

@@ -376,6 +376,7 @@ static int queue_text(struct keeper *k, struct keeper_session *s, const struct s
 
 static int run_now(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e)
 {
+	layerguard_look(&k->sandbox.guard);
 	if (session_run(k, s, t, e) == 0) {
 		keeper_checkpoint_ran(k, t->text, t->n);
 		session_state_ran(s, t->text, t->n);

@@ -407,7 +407,7 @@ struct keeper_part {
 	void (*check)(struct keeper *k, uint64_t now);
 	void (*describe)(struct keeper *k, json_t *answer);	/* adds its members to the state; or NULL */
 };
-#define KEEPER_PARTS(X) X(health) X(send) X(idle) X(life) X(owner) X(budget) X(stop) X(network) X(main) X(files) X(checkpoint) X(code)
+#define KEEPER_PARTS(X) X(health) X(send) X(idle) X(life) X(owner) X(budget) X(stop) X(network) X(main) X(files) X(checkpoint) X(code) X(disk)
 #define X(name) extern const struct keeper_part keeper_part_##name;
 KEEPER_PARTS(X)
 #undef X

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <linux/mount.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -80,6 +83,27 @@ int loopdev_find(int file_fd, unsigned number)
 	if (fd < 0 || fstat(file_fd, &st) < 0 || ioctl(fd, LOOP_GET_STATUS64, &info) < 0)
 		return -1;
 	return info.lo_device == st.st_dev && info.lo_inode == st.st_ino ? take_fd(&fd) : -1;
+}
+
+int loopdev_name(int fd, char *ret, size_t size)
+{
+	char path[64], link[256];
+	const char *name;
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0 || major(st.st_dev) != LOOP_MAJOR)
+		return -1;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n <= 0)
+		return -1;
+	link[n] = '\0';
+	name = strrchr(link, '/') ? strrchr(link, '/') + 1 : link;
+	if (strlen(name) >= size)
+		return -1;
+	strcpy(ret, name);
+	return 0;
 }
 
 static int mount_device(int loop_fd, const char *type, const struct newmount_opt *more,

@@ -8,6 +8,8 @@
 #ifndef BERTH_RUNTIME_KERNEL_LOOPDEV_H
 #define BERTH_RUNTIME_KERNEL_LOOPDEV_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 /*
@@ -17,6 +19,8 @@
 int loopdev_attach(int file_fd, unsigned *ret_number, struct err *e);
 /* Returns the descriptor of /dev/loopN if that device shows this very file, else -1. */
 int loopdev_find(int file_fd, unsigned number);
+/* Writes the name, "loopN", of the device below the file system that fd is in; -1: it is on no loop device. */
+int loopdev_name(int fd, char *ret, size_t size);
 /*
  * Returns a detached mount of the ext4 file system that the device holds. Several mounts of one
  * device show one file system; two devices of one file would destroy it.

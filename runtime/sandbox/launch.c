@@ -43,6 +43,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	sb->leader_fd = -1;
 	sb->pidfd = sb->sock = sb->base_fd = sb->host_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	sb->silence.fd = -1;
+	layerguard_init(&sb->guard);
 	nethelper_init(&sb->net), nethelper_init(&sb->proxy);
 }
 
@@ -291,6 +292,7 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 		return -1;
 	if (where->lasting)
 		writable_hold_spares(sb->base_fd);
+	layerguard_begin(&sb->guard, sb->base_fd, sb->host_fd, where->disk_reserve);
 	/* the zygote's user owns the fork's user namespace, and could trace its init */
 	init_fd = sandbox_init_program(sb->spec->inside != NULL, e);
 	phase_enter(PHASE_NETWORK);
@@ -461,6 +463,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	}
 	silence_close(&sb->silence);
 	filterwatch_close(&sb->filters);
+	layerguard_end(&sb->guard);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->mntns_fd);
 	nethelper_stop(&sb->proxy, sb->spec, &ignored);

@@ -19,6 +19,7 @@
 #include "runtime/kernel/silence.h"
 #include "runtime/sandbox/filterwatch.h"
 #include "runtime/sandbox/initproto.h"
+#include "runtime/sandbox/layerguard.h"
 #include "runtime/sandbox/mountplan.h"
 #include "runtime/sandbox/nethelper.h"
 #include "runtime/sandbox/spec.h"
@@ -42,6 +43,7 @@ struct sandbox {
 	int leader_fd;	/* pidfd of a fork of a zygote; else -1 */
 	int base_fd;	/* the writable layer's file system */
 	int host_fd;	/* borrowed: the host directory with its file (launch_place); -1: it is in memory */
+	struct layerguard guard;	/* of base_fd; the supervisor looks when layerguard_next() says so */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* for bridge and egress */
 	struct nethelper proxy;	/* for a member of a network with a policy */
@@ -61,6 +63,7 @@ struct launch_place {
 	int lasting;		/* the layer outlives the run, and may exist already (writable_lasting()) */
 	int models_fd;		/* where blank file systems for the layer are kept (blankfs.h); -1: nowhere */
 	const char *net_log_dir;	/* egress: where the log of requests goes; NULL: nowhere */
+	uint64_t disk_reserve;	/* bytes of the host's disk that no layer gets (layerguard.h) */
 };
 
 /* Returns the helper whose rules, budgets and counters are the sandbox's. */

@@ -144,6 +144,7 @@ static int serve_run_deadlines(struct run *r, struct err *e)
 		return -1;
 	if (r->oom_until_ms && check_oom(r, now, e) < 0)
 		return -1;
+	layerguard_check(&r->sb->guard, now);
 	if (r->cpu_check_at_ms && !r->facts.cpu_timed_out && now >= r->cpu_check_at_ms &&
 	    check_cpu_time(r, now, e) < 0)
 		return -1;
@@ -159,6 +160,7 @@ static int next_deadline(const struct run *r)
 	if (s->timeout_ms && !r->facts.timed_out)
 		at = clock_earlier(at, r->started_ms + s->timeout_ms);
 	at = clock_earlier(at, silence_deadline(r, now));
+	at = clock_earlier(at, layerguard_next(&r->sb->guard));
 	if (!r->facts.cpu_timed_out)
 		at = clock_earlier(at, r->cpu_check_at_ms);
 	if (r->oom_until_ms && !r->facts.killed_for_oom)

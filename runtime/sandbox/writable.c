@@ -7,14 +7,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
-#include <linux/major.h>
 #include <linux/mount.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -412,19 +410,10 @@ static uint64_t kernel_count(const char *device, const char *name)
 
 uint64_t writable_errors(int base_fd)
 {
-	char path[64], link[256];
-	const char *device;
-	struct stat st;
-	ssize_t n;
+	char device[24];
 
-	if (fstat(base_fd, &st) < 0 || major(st.st_dev) != LOOP_MAJOR)
+	if (loopdev_name(base_fd, device, sizeof(device)) < 0)
 		return 0;
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
-	n = readlink(path, link, sizeof(link) - 1);
-	if (n <= 0)
-		return 0;
-	link[n] = '\0';
-	device = strrchr(link, '/') ? strrchr(link, '/') + 1 : link;
 	return kernel_count(device, "errors_count") + kernel_count(device, "warning_count");
 }
 

@@ -29,6 +29,7 @@ def small_disk(config=""):
         for name in b.berth("ps", "-aq", env=env).out.split():
             b.berth("rm", "-f", name, env=env)
         b.wait_for(lambda: subprocess.run(["umount", where], capture_output=True).returncode == 0, 30, "the unmount")
+        os.rmdir(where)
 
 
 def create(env, name, disk, *options, ok=True):
@@ -81,9 +82,109 @@ def fill(where):
                     pass
 
 
+def room(where):
+    fs = os.statvfs(where)
+    return fs.f_bavail * fs.f_frsize
+
+
+WRITER = """
+import hashlib, os, sys
+# files of 1 MiB: a line for each that the file system has acknowledged, with what it must hold
+for i in range(int(sys.argv[1])):
+    data = os.urandom(1 << 20)
+    fd = os.open(f"/w{sys.argv[2]}.{i}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        done = 0
+        while done < len(data):
+            done += os.write(fd, data[done:])
+        if sys.argv[3] == "fsync":
+            os.fsync(fd)
+        os.close(fd)
+    except OSError as e:
+        print("stopped", e.errno, flush=True)
+        break
+    print(f"/w{sys.argv[2]}.{i}", hashlib.sha256(data).hexdigest(), flush=True)
+os.sync()
+print("synced", flush=True)
+"""
+
+
+def writer(env, box, count, name, how):
+    return subprocess.Popen([os.path.join(b.BUILD, "berth"), "exec", box, "python3", "-c", WRITER, str(count), name, how],
+                            stdout=subprocess.PIPE, text=True, env=b.environment(env))
+
+
+def acknowledged(p):
+    lines = p.communicate(timeout=120 * b.SLOW)[0].splitlines()
+    assert lines[-1] == "synced", lines[-5:]
+    return dict(line.split() for line in lines if line.startswith("/")), [line for line in lines if line.startswith("stopped")]
+
+
+def check_all_there(env, box, files):
+    """After a stop and a start: what is read comes from the disk."""
+    b.berth("stop", box, env=env, ok=True)
+    b.berth("start", box, env=env, ok=True)
+    there = b.berth("exec", box, "sh", "-c", "cd /; sha256sum /w*.*; true", env=env, ok=True).out
+    there = {name: digest for digest, name in (line.split() for line in there.splitlines())}
+    lost = [name for name, digest in files.items() if there.get(name) != digest]
+    assert not lost, (box, len(files), lost)
+    assert json.loads(b.berth("inspect", box, env=env, ok=True).out)["disk_errors"] == 0
+
+
+FREE = "[admission]\ndisk_overcommit = 0\n"
+
+
+@b.deadline(240)
+def test_what_is_written_is_there_when_sandboxes_fill_the_disk():
+    for how in ("sync", "fsync"):
+        with small_disk(FREE) as (env, state):
+            boxes = ("one", "two", "three")
+            for name in boxes:
+                create(env, name, "250m")
+            # one after the other, then all at once
+            first = acknowledged(writer(env, "one", 200, "a", how))
+            assert first[0], first
+            running = [writer(env, name, 200, "b", how) for name in boxes]
+            second = [acknowledged(p) for p in running]
+            assert all(stopped == ["stopped 28"] for _, stopped in second), second
+            assert room(os.path.dirname(state)) >= 4 * MIB
+            # what is left is said inside, and removing a file makes room for another
+            for name, (files, _) in zip(boxes, second):
+                check_all_there(env, name, {**files, **(first[0] if name == "one" else {})})
+
+
+@b.deadline(240)
+def test_what_is_written_is_there_when_the_host_fills_the_disk():
+    with small_disk(FREE) as (env, state):
+        create(env, "one", "250m")
+        before, _ = acknowledged(writer(env, "one", 20, "a", "sync"))
+        assert len(before) == 20, (len(before), _)
+        fill(os.path.dirname(state) + "/fill")
+        after, stopped = acknowledged(writer(env, "one", 20, "b", "sync"))
+        assert after == {} and stopped == ["stopped 28"], (after, stopped)
+        full = json.loads(b.berth("exec", "--json", "one", "sh", "-c", "echo x > /x", env=env).out)
+        assert full["disk_full"] is True and full["cause"] == "disk", full
+        os.unlink(os.path.dirname(state) + "/fill")
+        b.wait_for(lambda: room(state) > 200 * MIB, 30, "the room of the file")
+        again, _ = acknowledged(writer(env, "one", 20, "c", "sync"))
+        assert len(again) == 20, again
+        check_all_there(env, "one", {**before, **again})
+
+
+@b.deadline(120)
+def test_the_reserve_is_the_operators():
+    for reserve, free in (("0", 0), ("8m", 8 * MIB)):
+        with small_disk(FREE + f'disk_reserve = "{reserve}"\n') as (env, state):
+            create(env, "one", "290m")
+            b.berth("exec", "one", "sh", "-c", "head -c 400000000 /dev/zero > /f; sync", env=env)
+            left = room(os.path.dirname(state))
+            assert left <= free + 8 * MIB and left >= free // 4, (reserve, left)
+
+
 @b.deadline(180)
 def test_a_full_host_disk_is_told_and_what_fills_it_can_go():
-    with small_disk("[admission]\ndisk_overcommit = 0\n") as (env, state):
+    # without a reserve: the writes succeed, and are lost
+    with small_disk(FREE + "disk_reserve = 0\n") as (env, state):
         for name in ("one", "two", "three"):
             create(env, name, "200m")
         errors = lambda x: json.loads(b.berth("inspect", x, env=env, ok=True).out)["disk_errors"]
