@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/encoding.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
@@ -20,6 +21,7 @@
 #define OLD_LOOK_MS 50
 /* A program that an earlier berthd started, and a pull with it, has ended by then. */
 #define EARLIER_MS 600000
+#define INDEX_MIN 16384
 
 struct once_entry {
 	struct once_entry *next;	/* of its bucket */
@@ -29,12 +31,30 @@ struct once_entry {
 	struct once_made made;
 };
 
-struct once_table {
+/* A key that a sandbox carries. */
+struct once_carried {
+	struct once_carried *next;	/* of its bucket */
+	char key[ONCE_SIZE], body[ONCE_SIZE];
+	struct once_made made;
+};
+
+/*
+ * The keys that sandboxes carry, of those that are not among the entries: read once, and from then
+ * on each entry that is dropped goes here.  What has gone since is found out when its key comes, and
+ * all of it when most may have gone, by reading again.
+ */
+struct once_index {
 	pthread_mutex_t lock;	/* guards what follows */
+	struct once_carried *bucket[BUCKETS];
+	size_t count, max;	/* max 0: it was not read yet */
+};
+
+struct once_table {
+	struct once_index index;
+	pthread_mutex_t lock;	/* guards what follows; taken before that of index */
 	struct once_entry *bucket[BUCKETS];
 	struct once_entry *oldest, *newest;	/* that are done */
 	size_t count;		/* of them */
-	int forgot;		/* a key was dropped for a newer one */
 	uint64_t began_ms;
 };
 
@@ -45,8 +65,70 @@ struct once_table *once_new(void)
 	if (!t)
 		return NULL;
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&t->index.lock, NULL);
 	t->began_ms = clock_ms();
 	return t;
+}
+
+/* ---- the index, with its lock held ---- */
+
+static unsigned once_bucket_of(const char *key)
+{
+	return (unsigned)strtoul((const char[]){ key[0], key[1], key[2], '\0' }, NULL, 16) % BUCKETS;
+}
+
+static void once_empty_index(struct once_index *x)
+{
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++)
+		while (x->bucket[i]) {
+			struct once_carried *c = x->bucket[i];
+
+			x->bucket[i] = c->next;
+			free(c);
+		}
+	x->count = x->max = 0;
+}
+
+static struct once_carried **once_carried_at(struct once_index *x, const char *key)
+{
+	struct once_carried **at = &x->bucket[once_bucket_of(key)];
+
+	while (*at && strcmp((*at)->key, key))
+		at = &(*at)->next;
+	return at;
+}
+
+/* -1 without memory: the index is read anew. */
+static int once_carry(struct once_index *x, const char *key, const char *body, const struct once_made *made)
+{
+	struct once_carried **at = once_carried_at(x, key), *c;
+
+	if (*at)
+		return 0;
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		x->max = 0;
+		return -1;
+	}
+	snprintf(c->key, sizeof(c->key), "%s", key);
+	snprintf(c->body, sizeof(c->body), "%s", body);
+	c->made = *made;
+	*at = c;
+	x->count++;
+	return 0;
+}
+
+static void once_uncarry(struct once_index *x, const char *key)
+{
+	struct once_carried **at = once_carried_at(x, key), *c = *at;
+
+	if (!c)
+		return;
+	*at = c->next;
+	x->count--;
+	free(c);
 }
 
 void once_free(struct once_table *t)
@@ -62,6 +144,8 @@ void once_free(struct once_table *t)
 			t->bucket[i] = x->next;
 			free(x);
 		}
+	once_empty_index(&t->index);
+	pthread_mutex_destroy(&t->index.lock);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
@@ -70,7 +154,7 @@ void once_free(struct once_table *t)
 
 static struct once_entry **once_bucket(struct once_table *t, const char *key)
 {
-	return &t->bucket[strtoul((const char[]){ key[0], key[1], key[2], '\0' }, NULL, 16) % BUCKETS];
+	return &t->bucket[once_bucket_of(key)];
 }
 
 static struct once_entry *once_find(struct once_table *t, const char *key)
@@ -122,7 +206,9 @@ static void once_settle(struct once_table *t, struct once_entry *x, const struct
 	t->oldest = oldest->newer;
 	t->oldest->older = NULL;
 	t->count--;
-	t->forgot = 1;
+	pthread_mutex_lock(&t->index.lock);
+	once_carry(&t->index, oldest->key, oldest->body, &oldest->made);
+	pthread_mutex_unlock(&t->index.lock);
 	once_drop(t, oldest);
 }
 
@@ -187,79 +273,146 @@ static int once_differs(struct http_request *rq, struct err *e)
 
 /* ---- what carries the key already ---- */
 
-struct once_search {
-	const char *key;
-	char body[ONCE_SIZE];
-	struct once_made *made;
+struct once_reading {
+	struct once_index *index;
+	const char *key;	/* the only one that is wanted; NULL: all */
+	int failed;
 };
 
-/* 1: it is the one.  word: the value of its label. */
-static int once_matches(struct once_search *s, const char *word)
+/* word: the value of a sandbox's label, KEY.BODY. */
+static int once_read_word(struct once_reading *r, const char *word, const struct once_made *made)
 {
-	const size_t n = strlen(s->key);
+	char key[ONCE_SIZE];
+	const char *dot = word ? strchr(word, '.') : NULL;
 
-	if (!word || strncmp(word, s->key, n) || word[n] != '.')
+	if (!dot || (size_t)(dot - word) >= sizeof(key))
 		return 0;
-	snprintf(s->body, sizeof(s->body), "%s", word + n + 1);
-	return 1;
+	snprintf(key, sizeof(key), "%.*s", (int)(dot - word), word);
+	if (strlen(key) < 3 || (r->key && strcmp(key, r->key)))
+		return 0;
+	r->failed |= once_carry(r->index, key, dot + 1, made) < 0;
+	return r->key != NULL;
 }
 
 static int look_at_once_record(void *ctx, const char *id, int kept, json_t *record)
 {
-	struct once_search *s = ctx;
 	const char *name = json_string_value(json_object_get(record, "name"));
+	struct once_made made = { .id = "" };
 
 	(void)kept;
 	/* of the manager's, the record in its store says whose it is */
-	if (json_object_get(record_labels(record), LABEL_MANAGED) ||
-	    !once_matches(s, json_string_value(json_object_get(record_labels(record), LABEL_REQUEST))))
+	if (json_object_get(record_labels(record), LABEL_MANAGED))
 		return 0;
-	snprintf(s->made->id, sizeof(s->made->id), "%s", id);
-	snprintf(s->made->name, sizeof(s->made->name), "%s", name ? name : "");
-	return 1;
+	snprintf(made.id, sizeof(made.id), "%s", id);
+	snprintf(made.name, sizeof(made.name), "%s", name ? name : "");
+	return once_read_word(ctx, json_string_value(json_object_get(record_labels(record), LABEL_REQUEST)), &made);
 }
 
-static int once_search_registry(struct once_search *s, struct http_request *rq, struct err *e)
+static int look_at_once_request(void *ctx, const char *name, const char *word)
+{
+	struct once_made made = { .id = "" };
+
+	snprintf(made.name, sizeof(made.name), "%s", name);
+	return once_read_word(ctx, word, &made);
+}
+
+/* Reads the keys of all sandboxes, or the one that is wanted. */
+static int once_read_all(struct once_reading *r, struct http_request *rq, struct err *e)
 {
 	struct box b;
-	int r = box_open(&b, rq, e);
+	int result = box_open(&b, rq, e);
 
-	if (r == 0)
-		r = registry_list(&b.registry, 1, look_at_once_record, s, e);
+	if (result == 0)
+		result = registry_list(&b.registry, 1, look_at_once_record, r, e);
 	box_close(&b);
-	return s->made->id[0] ? 1 : r;
+	if (result == 0 && api_of(rq)->manager)
+		result = service_each_request(api_of(rq)->manager, look_at_once_request, r, e);
+	return result < 0 || !r->failed ? result < 0 ? -1 : 0 : err_nomem(e);
 }
 
-/* An earlier berthd's program that makes the sandbox is let end first. */
-static int once_await_earlier(const struct once *o, struct http_request *rq, struct err *e)
+static int once_is_there(struct http_request *rq, const struct once_made *made)
 {
-	while (service_is_making(o->key))
-		if (http_wait(rq, -1, 0, OLD_LOOK_MS, e) < 0)
-			return -1;
+	struct err ignored;
+	struct box b;
+	int there = 0;
+
+	if (!made->id[0])
+		return api_of(rq)->manager && service_has(api_of(rq)->manager, made->name);
+	if (box_open(&b, rq, &ignored) == 0) {
+		autoclose int kept = registry_kept_dir(&b.registry, made->id);
+
+		there = kept >= 0 || path_has(b.registry.sandboxes_fd, made->id);
+	}
+	box_close(&b);
+	return there;
+}
+
+/* What programs of an earlier berthd still make would be missed by an index that is read now. */
+static int once_is_early(const struct once_table *t)
+{
+	return clock_ms() - t->began_ms < EARLIER_MS && service_is_earlier_making();
+}
+
+/*
+ * Reads the index where it has not been read, or may be mostly of sandboxes that have gone; early:
+ * only the wanted key, whose own program has ended. The index's lock is held.
+ */
+static int once_fill_index(struct once_index *x, const struct once *o, int early, struct http_request *rq, struct err *e)
+{
+	struct once_reading r = { .index = x };
+
+	if (x->max && x->count < x->max)
+		return 0;
+	if (early) {
+		r.key = o->key;
+		return once_read_all(&r, rq, e);
+	}
+	once_empty_index(x);
+	if (once_read_all(&r, rq, e) < 0)
+		return -1;
+	x->max = 2 * x->count < INDEX_MIN ? INDEX_MIN : 2 * x->count;
 	return 0;
+}
+
+static int once_is_read(struct once_index *x)
+{
+	int read;
+
+	pthread_mutex_lock(&x->lock);
+	read = x->max > 0;
+	pthread_mutex_unlock(&x->lock);
+	return read;
 }
 
 static int once_search(const struct once *o, struct http_request *rq, struct once_made *ret, struct err *e)
 {
-	struct once_search s = { .key = o->key, .made = ret };
-	char word[ONCE_WORD_SIZE];
+	struct once_index *x = &o->table->index;
+	char body[ONCE_SIZE] = "";
+	const int early = !once_is_read(x) && once_is_early(o->table);
+	struct once_carried *c;
 	int r;
 
 	*ret = (struct once_made){ .id = "" };
-	if (once_await_earlier(o, rq, e) < 0)
-		return -1;
-	r = once_search_registry(&s, rq, e);
-	if (r == 0 && api_of(rq)->manager) {
-		r = service_find_request(api_of(rq)->manager, o->key, ret->name, word, sizeof(word), e);
-		if (r > 0)
-			once_matches(&s, word);
+	while (early && service_is_making(o->key))
+		if (http_wait(rq, -1, 0, OLD_LOOK_MS, e) < 0)
+			return -1;
+	pthread_mutex_lock(&x->lock);
+	r = once_fill_index(x, o, early, rq, e);
+	c = r < 0 ? NULL : *once_carried_at(x, o->key);
+	if (c) {
+		*ret = c->made;
+		memcpy(body, c->body, sizeof(body));
+		r = once_is_there(rq, ret);
+		if (!r)
+			once_uncarry(x, o->key);
 	}
-	return r > 0 && strcmp(s.body, o->body) ? once_differs(rq, e) : r;
+	pthread_mutex_unlock(&x->lock);
+	return r > 0 && strcmp(body, o->body) ? once_differs(rq, e) : r;
 }
 
 /* ---- turns ---- */
 
-enum once_step { ONCE_FAILED = -1, ONCE_TURN, ONCE_DONE, ONCE_WAIT, ONCE_SEARCH };
+enum once_step { ONCE_FAILED = -1, ONCE_DONE = 1, ONCE_WAIT, ONCE_SEARCH };
 
 static enum once_step once_look(struct once *o, struct http_request *rq, struct once_made *ret, struct err *e)
 {
@@ -269,10 +422,7 @@ static enum once_step once_look(struct once *o, struct http_request *rq, struct 
 
 	pthread_mutex_lock(&t->lock);
 	x = once_find(t, o->key);
-	if (x)
-		step = strcmp(x->body, o->body) ? ONCE_FAILED : x->done ? ONCE_DONE : ONCE_WAIT;
-	else
-		step = t->forgot || clock_ms() - t->began_ms < EARLIER_MS ? ONCE_SEARCH : ONCE_TURN;
+	step = !x ? ONCE_SEARCH : strcmp(x->body, o->body) ? ONCE_FAILED : x->done ? ONCE_DONE : ONCE_WAIT;
 	if (step == ONCE_DONE)
 		*ret = x->made;
 	else if (step == ONCE_FAILED)

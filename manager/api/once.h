@@ -7,7 +7,8 @@
  * for its end and get its answer, and if it failed, the next of them has the turn.  The keys of the
  * last ONCE_MAX requests are remembered, while berthd lives, also when the sandbox has gone.  A
  * sandbox carries its key as a label (LABEL_REQUEST; for the manager's, a member of its record), by
- * which an older key, or one of an earlier berthd, is found as long as its sandbox is there.
+ * which an older key, or one of an earlier berthd, is found as long as its sandbox is there.  These
+ * are read once, into an index, so that a key costs the same however many sandboxes there are.
  */
 #ifndef BERTH_MANAGER_API_ONCE_H
 #define BERTH_MANAGER_API_ONCE_H

@@ -229,6 +229,37 @@ int service_is_making(const char *name)
 	return found;
 }
 
+static pid_t parent_of(const char *pid)
+{
+	autobuf struct buf b = BUF_INIT(1024);
+	const char *end;
+	int parent = 0;
+
+	read_process_file(pid, "stat", &b);
+	end = b.len ? strrchr(b.data, ')') : NULL;
+	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+int service_is_earlier_making(void)
+{
+	DIR *d = opendir("/proc");
+	const struct dirent *de;
+	int found = 0;
+
+	while (d && !found && (de = readdir(d))) {
+		autobuf struct buf b = BUF_INIT(65536);
+
+		if (!is_berth(de->d_name))
+			continue;
+		read_process_file(de->d_name, "cmdline", &b);
+		/* the words "berth op"; its parent is a berthd, or was one that has ended */
+		found = b.len > 9 && !memcmp(b.data, "berth\0op", 9) && parent_of(de->d_name) != getpid();
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
 void home_free(struct service *s)
 {
 	struct absent *a;

@@ -421,33 +421,36 @@ json_t *service_list(struct service *s, const struct service_who *who, struct er
 
 struct asked {
 	struct service *s;
-	const char *key;
-	char *name, *word;
-	size_t word_size;
+	int (*fn)(void *ctx, const char *name, const char *word);
+	void *ctx;
 };
 
 static int look_at_request(void *ctx, const char *key, const char *value, uint64_t version)
 {
-	struct asked *a = ctx;
+	const struct asked *a = ctx;
 	struct err ignored;
 	autorecord struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 	const char *word = r.j ? record_own(&r, "request") : "";
-	const size_t n = strlen(a->key);
 
 	/* one that was not acknowledged is removed, or was */
-	if (!r.j || strncmp(word, a->key, n) || word[n] != '.' || record_is_over(&r) || record_is(&r, STATE_CREATING) ||
-	    !record_is_ours(a->s, &r))
+	if (!r.j || !word[0] || record_is_over(&r) || record_is(&r, STATE_CREATING) || !record_is_ours(a->s, &r))
 		return 0;
-	snprintf(a->name, 65, "%s", record_str(&r, "container_name"));
-	snprintf(a->word, a->word_size, "%s", word);
-	return 1;
+	return a->fn(a->ctx, record_str(&r, "container_name"), word);
 }
 
-int service_find_request(struct service *s, const char *key, char ret_name[65], char *word, size_t word_size, struct err *e)
+int service_each_request(struct service *s, int (*fn)(void *ctx, const char *name, const char *word), void *ctx, struct err *e)
 {
-	struct asked a = { .s = s, .key = key, .name = ret_name, .word = word, .word_size = word_size };
+	struct asked a = { s, fn, ctx };
 
 	return ledger_scan(s->ledger, RECORD_PREFIX, look_at_request, &a, e);
+}
+
+int service_has(struct service *s, const char *name)
+{
+	autorecord struct record r = { .j = NULL };
+	struct err ignored;
+
+	return record_load(s, NULL, name, 0, &r, &ignored) == 0 && !record_is_over(&r);
 }
 
 /* ---- cleaning up ---- */

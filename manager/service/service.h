@@ -44,6 +44,8 @@ struct service_who {
 
 /* 1 while a berth program of an earlier berthd makes a sandbox: its name, or the key of its request, is in the arguments. */
 int service_is_making(const char *word);
+/* Whether a program that another berthd than this one started makes or changes a sandbox. */
+int service_is_earlier_making(void);
 
 /*
  * Opens the store, takes over what an earlier berthd left (running sandboxes stay, half-made ones
@@ -79,11 +81,10 @@ int service_end(struct service *s, struct err *e);
  */
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);
-/*
- * Looks for the sandbox of ours that was made for the request whose service_who.request begins with key: 1 with its name,
- * and the whole of that in word; 0: there is none.
- */
-int service_find_request(struct service *s, const char *key, char ret_name[65], char *word, size_t word_size, struct err *e);
+/* Calls fn for each sandbox of ours that was made for a request with a service_who.request, which is word; fn returns 1 to stop. */
+int service_each_request(struct service *s, int (*fn)(void *ctx, const char *name, const char *word), void *ctx, struct err *e);
+/* Whether the sandbox of that name is there, whosever it is, archived ones too. */
+int service_has(struct service *s, const char *name);
 /*
  * Never ERR_NOT_FOUND: an unknown sandbox is released already. An error means that a part is
  * left, and a later call continues; ERR_LIMIT and ERR_INVALID mean that all of it is left,
