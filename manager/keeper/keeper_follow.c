@@ -43,40 +43,43 @@ static int has_news(const struct keeper_follow *f, const struct keeper_command *
 	return c->concluded;
 }
 
-static int add_followed_stream(json_t *answer, struct keeper_follow *f, const struct keeper_command *c, int which, struct buf *data,
-		      struct err *e)
+/* The parts of a stream's news, which the ring keeps: how many; *ret_whole: there is no more. */
+static int add_followed_stream(json_t *answer, struct keeper_follow *f, const struct keeper_command *c, int which,
+			       struct iovec part[RING_PARTS], int *ret_whole, struct err *e)
 {
 	uint64_t start, next;
-	size_t before = data->len;
+	int n = ring_parts(&c->out[which], f->from[which], FOLLOW_MAX, part, &start, &next, e);
 
-	if (ring_read(&c->out[which], f->from[which], FOLLOW_MAX, data, &start, &next, e) < 0)
+	if (n < 0)
 		return -1;
 	f->from[which] = next;
 	json_object_set_new(answer, stream_names[which],
 			    json_pack("{s:I,s:I,s:I,s:I,s:I}", "from", (json_int_t)start, "next", (json_int_t)next, "bytes",
-				      (json_int_t)(data->len - before), "total", (json_int_t)c->out[which].total, "dropped",
+				      (json_int_t)(next - start), "total", (json_int_t)c->out[which].total, "dropped",
 				      (json_int_t)ring_dropped(&c->out[which])));
-	return next == c->out[which].total;
+	*ret_whole &= next == c->out[which].total;
+	return n;
 }
 
 static int answer_follow(struct keeper *k, int client, const struct keeper_command *c, struct err *e)
 {
 	struct keeper_follow *f = &k->clients[client].follow;
-	autobuf struct buf data = BUF_INIT(2 * FOLLOW_MAX + 1);
+	struct iovec part[2 * RING_PARTS];
 	json_t *a = json_object();
 	autoclose int fd = -1;
 	int i, r, whole = 1;
+	size_t n = 0;
 
 	f->armed = 0;
 	for (i = 0; i < 2; i++) {
 		if (!wants_stream(f, i))
 			continue;
-		r = add_followed_stream(a, f, c, i, &data, e);
+		r = add_followed_stream(a, f, c, i, part + n, &whole, e);
 		if (r < 0)
 			goto fail;
-		whole &= r;
+		n += (size_t)r;
 	}
-	if (data.len && (fd = wire_data(data.data, data.len, e)) < 0)
+	if (n && (fd = wire_data_parts(part, n, e)) < 0)
 		goto fail;
 	/* the end is reported after all output before it */
 	json_object_set_new(a, "ended", json_boolean(c->concluded && whole));

@@ -127,21 +127,22 @@ uint64_t ring_dropped(const struct ring *r)
 	return r->total - r->head_len - r->tail_len;
 }
 
-static int copy_tail(const struct ring *r, size_t skip, size_t n, struct buf *out, struct err *e)
+/* The tail's bytes from skip on, in order: one part, or two where they go round. */
+static size_t tail_parts(const struct ring *r, size_t skip, size_t n, struct iovec *part)
 {
 	size_t at = (r->tail_at + skip) % r->tail_max;
-	size_t part = r->tail_max - at < n ? r->tail_max - at : n;
+	size_t first = r->tail_max - at < n ? r->tail_max - at : n;
 
-	if (buf_add(out, r->tail + at, part, e) < 0)
-		return -1;
-	return buf_add(out, r->tail, n - part, e);
+	part[0] = (struct iovec){ r->tail + at, first };
+	part[1] = (struct iovec){ r->tail, n - first };
+	return n > first ? 2 : 1;
 }
 
-int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, uint64_t *ret_from,
-	      uint64_t *ret_next, struct err *e)
+int ring_parts(const struct ring *r, uint64_t from, size_t max, struct iovec part[RING_PARTS], uint64_t *ret_from,
+	       uint64_t *ret_next, struct err *e)
 {
 	uint64_t tail_start = r->total - r->tail_len;
-	size_t n;
+	size_t n, m;
 
 	if (from > r->total)
 		return err_set(e, ERR_INVALID, "offset %llu is beyond the output's end at %llu",
@@ -151,16 +152,13 @@ int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, 
 		n = n < max ? n : max;
 		*ret_from = from;
 		*ret_next = from + n;
-		if (buf_add(out, r->head + from, n, e) < 0)
-			return -1;
+		part[0] = (struct iovec){ r->head + from, n };
 		/* on into the tail only when nothing is missing in between */
-		if (*ret_next == r->head_len && ring_dropped(r) == 0 && n < max && r->tail_len) {
-			size_t m = r->tail_len < max - n ? r->tail_len : max - n;
-
-			*ret_next += m;
-			return copy_tail(r, 0, m, out, e);
-		}
-		return 0;
+		if (*ret_next != r->head_len || ring_dropped(r) != 0 || n == max || !r->tail_len)
+			return 1;
+		m = r->tail_len < max - n ? r->tail_len : max - n;
+		*ret_next += m;
+		return 1 + (int)tail_parts(r, 0, m, part + 1);
 	}
 	if (from < tail_start)
 		from = tail_start;
@@ -168,5 +166,17 @@ int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, 
 	n = n < max ? n : max;
 	*ret_from = from;
 	*ret_next = from + n;
-	return n ? copy_tail(r, (size_t)(from - tail_start), n, out, e) : 0;
+	return n ? (int)tail_parts(r, (size_t)(from - tail_start), n, part) : 0;
+}
+
+int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, uint64_t *ret_from,
+	      uint64_t *ret_next, struct err *e)
+{
+	struct iovec part[RING_PARTS];
+	int i, n = ring_parts(r, from, max, part, ret_from, ret_next, e);
+
+	for (i = 0; i < n; i++)
+		if (buf_add(out, part[i].iov_base, part[i].iov_len, e) < 0)
+			return -1;
+	return n < 0 ? -1 : 0;
 }

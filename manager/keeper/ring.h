@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -47,5 +48,12 @@ uint64_t ring_dropped(const struct ring *r);
  */
 int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, uint64_t *ret_from,
 	      uint64_t *ret_next, struct err *e);
+/*
+ * As ring_read(), without a copy: returns how many parts the bytes have, which are valid until the
+ * ring changes; -1.
+ */
+#define RING_PARTS 3
+int ring_parts(const struct ring *r, uint64_t from, size_t max, struct iovec part[RING_PARTS], uint64_t *ret_from,
+	       uint64_t *ret_next, struct err *e);
 
 #endif

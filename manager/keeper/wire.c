@@ -207,6 +207,19 @@ int wire_data(const void *p, size_t n, struct err *e)
 	return take_fd(&fd);
 }
 
+int wire_data_parts(const struct iovec *part, size_t n, struct err *e)
+{
+	autoclose int fd = memfd_create("berth-data", MFD_CLOEXEC);
+	size_t i;
+
+	for (i = 0; i < n && fd >= 0; i++)
+		if (io_write_all(fd, part[i].iov_base, part[i].iov_len) < 0)
+			return err_sys(e, "hand over output");
+	if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "hand over output");
+	return take_fd(&fd);
+}
+
 int wire_read_data(int fd, struct buf *out, struct err *e)
 {
 	struct stat st;

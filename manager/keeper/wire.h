@@ -13,6 +13,7 @@
 #define BERTH_MANAGER_KEEPER_WIRE_H
 
 #include <stddef.h>
+#include <sys/uio.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -63,6 +64,7 @@ json_t *wire_error(const struct err *e);
 int wire_check(const json_t *msg, struct err *e);
 /* Make a memfd with n bytes, at offset 0; and read the whole of one. */
 int wire_data(const void *p, size_t n, struct err *e);
+int wire_data_parts(const struct iovec *part, size_t n, struct err *e);
 int wire_read_data(int fd, struct buf *out, struct err *e);
 
 #endif
