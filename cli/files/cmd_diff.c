@@ -247,7 +247,7 @@ const struct command cmd_diff = {
 	.args = "SANDBOX",
 	.summary = "what a sandbox changed against its image or a checkpoint",
 	.detail = "A line per path: A added, C changed, D deleted.  What berth itself makes (/etc/hosts, mount points)\n"
-		  "is left out, and so is what is not in the writable layer: /tmp, /run, volumes.",
+		  "is left out, and so is what is not in the writable layer: /run, volumes.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

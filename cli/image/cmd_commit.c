@@ -319,7 +319,7 @@ const struct command cmd_commit = {
 	.summary = "make an image of what a sandbox changed",
 	.detail = "What the sandbox wrote becomes a layer on top of the image it was made from; berth diff shows what that\n"
 		  "is.  A running sandbox stands still meanwhile, unless a checkpoint of it is named.  The image of a sandbox\n"
-		  "of the host has that layer alone, and runs on this host above its programs.  /tmp, /run and volumes are\n"
+		  "of the host has that layer alone, and runs on this host above its programs.  /run and volumes are\n"
 		  "no part of it, nor is what berth made: /etc/hosts, mount points.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

@@ -95,6 +95,8 @@ static int make_checkpoint(struct layerbox *b, const char *ref, const struct arg
 		return err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
 	if (!a->json) {
 		layerbox_note_mounts(b, "checkpoint", "are not in it");
+		layerbox_see_memory(b);
+		layerbox_note_memory(b, "checkpoint", "is not in it");
 		return puts(id) < 0 ? err_sys(e, "write") : 0;
 	}
 	json_object_set_new(answer, "id", json_string(b->s.id));
@@ -256,7 +258,7 @@ const struct command cmd_checkpoint = {
 	.detail = "Commands run on; they stand still for the instant itself.  berth undo goes back "
 		  "to it.\n"
 		  "It has the files of the writable layer, and the shell sessions' directories, variables and\n"
-		  "functions.  Left out: volumes and other mounts, /tmp, /run, processes and their memory.",
+		  "functions.  Left out: volumes and other mounts, /run, /dev/shm, processes and their memory.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

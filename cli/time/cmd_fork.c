@@ -530,7 +530,7 @@ static int make_each(struct fork *f, struct err *e)
 }
 
 /* What both write to from now on. */
-static void tell_shared(const struct fork *f)
+static void tell_shared(struct fork *f)
 {
 	json_t *pair;
 	size_t i;
@@ -542,6 +542,8 @@ static void tell_shared(const struct fork *f)
 	if (i < json_array_size(json_object_get(f->spec, "options")))
 		fprintf(stderr, "berth fork: volumes and mounts of the host are shared with %s\n",
 			f->b.s.id);
+	layerbox_see_memory(&f->b);
+	layerbox_note_memory(&f->b, "fork", "is not copied");
 }
 
 static int make_all(struct fork *f, char *ref, struct err *e)
@@ -606,7 +608,7 @@ const struct command cmd_fork = {
 		  "address and\n"
 		  "a range of ids of its own.\n"
 		  "Without a checkpoint, one is made now, and removed again.\n"
-		  "Left out: processes, shell sessions, /tmp and /run.  Volumes and other mounts are shared with\n"
+		  "Left out: processes, shell sessions, /run and /dev/shm.  Volumes and other mounts are shared with\n"
 		  "the first one, unless --volume-copy copies the volumes.",
 	.params = PARAM_OF_FORK,
 	.opts = options,

@@ -234,6 +234,7 @@ static int undo_to_checkpoint(struct undo *u, const char *ref, struct err *e)
 	u->ran = !u->b.s.kept;
 	if (u->ran) {
 		note_running(u);
+		layerbox_see_memory(&u->b);
 		if (lifecycle_stop(&u->b.s, u->b.s.id, &at_once, e) < 0)
 			return -1;
 	}
@@ -259,6 +260,7 @@ static int report_undo(struct undo *u, struct err *e)
 		return command_print_json(doc, JSON_COMPACT, e);
 	undoreport_print(doc);
 	layerbox_note_mounts(&u->b, "undo", "stay as they are");
+	layerbox_note_memory(&u->b, "undo", "is gone");
 	return 0;
 }
 
@@ -294,8 +296,9 @@ const struct command cmd_undo = {
 		  "waited for a\n"
 		  "command at the checkpoint come back as they were.  Without options it goes to "
 		  "the last\n"
-		  "checkpoint, and where no file has changed since an undo, to the one before.  Volumes, /tmp and\n"
-		  "/run are no part of a checkpoint: volumes stay as they are, and /tmp and /run are empty then.",
+		  "checkpoint, and where no file has changed since an undo, to the one before.  Volumes and\n"
+		  "what is in memory are no part of a checkpoint: volumes stay as they are, and /run and /dev/shm\n"
+		  "are empty then, and so is a /tmp in memory.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

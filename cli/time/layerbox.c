@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/treewalk.h"
 #include "cli/live/resident.h"
 #include "manager/host/copyturn.h"
@@ -186,6 +189,39 @@ void layerbox_note_mounts(struct layerbox *b, const char *command, const char *w
 			fprintf(stderr, "berth %s: volumes and mounts of the host %s\n", command, what);
 			return;
 		}
+}
+
+/* Whether the directory of a running sandbox is a tmpfs with a file in it; root_fd is hostile. */
+static int has_memory_in(int root_fd, const char *path)
+{
+	autoclose int fd = path_open_beneath(root_fd, path, O_PATH | O_DIRECTORY, 0);
+	struct statfs fs;
+
+	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && fs.f_blocks > fs.f_bfree;
+}
+
+void layerbox_see_memory(struct layerbox *b)
+{
+	static const char *const dirs[] = { "/tmp", "/run", "/dev/shm" };
+	struct err ignored;
+	autojson json_t *record = b->s.kept ? NULL : record_load_run(&b->s.registry, b->s.id, &ignored);
+	char path[48];
+	autoclose int root = -1;
+	size_t i, n = 0;
+
+	if (!record || record_init_pid(record) < 2)
+		return;
+	snprintf(path, sizeof(path), "/proc/%llu/root", (unsigned long long)record_init_pid(record));
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (i = 0; root >= 0 && i < ARRAY_LEN(dirs); i++)
+		if (has_memory_in(root, dirs[i] + 1))
+			n += (size_t)snprintf(b->memory + n, sizeof(b->memory) - n, "%s%s", n ? ", " : "", dirs[i]);
+}
+
+void layerbox_note_memory(const struct layerbox *b, const char *command, const char *what)
+{
+	if (b->memory[0])
+		fprintf(stderr, "berth %s: what is in memory %s: %s\n", command, what, b->memory);
 }
 
 /* ---- looking at one ---------------------------------------------------------------- */

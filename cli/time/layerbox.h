@@ -11,6 +11,7 @@ struct layerbox {
 	int dir_fd;         /* its directory */
 	struct claim claim; /* of one that does not run */
 	int claimed;
+	char memory[64];    /* layerbox_see_memory(): "/run, /dev/shm" */
 };
 
 void layerbox_init(struct layerbox *b);
@@ -39,6 +40,10 @@ void layerbox_drop(struct layerbox *b, const char *id);
 int layerbox_is_mount(const json_t *option);
 /* "berth COMMAND: volumes and mounts of the host WHAT" on stderr, where the sandbox has any. */
 void layerbox_note_mounts(struct layerbox *b, const char *command, const char *what);
+/* Notes which of its directories in memory have content, while it runs: no checkpoint has that. */
+void layerbox_see_memory(struct layerbox *b);
+/* "berth COMMAND: what is in memory WHAT: /run" on stderr, where that was seen. */
+void layerbox_note_memory(const struct layerbox *b, const char *command, const char *what);
 /*
  * The "upper" of the layer of a checkpoint (an id or a name), read-only, in a mount of its own that
  * goes with the descriptor.  What is in it is hostile; but nothing changes any more.

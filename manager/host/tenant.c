@@ -44,7 +44,7 @@ const struct config_key tenant_keys[] = {
 	{ "tenant", "disk_inodes", CONFIG_COUNT, "0", 0, 1ULL << 31, T(disk_inodes), NULL, NULL,
 	  "most files of a writable layer; 0 is one for each 16 KiB of disk_limit" },
 	{ "tenant", "tmp_size", CONFIG_SIZE, "0", 0, 1ULL << 50, T(tmp_bytes), NULL, NULL,
-	  "most bytes of /tmp; 0 is memory_limit" },
+	  "most bytes of a /tmp in memory; 0 is memory_limit" },
 	{ "tenant", "sandboxes", CONFIG_COUNT, "0", 0, 65534, T(sandboxes), NULL, NULL,
 	  "sandboxes of a tenant; 0 is half of [manager] max_sandboxes" },
 	{ "tenant", "archives", CONFIG_COUNT, "0", 0, 1000000, T(archives), NULL, NULL,

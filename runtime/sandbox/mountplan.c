@@ -51,8 +51,11 @@ static uint64_t inodes_for(uint64_t bytes)
 	return bytes / 4096 < 1024 ? 1024 : bytes / 4096;
 }
 
+#define READ_ONLY_TMP (64ULL << 20)	/* bytes of /tmp where no layer can be written */
+
 static void add_system(struct mountplan *p, const struct spec *s)
 {
+	const uint64_t tmp = s->tmp_bytes || !s->read_only ? s->tmp_bytes : READ_ONLY_TMP;
 	size_t i;
 
 	add_mount_op(p, MOUNT_DEV, "/dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
@@ -71,7 +74,8 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	add_mount_op(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
 	if (s->no_tmpfs)
 		return;
-	add_planned_tmpfs(p, "/tmp", SAFE, s->tmp_bytes, inodes_for(s->tmp_bytes), 01777);
+	if (tmp)	/* else it is a directory of the writable layer */
+		add_planned_tmpfs(p, "/tmp", SAFE, tmp, inodes_for(tmp), 01777);
 	add_planned_tmpfs(p, "/run", SAFE, 16 << 20, 4096, 0755);
 }
 

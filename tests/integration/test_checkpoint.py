@@ -111,7 +111,7 @@ def test_an_undo_after_a_look_goes_a_step_further_and_after_a_change_it_does_not
         b.berth("file", "read", x.id, "/s/f", ok=True)
         assert undo() == "k2" and sh(x.id, "cat /s/f", ok=True).out == "2\n"
         # what is not in the layer is no change of it
-        sh(x.id, "echo x > /tmp/x; echo y > /run/y", ok=True)
+        sh(x.id, "echo x > /dev/shm/x; echo y > /run/y", ok=True)
         assert undo() == "k1" and sh(x.id, "cat /s/f", ok=True).out == "1\n"
         # there is none before: it is the same again, as it always was
         assert undo() == "k1"
@@ -135,9 +135,39 @@ def test_an_undo_after_a_look_goes_a_step_further_and_after_a_change_it_does_not
         assert ids(x.id) == ["k1", "k2", "k3", own["checkpoint"]], ids(x.id)
 
 
+@b.deadline(120)
+def test_tmp_is_on_the_layer_and_what_is_in_memory_is_named():
+    with Box() as x:
+        sh(x.id, "echo 1 > /tmp/f", ok=True)
+        r = b.berth("checkpoint", x.id, ok=True)
+        assert "memory" not in r.err, r
+        sh(x.id, "echo 2 > /tmp/f; echo 2 > /dev/shm/f", ok=True)
+        r = b.berth("checkpoint", x.id, ok=True)
+        assert r.err == "berth checkpoint: what is in memory is not in it: /dev/shm\n", r
+        sh(x.id, "echo 3 > /tmp/f; echo 3 > /run/f", ok=True)
+        r = b.berth("fork", x.id, ok=True)
+        assert r.err == "berth fork: what is in memory is not copied: /run, /dev/shm\n", r
+        assert sh(r.out.strip(), "cat /tmp/f; ls /run/f /dev/shm/f").out == "3\n"
+        b.berth("rm", "-f", r.out.strip(), ok=True)
+        b.berth("stop", x.id, ok=True)
+        b.berth("start", x.id, ok=True)
+        assert sh(x.id, "cat /tmp/f; stat -c %a /tmp", ok=True).out == "3\n1777\n"
+        sh(x.id, "echo 4 > /run/f", ok=True)
+        r = b.berth("undo", x.id, ok=True)
+        assert r.err.splitlines()[-1] == "berth undo: what is in memory is gone: /run", r
+        assert sh(x.id, "cat /tmp/f", ok=True).out == "2\n"
+        assert b.berth("undo", x.id, ok=True).out == "k1\n" and sh(x.id, "cat /tmp/f", ok=True).out == "1\n"
+    # a size is one of memory, and a root that cannot be written has it there
+    for options in (("--tmp-size", "1m"), ("--tmpfs", "/tmp:size=1m"), ("--read-only", "--tmp-size", "1m")):
+        with Box(*options) as x:
+            assert sh(x.id, "df -k /tmp | tail -1; echo 1 > /tmp/f", ok=True).out.split()[1] == "1024"
+            assert "is not in it: /tmp" in b.berth("checkpoint", x.id, ok=True).err
+    assert b.run("--read-only", "host", "sh", "-c", "echo 1 > /tmp/f", ok=True).code == 0
+
+
 def test_checkpoint_undo_and_fork_say_what_they_leave_out():
-    for verb, words in (("checkpoint", ("/tmp", "/run", "volumes", "processes")), ("undo", ("/tmp", "/run", "Volumes")),
-                        ("fork", ("/tmp", "/run", "Volumes", "processes", "shell sessions"))):
+    for verb, words in (("checkpoint", ("/dev/shm", "/run", "volumes", "processes")), ("undo", ("/dev/shm", "/run", "Volumes")),
+                        ("fork", ("/dev/shm", "/run", "Volumes", "processes", "shell sessions"))):
         text = " ".join(b.berth(verb, "--help", ok=True).out.split())
         assert all(w in text for w in words), (verb, text)
     with Box() as plain, Box("--volume", b.tmpdir("data") + ":/data:rw") as x:

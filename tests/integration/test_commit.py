@@ -43,7 +43,7 @@ touch -d '2001-02-03 04:05:06' /data/old
 echo appended >> /data/linked1
 echo 10.0.0.1 other >> /etc/hosts
 echo conf > /etc/mine
-echo t > /tmp/not-part
+echo t > /run/not-part
 """
 
 
@@ -194,7 +194,7 @@ def test_a_committed_sandbox_is_what_umoci_unpacks():
     st = os.stat(rootfs + "/etc")
     assert st.st_mode & 0o7777 == 0o711, oct(st.st_mode)
     assert sorted(os.listdir(rootfs + "/etc")) == ["mine", "passwd"]
-    assert not os.path.exists(rootfs + "/tmp/not-part") and not os.path.exists(rootfs + "/workspace")
+    assert not os.path.exists(rootfs + "/run/not-part") and not os.path.exists(rootfs + "/workspace")
     names = layer_names(layout, done["digest"])
     assert not [m.name for m in names if m.isdev() and not m.isfifo()], "no devices"
     assert not [m.name for m in names if m.uid > 65535 or m.gid > 65535], "the image's ids"

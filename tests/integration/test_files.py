@@ -156,9 +156,9 @@ def test_mkdir_rm_mv():
         b.one_line_error(file("rm", sb, path, options=["-rf"]), 2, path)
     mode = 711 if SHARED else 4711
     execute(sb, f"mkdir -p t/s; echo 1 > t/s/f; chmod {mode} t/s/f; ln -s f t/s/l; touch -d @1000000000 t/s/f")
-    file("mv", sb, "t", "/tmp/moved", ok=True)      # another file system
-    assert execute(sb, "stat -c '%a %Y' /tmp/moved/s/f; readlink /tmp/moved/s/l; ls") == f"{mode} 1000000000\nf\na\n"
-    file("mv", sb, "/tmp/moved", "a", ok=True)      # into a directory
+    file("mv", sb, "t", "/dev/shm/moved", ok=True)      # another file system
+    assert execute(sb, "stat -c '%a %Y' /dev/shm/moved/s/f; readlink /dev/shm/moved/s/l; ls") == f"{mode} 1000000000\nf\na\n"
+    file("mv", sb, "/dev/shm/moved", "a", ok=True)      # into a directory
     assert execute(sb, "cat a/moved/s/f") == "1\n"
     execute(sb, "mkdir -p out; echo keep > out/f; ln -s out dirlink; mkdir tree; ln -s ../out tree/l")
     file("rm", sb, "tree", "dirlink", options=["-r"], ok=True)
@@ -674,8 +674,8 @@ def test_diff_tells_what_changed():
     assert diff(sb) == []
     execute(sb, "true")
     assert diff(sb) == []
-    execute(sb, "echo 2 > /etc/change; rm /etc/gone; rm -r /data; mkdir /new; echo 1 > /new/f; echo t > /tmp/t; rm /etc/keep; echo 3 > /etc/keep")
-    want = ["C /etc", "C /etc/change", "D /etc/gone", "C /etc/keep", "D /data", "A /new", "A /new/f"]
+    execute(sb, "echo 2 > /etc/change; rm /etc/gone; rm -r /data; mkdir /new; echo 1 > /new/f; echo t > /run/t; echo t > /tmp/t; rm /etc/keep; echo 3 > /etc/keep")
+    want = ["C /etc", "C /etc/change", "D /etc/gone", "C /etc/keep", "D /data", "A /new", "A /new/f", "C /tmp", "A /tmp/t"]
     assert sorted(diff(sb)) == sorted(want), diff(sb)
     told = json.loads(b.berth("diff", "--json", sb, ok=True).out)["changes"]
     assert {"change": "deleted", "path": "/data"} in told and len(told) == len(want), told

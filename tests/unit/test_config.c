@@ -43,7 +43,7 @@ Test(config, defaults_are_those_of_the_design)
 	cr_expect_eq(c.pids, 512);
 	cr_expect_eq(c.disk_bytes, 256 << 20);
 	cr_expect_eq(c.disk_inodes, 65536);
-	cr_expect_eq(c.tmp_bytes, 64 << 20);
+	cr_expect_eq(c.tmp_bytes, 0);
 	cr_expect_eq(c.timeout_ms, 300000);
 	cr_expect_eq(c.grace_ms, 2000);
 	cr_expect_eq(c.network_enabled, 0);
