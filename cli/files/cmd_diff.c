@@ -19,6 +19,8 @@
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/protocol.h"
 
+#define TURNS_MAX 16	/* starts and stops beside it that it follows */
+
 enum { OPT_JSON = 1, OPT_FROM, OPT_TO, OPT_PATCH };
 
 static const struct opt options[] = {
@@ -197,14 +199,32 @@ static int compare_checkpoints(struct diff *d, const char *ref, struct err *e)
 	return result;
 }
 
-/* Against its image. */
+/* Whether a sandbox that was found stopped runs, or the other way round, before it was compared; it is found anew. */
+static int has_turned(struct diff *d, struct sandbox_ref *s, const char *ref, const struct err *why)
+{
+	struct err ignored;
+
+	if (d->tree.count || (why->code != ERR_EXISTS && why->code != ERR_NOT_FOUND))
+		return 0;
+	while (d->tree.layers)
+		close(d->tree.layer[--d->tree.layers]);
+	sandbox_ref_close(s);
+	sandbox_ref_init(s);
+	return sandbox_ref_find(s, ref, &ignored) == 0;
+}
+
+/* Against its image, also while it is started or stopped. */
 static int compare_image(struct diff *d, struct sandbox_ref *s, const char *ref, struct err *e)
 {
-	if (sandbox_ref_find(s, ref, e) < 0)
+	int result = sandbox_ref_find(s, ref, e), turns = 0;
+
+	if (result < 0)
 		return -1;
-	if (s->kept)
-		return compare_stopped(d, &s->registry, s->id, NULL, e);
-	return sandbox_ref_connect(s, ref, 0, e) < 0 ? -1 : compare_running(d, s->sock, e);
+	do
+		result = s->kept ? compare_stopped(d, &s->registry, s->id, NULL, e) :
+			 sandbox_ref_connect(s, ref, 0, e) < 0 ? -1 : compare_running(d, s->sock, e);
+	while (result < 0 && turns++ < TURNS_MAX && has_turned(d, s, ref, e));
+	return result;
 }
 
 static int run_diff(struct diff *d, struct sandbox_ref *s, int n, char **refs, struct err *e)

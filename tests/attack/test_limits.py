@@ -64,7 +64,7 @@ def test_D02_other_ways_to_memory_count_too():
         "SysV": "import ctypes\nc = ctypes.CDLL(None, use_errno=True); c.shmat.restype = ctypes.c_void_p\n"
                 "a = c.shmat(c.shmget(0, 200 << 20, 0o1600), None, 0)\nctypes.memset(a, 1, 200 << 20)",
     }.items():
-        r = py(script + "\nprint('all of it')", "--memory", "32m", verdict=True, timeout=30)
+        r = py(script + "\nprint('all of it')", "--memory", "32m", "--tmp-size", "64m", verdict=True, timeout=30)
         b.expect(r.code != 0 and "all of it" not in r.out, r, f"{label}: no limit")
         b.expect(r.verdict["peak_memory_bytes"] <= (32 << 20) + (4 << 20), r, f"{label}: peak memory")
 
@@ -245,9 +245,9 @@ def writable_mounts(*options):
 
 @b.deadline(120)
 def test_D04_every_writable_mount_is_bounded_in_bytes():
-    mounts = writable_mounts()
+    mounts = writable_mounts("--tmp-size", "64m")
     before = os.statvfs(b.root())
-    r = b.run("--disk", "100m", "--memory", "1g", "host", "python3", "-c", FILL, *mounts, timeout=100, verdict=True)
+    r = b.run("--disk", "100m", "--tmp-size", "64m", "--memory", "1g", "host", "python3", "-c", FILL, *mounts, timeout=100, verdict=True)
     b.expect(r.code == 0 and "UNBOUNDED" not in r.out, r, "a mount without a limit")
     b.expect(len(re.findall(r"^/\S* \d+ (28|122)$", r.out, re.M)) == len(mounts), r, "expected ENOSPC or EDQUOT on each")
     for line in r.out.splitlines():
@@ -259,8 +259,8 @@ def test_D04_every_writable_mount_is_bounded_in_bytes():
 
 @b.deadline(120)
 def test_D04_every_writable_mount_is_bounded_in_inodes():
-    mounts = writable_mounts()
-    r = b.run("--disk", "64m", "--memory", "1g", "host", "python3", "-c", INODES.replace("60000", "70000"), *mounts, timeout=100)
+    mounts = writable_mounts("--tmp-size", "64m")
+    r = b.run("--disk", "64m", "--tmp-size", "64m", "--memory", "1g", "host", "python3", "-c", INODES.replace("60000", "70000"), *mounts, timeout=100)
     b.expect(r.code == 0 and "UNBOUNDED" not in r.out, r, "a mount without a limit on inodes")
     b.expect(len(re.findall(r"^/\S* \d+ (28|122)$", r.out, re.M)) == len(mounts), r, "expected ENOSPC or EDQUOT on each")
     r = b.run("--disk", "1g", "--disk-inodes", "2000", "host", "python3", "-c", INODES, "/", timeout=100, ok=True)

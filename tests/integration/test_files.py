@@ -691,6 +691,19 @@ def test_diff_tells_what_changed():
     assert running and diff(on_host) == running, (running, diff(on_host))
 
 
+@b.deadline(120)
+def test_diff_beside_restarts_follows_the_sandbox():
+    sb = b.berth("create", "host", ok=True).out.strip()
+    execute(sb, "echo 1 > /f")
+    restarts = subprocess.Popen(["sh", "-c", f"for i in 1 2 3 4 5 6; do {b.BUILD}/berth restart {sb} || exit 1; done"],
+                                env=b.environment({}), stdout=subprocess.DEVNULL)
+    seen = 0
+    while restarts.poll() is None:
+        assert "A /f" in diff(sb)
+        seen += 1
+    assert restarts.returncode == 0 and seen, seen
+
+
 def code(sb, text, *options, **kw):
     return b.berth("code", sb, *options, input=text, **kw)
 
