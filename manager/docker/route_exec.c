@@ -203,12 +203,11 @@ void execs_ended(struct execs *x, const char *id, int exit_code)
  * Routes that run further commands in a container.
  *
  * An exec is a detached command of the keeper's that its client follows: as with Docker it lives
- * on when the client goes. If its program is missing, its stream says so, with the exit code of
- * a shell, where Docker's clients look for it.
+ * on when the client goes. If its program is missing, its stream says so, where Docker's clients
+ * look for it, and its exit code is the one that dockerd gives each exec whose program never began.
  */
 
-#define NOT_FOUND 127
-#define NOT_EXECUTABLE 126
+#define NOT_BEGUN 126
 #define LOST 137
 
 static struct execs *table_of(const struct http_request *rq)
@@ -440,7 +439,7 @@ static int begin_execution(struct execution *x, struct http_request *rq, struct 
 		return docker_fail(rq, 409, e, "Error: Exec command %.64s is already running",
 				   x->exec.id);
 	if (open_exec_box(&x->box, rq, &x->exec, e) < 0) {
-		execs_ended(table_of(rq), x->exec.id, NOT_EXECUTABLE);
+		execs_ended(table_of(rq), x->exec.id, NOT_BEGUN);
 		return -1;
 	}
 	if (is_exec_flag_on(x->exec.body, "Tty") &&
@@ -448,8 +447,7 @@ static int begin_execution(struct execution *x, struct http_request *rq, struct 
 		return -1;
 	if (launch_exec(x, http_json(rq), e) < 0) {
 		x->failed = *e;
-		execs_ended(table_of(rq), x->exec.id,
-			    e->code == ERR_EXEC_NOT_FOUND ? NOT_FOUND : NOT_EXECUTABLE);
+		execs_ended(table_of(rq), x->exec.id, NOT_BEGUN);
 		if (!is_the_commands(e))
 			return -1;
 	}

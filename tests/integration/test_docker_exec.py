@@ -46,7 +46,7 @@ def test_an_exec_has_its_streams_apart_and_its_exit_code_at_their_end():
         # nobody attached to stdin: it has ended
         assert x.run("cat") == (b"", 0)
         out, code = x.run("nosuchprogram")
-        assert code == 127 and b"executable file not found" in frames(out)[1], (out, code)
+        assert code == 126 and b"executable file not found" in frames(out)[1], (out, code)
         out, code = x.run("sh", "-c", "head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2", Privileged=True)
         assert {k: len(v) for k, v in frames(out).items()} == {1: 3000000, 2: 1000000} and code == 0, (code, {k: (len(v), v[-200:]) for k, v in frames(out).items()})
         eid = x.make("true")
@@ -155,7 +155,7 @@ def test_python3_docker_executes():
             y = c.containers.get("box")
             assert y.exec_run(["sh", "-c", "echo a; exit 3"]) == (3, b"a\n")
             assert y.exec_run("sh -c 'echo a; echo b >&2'", demux=True).output == (b"a\n", b"b\n")
-            assert y.exec_run(["nosuchprogram"]).exit_code == 127
+            assert y.exec_run(["nosuchprogram"]).exit_code == 126
             stream = y.exec_run(["sh", "-c", "echo 1; echo 2"], stream=True).output
             assert b"".join(stream) == b"1\n2\n"
             # a socket of docker-py's goes with the last of its streams
@@ -174,7 +174,7 @@ def test_dockers_command_line_executes():
         r = docker.run("exec", "-e", "A=b", "-w", "/tmp", "box", "sh", "-c", "echo $A; pwd; echo err >&2; exit 9", ok=9)
         assert (r.stdout, r.stderr) == ("b\n/tmp\n", "err\n"), r
         assert docker.run("exec", "-i", "box", "cat", input="through\n", ok=True).stdout == "through\n"
-        assert docker.run("exec", "box", "nosuchprogram").returncode == 127
+        assert docker.run("exec", "box", "nosuchprogram").returncode == 126
         assert docker.run("exec", "-d", "box", "sleep", "1000", ok=True).stdout == ""
         assert "No such container: nosuch" in docker.run("exec", "nosuch", "true", ok=1).stderr
 
