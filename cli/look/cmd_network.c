@@ -149,7 +149,7 @@ const struct command cmd_network_update = {
 
 enum {
 	NAMED_JSON = 1, NAMED_INTERNAL, NAMED_SUBNET, NAMED_LABEL, NAMED_FILTER, NAMED_DRY_RUN, NAMED_FORCE,
-	NAMED_TENANT, NAMED_RATE, OPT_GATEWAY, OPT_RANGE, OPT_AUX, OPT_NO_IPV6,
+	NAMED_TENANT, NAMED_RATE, OPT_GATEWAY, OPT_RANGE, OPT_AUX, OPT_NO_IPV6, OPT_PUBLIC,
 	NAMED_FIRST_RULE,	/* of NETRULES_TABLE */
 };
 
@@ -168,6 +168,7 @@ static const struct opt create_options[] = {
 	{ "ip-range", 0, OPT_LIST, "CIDR", "the part of a subnet whose addresses members get by themselves", OPT_RANGE },
 	{ "aux-address", 0, OPT_LIST, "NAME=ADDRESS", "an address that no member gets", OPT_AUX },
 	{ "no-ipv6", 0, OPT_FLAG, NULL, "its members have addresses of IPv4 only", OPT_NO_IPV6 },
+	{ "public-subnet", 0, OPT_FLAG, NULL, "a subnet may be of public addresses, which its members then do not reach", OPT_PUBLIC },
 	{ "label", 0, OPT_LIST, "KEY=VALUE", "a label of the network", NAMED_LABEL },
 	NETWORKS_TENANT(NAMED_TENANT),
 	{ "network-rate", 0, OPT_VALUE, "RATE",
@@ -252,6 +253,9 @@ static int set_named_network_option(void *ctx, int id, const char *value, struct
 		return add_aux(n, value, e);
 	case OPT_NO_IPV6:
 		n->wanted.no_ipv6 = 1;
+		return 0;
+	case OPT_PUBLIC:
+		n->wanted.public_subnet = 1;
 		return 0;
 	case NAMED_LABEL:
 		return labels_add(&n->labels, value, e);

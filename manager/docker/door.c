@@ -109,7 +109,7 @@ struct engine_berth docker_berth(struct http_request *rq, struct config *room)
 {
 	if (room)
 		api_config(api_of(rq), room);
-	return (struct engine_berth){ .ask = ask_berth_program, .ctx = rq, .config = room };
+	return (struct engine_berth){ .ask = ask_berth_program, .ctx = rq, .config = room, .allow = docker_of(rq)->allow };
 }
 
 /* ---- the version in front of a path --------------------------------------------------- */

@@ -15,6 +15,7 @@ struct engine_berth {
 	json_t *(*ask)(void *ctx, json_t *call, int finish, struct err *e);
 	void *ctx;
 	const struct config *config;	/* the state directory, where networks are looked up */
+	unsigned allow;			/* bits of enum engine_allow */
 };
 
 /* A call that only looks, and one that changes something. */

@@ -27,6 +27,8 @@ struct engine_create {
 	json_t *targets;     /* object: the paths where something is mounted */
 	json_t *others;      /* object: the mounts of each container in VolumesFrom, as inspect shows them; borrowed, or NULL */
 	json_t *shared;      /* array: of these, those that it got */
+	const json_t *links; /* of its body, engine_links_read(); borrowed, or NULL */
+	json_t *linked;      /* array: of these, {"id","alias"} of those that it got */
 	/* array: the calls (manager/ops/call.h) that put it on each network but its first, without its id */
 	json_t *joins;
 	const char *called;  /* the client's name for it, or "" */
@@ -105,6 +107,7 @@ enum engine_allow {
 	ENGINE_UNCONFINED = 4,	 /* --security-opt seccomp=unconfined */
 	ENGINE_SYSTEM_BINDS = 8, /* binds of any place, such as / and /etc */
 	ENGINE_DEVICES = 32,	 /* --device, --gpus */
+	ENGINE_PUBLIC_SUBNETS = 64, /* networks whose members have addresses that are others' outside */
 	ENGINE_DROP_SOCKET = 16, /* a bind of Docker's socket is left out, not refused */
 };
 

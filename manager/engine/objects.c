@@ -415,7 +415,7 @@ json_t *engine_network_list(const struct engine_berth *b, const json_t *filters,
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-static int add_subnets(json_t *call, const json_t *body, struct err *e)
+static int add_subnets(const struct engine_berth *b, json_t *call, const json_t *body, struct err *e)
 {
 	const char *driver = "";
 	json_t *ipam, *list, *one;
@@ -438,6 +438,8 @@ static int add_subnets(json_t *call, const json_t *body, struct err *e)
 	}
 	if (!ipv6)
 		call_flag(call, "no-ipv6");
+	if (b->allow & ENGINE_PUBLIC_SUBNETS)
+		call_flag(call, "public-subnet");
 	return 0;
 }
 
@@ -466,7 +468,7 @@ static int make_network_by_call(const struct engine_berth *b, const json_t *body
 	int internal = 0;
 
 	if (engine_flag(body, "Internal", &internal, e) == 0 && engine_obj(body, "Labels", &labels, e) == 0 &&
-	    add_subnets(call, body, e) == 0 && engine_call_labels(call, labels, e) == 0) {
+	    add_subnets(b, call, body, e) == 0 && engine_call_labels(call, labels, e) == 0) {
 		engine_call_named(call, called, name);
 		call_set(call, "internal", json_boolean(internal));
 		made = engine_do(b, call, e);

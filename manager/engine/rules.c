@@ -18,6 +18,7 @@ static const struct {
 	{ "system-binds", ENGINE_SYSTEM_BINDS },
 	{ "drop-docker-socket", ENGINE_DROP_SOCKET },
 	{ "devices", ENGINE_DEVICES },
+	{ "public-subnets", ENGINE_PUBLIC_SUBNETS },
 };
 
 /*

@@ -101,7 +101,7 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 {
 	static const char *const words[] = {
 		"privileged", "host-network", "unconfined", "system-binds", "drop-docker-socket",
-		"devices",
+		"devices", "public-subnets",
 	};
 	size_t i;
 
@@ -109,7 +109,7 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 		if (!strcmp(v, words[i]))
 			return 0;
 	return err_set(e, ERR_CONFIG, "%s has '%.40s'; hint: privileged, host-network, unconfined, "
-		       "system-binds, drop-docker-socket, devices", what, v);
+		       "system-binds, drop-docker-socket, devices, public-subnets", what, v);
 }
 
 const struct config_key conf_keys[] = {
@@ -167,7 +167,7 @@ const struct config_key conf_keys[] = {
 	  "unix socket for clients of Docker, for root and the group berth; empty means none" },
 	{ "docker", "allow", CONFIG_LIST, "", 0, 255, F(docker_allow), check_docker_allow, NULL,
 	  "what they may ask for: privileged, host-network, unconfined, system-binds, "
-	  "drop-docker-socket, devices" },
+	  "drop-docker-socket, devices, public-subnets" },
 	{ "docker", "binds", CONFIG_LIST, "", 0, CONF_BINDS_MAX - 1, F(docker_binds), check_bind, NULL,
 	  "directories of this host that they may bind, with what is in them, beside those of users" },
 };

@@ -310,11 +310,11 @@ static int take_wanted_range(struct making *m, const char *text)
 	if (m->net[six].net.family)
 		return err_set(m->e, ERR_INVALID, "two subnets have the same family; hint: "
 							 "one of IPv4 and one of IPv6");
-	if (!netaddr_special(&c.net))
+	if (!m->w->public_subnet && !netaddr_special(&c.net))
 		return err_set(m->e, ERR_INVALID, "the subnet %s is of public addresses, which its "
 						  "members "
 			       "could then not reach; hint: within 10.0.0.0/8, 172.16.0.0/12, "
-			       "192.168.0.0/16 or fd00::/8", text);
+			       "192.168.0.0/16 or fd00::/8, or --public-subnet", text);
 	if ((other = subnets_overlap(&m->taken, &c))) {
 		subnets_text(other, shown);
 		return err_set(m->e, ERR_EXISTS, "the subnet %s overlaps %s, which another network "

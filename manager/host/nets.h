@@ -36,6 +36,7 @@ struct nets_wanted {
 	const char *ranges[NETS_SUBNETS];	/* the parts of subnets that are given out; NULL: all */
 	const json_t *aux;			/* {NAME: ADDRESS}, addresses that no member gets, or NULL */
 	int no_ipv6;				/* members have IPv4 addresses only */
+	int public_subnet;			/* subnets may be of public addresses */
 	int internal;
 	uint64_t max_rate;			/* bytes a second of all members; 0: no bound */
 	const json_t *labels;			/* an object, or NULL */

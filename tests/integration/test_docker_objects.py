@@ -339,3 +339,23 @@ def test_a_prune_spares_what_its_filters_do_not_name():
             assert {n["Name"] for n in d.good("GET", "/networks")} == {"bridge", "host", "none", "other"}
         finally:
             b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(90)
+def test_a_subnet_of_public_addresses_needs_the_operators_word():
+    body = {"Name": "wide", "IPAM": {"Config": [{"Subnet": "132.124.0.0/16"}]}}
+    with Lab(forwarding=True), Engine() as d:
+        status, said, _ = d.api("POST", "/networks/create", body)
+        assert status == 400 and "public addresses" in said["message"], said
+    with Lab(forwarding=True), Engine('allow = ["public-subnets"]') as d:
+        try:
+            d.good("POST", "/networks/create", body)
+            ends = {"wide": {"IPAMConfig": {"IPv4Address": "132.124.0.23"}}}
+            d.good("POST", "/containers/create?name=box", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": "wide"},
+                                                           "NetworkingConfig": {"EndpointsConfig": ends}})
+            d.good("POST", "/containers/box/start")
+            assert d.good("GET", "/containers/box/json")["NetworkSettings"]["Networks"]["wide"]["IPAddress"] == "132.124.0.23"
+            assert "inet 132.124.0.23" in b.berth("exec", "box", "ip", "-4", "addr", ok=True).out
+        finally:
+            b.berth("rm", "--force", *(b.berth("ps", "-a", "-q").out.split() or ["none"]))
+            b.berth("network", "prune", timeout=30)
