@@ -39,6 +39,7 @@ static const struct {
 	{ "dns-opt", 1, "DnsOptions", LIST },
 	{ "dns-option", 1, "DnsOptions", LIST },
 	{ "dns-search", 1, "DnsSearch", LIST },
+	{ "domainname", 0, "Domainname", TEXT },
 	{ "group-add", 1, "GroupAdd", LIST },
 	{ "hostname", 0, "Hostname", TEXT },
 	{ "init", 1, "Init", ON },

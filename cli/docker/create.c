@@ -14,6 +14,7 @@
 #include "cli/live/resident.h"
 #include "manager/engine/host.h"
 #include "manager/engine/image.h"
+#include "manager/engine/links.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/host/conf.h"
@@ -89,7 +90,7 @@ static const struct opt options[] = {
 	{ "dns-option", 0, OPT_LIST, "list", "Set DNS options", DOOR_TAKEN },
 	{ "dns-opt", 0, OPT_LIST, "list", "Set DNS options", DOOR_TAKEN },
 	{ "dns-search", 0, OPT_LIST, "list", "Set custom DNS search domains", DOOR_TAKEN },
-	{ "domainname", 0, OPT_VALUE, "string", "Container NIS domain name", DOOR_IGNORED },
+	{ "domainname", 0, OPT_VALUE, "string", "Container NIS domain name", DOOR_TAKEN },
 	{ "entrypoint", 0, OPT_VALUE, "string", "Overwrite the default ENTRYPOINT of the image",
 	  DOOR_TAKEN },
 	{ "env", 'e', OPT_LIST, "list", "Set environment variables", DOOR_TAKEN },
@@ -441,7 +442,7 @@ static int create_docker_container(const struct door_args *a, struct sandbox_ref
 	struct engine_create c = { 0 };
 	struct making m = { a, s, &c, NULL };
 	char binds[CONF_BINDS_MAX];
-	autojson json_t *others = NULL;
+	autojson json_t *others = NULL, *links = NULL;
 	struct engine_rules rules;
 	int r;
 
@@ -450,8 +451,10 @@ static int create_docker_container(const struct door_args *a, struct sandbox_ref
 	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, binds, &rules, e) < 0)
 		return -1;
 	others = engine_load_others(&s->registry, *ret_body, e);
-	r = others ? engine_create_init(&c, &rules, e) : -1;
+	links = others ? engine_links_read(&s->registry, *ret_body, e) : NULL;
+	r = links && engine_check_modes(&s->registry, *ret_body, e) == 0 ? engine_create_init(&c, &rules, e) : -1;
 	c.others = others;
+	c.links = links;
 	/* nothing is left of a container that could not be made */
 	if (r == 0 && (r = make_container_sandbox(&m, starts, e)) < 0)
 		engine_volumes_drop(&asker, c.anonymous);

@@ -2,6 +2,7 @@
 #include "manager/api/http.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -227,14 +228,40 @@ static void name_positional(const char *names, json_t *body)
 	}
 }
 
+/* dockerd's words where it says more than that the body is no JSON; near: the text at that place, or NULL. */
+static void say_as_docker(const char *near, struct err *e)
+{
+	const struct err why = *e;
+
+	if (strstr(why.msg, "end of file expected"))
+		err_set(e, why.code, "unexpected content after JSON");
+	else if (near && isalnum((unsigned char)*near) && strstr(why.msg, "string or '}' expected"))
+		err_set(e, why.code, "invalid JSON: invalid character '%c' looking for beginning of object key string", *near);
+	else
+		err_set(e, why.code, "invalid JSON: %.400s", why.msg);
+}
+
+static int check_body_type(const struct http_request *rq, struct err *e)
+{
+	const char *type = http_header(rq, "Content-Type");
+
+	if (!type || !type[0] || !strncasecmp(type, "application/json", 16))
+		return 0;
+	return err_set(e, ERR_INVALID, "unsupported Content-Type header (%.80s): must be 'application/json'", type);
+}
+
 static int read_json_body(struct http_request *rq, struct err *e)
 {
 	const size_t n = rq->body.len;
 	/* docker commit of 20.10 sends null for no body */
 	autojson json_t *any = rq->server->o.foreign && n && n < 8 ?
 				       json_loadb(rq->body.data, n, JSON_DECODE_ANY, NULL) : NULL;
-	char *near;
+	char *near, letter[2] = "";
 
+	if (n && rq->server->o.foreign && check_body_type(rq, e) < 0) {
+		rq->error_status = 400;
+		return -1;
+	}
 	/* what the body becomes counts as its bytes do, until the request ends (S54) */
 	if (n && http_hold_json(rq, json_memory(rq->body.data, n), e) < 0)
 		return -1;
@@ -243,9 +270,13 @@ static int read_json_body(struct http_request *rq, struct err *e)
 		rq->error_status = 400;
 		/* the place of the error without its text: a reply repeats nothing of it */
 		near = rq->json ? NULL : strstr(e->msg, " near '");
-		if (near)
+		if (near) {
+			letter[0] = near[strlen(" near '")];
 			*near = '\0';
+		}
 		e->code = ERR_INVALID;
+		if (!rq->json && rq->server->o.foreign)
+			say_as_docker(letter, e);
 		return rq->json ? err_set(e, ERR_INVALID, "the body is not a JSON object") : -1;
 	}
 	if (rq->route->positional)

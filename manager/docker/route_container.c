@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/engine/host.h"
+#include "manager/engine/links.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/system.h"
@@ -61,7 +62,19 @@ int docker_explain(struct box *b, struct http_request *rq, struct err *e)
 
 int docker_find(struct box *b, struct http_request *rq, struct err *e)
 {
-	return docker_find_named(b, rq, http_param(rq, "id"), e);
+	const char *alias = http_param(rq, "alias");
+	char id[65];
+
+	if (docker_find_named(b, rq, http_param(rq, "id"), e) < 0)
+		return -1;
+	if (!alias[0])
+		return 0;
+	/* "NAME/ALIAS" is the target of a link */
+	if (engine_links_find(&b->registry, b->id, alias, id, &b->kept, e) < 0)
+		return -1;
+	memcpy(b->id, id, sizeof(id));
+	http_audit(rq, "id", b->id);
+	return 0;
 }
 
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e)
@@ -223,7 +236,7 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 {
 	const struct engine_berth asker = docker_berth(rq, NULL);
 	const char *name = http_query(rq, "name"), *image = "";
-	autojson json_t *others = NULL;
+	autojson json_t *others = NULL, *links = NULL;
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
 	int tries = 0;
@@ -234,9 +247,11 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 	if (engine_create_init(c, &rules, e) < 0)
 		return -1;
 	others = engine_load_others(&b->registry, body, e);
-	if (!others || engine_check_links(&b->registry, body, e) < 0)
+	links = others ? engine_links_read(&b->registry, body, e) : NULL;
+	if (!links || engine_check_modes(&b->registry, body, e) < 0)
 		return -1;
 	c->others = others;
+	c->links = links;
 	if (engine_create_name(c, name ? name : "", e) < 0 || engine_create_read(c, body, e) < 0 ||
 	    engine_str(body, "Image", &image, e) < 0)
 		return -1;
@@ -351,6 +366,7 @@ const struct http_route docker_container_routes[] = {
 	{ "GET", "/containers/json", get_box_list, "list containers", HTTP_NONE, HTTP_QUIET },
 	{ "POST", "/containers/create", post_box_create, "make a container", HTTP_JSON },
 	{ "GET", "/containers/{id}/json", get_box, "look at a container", HTTP_NONE, HTTP_QUIET },
+	{ "GET", "/containers/{id}/{alias}/json", get_box, "look at a container by a link", HTTP_NONE, HTTP_QUIET },
 	{ NULL },
 };
 
@@ -504,11 +520,30 @@ static int post_box_resize(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
 }
 
+/* Of a link, nothing but the name goes; the name of a container is no link. */
+static int delete_link(struct http_request *rq, struct err *e)
+{
+	const char *alias = http_param(rq, "alias");
+	struct box b;
+	int r = docker_find_named(&b, rq, http_param(rq, "id"), e);
+
+	if (r == 0)
+		r = box_lock(&b, e);
+	if (r == 0)
+		r = alias[0] ? engine_links_remove(&b.registry, b.id, alias, e) :
+			    docker_fail(rq, 409, e, "Conflict, cannot remove the default link name of the container");
+	return reply_change(rq, &b, r, e);
+}
+
 static int delete_box(struct http_request *rq, struct err *e)
 {
 	struct engine_container c;
 	struct box b;
-	int r = docker_container(&c, &b, rq, e);
+	int r;
+
+	if (docker_query_flag(rq, "link"))
+		return delete_link(rq, e);
+	r = docker_container(&c, &b, rq, e);
 
 	if (r == 0)
 		r = engine_container_remove(&c, docker_query_flag(rq, "force"), docker_query_flag(rq, "v"), e);
@@ -530,6 +565,8 @@ const struct http_route docker_life_routes[] = {
 	CHANGES("rename", post_box_rename, "give a container another name"),
 	CHANGES("resize", post_box_resize, "set the size of a container's terminal"),
 	{ "DELETE", "/containers/{id}", delete_box, "remove a container", HTTP_JSON,
+	  HTTP_OPTIONAL },
+	{ "DELETE", "/containers/{id}/{alias}", delete_box, "remove a link, or the container that it names", HTTP_JSON,
 	  HTTP_OPTIONAL },
 	{ NULL },
 };

@@ -347,6 +347,20 @@ static int lifts_pids(const json_t *host)
 	return json_is_integer(pids) && json_integer_value(pids) <= 0;
 }
 
+static int check_update_restart(const struct engine_container *c, const json_t *host, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(json_object_get(host, "RestartPolicy"), "Name"));
+	autojson json_t *asked = NULL;
+	struct err ignored;
+
+	if (!name || !name[0] || !strcmp(name, "no"))
+		return 0;
+	asked = registry_load(c->registry, c->id, ENGINE_FILE_NAME, &ignored);
+	return json_is_true(json_object_get(json_object_get(json_object_get(asked, "body"), "HostConfig"), "AutoRemove")) ?
+		       err_set(e, ERR_BUSY, "Restart policy cannot be updated because AutoRemove is enabled for the container") :
+		       0;
+}
+
 json_t *engine_container_update(const struct engine_container *c, const struct engine_rules *rules, json_t *host,
 				struct err *e)
 {
@@ -356,6 +370,8 @@ json_t *engine_container_update(const struct engine_container *c, const struct e
 
 	if (lifts)
 		json_object_set_new(host, "PidsLimit", json_integer(0));
+	if (check_update_restart(c, host, e) < 0)
+		return NULL;
 	if (engine_create_init(&asked, rules, e) == 0 && engine_create_limits(&asked, host, e) == 0 &&
 	    (!lifts || engine_word(&asked, e, "--pids=unlimited") == 0) &&
 	    engine_create_restart(&asked, host, e) == 0 && apply_live(c, &asked, e) == 0 &&

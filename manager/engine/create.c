@@ -224,10 +224,11 @@ int engine_create_init(struct engine_create *c, const struct engine_rules *rules
 		.targets = json_object(),
 		.joins = json_array(),
 		.shared = json_array(),
+		.linked = json_array(),
 		.called = "",
 	};
 	return c->words && c->warnings && c->unknown && c->directories && c->ports && c->volumes &&
-			       c->anonymous && c->targets && c->joins && c->shared ?
+			       c->anonymous && c->targets && c->joins && c->shared && c->linked ?
 		       0 :
 		       err_nomem(e);
 }
@@ -244,6 +245,7 @@ void engine_create_release(struct engine_create *c)
 	json_decref(c->targets);
 	json_decref(c->joins);
 	json_decref(c->shared);
+	json_decref(c->linked);
 	*c = (struct engine_create){ 0 };
 }
 
@@ -508,10 +510,12 @@ static int add_user(struct engine_create *c, const json_t *body, const json_t *h
 static int add_hostname(struct engine_create *c, const json_t *body, const json_t *host,
 			struct err *e)
 {
-	const char *name = "", *mode = "";
+	const char *name = "", *domain = "", *mode = "";
 
 	if (engine_str(body, "Hostname", &name, e) < 0 ||
 	    engine_str(host, "NetworkMode", &mode, e) < 0)
+		return -1;
+	if (engine_str(body, "Domainname", &domain, e) < 0 || (domain[0] && engine_word(c, e, "--domainname=%s", domain) < 0))
 		return -1;
 	if (name[0])
 		return engine_word(c, e, "--hostname=%s", name);
@@ -532,6 +536,7 @@ static const char *const known_config[] = {
 	"AttachStdin",
 	"AttachStdout",
 	"Cmd",
+	"Domainname",
 	"Entrypoint",
 	"Env",
 	"ExposedPorts",
@@ -554,7 +559,7 @@ static const char *const known_config[] = {
 
 int engine_create_fold(json_t *body, struct err *e)
 {
-	static const char *const outer[] = { "Domainname", "MacAddress", NULL };
+	static const char *const outer[] = { "MacAddress", NULL };
 
 	return engine_fold(body, known_config, e) < 0 || engine_fold(body, outer, e) < 0 ? -1 :
 	       engine_host_fold(json_object_get(body, "HostConfig"), e);

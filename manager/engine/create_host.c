@@ -385,8 +385,23 @@ static int add_host_flag(struct engine_create *c, const json_t *host, const char
 	return on ? engine_word(c, e, "--%s", option) : 0;
 }
 
+static int check_annotations(const json_t *host, struct err *e)
+{
+	json_t *all, *v;
+	const char *key;
+
+	if (engine_obj(host, "Annotations", &all, e) < 0)
+		return -1;
+	json_object_foreach (all, key, v)
+		if (!key[0])
+			return err_set(e, ERR_INVALID, "invalid Annotations: the empty string is not permitted as an annotation key");
+	return 0;
+}
+
 int engine_create_host(struct engine_create *c, const json_t *host, struct err *e)
 {
+	if (check_annotations(host, e) < 0)
+		return -1;
 	if (engine_note_unknown(c, host, known, "HostConfig.", e) < 0 ||
 	    add_privileged(c, host, e) < 0 || add_host_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_host_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||

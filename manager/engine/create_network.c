@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NetworkMode, published ports, resolvers, addresses. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -291,21 +292,55 @@ static int add_links_of(struct engine_create *c, const json_t *obj, int alone, i
 	return 0;
 }
 
+/* "DB_ENV_KEY=VALUE" of the target's "KEY=VALUE", but for what an image sets for its own programs. */
+static int add_link_variable(struct engine_create *c, const char *prefix, const char *text, struct err *e)
+{
+	if (!strchr(text, '=') || !strncmp(text, "HOME=", 5) || !strncmp(text, "PATH=", 5))
+		return 0;
+	return engine_word(c, e, "--env=%s_ENV_%s", prefix, text);
+}
+
+/* On the default bridge a link is a name of the target, and the target's environment. */
+static int add_bridge_links(struct engine_create *c, struct err *e)
+{
+	const json_t *link, *one;
+	size_t i, k;
+
+	json_array_foreach ((json_t *)(size_t)c->links, i, link) {
+		const char *alias = json_string_value(json_object_get(link, "alias"));
+		char prefix[ENGINE_NAME_MAX + 1];
+
+		snprintf(prefix, sizeof(prefix), "%s", alias);
+		for (k = 0; prefix[k]; k++)
+			prefix[k] = prefix[k] == '-' ? '_' : (char)toupper((unsigned char)prefix[k]);
+		if (engine_word(c, e, "--env=%s_NAME=%s%s/%s", prefix, c->called[0] ? "/" : "", c->called, alias) < 0)
+			return -1;
+		json_array_foreach (json_object_get(link, "env"), k, one)
+			if (json_is_string(one) && add_link_variable(c, prefix, json_string_value(one), e) < 0)
+				return -1;
+		if (json_array_append_new(c->linked, json_pack("{s:O,s:s}", "id", json_object_get(link, "id"), "alias", alias)) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
 /* Those of the container, and of each endpoint: one resolver serves all its networks. */
 static int add_docker_links(struct engine_create *c, const json_t *body, const json_t *host, const char *mode, struct err *e)
 {
 	json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig"), *end;
 	const int alone = !strcmp(mode, "bridge");
+	static const char hint[] = "containers there do not reach each other; hint: docker network create NAME, and --network NAME for both";
+	int n = 0, of_ends = 0;
 	const char *name;
-	int n = 0;
 
-	if (add_links_of(c, host, alone, &n, e) < 0)
+	if (add_links_of(c, host, alone, &n, e) < 0 || (alone && add_bridge_links(c, e) < 0))
 		return -1;
 	json_object_foreach (ends, name, end)
-		if (add_links_of(c, end, alone, &n, e) < 0)
+		if (add_links_of(c, end, alone, &of_ends, e) < 0)
 			return -1;
-	return n && alone ? engine_warn(c, e, "HostConfig.Links and EndpointsConfig.Links were ignored: containers on the default bridge do not "
-					"reach each other; hint: docker network create NAME, and --network NAME for both") : 0;
+	if (n && alone && engine_warn(c, e, "HostConfig.Links on the default bridge are names and variables only: %s", hint) < 0)
+		return -1;
+	return of_ends && alone ? engine_warn(c, e, "EndpointsConfig.Links were ignored on the default bridge: %s", hint) : 0;
 }
 
 /* Of the endpoint on its one network; the bridge without a name knows no names. */

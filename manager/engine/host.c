@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/engine/host.h"
+#include "manager/engine/links.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -331,12 +332,16 @@ int engine_host_write(struct registry *r, const char *id, const struct engine_cr
 		json_object_set(asked, ENGINE_FILE_VOLUMES, c->anonymous);
 	if (json_array_size(c->shared))
 		json_object_set(asked, ENGINE_FILE_SHARED, c->shared);
+	if (json_array_size(c->linked))
+		json_object_set(asked, ENGINE_FILE_LINKS, c->linked);
 	json_object_foreach (c->anonymous, target, name)
 		json_array_append(own, name);
 	if (json_array_size(own) && volume_own_save(r, id, own, passing, e) < 0)
 		return -1;
-	return passing ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
-			 registry_save(r, id, ENGINE_FILE_NAME, asked, e);
+	if ((passing ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
+		       registry_save(r, id, ENGINE_FILE_NAME, asked, e)) < 0)
+		return -1;
+	return engine_links_tell(r, id, c->linked, e);
 }
 
 int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,

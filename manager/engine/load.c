@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "manager/engine/filters.h"
 #include "manager/engine/host.h"
+#include "manager/engine/links.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
@@ -118,6 +119,7 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 	if (!kept && asker && !l->ping && path_has(r->kept_fd, id))
 		take_end(l, r, id);
 	l->v.ping = l->ping;
+	l->v.links = l->links = engine_links_shown(r, l->asked, engine_name(&l->v));
 	l->v.restarting = kept && restart_pending(r, id) > 0;
 	return 0;
 }
@@ -131,6 +133,8 @@ void engine_loaded_release(struct engine_loaded *l)
 	json_decref(l->image);
 	json_decref(l->spec);
 	json_decref(l->network);
+	json_decref(l->links);
+	json_decref(l->names);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -188,12 +192,14 @@ static void open_view(struct engine_loaded *l, struct registry *r, json_t *recor
 	l->record = json_incref(record);
 	l->asked = load_view_file(r, id, ENGINE_FILE_NAME);
 	l->image = load_view_file(r, id, "image.json");
+	l->names = engine_links_names(r, id, l->asked);
 	l->v = (struct engine_view){ .id = id,
 				     .record = record,
 				     .live = record,
 				     .asked = l->asked,
 				     .image = l->image,
 				     .ping = json_object_get(record, "ping"),
+				     .names = l->names,
 				     .runs = !json_is_true(json_object_get(record, "kept")) };
 }
 
@@ -310,24 +316,20 @@ json_t *engine_load_others(struct registry *r, const json_t *body, struct err *e
 	return all;
 }
 
-int engine_check_links(struct registry *r, const json_t *body, struct err *e)
+int engine_check_modes(struct registry *r, const json_t *body, struct err *e)
 {
-	const json_t *host = json_object_get(body, "HostConfig"), *links = json_object_get(host, "Links"), *one;
-	const char *mode = json_string_value(json_object_get(host, "NetworkMode"));
+	static const char *const keys[] = { "PidMode", "IpcMode" };
+	const json_t *host = json_object_get(body, "HostConfig");
 	size_t i;
 
-	if (json_array_size(links) && mode && !strcmp(mode, "host"))
-		return err_set(e, ERR_INVALID, "conflicting options: host type networking can't be used with links. This would "
-			       "result in undefined behavior");
-	json_array_foreach ((json_t *)(size_t)links, i, one) {
-		const char *text = json_string_value(one);
+	for (i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *mode = json_string_value(json_object_get(host, keys[i]));
 		struct err why;
-		char name[300], id[65];
+		char id[65];
 		int kept;
 
-		snprintf(name, sizeof(name), "%.*s", text ? (int)strcspn(text, ":") : 0, text ? text : "");
-		if (!name[0] || engine_host_find(r, name, id, &kept, &why) < 0)
-			return err_set(e, ERR_INVALID, "could not get container for %.200s: No such container: %.200s", name, name);
+		if (mode && !strncmp(mode, "container:", 10) && mode[10] && engine_host_find(r, mode + 10, id, &kept, &why) < 0)
+			return err_set(e, ERR_INVALID, "No such container: %.200s", mode + 10);
 	}
 	return 0;
 }

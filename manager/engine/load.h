@@ -12,7 +12,7 @@
 /* What engine_view borrows. */
 struct engine_loaded {
 	struct engine_view v;
-	json_t *record, *live, *ping, *asked, *spec, *image, *network;
+	json_t *record, *live, *ping, *asked, *spec, *image, *network, *links, *names;
 };
 
 /* How a keeper is asked: a new reference, or NULL; rq stays the caller's. */
@@ -49,7 +49,7 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
  * is not there is left out.  NULL with e.
  */
 json_t *engine_load_others(struct registry *r, const json_t *body, struct err *e);
-/* Whether each container of HostConfig.Links is there: ERR_INVALID in Docker's words. */
-int engine_check_links(struct registry *r, const json_t *body, struct err *e);
+/* Whether the container that PidMode or IpcMode of a body names is there: ERR_INVALID in Docker's words. */
+int engine_check_modes(struct registry *r, const json_t *body, struct err *e);
 
 #endif

@@ -554,12 +554,14 @@ json_t *engine_summary(const struct engine_view *v, int64_t now)
 	const json_t *digest = json_object_get(v->image, "digest");
 	const char *created = json_string_value(json_object_get(v->record, "created"));
 	char id[ENGINE_ID], status[120];
-	json_t *nets = engine_networks(v);
+	json_t *nets = engine_networks(v), *names = json_array();
 
+	json_array_append_new(names, json_sprintf("/%s", engine_name(v)));
+	json_array_extend(names, (json_t *)(size_t)v->names);
 	engine_id(v->id, id);
 	engine_status(v, now, status, sizeof(status));
-	return json_pack("{s:s,s:[o],s:s,s:o,s:o,s:I,s:o,s:o,s:s,s:s,s:{s:o},s:{s:o},s:o}", "Id",
-			 id, "Names", json_sprintf("/%s", engine_name(v)), "Image",
+	return json_pack("{s:s,s:o,s:s,s:o,s:o,s:I,s:o,s:o,s:s,s:s,s:{s:o},s:{s:o},s:o}", "Id",
+			 id, "Names", names, "Image",
 			 engine_image_name(v), "ImageID",
 			 json_is_string(digest) ? json_deep_copy(digest) : json_string(""),
 			 "Command", summary_command(v), "Created", (json_int_t)engine_time(created),
@@ -705,8 +707,8 @@ json_t *engine_config(const struct engine_view *v)
 	const json_t *entry = engine_asked(v, "Entrypoint"), *cmd = engine_asked(v, "Cmd"),
 		     *own = v->asked ? NULL : json_object_get(v->record, "command");
 	json_t *c = json_pack(
-		"{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "Hostname",
-		hostname_of(v), "Domainname", "", "User",
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "Hostname",
+		hostname_of(v), "Domainname", text_or(engine_asked(v, "Domainname"), NULL), "User",
 		text_or(engine_asked(v, "User"), json_object_get(v->image, "user")), "AttachStdin",
 		asked_flag(v, "AttachStdin"), "AttachStdout", asked_flag(v, "AttachStdout"),
 		"AttachStderr", asked_flag(v, "AttachStderr"), "Tty", json_boolean(engine_is_tty(v)),
@@ -797,11 +799,32 @@ static void set_absent(json_t *host)
 	json_object_update_missing(host, all);
 }
 
+static void set_inspect_paths(json_t *host, const char *key, const char *const *list, size_t n)
+{
+	json_t *all = json_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(all, json_string(list[i]));
+	if (json_is_array(json_object_get(host, key)))
+		json_decref(all);
+	else
+		json_object_set_new(host, key, all);
+}
+
 /* What holds where the client left it open; a sandbox that berth made had no client. */
 static void set_presets(json_t *host, int is_clients)
 {
 	static const char *const modes[] = { "CgroupnsMode", "IpcMode" };
+	/* Docker's own lists, all of which berth's mount plan hides or holds read-only */
+	static const char *const masked[] = { "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+					      "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+					      "/sys/firmware", "/sys/devices/virtual/powercap" },
+			  *const held[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger" };
 	size_t i;
+
+	set_inspect_paths(host, "MaskedPaths", masked, ARRAY_LEN(masked));
+	set_inspect_paths(host, "ReadonlyPaths", held, ARRAY_LEN(held));
 
 	for (i = 0; i < ARRAY_LEN(modes); i++)
 		if (!json_string_length(json_object_get(host, modes[i])))
@@ -905,6 +928,8 @@ json_t *engine_host_config(const struct engine_view *v)
 	if (!json_string_length(json_object_get(json_object_get(h, "RestartPolicy"), "Name")))
 		json_object_set(h, "RestartPolicy", json_object_get(made, "RestartPolicy"));
 	json_decref(made);
+	if (v->links)
+		json_object_set(h, "Links", (json_t *)(size_t)v->links);
 	set_absent(h);
 	set_presets(h, v->asked != NULL);
 	show_present(h, v->spec);

@@ -31,6 +31,8 @@ struct engine_view {
 	const json_t *image;   /* the record of its image */
 	const json_t *spec;    /* spec.json: its options as they are now; NULL in a list */
 	const json_t *network; /* the keeper's answer to "network" */
+	const json_t *links;   /* engine_links_shown(), in place of the links that were asked for; NULL in a list */
+	const json_t *names;   /* engine_links_names(), behind its own; in a list only */
 	int runs, restarting;
 };
 

@@ -85,10 +85,10 @@ static int check_path_or_none(const char *v, const char *what, struct err *e)
 
 static int check_config_hostname(const char *v, const char *what, struct err *e)
 {
-	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
+	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
 
 	if (v[n] || v[0] == '-' || v[0] == '.')
-		return err_set(e, ERR_CONFIG, "%s '%.64s' is not a host name; hint: letters, digits, . and -", what, v);
+		return err_set(e, ERR_CONFIG, "%s '%.64s' is not a host name; hint: letters, digits, . _ and -", what, v);
 	return 0;
 }
 

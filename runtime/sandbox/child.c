@@ -116,6 +116,8 @@ static int set_hostname(struct child *c, struct err *e)
 {
 	if (sethostname(c->spec->hostname, strlen(c->spec->hostname)) < 0)
 		return err_sys(e, "set the hostname");
+	if (c->spec->domainname && setdomainname(c->spec->domainname, strlen(c->spec->domainname)) < 0)
+		return err_sys(e, "set the domainname");
 	return 0;
 }
 

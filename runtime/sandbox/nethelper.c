@@ -94,6 +94,7 @@ static int make_network_file(const char *dir, const char *name, struct err *e)
 static int make_job(const struct spec *s, const char *policy, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+	char names[SPEC_HOST_NAMES];
 
 	/* an id of the sandbox's own range, which no other process of the host has, and which the
 	 * image does not use */
@@ -101,7 +102,7 @@ static int make_job(const struct spec *s, const char *policy, struct err *e)
 		     "{\"id\":\"%s\",\"name\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":"
 		     "\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,\"lasts\":%s,"
 		     "\"policy\":%s}",
-		     s->id, s->name ? s->name : "", s->id_base + SPEC_IDS - 1, s->hostname,
+		     s->id, s->name ? s->name : "", s->id_base + SPEC_IDS - 1, spec_host_names(s, names),
 		     s->net_dir ? s->net_dir : "", (unsigned long long)s->net_used_bytes,
 		     (unsigned long long)s->net_used_connections, s->resident ? "true" : "false",
 		     policy) < 0)

@@ -16,17 +16,27 @@ static int check_spec_strings(const char *const *v, size_t n, const char *what, 
 	return 0;
 }
 
-static int check_spec_hostname(const char *h, struct err *e)
+/* A hostname or a domainname; what: which. */
+static int check_spec_host(const char *h, const char *what, struct err *e)
 {
 	size_t i, n = strlen(h);
 
-	if (!n || n > 63)
-		return err_set(e, ERR_INVALID, "hostname '%.80s' must have 1 to 63 characters", h);
+	if (!n || n > SPEC_HOST_MAX)
+		return err_set(e, ERR_INVALID, "%s '%.80s' must have 1 to %d characters", what, h, SPEC_HOST_MAX);
 	for (i = 0; i < n; i++)
 		if (!((h[i] >= 'a' && h[i] <= 'z') || (h[i] >= 'A' && h[i] <= 'Z') || (h[i] >= '0' && h[i] <= '9') ||
-		      h[i] == '-' || h[i] == '.'))
-			return err_set(e, ERR_INVALID, "hostname '%s' may hold only letters, digits, '-' and '.'", h);
+		      strchr("-._", h[i])))
+			return err_set(e, ERR_INVALID, "%s '%s' may hold only letters, digits, '-', '_' and '.'", what, h);
 	return 0;
+}
+
+const char *spec_host_names(const struct spec *s, char out[SPEC_HOST_NAMES])
+{
+	if (s->domainname)
+		snprintf(out, SPEC_HOST_NAMES, "%s.%s %s", s->hostname, s->domainname, s->hostname);
+	else
+		snprintf(out, SPEC_HOST_NAMES, "%s", s->hostname);
+	return out;
 }
 
 int spec_init_filtered(const struct spec *s)
@@ -101,7 +111,8 @@ int spec_check(const struct spec *s, struct err *e)
 		return err_set(e, ERR_INTERNAL, "a zygote that cannot be");
 	if (s->id_base < SPEC_IDS || s->id_base % SPEC_IDS)
 		return err_set(e, ERR_INTERNAL, "id range %u is not aligned or overlaps the host's", s->id_base);
-	if (check_spec_hostname(s->hostname, e) < 0 || check_spec_strings(s->argv, s->argc, "argument", e) < 0)
+	if (check_spec_host(s->hostname, "hostname", e) < 0 || (s->domainname && check_spec_host(s->domainname, "domainname", e) < 0) ||
+	    check_spec_strings(s->argv, s->argc, "argument", e) < 0)
 		return -1;
 	return check_spec_strings(s->env, s->env_count, "environment variable", e);
 }

@@ -21,6 +21,8 @@
 
 #define SPEC_IDS 65536u		/* uids and gids of one sandbox */
 #define SPEC_MOUNTS_MAX 64
+#define SPEC_HOST_MAX 63
+#define SPEC_HOST_NAMES (3 * SPEC_HOST_MAX + 4)
 #define SPEC_LAYERS_MAX 128
 
 enum spec_network {
@@ -92,6 +94,7 @@ struct spec {
 	char id[65];
 	const char *name;	/* the name on its network; NULL: none */
 	const char *hostname;
+	const char *domainname;	/* of NIS, as uname(2) tells it; NULL: none */
 
 	/* the command */
 	const char *const *argv;
@@ -165,6 +168,8 @@ struct spec {
 int spec_init_filtered(const struct spec *s);
 /* 1 if the writable layer of one that does not last is too large for memory: a file of the state directory. */
 int spec_wants_disk(const struct spec *s);
+/* The names that its /etc/hosts gives its own address: "HOSTNAME", or "HOSTNAME.DOMAIN HOSTNAME".  out. */
+const char *spec_host_names(const struct spec *s, char out[SPEC_HOST_NAMES]);
 /* "none", "host", "bridge", "egress", "container" */
 const char *spec_network_name(enum spec_network n);
 /* Returns the mode of its network namespace; for a joining sandbox, that of the other sandbox. */

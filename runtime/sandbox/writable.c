@@ -271,14 +271,14 @@ static int seed_etc(int upper, int fresh, const struct spec *s, struct err *e)
 {
 	autobuf struct buf resolv = BUF_INIT(1 << 16), hosts = BUF_INIT(1 << 16);
 	autoclose int etc = openat(upper, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char text[512];
+	char text[512], names[SPEC_HOST_NAMES];
 
 	if (etc < 0 && !fresh && (errno == ENOTDIR || errno == ELOOP))
 		return 0;	/* the sandbox has put a link, a file or nothing in its place */
 	if (etc < 0)
 		return err_sys(e, "open /etc of the sandbox");
 	if (buf_addf(&hosts, e, "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost "
-		     "ip6-loopback\n%s", s->hostname, s->hosts ? s->hosts : "") < 0 ||
+		     "ip6-loopback\n%s", spec_host_names(s, names), s->hosts ? s->hosts : "") < 0 ||
 	    seed_file(etc, fresh, "hosts", hosts.data, s, e) < 0)
 		return -1;
 	snprintf(text, sizeof(text), "%s\n", s->hostname);

@@ -306,7 +306,10 @@ def test_what_a_create_asks_wrongly_is_told_in_dockerds_words():
         assert said({}, "?platform=foo") == (400, '"foo": unknown operating system or architecture: invalid argument')
         assert said({}, "?platform=LINUX/x86_64&name=right")[0] == 201
         assert said({"HostConfig": {"Links": ["nope:x"]}}) == (400, "could not get container for nope: No such container: nope")
+        for mode in ("PidMode", "IpcMode"):
+            assert said({"HostConfig": {mode: "container:nosuch"}}) == (400, "No such container: nosuch")
         assert said({"HostConfig": {"VolumesFrom": ["nosuch"]}}) == (400, "No such container: nosuch")
+        assert said({"HostConfig": {"Annotations": {"": "a"}}}) == (400, "invalid Annotations: the empty string is not permitted as an annotation key")
         assert said({"HostConfig": {"AutoRemove": True, "RestartPolicy": {"Name": "always"}}}) == (400, "can't create 'AutoRemove' container with restart policy")
         for target, text in ((".", "invalid mount path: '.' mount path must be absolute"), ("/", "invalid specification: destination can't be '/'"), ("", "field Target must not be empty")):
             assert said({"HostConfig": {"Mounts": [{"Type": "tmpfs", "Target": target}]}}) == (400, f'invalid mount config for type "tmpfs": {text}'), target
@@ -448,7 +451,7 @@ def test_links_search_domains_and_options_reach_the_resolver_by_both_doors():
             # on the bridge without a name: the lines of the resolver, and a word about the link
             said = d.good("POST", "/containers/create?name=alone", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {
                 "Links": ["db:store"], "Dns": ["10.9.9.9"], "DnsSearch": ["."], "DnsOptions": ["ndots:3"]}})
-            assert "HostConfig.Links" in said["Warnings"][0] and "docker network create" in said["Warnings"][0], said
+            assert "HostConfig.Links on the default bridge are names and variables only" in said["Warnings"][0] and "docker network create" in said["Warnings"][0], said
             d.good("POST", "/containers/alone/start")
             lines = b.berth("exec", "alone", "cat", "/etc/resolv.conf", ok=True).out.splitlines()
             assert lines[1:] == ["nameserver 10.9.9.9", "options ndots:3"], lines
@@ -464,6 +467,76 @@ def test_links_search_domains_and_options_reach_the_resolver_by_both_doors():
         finally:
             b.berth("rm", "--force", *(b.berth("ps", "-a", "-q").out.split() or ["none"]))
             b.berth("network", "prune", timeout=30)
+
+
+@b.deadline(120)
+def test_a_link_on_the_default_bridge_is_a_name_that_follows_its_containers():
+    def names(d):
+        return {name for c in d.good("GET", "/containers/json?all=1") for name in c["Names"]}
+
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            db = d.good("POST", "/containers/create?name=db", {"Image": "host", "Cmd": ["sleep", "1000"], "Env": ["FOO=1"]})["Id"]
+            d.good("POST", "/containers/create?name=app", {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"Links": ["db:my-store"]}})
+            d.good("POST", "/containers/app/start")
+            env = b.berth("exec", "app", "env", ok=True).out.splitlines()
+            assert {"MY_STORE_NAME=/app/my-store", "MY_STORE_ENV_FOO=1"} <= set(env) and not [v for v in env if "STORE_ENV_PATH" in v], env
+            assert names(d) == {"/db", "/app", "/app/my-store"}
+            assert [c["Names"] for c in d.good("GET", "/containers/json?all=1&filters=" + urllib.parse.quote(json.dumps({"name": ["db"]})))] == [["/db", "/app/my-store"]]
+            assert d.good("GET", "/containers/app/my-store/json")["Id"] == db
+            d.good("POST", "/containers/app/rename?name=front")
+            d.good("POST", "/containers/db/rename?name=base")
+            assert names(d) == {"/base", "/front", "/front/my-store"}
+            assert d.good("GET", "/containers/front/json")["HostConfig"]["Links"] == ["/base:/front/my-store"]
+            # another container with the old name is another one
+            d.good("POST", "/containers/create?name=db", {"Image": "host", "Cmd": ["true"]})
+            assert d.good("GET", "/containers/front/my-store/json")["Id"] == db
+            # its name is not a link, and no container goes with one
+            assert d.api("DELETE", "/containers/front?link=1")[0] == 409
+            assert d.api("DELETE", "/containers/front/nosuch?link=1")[0] == 404
+            assert d.api("DELETE", "/containers/front/my-store?link=1")[0] == 204
+            assert names(d) == {"/base", "/front", "/db"} and d.good("GET", "/containers/front/json")["HostConfig"]["Links"] == []
+            assert d.api("GET", "/containers/front/my-store/json")[0] == 404
+            # a removed container takes its links along
+            door("create", "--name", "two", "--link", "base:x", "host", "true", ok=True)
+            assert "/two/x" in names(d)
+            d.good("DELETE", "/containers/two")
+            assert names(d) == {"/base", "/front", "/db"}
+        finally:
+            b.berth("rm", "--force", *(b.berth("ps", "-a", "-q").out.split() or ["none"]))
+
+
+@b.deadline(90)
+def test_bodies_that_are_no_json_and_paths_that_are_hidden_are_told_as_dockerd_does():
+    def said(text, kind="application/json"):
+        status, answer, _ = d.api("POST", "/containers/create", text.encode(), {"Content-Type": kind})
+        return status, answer["message"]
+
+    with Engine() as d:
+        assert said("{}", "text/plain") == (400, "unsupported Content-Type header (text/plain): must be 'application/json'")
+        assert said("{invalid json") == (400, "invalid JSON: invalid character 'i' looking for beginning of object key string")
+        assert said("{} trailing") == (400, "unexpected content after JSON")
+        assert said('{"Image": }')[1].startswith("invalid JSON: "), said('{"Image": }')
+        one = d.good("POST", "/containers/create", {"Image": "host", "Cmd": ["true"], "HostConfig": {"NetworkMode": "none", "AutoRemove": True}})["Id"]
+        host = d.good("GET", f"/containers/{one}/json")["HostConfig"]
+        assert "/proc/kcore" in host["MaskedPaths"] and "/proc/sys" in host["ReadonlyPaths"], host
+        status, answer, _ = d.api("POST", f"/containers/{one}/update", {"RestartPolicy": {"Name": "always"}})
+        assert (status, answer["message"]) == (409, "Restart policy cannot be updated because AutoRemove is enabled for the container"), answer
+
+
+@b.deadline(90)
+def test_the_domain_of_a_host_is_in_its_kernel_and_its_hosts():
+    with Engine() as d:
+        d.good("POST", "/containers/create?name=box", {"Image": "host", "Cmd": ["sleep", "1000"], "Hostname": "under_score", "Domainname": "baz.example.com",
+                                                       "HostConfig": {"NetworkMode": "none"}})
+        d.good("POST", "/containers/box/start")
+        out = b.berth("exec", "box", "cat", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname", "/etc/hosts", ok=True).out
+        assert out.splitlines()[:2] == ["under_score", "baz.example.com"] and "under_score.baz.example.com under_score" in out, out
+        config = d.good("GET", "/containers/box/json")["Config"]
+        assert (config["Hostname"], config["Domainname"]) == ("under_score", "baz.example.com"), config
+        d.good("POST", "/containers/create?name=bad", {"Image": "host", "Cmd": ["true"], "Domainname": "a b", "HostConfig": {"NetworkMode": "none"}})
+        status, said, _ = d.api("POST", "/containers/bad/start")
+        assert status >= 400 and "domainname 'a b'" in said["message"], said
 
 
 @b.deadline(90)
