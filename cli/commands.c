@@ -27,6 +27,9 @@ const struct command *const commands[] = {
 	&cmd_logs,
 	&cmd_events,
 	&cmd_port,
+	/* before the word alone */
+	&cmd_forward_ls,
+	&cmd_forward_rm,
 	&cmd_forward,
 	/* Commands in them */
 	&cmd_exec,

@@ -51,6 +51,8 @@ extern const struct command cmd_logs;
 extern const struct command cmd_events;
 extern const struct command cmd_port;
 extern const struct command cmd_forward;
+extern const struct command cmd_forward_ls;
+extern const struct command cmd_forward_rm;
 extern const struct command cmd_network_ls;
 extern const struct command cmd_network_create;
 extern const struct command cmd_network_rm;

@@ -21,6 +21,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -29,6 +31,7 @@
 #include "base/netaddr.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/live/forwards.h"
 #include "cli/live/sandbox_open.h"
 #include "manager/keeper/netclient.h"
 #include "manager/keeper/protocol.h"
@@ -42,16 +45,17 @@
 #define FORWARD_BATCH 64
 #define FORWARD_RETRY_MS 200	/* after the host had no descriptor left */
 
-enum { OPT_JSON = 1, OPT_STDIO, OPT_VERBOSE };
+enum { OPT_JSON = 1, OPT_STDIO, OPT_VERBOSE, OPT_DETACH };
 
 static const struct opt options[] = {
+	{ "detach", 'd', OPT_FLAG, NULL, "go on in the background once it listens", OPT_DETACH },
 	{ "stdio", 0, OPT_FLAG, NULL, "join standard input and output to the port, as a ProxyCommand", OPT_STDIO },
 	{ "verbose", 'v', OPT_FLAG, NULL, "tell of each connection that failed", OPT_VERBOSE },
 	{ "json", 0, OPT_FLAG, NULL, "print the ports as JSON, one a line, errors too", OPT_JSON },
 };
 
 struct forward_options {
-	int json, stdio, verbose;
+	int json, stdio, verbose, detach;
 };
 
 enum forward_kind { FORWARD_KEEPER, FORWARD_SIGNAL, FORWARD_LISTENER, FORWARD_CONN };
@@ -93,6 +97,7 @@ struct forward_queue {
 struct forward {
 	struct sandbox_ref s;
 	int epoll_fd, signal_fd, verbose;
+	int record_fd;			/* forwards.h; -1: it runs in the foreground */
 	struct forward_source keeper, signals;
 	struct forward_port ports[FORWARD_PORTS];
 	size_t port_count;
@@ -219,14 +224,21 @@ static int listen_at(struct forward_port *p, struct err *e)
 	return 0;
 }
 
+static json_t *describe_forward_port(const struct forward_port *p)
+{
+	char text[NETADDR_TEXT];
+
+	netaddr_text(&p->address, text);
+	return json_pack("{s:s,s:i,s:i,s:s}", "address", text, "host_port", p->outside, "port", p->inside, "protocol", "tcp");
+}
+
 static int tell_forward_port(const struct forward_port *p, int json, struct err *e)
 {
 	char text[NETADDR_TEXT + 10];
 	autojson json_t *j = NULL;
 
 	if (json) {
-		netaddr_text(&p->address, text);
-		j = json_pack("{s:s,s:i,s:i,s:s}", "address", text, "host_port", p->outside, "port", p->inside, "protocol", "tcp");
+		j = describe_forward_port(p);
 		return j ? command_print_json(j, JSON_COMPACT, e) : err_nomem(e);
 	}
 	forward_port_text(p, text);
@@ -551,7 +563,65 @@ static int forward_begin(struct forward *f, const char *ref, char **words, int j
 	return 0;
 }
 
-static int run_forward(const struct forward_options *o, const char *ref, char **words, size_t count, struct err *e)
+/* ---- in the background ---- */
+
+/* The process is told to its caller, to others, and has nothing of the caller's any more. */
+static int forward_detached(struct forward *f, const char *ref, int told_fd, struct err *e)
+{
+	autojson json_t *ports = json_array(), *what = NULL;
+	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	size_t i;
+	int fd;
+
+	for (i = 0; i < f->port_count; i++)
+		json_array_append_new(ports, describe_forward_port(&f->ports[i]));
+	what = json_pack("{s:s,s:s,s:O}", "sandbox", f->s.id, "name", ref, "ports", ports);
+	if (!what)
+		return err_nomem(e);
+	f->record_fd = forwards_record(f->s.registry.run_fd, what, e);
+	if (f->record_fd < 0)
+		return -1;
+	for (fd = 0; fd < 3; fd++)
+		if (null < 0 || dup2(null, fd) < 0)
+			return err_sys(e, "leave the caller's descriptors");
+	(void)!chdir("/");
+	return io_write_all(told_fd, &(struct err){ 0 }, sizeof(*e)) < 0 ? err_sys(e, "report that it listens") : 0;
+}
+
+static int run_forward(const struct forward_options *o, const char *ref, char **words, size_t count, int told_fd, struct err *e);
+
+/* Forks, and returns what the child reports: that it listens, or why not. */
+static int detach_forward(const struct forward_options *o, const char *ref, char **words, size_t count, struct err *e)
+{
+	struct err told = { 0 };
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	pid = fork();
+	if (pid == 0) {
+		setsid();
+		umask(077);
+		if (dup2(fds[1], 3) < 0)
+			_exit(125);
+		/* a pipe of the caller's that stays open would make others wait for its end */
+		syscall(SYS_close_range, 4, ~0U, 0);
+		if (run_forward(o, ref, words, count, 3, &told) < 0)
+			(void)!io_write_all(3, &told, sizeof(told));
+		_exit(0);
+	}
+	close(fds[1]);
+	if (pid < 0)
+		err_sys(&told, "start a process for the forward");
+	else if (io_read_exact(fds[0], &told, sizeof(told)) != 1)
+		err_set(&told, ERR_INTERNAL, "the forward ended without a word");
+	close(fds[0]);
+	*e = told;
+	return told.code == ERR_NONE ? 0 : -1;
+}
+
+static int run_forward(const struct forward_options *o, const char *ref, char **words, size_t count, int told_fd, struct err *e)
 {
 	autofree struct forward *f = calloc(1, sizeof(*f));
 	size_t i;
@@ -563,15 +633,23 @@ static int run_forward(const struct forward_options *o, const char *ref, char **
 		return err_set(e, ERR_USAGE, "%zu ports; a forward has at most %d", count, FORWARD_PORTS);
 	sandbox_ref_init(&f->s);
 	f->verbose = o->verbose;
-	f->epoll_fd = f->signal_fd = -1;
+	f->epoll_fd = f->signal_fd = f->record_fd = -1;
 	f->keeper.kind = FORWARD_KEEPER;
 	f->signals.kind = FORWARD_SIGNAL;
 	f->port_count = count;
 	for (i = 0; i < FORWARD_PORTS; i++)
 		f->ports[i].fd = -1;
 	r = forward_begin(f, ref, words, o->json, e);
+	if (r == 0 && told_fd >= 0) {
+		r = forward_detached(f, ref, told_fd, e);
+		if (r == 0)
+			close(told_fd);
+	}
 	if (r == 0)
 		r = forward_loop(f, e);
+	if (f->record_fd >= 0)
+		forwards_forget(f->s.registry.run_fd);
+	fd_close(&f->record_fd);
 	for (i = 0; i < f->most && f->conns; i++)
 		joint_release(&f->conns[i].joint, 1);
 	for (i = 0; i < count; i++)
@@ -716,6 +794,8 @@ static int set_forward_option(void *ctx, int id, const char *value, struct err *
 		o->json = 1;
 	else if (id == OPT_STDIO)
 		o->stdio = 1;
+	else if (id == OPT_DETACH)
+		o->detach = 1;
 	else
 		o->verbose = 1;
 	return 0;
@@ -734,12 +814,15 @@ static int forward_main(const struct command *self, int argc, char **argv)
 		r = err_set(&e, ERR_USAGE, "a sandbox and a port are wanted; hint: berth forward ID 8000");
 	if (r == 0 && o.stdio && argc - rest != 2)
 		r = err_set(&e, ERR_USAGE, "--stdio joins one port; hint: berth forward --stdio ID 22");
-	if (r == 0 && o.stdio && (o.json || o.verbose))
-		r = err_set(&e, ERR_USAGE, "--stdio prints nothing of its own, so it does not go with %s; hint: leave that out",
-			    o.json ? "--json" : "--verbose");
+	if (r == 0 && o.stdio && (o.json || o.verbose || o.detach))
+		r = err_set(&e, ERR_USAGE, "--stdio serves its own input and output and prints nothing else, so it does not go with %s; "
+			    "hint: leave that out", o.json ? "--json" : o.verbose ? "--verbose" : "--detach");
+	if (r == 0 && o.detach && o.verbose)
+		r = err_set(&e, ERR_USAGE, "nobody reads what --verbose prints in the background; hint: leave out --detach");
 	if (r == 0)
 		r = o.stdio ? forward_stdio(argv[rest], argv[rest + 1], &e) :
-			      run_forward(&o, argv[rest], argv + rest + 1, (size_t)(argc - rest - 1), &e);
+		    o.detach ? detach_forward(&o, argv[rest], argv + rest + 1, (size_t)(argc - rest - 1), &e) :
+			      run_forward(&o, argv[rest], argv + rest + 1, (size_t)(argc - rest - 1), -1, &e);
 	return r < 0 ? command_fail(self, &e, o.json) : 0;
 }
 
@@ -748,7 +831,8 @@ const struct command cmd_forward = {
 	.args = "SANDBOX [[HOST:]PORT:]PORT...",
 	.summary = "lead ports of this host to ports of a sandbox, whatever its network",
 	.detail = "HOST is an address of this host (default: 127.0.0.1), the first PORT is this host's (0: a free\n"
-		  "one), the second the sandbox's.  It ends with the sandbox, or by SIGINT or SIGTERM.",
+		  "one), the second the sandbox's.  It ends with the sandbox, or by SIGINT or SIGTERM; one in the\n"
+		  "background by berth forward rm.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

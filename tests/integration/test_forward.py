@@ -228,6 +228,97 @@ def test_bytes_come_through_whole_in_both_directions_at_once():
             assert [g[0] for g in got] == sent
 
 
+# ---- in the background
+
+def listed(*words):
+    return json.loads(b.berth("forward", "ls", "--json", *words, ok=True).out)
+
+
+def address(one):
+    return one["ports"][0]["address"], one["ports"][0]["host_port"]
+
+
+def has_ended(pid):
+    """A process that nobody has waited for yet has ended too."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_forward_in_the_background_is_listed_and_ended():
+    with Box("--name", "web") as x, Box() as other:
+        serve(x)
+        first = json.loads(b.berth("forward", "-d", "--json", "web", f"0:{ECHOES}", ok=True).out)
+        out = b.berth("forward", "--detach", "web", f"0:{COUNTS}", f"[::1]:0:{SIX}", ok=True).out.splitlines()
+        assert len(out) == 2 and out[1].startswith("[::1]:"), out
+        b.berth("forward", "-d", other.id, "0:1", ok=True)
+        with socket.create_connection(("127.0.0.1", first["host_port"]), 30 * b.SLOW) as s:
+            assert ask(s, b"hello") == b"hello"
+        mine = listed("web")
+        assert len(listed()) == 3 and len(mine) == 2 and {one["sandbox"] for one in mine} == {x.id}, listed()
+        text = b.berth("forward", "ls", ok=True).out
+        assert f"127.0.0.1:{first['host_port']} -> {ECHOES}" in text and f"-> {SIX}" in text and "web" in text, text
+        b.one_line_error(b.berth("forward", "rm", "web", "1"), 125, "no such forward", "berth forward ls")
+        b.one_line_error(b.berth("forward", "rm"), 2, "a sandbox is wanted")
+        b.one_line_error(b.berth("forward", "rm", "web", "x"), 2, "port")
+        assert str(first["host_port"]) in b.berth("forward", "rm", "web", first["host_port"], ok=True).out
+        try:
+            socket.create_connection(("127.0.0.1", first["host_port"]), 5).close()
+            raise AssertionError("it still listens")
+        except ConnectionRefusedError:
+            pass
+        assert len(listed("web")) == 1
+        b.berth("forward", "rm", x.id, ok=True)
+        assert listed("web") == [] and len(listed()) == 1
+        b.one_line_error(b.berth("forward", "rm", "web"), 125, "no such forward")
+
+
+def test_a_forward_in_the_background_holds_nothing_of_its_caller_and_ends_with_its_sandbox():
+    with Box() as x:
+        serve(x)
+        # run to the end of its output, which a process with the descriptors would hold up
+        r, w = os.pipe()
+        os.set_inheritable(w, True)
+        p = b.start("forward", "-d", "--json", x.id, f"0:{ECHOES}", pass_fds=(w,))
+        os.close(w)
+        out, err = p.communicate(timeout=30 * b.SLOW)
+        assert p.returncode == 0 and not err, err
+        with os.fdopen(r, "rb") as f:
+            assert f.read() == b""
+        one, = listed()
+        assert os.readlink(f"/proc/{one['pid']}/cwd") == "/" and os.getsid(one["pid"]) == one["pid"]
+        b.berth("stop", "--grace", "0", x.id, ok=True)
+        b.wait_for(lambda: has_ended(one["pid"]), 20, "the end of the forward")
+        assert listed() == []
+
+
+def test_a_forward_in_the_background_that_cannot_begin_says_why():
+    with Box() as x:
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            b.one_line_error(b.berth("forward", "-d", x.id, f"{s.getsockname()[1]}:80"), 125, "in use")
+        b.one_line_error(b.berth("forward", "-d", "nobody", "80"), 125, "nobody")
+        b.one_line_error(b.berth("forward", "-d", "-v", x.id, "0:80"), 2, "--verbose")
+        b.one_line_error(b.berth("forward", "-d", "--stdio", x.id, "80"), 2, "--detach")
+        assert listed() == []
+
+
+def test_a_record_of_a_dead_forward_is_not_listed_nor_another_process_ended():
+    with Box() as x:
+        b.berth("forward", "-d", x.id, "0:80", ok=True)
+        one, = listed()
+        os.kill(one["pid"], signal.SIGKILL)
+        b.wait_for(lambda: has_ended(one["pid"]), 20, "its end")
+        left = os.path.join(b.root(), "run", "forwards", str(one["pid"]))
+        assert os.path.exists(left)
+        # the number is another process's by now
+        mine = os.path.join(b.root(), "run", "forwards", str(os.getpid()))
+        os.link(left, mine)
+        assert listed() == [] and not os.path.exists(left) and not os.path.exists(mine)
+        b.one_line_error(b.berth("forward", "rm", x.id), 125, "no such forward")
+
+
 # ---- over HTTP
 
 def upgrade(d, x, port, tcp=False, token=None):
