@@ -56,6 +56,7 @@ docker_d = manager/docker
 engine_d = manager/engine
 door_d = cli/docker
 net_d = runtime/net
+preview_d = runtime/preview
 init_d = runtime/init
 fileop_d = runtime/fileop
 # of a folder that is not linked as a whole: what berth takes of berth-net's and of berthd's
@@ -63,7 +64,7 @@ SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c m
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c manager/ops/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
-$(foreach l,$(LAYERS) http remote mcp service api docker engine door net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api docker engine door net preview init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
@@ -104,8 +105,10 @@ PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth
 DAEMON_PACKAGES = zlib1g-dev libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto zlib) $(LIBS_STORE) -lpthread
+# with berth-preview, its web server in front of sandboxes
+LIBS_PREVIEW = $(shell $(PKG_CONFIG) --libs libssl libcrypto libseccomp jansson)
 ifneq ($(call has,libmicrohttpd sqlite3 hiredis libcurl zlib),)
-PROGRAMS += $(BUILD)/berthd
+PROGRAMS += $(BUILD)/berthd $(BUILD)/berth-preview
 endif
 # So is berth-remote, which berth --host becomes.
 LIBS_REMOTE = $(shell $(PKG_CONFIG) --libs libcurl) -lpthread
@@ -164,7 +167,7 @@ files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp 
 	$(ZSH_COMPLETIONS)/_berth:644:$(BUILD)/share/berth.zsh \
 	share/fish/vendor_completions.d/berth.fish:644:$(BUILD)/share/berth.fish
 # sandboxes are root's: the daemon is in sbin, and systemd's units say so
-files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call manuals,man/berthd.8 man/berth-docker.8) \
+files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call helpers,berth-preview) $(call manuals,man/berthd.8 man/berth-docker.8) \
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
 # under docker's own name: asked for by INSTALL=berth-docker, or make install-docker
 files_berth-docker = bin/docker:755:$(BUILD)/berth-docker $(call manuals,man/berth-docker.1) \
@@ -428,13 +431,17 @@ $(BUILD)/berth-net: $(BUILD)/cli/programs/berth-net.o $(net_o) $(runtime_a) $(se
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_NET)
 
+$(BUILD)/berth-preview: $(BUILD)/cli/programs/berth-preview.o $(preview_o) $(patsubst %,$(BUILD)/runtime/net/%.o,httpreq confine) $(runtime_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_PREVIEW)
+
 $(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libsystemd jansson)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(net_o) $(door_a) $(cli_a) $(mcp_a) $(api_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(net_o) $(BUILD)/runtime/preview/head.o $(door_a) $(cli_a) $(mcp_a) $(api_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 

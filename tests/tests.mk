@@ -26,7 +26,7 @@ fuzz_targets = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_replays = $(addprefix $(BUILD)/fuzz-replay/,$(fuzz_targets))
 
 $(BUILD)/fuzz-replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay_main.o \
-		$(net_o) $(engine_a) $(cli_a) $(mcp_a) $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+		$(net_o) $(BUILD)/runtime/preview/head.o $(engine_a) $(cli_a) $(mcp_a) $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_NET) $(LIBS_DAEMON)

@@ -26,6 +26,7 @@ struct pings_memory;
 struct watchhub;
 struct once_table;
 struct docker;
+struct preview_server;
 
 struct api {
 	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
@@ -53,6 +54,7 @@ struct api {
 	/* the secret from which the keys of sandboxes are made (e2b_key.c) */
 	unsigned char e2b_secret[32];
 	struct docker *docker;		/* the Engine API, when it is on (manager/docker) */
+	struct preview_server *previews;	/* NULL: there are none (preview.h) */
 	void *manager;			/* pools and sessions, when they are on */
 };
 
@@ -81,7 +83,7 @@ int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
 
-extern const struct http_route system_routes[], port_routes[], sandbox_routes[], checkpoint_routes[],
+extern const struct http_route system_routes[], port_routes[], preview_routes[], sandbox_routes[], checkpoint_routes[],
 	portable_routes[], stored_routes[], zygote_routes[],
 	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],

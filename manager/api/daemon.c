@@ -12,6 +12,7 @@
 #include "manager/api/http_state.h"
 #include "manager/api/mcphub.h"
 #include "manager/api/once.h"
+#include "manager/api/preview.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
@@ -26,7 +27,7 @@
 const struct http_route *const daemon_routes[] = {
 	system_routes, sandbox_routes, checkpoint_routes, portable_routes, stored_routes,
 	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
-	network_routes, port_routes,
+	network_routes, port_routes, preview_routes,
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
 	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
 	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,
@@ -49,6 +50,7 @@ int daemon_reload(struct api *a, struct err *e)
 	if (api_reload(a, e) < 0)
 		return -1;
 	mcphub_reload(a->mcp, api_holds, a);
+	preview_reload(a->previews);
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "manager/api/boxkey.h"
 #include "manager/api/e2b.h"
+#include "manager/api/preview.h"
 #include "manager/api/tokens.h"
 
 #define SECRET_FILE "e2b.key" /* in the state directory, in hexadecimal digits */
@@ -79,6 +80,11 @@ static int secret_of(struct api *a, struct registry *r, const struct config *c, 
 	memcpy(ret, a->e2b_secret, BOXKEY_SECRET);
 	pthread_mutex_unlock(&a->e2b_lock);
 	return got;
+}
+
+int api_box_secret(struct api *a, struct registry *r, int make, unsigned char ret[BOXKEY_SECRET], struct err *e)
+{
+	return secret_of(a, r, r->config, make, ret, e);
 }
 
 json_t *e2b_key(struct http_request *rq, const char *id, struct err *e)

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "manager/api/preview.h"
 #include "manager/api/box.h"
 #include "manager/api/e2b.h"
 #include "manager/api/once.h"
@@ -158,12 +159,13 @@ int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e)
 json_t *e2b_answer(struct http_request *rq, const char *id, const char *template, struct err *e)
 {
 	json_t *key = e2b_key(rq, id, e);
+	char domain[220];
 
 	/* some requests carry the one, some the other */
-	return key ? json_pack("{s:s,s:s,s:s,s:s,s:O,s:o,s:n}", "sandboxID", id, "templateID",
+	return key ? json_pack("{s:s,s:s,s:s,s:s,s:O,s:o,s:s?}", "sandboxID", id, "templateID",
 			       template ? template : "base", "clientID", "berth", "envdVersion",
 			       ENVD_VERSION, "envdAccessToken", key, "trafficAccessToken", key,
-			       "domain") :
+			       "domain", preview_domain(api_of(rq)->previews, domain, sizeof(domain))) :
 		     NULL;
 }
 
@@ -587,6 +589,10 @@ int e2b_network_note(struct box *b, const json_t *access, const json_t *network,
 			json_object_set(rules, members[i], json_object_get(network, members[i]));
 	if (json_object_size(rules))
 		json_object_set(note, "network", rules);
+	if (json_is_boolean(json_object_get(network, "allowPublicTraffic"))) {
+		json_object_set(rules, "allowPublicTraffic", json_object_get(network, "allowPublicTraffic"));
+		json_object_set(note, "network", rules);
+	}
 	if (json_is_boolean(access))
 		json_object_set(note, "allowInternetAccess", (json_t *)(size_t)access);
 	return note && rules ? registry_save(&b->registry, b->id, FILE_NAME, note, e) :

@@ -112,6 +112,16 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 		       "system-binds, drop-docker-socket, devices, public-subnets", what, v);
 }
 
+static int check_preview_domain(const char *v, const char *what, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; v[i]; i++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-.", v[i]) || (v[i] == '.' && (!i || v[i - 1] == '.' || !v[i + 1])))
+			return err_set(e, ERR_CONFIG, "%s '%.100s' is not a domain in lower case; hint: such as \"preview.example.com\"", what, v);
+	return 0;
+}
+
 const struct config_key conf_keys[] = {
 	{ "store", "url", CONFIG_STRING, "", 0, 255, F(store_url), check_store, NULL,
 	  "where the manager keeps its records: sqlite:/PATH, redis://HOST:PORT/DB, redis+unix:/PATH; empty is SQLite in state_dir" },
@@ -170,9 +180,22 @@ const struct config_key conf_keys[] = {
 	  "drop-docker-socket, devices, public-subnets" },
 	{ "docker", "binds", CONFIG_LIST, "", 0, CONF_BINDS_MAX - 1, F(docker_binds), check_bind, NULL,
 	  "directories of this host that they may bind, with what is in them, beside those of users" },
+	{ "preview", "listen", CONFIG_STRING, "", 0, 63, F(preview_listen), NULL, NULL,
+	  "ADDRESS:PORT of the web server in front of servers in sandboxes; empty means none" },
+	{ "preview", "domain", CONFIG_STRING, "", 0, 199, F(preview_domain), check_preview_domain, NULL,
+	  "what stands behind PORT-ID. in the address of a port" },
+	{ "preview", "certificate", CONFIG_STRING, "", 0, 255, F(preview_certificate), check_dir, NULL,
+	  "file of the certificates for *.DOMAIN, in PEM; empty is plain HTTP, on a loopback address only" },
+	{ "preview", "key", CONFIG_STRING, "", 0, 255, F(preview_key), check_dir, NULL, "file of the certificate's key, in PEM" },
+	{ "preview", "url", CONFIG_STRING, "", 0, 255, F(preview_url), NULL, NULL,
+	  "\"https://*.DOMAIN\" as clients write it, if a proxy is in front; empty is as it listens" },
+	{ "preview", "max_connections", CONFIG_COUNT, "1536", 16, 2048, F(preview_max_connections), NULL, NULL,
+	  "connections at once, of which one port of a sandbox gets half" },
+	{ "preview", "wait", CONFIG_DURATION, "30s", 0, 300000, F(preview_wait_ms), NULL, NULL,
+	  "how long a request that woke its sandbox waits for the server there" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
-const char *const conf_sections[] = { "store", "storage", "session", "docker" };
+const char *const conf_sections[] = { "store", "storage", "session", "docker", "preview" };
 const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conf - the sections of berth.toml that only berthd reads: [store], [storage],
- * [session], [docker] and one [pool.NAME] per type of sandbox.
+ * [session], [docker], [preview] and one [pool.NAME] per type of sandbox.
  *
  * Plain data but for the pools' JSON. Strict as config.h: an unknown key or a value out of range is
  * ERR_CONFIG.
@@ -53,6 +53,13 @@ struct conf {
 	char docker_socket[108];	/* "": none */
 	char docker_allow[256];		/* words of manager/engine/create.h, a line each */
 	char docker_binds[CONF_BINDS_MAX];	/* directories, a line each */
+
+	/* [preview] */
+	char preview_listen[64];	/* "127.0.0.1:8443"; "": none */
+	char preview_domain[200];
+	char preview_certificate[256], preview_key[256];	/* "": plain HTTP */
+	char preview_url[256];		/* how clients write it, if a proxy is in front; "": as it listens */
+	uint64_t preview_max_connections, preview_wait_ms;
 
 	struct conf_pool pools[CONF_POOLS_MAX];
 	size_t pool_count;

@@ -635,6 +635,8 @@ int keeper_op_port(struct keeper *k, const struct keeper_request *rq, struct err
 	fd = make_socket_in(k, with6 ? AF_INET6 : AF_INET, e);
 	if (fd < 0)
 		return -1;
+	/* a server that is used is not idle */
+	keeper_busy(k);
 	if (!port) {
 		keeper_answer(k, rq->client, json_object(), NULL, 0);
 		return 0;

@@ -39,12 +39,12 @@ static int empty_root(struct err *e)
 	return 0;
 }
 
-static int limit_helper_resources(struct err *e)
+static int limit_helper_resources(const struct confine_as *how, struct err *e)
 {
 	const struct { int what; rlim_t v; } limits[] = {
-		{ RLIMIT_CORE, 0 }, { RLIMIT_NOFILE, CONNECTIONS_FILES }, { RLIMIT_NPROC, 0 }, { RLIMIT_MEMLOCK, 0 },
+		{ RLIMIT_CORE, 0 }, { RLIMIT_NOFILE, how->files }, { RLIMIT_NPROC, 0 }, { RLIMIT_MEMLOCK, 0 },
 #ifndef __SANITIZE_ADDRESS__
-		{ RLIMIT_AS, MEMORY_MAX },
+		{ RLIMIT_AS, how->memory_bytes },
 #endif
 	};
 	size_t i;
@@ -61,16 +61,18 @@ static int limit_helper_resources(struct err *e)
 /* The calls of the loop, the resolver and the allocator; every other call fails with EPERM. */
 static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(recvmsg),
-	SCMP_SYS(sendmsg), SCMP_SYS(close), SCMP_SYS(shutdown), SCMP_SYS(accept4), SCMP_SYS(connect),
+	SCMP_SYS(sendmsg), SCMP_SYS(close), SCMP_SYS(shutdown), SCMP_SYS(accept4),
 	SCMP_SYS(setsockopt), SCMP_SYS(getsockopt), SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(fcntl),
 	SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(epoll_ctl), SCMP_SYS(poll), SCMP_SYS(ppoll),
 	SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(getrandom), SCMP_SYS(brk), SCMP_SYS(mmap),
 	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(lseek),
-	SCMP_SYS(ftruncate), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask), SCMP_SYS(futex), SCMP_SYS(getpid), SCMP_SYS(bind),
+	SCMP_SYS(ftruncate), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask), SCMP_SYS(futex), SCMP_SYS(getpid),
 	SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(restart_syscall), SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(ioctl),
 };
 
-static int filter(struct err *e)
+static const int allowed_sockets[] = { SCMP_SYS(connect), SCMP_SYS(bind) };
+
+static int filter(const struct confine_as *how, struct err *e)
 {
 	static const int families[] = { AF_INET, AF_INET6 };
 	scmp_filter_ctx c = seccomp_init(SCMP_ACT_ERRNO(EPERM));
@@ -79,7 +81,9 @@ static int filter(struct err *e)
 
 	for (i = 0; r == 0 && i < ARRAY_LEN(allowed); i++)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, allowed[i], 0);
-	for (i = 0; r == 0 && i < ARRAY_LEN(families); i++)
+	for (i = 0; r == 0 && !how->no_sockets && i < ARRAY_LEN(allowed_sockets); i++)
+		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, allowed_sockets[i], 0);
+	for (i = 0; r == 0 && !how->no_sockets && i < ARRAY_LEN(families); i++)
 		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
 	/* no memory can become code */
 	if (r == 0)
@@ -115,7 +119,14 @@ static int read_back(uid_t uid, struct err *e)
 
 int confine(uid_t uid, pid_t parent, struct err *e)
 {
-	if (empty_root(e) < 0 || limit_helper_resources(e) < 0)
+	return confine_how(&(struct confine_as){ .uid = uid, .files = CONNECTIONS_FILES, .memory_bytes = MEMORY_MAX }, parent, e);
+}
+
+int confine_how(const struct confine_as *how, pid_t parent, struct err *e)
+{
+	const uid_t uid = how->uid;
+
+	if (empty_root(e) < 0 || limit_helper_resources(how, e) < 0)
 		return -1;
 	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
 		return err_sys(e, "take the id %u", uid);
@@ -126,5 +137,5 @@ int confine(uid_t uid, pid_t parent, struct err *e)
 		return err_set(e, ERR_INTERNAL, "tie the proxy to its supervisor");
 	if (landlock_seal(e) < 0 || read_back(uid, e) < 0)
 		return -1;
-	return filter(e);
+	return filter(how, e);
 }

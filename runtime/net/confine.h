@@ -17,4 +17,13 @@
  */
 int confine(uid_t uid, pid_t parent, struct err *e);
 
+/* The same with other numbers. */
+struct confine_as {
+	uid_t uid;
+	unsigned long files, memory_bytes;
+	int no_sockets;		/* it makes no socket and connects none: it has those that it is handed */
+};
+
+int confine_how(const struct confine_as *how, pid_t parent, struct err *e);
+
 #endif

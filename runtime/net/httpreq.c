@@ -12,12 +12,7 @@
 
 enum { CHUNK_SIZE, CHUNK_EXTENSION, CHUNK_SIZE_LF, CHUNK_DATA, CHUNK_CR, CHUNK_LF, TRAILER, TRAILER_LINE, TRAILER_LF, TRAILER_END };
 
-struct line {
-	const char *p;
-	size_t n;
-};
-
-static int is_token(const char *p, size_t n)
+int httphead_is_token(const char *p, size_t n)
 {
 	size_t i;
 
@@ -27,23 +22,21 @@ static int is_token(const char *p, size_t n)
 	return n > 0;
 }
 
-/* The end of the head, behind its empty line; 0 when it is not there yet. */
-static size_t head_end(const char *p, size_t n)
+size_t httphead_end(const char *p, size_t n)
 {
 	const char *end = memmem(p, n, "\r\n\r\n", 4);
 
 	return end ? (size_t)(end - p) + 4 : 0;
 }
 
-/* Gives the next line without its CR LF; a bare CR, LF or NUL in it is refused. */
-static int next_request_line(const char **p, const char *end, struct line *ret, struct err *e)
+int httphead_line(const char **p, const char *end, struct httphead_text *ret, struct err *e)
 {
 	const char *eol = memmem(*p, (size_t)(end - *p), "\r\n", 2), *c;
 
 	for (c = *p; c < eol; c++)
 		if (*c == '\r' || *c == '\n' || *c == '\0')
-			return err_set(e, ERR_INVALID, "a control character in the request's head");
-	*ret = (struct line){ *p, (size_t)(eol - *p) };
+			return err_set(e, ERR_INVALID, "a control character in the head");
+	*ret = (struct httphead_text){ *p, (size_t)(eol - *p) };
 	*p = eol + 2;
 	return 0;
 }
@@ -77,12 +70,12 @@ static int authority(const char *p, size_t n, uint64_t port, struct httpreq *r, 
 }
 
 /* METHOD SP TARGET SP VERSION, and of an http:// target the rewritten line. */
-static int request_line(const struct line *l, struct httpreq *r, struct buf *out, struct err *e)
+static int request_line(const struct httphead_text *l, struct httpreq *r, struct buf *out, struct err *e)
 {
 	const char *sp1 = memchr(l->p, ' ', l->n), *sp2 = memrchr(l->p, ' ', l->n), *target, *path, *version;
 	size_t len, host;
 
-	if (!sp1 || sp1 == sp2 || (size_t)(sp1 - l->p) >= sizeof(r->method) || !is_token(l->p, (size_t)(sp1 - l->p)))
+	if (!sp1 || sp1 == sp2 || (size_t)(sp1 - l->p) >= sizeof(r->method) || !httphead_is_token(l->p, (size_t)(sp1 - l->p)))
 		return err_set(e, ERR_INVALID, "a malformed request line");
 	memcpy(r->method, l->p, (size_t)(sp1 - l->p));
 	r->method[sp1 - l->p] = '\0';
@@ -110,89 +103,102 @@ static int request_line(const struct line *l, struct httpreq *r, struct buf *out
 	return buf_addf(out, e, r->port == 80 ? "\r\n" : ":%u\r\n", (unsigned)r->port);
 }
 
-static int name_is(const struct line *name, const char *what)
+int httphead_is(const struct httphead_text *name, const char *what)
 {
 	return name->n == strlen(what) && !strncasecmp(name->p, what, name->n);
 }
 
-struct framing {
-	int length_seen, chunked_seen;
-};
-
-static int body_header(const struct line *name, const struct line *value, struct framing *f, struct httpreq *r, struct err *e)
+int httphead_body(const struct httphead_text *name, const struct httphead_text *value, struct httphead_framing *f,
+		  struct httpbody *body, struct err *e)
 {
 	char text[24];
 
-	if (name_is(name, "Content-Length")) {
+	if (httphead_is(name, "Content-Length")) {
 		if (f->length_seen++ || value->n >= sizeof(text))
 			return err_set(e, ERR_INVALID, "a malformed or repeated Content-Length");
 		memcpy(text, value->p, value->n);
 		text[value->n] = '\0';
-		r->body.kind = HTTPBODY_LENGTH;
-		return num_u64(text, "Content-Length", 0, INT64_MAX, &r->body.left, e);
+		body->kind = HTTPBODY_LENGTH;
+		return num_u64(text, "Content-Length", 0, INT64_MAX, &body->left, e);
 	}
-	if (name_is(name, "Transfer-Encoding")) {
+	if (httphead_is(name, "Transfer-Encoding")) {
 		if (f->chunked_seen++ || value->n != 7 || strncasecmp(value->p, "chunked", 7))
 			return err_set(e, ERR_INVALID, "a Transfer-Encoding other than chunked");
-		r->body.kind = HTTPBODY_CHUNKED;
+		body->kind = HTTPBODY_CHUNKED;
 	}
 	return 0;
 }
 
-static int header(const struct line *l, struct framing *f, struct httpreq *r, struct buf *out, struct err *e)
+int httphead_body_end(const struct httphead_framing *f, struct httpbody *body, struct err *e)
 {
-	static const char *const dropped[] = {	/* headers of this hop, or made anew */
-		"Host", "Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "TE", "Upgrade",
-	};
-	const char *colon = memchr(l->p, ':', l->n);
-	struct line name = { l->p, colon ? (size_t)(colon - l->p) : 0 }, value;
-	size_t i;
+	if (f->length_seen && f->chunked_seen)
+		return err_set(e, ERR_INVALID, "both Content-Length and Transfer-Encoding");
+	body->done = body->kind == HTTPBODY_NONE || (body->kind == HTTPBODY_LENGTH && !body->left);
+	return 0;
+}
 
-	/* no space before the colon, no folded lines: is_token() refuses both */
-	if (!colon || !is_token(name.p, name.n))
+int httphead_field(const struct httphead_text *l, struct httphead_text *ret_name, struct httphead_text *ret_value, struct err *e)
+{
+	const char *colon = memchr(l->p, ':', l->n);
+	struct httphead_text name = { l->p, colon ? (size_t)(colon - l->p) : 0 }, value;
+
+	/* no space before the colon, no folded lines: httphead_is_token() refuses both */
+	if (!colon || !httphead_is_token(name.p, name.n))
 		return err_set(e, ERR_INVALID, "a malformed header");
-	value = (struct line){ colon + 1, l->n - name.n - 1 };
+	value = (struct httphead_text){ colon + 1, l->n - name.n - 1 };
 	while (value.n && (*value.p == ' ' || *value.p == '\t'))
 		value.p++, value.n--;
 	while (value.n && (value.p[value.n - 1] == ' ' || value.p[value.n - 1] == '\t'))
 		value.n--;
-	if (body_header(&name, &value, f, r, e) < 0)
+	*ret_name = name;
+	*ret_value = value;
+	return 0;
+}
+
+static int proxied_field(const struct httphead_text *l, struct httphead_framing *f, struct httpreq *r, struct buf *out, struct err *e)
+{
+	static const char *const dropped[] = {	/* headers of this hop, or made anew */
+		"Host", "Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "TE", "Upgrade",
+	};
+	struct httphead_text name, value;
+	size_t i;
+
+	if (httphead_field(l, &name, &value, e) < 0 || httphead_body(&name, &value, f, &r->body, e) < 0)
 		return -1;
 	if (r->connect)
 		return 0;
 	for (i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
-		if (name_is(&name, dropped[i]))
+		if (httphead_is(&name, dropped[i]))
 			return 0;
 	return buf_add(out, l->p, l->n, e) < 0 ? -1 : buf_adds(out, "\r\n", e);
 }
 
 int httpreq_parse(const char *p, size_t n, struct httpreq *ret, struct buf *out, struct err *e)
 {
-	size_t head = head_end(p, n), count = 0;
+	size_t head = httphead_end(p, n), count = 0;
 	const char *end = p + head, *at = p;
-	struct framing f = { 0 };
+	struct httphead_framing f = { 0 };
 	struct httpreq r = { .head_len = head };
-	struct line l;
+	struct httphead_text l;
 
 	if (!head || head > HTTPREQ_HEAD_MAX)
 		return head || n >= HTTPREQ_HEAD_MAX ? err_set(e, ERR_INVALID, "the request's head is over %d bytes", HTTPREQ_HEAD_MAX) : 0;
-	if (next_request_line(&at, end, &l, e) < 0 || request_line(&l, &r, out, e) < 0)
+	if (httphead_line(&at, end, &l, e) < 0 || request_line(&l, &r, out, e) < 0)
 		return -1;
 	for (;;) {
-		if (next_request_line(&at, end, &l, e) < 0)
+		if (httphead_line(&at, end, &l, e) < 0)
 			return -1;
 		if (!l.n)
 			break;
 		if (++count > HTTPREQ_HEADERS_MAX)
 			return err_set(e, ERR_INVALID, "more than %d headers", HTTPREQ_HEADERS_MAX);
-		if (header(&l, &f, &r, out, e) < 0)
+		if (proxied_field(&l, &f, &r, out, e) < 0)
 			return -1;
 	}
-	if (f.length_seen && f.chunked_seen)
-		return err_set(e, ERR_INVALID, "both Content-Length and Transfer-Encoding");
+	if (httphead_body_end(&f, &r.body, e) < 0)
+		return -1;
 	if (!r.connect && buf_adds(out, "Connection: close\r\n\r\n", e) < 0)
 		return -1;
-	r.body.done = r.body.kind == HTTPBODY_NONE || (r.body.kind == HTTPBODY_LENGTH && !r.body.left);
 	*ret = r;
 	return 1;
 }

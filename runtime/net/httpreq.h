@@ -19,6 +19,35 @@
 #define HTTPREQ_HEAD_MAX 16384
 #define HTTPREQ_HEADERS_MAX 100
 
+struct httpbody;
+
+/* ---- the parts of a head, for every parser of one ---- */
+
+struct httphead_text {
+	const char *p;
+	size_t n;
+};
+
+/* What was said of the length of the body so far. */
+struct httphead_framing {
+	int length_seen, chunked_seen;
+};
+
+/* The end of the head, behind its empty line; 0 when it is not there yet. */
+size_t httphead_end(const char *p, size_t n);
+/* Gives the next line without its CR LF, of a head that is whole; a bare CR, LF or NUL in it is ERR_INVALID. */
+int httphead_line(const char **p, const char *end, struct httphead_text *ret, struct err *e);
+/* Cuts a field's line: no space before the colon, no folded line; the value without the blanks around it. */
+int httphead_field(const struct httphead_text *line, struct httphead_text *ret_name, struct httphead_text *ret_value, struct err *e);
+int httphead_is_token(const char *p, size_t n);
+/* Whether the name of a field is that, in any case. */
+int httphead_is(const struct httphead_text *name, const char *what);
+/* Takes a field that may be about the body: Content-Length once, Transfer-Encoding once and only chunked. */
+int httphead_body(const struct httphead_text *name, const struct httphead_text *value, struct httphead_framing *f,
+		  struct httpbody *body, struct err *e);
+/* At the head's end: both ideas of a length are ERR_INVALID, and a body without bytes is done. */
+int httphead_body_end(const struct httphead_framing *f, struct httpbody *body, struct err *e);
+
 enum httpbody_kind { HTTPBODY_NONE, HTTPBODY_LENGTH, HTTPBODY_CHUNKED };
 
 struct httpbody {

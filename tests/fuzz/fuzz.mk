@@ -15,7 +15,7 @@ fuzz_build = build-fuzz
 fuzz_make = $(MAKE) --no-print-directory BUILD=$(fuzz_build) CC=clang CFLAGS='-O1 -g' LINK_STATIC=-pie \
 	HARDEN='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
 
-$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(net_o) $(engine_a) $(cli_a) $(mcp_a) $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(net_o) $(BUILD)/runtime/preview/head.o $(engine_a) $(cli_a) $(mcp_a) $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -pie $(subst fuzzer-no-link,fuzzer,$(HARDEN)) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_NET) $(LIBS_DAEMON)

@@ -127,7 +127,7 @@ def test_both_clients_send_the_same_requests_for_the_same_calls():
     same(one, two)
     assert failed == also == [f"{call} unsupported" for call in (
         "Berth.stored_checkpoints", "Berth.restore_checkpoint", "Berth.remove_stored_checkpoint", "Berth.pools", "Berth.claim",
-        "Berth.release", "Berth.heartbeat", "Sandbox.store_checkpoint")], failed
+        "Berth.release", "Berth.heartbeat", "Sandbox.store_checkpoint", "Sandbox.port")], failed
     one, failed = over_http(python_over_http)
     two, also = over_http(lambda url: clientwire.call_all_javascript(program, host=url))
     same(one, two)

@@ -5,6 +5,7 @@ import json
 import berthtest as b
 import npmkit
 from daemon import OTHER, TENANT, Daemon
+from previews import Previews
 
 COST = 60
 
@@ -348,3 +349,44 @@ def test_tenants_are_apart():
     with Daemon(tcp=True) as d:
         url = f"http://127.0.0.1:{d.port}"
         assert npmkit.script(place, TENANTS, TENANT, OTHER, env={"E2B_API_URL": url, "E2B_SANDBOX_URL": url}).endswith("done\n")
+
+
+PREVIEW = """
+import {Sandbox} from 'e2b'
+import assert from 'node:assert/strict'
+import http from 'node:http'
+// names below the domain lead to this machine only for the tests' own look-up
+const get = (host, headers = {}) => new Promise((done, failed) => http.get(`http://${host}/`, {headers,
+  lookup: (name, options, found) => options.all ? found(null, [{address: '127.0.0.1', family: 4}]) : found(null, '127.0.0.1', 4)},
+  r => { let text = ''; r.on('data', d => { text += d }); r.on('end', () => done([r.statusCode, text])) }).on('error', failed))
+const serve = async (sbx, port) => {
+  await sbx.commands.run(`mkdir -p /tmp/site && echo page-${port} > /tmp/site/index.html && cd /tmp/site && python3 -m http.server ${port}`, {background: true})
+  while ((await sbx.commands.run(`python3 -c 'import socket; socket.create_connection(("127.0.0.1", ${port}))' 2>/dev/null || echo no`)).stdout) ;
+}
+const sbx = await Sandbox.create({timeoutMs: 600000})
+assert.ok(sbx.getHost(8000).startsWith(`8000-${sbx.sandboxId}.preview.test:`), sbx.getHost(8000))
+assert.deepEqual((await get(sbx.getHost(8000)))[0], 502)
+await serve(sbx, 8000)
+assert.deepEqual(await get(sbx.getHost(8000)), [200, 'page-8000\\n'])
+const again = await Sandbox.connect(sbx.sandboxId)
+assert.equal(again.getHost(8000), sbx.getHost(8000))
+assert.equal(await sbx.kill(), true)
+if (sbx.trafficAccessToken) {
+  const own = await Sandbox.create({timeoutMs: 600000, network: {allowPublicTraffic: false}})
+  await serve(own, 8000)
+  assert.equal((await get(own.getHost(8000)))[0], 401)
+  assert.deepEqual(await get(own.getHost(8000), {'e2b-traffic-access-token': own.trafficAccessToken}), [200, 'page-8000\\n'])
+  assert.equal(await own.kill(), true)
+}
+console.log('done')
+process.exit(0)
+"""
+
+
+@b.deadline(300)
+def test_get_host_leads_to_the_preview_of_a_port():
+    place = npmkit.packages("e2b@2.51.0")
+    with Previews(tcp=True) as d:
+        url = f"http://127.0.0.1:{d.port}"
+        said = npmkit.script(place, PREVIEW, env={"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": "e2b_" + TENANT})
+        assert said.endswith("done\n"), said

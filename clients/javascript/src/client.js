@@ -418,6 +418,11 @@ export class Sandbox {
     await this.#call("network-disconnect", { name: network }, signal);
   }
 
+  async port(port, given = {}) {
+    const { ttl, public: open, name, signal } = options(given, "ttl", "public", "name");
+    return this.#call("preview", { port, ttl, public: open, name }, signal);
+  }
+
   async networkLog(given = {}) {
     const { denied, follow, signal } = options(given, "denied", "follow");
     return this.#records("network-log", { denied: denied || undefined, follow: follow || undefined }, signal);

@@ -47,6 +47,7 @@ const ROUTES = {
   "checkpoint-rm": ["DELETE", `${BOX}/checkpoints/{checkpoint}`, "query"],
   "undo": ["POST", `${BOX}/undo`, "json"], "fork": ["POST", `${BOX}/fork`, "json"],
   "zygotes": ["GET", "/v1/zygotes", "query"], "zygote-rm": ["DELETE", ZYGOTE, "query"], "run": ["POST", `${ZYGOTE}/run`, "json"],
+  "preview": ["POST", `${BOX}/ports/{port}/preview`, "json"],
   "heartbeat": ["POST", "/v1/manager/sessions/{session}/heartbeat", "json"],
 };
 // the member of the answer that is the list that the program prints

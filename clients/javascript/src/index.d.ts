@@ -440,6 +440,8 @@ export class Sandbox {
   network(options?: Abortable): Promise<Entry>;
   connect(network: string, options?: Abortable & { alias?: readonly string[] }): Promise<void>;
   disconnect(network: string, options?: Abortable): Promise<void>;
+  /** The address of a server's port in the web: url, and signed_url with a token that holds for ttl. */
+  port(port: number, options?: Abortable & { ttl?: string; public?: boolean; name?: string }): Promise<Entry>;
   networkLog(options?: Abortable & { denied?: boolean; follow?: boolean }): Promise<Records>;
 }
 

@@ -15,7 +15,7 @@ const SAID_MAX = 64 << 10;
 const POOLS = "pools and claims are berthd's";
 const HINT = 'reach berthd: new Berth({ host: "unix:///run/berth/berthd.sock" })';
 const STORAGE = ["checkpoint-store", "stored-checkpoints", "stored-restore", "stored-rm"];
-const CANNOT = new Set(["claim", "release", "pools", "heartbeat", ...STORAGE]);
+const CANNOT = new Set(["claim", "release", "pools", "heartbeat", "preview", ...STORAGE]);
 const LIFE = new Set(["start", "stop", "restart", "kill"]);
 // what ends by a request of its own; whatever else is answered soon, or its answer is dropped
 const CANCELLED = new Set(["exec", "run", "write", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
@@ -189,7 +189,7 @@ export class Stdio {
 
   async call(op, members, signal) {
     if (CANNOT.has(op))
-      throw new errors.Unsupported(`${op} over berth stdio: ${STORAGE.includes(op) ? "the storage is berthd's" : POOLS}`, HINT);
+      throw new errors.Unsupported(`${op} over berth stdio: ${STORAGE.includes(op) ? "the storage is berthd's" : op === "preview" ? "previews are berthd's" : POOLS}`, HINT);
     [op, members] = translate(op, members);
     signal?.throwIfAborted();
     const pieces = op === "write" && members.data?.length > WRITE_PIECE ? cut(members.data) : [];

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from . import errors
 from ._client import Berth, Sandbox
-from ._parts import Command, Files, Process, Records, Shell
+from ._parts import Command, Files, Port, Process, Records, Shell
 from ._results import CodeResult, Output, Result, ShellResult
 from ._zygote import Zygote
 from .errors import BerthError, CommandFailed
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncBerth", "AsyncCommand", "AsyncFiles", "AsyncProcess", "AsyncRecords", "AsyncSandbox", "AsyncShell", "AsyncZygote",
     "Berth", "BerthError",
-    "CodeResult", "Command", "CommandFailed", "CreateOptions", "Files", "ForkOptions", "Output", "Process", "Records", "Result", "Sandbox", "Shell",
+    "CodeResult", "Command", "CommandFailed", "CreateOptions", "Files", "ForkOptions", "Output", "Port", "Process", "Records", "Result", "Sandbox", "Shell",
     "ShellResult", "UpdateOptions", "Zygote", "ZygoteOptions", "errors",
 ]
 

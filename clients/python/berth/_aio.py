@@ -254,6 +254,7 @@ class AsyncSandbox(Async[Sandbox]):
     connect = later(Sandbox.connect)
     disconnect = later(Sandbox.disconnect)
     network_log = making(Sandbox.network_log, AsyncRecords)
+    port = later(Sandbox.port)
 
     async def fork(self, *, checkpoint: Optional[str] = None, count: Optional[int] = None, name: Optional[str] = None,
                    **options: "Unpack[ForkOptions]") -> "List[AsyncSandbox]":

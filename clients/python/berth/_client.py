@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from . import errors
 from ._link import take_bytes
-from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Command, Files, Process, Records, Shell, argv_of, bytes_of, directory_of, listed
+from ._parts import MAX_OUTPUT_BYTES, STDIN_AT_ONCE, Command, Files, Port, Process, Records, Shell, argv_of, bytes_of, directory_of, listed
 from ._results import CodeResult, Output, Result
 from ._words import pairs_of, words_of
 from ._zygote import Zygote
@@ -469,6 +469,13 @@ class Sandbox:
 
     def disconnect(self, network: str) -> None:
         self._call("network-disconnect", name=network)
+
+    def port(self, port: int, *, ttl: Optional[str] = None, public: Optional[bool] = None, name: Optional[str] = None) -> Port:
+        """
+        The address of a server's port in the web: ["url"], and ["signed_url"] with a token that holds for ttl (24h).
+        With public everybody reaches it; a name stands in the address in place of PORT-ID.  connect() gives a socket.
+        """
+        return Port(self._link, self.id, self._call("preview", port=port, ttl=ttl, public=public, name=name))
 
     def network_log(self, *, denied: bool = False, follow: bool = False) -> Records:
         """The requests that it made through its proxy, and how each was answered."""

@@ -67,6 +67,7 @@ ROUTES: Dict[str, Tuple[str, str, str]] = {
     "checkpoint-store": ("POST", BOX + "/checkpoints/{checkpoint}/store", "json"),
     "stored-checkpoints": ("GET", "/v1/checkpoints", "query"),
     "stored-rm": ("DELETE", "/v1/checkpoints/{stored}", "query"),
+    "preview": ("POST", BOX + "/ports/{port}/preview", "json"),
     "heartbeat": ("POST", "/v1/manager/sessions/{session}/heartbeat", "json"),
 }
 # the member of the answer that is the list that the program prints
@@ -210,6 +211,41 @@ class Http(Link):
             return c, reply, sock
         c.close()
         raise error_of(reply.status, wrong)
+
+    def dial(self, path: str) -> socket.socket:
+        """A connection of its own that berthd joins to a port of a sandbox."""
+        c = self._make()
+        try:
+            c.connect()
+            c.sock.settimeout(None)
+            with interruptible(lambda: hang_up(c.sock)):
+                c.putrequest("GET", path)
+                for name, value in {**self._headers, "Connection": "Upgrade", "Upgrade": "tcp"}.items():
+                    c.putheader(name, value)
+                c.endheaders()
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):       # not a byte more: what follows is the server's
+                    piece = c.sock.recv(1)
+                    if not piece or len(head) > 65536:
+                        raise http.client.BadStatusLine(head.decode("latin1"))
+                    head += piece
+                status = int(head.split(None, 2)[1])
+                if status == 101:
+                    sock, c.sock = c.sock, None
+                    return sock
+                rest = b""
+                while len(rest) < ERROR_MAX and (piece := c.sock.recv(65536)):
+                    rest += piece
+                    if rest.endswith(b"\n"):
+                        break
+        except (OSError, http.client.HTTPException, ValueError, IndexError) as e:
+            c.close()
+            raise errors.Network(f"GET {self._url}{path}: {e}") from None
+        except BaseException:
+            c.close()
+            raise
+        c.close()
+        raise error_of(status, rest)
 
     def raw(self, method: str, path: str, body: Body = None) -> bytes:
         c, reply, sock = self.open(method, path, body)

@@ -10,6 +10,7 @@ from ._results import Output, Result, ShellResult
 
 TYPE_CHECKING = False       # of typing, which takes longer to import than a command to run
 if TYPE_CHECKING:
+    import socket
     from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
     from ._link import Link, Stream
@@ -134,6 +135,26 @@ class Process:
         self._stream.close()
         if self._feeder:
             self._feeder.join()
+
+
+class Port(dict):       # of Record
+    """A port of a sandbox: what berthd tells of its address."""
+
+    def __init__(self, link: Link, sandbox: str, told: Record) -> None:
+        super().__init__(told)
+        self._link, self._sandbox = link, sandbox
+
+    @property
+    def url(self) -> str:
+        """For who has no token: as public as the port is."""
+        return str(self["url"])
+
+    def connect(self) -> "socket.socket":
+        """A connection to the server, whatever the network of the sandbox: bytes both ways."""
+        from ._http import Http, path_of, BOX
+        if not isinstance(self._link, Http):
+            raise errors.Unsupported("a port is reached over berthd", "Berth(\"unix:///run/berth/berthd.sock\")")
+        return self._link.dial(path_of(BOX + "/ports/{port}", {"sandbox": self._sandbox, "port": self["port"]}))
 
 
 class Command:

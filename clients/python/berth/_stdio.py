@@ -50,6 +50,7 @@ LIFE = ("start", "stop", "restart", "kill")
 CANCELLED = ("exec", "run", "write", "sh", "code", "copy", "create", "zygote-create", "ready", "berth", "diff", "checkpoint-export",
              "checkpoint-import", *LIFE)
 POOLS = "pools and claims are berthd's"
+PREVIEWS = "previews are berthd's"
 STORAGE = "the storage is berthd's"
 HINT = "reach berthd: Berth(\"unix:///run/berth/berthd.sock\")"
 
@@ -81,7 +82,7 @@ def encode(members: Answer) -> Answer:
 
 
 class Stdio(Link):
-    cannot = {**{op: POOLS for op in ("claim", "release", "pools", "heartbeat")},
+    cannot = {**{op: POOLS for op in ("claim", "release", "pools", "heartbeat")}, "preview": PREVIEWS,
               **{op: STORAGE for op in ("checkpoint-store", "stored-checkpoints", "stored-restore", "stored-rm")}}
 
     def __init__(self, program: str = "berth", env: Optional[Dict[str, str]] = None) -> None:
