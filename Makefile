@@ -71,7 +71,7 @@ runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)
 runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream tar pack extract place)
 manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
-api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o
+api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o $(BUILD)/manager/api/uiblob.o
 mcp_o += $(BUILD)/cli/mcp/toolsblob.o
 cli_o += $(BUILD)/cli/zygote/agentblob.o $(BUILD)/cli/zygote/nodeblob.o
 
@@ -417,6 +417,23 @@ $(BUILD)/manager/api/e2bkernelblob.o: manager/api/e2bkernelblob.S manager/api/e2
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DKERNEL_PY='"manager/api/e2bkernel.py"' -DKERNEL_JS='"manager/api/e2bkernel.js"' -c -o $@ $<
+
+# The page: each file as gzip makes it, which is how browsers take it.
+ui_files = $(shell sed -n 's/^UI_FILE[^"]*"\([^"]*\)".*/\1/p' manager/ui/files.def)
+ui_packed = $(patsubst %,$(BUILD)/ui/%.gz,$(ui_files))
+
+$(BUILD)/ui/%.gz: manager/ui/%
+	@mkdir -p $(@D)
+	$(Q)gzip -9nc $< >$@.tmp && mv $@.tmp $@
+
+$(BUILD)/ui/%.gz: manager/ui/vendor/%
+	@mkdir -p $(@D)
+	$(Q)gzip -9nc $< >$@.tmp && mv $@.tmp $@
+
+$(BUILD)/manager/api/uiblob.o: manager/api/uiblob.S manager/ui/files.def $(ui_packed)
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -I$(BUILD)/ui -c -o $@ $<
 
 $(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/service/kernel.py manager/service/mcphttp.py
 	$(call say,AS,$<)

@@ -100,6 +100,7 @@ const struct command *const commands[] = {
 	&cmd_system_prune,
 	&cmd_system_pool,
 	&cmd_gc,
+	&cmd_ui,
 	&cmd_doctor,
 	&cmd_config_show,
 	&cmd_config_check,

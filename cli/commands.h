@@ -88,6 +88,7 @@ extern const struct command cmd_build;
 extern const struct command cmd_open_files;
 extern const struct command cmd_prune;
 extern const struct command cmd_gc;
+extern const struct command cmd_ui;
 extern const struct command cmd_image;
 extern const struct command cmd_pull;
 extern const struct command cmd_push;

@@ -167,7 +167,8 @@ static int activated(struct err *e)
 
 static int check_tokens(const struct api *a, struct err *e)
 {
-	if (!tokens_count(a->tokens))
+	/* the page has links, which need no token */
+	if (!tokens_count(a->tokens) && !a->config.ui_enabled)
 		return err_set(e, ERR_CONFIG, "a TCP socket needs daemon.token_file with at least one token");
 	return 0;
 }
@@ -304,7 +305,7 @@ static int serve_daemon(struct daemon *d, struct err *e)
 		.max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
 		.shape_unknown = e2b_error,
-		.check_token = api_check_token, .holds = api_holds, .check_key = api_check_key, .share_of = api_share_of,
+		.check_token = api_check_token, .holds = api_holds, .has_ui = api_has_ui, .check_key = api_check_key, .share_of = api_share_of,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;

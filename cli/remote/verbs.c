@@ -453,6 +453,21 @@ static int remote_df(struct remote *r, struct err *e)
 	return print_get(r, "/v1/system/df", e);
 }
 
+static int remote_ui(struct remote *r, struct err *e)
+{
+	json_t *answer = remote_call(r, "POST", "/ui/links", NULL, e);
+
+	if (!answer)
+		return -1;
+	if (r->json)
+		return remote_print(answer, e);
+	puts(json_string_value(json_object_get(answer, "url")));
+	fprintf(stderr, "berth ui: it signs one browser in, once, within %" JSON_INTEGER_FORMAT " s\n",
+		json_integer_value(json_object_get(answer, "expires_ms")) / 1000);
+	json_decref(answer);
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
 static int config(struct remote *r, struct err *e)
 {
 	return print_get(r, "/v1/system/config", e);
@@ -596,6 +611,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "network log", 1, 1, " follow denied ", network_log },
 	{ "system df", 0, 0, "", remote_df },
 	{ "config show", 0, 0, "", config },
+	{ "ui", 0, 0, "", remote_ui },
 	{ "events", 0, 0, "", remote_events_follow },
 	{ "checkpoint", 1, 1, " name keep ", remote_checkpoint },
 	{ "checkpoints", 1, 1, "", remote_checkpoints },

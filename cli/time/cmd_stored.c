@@ -6,16 +6,9 @@
  * these commands are always done by a berthd: without --host by that of this host, over the socket
  * for root.
  */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/mem.h"
-#include "base/program.h"
 #include "cli/commands.h"
-#include "manager/host/config.h"
+#include "cli/localdaemon.h"
 
 enum { OPT_JSON = 1, OPT_NAME, OPT_TENANT, OPT_TRUST, OPT_DROP, OPT_NO_START };
 
@@ -48,56 +41,6 @@ static int note_json(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-/* "unix://" and the socket of this host's berthd. */
-static int find_berthd(char *ret, size_t size, struct err *e)
-{
-	struct config c;
-	char path[256];
-	int result = config_load(&c, e);
-
-	if (result == 0) {
-		if (c.daemon_socket[0])
-			snprintf(path, sizeof(path), "%s", c.daemon_socket);
-		else
-			snprintf(path, sizeof(path), "%.200s/berthd.sock", c.run_dir);
-		snprintf(ret, size, "unix://%s", path);
-		if (access(path, F_OK) < 0)
-			result = err_set(e, ERR_NOT_FOUND,
-					 "berthd, which has the storage for checkpoints, does not "
-					 "run: it has no socket %s; "
-					 "hint: berth checkpoint export writes one to a file",
-					 path);
-	}
-	return result;
-}
-
-/* Becomes the client of berthd with the same words. */
-static int go_there(const struct command *self, int argc, char **argv, struct err *e)
-{
-	char word[32], host[300];
-	autofree const char **all = calloc((size_t)argc + 3, sizeof(*all));
-	autoclose int fd = -1;
-	int i;
-
-	if (!all)
-		return err_nomem(e);
-	if (find_berthd(host, sizeof(host), e) < 0)
-		return -1;
-	snprintf(word, sizeof(word), "%s", strchr(self->name, ' ') + 1);
-	all[0] = "berth";
-	all[1] = "checkpoint";
-	all[2] = word;
-	for (i = 1; i < argc; i++)
-		all[i + 2] = argv[i];
-	fd = program_open("berth-remote", e);
-	if (fd < 0)
-		return -1;
-	if (setenv("BERTH_HOST", host, 1) < 0)
-		return err_nomem(e);
-	execveat(fd, "", (char **)all, environ, AT_EMPTY_PATH);
-	return err_sys(e, "execute berth-remote");
-}
-
 static int stored_main(const struct command *self, int argc, char **argv)
 {
 	struct err e = { 0 };
@@ -107,7 +50,8 @@ static int stored_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && help)
 		return 0;
 	if (r == 0)
-		r = go_there(self, argc, argv, &e);
+		r = localdaemon_become(self, argc, argv, "which has the storage for checkpoints, ",
+				       "berth checkpoint export writes one to a file", &e);
 	return command_fail(self, &e, json);
 }
 

@@ -12,6 +12,7 @@
 #include "manager/api/http_state.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
+#include "manager/api/uisession.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/pings.h"
 #include "manager/service/dlog.h"
@@ -56,6 +57,9 @@ int api_init(struct api *a, struct err *e)
 	a->run_fd = -1;
 	a->started_ms = clock_ms();
 	json_object_seed(0);	/* before any thread makes an object */
+	a->ui = uisessions_new();
+	if (!a->ui)
+		return err_nomem(e);
 	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 ||
 	    load_tokens(&a->config, &a->tokens, e) < 0 || !(a->pings = pings_memory_new(e)) || !(a->boxes = boxindex_new(e)))
 		return -1;
@@ -141,6 +145,7 @@ int api_reload(struct api *a, struct err *e)
 void api_release(struct api *a)
 {
 	tokens_free(a->tokens);
+	uisessions_free(a->ui);
 	pings_memory_free(a->pings);
 	boxindex_free(a->boxes);
 	fd_close(&a->run_fd);
@@ -179,6 +184,8 @@ int api_holds(void *context, const struct http_who *who)
 	struct api *a = context;
 	int r;
 
+	if (!uisessions_hold(a->ui, who) || (who->ends_ms && !api_has_ui(a)))
+		return 0;
 	/* a peer of the unix socket, by its uid */
 	if (!who->name[0] || strchr(who->name, ':'))
 		return 1;
@@ -189,10 +196,36 @@ int api_holds(void *context, const struct http_who *who)
 	return r;
 }
 
+int api_has_ui(void *context)
+{
+	struct api *a = context;
+	int r;
+
+	pthread_rwlock_rdlock(&a->lock);
+	r = a->config.ui_enabled;
+	pthread_rwlock_unlock(&a->lock);
+	return r;
+}
+
+/* Upholds S60 of SECURITY.md. */
+static int check_ui_pass(struct api *a, const char *token, struct http_who *ret)
+{
+	struct http_who who;
+
+	/* nobody is held to have rights by a pass whose token is gone */
+	if (!api_has_ui(a) || !uisessions_check(a->ui, token, &who) || !api_holds(a, &who))
+		return 0;
+	*ret = who;
+	return 1;
+}
+
 int api_check_token(void *context, const char *token, struct http_who *ret)
 {
 	struct api *a = context;
 	int r;
+
+	if (uisessions_is_one(token))
+		return check_ui_pass(a, token, ret);
 
 	pthread_rwlock_rdlock(&a->lock);
 	r = tokens_check(a->tokens, token, ret);

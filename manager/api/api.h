@@ -27,6 +27,7 @@ struct watchhub;
 struct once_table;
 struct docker;
 struct preview_server;
+struct uisessions;
 
 struct api {
 	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
@@ -46,6 +47,7 @@ struct api {
 	uint64_t started_ms;
 	_Atomic uint64_t execs, creates;	/* for /metrics */
 	struct http_server *http;
+	struct uisessions *ui;		/* who is signed in to the page */
 	struct mcphub *mcp;		/* sessions of /mcp */
 	struct once_table *once;	/* the keys of requests that make sandboxes */
 	struct watchhub *watches;	/* of directories, for E2B's clients */
@@ -79,6 +81,8 @@ void api_config(struct api *a, struct config *ret);
 void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret);
 /* Whether the client of a request that lasts has its rights still (S53). */
 int api_holds(void *context, const struct http_who *who);
+/* Whether the page is served now. */
+int api_has_ui(void *context);
 int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
@@ -86,7 +90,7 @@ int api_check_key(void *context, struct http_request *rq, struct http_who *ret, 
 extern const struct http_route system_routes[], port_routes[], preview_routes[], sandbox_routes[], checkpoint_routes[],
 	portable_routes[], stored_routes[], zygote_routes[],
 	exec_routes[], session_routes[], command_routes[],
-	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
+	file_routes[], image_routes[], ui_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
 	e2b_network_routes[], e2b_pause_routes[], e2b_snapshot_routes[], e2b_process_routes[],
 	e2b_file_routes[], e2b_watch_routes[], e2b_code_routes[];

@@ -16,6 +16,7 @@
 #include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
+#include "manager/api/uisession.h"
 #include "manager/api/watchhub.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/pings.h"
@@ -26,7 +27,7 @@
 
 const struct http_route *const daemon_routes[] = {
 	system_routes, sandbox_routes, checkpoint_routes, portable_routes, stored_routes,
-	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes,
+	zygote_routes, exec_routes, session_routes, command_routes, file_routes, image_routes, volume_routes, ui_routes,
 	network_routes, port_routes, preview_routes,
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
 	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
@@ -45,12 +46,22 @@ int daemon_start(struct api *a, struct err *e)
 	return a->events ? 0 : -1;
 }
 
+/* Without asking whether the session is there, which is being asked under its lock. */
+static int keeps_pass(void *context, const struct http_who *who)
+{
+	struct http_who plain = *who;
+
+	memset(plain.session, 0, sizeof(plain.session));
+	return api_holds(context, &plain);
+}
+
 int daemon_reload(struct api *a, struct err *e)
 {
 	if (api_reload(a, e) < 0)
 		return -1;
 	mcphub_reload(a->mcp, api_holds, a);
 	preview_reload(a->previews);
+	uisessions_reload(a->ui, keeps_pass, a);
 	return 0;
 }
 

@@ -53,12 +53,15 @@ enum http_body {
 #define HTTP_QUIET 2u		/* no audit line: it changes nothing */
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
 #define HTTP_ONE 16u		/* it is about http_who()->only: whoever has that one's key may ask */
-#define HTTP_OPEN 32u		/* of a path without parameters: answered without a token, to a nameless http_who() */
+/* of a path without parameters, or with one at its end: answered without a token, to a nameless http_who() */
+#define HTTP_OPEN 32u
 /* what it does is told in a histogram of its own (http_latencies()) */
 #define HTTP_TIMED_RUN 64u
 #define HTTP_TIMED_EXEC 128u
 #define HTTP_TIMED_CREATE 256u
 #define HTTP_ONCE 512u	/* it makes a sandbox, once for an Idempotency-Key (once.h) */
+#define HTTP_UI 1024u		/* of the page: it is there only while http_options.has_ui says so */
+#define HTTP_SIGN_IN 2048u	/* what a link may ask, and nothing else */
 #define HTTP_UPGRADES 8u	/* it may become a stream of bytes both ways: http_reply_hijack() */
 
 /*
@@ -103,6 +106,9 @@ struct http_who {
 	int admin;
 	char only[65];		/* the one sandbox that may be asked about, or "": all */
 	unsigned char token[32];	/* the hash of its token; zeros: of any of its name */
+	unsigned char session[32];	/* the hash of its session of the page, or zeros */
+	int link;			/* it came by a link, for HTTP_SIGN_IN alone */
+	uint64_t ends_ms;		/* when its session does, by clock_ms(); 0: never */
 };
 
 /* The limits of one tenant at a time; 0: no limit. */
@@ -143,6 +149,8 @@ struct http_options {
 			 struct err *e);
 	/* The limits of a tenant; NULL: nobody has any.  Asked again after http_share_reload(). */
 	void (*share_of)(void *context, const struct http_who *who, struct http_share_limits *ret);
+	/* Whether routes with HTTP_UI are there; NULL: they are not. */
+	int (*has_ui)(void *context);
 	/* Each audit line once it is written, borrowed; may be NULL. */
 	void (*on_audit)(void *context, const json_t *line);
 	/* For a foreign protocol (Docker's); NULL for our own. */
@@ -174,6 +182,10 @@ const char *http_query_each(const struct http_request *rq, const char *name, siz
 /* The declared type was checked: these cannot fail. */
 uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset);
 int http_query_bool(const struct http_request *rq, const char *name);
+/* Whether the client came over TCP. */
+int http_is_tcp(const struct http_request *rq);
+/* The address and port of the first TCP socket that is served, as in a URL: 0, or ERR_NOT_FOUND without one. */
+int http_tcp_address(struct http_request *rq, char *ret, size_t n, struct err *e);
 /* The token that came with the request, borrowed, or NULL. */
 const char *http_bearer(const struct http_request *rq);
 /* The method, and the target as it came; for check_key() only, as the target is cut up then. */

@@ -193,16 +193,34 @@ const char *http_bearer(const struct http_request *rq)
 	return key && !strncmp(key, e2b, sizeof(e2b) - 1) ? key + sizeof(e2b) - 1 : key;
 }
 
+/* Whether the route is there at all. */
+static int is_served(const struct http_request *rq, const struct http_route *r)
+{
+	const struct http_options *o = &rq->server->o;
+
+	return !(r->flags & HTTP_UI) || (o->has_ui && o->has_ui(o->context));
+}
+
+/* Of a pattern without parameters, or with one at its end. */
+static int is_path_of(const char *pattern, const char *target)
+{
+	const size_t n = strcspn(pattern, "{");
+
+	if (!pattern[n])
+		return !strcmp(pattern, target);
+	return !pattern[n + strcspn(pattern + n, "}") + 1] && !strncmp(pattern, target, n) && !strchr(target + n, '/');
+}
+
 /* Upholds S18 of SECURITY.md. */
-/* A probe of a load balancer or of an orchestrator, which has no token. */
+/* A probe of a load balancer or of an orchestrator, which has no token; a browser, for the files of the page. */
 static int is_open(const struct http_request *rq)
 {
 	const struct http_route *const *t, *r;
 
 	for (t = rq->server->o.tables; *t; t++)
 		for (r = *t; r->method; r++)
-			if (r->flags & HTTP_OPEN && !strcmp(r->method, rq->method) && !strcmp(r->pattern, rq->target))
-				return 1;
+			if (!strcmp(r->method, rq->method) && is_path_of(r->pattern, rq->target) && is_served(rq, r))
+				return (r->flags & HTTP_OPEN) != 0;	/* the route that will be found */
 	return 0;
 }
 
@@ -421,7 +439,7 @@ static int http_route_find(struct http_request *rq, struct err *e)
 		return -1;
 	for (t = rq->server->o.tables; *t; t++) {
 		for (r = *t; r->method; r++) {
-			if (!match_route(rq, r->pattern, path))
+			if (!match_route(rq, r->pattern, path) || !is_served(rq, r))
 				continue;
 			if (!strcmp(r->method, rq->method)) {
 				rq->route = r;
@@ -490,5 +508,7 @@ int http_head_check(struct http_request *rq, struct err *e)
 		return refuse_request(rq, 403, e, ERR_DENIED, "this needs an admin token");
 	if (rq->who.only[0] && !(rq->route->flags & HTTP_ONE))
 		return refuse_request(rq, 403, e, ERR_DENIED, "the key of a sandbox is not for this path");
+	if (rq->who.link && !(rq->route->flags & HTTP_SIGN_IN))
+		return refuse_request(rq, 403, e, ERR_DENIED, "a link is for the sign-in alone, and is used up now");
 	return check_body(rq, e);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,30 @@ int http_query_bool(const struct http_request *rq, const char *name)
 	const char *v = http_query(rq, name);
 
 	return v && !strcmp(v, "true");
+}
+
+int http_is_tcp(const struct http_request *rq)
+{
+	return rq->conn->is_tcp;
+}
+
+int http_tcp_address(struct http_request *rq, char *ret, size_t n, struct err *e)
+{
+	char host[64], port[8];
+	int i;
+
+	for (i = 0; i < rq->server->count; i++) {
+		const struct http_listener *l = &rq->server->listeners[i];
+		struct sockaddr_storage a;
+		socklen_t len = sizeof(a);
+
+		if (!l->is_tcp || getsockname(l->fd, (struct sockaddr *)&a, &len) < 0 ||
+		    getnameinfo((struct sockaddr *)&a, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+			continue;
+		snprintf(ret, n, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+		return 0;
+	}
+	return err_set(e, ERR_NOT_FOUND, "berthd has no address that a browser reaches; hint: [daemon] listen = \"127.0.0.1:7423\"");
 }
 
 const char *http_pattern(const struct http_request *rq)
@@ -148,19 +173,30 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 
 #define RIGHTS_LOOK_MS 2000	/* how soon a wait of a client ends whose token was taken away */
 
+static int is_over(struct http_request *rq, struct err *e)
+{
+	if (!rq->who.ends_ms || clock_ms() < rq->who.ends_ms)
+		return 0;
+	rq->error_status = 401;
+	err_set(e, ERR_DENIED, "the session of %s is over; hint: sign in again", rq->who.name);
+	return 1;
+}
+
 /* Upholds S53 of SECURITY.md: a request that lasts has the rights that its client has now. */
 int http_check_rights(struct http_request *rq, struct err *e)
 {
 	struct http_server *s = rq->server;
 	const unsigned now = atomic_load(&s->generation);
 
+	if (is_over(rq, e))
+		return -1;
 	if (rq->generation == now || !s->o.holds)
 		return 0;
 	rq->generation = now;
 	if (!rq->known || s->o.holds(s->o.context, &rq->who))
 		return 0;
 	rq->error_status = 401;
-	return err_set(e, ERR_DENIED, "the token of %s was removed, or has another role now", rq->who.name);
+	return err_set(e, ERR_DENIED, "the token of %s was removed, or has another role now, or its session was ended", rq->who.name);
 }
 
 void http_half_open(struct http_request *rq)
@@ -178,19 +214,21 @@ int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_m
 		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 },
 		{ .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
 	};
-	const int piece_ms = wait_ms < 0 ? RIGHTS_LOOK_MS : wait_ms;
-	int r;
+	int left_ms = wait_ms, piece_ms, r;
 
 	if (rq->half_open)
 		p[0].fd = -1;
 	memcpy(p + 2, user, n * sizeof(*p));
 	do {
+		piece_ms = wait_ms < 0 || left_ms > RIGHTS_LOOK_MS ? RIGHTS_LOOK_MS : left_ms;
 		r = poll(p, n + 2, piece_ms);
+		if (r == 0 && wait_ms >= 0)
+			left_ms -= piece_ms;
 		if (r < 0 && errno != EINTR)
 			return err_sys(e, "wait");
 		if (http_check_rights(rq, e) < 0)
 			return -1;
-	} while (r < 0 || (r == 0 && wait_ms < 0));
+	} while (r < 0 || (r == 0 && (wait_ms < 0 || left_ms > 0)));
 	if (p[0].revents)
 		return err_set(e, ERR_NET, "the client is gone");
 	if (p[1].revents) {

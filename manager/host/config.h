@@ -75,6 +75,9 @@ struct config {
 	char daemon_token_file[256];	/* "" is none */
 	char daemon_allowed_hosts[256], daemon_allowed_origins[256];
 	uint64_t daemon_max_connections;
+	/* [ui]: the page of berthd */
+	int ui_enabled;
+	uint64_t ui_session_ms, ui_link_ms;
 	/* [registry]; lists have a newline between their strings */
 	char registry_pull[16];		/* missing, always or never */
 	char registry_mirrors[1024];	/* "REGISTRY=MIRROR" */
