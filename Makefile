@@ -420,13 +420,13 @@ $(BUILD)/manager/api/e2bkernelblob.o: manager/api/e2bkernelblob.S manager/api/e2
 
 # The page: each file as gzip makes it, which is how browsers take it.
 ui_files = $(shell sed -n 's/^UI_FILE[^"]*"\([^"]*\)".*/\1/p' manager/ui/files.def)
-ui_packed = $(patsubst %,$(BUILD)/ui/%.gz,$(ui_files))
+ui_packed = $(patsubst %,$(BUILD)/ui/%,$(ui_files))
 
-$(BUILD)/ui/%.gz: manager/ui/%
+$(BUILD)/ui/%: manager/ui/%
 	@mkdir -p $(@D)
 	$(Q)gzip -9nc $< >$@.tmp && mv $@.tmp $@
 
-$(BUILD)/ui/%.gz: manager/ui/vendor/%
+$(BUILD)/ui/%: manager/ui/vendor/%
 	@mkdir -p $(@D)
 	$(Q)gzip -9nc $< >$@.tmp && mv $@.tmp $@
 

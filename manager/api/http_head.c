@@ -201,14 +201,14 @@ static int is_served(const struct http_request *rq, const struct http_route *r)
 	return !(r->flags & HTTP_UI) || (o->has_ui && o->has_ui(o->context));
 }
 
-/* Of a pattern without parameters, or with one at its end. */
+/* Of a pattern without parameters, or with one at its end; a query is taken from nobody unknown. */
 static int is_path_of(const char *pattern, const char *target)
 {
 	const size_t n = strcspn(pattern, "{");
 
 	if (!pattern[n])
 		return !strcmp(pattern, target);
-	return !pattern[n + strcspn(pattern + n, "}") + 1] && !strncmp(pattern, target, n) && !strchr(target + n, '/');
+	return !pattern[n + strcspn(pattern + n, "}") + 1] && !strncmp(pattern, target, n) && !strpbrk(target + n, "/?");
 }
 
 /* Upholds S18 of SECURITY.md. */

@@ -196,7 +196,8 @@ const struct http_route ui_routes[] = {
 	  .response = "UiSession" },
 	{ "DELETE", "/ui/session", delete_ui_session, "sign out: the session ends, with what it follows", .flags = HTTP_UI,
 	  .response = "Closed" },
-	{ "GET", "/ui/{file...}", get_page_file, "a file of the page", .flags = HTTP_QUIET | HTTP_OPEN | HTTP_UI,
+	{ "GET", "/ui/", get_page_file, "the page", .flags = HTTP_QUIET | HTTP_OPEN | HTTP_UI, .type = "text/html; charset=utf-8" },
+	{ "GET", "/ui/{file}", get_page_file, "a file of the page", .flags = HTTP_QUIET | HTTP_OPEN | HTTP_UI,
 	  .type = "text/html; charset=utf-8, text/javascript; charset=utf-8, text/css; charset=utf-8, image/svg+xml" },
 	{ NULL },
 };

@@ -4,7 +4,7 @@
 	.global ui_##symbol##_start ; \
 	.global ui_##symbol##_end ; \
 	ui_##symbol##_start: ; \
-	.incbin name ".gz" ; \
+	.incbin name ; \
 	ui_##symbol##_end: ;
 	.section .rodata
 #include "manager/ui/files.def"

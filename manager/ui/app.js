@@ -8,7 +8,7 @@ import { hostView, imagesView, networksView, poolsView, volumesView } from "./ho
 import { eventsTab } from "./network.js";
 
 const top = document.getElementById("top"), main = document.getElementById("main");
-const links = [["sandboxes", "Sandboxes", "boxes"], ["images", "Images", "image"], ["volumes", "Volumes", "disk"], ["networks", "Networks", "net"], ["pools", "Pools", "bolt"], ["events", "Events", "term"], ["host", "Host", "host"]];
+const links = [["sandboxes", "Sandboxes", "boxes"], ["images", "Images", "image"], ["volumes", "Volumes", "disk"], ["networks", "Networks", "net"], ["pools", "Pools", "bolt"], ["events", "Events", "pulse"], ["host", "Host", "host"]];
 let who = null, running = null;
 
 const go = (hash) => {

@@ -11,7 +11,7 @@ import { terminalTab } from "./terminal.js";
 const tabs = [["overview", "Overview"], ["terminal", "Terminal"], ["files", "Files"], ["logs", "Logs"], ["network", "Network"], ["checkpoints", "Checkpoints"], ["events", "Events"]];
 
 function gauge(label, value, part, all, detail) {
-	return h("div", { class: "gauge" }, h("p", { class: "gauge-name" }, label), h("p", { class: "gauge-value" }, value), meter(part, all, label), h("p", { class: "dim" }, detail || " "));
+	return h("div", { class: "gauge" }, h("p", { class: "gauge-name" }, label), h("p", { class: "gauge-value" }, value), all !== null && meter(part, all, label), h("p", { class: "dim" }, detail || " "));
 }
 
 async function overviewTab(place, box, signal) {
@@ -44,7 +44,7 @@ async function overviewTab(place, box, signal) {
 		return;
 	const look = async () => {
 		const [top, known] = await Promise.all([get(of(box.id) + "/top", { signal }), get(of(box.id) + "/commands", { signal })]);
-		fill(processes, table("Processes", [["PID", "number"], "Of", "State", "Command"], top.processes.map((one) => [one.pid, plain(one.of), plain(one.state), h("code", {}, plain(one.command))]), "Nothing runs in it."));
+		fill(processes, table("Processes", ["PID", "Of", "State", "Command"], top.processes.map((one) => [one.pid, plain(one.of), plain(one.state), h("code", {}, plain(one.command))]), "Nothing runs in it."));
 		fill(commands, table("Commands", ["Command", "State", ["Age", "number"], ["Output", "number"]], known.commands.map((one) => [h("code", {}, plain(one.text)),
 			one.state + (one.verdict ? ": " + (one.verdict.cause === "exit" ? one.verdict.exit_status : one.verdict.cause) : ""), span(one.age_ms), bytes(one.stdout_bytes + one.stderr_bytes)]), "None was run yet."));
 	};
@@ -57,8 +57,8 @@ async function overviewTab(place, box, signal) {
 		fill(gauges, gauge("CPU", share === null ? "–" : Math.round(share * 100) + " %", share || 0, (box.cpu_limit_milli || 1000) / 1000, span(stats.cpu_ms) + " in all"),
 			gauge("Memory", bytes(stats.memory_bytes), stats.memory_bytes, box.memory_limit_bytes, "of " + bytes(box.memory_limit_bytes) + ", peak " + bytes(stats.peak_memory_bytes)),
 			gauge("Processes", stats.pids, stats.pids, box.pids_limit, box.pids_limit ? "of " + box.pids_limit : ""),
-			gauge("Network", net && net.denied !== undefined ? net.denied + " denied" : net && net.mode || "none", 0, 1, net && net.bytes_in !== undefined ? bytes(net.bytes_in) + " in, " + bytes(net.bytes_out) + " out" : ""),
-			gauge("State", stats.busy ? "busy" : "idle", 0, 1, idleness({ ...stats, status: "running" })));
+			gauge("Network", net && net.denied !== undefined ? net.denied + " denied" : net && net.mode || "none", 0, null, net && net.bytes_in !== undefined ? bytes(net.bytes_in) + " in, " + bytes(net.bytes_out) + " out" : ""),
+			gauge("State", stats.busy ? "busy" : "idle", 0, null, idleness({ ...stats, status: "running" })));
 		if (++n % 5 === 0)
 			await look();
 	}
@@ -131,6 +131,7 @@ export async function boxView(place, id, tab, signal, go) {
 		tab = "overview";
 	fill(place, head, body);
 	drawHead();
+	document.getElementById("tab-" + tab).scrollIntoView({ block: "nearest", inline: "center" });
 	drawBody();
 	document.title = nameOf(box) + " – berth";
 	for await (const event of lines(of(id) + "/events", signal)) {

@@ -43,7 +43,7 @@ export async function checkpointsTab(place, box, signal, changed) {
 		fill(view, h("div", { class: "bar" }, h("h3", {}, "Changes since " + label(one)), h("span", { class: "grow" }), button("Close", () => {
 			view.hidden = true;
 		})), told.changes.length ? told.changes.slice(0, 500).map((change) => {
-			const head = h("span", { class: "change" }, h("span", { class: "tag " + change.change }, change.change), h("code", {}, plain(change.path || change.path_hex)));
+			const head = h("span", { class: "change" }, h("span", { class: "tag " + change.change[0].toUpperCase() }, change.change), h("code", {}, plain(change.path || change.path_hex)));
 			return change.patch ? h("details", {}, h("summary", {}, head), diffLines(change.patch)) : h("p", { class: "change-line" }, head);
 		}) : empty("Nothing changed since."));
 		view.scrollIntoView({ block: "nearest" });

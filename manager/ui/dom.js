@@ -38,6 +38,7 @@ const shapes = {
 	net: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM3 12h18M12 3c5 5 5 13 0 18M12 3c-5 5-5 13 0 18",
 	bolt: "M13 3L5 14h6l-1 7 9-12h-6z",
 	host: "M4 4h16v6H4zM4 14h16v6H4zM8 7h.01M8 17h.01",
+	pulse: "M3 12h4l3-8 4 16 3-8h4",
 	out: "M14 4h5v16h-5M4 12h11M11 8l4 4-4 4",
 	plus: "M12 5v14M5 12h14",
 	play: "M7 4l13 8-13 8z",
@@ -82,6 +83,7 @@ export function button(label, action, options = {}) {
 export async function busy(element, action) {
 	if (element.disabled)
 		return;
+	const had = document.activeElement === element;
 	element.disabled = true;
 	element.setAttribute("aria-busy", "true");
 	try {
@@ -91,6 +93,9 @@ export async function busy(element, action) {
 	} finally {
 		element.disabled = false;
 		element.removeAttribute("aria-busy");
+		// what is disabled loses the focus
+		if (had && element.isConnected && document.activeElement === document.body)
+			element.focus();
 	}
 }
 

@@ -131,10 +131,9 @@ export async function filesTab(place, box, signal, start) {
 	const changes = async () => {
 		const told = await get(of(box.id) + "/diff?patch=true", { signal });
 		view.hidden = false;
-		const words = { A: "added", C: "changed", D: "removed" };
 		fill(view, h("div", { class: "bar" }, h("h3", {}, "Changes against the image"), h("span", { class: "grow" }), button("Close", close, {})),
 			told.changes.length ? told.changes.slice(0, 500).map((one) => {
-				const head = h("span", { class: "change" }, h("span", { class: "tag " + one.change }, words[one.change] || one.change), h("code", {}, plain(one.path || one.path_hex)));
+				const head = h("span", { class: "change" }, h("span", { class: "tag " + one.change[0].toUpperCase() }, one.change), h("code", {}, plain(one.path || one.path_hex)));
 				return one.patch ? h("details", {}, h("summary", {}, head), diffLines(one.patch)) : h("p", { class: "change-line" }, head);
 			}) : empty("Nothing differs from the image."),
 			told.changes.length > 500 && h("p", { class: "hint" }, "The first 500 of " + told.changes.length + " changes are shown."));

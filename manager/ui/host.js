@@ -90,7 +90,7 @@ export async function poolsView(place, signal, admin) {
 			h("h3", {}, "Pools"), table("Pools", ["Pool", "Image", ["Warm", "number"]], Object.entries(stats.pools).map(([name, one]) => [plain(name), h("code", {}, plain(one.image)),
 				h("span", {}, one.warm + " of " + one.size, " ", meter(one.warm, one.size, "Warm"))]), "No pool is configured."),
 			h("h3", {}, "Manager"), facts([["Host", plain(stats.host)], ["Store", plain(stats.store)], ["Storage", plain(stats.storage)], ["Sessions", stats.sessions]]),
-			h("h3", {}, "States"), numbers(stats.states), h("h3", {}, "Admission"), numbers(stats.admission)],
+			Object.keys(stats.states).length > 0 && [h("h3", {}, "States"), numbers(stats.states)], h("h3", {}, "Admission"), numbers(stats.admission)],
 		h("h3", {}, "Sandboxes of the manager"), table("Sandboxes of the manager", ["Sandbox", "Session", "State"], records.sandboxes.map((one) => [
 			h("code", {}, plain(one.container_name)), plain(one.session_id), plain(one.state)]), "The manager keeps none."),
 		h("h3", {}, "Sessions"), sessions.sessions.length ? h("ul", { class: "chips" }, sessions.sessions.map((one) => h("li", { class: "chip" }, plain(one)))) : empty("There is no session."));

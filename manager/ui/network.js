@@ -6,18 +6,19 @@ import { button, bytes, clock, empty, facts, field, fill, h, icon, plain, say, t
 const KEPT = 500;
 
 const portOf = (one) => one.port && one.port !== 80 && one.port !== 443 ? ":" + one.port : "";
-const refused = (one) => one.verdict !== "allow";
+const refused = (one) => one.verdict !== "allow" && one.verdict !== "policy";
 const words = { allow: "allowed", deny: "denied", cut: "cut", fail: "failed" };
 
 export async function networkTab(place, box, signal) {
 	const top = h("div", {}), rules = h("div", {}), log = h("div", {});
 	const only = h("input", { type: "checkbox", id: "only-denied" });
-	const seen = [];
-	let mode = "none", dirty = false;
+	const seen = [], allowed = new Set();
+	let mode = "none", dirty = false, counts = null;
 
 	const allow = async (rule) => {
 		await patch(of(box.id), { "allow-host": [rule] });
 		say(rule + " is allowed from now on");
+		allowed.add(rule);
 		await state();
 		draw();
 	};
@@ -25,12 +26,16 @@ export async function networkTab(place, box, signal) {
 	const state = async () => {
 		const told = await get(of(box.id) + "/network", { signal });
 		const net = told.network || told;
+		const before = JSON.stringify([net.mode, net.policy]);
 		mode = net.mode || "none";
 		fill(top, facts([["Network", mode], ["Address", net.address], ["Requests", net.requests], ["Allowed", net.allowed], ["Denied", net.denied],
 			["Received", net.bytes_in === undefined ? null : bytes(net.bytes_in)], ["Sent", net.bytes_out === undefined ? null : bytes(net.bytes_out)]]));
-		const listed = (net.rules || net.policy || []).map((rule) => typeof rule === "string" ? rule : [rule.action, rule.host || rule.net || rule.rule].filter(Boolean).join(" "));
-		const lists = ["allow_host", "deny_host", "allow_net", "deny_net", "allow-host", "deny-host", "allow-net", "deny-net"]
-			.filter((name) => Array.isArray(net[name])).flatMap((name) => net[name].map((rule) => name.replace("_", "-") + " " + rule));
+		// what is being typed stays
+		if (before === counts)
+			return;
+		counts = before;
+		const listed = ["allow_host", "deny_host", "allow_net", "deny_net"].flatMap((name) =>
+			((net.policy || {})[name] || []).map((rule) => [name.startsWith("deny") ? "deny " : "allow ", rule]));
 		const host = h("input", { type: "text", placeholder: "pypi.org or *.github.com:443", autocomplete: "off", spellcheck: "false", required: true });
 		const form = h("form", { class: "inline" }, field("Allow a host", host), button("Allow", null, { submit: true, kind: "main" }));
 		form.addEventListener("submit", (event) => {
@@ -39,9 +44,9 @@ export async function networkTab(place, box, signal) {
 		});
 		fill(rules, mode === "none" ? empty("This sandbox has a loopback interface and no other network.") : [
 			h("h3", {}, "Rules"),
-			[...listed, ...lists].length ? h("ul", { class: "chips" }, [...listed, ...lists].map((rule) => h("li", { class: /deny/.test(rule) ? "chip bad" : "chip good" }, plain(rule)))) :
-				h("p", { class: "dim" }, "No rule: nothing is allowed beyond what the mode gives."),
-			mode === "none" ? null : form]);
+			listed.length ? h("ul", { class: "chips" }, listed.map(([word, rule]) => h("li", { class: word === "deny " ? "chip bad" : "chip good" }, word, plain(rule)))) :
+				h("p", { class: "dim" }, mode === "egress" ? "No rule: it reaches nothing." : "No rule."),
+			form]);
 	};
 
 	const draw = () => {
@@ -52,10 +57,10 @@ export async function networkTab(place, box, signal) {
 		}
 		const shown = seen.filter((one) => !only.checked || refused(one)).slice(-KEPT).reverse();
 		fill(log, table("Requests of this sandbox", ["", "Time", "Host", ["Rule or reason", "wide"], ["", "end"]], shown.map((one) => {
-			const host = one.host || one.address || "?", rule = host + portOf(one), bad = refused(one);
-			return [h("span", { class: "tag " + (bad ? "D" : "A") }, words[one.verdict] || one.verdict), clock(Date.parse(one.time)),
+			const host = one.host || one.address || "", rule = host + portOf(one), bad = refused(one);
+			return [h("span", { class: "tag " + (bad ? "D" : one.verdict === "allow" ? "A" : "") }, words[one.verdict] || one.verdict), clock(Date.parse(one.time)),
 				h("code", {}, plain(host) + (one.port ? ":" + one.port : "")), plain([one.rule, one.reason].filter(Boolean).join(" · ")),
-				one.verdict === "deny" && one.host ? button("Allow", () => allow(rule), { label: "Allow " + plain(rule), kind: "main small", icon: "check" }) : ""];
+				one.verdict === "deny" && one.host ? allowed.has(rule) ? h("span", { class: "dim" }, "allowed since") : button("Allow", () => allow(rule), { label: "Allow " + plain(rule), kind: "main small", icon: "check" }) : ""];
 		}), "It asked for nothing yet."));
 	};
 
@@ -74,8 +79,10 @@ export async function networkTab(place, box, signal) {
 			if (!dirty) {
 				dirty = true;
 				setTimeout(() => {
-					if (!signal.aborted)
-						draw();
+					if (signal.aborted)
+						return;
+					draw();
+					state().catch(() => {});
 				}, 100);
 			}
 		}
@@ -113,7 +120,7 @@ export async function logsTab(place, box, signal) {
 	}
 }
 
-const quiet = new Set(["type", "sandbox", "time", "time_ms", "name", "id", "who", "op", "seq"]);
+const quiet = new Set(["type", "sandbox", "time", "time_ms", "name", "id", "who", "op", "event"]);
 
 function detail(event) {
 	return Object.entries(event).filter(([name]) => !quiet.has(name)).map(([name, value]) =>

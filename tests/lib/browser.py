@@ -34,7 +34,7 @@ class Browser:
                 told += b.read_until(self.p.stdout, b".", 10)
             self.port = int(found.group(1))
             options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-                                "--disable-background-networking", "--disable-component-update", "--lang=en-US", "--user-data-dir=" + os.path.join(self.home, "profile")],
+                                "--disable-background-networking", "--disable-extensions", "--disable-sync", "--disable-default-apps", "--disable-component-update", "--lang=en-US", "--user-data-dir=" + os.path.join(self.home, "profile")],
                        "prefs": {"download.default_directory": self.home}}
             made = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
                 "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})
