@@ -24,21 +24,15 @@ class Sheet extends HTMLElement {
 
 customElements.define("berth-sheet", Sheet);
 
-function tame(element) {
-	element.setAttribute = function (key, value) {
-		if (key === "style")
-			this.style.cssText = value;
-		else
-			Element.prototype.setAttribute.call(this, key, value);
-	};
-	// a copy has no style attribute yet, and none of these
-	element.cloneNode = function (deep) {
-		return tame(Node.prototype.cloneNode.call(this, deep));
-	};
-	return element;
-}
+// the colours of a span: rows are made with the document itself, and copied
+HTMLSpanElement.prototype.setAttribute = function (key, value) {
+	if (key === "style")
+		this.style.cssText = value;
+	else
+		Element.prototype.setAttribute.call(this, key, value);
+};
 
-const create = (name) => name === "style" ? document.createElement("berth-sheet") : tame(document.createElement(name));
+const create = (name) => document.createElement(name === "style" ? "berth-sheet" : name);
 
 const careful = new Proxy(document, {
 	get(target, key) {
