@@ -152,6 +152,8 @@ Test(mountplan, every_mount_is_nosuid_and_all_but_dev_nodev)
 
 Test(mountplan, tmp_is_on_the_layer_without_a_size_and_in_memory_below_a_read_only_root)
 {
+	struct err e;
+
 	spec.tmp_bytes = 0;
 	cr_expect_eq(mountplan_build(&plan, &spec, NULL, &e), 0);
 	cr_expect_eq(at("tmpfs", "/tmp"), -1);
