@@ -211,8 +211,12 @@ def test_no_route_answers_without_a_token():
 
 def test_a_probe_without_a_token_learns_yes_or_no_and_nothing_else():
     with Daemon(tcp=True) as d:
-        assert [(method, path) for method, path in routes(d) if d.get("/openapi.json").json["paths"].get(path, {}).get(
-            method.lower(), {}).get("security") == []] == list(PROBES)
+        known = d.get("/openapi.json").json["paths"]
+        without = {(method, path) for method, path in routes(d) if known.get(path, {}).get(method.lower(), {}).get("security") == []}
+        # the files of the page, where it is on (test_page.py); here it is off
+        page = {("GET", "/"), ("GET", "/ui"), ("GET", "/ui/"), ("GET", "/ui/{file}")}
+        assert without - page == set(PROBES), without
+        assert {d.request(method, path, tcp=True, check=False).status for method, path in page} <= {400, 401}
         def probe(path, method="GET", **headers):
             return d.request(method, path, headers=headers, tcp=True, check=False)
         assert (probe("/healthz").status, probe("/healthz").json) == (200, {"status": "ok"})
