@@ -96,7 +96,7 @@ static int write_stream(struct follow *f, int which, uint64_t had, json_t *part,
 }
 
 /* Writes the output of an answer; had: the offsets before it. */
-static int write_answer(struct follow *f, json_t *answer, const uint64_t had[2], int fd, struct err *e)
+static int write_followed(struct follow *f, json_t *answer, const uint64_t had[2], int fd, struct err *e)
 {
 	size_t at = 0, n;
 	int i;
@@ -146,7 +146,7 @@ int follow_take(struct follow *f, json_t **ret_verdict, struct err *e)
 	if (!ended && f->hold && follow_ask(f, e) < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
 	f->asked = !ended && f->hold;
-	if (write_answer(f, answer, had, fd, e) < 0)
+	if (write_followed(f, answer, had, fd, e) < 0)
 		return -1;
 	if (!ended)
 		return 0;

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/api/box.h"
+#include "manager/api/boxindex.h"
 #include "manager/api/http_state.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"

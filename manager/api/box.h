@@ -8,12 +8,6 @@
 
 /* The handler of GET /v1/sandboxes. */
 int boxlist_get(struct http_request *rq, struct err *e);
-/*
- * What berthd remembers of the sandboxes for that list, so that a sandbox in which nothing changes
- * costs it no read of a record and no question. It forgets what no list showed for a minute.
- */
-struct boxindex *boxindex_new(struct err *e);
-void boxindex_free(struct boxindex *x);
 /* The record of the sandbox that b found, alone, a new reference: a list of all would cost more. */
 json_t *boxlist_load(struct box *b, struct err *e);
 /* Adds its keeper's present answer to record. */

@@ -2,7 +2,7 @@
 /*
  * GET /v1/sandboxes: the records of all sandboxes that the caller may see, with what their keepers say.
  *
- * berthd keeps the text of each sandbox as the list shows it (struct boxindex). The text is valid
+ * berthd keeps the text of each sandbox as the list shows it (boxindex.h). The text is valid
  * as long as the file of the record is the same and, for a running sandbox, as long as its keeper
  * notes that nothing in it changes (host/ranges.h). So a list reads again only what has changed.
  */
@@ -17,13 +17,13 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/box.h"
+#include "manager/api/boxindex.h"
 #include "manager/host/filter.h"
 #include "manager/host/names.h"
 #include "manager/host/ranges.h"
 #include "manager/host/record.h"
 #include "manager/keeper/pings.h"
 
-#define BUCKETS 1024
 #define FRESH_MS PINGS_REMEMBERED_MS
 #define STALE_MS 60000	/* no keeper's answer is older */
 #define AGAIN_MAX 32	/* keepers that one list asks again although nothing has changed */
@@ -57,102 +57,12 @@ void boxlist_add_live(json_t *record, const json_t *answer)
 		json_object_set(record, live_keys[i], json_object_get(answer, live_keys[i]));
 }
 
-/* ---- the index ---- */
-
-/* The file of a record; the times tell of a rewrite in place. */
-struct stamp {
-	ino_t ino;
-	off_t size;
-	struct timespec mtime, ctime;
-};
-
-struct entry {
-	struct entry *next;
-	char id[65];
-	int kept;
-	int asked;			/* of its keeper: the note counts, and the members from it on */
-	struct stamp stamp;
-	uint32_t standing, since[2];	/* of the note when the keeper answered */
-	uint64_t at_ms, used_ms;
-	uint64_t since_ms;		/* when it began to stand still */
-	json_int_t uptime_ms;		/* at at_ms */
-	size_t len;
-	char text[];			/* an object without its last brace; if asked, without idle_ms and uptime_ms */
-};
-
-struct boxindex {
-	pthread_mutex_t lock;
-	struct entry *buckets[BUCKETS];
-};
-
-struct boxindex *boxindex_new(struct err *e)
-{
-	struct boxindex *x = calloc(1, sizeof(*x));
-
-	if (!x)
-		err_nomem(e);
-	else
-		pthread_mutex_init(&x->lock, NULL);
-	return x;
-}
-
-void boxindex_free(struct boxindex *x)
-{
-	size_t i;
-
-	for (i = 0; x && i < BUCKETS; i++)
-		while (x->buckets[i]) {
-			struct entry *n = x->buckets[i];
-
-			x->buckets[i] = n->next;
-			free(n);
-		}
-	if (x)
-		pthread_mutex_destroy(&x->lock);
-	free(x);
-}
-
-static struct entry **entry_place(struct boxindex *x, const char *id)
-{
-	struct entry **p;
-	unsigned h = 5381;
-	const char *c;
-
-	for (c = id; *c; c++)
-		h = h * 33 + (unsigned char)*c;
-	for (p = &x->buckets[h % BUCKETS]; *p && strcmp((*p)->id, id) != 0; p = &(*p)->next)
-		;
-	return p;
-}
-
-static void drop_unused_entries(struct boxindex *x, uint64_t now)
-{
-	size_t i;
-
-	pthread_mutex_lock(&x->lock);
-	for (i = 0; i < BUCKETS; i++) {
-		struct entry **p = &x->buckets[i];
-
-		while (*p) {
-			struct entry *n = *p;
-
-			if (now - n->used_ms < STALE_MS) {
-				p = &n->next;
-				continue;
-			}
-			*p = n->next;
-			free(n);
-		}
-	}
-	pthread_mutex_unlock(&x->lock);
-}
-
 /* ---- one list ---- */
 
 struct item {
 	json_t *record;		/* NULL: its text is known */
 	size_t at, len;		/* in known */
-	struct stamp stamp;
+	struct boxindex_stamp stamp;
 	int kept;
 };
 
@@ -166,7 +76,7 @@ struct boxlist {
 	struct item *items;
 	size_t count, cap;
 	struct buf known;
-	struct stamp stamp;	/* of the file that is looked at */
+	struct boxindex_stamp stamp;	/* of the file that is looked at */
 	unsigned again;
 	uint64_t now;
 	char last[65];
@@ -174,7 +84,7 @@ struct boxlist {
 	struct err *e;
 };
 
-static void set_stamp(struct stamp *s, const struct stat *st)
+static void set_stamp(struct boxindex_stamp *s, const struct stat *st)
 {
 	memset(s, 0, sizeof(*s));	/* compared as bytes */
 	s->ino = st->st_ino;
@@ -210,13 +120,13 @@ static struct item *add_item(struct boxlist *l, const char *id, int kept)
 	return i;
 }
 
-static int is_same_note(const struct entry *n, const struct range_note *note)
+static int is_same_note(const struct boxindex_entry *n, const struct range_note *note)
 {
 	return note && note->standing == n->standing && note->since[0] == n->since[0] && note->since[1] == n->since[1];
 }
 
 /* Tells whether the entry still says what is so. */
-static int is_valid(struct boxlist *l, const struct entry *n, int kept)
+static int is_valid(struct boxlist *l, const struct boxindex_entry *n, int kept)
 {
 	uint64_t age = l->now - n->at_ms;
 
@@ -232,7 +142,7 @@ static int is_valid(struct boxlist *l, const struct entry *n, int kept)
 	return 0;
 }
 
-static int add_known_text(struct buf *b, const struct entry *n, uint64_t now, struct err *e)
+static int add_known_text(struct buf *b, const struct boxindex_entry *n, uint64_t now, struct err *e)
 {
 	if (buf_add(b, n->text, n->len, e) < 0)
 		return -1;
@@ -245,7 +155,7 @@ static int add_known_text(struct buf *b, const struct entry *n, uint64_t now, st
 static int is_in_index(void *ctx, const char *id, int kept, const struct stat *record)
 {
 	struct boxlist *l = ctx;
-	struct entry *n;
+	struct boxindex_entry *n;
 	struct item *i;
 	int known = 0;
 
@@ -253,7 +163,7 @@ static int is_in_index(void *ctx, const char *id, int kept, const struct stat *r
 	if (!l->index)
 		return 0;
 	pthread_mutex_lock(&l->index->lock);
-	n = *entry_place(l->index, id);
+	n = *boxindex_place(l->index, id);
 	if (n && is_valid(l, n, kept) && (!l->limit || l->count < l->limit) && (i = add_item(l, id, kept))) {
 		n->used_ms = l->now;
 		i->at = l->known.len;
@@ -306,7 +216,7 @@ static void keep_entry(struct boxlist *l, const struct item *i)
 	const json_t *uptime = json_object_get(i->record, "uptime_ms");
 	autojson json_t *plain = json_copy(i->record);
 	autofree char *text = NULL;
-	struct entry *n, **place;
+	struct boxindex_entry *n, **place;
 	struct standing s = { 0 };
 	size_t len;
 
@@ -336,9 +246,9 @@ static void keep_entry(struct boxlist *l, const struct item *i)
 	n->len = len;
 	memcpy(n->text, text, len);
 	pthread_mutex_lock(&l->index->lock);
-	place = entry_place(l->index, id);
+	place = boxindex_place(l->index, id);
 	if (*place) {
-		struct entry *old = *place;
+		struct boxindex_entry *old = *place;
 
 		n->next = old->next;
 		free(old);
@@ -411,7 +321,7 @@ static int make_boxlist(struct http_request *rq, struct boxlist *l, struct err *
 		l->index = api_of(rq)->boxes;
 	l->now = clock_ms();
 	if (l->index) {
-		drop_unused_entries(l->index, l->now);
+		boxindex_drop_unused(l->index, l->now, STALE_MS);
 		l->notes = pings_notes(&l->box->registry, &l->note_count);
 	}
 	/* a sandbox whose keeper was killed does not run */

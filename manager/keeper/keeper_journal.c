@@ -114,7 +114,7 @@ void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdi
  * Text unchanged; bytes that are not text as the characters with their numbers, 0 as U+0100,
  * marked by "bytes".
  */
-static int add_data(struct buf *line, const char *p, size_t n, struct err *e)
+static int add_log_data(struct buf *line, const char *p, size_t n, struct err *e)
 {
 	autobuf struct buf wide = BUF_INIT(2 * PIECE);
 	size_t i, at = line->len;
@@ -168,7 +168,7 @@ static size_t log_piece(const char *p, size_t n)
 static int add_log_entry(struct buf *lines, const char *source, const char *stream, const char *p, size_t n, struct err *e)
 {
 	if (buf_adds(lines, "{\"source\":", e) < 0 || journal_add_text(lines, source, strlen(source), e) != 0 ||
-	    buf_addf(lines, e, ",\"stream\":\"%s\",\"data\":", stream) < 0 || add_data(lines, p, n, e) < 0)
+	    buf_addf(lines, e, ",\"stream\":\"%s\",\"data\":", stream) < 0 || add_log_data(lines, p, n, e) < 0)
 		return -1;
 	return journal_end_line(lines, e);
 }
