@@ -337,7 +337,7 @@ static int is_heredoc_alone(const char *args, char escape)
 	return *p && !end[strspn(end, SPACES)];
 }
 
-static int write_script(struct heredoc_reader *r, const char *flags, const struct buf *script, struct buf *out, struct err *e)
+static int write_heredoc_script(struct heredoc_reader *r, const char *flags, const struct buf *script, struct buf *out, struct err *e)
 {
 	autojson json_t *words = json_copy(json_object_get(r->stage, "shell"));
 	autofree char *text = NULL;
@@ -355,7 +355,7 @@ static int write_run(struct heredoc_reader *r, const char *flags, const char *ar
 
 	if (n == 1 && is_heredoc_alone(args, r->escape)) {
 		if (d->text.len < 2 || memcmp(d->text.data, "#!", 2))
-			return write_script(r, flags, &d->text, out, e);
+			return write_heredoc_script(r, flags, &d->text, out, e);
 		if (add_file(r, ++r->dirs, d, d->text.data, d->text.len, 0755, e) < 0)
 			return -1;
 		return buf_addf(out, e, "RUN --mount=type=bind,from=%s,source=/%u,target=/dev/pipes %s[\"/dev/pipes/%s\"]\n", HEREDOC_CONTEXT, r->dirs,
@@ -366,7 +366,7 @@ static int write_run(struct heredoc_reader *r, const char *flags, const char *ar
 	for (i = 0; i < n; i++)
 		if ((d[i].text.len && buf_add(&script, d[i].text.data, d[i].text.len, e) < 0) || buf_addf(&script, e, "%s\n", d[i].name) < 0)
 			return -1;
-	return write_script(r, flags, &script, out, e);
+	return write_heredoc_script(r, flags, &script, out, e);
 }
 
 /* The text of a document as a file has it. */

@@ -82,7 +82,7 @@ static int add_tag(struct engine_build *b, const char *name, struct err *e)
 }
 
 /* {"Name", "Soft", "Hard"} of each. */
-static int add_ulimits(struct engine_build *b, const char *text, struct err *e)
+static int add_build_ulimits(struct engine_build *b, const char *text, struct err *e)
 {
 	autojson json_t *j = json_parse(text, strlen(text), JSON_MAX, "ulimits", e);
 	const json_t *one;
@@ -127,7 +127,7 @@ static int add_shares(struct engine_build *b, const char *value, struct err *e)
 	return add_docker_build_word(b, e, "cpu-weight", NULL, weight);
 }
 
-static int add_limits(struct engine_build *b, struct err *e)
+static int add_build_limits(struct engine_build *b, struct err *e)
 {
 	char text[40];
 
@@ -154,7 +154,7 @@ int engine_build_end(struct engine_build *b, struct err *e)
 {
 	char name[80];
 
-	if (add_limits(b, e) < 0)
+	if (add_build_limits(b, e) < 0)
 		return -1;
 	return b->tags ? 0 :
 	       engine_image_new_name(name, sizeof(name), e) < 0 ? -1 : add_docker_build_word(b, e, "tag", NULL, name);
@@ -200,8 +200,8 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return 0;
 	if (!strcmp(key, "remote") || !strcmp(key, "version"))
 		return refuse_build_option(key, value, e);
-	/* as Go writes a map that nobody made */
-	if ((!strcmp(key, "buildargs") || !strcmp(key, "labels")) && !strcmp(value, "null"))
+	/* as Go writes a map or list that nobody made */
+	if ((!strcmp(key, "buildargs") || !strcmp(key, "labels") || !strcmp(key, "ulimits")) && !strcmp(value, "null"))
 		return 0;
 	if (!strcmp(key, "buildargs"))
 		return add_pairs(b, "build-arg", value, e);
@@ -228,7 +228,7 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 	if (!strcmp(key, "cpusetcpus"))
 		return add_docker_build_word(b, e, "cpuset", NULL, value);
 	if (!strcmp(key, "ulimits"))
-		return add_ulimits(b, value, e);
+		return add_build_ulimits(b, value, e);
 	if (!strcmp(key, "platform"))
 		return engine_platform(value, platform, e) < 0 ? -1 : add_docker_build_word(b, e, "platform", NULL, platform);
 	if (!strcmp(key, "shmsize"))

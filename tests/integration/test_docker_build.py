@@ -166,7 +166,7 @@ def test_dockers_clients_build_with_the_classic_builder():
         status, said, _ = d.api("POST", "/build?networkmode=none&buildargs=null&labels=null&ulimits=null&cachefrom=null&t=nulls:1", tar_of(top), timeout=120)
         assert status == 200 and b"Successfully tagged nulls:1" in said, said
         for query, word in (("version=2", "DOCKER_BUILDKIT=0"), ("remote=https://x/y.git", "body"), ("buildargs=x", "build-arg"),
-                            ("labels=[]", "object"), ("cpuquota=10", "cpuquota"), ("cpusetmems=0", "cpusetmems"), ("ulimits=[{}]", "ulimit"), ("memswap=5&memory=9", "larger than"),
+                            ("labels=[]", "object"), ("cpuquota=10", "cpuquota"), ("cpusetmems=0-1", "cpusetmems"), ("ulimits=[{}]", "ulimit"), ("memswap=5&memory=9", "larger than"),
                             ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("t=" + "x" * 500, "reference")):
             status, said, _ = d.api("POST", "/build?" + query, b"")
             assert 400 <= status < 502 and word in said["message"], (query, status, said)
