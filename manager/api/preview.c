@@ -31,6 +31,7 @@
 #include "manager/api/tokens.h"
 #include "manager/host/conf.h"
 #include "manager/host/labels.h"
+#include "manager/host/names.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/netclient.h"
@@ -46,7 +47,6 @@
 #define PREVIEW_START_MS 5000		/* for berth-preview to be ready */
 #define PREVIEW_REST_MS 1000		/* between two of it, if one fell */
 #define PREVIEW_AGAIN_MS 50
-#define NAMES_DIR "previews"
 #define DIGEST 32
 #define E2B_NOTE "e2b.json"
 
@@ -180,7 +180,7 @@ static int drop_stale_name(void *ctx, const char *name)
 
 int preview_name_take(struct registry *r, const char *name, const char *id, unsigned port, struct err *e)
 {
-	autoclose int dir = path_make_dir(r->state_fd, NAMES_DIR, e);
+	autoclose int dir = path_make_dir(r->state_fd, NAMES_WEB, e);
 	char text[80], has[65];
 	unsigned of;
 	int tries, failed = 0;
@@ -205,7 +205,7 @@ int preview_name_take(struct registry *r, const char *name, const char *id, unsi
 
 void preview_name_drop(struct registry *r, const char *name, const char *id)
 {
-	autoclose int dir = openat(r->state_fd, NAMES_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int dir = openat(r->state_fd, NAMES_WEB, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	char has[65];
 	unsigned port;
 
@@ -259,7 +259,7 @@ static int resolve_label(struct preview_question *q, const char *label)
 	}
 	if (!preview_name_is_good(label))
 		return 0;
-	dir = openat(q->registry.state_fd, NAMES_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	dir = openat(q->registry.state_fd, NAMES_WEB, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	return dir >= 0 && read_name(dir, label, q->id, &q->port);
 }
 

@@ -384,6 +384,7 @@ int registry_forget(struct registry *r, const char *id, struct err *e)
 
 	if (names_drop(r, id, e) < 0)
 		return -1;
+	names_drop_web(r, id);
 	/*
 	 * the record first: without it the rest is no sandbox any more for any process that looks
 	 * meanwhile (sweep.c)

@@ -503,3 +503,31 @@ int names_look(struct registry *r, const struct names_look *look, struct err *e)
 	free(s.ids);
 	return result;
 }
+
+/* ---- names in the web ---- */
+
+struct web_names {
+	int dir;
+	const char *id;
+};
+
+static int drop_web_name(void *ctx, const char *name)
+{
+	const struct web_names *w = ctx;
+	const size_t n = strlen(w->id);
+	char text[80];
+	const ssize_t got = readlinkat(w->dir, name, text, sizeof(text));
+
+	if (got > (ssize_t)n && !memcmp(text, w->id, n) && text[n] == ':')
+		unlinkat(w->dir, name, 0);
+	return 0;
+}
+
+void names_drop_web(struct registry *r, const char *id)
+{
+	autoclose int dir = openat(r->state_fd, NAMES_WEB, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int failed = 0;
+
+	if (dir >= 0)
+		path_each_entry(dir, drop_web_name, &(struct web_names){ dir, id }, &failed);
+}

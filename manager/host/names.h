@@ -54,4 +54,9 @@ int names_look(struct registry *r, const struct names_look *look, struct err *e)
  */
 int registry_rename(struct registry *r, const char *id, const char *name, struct err *e);
 
+/* The directory of names in the web: links NAME -> ID:PORT (manager/api/preview.h). */
+#define NAMES_WEB "previews"
+/* Removes those of a sandbox; best effort. */
+void names_drop_web(struct registry *r, const char *id);
+
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* S61 of SECURITY.md: the heads of previews. */
 #include <criterion/criterion.h>
 #include <string.h>
 
