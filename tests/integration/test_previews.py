@@ -6,10 +6,15 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 
 import berthtest as b
 from daemon import BERTHD, OTHER, TENANT, TOKEN
 from previews import DOMAIN, NOTHING, WEB, Previews, web
+
+sys.path.insert(0, os.path.join(b.TOP, "clients/python"))
+sys.dont_write_bytecode = True
+import berth  # noqa: E402
 
 COST = 30
 
@@ -274,3 +279,21 @@ def test_berth_preview_that_falls_is_started_again():
             except (OSError, IndexError, ValueError):
                 return False
         b.wait_for(answers, 30, "another one")
+
+
+def test_the_python_client_has_the_address_and_a_socket():
+    with Previews() as d:
+        x = d.create()
+        web(x)
+        with berth.Berth("unix://" + d.socket) as client:
+            port = client.attach(x).port(WEB, ttl="1h")
+            assert port.url == f"http://{WEB}-{x}.{DOMAIN}:{d.preview_port}" and port["signed_url"].startswith(port.url), port
+            assert d.ask(f"{WEB}-{x}", fields=key(port["token"])).status == 200
+            with port.connect() as s:
+                s.sendall(b"GET /direct HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b"/direct" in s.recv(65536)
+            try:
+                client.attach(x).port(NOTHING).connect()
+                raise AssertionError("nothing listens there")
+            except berth.errors.NotFound:
+                pass

@@ -87,7 +87,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 def path_of(template: str, members: Answer) -> str:
     """The path, with those of the members that it names, which are taken out of them."""
-    for name in ("sandbox", "command", "session", "name", "checkpoint", "stored", "zygote", "run"):
+    for name in ("sandbox", "command", "session", "name", "checkpoint", "stored", "zygote", "run", "port"):
         if "{" + name + "}" in template:
             value = str(members.pop(name))
             if value in ("", ".", ".."):
