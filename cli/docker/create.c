@@ -367,7 +367,8 @@ static int put_beside(void *ctx, const struct claim *claim, struct err *e)
 	const char *cidfile = door_value(m->a, "cidfile");
 	char id[ENGINE_ID];
 
-	if (engine_host_write(&m->s->registry, claim->id, m->c, m->body, e) < 0)
+	if (engine_host_write(&m->s->registry, claim->id, m->c, m->body, e) < 0 ||
+	    engine_links_tell(&m->s->registry, claim->id, m->c->linked, e) < 0)
 		return -1;
 	tell_warnings(m->c);
 	if (!cidfile)

@@ -223,6 +223,17 @@ static int join_box_networks(struct http_request *rq, struct box *b, const struc
 	return r;
 }
 
+/* Else nothing of it is left. */
+static int tell_links(struct box *b, const struct engine_create *c, struct err *e)
+{
+	struct err ignored;
+
+	if (engine_links_tell(&b->registry, b->id, c->linked, e) == 0)
+		return 0;
+	forget_alone(&b->registry, b->id, &ignored);
+	return -1;
+}
+
 /* The status 404 is an image's alone: docker's client pulls one then. */
 static int not_made(struct http_request *rq, struct err *e)
 {
@@ -271,7 +282,7 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 		    http_wait(rq, -1, 0, FILES_LOOK_MS, e) < 0)
 			return -1;
 	}
-	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 &&
+	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 && tell_links(b, c, e) == 0 &&
 	    join_box_networks(rq, b, c, e) == 0)
 		return 0;
 	/* a client that lists containers may have seen it, and removed it */

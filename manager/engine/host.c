@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/engine/host.h"
-#include "manager/engine/links.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -338,10 +337,8 @@ int engine_host_write(struct registry *r, const char *id, const struct engine_cr
 		json_array_append(own, name);
 	if (json_array_size(own) && volume_own_save(r, id, own, passing, e) < 0)
 		return -1;
-	if ((passing ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
-		       registry_save(r, id, ENGINE_FILE_NAME, asked, e)) < 0)
-		return -1;
-	return engine_links_tell(r, id, c->linked, e);
+	return passing ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
+			 registry_save(r, id, ENGINE_FILE_NAME, asked, e);
 }
 
 int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,

@@ -8,8 +8,8 @@
 #include "base/path.h"
 #include "manager/engine/create.h"
 #include "manager/engine/host.h"
-#include "manager/engine/load.h"
 #include "manager/engine/name.h"
+#include "manager/engine/view.h"
 #include "manager/host/record.h"
 
 static const char *link_text(const json_t *link, const char *key)
@@ -24,6 +24,32 @@ static int has_link_end(struct registry *r, const char *id, int *ret_kept)
 {
 	*ret_kept = path_has(r->kept_fd, id) && !path_has(r->sandboxes_fd, id);
 	return path_is_name(id) && (*ret_kept || path_has(r->kept_fd, id) || path_has(r->sandboxes_fd, id));
+}
+
+/* What a view of a container on either end needs. */
+struct link_end {
+	json_t *record, *asked, *image;
+	struct engine_view v;
+};
+
+static int open_link_end(struct link_end *l, struct registry *r, const char *id)
+{
+	struct err ignored;
+
+	l->record = record_load_kept(r, id, &ignored);
+	if (!l->record)
+		l->record = record_load_run(r, id, &ignored);
+	l->asked = registry_load(r, id, ENGINE_FILE_NAME, &ignored);
+	l->image = registry_load(r, id, "image.json", &ignored);
+	l->v = (struct engine_view){ .id = id, .record = l->record, .live = l->record, .asked = l->asked, .image = l->image };
+	return l->record ? 0 : -1;
+}
+
+static void close_link_end(struct link_end *l)
+{
+	json_decref(l->record);
+	json_decref(l->asked);
+	json_decref(l->image);
 }
 
 /* ---- making them ------------------------------------------------------------------------------ */
@@ -45,18 +71,17 @@ static int split_link(const char *text, char name[ENGINE_NAME_MAX + 1], const ch
 }
 
 /* The environment of a container, its image's included. */
-static json_t *link_environment(struct registry *r, const char *id, int kept)
+static json_t *link_environment(struct registry *r, const char *id)
 {
-	struct engine_loaded l;
-	struct err ignored;
-	json_t *env, *config;
+	struct link_end l;
+	json_t *env = NULL, *config;
 
-	if (engine_load(&l, r, id, kept, NULL, &ignored) < 0)
-		return json_array();
-	config = engine_config(&l.v);
-	env = json_incref(json_object_get(config, "Env"));
-	json_decref(config);
-	engine_loaded_release(&l);
+	if (open_link_end(&l, r, id) == 0) {
+		config = engine_config(&l.v);
+		env = json_incref(json_object_get(config, "Env"));
+		json_decref(config);
+	}
+	close_link_end(&l);
 	return env ? env : json_array();
 }
 
@@ -75,7 +100,7 @@ static json_t *read_link(struct registry *r, const char *text, struct err *e)
 		err_set(e, ERR_INVALID, "could not get container for %.200s: No such container: %.200s", name, name);
 		return NULL;
 	}
-	return json_pack("{s:s,s:s,s:o}", "id", id, "alias", alias, "env", link_environment(r, id, kept));
+	return json_pack("{s:s,s:s,s:o}", "id", id, "alias", alias, "env", link_environment(r, id));
 }
 
 json_t *engine_links_read(struct registry *r, const json_t *body, struct err *e)
@@ -154,15 +179,15 @@ int engine_links_tell(struct registry *r, const char *id, const json_t *links, s
 /* The present name of a container, without the slash, in a new string; NULL when it has gone. */
 static json_t *link_end_name(struct registry *r, const char *id)
 {
-	struct engine_loaded l;
-	struct err ignored;
-	json_t *name;
+	struct link_end l;
+	json_t *name = NULL;
 	int kept;
 
-	if (!has_link_end(r, id, &kept) || engine_load(&l, r, id, kept, NULL, &ignored) < 0)
+	if (!has_link_end(r, id, &kept))
 		return NULL;
-	name = json_string(engine_name(&l.v));
-	engine_loaded_release(&l);
+	if (open_link_end(&l, r, id) == 0)
+		name = json_string(engine_name(&l.v));
+	close_link_end(&l);
 	return name;
 }
 

@@ -13,8 +13,6 @@
 #include "base/json.h"
 #include "manager/host/registry.h"
 
-#define ENGINE_FILE_LINKS "links" /* in ENGINE_FILE_NAME: [{"id","alias"}], what it links to */
-#define ENGINE_FILE_LINKED "linked" /* in it: the same of the containers that link to it */
 #define ENGINE_LINKED_MAX 64
 
 /*

@@ -19,6 +19,8 @@
 #define ENGINE_FILE_CALLED "name" /* in it: Docker's name since a rename */
 #define ENGINE_FILE_VOLUMES "volumes" /* in it: {"/PATH": the volume that was made for it} */
 #define ENGINE_FILE_SHARED "shared" /* in it: mounts of VolumesFrom, as inspect shows them */
+#define ENGINE_FILE_LINKS "links" /* in it: [{"id","alias"}], the containers that it links to */
+#define ENGINE_FILE_LINKED "linked" /* in it: the same of those that link to it */
 #define ENGINE_NEVER "0001-01-01T00:00:00Z"
 
 /* Borrowed; NULL without one. */

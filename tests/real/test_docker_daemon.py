@@ -199,7 +199,8 @@ def outcome(path, socket):
 def listed():
     """[(pattern, reason)] of the differences."""
     with open(LIST) as f:
-        rows = [line.strip().split("  ", 1) for line in f if line.strip() and not line.startswith("#")]
+        # the rows of whole suites are for readers, and for berth-docker(8)
+        rows = [line.strip().split("  ", 1) for line in f if line.strip() and not line.startswith(("#", "docker-py: ", "moby: "))]
     assert all(len(r) == 2 and r[1].strip() for r in rows), [r for r in rows if len(r) != 2]
     return rows
 

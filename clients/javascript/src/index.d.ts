@@ -51,6 +51,7 @@ export interface CreateOptions extends Abortable {
   workdir?: string;
   user?: string;
   hostname?: string;
+  domainname?: string;
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
@@ -159,6 +160,7 @@ export interface ZygoteOptions extends Abortable {
   workdir?: string;
   user?: string;
   hostname?: string;
+  domainname?: string;
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];

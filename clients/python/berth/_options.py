@@ -33,6 +33,7 @@ class CreateOptions(TypedDict, total=False):
     workdir: str
     user: str
     hostname: str
+    domainname: str
     mount: Strings
     volume: Strings
     tmpfs: Strings
@@ -139,6 +140,7 @@ class ZygoteOptions(TypedDict, total=False):
     workdir: str
     user: str
     hostname: str
+    domainname: str
     mount: Strings
     volume: Strings
     tmpfs: Strings
