@@ -144,23 +144,21 @@ static int load_docker_images(const struct door_args *a, struct err *e)
 
 static int import(const struct door_args *a, struct err *e)
 {
-	const char *name = a->count > 1 ? a->words[1] : NULL;
-	json_t *call;
+	const char *file = a->words[0];
 	autojson json_t *said = NULL;
+	json_t *call;
 	const json_t *made;
 
-	if (!name)
-		return err_set(e, ERR_INVALID,
-			       "an image without a name is not made here: name it "
-			       "after the archive");
-	if (strstr(a->words[0], "://"))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "an import from %.200s is not made here: fetch "
-			       "the archive first",
-			       a->words[0]);
-	if (give_input(strcmp(a->words[0], "-") ? a->words[0] : NULL, e) < 0)
+	if (!strstr(file, "://") && give_input(strcmp(file, "-") ? file : NULL, e) < 0)
 		return -1;
-	call = call_of("image import", "-", name, NULL);
+	call = engine_import_call(&(struct engine_import){ .source = strstr(file, "://") ? file : "-",
+							   .repo = a->count > 1 ? a->words[1] : NULL,
+							   .message = door_value(a, "message"),
+							   .platform = door_value(a, "platform"),
+							   .changes = door_list(a, "change") },
+				  e);
+	if (!call)
+		return -1;
 	call_flag(call, "quiet");
 	said = door_ask_with(call, DOOR_STDIN, e);
 	made = json_array_get(json_object_get(said, "images"), 0);
@@ -357,10 +355,10 @@ static const struct opt load_options[] = {
 };
 static const struct opt import_options[] = {
 	{ "change", 'c', OPT_LIST, "list", "Apply Dockerfile instruction to the created image",
-	  DOOR_REFUSED, COMPLETE_NONE, "docker commit --change does of a container" },
+	  DOOR_TAKEN },
 	{ "message", 'm', OPT_VALUE, "string", "Set commit message for imported image",
-	  DOOR_IGNORED },
-	{ "platform", 0, OPT_VALUE, "string", "A platform of the image", DOOR_IGNORED },
+	  DOOR_TAKEN },
+	{ "platform", 0, OPT_VALUE, "string", "Set platform if server is multi-platform capable", DOOR_TAKEN },
 };
 static const struct opt save_options[] = {
 	{ "output", 'o', OPT_VALUE, "string", "Write to a file, instead of STDOUT", DOOR_TAKEN,
@@ -414,7 +412,7 @@ VERB(tag, "tag", "SOURCE_IMAGE[:TAG] TARGET_IMAGE[:TAG]",
 	"Create a tag TARGET_IMAGE that refers to SOURCE_IMAGE", NULL, 0, docker_store_main);
 VERB(load_verb, "load", "[OPTIONS]", "Load an image from a tar archive or STDIN", load_options, 3,
 	docker_store_main);
-VERB(import, "import", "[OPTIONS] file|- REPOSITORY[:TAG]",
+VERB(import, "import", "[OPTIONS] file|- [REPOSITORY[:TAG]]",
 	"Import the contents from a tarball to create a filesystem image", import_options, 3,
 	docker_store_main);
 VERB(save, "save", "[OPTIONS] IMAGE [IMAGE...]", "Save one or more images to a tar archive",

@@ -313,39 +313,39 @@ int imageflow_look(struct http_request *rq, struct err *e)
 /* ---- either ------------------------------------------------------------------------------------
  */
 
+/* Each value of a parameter that a query may have several times, or NULL without memory. */
+static json_t *query_list(struct http_request *rq, const char *name, struct err *e)
+{
+	json_t *list = json_array();
+	const char *text;
+	size_t i;
+
+	for (i = 0; list && (text = http_query_each(rq, name, i)); i++)
+		json_array_append_new(list, json_string(text));
+	if (!list)
+		err_nomem(e);
+	return list;
+}
+
 int imageflow_create_begin(struct http_request *rq, struct err *e)
 {
-	const char *src = http_query(rq, "fromSrc"), *repo = http_query(rq, "repo"), *text;
-	autojson json_t *words = json_array();
-	char name[REF_MAX], platform[ENGINE_PLATFORM];
+	const char *src = http_query(rq, "fromSrc");
+	autojson json_t *changes = NULL;
 	json_t *call;
-	size_t i;
 
 	if (!src || !src[0])
 		return 0;
-	if (strcmp(src, "-"))
-		return docker_fail(
-			rq, 400, e,
-			"an import from %.200s is not made here: send the archive as the body",
-			src);
-	if (engine_platform_local(http_query(rq, "platform"), platform, e) < 0)
+	changes = query_list(rq, "changes", e);
+	if (!changes)
 		return -1;
-	if (!repo || !repo[0]) {
-		if (engine_image_new_name(name, sizeof(name), e) < 0)
-			return -1;
-	} else if (engine_image_ref(repo, http_query(rq, "tag"), name, sizeof(name)) < 0) {
-		return docker_fail(rq, 400, e, "invalid reference format");
-	}
-	for (i = 0; (text = http_query_each(rq, "changes", i)); i++)
-		if (text[0] && engine_image_change(words, text, e) < 0)
-			return -1;
-	call = call_of("image import", NULL);
-	call_text(call, "message", (text = http_query(rq, "message")) && text[0] ? text : NULL);
-	call_text(call, "platform", platform[0] ? platform : NULL);
-	call_words(call, words);
-	call_operand(call, "-");
-	call_operand(call, name);
-	return imageflow_begin(rq, call, e);
+	call = engine_import_call(&(struct engine_import){ .source = src,
+							   .repo = http_query(rq, "repo"),
+							   .tag = http_query(rq, "tag"),
+							   .message = http_query(rq, "message"),
+							   .platform = http_query(rq, "platform"),
+							   .changes = changes },
+				  e);
+	return call ? imageflow_begin(rq, call, e) : -1;
 }
 
 int imageflow_create(struct http_request *rq, struct err *e)

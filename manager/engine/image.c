@@ -351,9 +351,45 @@ int engine_image_is_unnamed(const char *name)
 	return !strncmp(name, UNNAMED, strlen(UNNAMED));
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
-
 #define NAME_ROOM 408 /* of a name with its tag */
+
+/* ---- import ------------------------------------------------------------------------------------ */
+
+/* The image's name: Docker takes a repository and a tag, or neither. */
+static int import_name(const struct engine_import *i, char *ret, size_t n, struct err *e)
+{
+	if (!i->repo || !i->repo[0])
+		return engine_image_new_name(ret, n, e);
+	return engine_image_ref(i->repo, i->tag, ret, n) < 0 ? err_set(e, ERR_INVALID, "invalid reference format") : 0;
+}
+
+json_t *engine_import_call(const struct engine_import *i, struct err *e)
+{
+	char name[NAME_ROOM], platform[ENGINE_PLATFORM];
+	autojson json_t *words = json_array();
+	const json_t *change;
+	json_t *call;
+	size_t k;
+
+	if (strcmp(i->source, "-")) {
+		err_set(e, ERR_INVALID, "an import from %.200s is not made here: send the archive as the body", i->source);
+		return NULL;
+	}
+	if (engine_platform_local(i->platform, platform, e) < 0 || import_name(i, name, sizeof(name), e) < 0)
+		return NULL;
+	json_array_foreach ((json_t *)(size_t)i->changes, k, change)
+		if (json_string_length(change) && engine_image_change(words, json_string_value(change), e) < 0)
+			return NULL;
+	call = call_of("image import", NULL);
+	call_text(call, "message", i->message && i->message[0] ? i->message : NULL);
+	call_text(call, "platform", platform[0] ? platform : NULL);
+	call_words(call, words);
+	call_operand(call, "-");
+	call_operand(call, name);
+	return call;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
 
 /* The digest of the image that has this name, "" without one; *ret_names: how many names that image has. */
 static const char *digest_of_name(const json_t *list, const char *name, size_t *ret_names)

@@ -32,6 +32,14 @@ int engine_image_kept_by(const json_t *filters, const json_t *item);
 const char *engine_image_tagged(const char *name, char *room, size_t n);
 /* Adds "CMD [...]", "ENV A=b" to words, as an option of berth commit and berth image import; ERR_INVALID in Docker's words. */
 int engine_image_change(json_t *words, const char *change, struct err *e);
+/* An import as a client asks for it: POST /images/create with fromSrc, docker import.  NULL or "": not asked. */
+struct engine_import {
+	const char *source; /* "-" is the archive on stdin, which is all that is taken */
+	const char *repo, *tag, *message, *platform;
+	const json_t *changes; /* strings; NULL: none */
+};
+/* The call of berth image import for it: a new reference, or NULL with e in Docker's words. */
+json_t *engine_import_call(const struct engine_import *i, struct err *e);
 /*
  * An image that no client names has a name in berth's store all the same, without which it would be
  * removed.  The door shows it to nobody.

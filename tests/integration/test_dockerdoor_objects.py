@@ -44,6 +44,25 @@ def test_images_are_listed_looked_at_named_committed_and_removed():
 
 
 @b.deadline(120)
+def test_an_import_takes_changes_a_message_and_no_name():
+    with Doors():
+        tree = b.tmp("tree.tar")
+        with tarfile.open(tree, "w") as t:
+            t.add(str(b.busybox_rootfs()), ".")
+        made = door("import", "--change", 'CMD ["echo", "changed"]', "--change", "ENV A=b", "-m", "a message", tree, "changed:1", ok=True).stdout.strip()
+        assert made.startswith("sha256:") and run("--rm", "changed:1", ok=True).stdout == "changed\n"
+        assert json.loads(door("image", "inspect", "changed:1", "-f", "{{json .Config.Env}}", ok=True).stdout)[-1] == "A=b"
+        assert "a message" in door("history", "changed:1", ok=True).stdout
+        # as with the socket, an image needs no name
+        unnamed = door("import", "--change", "ENV C=d", tree, ok=True).stdout.strip()
+        assert unnamed.split(":")[1][:12] in door("images", "-q", "--filter", "dangling=true", ok=True).stdout
+        door("rmi", unnamed, ok=True)
+        assert "NOSUCH" in door("import", "--change", "NOSUCH x", tree, "no:1", ok=1).stderr
+        assert "operating system" in door("import", "--platform", "windows/amd64", tree, "no:1", ok=1).stderr
+        assert "send the archive" in door("import", "http://127.0.0.1/x.tar", "no:1", ok=1).stderr
+
+
+@b.deadline(120)
 def test_images_go_out_and_come_in_as_archives():
     with Doors():
         image()
@@ -63,7 +82,6 @@ def test_images_go_out_and_come_in_as_archives():
             assert {n.lstrip("./") for n in t.getnames()} >= {"root/x", "bin"}, t.getnames()[:20]
         assert door("import", tree, "flat:1", ok=True).stdout.startswith("sha256:")
         assert run("--rm", "flat:1", "cat", "/root/x", ok=True).stdout == "x\n"
-        assert "without a name" in door("import", tree, ok=1).stderr
         assert "No such image: no" in door("save", "no", ok=1).stderr
 
 
