@@ -203,8 +203,8 @@ static int move_on_docker_network(const struct door_args *a, int connects, struc
 		const struct engine_move m = { a->words[0], a->words[1], s.id, alias, endpoint };
 
 		if (connects)
-			engine_load_alias(&s.registry, s.id, s.kept, alias);
-		r = engine_network_move(&b, name, connects, &m, e);
+			r = engine_load_joiner(&s.registry, s.id, s.kept, alias, e);
+		r = r < 0 ? -1 : engine_network_move(&b, name, connects, &m, e);
 	}
 	sandbox_ref_close(&s);
 	return r;

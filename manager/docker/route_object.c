@@ -215,9 +215,9 @@ static int move_box_on_network(struct http_request *rq, int connects, struct err
 	r = docker_find_named(&b, rq, m.container, e);
 	if (r == 0) {
 		if (connects)
-			engine_load_alias(&b.registry, b.id, b.kept, alias);
+			r = engine_load_joiner(&b.registry, b.id, b.kept, alias, e);
 		m.id = b.id, m.alias = alias, m.endpoint = endpoint;
-		r = engine_network_move(&asker, name, connects, &m, e);
+		r = r < 0 ? -1 : engine_network_move(&asker, name, connects, &m, e);
 	}
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);

@@ -138,20 +138,35 @@ void engine_loaded_release(struct engine_loaded *l)
 	memset(l, 0, sizeof(*l));
 }
 
-int engine_load_alias(struct registry *r, const char *id, int kept, char ret[ENGINE_NAME])
+static int may_join(const struct engine_view *v, struct err *e)
+{
+	const char *mode = engine_network_mode(v);
+
+	if (!strcmp(mode, "none"))
+		return err_set(e, ERR_DENIED, "container cannot be connected to multiple networks with one of the networks in private (none) mode");
+	if (!strcmp(mode, "host") || json_object_get(json_object_get(v->record, "network"), "container"))
+		return err_set(e, ERR_DENIED, "container sharing network namespace with another container or host cannot be connected to any "
+			       "other network");
+	return 0;
+}
+
+int engine_load_joiner(struct registry *r, const char *id, int kept, char ret_alias[ENGINE_NAME], struct err *e)
 {
 	struct engine_loaded l;
 	struct err ignored;
 	const char *called;
-	int differs;
+	int result;
 
+	ret_alias[0] = '\0';
+	/* one that is gone is told by what comes next */
 	if (engine_load(&l, r, id, kept, NULL, &ignored) < 0)
 		return 0;
+	result = may_join(&l.v, e);
 	called = engine_name(&l.v);
-	differs = strcmp(called, id) && strcmp(called, record_name(l.record)) &&
-		  engine_name_alias(called, ret);
+	if (!strcmp(called, id) || !strcmp(called, record_name(l.record)) || !engine_name_alias(called, ret_alias))
+		ret_alias[0] = '\0';
 	engine_loaded_release(&l);
-	return differs;
+	return result;
 }
 
 /* ---- the list ------------------------------------------------------------------------------ */

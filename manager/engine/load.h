@@ -28,10 +28,11 @@ struct engine_asker {
 int engine_load(struct engine_loaded *ret, struct registry *r, const char *id, int kept,
 		const struct engine_asker *asker, struct err *e);
 /*
- * 1 when clients call the container by another name than berth does, and a host can have it: the
- * name that its networks must learn, too.
+ * Before a container comes on another network: ERR_DENIED in Docker's words where its own network allows none
+ * beside it.  ret_alias: the name that the network must learn, where clients call the container by another
+ * than berth does, and a host can have it; else "".
  */
-int engine_load_alias(struct registry *r, const char *id, int kept, char ret[ENGINE_NAME]);
+int engine_load_joiner(struct registry *r, const char *id, int kept, char ret_alias[ENGINE_NAME], struct err *e);
 void engine_loaded_release(struct engine_loaded *l);
 
 /* Gives the record of a zygote, of which id is the id and which runs, the label of its forks. */

@@ -95,6 +95,12 @@ static json_t *network_ipam_config(const json_t *record)
 	return all;
 }
 
+/* "10.1.2.3/24": the address with the length of its subnet's prefix; "" without an address. */
+static json_t *address_in_subnet(const char *address, const char *subnet)
+{
+	return json_sprintf("%s%s", address, address[0] ? subnet + strcspn(subnet, "/") : "");
+}
+
 static json_t *network_containers(const json_t *record)
 {
 	json_t *all = json_object();
@@ -106,10 +112,11 @@ static json_t *network_containers(const json_t *record)
 
 		engine_id(object_record_text(m, "id"), id);
 		json_object_set_new(all, id,
-				    json_pack("{s:s,s:s,s:s,s:s,s:s}", "Name", object_record_text(m, "name"),
+				    json_pack("{s:s,s:s,s:s,s:o,s:o}", "Name", object_record_text(m, "name"),
 					      "EndpointID", "", "MacAddress", "", "IPv4Address",
-					      object_record_text(m, "address"), "IPv6Address",
-					      object_record_text(m, "address6")));
+					      address_in_subnet(object_record_text(m, "address"), object_record_text(record, "subnet")),
+					      "IPv6Address",
+					      address_in_subnet(object_record_text(m, "address6"), object_record_text(record, "subnet6"))));
 	}
 	return all;
 }
