@@ -71,7 +71,7 @@ static int add_hosts_lines(struct buf *b, const json_t *hosts, const struct link
 			return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
 		if (!strcmp(address, NAMES_GATEWAY))
 			address = netaddr_text(&l->gateway, text);
-		if (buf_addf(b, e, "%s %s\n", address, name) < 0)
+		if (buf_addf(b, e, "%s\t%s\n", address, name) < 0)
 			return -1;
 	}
 	return 0;
@@ -99,7 +99,9 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 	char text[NETADDR_TEXT];
 	size_t i;
 
-	if (buf_adds(&resolv, own_resolver ? NAMES_OWN_RESOLVER : "# made by berth\n", e) < 0)
+	/* in Docker's order, and without a word more */
+	if (add_resolv_line(&resolv, "search ", json_object_get(policy, NAMES_SEARCH), e) < 0 ||
+	    (own_resolver && buf_adds(&resolv, NAMES_OWN_RESOLVER, e) < 0))
 		return -1;
 	for (i = 0; !own_resolver && i < p->dns_count; i++) {
 		/* resolv.conf(5) has no word for a port */
@@ -107,11 +109,11 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 		    buf_addf(&resolv, e, "nameserver %s\n", netaddr_text(&p->dns[i].addr, text)) < 0)
 			return -1;
 	}
-	if (add_resolv_line(&resolv, "search ", json_object_get(policy, NAMES_SEARCH), e) < 0 ||
-	    add_resolv_line(&resolv, "options ", json_object_get(policy, NAMES_OPTIONS), e) < 0)
+	if (add_resolv_line(&resolv, "options ", json_object_get(policy, NAMES_OPTIONS), e) < 0 ||
+	    (!resolv.len && buf_adds(&resolv, "# made by berth\n", e) < 0))
 		return -1;
-	if (buf_addf(&lines, e, "# made by berth\n127.0.0.1 localhost\n"
-		     "::1 localhost ip6-localhost ip6-loopback\n%s %s\n",
+	if (buf_addf(&lines, e, "# made by berth\n127.0.0.1\tlocalhost\n"
+		     "::1\tlocalhost ip6-localhost ip6-loopback\n%s\t%s\n",
 		     netaddr_text(&l->address, text), hostname) < 0 ||
 	    add_hosts_lines(&lines, json_object_get(policy, "hosts"), l, e) < 0)
 		return -1;
