@@ -15,7 +15,7 @@ int detach_keys_parse(const char *text, struct detach_keys *ret, struct err *e)
 			return err_set(e, ERR_INVALID, "more than %d detach keys", DETACH_KEYS_MAX);
 		if (len == 1)
 			ret->keys[n++] = text[0];
-		else if (c && ((*c >= 'a' && *c <= 'z') || (*c >= '@' && *c <= '_')))
+		else if (c && ((*c >= 'a' && *c <= 'z') || *c == '@' || (*c >= '[' && *c <= '_')))
 			ret->keys[n++] = *c & 31;
 		else
 			return err_set(e, ERR_INVALID, "'%.20s' is not a key; hint: single characters and ctrl-a to ctrl-z, with commas "

@@ -250,9 +250,9 @@ def test_detach_keys_end_a_stream_of_a_terminal_and_not_its_command():
             seen = typed(f"/exec/{eid}/start", {"Tty": True}, b"ghi", press)
             assert seen.endswith(b"exec attach failed: error on attach stdin: read escape sequence\r\n"), seen
             assert d.good("GET", f"/exec/{eid}/json")["Running"], seen
-        for path, body in ((where + "&detachKeys=ctrl-AA", None), (f"/containers/{cid}/exec", {"Cmd": ["true"], "Tty": True, "DetachKeys": "ctrl-AA"})):
+        for path, body in ((where + "&detachKeys=ctrl-A,a", None), (f"/containers/{cid}/exec", {"Cmd": ["true"], "Tty": True, "DetachKeys": "ctrl-A,a"})):
             status, said, _ = d.api("POST", path, body)
-            assert status == 400 and "(ctrl-AA) provided" in said["message"], (path, said)
+            assert status == 400 and "(ctrl-A,a) provided" in said["message"], (path, said)
 
 
 @b.deadline(60)
