@@ -292,7 +292,8 @@ static int add_config_env(struct engine_create *c, const json_t *config, struct 
 		 * daemon's */
 		if (!item[0])
 			return err_set(e, ERR_INVALID, "invalid environment variable: ");
-		if (!strchr(item, '='))
+		/* an empty home is that of the user, which the runtime finds */
+		if (!strchr(item, '=') || !strcmp(item, "HOME="))
 			continue;
 		if (item[0] == '=')
 			return err_set(e, ERR_INVALID, "invalid environment variable: %.80s", item);
@@ -573,8 +574,11 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	if (engine_str(body, "Image", &image, e) < 0 ||
 	    engine_obj(body, "HostConfig", &host, e) < 0)
 		return -1;
+	if (!json_object_size(body))
+		return err_set(e, ERR_INVALID, "config cannot be empty in order to create a container");
 	if (!image[0])
-		return err_set(e, ERR_INVALID, "no image specified");
+		return err_set(e, ERR_INVALID, "%s", json_array_size(json_object_get(body, "Cmd")) || json_array_size(json_object_get(body, "Entrypoint")) ?
+			       "no image specified" : "no command specified");
 	if (engine_note_unknown(c, body, known_config, "", e) < 0 || add_config_env(c, body, e) < 0 ||
 	    add_config_labels(c, body, e) < 0 || add_hostname(c, body, host, e) < 0 ||
 	    add_user(c, body, host, image, e) < 0 ||

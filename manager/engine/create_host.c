@@ -456,19 +456,24 @@ static int add_limit_of_cpus(struct engine_create *c, const json_t *host, struct
 	    engine_str(host, "CpusetCpus", &set, e) < 0)
 		return -1;
 	if (nano < 0 || nano > INT64_C(4096000000000) || period < 0 ||
-	    quota > INT64_C(1000000000000) || shares < 0)
+	    quota > INT64_C(1000000000000))
 		return err_set(e, ERR_INVALID,
-			       "NanoCpus, CpuQuota, CpuPeriod or CpuShares is out of range");
+			       "NanoCpus, CpuQuota or CpuPeriod is out of range");
+	if (shares < 0)
+		return err_set(e, ERR_INVALID, "cpu-shares: invalid argument: %" JSON_INTEGER_FORMAT, shares);
 	milli = nano ? nano / 1000000 : quota > 0 ? quota * 1000 / (period ? period : 100000) : 0;
 	if ((nano || quota > 0) && milli < 10)
 		milli = 10;
 	if (milli && engine_word(c, e, "--cpus=%" JSON_INTEGER_FORMAT ".%03d", milli / 1000,
 				 (int)(milli % 1000)) < 0)
 		return -1;
+	if (shares == 1)
+		return err_set(e, ERR_INVALID, "The minimum allowed cpu-shares is 2");
+	if (shares > SHARES_MAX)
+		return err_set(e, ERR_INVALID, "The maximum allowed cpu-shares is %d", SHARES_MAX);
 	/* as runc counts shares of cgroup v1 in weights of v2 */
 	if (shares >= 2 && engine_word(c, e, "--cpu-weight=%" JSON_INTEGER_FORMAT,
-				       1 + ((shares < SHARES_MAX ? shares : SHARES_MAX) - 2) *
-						       9999 / (SHARES_MAX - 2)) < 0)
+				       1 + (shares - 2) * 9999 / (SHARES_MAX - 2)) < 0)
 		return -1;
 	return set[0] ? engine_word(c, e, "--cpuset=%s", set) : 0;
 }

@@ -205,6 +205,26 @@ static int add_tmpfs_mount(struct engine_create *c, const char *target, const ch
 	return engine_word(c, e, "--tmpfs=%s:size=%.*s", target, (int)strcspn(size, ","), size);
 }
 
+/* The options of Docker's local driver; what they would mount is the host's to say. */
+static int check_driver_options(const json_t *options, struct err *e)
+{
+	static const char *const known[] = { "device", "o", "size", "type" };
+	const char *name;
+	json_t *v;
+	size_t i;
+
+	json_object_foreach ((json_t *)(size_t)options, name, v) {
+		for (i = 0; i < ARRAY_LEN(known) && strcmp(known[i], name); i++)
+			;
+		if (i == ARRAY_LEN(known))
+			return err_set(e, ERR_INVALID, "invalid option: \"%.60s\"", name);
+	}
+	if (!json_object_get(options, "device") && (json_object_get(options, "type") || json_object_get(options, "o")))
+		return err_set(e, ERR_INVALID, "missing required option: \"device\"");
+	return !json_object_get(options, "device") || json_object_get(options, "type") ? 0 :
+	       err_set(e, ERR_INVALID, "missing required option: \"type\"");
+}
+
 /* Options of a mount that this door reads; the others are told. */
 static int read_mount_options(struct engine_create *c, const json_t *mount, struct one *m, struct err *e)
 {
@@ -225,6 +245,8 @@ static int read_mount_options(struct engine_create *c, const json_t *mount, stru
 		return err_set(e, ERR_UNSUPPORTED, "a mount of a part of a volume is not supported: Subpath %.200s", sub);
 	if (driver[0] && strcmp(driver, "local"))
 		return err_set(e, ERR_INVALID, "error looking up volume plugin %.80s: plugin \"%.80s\" not found", driver, driver);
+	if (check_driver_options(options, e) < 0)
+		return -1;
 	if (json_object_size(options) && engine_warn(c, e, "options of a volume's driver were not used") < 0)
 		return -1;
 	m->must_exist = !make;
@@ -232,6 +254,31 @@ static int read_mount_options(struct engine_create *c, const json_t *mount, stru
 			       engine_note_unknown(c, volume, of_volume, "VolumeOptions.", e) < 0 ||
 			       engine_note_unknown(c, tmpfs, of_tmpfs, "TmpfsOptions.", e) < 0 ?
 		       -1 : 0;
+}
+
+/* Members that are another type's, and one that this type needs, in Docker's words. */
+static int check_mount_members(const json_t *mount, const char *type, const char *source, struct err *e)
+{
+	static const struct { const char *type, *member; } own[] = {
+		{ "bind", "BindOptions" }, { "volume", "VolumeOptions" }, { "tmpfs", "TmpfsOptions" },
+	};
+	const char *wrong = NULL;
+	size_t i, known = 0;
+
+	for (i = 0; i < ARRAY_LEN(own); i++) {
+		if (!strcmp(own[i].type, type))
+			known = 1;
+		else if (json_is_object(json_object_get(mount, own[i].member)))
+			wrong = own[i].member;
+	}
+	if (!known)
+		return err_set(e, ERR_INVALID, "invalid mount config for type \"%.40s\": mount type unknown", type);
+	if (!strcmp(type, "tmpfs") && source[0])
+		wrong = "Source";
+	if (wrong)
+		return err_set(e, ERR_INVALID, "invalid mount config for type \"%s\": field %s must not be specified", type, wrong);
+	return strcmp(type, "bind") || source[0] ? 0 :
+	       err_set(e, ERR_INVALID, "invalid mount config for type \"bind\": field Source must not be empty");
 }
 
 static int add_mount_object(struct engine_create *c, const json_t *mount, int as_owner, struct err *e)
@@ -254,14 +301,14 @@ static int add_mount_object(struct engine_create *c, const json_t *mount, int as
 						       "invalid mount config for type \"%.20s\": invalid mount path: '%.200s' mount path must be absolute" :
 						       "invalid mount config for type \"%.20s\": invalid specification: destination can't be '/'",
 			       type, m.target);
+	if (check_mount_members(mount, type, m.source, e) < 0)
+		return -1;
 	if (!strcmp(type, "tmpfs")) {
 		char size[40];
 
 		snprintf(size, sizeof(size), "size=%" JSON_INTEGER_FORMAT, bytes);
 		return add_tmpfs_mount(c, m.target, bytes > 0 ? size : "", e);
 	}
-	if (strcmp(type, "bind") && strcmp(type, "volume"))
-		return err_set(e, ERR_UNSUPPORTED, "a mount of type %.40s is not known here", type);
 	if (!strcmp(type, "volume") && !m.source[0])
 		return engine_create_anonymous(c, m.target, m.read_only, e);
 	if (!strcmp(type, "volume") == (strchr(m.source, '/') != NULL))

@@ -122,7 +122,7 @@ static int read_host_port(const char *text, struct wanted_port *ret, struct err 
 		return 0;
 	if (num_u64(first, "HostPort", dash ? 1 : 0, UINT16_MAX, &ret->min, e) < 0 ||
 	    (dash && num_u64(dash + 1, "HostPort", ret->min, UINT16_MAX, &ret->max, e) < 0))
-		return -1;
+		return err_set(e, ERR_INVALID, "invalid port specification: \"%.40s\"", text);
 	if (!dash)
 		ret->max = ret->min;
 	return 0;
@@ -502,7 +502,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	mode = main_network(body, said);
 	if (add_network_mode(c, mode, e) < 0)
 		return -1;
-	if (strcmp(mode, "host") && add_extra_hosts(c, host, !strcmp(mode, "none"), e) < 0)
+	if (add_extra_hosts(c, host, !strcmp(mode, "none"), e) < 0)
 		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))

@@ -424,12 +424,16 @@ static int has_mount_word(const char *words, const char *word)
 	return 0;
 }
 
-/* Consumes source.  A volume has a name and a driver; a bind is private, whatever was asked. */
+/*
+ * Consumes source.  A volume has a name and a driver; a bind is private, whatever was asked.  mode "": as Docker shows a
+ * volume that somebody asked for by name or as a mount, with the label that other containers share.
+ */
 static json_t *mount_point(const char *type, json_t *source, const char *target, size_t n, const char *mode, int writable)
 {
 	const int is_volume = !strcmp(type, "volume");
 	json_t *m = json_pack("{s:s,s:O,s:s%,s:s,s:b,s:s}", "Type", type, "Source", source, "Destination", target, n,
-			      "Mode", mode, "RW", writable, "Propagation", strcmp(type, "bind") ? "" : "rprivate");
+			      "Mode", is_volume && !mode[0] ? "z" : mode, "RW", writable, "Propagation",
+			      strcmp(type, "bind") ? "" : "rprivate");
 
 	if (is_volume) {
 		json_object_set(m, "Name", source);
@@ -452,8 +456,8 @@ static json_t *mount_of_bind(const char *text)
 			   !words || !(has_mount_word(words + 1, "ro") || has_mount_word(words + 1, "readonly")));
 }
 
-/* Whether one of the mounts that were asked for makes target read-only. */
-static int is_mount_read_only(const json_t *mounts, const char *target)
+/* The mount that was asked for at target, or NULL. */
+static const json_t *mount_at(const json_t *mounts, const char *target)
 {
 	const json_t *one;
 	size_t i;
@@ -462,11 +466,21 @@ static int is_mount_read_only(const json_t *mounts, const char *target)
 		const char *t = json_string_value(json_object_get(one, "Target"));
 		const size_t n = strlen(target);
 
-		if (t && !strncmp(t, target, n) && !t[n + strspn(t + n, "/")] &&
-		    json_is_true(json_object_get(one, "ReadOnly")))
-			return 1;
+		if (t && !strncmp(t, target, n) && !t[n + strspn(t + n, "/")])
+			return one;
 	}
-	return 0;
+	return NULL;
+}
+
+/* A volume that was made for the container: of a mount, or of a path alone. */
+static json_t *own_volume(const json_t *mounts, const char *target, json_t *name)
+{
+	const json_t *asked = mount_at(mounts, target);
+	json_t *m = mount_point("volume", json_incref(name), target, strlen(target), "", !json_is_true(json_object_get(asked, "ReadOnly")));
+
+	if (!asked)
+		json_object_set_new(m, "Mode", json_string(""));
+	return m;
 }
 
 json_t *engine_mounts(const struct engine_view *v)
@@ -478,8 +492,7 @@ json_t *engine_mounts(const struct engine_view *v)
 	size_t i;
 
 	json_object_foreach(json_object_get(v->asked, ENGINE_FILE_VOLUMES), target, name)
-		json_array_append_new(all, mount_point("volume", json_incref(name), target, strlen(target), "",
-						       !is_mount_read_only(mounts, target)));
+		json_array_append_new(all, own_volume(mounts, target, name));
 	json_array_foreach((json_t *)(size_t)binds, i, one) {
 		m = json_is_string(one) ? mount_of_bind(json_string_value(one)) : NULL;
 		if (m)

@@ -2,6 +2,7 @@
 """Answers of the Engine API that Docker's clients decide by, as dockerd gives them."""
 import collections
 import concurrent.futures
+import ipaddress
 import json
 import os
 import urllib.parse
@@ -142,7 +143,7 @@ def test_each_member_of_a_create_is_honoured_refused_or_told():
         at = {m["Destination"]: m for m in shown["Mounts"]}
         assert at["/a"] == {"Type": "bind", "Source": b.tmp("src"), "Destination": "/a", "Mode": "ro,rshared", "RW": False, "Propagation": "rprivate"}, at
         assert (at["/m"]["Propagation"], at["/m"]["RW"]) == ("rprivate", False) and "Name" not in at["/m"], at
-        assert at["/v"]["Name"] == "vol1" and at["/w"]["Name"] == "vol2" and at["/w"]["Driver"] == "local" and at["/w"]["Propagation"] == "", at
+        assert (at["/v"]["Mode"], at["/w"]["Mode"], at["/m"]["Mode"]) == ("z", "z", "") and at["/v"]["Name"] == "vol1" and at["/w"]["Name"] == "vol2" and at["/w"]["Driver"] == "local" and at["/w"]["Propagation"] == "", at
         assert os.path.isdir(b.tmp("src/new")) and at["/t"]["Type"] == "tmpfs", at
         for word in ("not ro,rshared", "VolumeOptions.Labels", "TmpfsOptions.Mode", "option noexec of a tmpfs"):
             assert word in told, (word, told)
@@ -151,6 +152,66 @@ def test_each_member_of_a_create_is_honoured_refused_or_told():
         d.good("DELETE", "/volumes/vol1")
         d.good("DELETE", "/volumes/vol2")
         assert "Subpath" in refused({"Mounts": [{"Type": "volume", "Source": "v", "Target": "/x", "VolumeOptions": {"Subpath": "y"}}]})[1]
+
+
+@b.deadline(120)
+def test_a_create_is_refused_in_the_words_of_dockerd():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+
+    def mount(**members):
+        return {"HostConfig": {"Mounts": [{"Target": "/x", **members}]}}
+
+    local = {"Type": "volume", "Source": "v"}
+    with Engine() as d:
+        for body, word in (
+                ({}, "config cannot be empty in order to create a container"),
+                ({"Image": ""}, "no command specified"),
+                (mount(Type="notreal"), 'invalid mount config for type "notreal": mount type unknown'),
+                (mount(Type="bind"), 'type "bind": field Source must not be empty'),
+                (mount(Type="bind", Source="/", VolumeOptions={}), 'type "bind": field VolumeOptions must not be specified'),
+                (mount(Type="volume", BindOptions={}), 'type "volume": field BindOptions must not be specified'),
+                (mount(Type="tmpfs", Source="/x"), 'type "tmpfs": field Source must not be specified'),
+                (mount(**local, VolumeOptions={"DriverConfig": {"Options": {"foobar": "x"}}}), 'invalid option: "foobar"'),
+                (mount(**local, VolumeOptions={"DriverConfig": {"Options": {"type": "tmpfs"}}}), 'missing required option: "device"'),
+                (mount(**local, VolumeOptions={"DriverConfig": {"Options": {"device": "tmpfs"}}}), 'missing required option: "type"'),
+                ({"HostConfig": {"CpuShares": 1}}, "minimum allowed cpu-shares is 2"),
+                ({"HostConfig": {"CpuShares": -1}}, "shares: invalid argument"),
+                ({"HostConfig": {"CpuShares": 99999999}}, "maximum allowed cpu-shares is 262144"),
+                ({"HostConfig": {"NetworkMode": "bridge", "PortBindings": {"80/tcp": [{"HostPort": "aa80"}]}}}, "invalid port")):
+            whole = {"Image": "box:1", "Cmd": ["true"], **body} if body and "Image" not in body else body
+            status, said, _ = d.api("POST", "/containers/create", whole)
+            assert status == 400 and word in said["message"], (body, status, said)
+        assert d.good("GET", "/containers/json?all=1") == []
+        # a volume that is asked for by name or as a mount has a mode of its own, one of a path alone has none
+        cid = d.create("true", image="box:1", Volumes={"/alone": {}}, Env=["HOME=", "A=b"], HostConfig={
+            "NetworkMode": "none", "Binds": ["one:/one", "two:/two:ro"], "Mounts": [{"Type": "volume", "Target": "/made"}, {"Type": "volume", "Source": "three", "Target": "/three"}]})
+        shown = d.good("GET", f"/containers/{cid}/json")
+        assert {m["Destination"]: m["Mode"] for m in shown["Mounts"]} == {"/alone": "", "/one": "z", "/two": "ro", "/made": "z", "/three": "z"}, shown["Mounts"]
+        d.good("DELETE", f"/containers/{cid}?v=1")
+        # an empty home is that of the user
+        assert "HOME=/root\n" in door("run", "--rm", "--network", "none", "-e", "HOME=", "box:1", "env", ok=True).stdout
+        for name in "one", "two", "three":
+            d.good("DELETE", f"/volumes/{name}")
+
+
+@b.deadline(90)
+def test_a_network_of_its_own_or_none_takes_no_other():
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            b.berth("network", "create", "app", ok=True)
+            door("run", "-d", "--name", "lone", "--network", "none", "host", "sleep", "1000", ok=True)
+            door("run", "-d", "--name", "first", "--network", "app", "host", "sleep", "1000", ok=True)
+            door("run", "-d", "--name", "guest", "--network", "container:first", "host", "sleep", "1000", ok=True)
+            for name, word in (("lone", "networks in private (none) mode"), ("guest", "sharing network namespace with another container or host")):
+                assert word in door("network", "connect", "app", name, ok=1).stderr
+                status, said, _ = d.api("POST", "/networks/app/connect", {"Container": name})
+                assert status == 403 and word in said["message"], (status, said)
+            member, = d.good("GET", "/networks/app")["Containers"].values()
+            subnet = d.good("GET", "/networks/app")["IPAM"]["Config"][0]["Subnet"]
+            assert ipaddress.ip_interface(member["IPv4Address"]).network == ipaddress.ip_network(subnet), member
+        finally:
+            b.berth("rm", "--force", "lone", "first", "guest")
+            b.berth("network", "prune", timeout=30)
 
 
 @b.deadline(60)

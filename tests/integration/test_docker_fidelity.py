@@ -117,6 +117,15 @@ def test_hosts_and_the_directory_of_a_container_are_dockers():
 
 
 @b.deadline(60)
+def test_the_network_of_the_host_takes_further_hosts():
+    with Engine(docker='allow = ["host-network"]\n') as d:
+        cid = d.create("cat", "/etc/hosts", HostConfig={"NetworkMode": "host", "ExtraHosts": ["db:10.1.2.3"]})
+        d.good("POST", f"/containers/{cid}/start")
+        d.good("POST", f"/containers/{cid}/wait")
+        assert "10.1.2.3\tdb\n" in door("logs", cid, ok=True).stdout
+
+
+@b.deadline(60)
 def test_a_copy_says_which_file_of_which_container_is_missing():
     with Doors():
         box("full")

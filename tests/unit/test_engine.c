@@ -145,7 +145,7 @@ Test(engine, mounts_are_volumes_of_berth)
 	REFUSES(HOST("\"Binds\":[\"/srv/x:y\"]"), 0, ERR_INVALID, "absolute");
 	REFUSES(HOST("\"Binds\":[\"./x:/y\"]"), 0, ERR_INVALID, "absolute");
 	REFUSES(HOST("\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/srv/a:b\",\"Target\":\"/t\"}]"), 0, ERR_INVALID, "colon");
-	REFUSES(HOST("\"Mounts\":[{\"Type\":\"npipe\",\"Source\":\"a\",\"Target\":\"/t\"}]"), 0, ERR_UNSUPPORTED, "npipe");
+	REFUSES(HOST("\"Mounts\":[{\"Type\":\"npipe\",\"Source\":\"a\",\"Target\":\"/t\"}]"), 0, ERR_INVALID, "mount type unknown");
 }
 
 Test(engine, places_of_the_system_are_not_bound_without_leave)
