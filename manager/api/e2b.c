@@ -200,12 +200,19 @@ int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct 
 	return r;
 }
 
-static const char *e2b_file_type(unsigned mode)
+/*
+ * As envd, a link has the type of what it leads to. One that leads nowhere is FILE_TYPE_SYMLINK, as a
+ * number: SDKs that have no such name take no unknown name, but any number.
+ */
+static json_t *e2b_file_type(const struct filerecord *r)
 {
-	return S_ISDIR(mode) ? "FILE_TYPE_DIRECTORY" :
-	       S_ISLNK(mode) ? "FILE_TYPE_SYMLINK" :
-	       S_ISREG(mode) ? "FILE_TYPE_FILE" :
-			       "FILE_TYPE_UNSPECIFIED";
+	unsigned mode = S_ISLNK(r->mode) ? r->target : r->mode;
+
+	if (!mode)
+		return json_integer(3);
+	return json_string(S_ISDIR(mode) ? "FILE_TYPE_DIRECTORY" :
+			   S_ISREG(mode) ? "FILE_TYPE_FILE" :
+					   "FILE_TYPE_UNSPECIFIED");
 }
 
 static void print_permissions(unsigned mode, char ret[11])
@@ -261,8 +268,8 @@ json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct fi
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)r->size);
 	if (gmtime_r(&t, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:s,s:s,s:s}", "name", name, "type",
-		      e2b_file_type(r->mode), "path", path, "size", size, "mode", (int)(r->mode & 07777),
+	j = json_pack("{s:s,s:o,s:s,s:s,s:i,s:s,s:s,s:s,s:s}", "name", name, "type",
+		      e2b_file_type(r), "path", path, "size", size, "mode", (int)(r->mode & 07777),
 		      "permissions", permissions, "owner", owner, "group", group, "modifiedTime",
 		      when);
 	if (j && S_ISLNK(r->mode) && r->link[0])

@@ -159,6 +159,14 @@ static int list_e2b_entry(struct walk *w, json_t *list, const char *path, struct
 	return got;
 }
 
+/* No link to a directory, which may lead to one that it is in. */
+static int is_listed_dir(const json_t *entry)
+{
+	const char *type = json_string_value(json_object_get(entry, "type"));
+
+	return type && !strcmp(type, "FILE_TYPE_DIRECTORY") && !json_object_get(entry, "symlinkTarget");
+}
+
 /* Adds the entries of a directory, each followed by those below it. */
 static int list_into(struct walk *w, const char *path, unsigned depth, struct err *e)
 {
@@ -173,9 +181,7 @@ static int list_into(struct walk *w, const char *path, unsigned depth, struct er
 		if (json_array_append(w->entries, one) < 0)
 			return err_nomem(e);
 		/* a directory that was removed meanwhile, or may not be read, has no entries */
-		if (depth > 1 &&
-		    !strcmp(json_string_value(json_object_get(one, "type")),
-			    "FILE_TYPE_DIRECTORY") &&
+		if (depth > 1 && is_listed_dir(one) &&
 		    list_into(w, json_string_value(json_object_get(one, "path")), depth - 1,
 			      &ignored) < 0 &&
 		    (ignored.code == ERR_LIMIT || ignored.code == ERR_NET)) {

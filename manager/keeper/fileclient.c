@@ -179,6 +179,8 @@ int filerecord_next(const char **at, const char *end, struct filerecord *ret, st
 	    sscanf(head, "%o %u %u %llu %lld.%ld %lu%n", &ret->mode, &ret->uid, &ret->gid, &size, &sec, &ret->mtime_nsec,
 		   &ret->nlink, &used) < 7 || !used || head[used] != ' ')
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+	ret->target = ret->mode >> 16 & S_IFMT;
+	ret->mode &= 0xffff;
 	ret->size = size;
 	ret->mtime_sec = sec;
 	ret->name = head + used + 1;	/* the name may begin with a blank of its own */

@@ -41,6 +41,7 @@ int fileclient_run(int sock, const char *const *argv, const char *user, uint64_t
 /* One record of the helper's list, stat and snap; strings point into the text that was read. */
 struct filerecord {
 	unsigned mode, uid, gid;
+	unsigned target;	/* of a link: the type (S_IFMT) of what it leads to; 0: nothing is there */
 	unsigned long nlink;
 	uint64_t size;
 	int64_t mtime_sec;

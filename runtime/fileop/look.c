@@ -66,15 +66,20 @@ static void read_look_metadata(int dirfd, const char *name, char text[LOOK_METAD
 void look_record(int dirfd, const char *name, const char *shown, const struct stat *st)
 {
 	char link[PATH_MAX] = "";
+	struct stat target;
+	unsigned leads_to = 0;
 	ssize_t n = 0;
 
 	_Static_assert(sizeof(link) >= LOOK_METADATA_MAX, "the metadata take its place");
-	if (S_ISLNK(st->st_mode))
+	if (S_ISLNK(st->st_mode)) {
 		n = readlinkat(dirfd, name, link, sizeof(link) - 1);
+		if (fstatat(dirfd, name, &target, 0) == 0)
+			leads_to = (target.st_mode & S_IFMT) << 16;
+	}
 	link[n > 0 ? n : 0] = '\0';
 	if (with_metadata && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
 		read_look_metadata(dirfd, name, link);
-	printf("%o %u %u %llu %lld.%09ld %lu %s%c%s%c", st->st_mode, st->st_uid, st->st_gid,
+	printf("%o %u %u %llu %lld.%09ld %lu %s%c%s%c", st->st_mode | leads_to, st->st_uid, st->st_gid,
 	       (unsigned long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
 	       (unsigned long)st->st_nlink, shown, '\0', link, '\0');
 }

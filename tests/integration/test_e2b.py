@@ -221,6 +221,14 @@ def test_files():
         assert e.ask("GET", "/files?path=/none").json["code"] == 404
         one = e.call("filesystem.Filesystem/Stat", path="/tmp/a").json["entry"]
         assert (one["name"], one["type"], one["size"], one["permissions"]) == ("a", "FILE_TYPE_FILE", "1", "-rw-r--r--"), one
+        # a link has the type of what it leads to; where that is nothing, SDKs without a name for it take the number
+        e.run("ln -s a /tmp/file; ln -s /tmp /tmp/dir; ln -s none /tmp/nowhere; ln -s loop /tmp/loop")
+        for name, kind, target in (("file", "FILE_TYPE_FILE", "/tmp/a"), ("dir", "FILE_TYPE_DIRECTORY", "/tmp"),
+                                   ("nowhere", 3, "/tmp/none"), ("loop", 3, "/tmp/loop")):
+            for entry in (e.call("filesystem.Filesystem/Stat", path="/tmp/" + name).json["entry"],
+                          *(x for x in e.call("filesystem.Filesystem/ListDir", path="/tmp", depth=1).json["entries"]
+                            if x["name"] == name)):
+                assert (entry["type"], entry["symlinkTarget"]) == (kind, target), entry
         e.run("ln -s /etc/shadow /tmp/l; mkdir /tmp/deep; cd /tmp/deep; i=0; while [ $i -lt 70 ]; do mkdir d; cd d; i=$((i+1)); done")
         r = e.call("filesystem.Filesystem/ListDir", path="/tmp", depth=1000000)
         assert r.status == 200 and 60 <= len(r.json["entries"]) < 90, len(r.json["entries"])
