@@ -42,6 +42,7 @@ static int show_container_log(struct engine_logs *l, int dir, int sock, int64_t 
 	autoclose int watch = sock >= 0 ? journal_watch(dir, e) : -1;
 	int r, over = sock < 0;
 
+	l->goes_on = sock >= 0;
 	if ((sock >= 0 && watch < 0) || engine_logs_open(l, dir, tail, e) < 0)
 		return -1;
 	for (;;) {

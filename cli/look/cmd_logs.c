@@ -304,6 +304,9 @@ static int read_whole_log(struct logs *l, int dir, int sock, struct err *e)
 	if (l->follow && (watch = journal_watch(dir, e)) < 0)
 		return -1;
 	result = journal_open(&r, dir, KEEPER_LOG, l->from, e);
+	/* a writer may be as fast as we are */
+	if (!l->follow)
+		r.end = journal_end(dir, KEEPER_LOG);
 	if (result == 0)
 		result = drain_log(l, &r, e);
 	/* of a log that goes on the rest of those lines may come */

@@ -520,6 +520,7 @@ static int open_box_log(struct logs *l, struct http_request *rq, struct err *e)
 	if (l->follow && !l->box.kept)
 		l->box.sock = keeper_connect(&l->box.registry, l->box.id, e);
 	l->over = l->box.sock < 0;
+	l->log.goes_on = l->follow;
 	if (!l->over && (l->watch = journal_watch(l->dir, e)) < 0)
 		return -1;
 	return engine_logs_open(&l->log, l->dir, tail, e);

@@ -64,48 +64,111 @@ static char *log_entry_bytes(const json_t *entry, size_t *ret_n)
 
 /* ---- the last lines ------------------------------------------------------------------------ */
 
-static void count_lines(const struct engine_logs *l, const json_t *entry, uint64_t *lines,
-			int *ends)
+/* How many lines end in the entry; *ends: whether its last byte ends one. */
+static uint64_t count_lines(const struct engine_logs *l, const json_t *entry, int *ends)
 {
 	autofree char *p = NULL;
+	uint64_t lines = 0;
 	size_t n = 0, i;
 
 	if (log_entry_stream(l, entry) < 0 || !(p = log_entry_bytes(entry, &n)))
-		return;
+		return 0;
 	for (i = 0; i < n; i++)
-		*lines += p[i] == '\n';
+		lines += p[i] == '\n';
 	if (n)
 		*ends = p[n - 1] == '\n';
+	return lines;
 }
 
-/* An entry that is only counted is not kept in memory. */
-static int set_tail(struct engine_logs *l, int dir, int64_t n, struct err *e)
-{
-	struct journal_reader r;
-	uint64_t lines = 0;
-	json_t *entry;
-	int got, ends = 1;
+/*
+ * The search for the last lines: one reader goes ahead to the end, and the log's own follows it with
+ * so many lines between them. No line is kept in memory, and none is counted that was dropped.
+ */
+struct tail_search {
+	struct journal_reader ahead;
+	uint64_t lines; /* that end between the two, the entry l->first included */
+	uint64_t first; /* of these in l->first */
+	int ends;
+};
 
-	if (n < 0)
-		return 0;
-	if (journal_open(&r, dir, KEEPER_LOG, 0, e) < 0)
+/* Takes the log's reader past l->first, to the next entry: 1; 0 if there is none. */
+static int pass_first(struct engine_logs *l, struct tail_search *t, struct err *e)
+{
+	int ignored = 0, got;
+
+	json_decref(l->first);
+	l->first = NULL;
+	t->lines -= t->first;
+	t->first = 0;
+	got = journal_next(&l->reader, &l->first, e);
+	if (got > 0)
+		t->first = count_lines(l, l->first, &ignored);
+	return got;
+}
+
+/* Lines were dropped under a reader: both begin anew at the oldest there is, which is later each time. */
+static int search_again(struct engine_logs *l, struct tail_search *t, int dir, struct err *e)
+{
+	const uint64_t end = l->reader.end, stop = t->ahead.end;
+
+	json_decref(l->first);
+	l->first = NULL;
+	journal_reader_close(&t->ahead);
+	journal_reader_close(&l->reader);
+	t->lines = t->first = 0;
+	t->ends = 1;
+	if (journal_open(&t->ahead, dir, KEEPER_LOG, 0, e) < 0 || journal_open(&l->reader, dir, KEEPER_LOG, 0, e) < 0)
 		return -1;
-	while ((got = journal_next(&r, &entry, e)) > 0) {
-		count_lines(l, entry, &lines, &ends);
-		json_decref(entry);
-	}
-	journal_reader_close(&r);
-	lines += !ends;
-	l->skip = lines > (uint64_t)n ? lines - (uint64_t)n : 0;
+	l->reader.end = end;
+	t->ahead.end = stop;
+	return 1;
+}
+
+static int go_ahead(struct engine_logs *l, struct tail_search *t, int dir, uint64_t n, struct err *e)
+{
+	const uint64_t lost = t->ahead.lost, mine = l->reader.lost;
+	json_t *entry;
+	int got = journal_next(&t->ahead, &entry, e);
+
+	if (got <= 0)
+		return got;
+	t->lines += count_lines(l, entry, &t->ends);
+	json_decref(entry);
+	/* one more than n stays: the first of them may have begun in an entry before */
+	while (got > 0 && t->ahead.lost == lost && l->reader.lost == mine && l->reader.at < t->ahead.at &&
+	       (!l->first || t->lines - t->first > n))
+		got = pass_first(l, t, e);
+	if (got < 0)
+		return -1;
+	return t->ahead.lost != lost || l->reader.lost != mine ? search_again(l, t, dir, e) : 1;
+}
+
+static int find_tail(struct engine_logs *l, int dir, uint64_t end, uint64_t n, struct err *e)
+{
+	struct tail_search t = { .ends = 1 };
+	int got = journal_open(&t.ahead, dir, KEEPER_LOG, 0, e);
+
+	t.ahead.end = end;
+	if (got == 0)
+		do
+			got = go_ahead(l, &t, dir, n, e);
+		while (got > 0);
+	journal_reader_close(&t.ahead);
+	t.lines += !t.ends;
+	l->skip = t.lines > n ? t.lines - n : 0;
 	return got;
 }
 
 int engine_logs_open(struct engine_logs *l, int dir, int64_t tail, struct err *e)
 {
-	if (set_tail(l, dir, tail, e) < 0 || journal_open(&l->reader, dir, KEEPER_LOG, 0, e) < 0)
+	const uint64_t end = journal_end(dir, KEEPER_LOG);
+
+	if (journal_open(&l->reader, dir, KEEPER_LOG, 0, e) < 0)
 		return -1;
 	l->opened = 1;
-	return 0;
+	if (!l->goes_on)
+		l->reader.end = end;
+	return tail < 0 ? 0 : find_tail(l, dir, end, (uint64_t)tail, e);
 }
 
 void engine_logs_close(struct engine_logs *l)
@@ -113,6 +176,8 @@ void engine_logs_close(struct engine_logs *l)
 	if (l->opened)
 		journal_reader_close(&l->reader);
 	l->opened = 0;
+	json_decref(l->first);
+	l->first = NULL;
 }
 
 /* ---- what is shown -------------------------------------------------------------------------- */
@@ -163,9 +228,10 @@ static int show_log_entry(struct engine_logs *l, const json_t *entry, struct err
 
 int engine_logs_next(struct engine_logs *l, struct err *e)
 {
-	json_t *entry;
-	int got = journal_next(&l->reader, &entry, e), r;
+	json_t *entry = l->first;
+	int got = entry ? 1 : journal_next(&l->reader, &entry, e), r;
 
+	l->first = NULL;
 	if (got <= 0)
 		return got;
 	r = show_log_entry(l, entry, e);

@@ -13,6 +13,7 @@
 struct engine_logs {
 	int want[2]; /* stdout, stderr */
 	int timestamps;
+	int goes_on; /* what is written later is shown, too; without it the log ends where it ends now */
 	char since[JOURNAL_TIME], until[JOURNAL_TIME]; /* "": no bound */
 	/* which: 0 for stdout, 1 for stderr */
 	int (*put)(void *ctx, int which, const char *p, size_t n, struct err *e);
@@ -20,6 +21,7 @@ struct engine_logs {
 	/* its own */
 	struct journal_reader reader;
 	int opened;
+	json_t *first; /* an entry that was read and not shown yet */
 	uint64_t skip; /* lines of the beginning that are not shown */
 	int within[2]; /* a line of that stream has begun */
 };

@@ -286,7 +286,8 @@ int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_
 {
 	char older[72];
 
-	*r = (struct journal_reader){ .dir_fd = dir_fd, .name = name, .fd = -1, .b = BUF_INIT(2 * JOURNAL_LINE_MAX) };
+	*r = (struct journal_reader){ .dir_fd = dir_fd, .name = name, .fd = -1, .end = UINT64_MAX,
+					.b = BUF_INIT(2 * JOURNAL_LINE_MAX) };
 	snprintf(older, sizeof(older), "%s.1", name);
 	if (!open_journal_file(r, older, cursor, 0) && !open_journal_file(r, name, cursor, 1))
 		r->at = cursor;
@@ -298,6 +299,14 @@ int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_
 				       r->base + (uint64_t)st.st_size);
 	}
 	return 0;
+}
+
+uint64_t journal_end(int dir_fd, const char *name)
+{
+	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	return fd < 0 || fstat(fd, &st) < 0 ? 0 : journal_file_base(fd) + (uint64_t)st.st_size;
 }
 
 /* More bytes of the file that is open: 1, or 0 at its end. */
@@ -357,7 +366,7 @@ int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
 	for (;;) {
 		if (r->fd < 0 && !open_journal_file(r, r->name, r->at, 1))
 			return 0;
-		while (take_journal_line(r, &line, &n)) {
+		while (r->at < r->end && take_journal_line(r, &line, &n)) {
 			json_t *entry = json_parse(line, n, JOURNAL_LINE_MAX, "journal", &ignored);
 
 			if (!json_is_object(entry) || json_object_get(entry, "base")) {
@@ -368,6 +377,8 @@ int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
 			*ret = entry;
 			return 1;
 		}
+		if (r->at >= r->end)
+			return 0;
 		turned = is_turned(r);
 		got = fill_journal_reader(r, e);
 		if (got < 0)

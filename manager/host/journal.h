@@ -54,12 +54,15 @@ struct journal_reader {
 	uint64_t base;		/* base of the open file */
 	uint64_t at;		/* the next byte to read, counted from the journal's first */
 	uint64_t lost;		/* bytes that were dropped before they could be read */
+	uint64_t end;		/* where it stops: UINT64_MAX, or what a caller sets, as journal_end() */
 	struct buf b;		/* bytes read but not returned yet; they begin at `at` */
 	size_t done;
 };
 
 /* Reads from cursor on (0: from the oldest there is); a journal that does not exist is empty. */
 int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_t cursor, struct err *e);
+/* The cursor after the last entry of now; 0 if there is no journal. */
+uint64_t journal_end(int dir_fd, const char *name);
 /*
  * Returns 1 with the next entry (a new reference), whose "cursor" continues after it; 0 if there is
  * none now.

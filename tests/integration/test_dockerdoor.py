@@ -274,6 +274,21 @@ def test_logs_follow_to_the_end_and_know_tails_and_times():
             assert p.stdout.read() == "line 2\nline 3\nlast\n" and p.wait(30 * b.SLOW) == 0
 
 
+@b.deadline(120)
+def test_logs_of_a_container_that_never_stops_writing_end():
+    with Engine() as d:
+        run("-d", "--name", "busy", "host", "sh", "-c",
+            "seq 1 20000; while :; do echo more; done", ok=True)
+        b.wait_for(lambda: "more" in door("logs", "--tail", "1", "busy", ok=True).stdout, 40, "its last line")
+        for tail in ("0", "1", "1000"):
+            shown = door("logs", "--tail", tail, "busy", ok=True).stdout
+            assert shown.count("\n") == int(tail) and shown.endswith("more\n" if shown else ""), (tail, len(shown), shown[-40:])
+            status, raw = d.api("GET", f"/containers/busy/logs?stdout=1&tail={tail}")[:2]
+            assert status == 200 and raw.count(b"more\n") == int(tail), (tail, len(raw))
+        assert "more\n" in door("logs", "busy", ok=True).stdout
+        assert b.berth("logs", "--tail", "3", "busy", ok=True).out == 3 * "more\n"
+
+
 @b.deadline(60)
 def test_a_signal_to_run_is_the_containers():
     with Doors():
