@@ -378,7 +378,8 @@ static int check_config(struct daemon *d, struct err *e)
 
 	if (d->api.config.daemon_listen[0] && (parse_address(d->api.config.daemon_listen, &a, &n, e) < 0 || check_tokens(&d->api, e) < 0))
 		return -1;
-	if (preview_check_config(&d->api.config, e) < 0 || service_check_config(&d->api.config, d->api.berth_path, e) < 0 || service_check_places(&d->api.config, e) < 0)
+	if (preview_check_config(&d->api.config, e) < 0 || service_check_config(&d->api.config, d->api.berth_path, e) < 0 ||
+	    service_check_places(&d->api.config, e) < 0)
 		return -1;
 	if (*overlap_of(&d->api.config, overlap, sizeof(overlap)))
 		log_note("berthd", "warning: %s; hint: " HOSTIDS_REMEDY, overlap);

@@ -159,8 +159,9 @@ void cgroup_remove_parent(const char *parent);
  * Moves the calling process, which has one thread and will be a keeper, to the one cgroup of all
  * keepers below the parent, which counts their memory instead of the cgroups of their callers.
  * Half of the host's memory, or least if that is more, limits all keepers together, unless a limit
- * is set already; when it is reached, the kernel kills the largest. On v1 that is a memory cgroup only; on v2 the parent's device rules apply in it too. Without the memory
- * controller this does nothing.
+ * is set already; when it is reached, the kernel kills the largest. On v1 that is a memory cgroup
+ * only; on v2 the parent's device rules apply in it too. Without the memory controller this does
+ * nothing.
  */
 int cgroup_join_keepers(const char *parent, uint64_t least, struct err *e);
 /* Removes the keepers' cgroup; waits shortly for keepers that are about to end. */

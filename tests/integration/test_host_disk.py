@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file system of the state directory is full, or promised: a file system of the test's own."""
+"""The file system of the state directory is full, or promised: a file system of the test's own.  Attacks S8 of SECURITY.md."""
 import contextlib
 import json
 import os

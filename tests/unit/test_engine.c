@@ -206,7 +206,7 @@ Test(engine, ports_are_published_on_the_loopback)
 	HAS(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostIp\":\"::1\",\"HostPort\":\"81\"}]}"), 0, "--publish=[::1]:81:80");
 	REFUSES(HOST("\"PortBindings\":{\"80/sctp\":[{\"HostPort\":\"1\"}]}"), 0, ERR_UNSUPPORTED, "sctp");
 	REFUSES(HOST("\"PortBindings\":{\"0/tcp\":[{\"HostPort\":\"1\"}]}"), 0, ERR_INVALID, "port");
-	REFUSES(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostPort\":\"70000\"}]}"), 0, ERR_INVALID, "HostPort");
+	REFUSES(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostPort\":\"70000\"}]}"), 0, ERR_INVALID, "invalid port specification");
 }
 
 Test(engine, a_network_has_aliases_and_further_hosts)
@@ -223,7 +223,7 @@ Test(engine, a_network_has_aliases_and_further_hosts)
 		"port publishing and the container type network mode");
 	HAS(HOST("\"NetworkMode\":\"none\",\"ExtraHosts\":[\"h:host-gateway\",\"a:10.1.1.1\"]"), 0,
 	    "--network=none\n--add-host=a:10.1.1.1\n--service");
-	HAS(HOST("\"NetworkMode\":\"host\",\"ExtraHosts\":[\"a:10.1.1.1\"]"), ENGINE_HOST_NETWORK, "--network=host\n--service");
+	HAS(HOST("\"NetworkMode\":\"host\",\"ExtraHosts\":[\"a:10.1.1.1\"]"), ENGINE_HOST_NETWORK, "--network=host\n--add-host=a:10.1.1.1\n--service");
 	REFUSES(HOST("\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":200,\"Hard\":100}]"), 0, ERR_INVALID, "less than or equal to hard limit: 200 > 100");
 	REFUSES(HOST("\"Binds\":[\"v:/b\",\"w:/b/\"]"), 0, ERR_INVALID, "Duplicate mount point: /b");
 	REFUSES(HOST("\"Binds\":[\"v:/b\"],\"Tmpfs\":{\"/b\":\"\"}"), 0, ERR_INVALID, "Duplicate mount point: /b");

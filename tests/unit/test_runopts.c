@@ -289,7 +289,7 @@ static const struct { int id; const char *least, *below, *most, *above; } ranges
 	{ PARAM_PIDS, "2", "1", "4194304", "4194305" },
 	{ PARAM_DISK, "1m", "1048575", "1024t", "1025t" },
 	{ PARAM_DISK_INODES, "64", "63", "2147483648", "2147483649" },
-	{ PARAM_TMP_SIZE, "4k", "4095", "1024t", "1025t" },
+	{ PARAM_TMP_SIZE, "0", NULL, "1024t", "1025t" },
 	{ PARAM_SHM_SIZE, "4k", "4095", "1024t", "1025t" },
 	{ PARAM_TIMEOUT, "0", NULL, "366d", "367d" },
 	{ PARAM_CPU_TIME, "0", NULL, "366d", "367d" },
