@@ -255,6 +255,7 @@ def test_files_go_back_to_a_checkpoint_and_forks_begin_with_one(client):
         assert box.run("echo -n two > f; rm f2", checkpoint=True).exit_status == 1
         box.shell().run("echo -n three > f", checkpoint=True)
         box.spawn("echo -n four > f; exec sleep 1000", checkpoint=True)
+        b.wait_for(lambda: "sleep" in str(box.top()), what="the program of the command")
         made = box.checkpoints()
         assert [(c["id"], c["head"]) for c in made] == [("k1", False), ("k2", False), ("k3", False), ("k4", True)], made
         undone = box.undo()
