@@ -49,7 +49,7 @@ def test_a_client_learns_the_version_whatever_it_asks_with():
 
 @b.deadline(60)
 def test_bodies_that_are_no_create_are_refused_and_leave_nothing():
-    bad = [({}, "no image"), ({"Image": 1}, "Image is not a string"), ({"Image": "host", "Cmd": "x"}, "Cmd is not an array"),
+    bad = [({}, "config cannot be empty"), ({"Image": 1}, "Image is not a string"), ({"Image": "host", "Cmd": "x"}, "Cmd is not an array"),
            ({"Image": "host", "Env": [1]}, "Env"), ({"Image": "host", "Env": ["=x"]}, "environment"),
            ({"Image": "host", "Cmd": ["a\0b"]}, "body: line 1"), ({"Image": "/etc"}, "invalid reference"),
            ({"Image": "host", "HostConfig": []}, "HostConfig is not an object"),

@@ -203,7 +203,7 @@ def test_build_is_berths_build():
         b.write(os.path.join(there, "Dockerfile"), 'FROM app:1\nARG WHO\nCOPY f /f\nRUN cat /f > /root/g; echo $WHO >> /root/g\nCMD ["cat", "/root/g"]\n')
         door("build", "--network", "none", "--build-arg", "WHO=me", "-t", "built:1", there, ok=True, timeout=150)
         assert run("--rm", "built:1", ok=True).stdout == "built\nme\n"
-        assert "is refused" in door("build", "--iidfile", "x", there, ok=125).stderr
+        assert "is refused" in door("build", "--squash", there, ok=125).stderr
 
 
 @b.deadline(60)
