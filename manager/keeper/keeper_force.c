@@ -55,22 +55,32 @@ static int is_live(struct keeper *k, const struct keeper_session *s, pid_t group
 }
 
 /*
- * Finds the process that the shell has just started and not made the foreground yet: the
- * youngest of its children, if this command began it and it leads a group. 0: none.
+ * What the shell has just started and not made the foreground yet: the youngest of its children that
+ * this command began, one that leads a group and one that is in the shell's still. The processes of a
+ * pipe join the group of the first one after the other. 0: none.
  */
-static pid_t starting(const struct keeper_session *s, const struct look *l)
+struct beginners {
+	pid_t leads, joins;
+};
+
+static struct beginners find_beginners(const struct keeper_session *s, const struct look *l)
 {
-	unsigned long long latest = 0;
+	unsigned long long leader = 0, joiner = 0;
+	struct beginners found = { 0, 0 };
 	struct process p;
-	pid_t found = 0;
 	size_t i;
 
-	for (i = 0; i < l->n; i++)
-		if (l->pids[i] != l->shell && !look_is_older(s, l->pids[i]) && look_process(l->pids[i], &p) == 0 && p.parent == l->shell &&
-		    (p.group == l->pids[i] || p.group == getpgid(l->shell)) && p.started >= latest) {
-			latest = p.started;
-			found = l->pids[i];
+	for (i = 0; i < l->n; i++) {
+		if (l->pids[i] == l->shell || look_is_older(s, l->pids[i]) || look_process(l->pids[i], &p) < 0 || p.parent != l->shell)
+			continue;
+		if (p.group == l->pids[i] && p.started >= leader) {
+			leader = p.started;
+			found.leads = l->pids[i];
+		} else if (p.group == getpgid(l->shell) && p.started >= joiner) {
+			joiner = p.started;
+			found.joins = l->pids[i];
 		}
+	}
 	return found;
 }
 
@@ -173,13 +183,14 @@ static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 }
 
 /* Notes whether the shell was told to leave, and which processes the interrupt may have missed. */
-static void follow_up(struct keeper_session *s, int own, unsigned long long at_ticks, pid_t starting, int soon)
+static void follow_up(struct keeper_session *s, int own, unsigned long long at_ticks, struct beginners missed, int soon)
 {
 	s->interrupted |= own;
 	s->interrupted_ticks = at_ticks;
-	s->starting = starting;
+	s->leads = missed.leads;
+	s->joins = missed.joins;
 	s->nudged = s->told = s->again = 0;
-	s->nudge_ms = own ? clock_ms() + (starting && soon ? NUDGE_SOON_MS : NUDGE_MS) : 0;
+	s->nudge_ms = own ? clock_ms() + ((s->leads || s->joins) && soon ? NUDGE_SOON_MS : NUDGE_MS) : 0;
 }
 
 /*
@@ -189,7 +200,8 @@ static void follow_up(struct keeper_session *s, int own, unsigned long long at_t
  */
 static int interrupt_foreground(struct keeper *k, struct keeper_session *s, const struct look *l, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
 {
-	pid_t group = 0, member, next;
+	struct beginners missed = { 0, 0 };
+	pid_t group = 0, member;
 	int own, alive, result;
 	enum fate fate;
 
@@ -214,8 +226,11 @@ static int interrupt_foreground(struct keeper *k, struct keeper_session *s, cons
 	if (l->frozen && alive)
 		wait_for_interrupt(member ? member : l->shell);
 	/* the interrupt itself may have hit a process that the trap had started */
-	next = !own ? 0 : fate == JUST_FORKED && group != getpgid(l->shell) ? group : starting(s, l);
-	follow_up(s, own, l->at_ticks, next, 1);
+	if (own && fate == JUST_FORKED && group != getpgid(l->shell))
+		missed.leads = group;
+	else if (own)
+		missed = find_beginners(s, l);
+	follow_up(s, own, l->at_ticks, missed, 1);
 	return result;
 }
 
@@ -260,7 +275,7 @@ static int signal_split(struct keeper *k, struct keeper_session *s, const struct
 		fate = fate_of(s, 0, l);
 		own = fate != DECIDES;
 		kill(l->shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
-		follow_up(s, own, l->at_ticks, own ? starting(s, l) : 0, fate == JUST_FORKED);
+		follow_up(s, own, l->at_ticks, own ? find_beginners(s, l) : (struct beginners){ 0, 0 }, fate == JUST_FORKED);
 	}
 	if (signal_started(s, signo, l))
 		return 0;
@@ -360,10 +375,10 @@ static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pi
 	if (pid == shell || look_is_of_older(s, shell, pid) || look_process(pid, &p) < 0 ||
 	    (!s->split && (p.group != group || group == getpgid(shell))))
 		return 0;
-	if (pid == s->starting || p.group == s->starting)
+	if (pid == s->joins || p.group == s->joins || pid == s->leads || p.group == s->leads)
 		return 1;
 	/* without groups each process of a pipe may have been hardly forked */
-	if (s->split && s->starting && p.started + YOUNG_TICKS > s->interrupted_ticks)
+	if (s->split && (s->joins || s->leads) && p.started + YOUNG_TICKS > s->interrupted_ticks)
 		return 1;
 	return !s->traps && p.started >= s->interrupted_ticks;
 }

@@ -284,8 +284,8 @@ struct keeper_session {
 	int interrupted;		/* Ctrl-C made its shell leave the text */
 	int told;		/* a process that catches interrupts got a second one */
 	unsigned long long interrupted_ticks;	/* when that was, in the units of /proc/PID/stat */
-	pid_t starting;			/* the process that was becoming the foreground when the shell was
-					 * interrupted; 0: none */
+	pid_t leads, joins;		/* the processes that were becoming the foreground when the shell was
+					 * interrupted: the group's leader, and one still without a group; 0: none */
 	int awaiting;			/* probes in a row that saw a process read the terminal */
 	uint64_t seen_bytes;		/* output at the last probe */
 	int fallback;			/* the image has no bash: sh */

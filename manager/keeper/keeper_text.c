@@ -233,7 +233,7 @@ static void reset_command(struct keeper_session *s)
 	s->escalated = s->awaiting = s->unclaimed = s->tree_killed = 0;
 	s->escalate_ms = s->nudge_ms = 0;
 	s->nudged = s->withdrawn = s->again = s->interrupted = 0;
-	s->starting = 0;
+	s->leads = s->joins = 0;
 }
 
 /* Keeps the beginning of the text, in whole characters, and only if it is text. */
