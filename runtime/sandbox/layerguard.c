@@ -22,6 +22,8 @@
 
 #define DEVICES "/sys/fs/ext4"
 #define SHARED_BELOW (1ULL << 30)	/* layers share what is left beyond the reserve by their number */
+#define COUNTED_BELOW (2 * SHARED_BELOW)	/* with more, a layer gets all but SHARED_BELOW, however many there are */
+#define COUNT_GAP_MS 60			/* for each layer that was counted, until they are counted again */
 #define NEAR_BELOW (8ULL << 30)		/* looks are frequent */
 #define RESERVE_PART 20			/* the reserve is at most this part of the host's disk */
 
@@ -125,12 +127,21 @@ static uint64_t room_of(int fd, uint64_t reserve)
 /*
  * What one layer may make the host's disk give it until the next look, where all but SHARED_BELOW is
  * not enough. A share of half of the rest: layers that rest hold on to theirs until they are looked
- * at again.
+ * at again. Each supervisor counts the layers, so the more there are, the more seldom it does: all
+ * counts of the host together cost what grows with the layers, and not with their square.
  */
-static uint64_t share_of(const struct layerguard *g, uint64_t room, uint64_t beyond)
+static uint64_t share_of(struct layerguard *g, uint64_t room, uint64_t beyond)
 {
-	const uint64_t layers = count_layers(g->host_fd), share = layers == 1 ? room : room / layers / 2;
+	const uint64_t now = clock_ms();
+	uint64_t share;
 
+	if (room >= COUNTED_BELOW)	/* no share of several is more than beyond */
+		return beyond;
+	if (now >= g->count_at_ms) {
+		g->layers = count_layers(g->host_fd);
+		g->count_at_ms = now + g->layers * COUNT_GAP_MS;
+	}
+	share = g->layers == 1 ? room : room / g->layers / 2;
 	return share > beyond ? share : beyond;
 }
 

@@ -27,6 +27,7 @@ struct layerguard {
 	uint64_t reserve;	/* bytes of the host that no layer gets; at most a twentieth of its disk */
 	uint64_t at_ms, gap_ms;	/* the next look, and how long after the last */
 	uint64_t used;		/* blocks of the layer at the last look */
+	uint64_t layers, count_at_ms;	/* layers of the host when they were counted, and when they are again */
 	uint64_t before;	/* reserved_clusters before the first limit */
 	int limited;		/* a limit is set */
 	char device[24];	/* "loopN"; "": not looked up yet */
