@@ -317,6 +317,7 @@ const struct command cmd_forward_rm = {
 	.name = "forward rm",
 	.args = "SANDBOX [PORT...]",
 	.summary = "end the forwards of a sandbox in the background",
+	.detail = "Without a PORT, which is one of this host, it ends all of them.",
 	.opts = forwards_options,
 	.opt_count = ARRAY_LEN(forwards_options),
 	.complete = COMPLETE_SANDBOX,
