@@ -18,7 +18,7 @@
 #define NAMES_OPTION 64
 /* The resolv.conf of a sandbox with a resolver of its own (nameserver.h). */
 #define NAMES_OWN_RESOLVER \
-	"# made by berth\nnameserver " NAMESERVER_ADDRESS "\noptions ndots:0\n"
+	"nameserver " NAMESERVER_ADDRESS "\noptions ndots:0\n"
 
 /* Gives a policy without DNS servers the host's, except those on its loopback, which are out of reach. */
 int names_choose(struct netpolicy *p, struct err *e);
