@@ -155,7 +155,7 @@ def test_a_sandbox_of_before_stays_where_it_is():
 
 @b.deadline(180)
 def test_a_full_pool_refuses_before_anything_stands_still():
-    with pool("512m") as (env, state):
+    with pool("512m", "[admission]\ndisk_reserve = 0\n") as (env, state):  # what the reserve would keep free
         create(env, "--name", "x", "--disk", "1g")
         sh("x", "echo one > /f", ok=True, env=env)
         left = told(env)["free_bytes"]
