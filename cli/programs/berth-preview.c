@@ -28,10 +28,7 @@ int main(int argc, char **argv)
 	}
 	prctl(PR_SET_NAME, "berth-preview");
 	if (preview_run(&e) < 0) {
-		/* the message has no quote in it that would not be its own */
-		for (n = 0; e.msg[n]; n++)
-			if (e.msg[n] == '"' || e.msg[n] == '\\' || (unsigned char)e.msg[n] < 0x20)
-				e.msg[n] = '\'';
+		preview_plain(e.msg);
 		n = snprintf(text, sizeof(text), "{\"failed\":\"%s\"}", e.msg);
 		(void)!send(HELPER_SOCK, text, (size_t)n, MSG_NOSIGNAL);
 		_exit(1);

@@ -90,10 +90,10 @@ struct preview {
 	struct source_of daemon, listen[PREVIEW_LISTENS];
 	size_t listens;
 	SSL_CTX *tls;
-	char domain[256];
 	uint64_t most, per, wait_ms;
 	struct pconn *conns, *unused, *dead, *busy;
 	size_t count;
+	int secure;			/* it speaks TLS only: without a certificate it accepts nobody */
 	int muted, stopping;
 	uint64_t used_at;
 };
@@ -222,6 +222,7 @@ static void mute(struct preview *p, int muted)
 {
 	size_t i;
 
+	muted |= p->secure && !p->tls;
 	if (p->muted == muted)
 		return;
 	for (i = 0; i < p->listens; i++) {
@@ -330,7 +331,7 @@ static void accept_clients(struct preview *p, const struct source_of *listen)
 				     .deadline = in_ms(HEAD_MS), .busy = c->busy, .next_busy = c->next_busy };
 		name_client(c, &from);
 		joint_keep_alive(fd);
-		if (p->tls) {
+		if (p->secure) {
 			c->secure = 1;
 			c->state = P_TLS;
 			c->ssl = SSL_new(p->tls);
@@ -341,6 +342,13 @@ static void accept_clients(struct preview *p, const struct source_of *listen)
 }
 
 /* ---- what is told to a client ---- */
+
+void preview_plain(char *text)
+{
+	for (; *text; text++)
+		if (strchr("\"\\<>&", *text) || (unsigned char)*text < 0x20)
+			*text = '\'';
+}
 
 static int add_page(struct buf *b, const struct pconn *c, const char *title, const char *text, struct err *e)
 {
@@ -551,6 +559,7 @@ static int load_tls(struct preview *p, const int fds[2])
 	SSL_CTX_free(p->tls);	/* open connections hold the one before */
 	p->tls = fresh;
 	fresh = NULL;
+	mute(p, 0);
 	r = 0;
 out:
 	ERR_clear_error();
@@ -617,6 +626,7 @@ static int read_request(struct preview *p, struct pconn *c)
 	if (r < 0) {
 		c->up.head.len = 0;
 		c->rq = (struct previewhead){ .reads = 1 };
+		preview_plain(e.msg);
 		say(p, c, e.code == ERR_LIMIT ? 431 : 400, "This request is refused", e.msg);
 		return 1;
 	}
@@ -1064,15 +1074,14 @@ static int take_job(struct preview *p, pid_t *ret_parent, struct err *e)
 	const ssize_t n = recv(p->daemon.fd, text, PREVIEW_PACKET, 0);
 	autojson json_t *j = n > 0 ? json_parse(text, (size_t)n, PREVIEW_PACKET, "job", e) : NULL;
 	json_t *job = NULL;
-	uint64_t parent = 0, listens = 0;
-	const char *domain = "";
+	uint64_t parent = 0, listens = 0, secure = 0;
 
 	if (!j || json_get_obj(j, "job", &job, "job", e) < 1 || json_get_u64(job, "parent", &parent, "job", e) < 1 ||
 	    json_get_u64(job, "most", &p->most, "job", e) < 1 || json_get_u64(job, "per", &p->per, "job", e) < 1 ||
 	    json_get_u64(job, "wait_ms", &p->wait_ms, "job", e) < 1 || json_get_u64(job, "listens", &listens, "job", e) < 1 ||
-	    json_get_str(job, "domain", &domain, "job", e) < 1 || !p->most || p->most > PREVIEW_MOST || listens > PREVIEW_LISTENS)
+	    json_get_u64(job, "secure", &secure, "job", e) < 1 || !p->most || p->most > PREVIEW_MOST || listens > PREVIEW_LISTENS)
 		return err_set(e, ERR_INTERNAL, "berth-preview: a malformed job");
-	snprintf(p->domain, sizeof(p->domain), "%s", domain);
+	p->secure = secure != 0;
 	p->listens = listens;
 	*ret_parent = (pid_t)parent;
 	return 0;
@@ -1094,9 +1103,10 @@ static int make_ready(struct preview *p, struct err *e)
 	}
 	if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->daemon.fd, &ev) < 0)
 		return err_sys(e, "watch berthd");
+	p->muted = p->secure;
 	for (i = 0; i < p->listens; i++) {
 		p->listen[i] = (struct source_of){ SOURCE_LISTEN, PREVIEW_LISTEN + (int)i };
-		ev.data.ptr = &p->listen[i];
+		ev = (struct epoll_event){ .events = p->muted ? 0 : EPOLLIN, .data.ptr = &p->listen[i] };
 		if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->listen[i].fd, &ev) < 0)
 			return err_sys(e, "watch a listening socket");
 	}

@@ -14,8 +14,9 @@
  * server that was not asked for.
  *
  * The socket (SOCK_SEQPACKET) carries JSON.  To berth-preview:
- *   {"job":{"domain","parent","most","per","wait_ms"}}          first
- *   {"tls":true} with a file of certificates and one of the key, in PEM; {"tls":false}
+ *   {"job":{"secure":0|1,"parent","most","per","wait_ms","listens"}}          first; "secure": it
+ *       speaks TLS only, and accepts nobody before it has a certificate that it takes
+ *   {"tls":true} with a file of certificates and one of the key, in PEM
  *   {"n","turn","key",...} the answer to a question, with the socket of the sandbox:
  *       "status","title","text": refused; "again":MS: ask again after that; "nothing": nothing listens;
  *       "cookie":SECONDS: the
@@ -36,6 +37,8 @@
 #define PREVIEW_MOST 2048	/* connections */
 #define PREVIEW_USED_MS 5000	/* how often it tells what was used */
 
+/* Takes out of a text what would end it in JSON or be markup in a page. */
+void preview_plain(char *text);
 /* Serves until berthd has gone; returns before only with an error. */
 int preview_run(struct err *e);
 

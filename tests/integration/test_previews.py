@@ -251,6 +251,33 @@ def test_tls_ends_at_berthd_and_a_reload_takes_another_certificate():
         b.wait_for(lambda: "not a pair" in d.log(), 20, "an error that says so")
 
 
+def test_nobody_is_let_in_without_the_certificate():
+    with Previews(tls=True) as d:
+        x = d.create()
+        label = f"{WEB}-{x}"
+        web(x)
+        token = d.preview(x)["token"]
+        whole = open(d.config_path, encoding="utf-8").read()
+        b.write(d.config_path, "\n".join(line for line in whole.splitlines() if not line.startswith(("certificate", "key"))) + "\n", 0o600)
+        d.p.send_signal(signal.SIGHUP)
+        b.wait_for(lambda: "stay behind TLS" in d.log(), 20, "an error that says so")
+        assert d.ask(label, fields=key(token), tls=True).status == 200
+        b.write(d.config_path, whole, 0o600)
+        b.write(d.pem[0], "nonsense", 0o600)
+        os.kill(d.web_server(), signal.SIGKILL)
+        b.wait_for(lambda: "not a pair" in d.log(), 30, "one that has no certificate")
+        with d.dial() as s:
+            s.settimeout(1)
+            s.sendall(f"GET / HTTP/1.1\r\nHost: {label}.{DOMAIN}\r\nX-Berth-Token: {token}\r\n\r\n".encode())
+            try:
+                raise AssertionError(s.recv(99))
+            except TimeoutError:
+                pass
+        d.certify("second")
+        d.p.send_signal(signal.SIGHUP)
+        assert d.ask(label, fields=key(token), tls=True).status == 200
+
+
 def test_a_section_that_is_wrong_is_refused():
     def refused(text):
         d = Previews(wait=False)
