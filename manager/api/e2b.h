@@ -58,6 +58,8 @@ int accounts_name(const char *text, unsigned id, char ret[65]);
 #define E2B_USER "user|0" /* E2B's images have a user of that name; in others root takes its place */
 #define E2B_ROOT "0"	  /* needs no /etc/passwd */
 
+#define E2B_NOTE "e2b.json"	 /* beside the record: what the client said of its network */
+
 /* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say
  * the id nowhere else. */
 #define E2B_TOKEN_MARK "."
@@ -72,7 +74,8 @@ json_t *e2b_connect_error(const struct err *e);
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
 /* Translates E2B's create into a body of POST /v1/sandboxes: a new reference, or NULL with e. */
 json_t *e2b_create_request(const json_t *body, json_int_t timeout, int pauses, struct err *e);
-/* Stores the client's wishes for the network; network may be NULL. */
+/* Stores the client's wishes for the network; network may be NULL.  Whether ports are public stays as
+ * it was, if network does not say. */
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
 /* Adds the stored wishes to a description of the sandbox. */
 void e2b_network_tell(struct box *b, json_t *description);

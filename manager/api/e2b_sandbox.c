@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/api/preview.h"
 #include "manager/api/box.h"
 #include "manager/api/e2b.h"
 #include "manager/api/once.h"
+#include "manager/api/preview.h"
 #include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/host/registry.h"
@@ -573,7 +573,6 @@ const struct http_route e2b_sandbox_routes[] = {
 
 /* E2B's rules of the network of a sandbox that is there (e2b_rules.c). */
 
-#define FILE_NAME "e2b.json" /* beside the record: what the client said */
 #define SPEC_FILE "spec.json"
 
 /* ---- what was asked for --------------------------------------------------------------------- */
@@ -581,28 +580,38 @@ const struct http_route e2b_sandbox_routes[] = {
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e)
 {
 	static const char *const members[] = {"allowOut", "denyOut"};
+	struct err ignored;
+	autojson json_t *before = registry_load(&b->registry, b->id, E2B_NOTE, &ignored);
 	autojson json_t *note = json_object(), *rules = json_object();
+	const json_t *is_public = json_object_get(network, "allowPublicTraffic");
 	size_t i;
+
+	if (!before && ignored.code != ERR_NOT_FOUND) {
+		*e = ignored;
+		return -1;
+	}
+	if (!json_is_boolean(is_public))
+		is_public = json_object_get(json_object_get(before, "network"), "allowPublicTraffic");
 
 	for (i = 0; i < ARRAY_LEN(members); i++)
 		if (e2b_rules_given(network, members[i]))
 			json_object_set(rules, members[i], json_object_get(network, members[i]));
 	if (json_object_size(rules))
 		json_object_set(note, "network", rules);
-	if (json_is_boolean(json_object_get(network, "allowPublicTraffic"))) {
-		json_object_set(rules, "allowPublicTraffic", json_object_get(network, "allowPublicTraffic"));
+	if (is_public) {
+		json_object_set(rules, "allowPublicTraffic", (json_t *)(size_t)is_public);
 		json_object_set(note, "network", rules);
 	}
 	if (json_is_boolean(access))
 		json_object_set(note, "allowInternetAccess", (json_t *)(size_t)access);
-	return note && rules ? registry_save(&b->registry, b->id, FILE_NAME, note, e) :
+	return note && rules ? registry_save(&b->registry, b->id, E2B_NOTE, note, e) :
 			       err_nomem(e);
 }
 
 void e2b_network_tell(struct box *b, json_t *description)
 {
 	struct err ignored;
-	autojson json_t *note = registry_load(&b->registry, b->id, FILE_NAME, &ignored);
+	autojson json_t *note = registry_load(&b->registry, b->id, E2B_NOTE, &ignored);
 
 	if (note)
 		json_object_update(description, note);
@@ -611,10 +620,10 @@ void e2b_network_tell(struct box *b, json_t *description)
 void e2b_network_inherit(struct box *b, const char *id)
 {
 	struct err ignored;
-	autojson json_t *note = registry_load(&b->registry, b->id, FILE_NAME, &ignored);
+	autojson json_t *note = registry_load(&b->registry, b->id, E2B_NOTE, &ignored);
 
 	if (note)
-		registry_save(&b->registry, id, FILE_NAME, note, &ignored);
+		registry_save(&b->registry, id, E2B_NOTE, note, &ignored);
 }
 
 /* ---- a change -------------------------------------------------------------------------------- */

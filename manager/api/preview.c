@@ -28,6 +28,7 @@
 #include "base/path.h"
 #include "base/program.h"
 #include "manager/api/boxkey.h"
+#include "manager/api/e2b.h"
 #include "manager/api/tokens.h"
 #include "manager/host/conf.h"
 #include "manager/host/labels.h"
@@ -48,7 +49,6 @@
 #define PREVIEW_REST_MS 1000		/* between two of it, if one fell */
 #define PREVIEW_AGAIN_MS 50
 #define DIGEST 32
-#define E2B_NOTE "e2b.json"
 
 struct preview_server {
 	struct api *api;
@@ -60,6 +60,7 @@ struct preview_server {
 	_Atomic int stopping;
 	int stop_fd[2];
 	unsigned port;			/* that it listens on */
+	int is_secure;			/* behind TLS, as at its start */
 };
 
 /* ---- what an owner has said ---- */
@@ -78,7 +79,7 @@ int preview_is_public(const json_t *rules, unsigned port)
 
 	json_array_foreach(json_object_get(rules, "public"), i, v)
 		if (json_integer_value(v) == (json_int_t)port)
-			return 1;
+			return (int)i + 1;
 	return 0;
 }
 
@@ -528,7 +529,7 @@ static int send_certificate(struct preview_server *p, int sock, struct err *e)
 	static const char with[] = "{\"tls\":true}";
 	autoclose int cert = -1, key = -1;
 
-	if (!p->conf.preview_certificate[0])
+	if (!p->is_secure)
 		return 0;
 	cert = open(p->conf.preview_certificate, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	key = open(p->conf.preview_key, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -547,8 +548,8 @@ static int begin_preview(struct preview_server *p, struct err *e)
 
 	if (helper_start(&p->helper, p->program_fd, argv, &p->listen_fd, 1, e) < 0)
 		return -1;
-	if (asprintf(&text, "{\"job\":{\"domain\":\"%s\",\"parent\":%d,\"most\":%llu,\"per\":%llu,\"wait_ms\":%llu,\"listens\":1}}",
-		     p->conf.preview_domain, (int)getpid(), (unsigned long long)p->conf.preview_max_connections,
+	if (asprintf(&text, "{\"job\":{\"secure\":%d,\"parent\":%d,\"most\":%llu,\"per\":%llu,\"wait_ms\":%llu,\"listens\":1}}",
+		     p->is_secure, (int)getpid(), (unsigned long long)p->conf.preview_max_connections,
 		     (unsigned long long)(p->conf.preview_max_connections + 1) / 2, (unsigned long long)p->conf.preview_wait_ms) < 0) {
 		text = NULL;
 		return err_nomem(e);
@@ -687,7 +688,7 @@ int preview_check_config(const struct config *c, struct err *e)
 
 char *preview_url(const struct preview_server *p, const char *label, struct err *e)
 {
-	const int secure = p && p->conf.preview_certificate[0];
+	const int secure = p && p->is_secure;
 	char port[8] = "", *url = NULL;
 
 	if (!p) {
@@ -771,6 +772,7 @@ int preview_start(struct api *a, struct preview_server **ret, struct err *e)
 		free_preview(p);
 		return 0;
 	}
+	p->is_secure = p->conf.preview_certificate[0] != '\0';
 	p->program_fd = program_open("berth-preview", e);
 	if (p->program_fd < 0 || listen_for_previews(p, e) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->stop_fd) < 0 ||
 	    pthread_create(&p->thread, NULL, run_preview, p)) {
@@ -802,8 +804,11 @@ void preview_reload(struct preview_server *p)
 		return;
 	api_config(p->api, &c);
 	pthread_mutex_lock(&p->lock);
-	if (conf_load(fresh, &c, &e) < 0) {
+	if (conf_load(fresh, &c, &e) < 0 || check_preview(fresh, &e) < 0) {
 		dlog_error("previews", &e);
+	} else if (p->is_secure != !!fresh->preview_certificate[0]) {
+		dlog_note(DLOG_ERROR, "the previews stay %s; hint: restart berthd to change that",
+			  p->is_secure ? "behind TLS, with the certificate that they have" : "without TLS");
 	} else {
 		/* addresses stay as they are, as those of [daemon] do */
 		memcpy(p->conf.preview_certificate, fresh->preview_certificate, sizeof(fresh->preview_certificate));

@@ -30,21 +30,10 @@ static int preview_port(struct http_request *rq, struct preview_ask *p, struct e
 	return 0;
 }
 
-static int has_number(const json_t *list, unsigned port)
-{
-	const json_t *v;
-	size_t i;
-
-	json_array_foreach(list, i, v)
-		if (json_integer_value(v) == (json_int_t)port)
-			return (int)i + 1;
-	return 0;
-}
-
 static int change_public(struct preview_ask *p, const json_t *wanted, struct err *e)
 {
 	json_t *list = json_object_get(p->rules, "public");
-	const int at = has_number(list, p->port);
+	const int at = preview_is_public(p->rules, p->port);
 
 	if (!wanted || !json_is_true(wanted) == !at)
 		return 0;
@@ -100,7 +89,7 @@ static json_t *describe_preview(struct preview_ask *p, const char *token, uint64
 	if (!url)
 		return NULL;
 	j = json_pack("{s:s,s:s,s:i,s:b,s:s*}", "url", url, "host", strstr(url, "://") + 3, "port", (int)p->port, "public",
-		      preview_is_public(p->rules, p->port), "name", name);
+		      preview_is_public(p->rules, p->port) != 0, "name", name);
 	if (j && token) {
 		json_object_set_new(j, "token", json_string(token));
 		json_object_set_new(j, "expires", json_integer((json_int_t)expires_s));

@@ -114,3 +114,19 @@ def test_without_a_network_rules_close_and_never_open():
         r = c.ask("POST", "/v2/sandboxes", {"templateID": "base", "network": {"allowOut": ["a.test"], "denyOut": [ALL]}})
         assert r.status == 501, r
         assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []
+
+
+def test_other_rules_for_the_way_out_leave_a_port_of_e2b_private():
+    need_net()
+    with Daemon(OPEN, tcp=True) as d:
+        c = Client(d)
+        rules = {"allowOut": ["example.net"], "denyOut": [ALL]}
+        e = c.create(network={**rules, "allowPublicTraffic": False})
+
+        def is_public():
+            return c.ask("GET", f"/sandboxes/{e.id}").json["network"]["allowPublicTraffic"]
+        assert is_public() is False
+        c.ask("PUT", f"/sandboxes/{e.id}/network", {**rules, "allowOut": ["example.org"]})
+        assert is_public() is False
+        c.ask("PUT", f"/sandboxes/{e.id}/network", {**rules, "allowPublicTraffic": True})
+        assert is_public() is True
