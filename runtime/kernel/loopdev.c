@@ -106,6 +106,21 @@ int loopdev_name(int fd, char *ret, size_t size)
 	return 0;
 }
 
+uint64_t loopdev_ext4_number(const char *device, const char *file)
+{
+	char path[96], text[32];
+	autoclose int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), LOOPDEV_EXT4 "/%.20s/%.40s", device, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
 static int mount_device(int loop_fd, const char *type, const struct newmount_opt *more,
 			struct err *e)
 {

@@ -9,6 +9,7 @@
 #define BERTH_RUNTIME_KERNEL_LOOPDEV_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -21,6 +22,9 @@ int loopdev_attach(int file_fd, unsigned *ret_number, struct err *e);
 int loopdev_find(int file_fd, unsigned number);
 /* Writes the name, "loopN", of the device below the file system that fd is in; -1: it is on no loop device. */
 int loopdev_name(int fd, char *ret, size_t size);
+#define LOOPDEV_EXT4 "/sys/fs/ext4"	/* a directory for each mounted device (Documentation/ABI/testing/sysfs-fs-ext4) */
+/* The number in a file of the ext4 file system on the device "loopN"; 0 if it cannot be read. */
+uint64_t loopdev_ext4_number(const char *device, const char *file);
 /*
  * Returns a detached mount of the ext4 file system that the device holds. Several mounts of one
  * device show one file system; two devices of one file would destroy it.

@@ -20,7 +20,7 @@
 #include "runtime/sandbox/layerhome.h"
 #include "runtime/sandbox/writable.h"
 
-#define DEVICES "/sys/fs/ext4"
+#define LOOPDEV_EXT4 "/sys/fs/ext4"
 #define SHARED_BELOW (1ULL << 30)	/* layers share what is left beyond the reserve by their number */
 #define COUNTED_BELOW (2 * SHARED_BELOW)	/* with more, a layer gets all but SHARED_BELOW, however many there are */
 #define COUNT_GAP_MS 60			/* for each layer that was counted, until they are counted again */
@@ -35,28 +35,13 @@ void layerguard_init(struct layerguard *g)
 	*g = (struct layerguard){ .base_fd = -1, .host_fd = -1, .pool_fd = -1 };
 }
 
-static uint64_t read_number(const char *device, const char *name)
-{
-	char path[96], text[32];
-	autoclose int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), DEVICES "/%.20s/%.40s", device, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	return strtoull(text, NULL, 10);
-}
-
 static int set_reserved(const char *device, uint64_t clusters)
 {
 	char path[96], text[32];
 	const int n = snprintf(text, sizeof(text), "%" PRIu64, clusters);
 	autoclose int fd = -1;
 
-	snprintf(path, sizeof(path), DEVICES "/%.20s/reserved_clusters", device);
+	snprintf(path, sizeof(path), LOOPDEV_EXT4 "/%.20s/reserved_clusters", device);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	return fd >= 0 && write(fd, text, (size_t)n) == n ? 0 : -1;
 }
@@ -99,7 +84,7 @@ static int is_layer(const char *device, const char *state)
 static uint64_t count_layers(int host_fd)
 {
 	char state[512];
-	DIR *dir = path_of_state(host_fd, state, sizeof(state)) < 0 ? NULL : opendir(DEVICES);
+	DIR *dir = path_of_state(host_fd, state, sizeof(state)) < 0 ? NULL : opendir(LOOPDEV_EXT4);
 	const struct dirent *d;
 	uint64_t n = 0;
 
@@ -158,7 +143,7 @@ static void unlimit(struct layerguard *g)
  */
 static uint64_t waiting_blocks(const struct layerguard *g, const struct statfs *fs)
 {
-	const uint64_t homeless = read_number(g->device, "delayed_allocation_blocks"), used = (uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree;
+	const uint64_t homeless = loopdev_ext4_number(g->device, "delayed_allocation_blocks"), used = (uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree;
 	struct stat st;
 	uint64_t stored;
 
@@ -185,7 +170,7 @@ static void limit(struct layerguard *g, const struct statfs *fs, uint64_t share)
 		return;
 	}
 	if (!g->limited)
-		g->before = read_number(g->device, "reserved_clusters");
+		g->before = loopdev_ext4_number(g->device, "reserved_clusters");
 	if (set_reserved(g->device, (uint64_t)fs->f_bfree - window) == 0)
 		g->limited = 1;
 }

@@ -50,33 +50,75 @@ static int make_tmpfs(const struct mount_op *op, uint32_t owner_id, struct err *
 }
 
 /*
- * The one file system of all that only berth writes: /dev, /sys and the control directory, which
- * are its directories. Each file system costs each memory cgroup of the host some memory, and its
- * end some time. It is a spare mount, which the child takes down with the host's root; the
- * directories hold the file system.
+ * What only berth writes. The control directory is the host's root's, which the sandbox does not
+ * map: every user there can read it, and none can write it.
  */
-static int make_own_tmpfs(struct mountplan *p, struct err *e)
-{
-	static const struct newmount_opt opts[] = { { "size", "16512k" }, { "nr_inodes", "576" }, { "mode", "0755" } };
-	int mnt = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+static const struct own_dir {
+	enum mount_kind kind;
+	const char *name;
+	uint32_t mode;
+	int is_hosts;
+	uint64_t size_bytes, inodes;
+} own_dirs[] = {
+	{ MOUNT_DEV, "dev", 0755, 0, 64 << 10, 256 },
+	{ MOUNT_SYS, "sys", 0555, 0, 64 << 10, 64 },
+	{ MOUNT_CONTROL, "control", 0755, 1, 16 << 20, 256 },
+};
 
-	if (mnt >= 0)
-		p->spare[p->spare_count++] = mnt;
-	return mnt;
+static const struct own_dir *own_dir_of(enum mount_kind kind)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(own_dirs); i++)
+		if (own_dirs[i].kind == kind)
+			return &own_dirs[i];
+	return NULL;
 }
 
 /*
- * A directory of that file system as a mount, or a file system of its own: before Linux 6.15
- * there are no copies of a part of a detached mount (EINVAL).
+ * Makes the one file system of own_dirs, and each mount as a copy of its directory: each file
+ * system costs each memory cgroup of the host some memory, and its end some time. The copies are
+ * made before the child has its first mounts, because it attaches the spare one, of which nothing
+ * can be copied then (EINVAL), and takes it down with the host's root; the copies hold the file
+ * system. Linux before 6.15 copies no part of a detached mount, and no copy is made.
  */
-static int carve_own(int own_fd, const char *name, const struct mount_op *op, uint32_t owner, struct err *e)
+static int make_own_mounts(struct mountplan *p, const struct spec *s, struct err *e)
 {
-	int mnt;
+	static const struct newmount_opt opts[] = { { "size", "16512k" }, { "nr_inodes", "576" }, { "mode", "0755" } };
+	const int own_fd = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+	size_t i;
 
-	if (mkdirat(own_fd, name, op->mode) < 0 || fchownat(own_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(e, "make the directory of %s", op->target);
-	mnt = newmount_clone(own_fd, name, 0, op->attr, e);
-	return mnt >= 0 || e->os_errno != EINVAL ? mnt : make_tmpfs(op, owner, e);
+	if (own_fd < 0)
+		return -1;
+	p->spare[p->spare_count++] = own_fd;
+	for (i = 0; i < p->count; i++) {
+		struct mount_op *op = &p->ops[i];
+		const struct own_dir *d = own_dir_of(op->kind);
+		const uint32_t owner = d && !d->is_hosts ? s->id_base : 0;
+
+		if (!d)
+			continue;
+		if (mkdirat(own_fd, d->name, d->mode) < 0 || fchownat(own_fd, d->name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "make the directory of %s", op->target);
+		op->fd = newmount_clone(own_fd, d->name, 0, op->attr, e);
+		if (op->fd < 0)
+			return e->os_errno == EINVAL ? 0 : -1;
+	}
+	return 0;
+}
+
+/* The copy of its directory, or a file system of its own. */
+static int take_own(struct mount_op *op, const struct spec *s, struct err *e)
+{
+	const struct own_dir *d = own_dir_of(op->kind);
+	struct mount_op own = *op;
+
+	if (op->fd >= 0)
+		return take_fd(&op->fd);
+	own.size_bytes = d->size_bytes;
+	own.inodes = d->inodes;
+	own.mode = d->mode;
+	return make_tmpfs(&own, d->is_hosts ? 0 : s->id_base, e);
 }
 
 static const struct { const char *name; unsigned major, minor; } nodes[] = {
@@ -130,16 +172,11 @@ static int make_sandbox_dev(int mnt, const struct spec *s, struct err *e)
  * system of the initial user namespace; the device policy of the cgroup and
  * nodev on every other mount keep it at these.
  */
-static int make_dev(int own_fd, const struct mount_op *op, const struct spec *s, struct err *e)
+static int make_dev(struct mount_op *op, const struct spec *s, struct err *e)
 {
-	struct mount_op tmpfs = *op;
-	autoclose int mnt = -1;
+	autoclose int mnt = take_own(op, s, e);
 	size_t i;
 
-	tmpfs.size_bytes = 64 << 10;
-	tmpfs.inodes = 256;
-	tmpfs.mode = 0755;
-	mnt = carve_own(own_fd, "dev", &tmpfs, s->id_base, e);
 	if (mnt < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(nodes); i++)
@@ -162,30 +199,11 @@ static int make_dev(int own_fd, const struct mount_op *op, const struct spec *s,
 	return take_fd(&mnt);
 }
 
-/*
- * Owned by the host's root, which the sandbox does not map: every user there can read it, and none
- * can write it.
- */
-static int make_control(int own_fd, const struct mount_op *op, struct err *e)
-{
-	struct mount_op tmpfs = *op;
-
-	tmpfs.size_bytes = 16 << 20;
-	tmpfs.inodes = 256;
-	tmpfs.mode = 0755;
-	return carve_own(own_fd, "control", &tmpfs, 0, e);
-}
-
 /* The few files of sysfs that programs read to count CPUs; no sysfs at all is mounted. */
-static int make_sandbox_sys(int own_fd, const struct mount_op *op, const struct spec *s, struct err *e)
+static int make_sandbox_sys(struct mount_op *op, const struct spec *s, struct err *e)
 {
-	struct mount_op tmpfs = *op;
-	autoclose int mnt = -1;
+	autoclose int mnt = take_own(op, s, e);
 
-	tmpfs.size_bytes = 64 << 10;
-	tmpfs.inodes = 64;
-	tmpfs.mode = 0555;
-	mnt = carve_own(own_fd, "sys", &tmpfs, s->id_base, e);
 	if (mnt < 0 || sysfiles_make(mnt, e) < 0)
 		return -1;
 	return take_fd(&mnt);
@@ -391,7 +409,7 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 	return 0;
 }
 
-static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int own_fd, int base_fd,
+static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int base_fd,
 		       const char *scratch, struct err *e)
 {
 	switch (op->kind) {
@@ -400,16 +418,16 @@ static int prepare_one(struct mountplan *p, struct mount_op *op, const struct sp
 				 e);
 		return op->fd < 0 ? err_wrap(e, "build the root file system") : 0;
 	case MOUNT_DEV:
-		op->fd = make_dev(own_fd, op, s, e);
+		op->fd = make_dev(op, s, e);
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_SYS:
-		op->fd = make_sandbox_sys(own_fd, op, s, e);
+		op->fd = make_sandbox_sys(op, s, e);
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_TMPFS:
 		op->fd = make_tmpfs(op, s->id_base, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_CONTROL:
-		op->fd = make_control(own_fd, op, e);
+		op->fd = take_own(op, s, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_HOSTDIR:
 		return overlay_hostdir(p, op, s->layer_fd[0], scratch, e);
@@ -422,9 +440,8 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e)
 {
 	size_t i, handed = 0;
-	int own_fd;
 
-	if (clone_sources(p, s, userns_fd, e) < 0 || (own_fd = make_own_tmpfs(p, e)) < 0)
+	if (clone_sources(p, s, userns_fd, e) < 0 || make_own_mounts(p, s, e) < 0)
 		return -1;
 	for (i = 0; i < p->count; i++) {
 		/* the child pivots to the root as soon as it is whole, and fills the masks' place when /dev is there */
@@ -433,7 +450,7 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 				return -1;
 			handed = i;
 		}
-		if (prepare_one(p, &p->ops[i], s, own_fd, base_fd, scratch, e) < 0)
+		if (prepare_one(p, &p->ops[i], s, base_fd, scratch, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -393,28 +393,13 @@ int writable_tell_host_full(const char *dir, struct err *e)
 	return err_set(e, ERR_FULL, "%.300s: the file system of %.100s is full; hint: berth prune or berth rm makes room", why.msg, dir);
 }
 
-static uint64_t kernel_count(const char *device, const char *name)
-{
-	char path[128], text[32];
-	ssize_t n;
-	autoclose int fd = -1;
-
-	snprintf(path, sizeof(path), "/sys/fs/ext4/%.60s/%s", device, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	return strtoull(text, NULL, 10);
-}
-
 uint64_t writable_errors(int base_fd)
 {
 	char device[24];
 
 	if (loopdev_name(base_fd, device, sizeof(device)) < 0)
 		return 0;
-	return kernel_count(device, "errors_count") + kernel_count(device, "warning_count");
+	return loopdev_ext4_number(device, "errors_count") + loopdev_ext4_number(device, "warning_count");
 }
 
 #define SUPERBLOCK 1024		/* ext4(5): s_magic and s_error_count, little-endian */
