@@ -107,7 +107,7 @@ static int write_followed(struct follow *f, json_t *answer, const uint64_t had[2
 		if (!part)
 			continue;
 		n = (size_t)json_integer_value(json_object_get(part, "bytes"));
-		if (n && fd < 0)
+		if (n > WIRE_DATA_MAX || (n && fd < 0))
 			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
 		if (write_stream(f, i, had[i], part, fd, (off_t)at, n, e) < 0)
 			return -1;

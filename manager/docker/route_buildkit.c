@@ -46,7 +46,7 @@ static int send_frame(const struct grpc_refusal *g, unsigned type, unsigned flag
 
 	memcpy(frame + 5, stream, 4);
 	memcpy(frame + HEAD_BYTES, body, n);
-	return send(g->fd, frame, HEAD_BYTES + n, MSG_NOSIGNAL) == (ssize_t)(HEAD_BYTES + n) ? 0 : -1;
+	return send(g->fd, frame, HEAD_BYTES + n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)(HEAD_BYTES + n) ? 0 : -1;
 }
 
 /* A literal field that no table keeps. */

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "manager/engine/create.h"
 #include "manager/engine/image.h"
 
 #define JSON_MAX (1u << 20)
 #define REF_MAX 400
-#define SHARES_MAX 262144
 
 int engine_build_init(struct engine_build *b, struct err *e)
 {
@@ -90,6 +90,8 @@ static int add_build_ulimits(struct engine_build *b, const char *text, struct er
 
 	if (!j)
 		return -1;
+	if (!json_is_array(j))
+		return err_set(e, ERR_INVALID, "the ulimits of a build are an array");
 	json_array_foreach (j, i, one) {
 		const char *name = json_string_value(json_object_get(one, "Name"));
 		const json_t *soft = json_object_get(one, "Soft"), *hard = json_object_get(one, "Hard");
@@ -113,7 +115,6 @@ static int note_number(const char *key, const char *value, long long *ret, struc
 	return *end || *ret > 1LL << 60 || *ret < -1 ? err_set(e, ERR_INVALID, "invalid value of %s: %.40s", key, value) : 0;
 }
 
-/* As runc counts shares of cgroup v1 in weights of v2. */
 static int add_shares(struct engine_build *b, const char *value, struct err *e)
 {
 	long long shares;
@@ -123,7 +124,7 @@ static int add_shares(struct engine_build *b, const char *value, struct err *e)
 		return -1;
 	if (shares < 2)
 		return 0;
-	snprintf(weight, sizeof(weight), "%lld", 1 + ((shares < SHARES_MAX ? shares : SHARES_MAX) - 2) * 9999 / (SHARES_MAX - 2));
+	snprintf(weight, sizeof(weight), "%lld", engine_cpu_weight(shares < ENGINE_SHARES_MAX ? shares : ENGINE_SHARES_MAX));
 	return add_docker_build_word(b, e, "cpu-weight", NULL, weight);
 }
 
@@ -132,7 +133,7 @@ static int add_build_limits(struct engine_build *b, struct err *e)
 	char text[40];
 
 	if (b->quota > 0) {
-		const long long milli = b->quota > 1LL << 40 ? -1 : b->quota * 1000 / (b->period > 0 ? b->period : 100000);
+		const long long milli = b->quota > 1LL << 40 ? -1 : engine_cpu_milli(b->quota, b->period);
 
 		if (milli < 10)
 			return err_set(e, ERR_INVALID, "cpuquota %lld is out of range", b->quota);

@@ -53,6 +53,13 @@ int engine_check_name(const char *name, struct err *e);
 /* ---- its parts ---- */
 
 int engine_create_host(struct engine_create *c, const json_t *host, struct err *e);
+
+#define ENGINE_SHARES_MAX 262144	/* 2 is the least */
+#define ENGINE_CPU_PERIOD 100000	/* microseconds, where a client names none */
+/* The cpu.weight of shares of cgroup v1, as runc counts it. */
+long long engine_cpu_weight(long long shares);
+/* Thousandths of a CPU; period 0: the one that is there if none is named. */
+long long engine_cpu_milli(long long quota, long long period);
 int engine_host_fold(json_t *host, struct err *e);
 int engine_create_mounts(struct engine_create *c, const json_t *body, const json_t *host,
 			 struct err *e);

@@ -421,7 +421,15 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
  * sandbox.
  */
 
-#define SHARES_MAX 262144
+long long engine_cpu_weight(long long shares)
+{
+	return 1 + (shares - 2) * 9999 / (ENGINE_SHARES_MAX - 2);
+}
+
+long long engine_cpu_milli(long long quota, long long period)
+{
+	return quota * 1000 / (period > 0 ? period : ENGINE_CPU_PERIOD);
+}
 
 static int add_memory(struct engine_create *c, const json_t *host, struct err *e)
 {
@@ -461,7 +469,7 @@ static int add_limit_of_cpus(struct engine_create *c, const json_t *host, struct
 			       "NanoCpus, CpuQuota or CpuPeriod is out of range");
 	if (shares < 0)
 		return err_set(e, ERR_INVALID, "cpu-shares: invalid argument: %" JSON_INTEGER_FORMAT, shares);
-	milli = nano ? nano / 1000000 : quota > 0 ? quota * 1000 / (period ? period : 100000) : 0;
+	milli = nano ? nano / 1000000 : quota > 0 ? engine_cpu_milli(quota, period) : 0;
 	if ((nano || quota > 0) && milli < 10)
 		milli = 10;
 	if (milli && engine_word(c, e, "--cpus=%" JSON_INTEGER_FORMAT ".%03d", milli / 1000,
@@ -469,11 +477,9 @@ static int add_limit_of_cpus(struct engine_create *c, const json_t *host, struct
 		return -1;
 	if (shares == 1)
 		return err_set(e, ERR_INVALID, "The minimum allowed cpu-shares is 2");
-	if (shares > SHARES_MAX)
-		return err_set(e, ERR_INVALID, "The maximum allowed cpu-shares is %d", SHARES_MAX);
-	/* as runc counts shares of cgroup v1 in weights of v2 */
-	if (shares >= 2 && engine_word(c, e, "--cpu-weight=%" JSON_INTEGER_FORMAT,
-				       1 + (shares - 2) * 9999 / (SHARES_MAX - 2)) < 0)
+	if (shares > ENGINE_SHARES_MAX)
+		return err_set(e, ERR_INVALID, "The maximum allowed cpu-shares is %d", ENGINE_SHARES_MAX);
+	if (shares >= 2 && engine_word(c, e, "--cpu-weight=%lld", engine_cpu_weight(shares)) < 0)
 		return -1;
 	return set[0] ? engine_word(c, e, "--cpuset=%s", set) : 0;
 }

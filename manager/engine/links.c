@@ -22,8 +22,13 @@ static const char *link_text(const json_t *link, const char *key)
 /* Whether the container of this id is still there, and whether it is only kept. */
 static int has_link_end(struct registry *r, const char *id, int *ret_kept)
 {
-	*ret_kept = path_has(r->kept_fd, id) && !path_has(r->sandboxes_fd, id);
-	return path_is_name(id) && (*ret_kept || path_has(r->kept_fd, id) || path_has(r->sandboxes_fd, id));
+	*ret_kept = 0;
+	if (!path_is_name(id))
+		return 0;
+	if (path_has(r->sandboxes_fd, id))
+		return 1;
+	*ret_kept = path_has(r->kept_fd, id);
+	return *ret_kept;
 }
 
 /* What a view of a container on either end needs. */

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "manager/engine/create.h"
 #include "manager/engine/name.h"
 #include "manager/host/labels.h"
 #include "manager/ops/params.h"
@@ -855,7 +856,7 @@ static void show_inspect_cpus(json_t *h, const char *member, uint64_t milli)
 	const json_int_t period = json_integer_value(json_object_get(h, "CpuPeriod"));
 
 	if (quota > 0 && milli != UINT64_MAX)
-		json_object_set_new(h, "CpuQuota", json_integer((json_int_t)milli * (period ? period : 100000) / 1000));
+		json_object_set_new(h, "CpuQuota", json_integer((json_int_t)milli * (period ? period : ENGINE_CPU_PERIOD) / 1000));
 	else
 		json_object_set_new(h, member, json_integer(milli == UINT64_MAX ? 0 : (json_int_t)milli * 1000000));
 }
