@@ -609,7 +609,10 @@ int keeper_health_update(struct keeper *k, const json_t *rq, struct err *e);
 /* Call it when the check's command has a verdict, and is removed; or was not executed, for e. */
 void keeper_health_ended(struct keeper *k, struct keeper_command *c);
 void keeper_health_failed(struct keeper *k, const struct err *e);
-/* Returns the CPU time of all checks so far, which does not count as use of the sandbox. */
+/*
+ * Returns the CPU time of all checks so far and of berth-init, which starts them: neither counts as
+ * use of the sandbox.
+ */
 uint64_t keeper_health_cpu_us(struct keeper *k);
 
 /* keeper_exec.c */
