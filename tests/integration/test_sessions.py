@@ -387,6 +387,8 @@ def test_timeouts_kill_the_tree_and_leave_the_shell(x, shell):
 def test_what_a_shell_starts_at_the_moment_of_a_timeout_dies_too(x, shell):
     """The shell is told to leave while it forks: what it has started by then is not older than the text."""
     expect(x.sh("kept=here; sleep 901 & echo"), "\n", 0)
+    # forked it is already; it has the name when it has executed sleep
+    b.wait_for(lambda: len(x.running("sleep 901")) == 1, 20, "the earlier job")
     for timeout_ms in range(1, 41, b.times(4, 1)):
         a = x.sh("i=0; while [ $i -lt 60 ]; do setsid sleep 903 & i=$((i+1)); done; sleep 903", timeout_ms=timeout_ms)
         expect(a, code=124, status="timeout", what=f"{timeout_ms} ms")
