@@ -437,6 +437,17 @@ static void announce_start(struct keeper *k, const json_t *record)
 					   "image", json_object_get(record, "image")));
 }
 
+/* A full sandbox needs more than the 1,024 that many a host gives a process. */
+static void raise_file_limit(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= KEEPER_FILES)
+		return;
+	l.rlim_cur = l.rlim_max < KEEPER_FILES ? l.rlim_max : KEEPER_FILES;
+	(void)!setrlimit(RLIMIT_NOFILE, &l);
+}
+
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 {
 	struct keeper *k = calloc(1, sizeof(*k));
@@ -493,6 +504,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce_start(k, ks->record);
 		mem_keep_small();
+		raise_file_limit();
 #ifndef __SANITIZE_ADDRESS__ /* its shadow memory exceeds any bound */
 		/* the buffers together need less: only a keeper that overflows one fails (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });

@@ -86,6 +86,20 @@ void keeper_clients_begin(struct keeper *k)
 		k->clients[i].fd = -1;
 }
 
+/* Says why, because a client that is only shut out takes the sandbox for ended. */
+static void refuse_client(const struct keeper *k, int fd)
+{
+	autojson json_t *answer = NULL;
+	struct err e;
+
+	if (!peer_is_ours(fd))
+		return;
+	err_set(&e, ERR_LIMIT, "sandbox %s serves %d clients at once, and all of them are there; hint: try again when one has ended",
+		k->claim.id, KEEPER_CLIENTS);
+	answer = wire_error(&e);
+	(void)wire_send(fd, answer, NULL, 0, &e);
+}
+
 void keeper_accept(struct keeper *k)
 {
 	int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC), i;
@@ -102,6 +116,7 @@ void keeper_accept(struct keeper *k)
 			return;
 		}
 	}
+	refuse_client(k, fd);
 	close(fd);
 }
 

@@ -163,9 +163,10 @@ uint64_t keeper_main_grace_ms(const struct keeper *k);
 
 /* ---- the keeper and its parts ---- */
 
-#define KEEPER_CLIENTS 64
 #define KEEPER_MEMORY (192U << 20)	/* bytes of the keeper's heap */
 #define KEEPER_COMMANDS 256
+#define KEEPER_CLIENTS (KEEPER_COMMANDS + 32)	/* one for each command, and who asks */
+#define KEEPER_FILES 4096	/* descriptors, up to four for each command */
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
 #define KEEPER_CHECKS 0x80000000u

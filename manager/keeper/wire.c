@@ -34,6 +34,21 @@ int wire_ended(struct err *e)
 	return -1;
 }
 
+/* Whether the other side has said why it closed, which is the error then. */
+static int was_refused(int sock, struct err *e)
+{
+	char text[2048];
+	ssize_t n = recv(sock, text, sizeof(text), MSG_DONTWAIT);
+	autojson json_t *answer = NULL;
+	struct err ignored;
+
+	/* this is told once, before what was sent ahead of it (unix(7)) */
+	if (n < 0 && errno == ECONNRESET)
+		n = recv(sock, text, sizeof(text), MSG_DONTWAIT);
+	answer = n > 0 ? json_parse(text, (size_t)n, sizeof(text), "message", &ignored) : NULL;
+	return answer && wire_check(answer, e) < 0;
+}
+
 /* Sends text, an object with its braces; rest replaces the last of them. */
 static int wire_send_text(int sock, unsigned version, const char *text, size_t len, const char *rest, size_t n, const int *fds, size_t count,
 		     struct err *e)
@@ -55,6 +70,8 @@ static int wire_send_text(int sock, unsigned version, const char *text, size_t l
 
 		if (why != EPIPE && why != ECONNRESET)
 			return err_sys(e, "send to the other side");
+		if (was_refused(sock, e))
+			return -1;
 		wire_ended(e);
 		e->os_errno = why;	/* some callers tell a stop from an end by this errno */
 		return -1;
@@ -129,7 +146,10 @@ int wire_recv_text(int sock, int wait_ms, char *buf, size_t *ret_len, int *fds, 
 	n = r ? fdpass_recv_flags(sock, buf, WIRE_MAX + 1, fds, max, ret_count, wait_ms ? 0 : MSG_DONTWAIT) : 0;
 	if (r == 0 || (n < 0 && errno == EAGAIN && !wait_ms))
 		return err_set(e, ERR_TIMEOUT, "no answer within %d ms", wait_ms);
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
+	/* this is told once, before what was sent ahead of it (unix(7)) */
+	if (n < 0 && errno == ECONNRESET)
+		n = fdpass_recv_flags(sock, buf, WIRE_MAX + 1, fds, max, ret_count, MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EAGAIN)))
 		return 0;
 	if (n < 0)
 		return err_sys(e, "receive from the other side");

@@ -50,6 +50,17 @@ def test_more_descriptors_than_an_operation_takes_are_refused():
             assert e.code == "invalid" and "at most 0 descriptors" in e.message, e.message
 
 
+def test_who_finds_every_place_taken_is_told_so():
+    places = 256 + 32
+    with Box() as x, contextlib.ExitStack() as held:
+        for _ in range(places):
+            last = held.enter_context(x.client())
+        assert last.call("ping")["state"] == "running"
+        b.one_line_error(b.berth("exec", x.id, "true"), 125, f"serves {places} clients at once", "hint: try again")
+        last.sock.close()
+        b.wait_for(lambda: b.berth("exec", x.id, "true").code == 0, 20, "a place that is free again")
+
+
 def test_a_request_of_a_newer_protocol_is_refused_with_a_remedy():
     with Box() as x, x.client() as c:
         c.raw(b'{"v":9,"op":"ping"}')
