@@ -173,12 +173,30 @@ out:
 	return r;
 }
 
+#define EACH(byte) ((byte) * UINT64_C(0x0101010101010101))
+
+/* Whether eight bytes stand for themselves in a string: none is below 0x20, above 0x7f, a quote or a backslash. */
+static int are_plain(const unsigned char *s)
+{
+	uint64_t v, quote, backslash;
+
+	memcpy(&v, s, sizeof(v));
+	quote = v ^ EACH('"');
+	backslash = v ^ EACH('\\');
+	/* a byte borrows from the one above only where it is marked itself, or that one is above 0x7f */
+	return !((v | (v - EACH(0x20)) | (quote - EACH(1)) | (backslash - EACH(1))) & EACH(0x80));
+}
+
 /* Tells how many bytes from s on stand for themselves in a string, or are no character (0). */
 static size_t plain_run(const unsigned char *s, size_t n)
 {
 	size_t i = 0, len;
 
 	while (i < n) {
+		if (n - i >= 8 && are_plain(s + i)) {
+			i += 8;
+			continue;
+		}
 		if (s[i] < 0x20 || s[i] == '"' || s[i] == '\\')
 			break;
 		if (s[i] < 0x80) {
@@ -193,17 +211,31 @@ static size_t plain_run(const unsigned char *s, size_t n)
 	return i;
 }
 
+size_t journal_escape(unsigned char c, char *out)
+{
+	static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt", digits[] = "0123456789ABCDEF";
+	const char *name = strchr(named, c);
+
+	out[0] = '\\';
+	if (name) {
+		out[1] = letters[name - named];
+		return 2;
+	}
+	memcpy(out + 1, "u00", 3);
+	out[4] = digits[c >> 4];
+	out[5] = digits[c & 15];
+	return JOURNAL_ESCAPE;
+}
+
 int journal_add_text(struct buf *b, const char *p, size_t n, struct err *e)
 {
-	static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
 	const unsigned char *s = (const unsigned char *)p;
 	size_t i, run;
 
 	if (buf_reserve(b, n + n / 16 + 2, e) < 0 || buf_add(b, "\"", 1, e) < 0)
 		return -1;
 	for (i = 0; i < n; i++) {
-		const char *name;
-		char escape[8];
+		char escape[JOURNAL_ESCAPE];
 
 		run = plain_run(s + i, n - i);
 		if (run && buf_add(b, p + i, run, e) < 0)
@@ -213,12 +245,7 @@ int journal_add_text(struct buf *b, const char *p, size_t n, struct err *e)
 			break;
 		if (!s[i] || s[i] >= 0x80)
 			return 1;
-		name = strchr(named, s[i]);
-		if (name)
-			snprintf(escape, sizeof(escape), "\\%c", letters[name - named]);
-		else
-			snprintf(escape, sizeof(escape), "\\u%04X", s[i]);
-		if (buf_adds(b, escape, e) < 0)
+		if (buf_add(b, escape, journal_escape(s[i], escape), e) < 0)
 			return -1;
 	}
 	return buf_add(b, "\"", 1, e);

@@ -43,6 +43,9 @@ int journal_add_lines(struct journal *j, const char *lines, size_t n, struct err
  * NUL, with a part of them added; -1.
  */
 int journal_add_text(struct buf *line, const char *p, size_t n, struct err *e);
+#define JOURNAL_ESCAPE 6
+/* Writes what stands in a string for c, which is below 0x20, a quote or a backslash, and not 0; returns its length. */
+size_t journal_escape(unsigned char c, char *out);
 /* Ends a line that begins an object with at least one member: adds "time", the brace and the newline. */
 int journal_end_line(struct buf *line, struct err *e);
 void journal_close(struct journal *j);

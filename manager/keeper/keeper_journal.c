@@ -19,6 +19,7 @@
 
 #define PIECE 16384		/* bytes of output in one entry */
 #define WRITE 81920		/* bytes of entries for one write */
+#define LOG_LINES_MAX (WRITE + JOURNAL_ESCAPE * PIECE + 4096)
 #define COMMAND_MAX (256u << 10)	/* bytes of one stream of a command */
 
 void keeper_event(struct keeper *k, const char *event, json_t *members)
@@ -116,29 +117,33 @@ void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdi
  */
 static int add_log_data(struct buf *line, const char *p, size_t n, struct err *e)
 {
-	autobuf struct buf wide = BUF_INIT(2 * PIECE);
-	size_t i, at = line->len;
-	int r = journal_add_text(line, p, n, e);
+	const size_t at = line->len;
+	const int r = journal_add_text(line, p, n, e);
+	char *q;
+	size_t i;
 
 	if (r <= 0)
 		return r;
 	line->len = at;
-	if (buf_reserve(&wide, 2 * n, e) < 0)
+	if (buf_reserve(line, n * JOURNAL_ESCAPE + 2, e) < 0)
 		return -1;
+	q = line->data + line->len;
+	*q++ = '"';
 	for (i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)p[i];
+		const unsigned char c = (unsigned char)p[i];
 
-		if (!c) {
-			wide.data[wide.len++] = (char)0xc4;
-			wide.data[wide.len++] = (char)0x80;
-		} else if (c < 0x80) {
-			wide.data[wide.len++] = (char)c;
+		if (!c || c >= 0x80) {
+			*q++ = (char)(c ? 0xc0 | c >> 6 : 0xc4);
+			*q++ = (char)(0x80 | (c & 0x3f));
+		} else if (c < 0x20 || c == '"' || c == '\\') {
+			q += journal_escape(c, q);
 		} else {
-			wide.data[wide.len++] = (char)(0xc0 | c >> 6);
-			wide.data[wide.len++] = (char)(0x80 | (c & 0x3f));
+			*q++ = (char)c;
 		}
 	}
-	return journal_add_text(line, wide.data, wide.len, e) ? -1 : buf_adds(line, ",\"bytes\":true", e);
+	*q++ = '"';
+	line->len = (size_t)(q - line->data);
+	return buf_adds(line, ",\"bytes\":true", e);
 }
 
 static struct journal *keeper_output_log(struct keeper *k)
@@ -181,22 +186,22 @@ static void keeper_log(struct keeper *k, const char *source, const char *stream,
 		       size_t n)
 {
 	struct journal *log = n ? keeper_output_log(k) : NULL;
-	autobuf struct buf lines = BUF_INIT(JOURNAL_LINE_MAX);
+	struct buf *lines = &k->log_lines;
 	const size_t most = log && log->max_bytes / 4 < WRITE ? (size_t)(log->max_bytes / 4) : WRITE;
 	struct err ignored;
 	size_t part;
 
-	if (log && buf_reserve(&lines, n + n / 8 < WRITE ? n + n / 8 + 256 : WRITE, &ignored) < 0)
-		return;
+	lines->max = LOG_LINES_MAX;
+	lines->len = 0;
 	for (; log && n; p += part, n -= part) {
 		part = log_piece(p, n);
-		if (add_log_entry(&lines, source, stream, p, part, &ignored) < 0)
+		if (add_log_entry(lines, source, stream, p, part, &ignored) < 0)
 			return;
-		if (n > part && lines.len < most)
+		if (n > part && lines->len < most)
 			continue;
-		if (journal_add_lines(log, lines.data, lines.len, &ignored) < 0)
+		if (journal_add_lines(log, lines->data, lines->len, &ignored) < 0)
 			return;
-		lines.len = 0;
+		lines->len = 0;
 	}
 }
 
@@ -258,6 +263,7 @@ void keeper_log_session(struct keeper *k, const struct keeper_session *s, const 
 
 void keeper_journal_end(struct keeper *k)
 {
+	buf_release(&k->log_lines);
 	if (k->events.name)
 		journal_close(&k->events);
 	if (k->log.name) {

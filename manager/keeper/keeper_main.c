@@ -22,6 +22,7 @@
 
 #define PACE_MS 100		/* time in which its output takes at most PACE_US of ours */
 #define PACE_US 30000
+#define PACE_SAVED_US 500000	/* time that a service which writes little may save for more */
 #define FOLLOWED_MS 1000	/* time for followers to ask for the rest of its output */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
@@ -248,23 +249,26 @@ int keeper_main_holds(const struct keeper *k, const struct keeper_command *c)
 /*
  * Paces the output. Reading and logging takes our time, which no cgroup of the sandbox counts, so a
  * service that writes for ever waits for its pipe instead (D13). Time that a read took beyond a
- * window's is taken from the next window's.
+ * window's is taken from the next window's; what it does not use it saves, to a bound, so that a
+ * command of a short life is not slowed.
  */
 static void main_pace(struct keeper *k, uint64_t now)
 {
-	uint64_t windows = (now - k->main.paced_ms) / PACE_MS;
-	uint64_t paid = windows * PACE_US;
+	const uint64_t windows = (now - k->main.paced_ms) / PACE_MS;
+	const uint64_t most = (PACE_SAVED_US + PACE_US) / PACE_US;
 
 	if (!windows)
 		return;
 	k->main.paced_ms += windows * PACE_MS;
-	k->main.paced_us -= paid < k->main.paced_us ? paid : k->main.paced_us;
+	k->main.paced_us -= (int64_t)(windows < most ? windows : most) * PACE_US;
+	if (k->main.paced_us < -PACE_SAVED_US)
+		k->main.paced_us = -PACE_SAVED_US;
 }
 
 void keeper_main_read(struct keeper *k, uint64_t cpu_us)
 {
 	main_pace(k, clock_ms());
-	k->main.paced_us += cpu_us;
+	k->main.paced_us += (int64_t)cpu_us;
 }
 
 int keeper_main_rests(const struct keeper *k, const struct keeper_command *c)

@@ -77,6 +77,7 @@ void keeper_trim(struct keeper *k)
 
 	drop_stack(page);
 	drop_program(page);
+	buf_release(&k->log_lines);
 	k->trim = 0;
 	k->trimmed = 1;
 }

@@ -114,7 +114,8 @@ struct keeper_main {
 	uint32_t seq;
 	int by_hand;		/* a client asked for its end */
 	uint64_t until_ms;	/* it has ended, and its followers are waited for */
-	uint64_t paced_ms, paced_us;	/* CPU time that its output took since then */
+	uint64_t paced_ms;
+	int64_t paced_us;	/* CPU time that its output took until then beyond what it may; below 0: what is left to it */
 	unsigned awaited;	/* clients that have not come yet */
 	uint64_t held_until_ms;	/* its output waits for these clients until then; 0: for none */
 	struct err failed;	/* the reason why it could not begin */
@@ -356,6 +357,7 @@ struct keeper {
 	int held_by;		/* 1 + the client for which everything is frozen; 0: none */
 	int announced;		/* its start is reported in the events */
 	uint64_t created_ms, oom_until_ms;
+	struct buf log_lines;		/* of the output's journal, while it is written */
 	uint64_t busy_ms;		/* when work was last seen */
 	uint64_t idle_checked_ms, idle_cpu_us;
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */

@@ -50,7 +50,7 @@ def output(place, options, clock):
     """What a command writes, through each door, beside the pipe alone."""
     writes = ['/bin/busybox', 'head', '-c', str(OUTPUT_MIB << 20), '/dev/zero']
     with sandboxes(place) as berth:
-        docker = [os.path.join(place.build, 'berth-docker'), 'run', '--rm', '--network', 'none', place.rootfs]
+        docker = [os.path.join(place.build, 'berth-docker'), 'run', '--rm', '--network', 'none', 'host']
         box = berth.call('create', place.rootfs)
         work = {'berth': lambda: drain([*docker, *writes], berth.env),
                 'berth run': lambda: drain([berth.program, 'run', place.rootfs, *writes], berth.env),
@@ -107,7 +107,7 @@ def docker_life(path, rounds, body):
 def docker_api(place, options, clock):
     """create, start, wait and rm over the docker API by CLIENTS clients: us of each."""
     with sandboxes(place) as berth, daemon(place, berth, f'[docker]\nsocket = "{berth.top}/run/docker.sock"\n'):
-        where = {'berth': (berth.top + '/run/docker.sock', {'Image': place.rootfs, 'Cmd': ['/bin/true'], 'HostConfig': {'NetworkMode': 'none'}}),
+        where = {'berth': (berth.top + '/run/docker.sock', {'Image': 'host', 'Cmd': ['/bin/true'], 'HostConfig': {'NetworkMode': 'none'}}),
                  'dockerd': ('/run/docker.sock', None)}
         path, body = where['berth']
         wait_until(lambda: os.path.exists(path), 30, 'the docker socket')
