@@ -33,13 +33,17 @@ class Client:
                 raise OSError("closed")
             got += piece
         head, _, rest = got.partition(b"\r\n\r\n")
-        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
-        while len(rest) < length:
-            rest += self.s.recv(65536)
+        fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
         status = int(head.split()[1])
+        if fields.get(b"transfer-encoding") == b"chunked":
+            while not rest.endswith(b"0\r\n\r\n"):
+                rest += self.s.recv(65536)
+            rest = b"".join(rest.split(b"\r\n")[1::2])
+        while len(rest) < int(fields.get(b"content-length", 0)):
+            rest += self.s.recv(65536)
         if status >= 300:
             raise SystemExit(f"{method} {path}: {status} {rest[:300]!r}")
-        return json.loads(rest)
+        return json.loads(rest) if rest else None
 
 
 def figures(times):

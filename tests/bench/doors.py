@@ -58,7 +58,7 @@ def output(place, options, clock):
                 'berth exec': lambda: drain([berth.program, 'exec', box, *writes], berth.env)}
         podman = peers.engine(place, 'podman')
         if podman.sleeper():
-            work['podman'] = lambda: drain(podman.argv('run', '--rm', podman.image, *writes))
+            work['podman'] = lambda: drain(podman.argv(*podman.run_words(), podman.image, *writes))
         took = in_turn(work, max(LEAST_ROUNDS, options.rounds // 20), clock, warmup=1)
     return [row(k, v, f'{"docker run; " * (k == "berth")}{OUTPUT_MIB} MiB; {OUTPUT_MIB / sorted(v)[len(v) // 2] * 1e6:.0f} MiB/s')
             for k, v in ((k, took[k]) for k in work)]
@@ -123,7 +123,7 @@ def docker_api(place, options, clock):
 
         one = lambda: docker_life(path, 1, body)
         run = [berth.program, 'run', place.rootfs, '/bin/true']
-        bare = lambda: subprocess.run(run, env=berth.env, check=True, stdout=subprocess.DEVNULL)
+        bare = lambda: subprocess.run(run, env=berth.env, check=True, stdout=subprocess.DEVNULL) and None
         took = in_turn({'berth': at_once, 'berth, one client': one, 'floor: berth run': bare}, options.rounds // 10, clock)
     rows = [row(k, took[k], {'berth': f'{CLIENTS} clients; {1e6 / sorted(took[k])[len(took[k]) // 2]:.0f} a second'}.get(k, '')) for k in took]
     return rows + [absent('dockerd', 'make check-real compares with one where it may run')]
