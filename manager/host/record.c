@@ -229,6 +229,12 @@ int record_save_kept(struct registry *r, const char *id, const json_t *record, s
 					    registry_save(r, id, RECORD_FILE, record, e);
 }
 
+int record_save_turn(struct registry *r, const char *id, const json_t *record, struct err *e)
+{
+	return record_auto_remove(record) ? registry_save_passing(r, id, RECORD_FILE, record, e) :
+					    registry_save_ahead(r, id, RECORD_FILE, record, e);
+}
+
 void record_drop_kept(struct registry *r, const char *id)
 {
 	char path[100];

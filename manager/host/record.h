@@ -182,6 +182,12 @@ int record_replace_run(struct registry *r, const char *id, const json_t *record,
  * removed at its end. ENOENT if its directory is gone.
  */
 int record_save_kept(struct registry *r, const char *id, const json_t *record, struct err *e);
+/*
+ * As record_save_kept(), for a start or an end of a sandbox that has a record: after a power cut it
+ * has this record or the one before, and does not run with either. So it costs one commit of the
+ * file system's journal in place of two.
+ */
+int record_save_turn(struct registry *r, const char *id, const json_t *record, struct err *e);
 /* Removes the record: the sandbox no longer exists, and its remains are to be removed. */
 void record_drop_kept(struct registry *r, const char *id);
 /* Tells whether the sandbox is neither kept nor running, so that no command can name it. */

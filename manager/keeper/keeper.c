@@ -329,7 +329,7 @@ static int start_keeper(struct keeper *k, const struct keeper_start *ks, struct 
 		return listen_on(k, e);
 	}
 	/* from here on the sandbox stays; before, gc removes it if the caller is killed */
-	if (record_save_kept(ks->registry, ks->spec->id, ks->record, e) < 0)
+	if ((ks->fresh ? record_save_kept : record_save_turn)(ks->registry, ks->spec->id, ks->record, e) < 0)
 		return -1;
 	record_set_supervisor_pid(ks->record, (uint64_t)getpid());
 	record_set_init_pid(ks->record, (uint64_t)k->sandbox.pid);
@@ -363,6 +363,23 @@ static void tell_ends(struct keeper *k)
 			keeper_command_lost(k, k->commands[i], asked);
 }
 
+/* One write, which waits for the disk, of all that the end changes. */
+static void record_end(struct keeper *k)
+{
+	struct err ignored;
+	autojson json_t *record = record_load_kept(k->registry, k->claim.id, &ignored);
+	int changed;
+
+	if (!record)
+		return;
+	changed = keeper_stop_note(k, record);
+	changed |= keeper_main_note(k, record);
+	changed |= keeper_life_note(k, record);
+	changed |= keeper_budget_note(k, record);
+	if (changed)
+		record_save_turn(k->registry, k->claim.id, record, &ignored);
+}
+
 static void end_keeper(struct keeper *k)
 {
 	struct err ignored;
@@ -375,11 +392,7 @@ static void end_keeper(struct keeper *k)
 	keeper_code_end(k, k->stop_reason != init_ended);
 	/* a rename changes the record at the same time, too (registry_rename()), and must not be undone */
 	locked = registry_lock(k->registry, &ignored) == 0;
-	if (k->stop_reason)
-		keeper_record_stop(k);
-	keeper_main_record(k);
-	keeper_life_mark(k);
-	keeper_budget_save(k);
+	record_end(k);
 	if (locked)
 		registry_unlock(k->registry);
 	keeper_network_last(k);
@@ -435,17 +448,6 @@ static void announce_start(struct keeper *k, const json_t *record)
 	k->announced = 1;
 	keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(record, "name"),
 					   "image", json_object_get(record, "image")));
-}
-
-/* A full sandbox needs more than the 1,024 that many a host gives a process. */
-static void raise_file_limit(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= KEEPER_FILES)
-		return;
-	l.rlim_cur = l.rlim_max < KEEPER_FILES ? l.rlim_max : KEEPER_FILES;
-	(void)!setrlimit(RLIMIT_NOFILE, &l);
 }
 
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
@@ -504,7 +506,6 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce_start(k, ks->record);
 		mem_keep_small();
-		raise_file_limit();
 #ifndef __SANITIZE_ADDRESS__ /* its shadow memory exceeds any bound */
 		/* the buffers together need less: only a keeper that overflows one fails (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });

@@ -198,18 +198,15 @@ static void budget_describe(struct keeper *k, json_t *answer)
 	json_object_set_new(answer, "budget", livebudget_json(&k->life.budget, &used));
 }
 
-void keeper_budget_save(struct keeper *k)
+int keeper_budget_note(struct keeper *k, json_t *record)
 {
-	struct err ignored;
-	autojson json_t *record = livebudget_is_set(&k->life.budget) ?
-		record_load_kept(k->registry, k->claim.id, &ignored) : NULL;
 	struct livebudget used;
 
-	if (!record)
-		return;
+	if (!livebudget_is_set(&k->life.budget))
+		return 0;
 	used = used_now(k);
 	livebudget_tell(&k->life.budget, &used, record);
-	record_save_kept(k->registry, k->claim.id, record, &ignored);
+	return 1;
 }
 
 static int thaw_after_grant(struct keeper *k, struct err *e)

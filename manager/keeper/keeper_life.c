@@ -113,17 +113,12 @@ static int is_to_go(const struct keeper *k)
 	       (k->life.remove_idle && k->stop_reason == keeper_idle_reason);
 }
 
-/* Records that it must be removed, in case we die. */
-void keeper_life_mark(struct keeper *k)
+int keeper_life_note(const struct keeper *k, json_t *record)
 {
-	struct err ignored;
-	autojson json_t *record = is_to_go(k) && !k->life.auto_remove ?
-				  record_load_kept(k->registry, k->claim.id, &ignored) : NULL;
-
-	if (!record)
-		return;
+	if (!is_to_go(k) || k->life.auto_remove)
+		return 0;
 	record_set_auto_remove(record, 1);
-	record_save_kept(k->registry, k->claim.id, record, &ignored);
+	return 1;
 }
 
 void keeper_life_end(struct keeper *k, const char *id)
@@ -386,11 +381,13 @@ static uint64_t idle_next(struct keeper *k)
 	return k->life.idle_timeout_ms ? k->idle_checked_ms + check_every(k) : 0;
 }
 
-void keeper_record_stop(struct keeper *k)
+int keeper_stop_note(const struct keeper *k, json_t *record)
 {
-	struct err ignored;
-
-	record_note_stopped(k->registry, k->claim.id, k->stop_reason, &ignored);
+	if (!k->stop_reason)
+		return 0;
+	record_set_status(record, RECORD_STOPPED);
+	record_set_stop_reason(record, k->stop_reason);
+	return 1;
 }
 
 static void idle_check(struct keeper *k, uint64_t now)

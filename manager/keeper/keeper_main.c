@@ -320,19 +320,13 @@ int keeper_main_awaits(struct keeper *k, int client, const char *id)
 	return 1;
 }
 
-/* Records how it ended, for ps, inspect and wait, once nothing of the sandbox runs any more. */
-void keeper_main_record(struct keeper *k)
+int keeper_main_note(const struct keeper *k, json_t *record)
 {
-	autojson json_t *record = NULL;
-	struct err ignored;
 	char now[JOURNAL_TIME];
 	struct timespec t;
 
 	if (!k->main.service)
-		return;
-	record = record_load_kept(k->registry, k->claim.id, &ignored);
-	if (!record)
-		return;
+		return 0;
 	clock_gettime(CLOCK_REALTIME, &t);
 	journal_time(&t, now);
 	record_set_status(record, k->main.by_hand ? RECORD_STOPPED : RECORD_EXITED);
@@ -342,7 +336,7 @@ void keeper_main_record(struct keeper *k)
 		record_set_verdict(record, keeper_command_verdict(&k->main.verdict));
 	else if (k->main.failed.code != ERR_NONE)
 		record_set_start_error(record, k->main.failed.msg);
-	record_save_kept(k->registry, k->claim.id, record, &ignored);
+	return 1;
 }
 
 int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e)

@@ -155,8 +155,6 @@ int keeper_main_rests(const struct keeper *k, const struct keeper_command *c);
 int keeper_main_ask_to_end(struct keeper *k);
 /* Handles "wait" for the command id: 1 if that is a main command that has not begun. */
 int keeper_main_awaits(struct keeper *k, int client, const char *id);
-/* Records how it ended. */
-void keeper_main_record(struct keeper *k);
 /* Returns the time from the request for its end to the force. */
 uint64_t keeper_main_grace_ms(const struct keeper *k);
 
@@ -167,7 +165,6 @@ uint64_t keeper_main_grace_ms(const struct keeper *k);
 #define KEEPER_MEMORY (192U << 20)	/* bytes of the keeper's heap */
 #define KEEPER_COMMANDS 256
 #define KEEPER_CLIENTS (KEEPER_COMMANDS + 32)	/* one for each command, and who asks */
-#define KEEPER_FILES 4096	/* descriptors, up to four for each command */
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
 #define KEEPER_CHECKS 0x80000000u
@@ -565,8 +562,15 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms);
 /* keeper_life.c */
 /* Notes real work: the sandbox is not idle now. */
 void keeper_busy(struct keeper *k);
-/* Records for berth ps -a, inspect and wait why it no longer runs. */
-void keeper_record_stop(struct keeper *k);
+/*
+ * What the end of the sandbox changes in its record, for ps, inspect and wait, once nothing of it
+ * runs any more and before its cgroup is removed: 1, or 0 if nothing. Why it no longer runs; how its
+ * main command ended; that it must be removed, in case we die; the used time, for the next start.
+ */
+int keeper_stop_note(const struct keeper *k, json_t *record);
+int keeper_main_note(const struct keeper *k, json_t *record);
+int keeper_life_note(const struct keeper *k, json_t *record);
+int keeper_budget_note(struct keeper *k, json_t *record);
 extern const char keeper_idle_reason[];	/* the stop_reason of an idle sandbox */
 /* Tells whether the sandbox may be frozen: only the main command runs, and no session is busy. */
 int keeper_idle_may_stand(const struct keeper *k);
@@ -591,15 +595,11 @@ int keeper_owner_begin(struct keeper *k, struct err *e);
 /* Opens a descriptor of the process of that name; ERR_INVALID if it has ended; -1 for "". */
 int keeper_owner_watch(const char *owner, int *ret_fd, struct err *e);
 void keeper_owner_ended(struct keeper *k);
-/* Call it before the sandbox is taken apart; and when only its files are left. */
-void keeper_life_mark(struct keeper *k);
 void keeper_life_end(struct keeper *k, const char *id);
 
 /* keeper_budget.c */
 /* Checks the budgets: ERR_LIMIT if one is used up, so that the sandbox cannot be resumed. */
 int keeper_budget_allows(const struct keeper *k, struct err *e);
-/* Records the used time for the next start, before the cgroup is removed. */
-void keeper_budget_save(struct keeper *k);
 
 /* keeper_health.c */
 struct keeper_health;
