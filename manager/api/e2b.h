@@ -74,13 +74,21 @@ json_t *e2b_connect_error(const struct err *e);
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
 /* Translates E2B's create into a body of POST /v1/sandboxes: a new reference, or NULL with e. */
 json_t *e2b_create_request(const json_t *body, json_int_t timeout, int pauses, struct err *e);
-/* Stores the client's wishes for the network; network may be NULL.  Whether ports are public stays as
- * it was, if network does not say. */
+/*
+ * Stores the client's wishes for the network; network may be NULL.  What it does not say of
+ * requests from outside (allowPublicTraffic, maskRequestHost) stays as it was.
+ */
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e);
 /* Adds the stored wishes to a description of the sandbox. */
 void e2b_network_tell(struct box *b, json_t *description);
-/* Gives the fork id the network rules of b, and shows them in its description. */
-void e2b_network_inherit(struct box *b, const char *id);
+/* Gives the fork id the stored wishes of b.  Removes it when that fails. */
+int e2b_network_inherit(struct http_request *rq, struct box *b, const char *id, struct err *e);
+/*
+ * The Host that a server in a sandbox gets by network.maskRequestHost, where ${PORT} stands for the
+ * port; ERR_INVALID for a mask that no Host can be.  Pure (e2b_rules.c).
+ */
+#define E2B_HOST_SIZE 264
+int e2b_masked_host(const char *mask, unsigned port, char ret[E2B_HOST_SIZE], struct err *e);
 /* "timeout" of a body, in seconds: ERR_INVALID. */
 int e2b_timeout(const json_t *body, json_int_t *ret, struct err *e);
 

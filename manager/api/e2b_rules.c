@@ -211,10 +211,46 @@ int e2b_rules_read(const json_t *access, const json_t *network, struct e2b_rules
 	return subtract(&r->deny, &r->allow, e);
 }
 
+/* ---- requests from outside ------------------------------------------------------------------- */
+
+int e2b_masked_host(const char *mask, unsigned port, char ret[E2B_HOST_SIZE], struct err *e)
+{
+	static const char place[] = "${PORT}";
+	size_t n = 0, name, digits;
+
+	for (; *mask && n < E2B_HOST_SIZE - 6; mask++) {
+		if (strncmp(mask, place, sizeof(place) - 1)) {
+			ret[n++] = *mask;
+			continue;
+		}
+		n += (size_t)snprintf(ret + n, 6, "%u", port);
+		mask += sizeof(place) - 2;
+	}
+	ret[n] = '\0';
+	name = strspn(ret, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.");
+	digits = ret[name] == ':' ? strspn(ret + name + 1, "0123456789") : 0;
+	if (*mask || !name || (ret[name] && (!digits || digits > 5 || ret[name + 1 + digits])))
+		return err_set(e, ERR_INVALID,
+			       "network.maskRequestHost is not a host or HOST:PORT of at most %d bytes",
+			       E2B_HOST_SIZE - 6);
+	return 0;
+}
+
+static int check_mask(const json_t *network, struct err *e)
+{
+	const json_t *mask = json_object_get(network, "maskRequestHost");
+	char host[E2B_HOST_SIZE];
+
+	if (!mask || json_is_null(mask))
+		return 0;
+	if (!json_is_string(mask))
+		return err_set(e, ERR_INVALID, "network.maskRequestHost is not text");
+	return e2b_masked_host(json_string_value(mask), UINT16_MAX, host, e);
+}
+
 int e2b_rules_check(const json_t *network, struct err *e)
 {
-	static const char *const missing[] = {"rules", "egressProxy", "maskRequestHost",
-					      "httpsPorts"};
+	static const char *const missing[] = {"rules", "egressProxy", "httpsPorts"};
 	size_t i;
 
 	if (network && !json_is_object(network) && !json_is_null(network))
@@ -225,7 +261,7 @@ int e2b_rules_check(const json_t *network, struct err *e)
 				       "network.%s is not served: requests leave a sandbox as it "
 				       "makes them; hint: allowOut and denyOut",
 				       missing[i]);
-	return 0;
+	return check_mask(network, e);
 }
 
 /* ---- berth's options ------------------------------------------------------------------------ */

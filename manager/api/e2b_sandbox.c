@@ -43,18 +43,18 @@ static int is_preset(const char *template)
 
 static int check_e2b_create_members(const json_t *body, struct err *e)
 {
-	static const char *const missing[] = { "mcp", "iam" };
+	const json_t *mcp = json_object_get(body, "mcp");
 	const char *name;
 	json_t *v;
-	size_t i;
 
 	if (!json_is_string(json_object_get(body, "templateID")))
 		return err_set(e, ERR_INVALID, "templateID is missing");
-	for (i = 0; i < ARRAY_LEN(missing); i++)
-		if (e2b_rules_given(body, missing[i]))
-			return err_set(e, ERR_UNSUPPORTED,
-				       "%s is not served: a sandbox has what its image has",
-				       missing[i]);
+	if (e2b_rules_given(body, "iam"))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "iam is not served: no cloud gives credentials to a sandbox");
+	/* the SDK itself runs the image's mcp-gateway with these servers */
+	if (mcp && !json_is_object(mcp) && !json_is_null(mcp))
+		return err_set(e, ERR_INVALID, "mcp is not an object");
 	json_object_foreach(json_object_get(body, "metadata"), name, v)
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID, "metadata has a value that is not a string");
@@ -177,21 +177,29 @@ int e2b_reply_new(struct http_request *rq, int status, const char *id, const cha
 	return answer ? http_reply_json(rq, status, answer, e) : -1;
 }
 
-/* For getInfo(): what was asked of its network.  Without it the sandbox is as good. */
-static void note_asked_network(struct http_request *rq, const char *id)
+/*
+ * What was asked of its network, for getInfo() and for previews.  A sandbox without this note would
+ * have public ports, so none stays when it cannot be written.
+ */
+static int note_asked_network(struct http_request *rq, const char *id, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	struct err ignored;
 	struct box b;
+	int r;
 
 	if (!json_object_get(body, "network") && !json_object_get(body, "allow_internet_access"))
-		return;
-	if (box_open(&b, rq, &ignored) == 0) {
+		return 0;
+	r = box_open(&b, rq, e);
+	if (r == 0) {
 		snprintf(b.id, sizeof(b.id), "%s", id);
-		e2b_network_note(&b, json_object_get(body, "allow_internet_access"),
-				 json_object_get(body, "network"), &ignored);
+		r = e2b_network_note(&b, json_object_get(body, "allow_internet_access"),
+				     json_object_get(body, "network"), e);
 	}
 	box_close(&b);
+	if (r < 0)
+		(void)api_remove(rq, id, &ignored);
+	return r;
 }
 
 static int post_sandbox(struct http_request *rq, struct err *e)
@@ -233,7 +241,8 @@ static int post_sandbox(struct http_request *rq, struct err *e)
 	    e2b_pause_at_end(rq, json_string_value(json_object_get(made, "id")), timeout,
 			     &lifecycle, e) < 0)
 		return -1;
-	note_asked_network(rq, json_string_value(json_object_get(made, "id")));
+	if (note_asked_network(rq, json_string_value(json_object_get(made, "id")), e) < 0)
+		return -1;
 	return e2b_reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
 			 json_string_value(json_object_get(http_json(rq), "templateID")), e);
 }
@@ -579,29 +588,30 @@ const struct http_route e2b_sandbox_routes[] = {
 
 int e2b_network_note(struct box *b, const json_t *access, const json_t *network, struct err *e)
 {
-	static const char *const members[] = {"allowOut", "denyOut"};
-	struct err ignored;
-	autojson json_t *before = registry_load(&b->registry, b->id, E2B_NOTE, &ignored);
+	static const struct {
+		const char *name;
+		int stays;
+	} members[] = {
+		{"allowOut", 0}, {"denyOut", 0}, {"allowPublicTraffic", 1}, {"maskRequestHost", 1},
+	};
 	autojson json_t *note = json_object(), *rules = json_object();
-	const json_t *is_public = json_object_get(network, "allowPublicTraffic");
+	autojson json_t *before = registry_load(&b->registry, b->id, E2B_NOTE, e);
 	size_t i;
 
-	if (!before && ignored.code != ERR_NOT_FOUND) {
-		*e = ignored;
+	if (!before && e->code != ERR_NOT_FOUND)
 		return -1;
-	}
-	if (!json_is_boolean(is_public))
-		is_public = json_object_get(json_object_get(before, "network"), "allowPublicTraffic");
+	for (i = 0; i < ARRAY_LEN(members); i++) {
+		json_t *v = json_object_get(network, members[i].name);
 
-	for (i = 0; i < ARRAY_LEN(members); i++)
-		if (e2b_rules_given(network, members[i]))
-			json_object_set(rules, members[i], json_object_get(network, members[i]));
+		if (members[i].stays && !json_is_boolean(v) && !json_is_string(v))
+			v = json_object_get(json_object_get(before, "network"), members[i].name);
+		else if (!members[i].stays && !e2b_rules_given(network, members[i].name))
+			v = NULL;
+		if (v)
+			json_object_set(rules, members[i].name, v);
+	}
 	if (json_object_size(rules))
 		json_object_set(note, "network", rules);
-	if (is_public) {
-		json_object_set(rules, "allowPublicTraffic", (json_t *)(size_t)is_public);
-		json_object_set(note, "network", rules);
-	}
 	if (json_is_boolean(access))
 		json_object_set(note, "allowInternetAccess", (json_t *)(size_t)access);
 	return note && rules ? registry_save(&b->registry, b->id, E2B_NOTE, note, e) :
@@ -617,13 +627,15 @@ void e2b_network_tell(struct box *b, json_t *description)
 		json_object_update(description, note);
 }
 
-void e2b_network_inherit(struct box *b, const char *id)
+int e2b_network_inherit(struct http_request *rq, struct box *b, const char *id, struct err *e)
 {
+	autojson json_t *note = registry_load(&b->registry, b->id, E2B_NOTE, e);
 	struct err ignored;
-	autojson json_t *note = registry_load(&b->registry, b->id, E2B_NOTE, &ignored);
 
-	if (note)
-		registry_save(&b->registry, id, E2B_NOTE, note, &ignored);
+	if (note ? registry_save(&b->registry, id, E2B_NOTE, note, e) == 0 : e->code == ERR_NOT_FOUND)
+		return 0;
+	(void)api_remove(rq, id, &ignored);
+	return -1;
 }
 
 /* ---- a change -------------------------------------------------------------------------------- */

@@ -510,11 +510,13 @@ static int post_snapshot(struct http_request *rq, struct err *e)
 	own = json_pack("{s:[s,s]}", "mark", LABEL_MANAGED "=e2b", E2B_FACE "=" E2B_SNAPSHOT);
 	made = body && own ? api_fork(rq, &b, body, own, e) : NULL;
 	id = e2b_snapshot_id(made);
-	if (id)
-		e2b_network_inherit(&b, id);
+	if (made && !id)
+		err_set(e, ERR_INTERNAL, "berth fork gave no id");
+	if (id && e2b_network_inherit(rq, &b, id, e) < 0)
+		id = NULL;
 	box_close(&b);
 	if (!id)
-		return made ? err_set(e, ERR_INTERNAL, "berth fork gave no id") : -1;
+		return -1;
 	if (name && take_e2b_snapshot_name(rq, id, name, e) < 0) {
 		struct err ignored;
 
@@ -574,9 +576,9 @@ json_t *e2b_from_snapshot(struct http_request *rq, const json_t *request, const 
 	forks = r > 0 ? api_fork(rq, &b, body, chooses_network(rq, own) ? own : marks, e) : NULL;
 	/* create writes down what the request says of it */
 	if (e2b_snapshot_id(forks) && !says_network(rq))
-		e2b_network_inherit(&b, e2b_snapshot_id(forks));
+		r = e2b_network_inherit(rq, &b, e2b_snapshot_id(forks), e);
 	box_close(&b);
-	if (forks)
+	if (forks && r >= 0)
 		one = json_array_get(json_object_get(forks, "forks"), 0);
 	return json_incref(one);
 }
@@ -667,8 +669,8 @@ static json_t *make_e2b_fork(struct http_request *rq, struct box *b, const json_
 
 	made = body ? api_fork(rq, b, body, NULL, &e) : NULL;
 	id = e2b_snapshot_id(made);
-	if (id)
-		e2b_network_inherit(b, id);
+	if (id && e2b_network_inherit(rq, b, id, &e) < 0)
+		id = NULL;
 	if (id && l.pauses && e2b_pause_at_end(rq, id, timeout, &l, &e) < 0)
 		id = NULL;
 	answer = id ? e2b_answer(rq, id, e2b_label(record, E2B_TEMPLATE), &e) : NULL;

@@ -224,6 +224,7 @@ struct preview_question {
 	char id[65];
 	unsigned port;
 	int kept, public;
+	char mask[E2B_HOST_SIZE];	/* the Host that the server gets; "": as the client sent it */
 	json_t *rules;
 	int fd;			/* the answer's, or -1 */
 };
@@ -275,19 +276,29 @@ static int label_of(const struct preview_server *p, const char *host, char label
 	return !strchr(label, '.');
 }
 
-/* E2B's own rule: ports of its sandboxes are public, unless the client said otherwise. */
+/*
+ * E2B's own rules: ports of its sandboxes are public, unless the client said otherwise, and it may
+ * choose the Host of requests.
+ */
 static int is_public_by_face(struct preview_question *q)
 {
 	struct err ignored;
 	autojson json_t *record = NULL, *note = NULL;
-	const char *face;
+	const char *face, *mask;
+	const json_t *network;
 
 	record = record_load_kept(&q->registry, q->id, &ignored);
 	face = json_string_value(json_object_get(json_object_get(record, "labels"), LABEL_FACE));
 	if (!face || strcmp(face, "e2b"))
 		return 0;
 	note = registry_load(&q->registry, q->id, E2B_NOTE, &ignored);
-	return note ? !json_is_false(json_object_get(json_object_get(note, "network"), "allowPublicTraffic")) : ignored.code == ERR_NOT_FOUND;
+	if (!note)
+		return ignored.code == ERR_NOT_FOUND;
+	network = json_object_get(note, "network");
+	mask = json_string_value(json_object_get(network, "maskRequestHost"));
+	if (mask && e2b_masked_host(mask, q->port, q->mask, &ignored) < 0)
+		q->mask[0] = '\0';
+	return !json_is_false(json_object_get(network, "allowPublicTraffic"));
 }
 
 /* The owner has lost the token: nobody has rights from it any more (S53). */
@@ -344,7 +355,7 @@ static json_t *judge_preview(struct preview_question *q)
 	if (!resolve_label(q, label) || registry_find(&q->registry, q->id, found, &q->kept, &e) < 0 || strcmp(found, q->id) ||
 	    !owner_is_known(q) || !(q->rules = preview_rules(&q->registry, q->id, &e)))
 		return refuse_unknown();
-	q->public = preview_is_public(q->rules, q->port) || is_public_by_face(q);
+	q->public = is_public_by_face(q) || preview_is_public(q->rules, q->port);
 	if (q->public && !asked_text(q, "query")[0])
 		return NULL;
 	until = api_box_secret(q->p->api, &q->registry, 0, secret, &e) > 0 ? access_until(q, secret) : 0;
@@ -430,7 +441,7 @@ static json_t *connect_preview(struct preview_question *q)
 		r = ask_for_port(q, sock, 1, &e);
 	if (r < 0)
 		return tell_unreachable(&e);
-	return r ? json_object() : json_pack("{s:b}", "nothing", 1);
+	return r ? json_pack("{s:s*}", "mask", q->mask[0] ? q->mask : NULL) : json_pack("{s:b}", "nothing", 1);
 }
 
 static void answer_question(struct preview_server *p, const json_t *asked, int sock)

@@ -288,10 +288,26 @@ static int end_request(struct previewhead *r, const struct asked *a, const struc
 	r->websocket = a->websocket && a->upgrade && r->reads && !r->head && !r->http10 && r->body.done;
 	r->keeps = r->http10 ? a->asks_to_keep && !a->closes : !a->closes;
 	r->foreign = is_foreign(r, a);
+	r->host_at = out->len + strlen("Host: ");
+	r->host_len = strlen(r->authority);
 	if (buf_addf(out, e, "Host: %s\r\nX-Forwarded-For: %s\r\nX-Forwarded-Host: %s\r\nX-Forwarded-Proto: %s\r\n", r->authority, from->address,
 		     r->authority, from->secure ? "https" : "http") < 0)
 		return -1;
 	return buf_adds(out, r->websocket ? "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" : "Connection: close\r\n\r\n", e);
+}
+
+int previewhead_mask(struct previewhead *rq, const char *host, struct buf *out, struct err *e)
+{
+	const size_t n = strlen(host), behind = rq->host_at + rq->host_len;
+
+	if (buf_reserve(out, n, e) < 0)
+		return -1;
+	memmove(out->data + rq->host_at + n, out->data + behind, out->len - behind);
+	memcpy(out->data + rq->host_at, host, n);
+	out->len = out->len - rq->host_len + n;
+	out->data[out->len] = '\0';
+	rq->host_len = n;
+	return 0;
 }
 
 int previewhead_request(const char *p, size_t n, const struct previewhead_from *from, struct previewhead *ret, struct buf *out, struct err *e)

@@ -37,6 +37,7 @@ struct previewhead {
 	int keeps;		/* the client takes another answer on this connection */
 	int wants_page;		/* a person reads the answer */
 	size_t target_at, target_len;	/* the target in out, without our parameter */
+	size_t host_at, host_len;	/* the value of Host in out */
 	size_t head_len;	/* bytes of the input that belong to the head */
 	struct httpbody body;
 };
@@ -44,6 +45,9 @@ struct previewhead {
 /* 1: it is whole, and out gets what the server is sent. 0: more bytes are needed. -1: ERR_INVALID. */
 int previewhead_request(const char *p, size_t n, const struct previewhead_from *from, struct previewhead *ret,
 			struct buf *out, struct err *e);
+
+/* Puts another Host into out, which was written for rq and of which nothing was sent yet. */
+int previewhead_mask(struct previewhead *rq, const char *host, struct buf *out, struct err *e);
 
 struct previewhead_answer {
 	int status;

@@ -509,8 +509,9 @@ static void take_answer(struct preview *p, const json_t *j, int *fd)
 {
 	const json_int_t n = json_integer_value(json_object_get(j, "n"));
 	const char *title = json_string_value(json_object_get(j, "title")), *key = json_string_value(json_object_get(j, "key"));
-	const char *text = json_string_value(json_object_get(j, "text"));
+	const char *text = json_string_value(json_object_get(j, "text")), *mask = json_string_value(json_object_get(j, "mask"));
 	struct pconn *c = n >= 0 && (uint64_t)n < p->most ? &p->conns[n] : NULL;
+	struct err e;
 
 	if (!c || c->state != P_ASK || (unsigned)json_integer_value(json_object_get(j, "turn")) != c->turn)
 		return;
@@ -525,6 +526,8 @@ static void take_answer(struct preview *p, const json_t *j, int *fd)
 		nothing_listens(p, c);
 	else if (json_object_get(j, "again"))
 		wait_again(p, c, (uint64_t)json_integer_value(json_object_get(j, "again")));
+	else if (*fd >= 0 && mask && previewhead_mask(&c->rq, mask, &c->up.head, &e) < 0)
+		say(p, c, 431, "This request is refused", e.msg);
 	else if (*fd >= 0)
 		take_socket(p, c, fd);
 	else

@@ -436,7 +436,7 @@ def test_a_create_has_the_network_and_the_volumes_that_it_names():
         c = Client(d)
 
         def network(**more):
-            made = c.create(**more)
+            made = c.create(mcp={"x": {}}, **more)     # the client itself starts the image's mcp-gateway
             return json.loads(b.berth("inspect", made.id, ok=True).out)["network"]
 
         for closed in ({"allow_internet_access": False}, {"network": {"denyOut": ["0.0.0.0/0"]}}):
@@ -450,7 +450,7 @@ def test_a_create_has_the_network_and_the_volumes_that_it_names():
                       {"network": {"allowOut": ["example.org", "8.8.8.0/24"], "denyOut": ["0.0.0.0/0"]}}, {"network": {"allowOut": [7]}},
                       {"network": {"rules": {"x.test": [{}]}}}, {"allow_internet_access": False, "network": {"allowOut": ["example.org"]}},
                       {"network": {"egressProxy": {"url": "x"}}}, {"network": 1}, {"allow_internet_access": "no"}, {"iam": {"tokens": {}}},
-                      {"mcp": {"x": {}}}, {"volumeMounts": [{"name": "/etc", "path": "/mnt"}]},
+                      {"mcp": ["x"]}, {"volumeMounts": [{"name": "/etc", "path": "/mnt"}]},
                       {"volumeMounts": [{"name": "v", "path": "mnt"}]}, {"volumeMounts": {"v": "/mnt"}}, {"volumeMounts": [{"name": "v:/x", "path": "/mnt"}]},
                       {"volumeMounts": [{"name": "v", "path": "/mnt:ro"}]}, {"volumeMounts": [{"name": "../v", "path": "/mnt"}]}):
             r = c.ask("POST", "/v2/sandboxes", {"templateID": "base", **asked})

@@ -212,6 +212,28 @@ def test_a_paused_sandbox_that_requests_resume_goes_on():
         assert json.loads(b.berth("inspect", x, ok=True).out)["status"] == "running"
 
 
+def test_e2b_ports_stay_private_after_other_rules_and_get_the_host_that_was_asked_for():
+    with Previews() as d:
+        ask = lambda method, path, body=None, **kw: d.request(method, path, body, headers={"X-API-Key": f"e2b_{TOKEN}"}, **kw)
+        asked = {"allowPublicTraffic": False, "maskRequestHost": "custom.example.com:${PORT}"}
+        made = ask("POST", "/sandboxes", {"templateID": "base", "timeout": 3600, "network": asked}).json
+        x, field = made["sandboxID"], [f"E2B-Traffic-Access-Token: {made['trafficAccessToken']}"]
+        web(x)
+        assert d.ask(f"{WEB}-{x}").status == 401
+        sent = d.ask(f"{WEB}-{x}", fields=field).sent_fields
+        assert sent["host"] == f"custom.example.com:{WEB}" and sent["x-forwarded-host"] == f"{WEB}-{x}.{DOMAIN}:{d.preview_port}", sent
+        # the rules of what leaves it say nothing of what comes
+        assert ask("PUT", f"/sandboxes/{x}/network", {"allow_internet_access": False}).status == 204
+        fork = ask("POST", f"/sandboxes/{x}/fork", {"timeout": 3600}).json[0]["sandbox"]["sandboxID"]
+        for box in (x, fork):
+            assert ask("GET", f"/sandboxes/{box}").json["network"] == asked
+            assert d.ask(f"{WEB}-{box}").status == 401
+        assert d.ask(f"{WEB}-{x}", fields=field).sent_fields["host"] == f"custom.example.com:{WEB}"
+        for bad in (7, "", "a b", "x:y", "a:1:2", "a\r\nB: c", "${PORT", ":80", "h" * 300):
+            r = ask("POST", "/sandboxes", {"templateID": "base", "network": {"maskRequestHost": bad}})
+            assert r.status == 400 and "maskRequestHost" in r.json["message"], (bad, r)
+
+
 def test_a_request_counts_as_use():
     with Previews() as d:
         x = d.create(**{"idle-timeout": "1h"})

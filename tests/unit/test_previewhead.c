@@ -29,6 +29,11 @@ Test(previewhead, a_request_is_written_anew)
 	cr_assert_str_eq(r.cookie, "2.cd");
 	cr_assert(r.keeps && r.reads && r.body.done && !r.foreign);
 	cr_assert(!strncmp(out.data + r.target_at, "/a?x=1&y", r.target_len) && r.target_len == 8);
+	/* once and again */
+	cr_assert(previewhead_mask(&r, "a.much.longer.name.than.that:8000", &out, &(struct err){ 0 }) == 0);
+	cr_assert(previewhead_mask(&r, "b", &out, &(struct err){ 0 }) == 0);
+	cr_assert_str_eq(out.data, "GET /a?x=1&y HTTP/1.1\r\nCookie: a=1\r\nHost: b\r\nX-Forwarded-For: 192.0.2.1\r\n"
+			 "X-Forwarded-Host: Web.Test:80\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n");
 }
 
 Test(previewhead, every_prefix_of_a_head_is_not_whole)
