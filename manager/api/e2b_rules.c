@@ -236,11 +236,15 @@ int e2b_masked_host(const char *mask, unsigned port, char ret[E2B_HOST_SIZE], st
 	return 0;
 }
 
-static int check_mask(const json_t *network, struct err *e)
+static int check_from_outside(const json_t *network, struct err *e)
 {
 	const json_t *mask = json_object_get(network, "maskRequestHost");
+	const json_t *is_public = json_object_get(network, "allowPublicTraffic");
 	char host[E2B_HOST_SIZE];
 
+	/* ports are public unless it is false: a word for false must not make them so */
+	if (is_public && !json_is_boolean(is_public) && !json_is_null(is_public))
+		return err_set(e, ERR_INVALID, "network.allowPublicTraffic is not true or false");
 	if (!mask || json_is_null(mask))
 		return 0;
 	if (!json_is_string(mask))
@@ -261,7 +265,7 @@ int e2b_rules_check(const json_t *network, struct err *e)
 				       "network.%s is not served: requests leave a sandbox as it "
 				       "makes them; hint: allowOut and denyOut",
 				       missing[i]);
-	return check_mask(network, e);
+	return check_from_outside(network, e);
 }
 
 /* ---- berth's options ------------------------------------------------------------------------ */

@@ -130,3 +130,6 @@ def test_other_rules_for_the_way_out_leave_a_port_of_e2b_private():
         assert is_public() is False
         c.ask("PUT", f"/sandboxes/{e.id}/network", {**rules, "allowPublicTraffic": True})
         assert is_public() is True
+        for wrong in ("false", 0):
+            r = c.ask("PUT", f"/sandboxes/{e.id}/network", {**rules, "allowPublicTraffic": wrong}, check=False)
+            assert r.status == 400 and "allowPublicTraffic" in r.json["message"], r
