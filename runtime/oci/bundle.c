@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/mem.h"
 #include "base/path.h"
 #include "runtime/oci/container.h"
 #include "runtime/oci/create.h"
@@ -91,6 +92,29 @@ static int check_bundle_namespaces(const struct oci_container *c, struct err *e)
 	return 0;
 }
 
+/*
+ * Annotations of crun that would change how the container is confined or who hears of it, and that
+ * this runtime does not act on.
+ */
+static int check_annotations(const struct oci_container *c, struct err *e)
+{
+	static const struct { const char *name, *hint; } refused[] = {
+		{ "run.oci.handler", "leave it out, and the program runs as a container's process" },
+		{ "run.oci.pidfd_receiver", "use --pidfd-socket" },
+		{ "run.oci.seccomp_bpf_data", "write the filter as linux.seccomp" },
+		{ "run.oci.seccomp.plugins", "use linux.seccomp.listenerPath" },
+		{ "run.oci.seccomp.receiver", "use linux.seccomp.listenerPath" },
+	};
+	const json_t *annotations = oci_get(c->config, "annotations");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(refused); i++)
+		if (oci_str(annotations, refused[i].name) && *oci_str(annotations, refused[i].name))
+			return err_set(e, ERR_UNSUPPORTED, "annotation %s is not supported by this runtime; hint: %s",
+				       refused[i].name, refused[i].hint);
+	return 0;
+}
+
 static int find_rootfs(struct oci_container *c, struct err *e)
 {
 	const char *path = oci_str(oci_get(c->config, "root"), "path");
@@ -141,7 +165,7 @@ int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int ro
 	c->linux_part = oci_get(c->config, "linux");
 	if (c->process && oci_str(c->process, "cwd")[0] != '/')
 		return err_set(e, ERR_INVALID, "process.cwd '%.100s' is not an absolute path", oci_str(c->process, "cwd"));
-	if (find_rootfs(c, e) < 0 || read_namespaces(c, e) < 0 || check_bundle_namespaces(c, e) < 0 ||
+	if (check_annotations(c, e) < 0 || find_rootfs(c, e) < 0 || read_namespaces(c, e) < 0 || check_bundle_namespaces(c, e) < 0 ||
 	    oci_mounts_read(c, e) < 0 || oci_sysctl_check(c, e) < 0 ||
 	    oci_mempolicy_check(c->linux_part, e) < 0 || check_terminal(c, r, e) < 0)
 		return -1;

@@ -135,7 +135,7 @@ static int equip(struct oci_container *c, struct err *e)
 	}
 	if (oci_netdevs_move(c, e) < 0 || oci_resources_apply(&c->state->cgroup, resources, e) < 0)
 		return -1;
-	r = oci_seccomp_compile(&filter, oci_get(c->linux_part, "seccomp"), e);
+	r = oci_seccomp_compile(&filter, c->config, e);
 	if (r == 0) {
 		c->filter = filter;
 		return 0;

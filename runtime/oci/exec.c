@@ -164,7 +164,8 @@ static int enter_sub_cgroup(struct entry *n, const char *text, struct err *e)
 
 	sub += *sub == '/';
 	if (!strcmp(sub, "..") || !strncmp(sub, "../", 3) || strstr(sub, "/.."))
-		return err_set(e, ERR_INVALID, "bad sub cgroup path: %.100s is not a sub cgroup path", sub);
+		return err_set(e, ERR_INVALID, "bad sub cgroup path: %.100s is not a sub cgroup path: `..` "
+			       "components are not allowed", sub);
 	if (!colon)
 		return oci_cgroup_enter(c, sub, e);
 	snprintf(list, sizeof(list), "%.*s", (int)(colon - text), text);
@@ -395,7 +396,7 @@ static int run_oci_exec(struct entry *n, struct err *e)
 		return err_sys(e, "open the container's root");
 	n->ns = own_namespaces(m->config);
 	if (oci_cgroup_open(&m->state.cgroup, e) < 0 ||
-	    oci_seccomp_compile(&n->filter, oci_get2(m->config, "linux", "seccomp"), e) < 0)
+	    oci_seccomp_compile(&n->filter, m->config, e) < 0)
 		return -1;
 	if (n->x->console_socket && (n->console_fd = oci_console_connect(n->x->console_socket, e)) < 0)
 		return -1;

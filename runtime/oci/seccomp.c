@@ -145,14 +145,27 @@ static int read_oci_syscall_args(const json_t *list, struct scmp_arg_cmp *args, 
 	return 0;
 }
 
+#define FAIL_UNKNOWN "run.oci.seccomp_fail_unknown_syscall"
+
+/* crun's annotation: a profile with a call that the library does not know is refused. */
+static int fails_unknown_call(const json_t *config)
+{
+	const char *value = oci_str(oci_get(config, "annotations"), FAIL_UNKNOWN);
+
+	return value && strcmp(value, "0") != 0;
+}
+
 static int add_oci_syscall_rule(scmp_filter_ctx ctx, const char *name, uint32_t act, const struct scmp_arg_cmp *args, unsigned n,
-		    int repeats, struct err *e)
+		    int repeats, int fail_unknown, struct err *e)
 {
 	int nr = seccomp_syscall_resolve_name(name), r = 0;
 	unsigned i;
 
 	/* a name that this library does not know: no kernel call that it could be about, as runc and crun */
 	if (nr == __NR_SCMP_ERROR) {
+		if (fail_unknown)
+			return err_set(e, ERR_INVALID, "linux.seccomp: unknown system call %.64s, and the annotation " FAIL_UNKNOWN
+				       " is set; hint: leave out the name or the annotation", name);
 		oci_log(OCI_DEBUG, "linux.seccomp: unknown system call %.64s is left out", name);
 		return 0;
 	}
@@ -169,7 +182,8 @@ static int add_oci_syscall_rule(scmp_filter_ctx ctx, const char *name, uint32_t 
 	return r < 0 && r != -EACCES && r != -EEXIST ? err_errno(e, -r, "linux.seccomp: add a rule for %.64s", name) : 0;
 }
 
-static int add_oci_syscalls(scmp_filter_ctx ctx, const json_t *list, uint32_t dflt, int *notify, struct err *e)
+static int add_oci_syscalls(scmp_filter_ctx ctx, const json_t *list, uint32_t dflt, int fail_unknown, int *notify,
+			    struct err *e)
 {
 	const json_t *v, *name;
 	size_t i, j;
@@ -194,7 +208,7 @@ static int add_oci_syscalls(scmp_filter_ctx ctx, const json_t *list, uint32_t df
 			if (act == SCMP_ACT_NOTIFY && !strcmp(s, "write"))
 				return err_set(e, ERR_INVALID, "linux.seccomp: SCMP_ACT_NOTIFY cannot be used for the write syscall");
 			*notify |= act == SCMP_ACT_NOTIFY;
-			if (add_oci_syscall_rule(ctx, s, act, args, n, repeats, e) < 0)
+			if (add_oci_syscall_rule(ctx, s, act, args, n, repeats, fail_unknown, e) < 0)
 				return -1;
 		}
 	}
@@ -292,8 +306,9 @@ static int export_oci_filter(scmp_filter_ctx ctx, struct oci_seccomp *ret, struc
 	return 0;
 }
 
-int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *s, struct err *e)
+int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *config, struct err *e)
 {
+	const json_t *s = oci_get2(config, "linux", "seccomp");
 	scmp_filter_ctx ctx;
 	uint32_t dflt;
 	int r = -1;
@@ -312,7 +327,7 @@ int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *s, struct err *e)
 	if (json_array_size(oci_get(s, "syscalls")) > 0)
 		seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (read_oci_filter_flags(oci_get(s, "flags"), &ret->flags, e) == 0 && add_archs(ctx, oci_get(s, "architectures"), e) == 0 &&
-	    add_oci_syscalls(ctx, oci_get(s, "syscalls"), dflt, &ret->notify, e) == 0)
+	    add_oci_syscalls(ctx, oci_get(s, "syscalls"), dflt, fails_unknown_call(config), &ret->notify, e) == 0)
 		r = export_oci_filter(ctx, ret, e) < 0 ? -1 : answer_newer_calls(ret, oci_get(s, "syscalls"), dflt, e);
 	seccomp_release(ctx);
 	if (r == 0 && ret->notify && !oci_str(s, "listenerPath"))

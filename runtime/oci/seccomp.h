@@ -23,8 +23,8 @@ struct oci_seccomp {
 	int notify;	/* a listener must be notified */
 };
 
-/* Compiles linux.seccomp; NULL: no filter. ret is zeroed storage. */
-int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *seccomp, struct err *e);
+/* Compiles the configuration's linux.seccomp; without it there is no filter. ret is zeroed storage. */
+int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *config, struct err *e);
 void oci_seccomp_release(struct oci_seccomp *s);
 /* Loads the filter, in the container's process. *ret_listener is the notification descriptor, or -1. */
 int oci_seccomp_load(const struct oci_seccomp *s, int *ret_listener, struct err *e);

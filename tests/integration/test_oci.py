@@ -756,6 +756,19 @@ def test_linux_seccomp_errno_args_and_flags():
         assert c.out().split() == ["1", "0"]
 
 
+def test_an_annotation_that_makes_a_container_stricter_is_not_ignored():
+    with Bundle() as c:
+        c.linux["seccomp"] = seccomp_profile({"names": ["no_such_call"], "action": "SCMP_ACT_ERRNO"})
+        c.run()
+        c.config["annotations"] = {"run.oci.seccomp_fail_unknown_syscall": "1"}
+        c.refused("unknown system call no_such_call", "run.oci.seccomp_fail_unknown_syscall")
+        c.config["annotations"] = {"run.oci.seccomp_fail_unknown_syscall": "0"}
+        c.run()
+        for name in ("handler", "pidfd_receiver", "seccomp_bpf_data", "seccomp.receiver", "seccomp.plugins"):
+            c.config["annotations"] = {f"run.oci.{name}": "x"}
+            c.refused(f"annotation run.oci.{name} is not supported")
+
+
 def test_linux_seccomp_listener_gets_the_descriptor_and_the_state():
     path = b.tmp("agent")
     server = socket.socket(socket.AF_UNIX)

@@ -144,8 +144,9 @@ Test(oci_seccomp, a_call_newer_than_the_profile_does_not_exist)
 	struct oci_seccomp f = { 0 };
 	struct seccomp_profile p = { 0 };
 	struct err e = { 0 };
-	autojson json_t *j = parse("{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 13, \"syscalls\": [\n"
-				   "{\"names\": [\"read\", \"getrandom\", \"no_such_call\"], \"action\": \"SCMP_ACT_ALLOW\"}]}");
+	autojson json_t *j = parse("{\"linux\": {\"seccomp\": {\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 13,\n"
+				   "\"syscalls\": [{\"names\": [\"read\", \"getrandom\", \"no_such_call\"], "
+				   "\"action\": \"SCMP_ACT_ALLOW\"}]}}}");
 
 	cr_assert_eq(oci_seccomp_compile(&f, j, &e), 0, "%s", e.msg);
 	p.b = (struct seccomp_filter){ f.insns, f.count };
