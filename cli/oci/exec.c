@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/oci/cli.h"
+#include "runtime/kernel/caps.h"
 #include "runtime/oci/exec.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/log.h"
@@ -159,14 +160,19 @@ static int set_exec_user(json_t *process, const char *text, struct err *e)
 	return 0;
 }
 
-static void add_cap(json_t *process, const char *name)
+static int add_cap(json_t *process, const char *name, struct err *e)
 {
 	static const char *const sets[] = { "bounding", "effective", "permitted", "inheritable", "ambient" };
 	json_t *caps = object_in(process, "capabilities");
 	char full[64];
+	uint64_t bit;
 	size_t i;
 
 	snprintf(full, sizeof(full), "%s%.50s", strncmp(name, "CAP_", 4) ? "CAP_" : "", name);
+	/* the configuration's unknown names are a warning (config.md); one of a command line is a slip */
+	if (caps_parse(full, &bit, e) < 0)
+		return err_set(e, ERR_INVALID, "--cap: '%.64s' is not a capability; hint: a name of capabilities(7) such as "
+			       "NET_RAW", name);
 	/* inheritable and ambient are not root's to have unless the container has some: as runc since 1.1.2 */
 	for (i = 0; i < 3; i++)
 		json_array_append_new(list_in(caps, sets[i]), json_string(full));
@@ -174,6 +180,7 @@ static void add_cap(json_t *process, const char *name)
 		json_array_append_new(list_in(caps, "inheritable"), json_string(full));
 		json_array_append_new(list_in(caps, "ambient"), json_string(full));
 	}
+	return 0;
 }
 
 static int apply_flags(json_t *process, const struct exec_args *a, char **command, int count, struct err *e)
@@ -201,7 +208,8 @@ static int apply_flags(json_t *process, const struct exec_args *a, char **comman
 	for (i = 0; i < a->envs; i++)
 		json_array_append_new(list_in(process, "env"), json_string(a->env[i]));
 	for (i = 0; i < a->caps; i++)
-		add_cap(process, a->cap[i]);
+		if (add_cap(process, a->cap[i], e) < 0)
+			return -1;
 	for (i = 0; i < a->gids; i++) {
 		if (num_u64(a->gid[i], "group", 0, UINT32_MAX - 1, &gid, e) < 0)
 			return -1;

@@ -23,13 +23,13 @@
 const char *oci_id_fault(const char *id)
 {
 	if (strchr(id, '/'))
-		return "is not a name: invalid character `/` in the ID";
+		return "is not a name: invalid character `/` in the container ID";
 	if (!*id)
 		return "is empty";
 	if (strlen(id) > 255)
 		return "is longer than 255 bytes";
 	if (!strcmp(id, ".") || !strcmp(id, ".."))
-		return "is not a name";
+		return "is invalid: it is a directory's own name";
 	if (strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.") != strlen(id))
 		return "holds other bytes than letters, digits, '_', '+', '-' and '.'";
 	return NULL;

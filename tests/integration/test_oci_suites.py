@@ -396,7 +396,9 @@ def test_exec_names_the_file_of_a_cgroup_that_is_not_there():
         r = c.exec("--cgroup", "nonexistent", c.id, "true", ok=255)
         assert "adding pid " in r.err and "/nonexistent/cgroup.procs: no such file" in r.err, r
         r = c.exec("--cgroup", "..", c.id, "true", ok=255)
-        assert ".. is not a sub cgroup path" in r.err, r
+        assert ".. is not a sub cgroup path: `..` components are not allowed" in r.err, r
+        r = c.exec("--cap", "CAP_FLY", c.id, "true", ok=255)
+        assert "'CAP_FLY' is not a capability" in r.err, r
 
 
 def test_a_parent_whose_cpuset_is_empty_is_filled():
