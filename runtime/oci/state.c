@@ -28,10 +28,11 @@ const char *oci_id_fault(const char *id)
 		return "is empty";
 	if (strlen(id) > 255)
 		return "is longer than 255 bytes";
-	if (!strcmp(id, ".") || !strcmp(id, ".."))
-		return "is invalid: it is a directory's own name";
+	/* "." and ".." are no names of a container; the kernel keeps names of keyrings with a dot for itself */
+	if (id[0] == '.')
+		return "is invalid: it begins with '.'";
 	if (strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.") != strlen(id))
-		return "holds other bytes than letters, digits, '_', '+', '-' and '.'";
+		return "is invalid: it holds other bytes than letters, digits, '_', '+', '-' and '.'";
 	return NULL;
 }
 

@@ -131,7 +131,7 @@ Test(oci_mount, contradictions_are_refused)
 
 Test(oci_state, ids_are_names)
 {
-	static const char *const bad[] = { "", ".", "..", "a/b", "a b", "a\n", "\xc3\xa4" };
+	static const char *const bad[] = { "", ".", "..", ".a", "a/b", "a b", "a\n", "\xc3\xa4" };
 
 	cr_assert_null(oci_id_fault("a_B+c-1.2"));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
