@@ -52,6 +52,9 @@ enum oci_message_kind {
 	OCI_GO,		/* from the runtime: execute; the filter's instructions follow */
 	OCI_LISTENER,	/* from the process: value is the number of its seccomp notification descriptor */
 	OCI_TERMINAL,	/* from the process: with the master of its terminal */
+	OCI_IDMAP,	/* from the process: with a detached mount, of the entry value of mounts, whose ids only
+			 * the runtime may map; it waits */
+	OCI_IDMAPPED,	/* from the runtime: they are mapped */
 };
 
 struct oci_message {
@@ -104,6 +107,9 @@ struct oci_container {
 int oci_mounts_read(struct oci_container *c, struct err *e);
 /* Opens, for a user namespace, the files that its root could not open. */
 int oci_mounts_open(struct oci_container *c, struct err *e);
+
+/* Maps the ids of fd, a detached mount of the process for mounts[index]: the answer to OCI_IDMAP. */
+int oci_mounts_idmap(struct oci_container *c, int index, int fd, struct err *e);
 
 /* Tells whether the container has a mount namespace of its own, made or joined. */
 int oci_has_mounts(const struct oci_container *c);

@@ -165,6 +165,14 @@ static int attend_create(struct oci_container *c, struct oci_made *ret, struct e
 			ret->master = fd;
 			oci_console_plain(fd);
 			break;
+		case OCI_IDMAP:
+			r = oci_mounts_idmap(c, m.value, fd, e);
+			fd_close(&fd);
+			if (r < 0)
+				return -1;
+			if (oci_message_send(c->sock, OCI_IDMAPPED, 0) < 0)
+				return err_sys(e, "speak to the container");
+			break;
 		case OCI_READY:
 			return 0;
 		case OCI_FAILED:

@@ -28,6 +28,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/kernel/fdpass.h"
 #include "runtime/kernel/newmount.h"
 #include "runtime/oci/container.h"
 #include "runtime/oci/idmap.h"
@@ -103,11 +104,42 @@ static int open_map(const struct oci_container *c, struct oci_mount *m, struct e
 	return m->map_fd < 0 ? err_wrap(e, "mount %s", m->destination) : 0;
 }
 
+/*
+ * Lets the runtime map the ids of m, which the process opened: root of the container's user
+ * namespace may not, as the file system is the host's.
+ */
+static int ask_idmap(const struct oci_container *c, const struct oci_mount *m, struct err *e)
+{
+	struct oci_message ask = { .kind = OCI_IDMAP, .value = (int32_t)(m - c->mounts) };
+
+	if (fdpass_send(c->sock, &ask, sizeof(ask), &m->fd, 1) < 0)
+		return err_sys(e, "hand over the mount %s", m->destination);
+	/* the runtime reports its own error */
+	if (oci_message_recv(c->sock, &ask, NULL) != 1 || ask.kind != OCI_IDMAPPED)
+		_exit(1);
+	return 0;
+}
+
+int oci_mounts_idmap(struct oci_container *c, int index, int fd, struct err *e)
+{
+	struct oci_mount *m = index >= 0 && (size_t)index < c->mount_count ? &c->mounts[index] : NULL;
+
+	if (fd < 0 || !m || m->map_fd < 0)
+		return err_set(e, ERR_INTERNAL, "no ids to map for mount %d", index);
+	if (newmount_idmap(fd, m->idmap == 2, m->map_fd, m->source, e) < 0)
+		return -1;
+	fd_close(&m->map_fd);
+	return 0;
+}
+
 static int open_oci_bind(struct oci_container *c, struct oci_mount *m, int source_fd, struct err *e)
 {
+	const int ask = m->map_fd >= 0 && c->in_userns && source_fd >= 0;
+
 	if (m->idmap && m->map_fd < 0 && open_map(c, m, e) < 0)
 		return -1;
-	if (oci_mount_bind(m, source_fd, default_propagation(c), m->map_fd, e) < 0)
+	if (oci_mount_bind(m, source_fd, default_propagation(c), ask ? -1 : m->map_fd, e) < 0 ||
+	    (ask && ask_idmap(c, m, e) < 0))
 		return -1;
 	fd_close(&m->map_fd);
 	return 0;

@@ -137,6 +137,10 @@ def test_a_source_below_an_earlier_mount_with_a_user_namespace():
                                {"destination": "/mnt/second", "type": "bind", "source": c.rootfs + "/mnt/first/inner", "options": ["bind"]}]
         with_userns(c)
         assert c.out().split() == ["seen", "65534", "file", "own"]
+        os.unlink(source + "/inner/own")
+        # only the runtime may map the ids of what the process opens
+        c.config["mounts"][-1]["options"] = ["bind", "idmap"]
+        assert c.out().split() == ["seen", "0", "file", "own"]
 
 
 def test_a_source_below_an_earlier_mount_is_looked_up_in_the_root():
