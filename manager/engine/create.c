@@ -647,6 +647,7 @@ json_t *engine_exec_request(const json_t *body)
 
 	request_set_argv(ask, json_deep_copy(json_object_get(body, "Cmd")));
 	request_set_detach(ask, 1);
+	request_set_unruled(ask, 1);
 	request_set_timeout_ms(ask, 0);
 	if (json_array_size(env))
 		request_set_env(ask, with_values(env));

@@ -167,7 +167,9 @@ const struct config_key config_keys[] = {
 	  FIELD(host_checkpoint_bytes), NULL, NULL,
 	  "bytes of the checkpoints of all sandboxes; another one is refused" },
 	{ "policy", "deny", CONFIG_LIST,
-	  "rm -rf /\nmkfs\nmkfs.*\ndd if=/dev/zero\n:(){:|:&};:\nchmod -R 777 /\nchown -R", 0, 4095, FIELD(deny),
+	  "rm -rf /\nmkfs\nmkfs.*\ndd if=/dev/zero\n:(){:|:&};:\nchmod -R 777 /\n"
+	  "chown -R /\nchown -R /bin\nchown -R /boot\nchown -R /dev\nchown -R /etc\nchown -R /lib\n"
+	  "chown -R /proc\nchown -R /sbin\nchown -R /sys\nchown -R /usr\nchown -R /var", 0, 4095, FIELD(deny),
 	  policy_rule_check, NULL, "commands that exec, sh and code refuse: a guard-rail, not a boundary" },
 	{ "paths", "state_dir", CONFIG_STRING, "/var/lib/berth", 2, 255, FIELD(state_dir), check_absolute_path, "BERTH_STATE_DIR",
 	  "images, records and writable layers" },

@@ -26,7 +26,10 @@
 
 #define PROTOCOL_VERSION 3
 
-/* Every member of a request: its name, which is its key, and its type.  Only a health check merges. */
+/*
+ * Every member of a request: its name, which is its key, and its type.  Only a health check merges;
+ * "unruled" comes through the door of another system, which has no [policy].
+ */
 #define PROTOCOL_MEMBERS(X) \
 	X(addresses, STRINGS) X(aliases, STRINGS) X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) \
 	X(argv, STRINGS) \
@@ -51,6 +54,7 @@
 	X(text, STRING) \
 	X(time_ms, NUMBER) X(timeout_ms, NUMBER) \
 	X(token, STRING) X(ttl_ms, NUMBER) X(tty, FLAG) X(ulimits, STRINGS) \
+	X(unruled, FLAG) \
 	X(user, STRING) X(v, NUMBER) X(wait, FLAG) X(wait_children, FLAG) X(workdir, STRING)
 
 enum protocol_type {
@@ -92,7 +96,7 @@ enum protocol_flags {
 	  HAS(workdir) HAS(ulimits) HAS(tty) HAS(rows) HAS(cols) HAS(detach) HAS(silent) \
 	  HAS(is_text) HAS(stdin_open) HAS(wait_children) HAS(name) HAS(timeout_ms) HAS(grace_ms) \
 	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids) SINCE(2, checkpoint) \
-	  SINCE(2, max_silent_ms) SINCE(2, hold)) \
+	  SINCE(2, max_silent_ms) SINCE(2, hold) SINCE(3, unruled)) \
 	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
 	  HAS(timeout_ms)) \
 	X(follow, "follow", 1, 0, PROTOCOL_COMMAND | PROTOCOL_WAKES, HAS(command) HAS(stream) \

@@ -47,6 +47,7 @@ def test_one_with_rm_keeps_its_files_over_a_restart_and_goes_at_its_end():
     with Doors():
         run("-d", "--rm", "--name", "kept", "host", "sleep", "1000", ok=True)
         for i in range(2):
+            door("exec", "kept", "sh", "-c", "dd if=/dev/zero of=/dev/null count=1", ok=True)
             door("exec", "kept", "sh", "-c", f"echo {i} >> /srv/file; sync /srv/file", ok=True)
             door("restart", "-t", "0", "kept", ok=True)
         assert door("exec", "kept", "cat", "/srv/file", ok=True).stdout == "0\n1\n"

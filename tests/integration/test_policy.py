@@ -25,7 +25,7 @@ def test_OM_commands_are_compared_by_words():
         refused(x.exec("rm", "-rf", "/", options=("-d",)), "rm -rf /")
         x.exec("rm", "-rf", "/tmp/y", ok=True)
         for text, rule in (("mkfs.ext4 x", "mkfs.*"), ("dd if=/dev/zero of=x", "dd if=/dev/zero"), (":(){ :|:& };:", ":(){:|:&};:"),
-                           ("chmod -R 777 /", "chmod -R 777 /"), ("chown -R nobody x", "chown -R")):
+                           ("chmod -R 777 /", "chmod -R 777 /"), ("chown -R nobody /etc", "chown -R /etc")):
             refused(b.berth("sh", x.id, "--", text), rule)
         r = b.berth("sh", "--json", x.id, "--", "rm -rf /")
         assert r.code == 125 and json.loads(r.err)["error"]["code"] == "policy", b.describe(r)

@@ -81,7 +81,8 @@ Test(policy, what_only_looks_like_a_rule_passes)
 		"cat <<EOF\nrm -rf /\nEOF", "cat >script <<'EOF'\nmkfs\nEOF\necho done", "printf '%s' \"rm -rf /\"", "arm -rf /",
 		"rm.sh -rf /", "find / -name rm -a -name -rf", "timeout 5 echo rm -rf /", "sh script rm -rf /", "bash -x script -c 'rm -rf /'",
 		"ls mkfs", "man mkfs.ext4", "mkfsx", "dd if=/dev/zeroes of=x", "dd if=/dev/random of=x", "dd of=/dev/zero if=x",
-		"chmod 777 /", "chmod -R 755 /", "chmod -R 777 /tmp/x", "chown root /x", "echo chown -R", "", " ", ";;;", "(((", "\"", "'", "\\",
+		"chmod 777 /", "chmod -R 755 /", "chmod -R 777 /tmp/x", "chown root /x", "echo chown -R /",
+		"chown -R app /srv", "chown -R app:app .", "chown -R app /var/lib/app /usr/src/app", "chown app /etc", "", " ", ";;;", "(((", "\"", "'", "\\",
 		"$(", "`", "<<", "<<EOF", "a <<EOF\n", "rm -rf", "for", "${", "&>", ":() { echo; }; :", "rm --no-preserve-root /",
 	};
 	size_t i;
@@ -99,9 +100,9 @@ Test(policy, the_other_defaults)
 	denied(defaults(), "chmod -R 777 /", "chmod -R 777 /");
 	denied(defaults(), "chmod --recursive 0777 /", "chmod -R 777 /");
 	denied(defaults(), "chmod 777 -R /*", "chmod -R 777 /");
-	denied(defaults(), "chown -R nobody x", "chown -R");
-	denied(defaults(), "chown -hR nobody:nogroup x", "chown -R");
-	denied(defaults(), "chown --recursive nobody x", "chown -R");
+	denied(defaults(), "chown -R nobody /", "chown -R /");
+	denied(defaults(), "chown -hR nobody:nogroup x /etc/", "chown -R /etc");
+	denied(defaults(), "chown --recursive nobody /usr/../var", "chown -R /var");
 }
 
 Test(policy, a_fork_bomb_is_a_sequence_of_operators)
