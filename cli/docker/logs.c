@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "cli/docker/verbs.h"
 #include "manager/engine/logs.h"
-#include "manager/engine/stats.h"
+#include "manager/engine/events.h"
 #include "manager/host/journal.h"
 #include "manager/keeper/keeper.h"
 
@@ -177,16 +177,23 @@ static int print_docker_event(const json_t *event, const char *time, struct err 
 static int take_event_entry(struct stream *x, const json_t *entry, struct err *e)
 {
 	const char *time = door_text(entry, "time");
-	autojson json_t *event = engine_events_take(&x->events, entry), *list = NULL;
+	autojson json_t *events = engine_events_take(&x->events, entry);
+	json_t *event;
+	size_t i;
+	int r = 0;
 
-	if (!event || strcmp(time, x->since) < 0 || (x->until[0] && strcmp(time, x->until) > 0))
+	if (!events)
+		return err_nomem(e);
+	if (strcmp(time, x->since) < 0 || (x->until[0] && strcmp(time, x->until) > 0))
 		return 0;
-	if (!x->format)
-		return print_docker_event(event, time, e);
-	if (!strcmp(x->format, "json"))
-		return command_print_json(event, JSON_COMPACT, e);
-	list = json_pack("[O]", event);
-	return door_documents(x->format, list, e);
+	if (x->format && strcmp(x->format, "json") != 0)
+		return json_array_size(events) ? door_documents(x->format, events, e) : 0;
+	json_array_foreach (events, i, event) {
+		r = x->format ? command_print_json(event, JSON_COMPACT, e) : print_docker_event(event, time, e);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int64_t left_ms(const struct stream *x)
@@ -231,6 +238,7 @@ static int show_docker_events(const struct door_args *a, struct sandbox_ref *s, 
 
 	if (!filters || engine_logs_time(door_value(a, "since"), x.since, e) < 0 ||
 	    engine_logs_time(door_value(a, "until"), x.until, e) < 0 ||
+	    engine_events_times(door_value(a, "since"), door_value(a, "until"), e) < 0 ||
 	    engine_events_init(&x.events, filters, e) < 0)
 		return -1;
 	clock_gettime(CLOCK_REALTIME, &now);

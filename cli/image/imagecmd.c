@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/image/imagecmd.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/suggest.h"
+#include "manager/host/journal.h"
 #include "rootfs/store/image.h"
 
 static const struct {
@@ -257,4 +259,59 @@ int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct image
 					  t->tenant.own_image_bytes };
 	*ret = take_ptr(&t);
 	return 0;
+}
+
+/* ---- events ---- */
+
+/* An event of an image that is gone has its digest alone. */
+static void tell_image(int store_fd, const struct imagecmd_args *a, const char *event, const char *name, const char *digest,
+		       const json_t *labels)
+{
+	autoclose int state_fd = imagecmd_flag(a, IMG_TENANT) || imagecmd_value(a, IMG_STORE) ?
+					 -1 : openat(store_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct journal j = JOURNAL_INIT(state_fd, EVENTS_FILE, EVENTS_BYTES);
+
+	if (state_fd < 0)
+		return;
+	events_add_to(&j, event, "", json_pack("{s:s*,s:s,s:O*}", "name", name, "image", digest, "labels", labels));
+	journal_close(&j);
+}
+
+void imagecmd_tell(int store_fd, const struct imagecmd_args *a, const char *event, const char *ref)
+{
+	struct image im = { 0 };
+	struct err ignored;
+
+	if (!imagecmd_flag(a, IMG_TENANT) && image_load(store_fd, ref, &im, &ignored) == 0)
+		tell_image(store_fd, a, event, ref, im.digest, im.labels);
+	image_release(&im);
+}
+
+void imagecmd_tell_all(int store_fd, const struct imagecmd_args *a, const char *event, const json_t *done, int by_digest)
+{
+	const char *last = "";
+	json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)done, i, one) {
+		const char *ref = json_string_value(json_object_get(one, by_digest ? "digest" : "name"));
+
+		if (ref && strcmp(ref, last) != 0)
+			imagecmd_tell(store_fd, a, event, ref);
+		last = ref ? ref : last;
+	}
+}
+
+void imagecmd_tell_gone(int store_fd, const struct imagecmd_args *a, const char *digest, const json_t *labels, size_t names)
+{
+	struct image im = { 0 };
+	struct err ignored;
+	int there;
+
+	for (; names; names--)
+		tell_image(store_fd, a, "image-untag", NULL, digest, labels);
+	there = image_load(store_fd, digest, &im, &ignored) == 0;
+	image_release(&im);
+	if (!there)
+		tell_image(store_fd, a, "image-delete", NULL, digest, labels);
 }

@@ -73,6 +73,18 @@ void imagecmd_release(struct imagecmd_args *a);
 /* The "Options:" part of a command's help. */
 void imagecmd_print_options(const struct imagecmd *c);
 
+/*
+ * Writes an event about an image into this host's journal: event of ref, a name or a digest.  Of a tenant's
+ * images, and of a store that --store named, it tells nothing.  Best effort.
+ */
+void imagecmd_tell(int store_fd, const struct imagecmd_args *a, const char *event, const char *ref);
+/* The same of each "name" (or, where by_digest, once of each "digest") in a list of what an operation did. */
+void imagecmd_tell_all(int store_fd, const struct imagecmd_args *a, const char *event, const json_t *done, int by_digest);
+/* Tells that an image of this digest lost so many names, and whether it is gone with them. */
+void imagecmd_tell_gone(int store_fd, const struct imagecmd_args *a, const char *digest, const json_t *labels, size_t names);
+/* berth image import, whose events are called event. */
+int imagecmd_import_as(int store_fd, const struct imagecmd_args *a, const char *event, struct err *e);
+
 /* ---- --tenant ---- */
 
 struct imagecmd_tenant {

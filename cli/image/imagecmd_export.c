@@ -107,7 +107,10 @@ static int write_to(int store_fd, const struct imagecmd_args *a, const struct ex
 	}
 	if (o->progress)
 		imagecmd_clear_line();
-	return rc < 0 ? -1 : report_archive(a, path, done);
+	if (rc < 0)
+		return -1;
+	imagecmd_tell_all(store_fd, a, "image-save", done, 1);
+	return report_archive(a, path, done);
 }
 
 static int run_export(int store_fd, const struct imagecmd_args *a, struct err *e)
@@ -155,7 +158,7 @@ static int run_load(int store_fd, const struct imagecmd_args *a, struct err *e)
 		return err_set(e, ERR_USAGE, "stdin is a terminal; hint: -i FILE");
 	as_import.operands = operands;
 	as_import.operand_count = 1;
-	return imagecmd_import.run(store_fd, &as_import, e);
+	return imagecmd_import_as(store_fd, &as_import, "image-load", e);
 }
 
 const struct imagecmd imagecmd_export = {

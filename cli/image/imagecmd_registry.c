@@ -203,6 +203,14 @@ static void print_look(const struct imagecmd_args *a, const json_t *seen)
 	putchar('\n');
 }
 
+static void tell_transfer(int store_fd, const struct imagecmd_args *a, const char *event, const json_t *done)
+{
+	const char *name = json_string_value(json_object_get(done, "name"));
+
+	if (name)
+		imagecmd_tell(store_fd, a, event, name);
+}
+
 static int run_pull(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	autojson json_t *done = pull(store_fd, a, a->operands[0], NULL, "berth pull", e);
@@ -213,6 +221,7 @@ static int run_pull(int store_fd, const struct imagecmd_args *a, struct err *e)
 		print_look(a, done);
 		return 0;
 	}
+	tell_transfer(store_fd, a, "image-pull", done);
 	print_transfer_done(a, done, "downloaded_bytes", "downloaded");
 	return 0;
 }
@@ -222,7 +231,9 @@ static int run_ensure(int store_fd, const struct imagecmd_args *a, struct err *e
 {
 	autojson json_t *done = pull(store_fd, a, a->operands[0], NULL, "berth pull", e);
 
-	if (!done)
+	if (done)
+		tell_transfer(store_fd, a, "image-pull", done);
+	else
 		(void)!io_write_all(ERROR_FD, e, sizeof(*e));
 	/* the caller prints it */
 	_exit(done ? 0 : 1);
@@ -248,6 +259,7 @@ static int push_to_registry(int store_fd, const struct imagecmd_args *a, const c
 	pullview_end(&view);
 	if (!done)
 		return -1;
+	tell_transfer(store_fd, a, "image-push", done);
 	print_transfer_done(a, done, "sent_bytes", "sent");
 	return 0;
 }

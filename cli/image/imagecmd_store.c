@@ -18,6 +18,7 @@
 #include "rootfs/store/change.h"
 #include "rootfs/store/digest.h"
 #include "rootfs/store/diskuse.h"
+#include "rootfs/store/image.h"
 #include "rootfs/store/pins.h"
 #include "rootfs/transfer/bootstrap.h"
 #include "rootfs/transfer/collect.h"
@@ -55,7 +56,7 @@ static int read_import_changes(const struct imagecmd_args *a, json_t **ret, stru
 	return 0;
 }
 
-static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e)
+int imagecmd_import_as(int store_fd, const struct imagecmd_args *a, const char *event, struct err *e)
 {
 	int live = imagecmd_is_live(a);
 	struct import_options o = {
@@ -81,6 +82,7 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 		imagecmd_clear_line();
 	if (!done)
 		return -1;
+	imagecmd_tell_all(store_fd, a, event, done, 1);
 	if (imagecmd_flag(a, IMG_JSON)) {
 		all = json_pack("{s:O}", "images", done);
 		imagecmd_print_json(all);
@@ -100,6 +102,11 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 			       size);
 	}
 	return 0;
+}
+
+static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	return imagecmd_import_as(store_fd, a, "image-import", e);
 }
 
 /* ---- the others ---- */
@@ -152,10 +159,36 @@ static int remove_own(int store_fd, const struct imagecmd_args *a, const struct 
 	return r;
 }
 
+/* One image, by a name or its digest; what it lost is told. */
+static int remove_image(int store_fd, const struct imagecmd_args *a, const char *ref, json_t *removed, json_t *digests, struct err *e)
+{
+	const size_t before = json_array_size(removed);
+	struct image im = { 0 };
+	struct err ignored;
+	const int known = image_load(store_fd, ref, &im, &ignored) == 0;
+	int r = catalog_remove(store_fd, ref, imagecmd_flag(a, IMG_FORCE), removed, e);
+
+	if (known && json_array_size(removed) > before)
+		json_array_append_new(digests, json_pack("{s:s,s:O*,s:I}", "digest", im.digest, "labels", im.labels, "names",
+							 (json_int_t)(json_array_size(removed) - before)));
+	image_release(&im);
+	return r;
+}
+
+static void tell_removed(int store_fd, const struct imagecmd_args *a, const json_t *digests)
+{
+	json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)digests, i, one)
+		imagecmd_tell_gone(store_fd, a, json_string_value(json_object_get(one, "digest")), json_object_get(one, "labels"),
+				   (size_t)json_integer_value(json_object_get(one, "names")));
+}
+
 static int run_rm(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	autofree struct imagecmd_tenant *t = NULL;
-	autojson json_t *removed = json_array(), *freed = NULL, *all = NULL;
+	autojson json_t *removed = json_array(), *digests = json_array(), *freed = NULL, *all = NULL;
 	struct err first = { 0 }, why;
 	json_t *name;
 	size_t j;
@@ -168,11 +201,12 @@ static int run_rm(int store_fd, const struct imagecmd_args *a, struct err *e)
 	/* a failure does not stop the others; the first error is reported */
 	for (i = 0; i < a->operand_count; i++) {
 		memset(&why, 0, sizeof(why));
-		if (catalog_remove(store_fd, a->operands[i], imagecmd_flag(a, IMG_FORCE), removed, &why) < 0 &&
+		if (remove_image(store_fd, a, a->operands[i], removed, digests, &why) < 0 &&
 		    !(imagecmd_flag(a, IMG_FORCE) && why.code == ERR_NOT_FOUND) && !first.code)
 			first = why;
 	}
 	memset(&why, 0, sizeof(why));
+	tell_removed(store_fd, a, digests);
 	freed = json_array_size(removed) ? collect_garbage(store_fd, 0, &why) : NULL;
 	if (!freed && why.code && why.code != ERR_BUSY && !first.code)
 		first = why;
@@ -380,7 +414,10 @@ static int report_image_change(const struct imagecmd_args *a, const char *key, c
 
 static int run_tag(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
-	return catalog_tag(store_fd, a->operands[0], a->operands[1], e) < 0 ? -1 : report_image_change(a, "tagged", a->operands[1]);
+	if (catalog_tag(store_fd, a->operands[0], a->operands[1], e) < 0)
+		return -1;
+	imagecmd_tell(store_fd, a, "image-tag", a->operands[1]);
+	return report_image_change(a, "tagged", a->operands[1]);
 }
 
 static int run_pin(int store_fd, const struct imagecmd_args *a, struct err *e)
@@ -453,8 +490,9 @@ static int run_history(int store_fd, const struct imagecmd_args *a, struct err *
 
 /* ---- prune ---- */
 
-static int remove_names(int store_fd, const json_t *names, json_t *removed, struct err *e)
+static int remove_names(int store_fd, const struct imagecmd_args *a, const json_t *names, json_t *removed, struct err *e)
 {
+	autojson json_t *digests = json_array();
 	const json_t *name;
 	size_t i;
 
@@ -462,12 +500,13 @@ static int remove_names(int store_fd, const json_t *names, json_t *removed, stru
 		struct err why = { 0 };
 
 		/* a volume that was taken into use since stays */
-		if (catalog_remove(store_fd, json_string_value(name), 0, removed, &why) < 0 && why.code != ERR_BUSY &&
+		if (remove_image(store_fd, a, json_string_value(name), removed, digests, &why) < 0 && why.code != ERR_BUSY &&
 		    why.code != ERR_NOT_FOUND) {
 			*e = why;
 			return -1;
 		}
 	}
+	tell_removed(store_fd, a, digests);
 	return 0;
 }
 
@@ -487,7 +526,7 @@ static int run_prune(int store_fd, const struct imagecmd_args *a, struct err *e)
 		return err_set(e, ERR_USAGE, "--older-than chooses among the images that --all removes");
 	names = imagecmd_flag(a, IMG_ALL) ? catalog_unused(store_fd, older ? (int64_t)time(NULL) - (int64_t)(age_ms / 1000) : INT64_MAX, e) :
 					    json_array();
-	if (!names || (!dry && remove_names(store_fd, names, removed, e) < 0))
+	if (!names || (!dry && remove_names(store_fd, a, names, removed, e) < 0))
 		return -1;
 	freed = dry ? NULL : collect_garbage(store_fd, 1, e);
 	if (!dry && !freed)

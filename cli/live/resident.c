@@ -438,11 +438,14 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	if (result == 0 && whose->fill)
 		result = whose->fill(whose->ctx, &x.claim, e);
 	if (result == 0) {
+		autojson json_t *labels = runopts_labels(&x.opts, NULL);
+
+		/* with the marks, where a name that berth spells otherwise stands as its client gave it */
 		events_add(r, "create", id,
 			   json_pack("{s:s,s:O*,s:O*,s:o*}", "name", name,
 				     "image", json_object_get(spec, "image"), "zygote",
 				     json_object_get(json_object_get(spec, "zygote"), "id"),
-				     "labels", labels_for_event(x.opts.labels)));
+				     "labels", labels_for_event(labels)));
 		result = launch_resident(r, &x, spec, name, 1, e);
 		if (result < 0)
 			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));

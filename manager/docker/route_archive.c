@@ -212,6 +212,7 @@ static int get_box_archive(struct http_request *rq, struct err *e)
 		archive_transfer_free(t);
 		return -1;
 	}
+	events_add(&t->box.registry, "archive-path", t->box.id, NULL);
 	if (http_reply_stream(rq, 200, "application/x-tar", &st, e) < 0)
 		return -1;
 	return http_reply_header(rq, STAT_HEADER, coded, e);
@@ -238,6 +239,7 @@ static int get_box_export(struct http_request *rq, struct err *e)
 		archive_transfer_free(t);
 		return -1;
 	}
+	events_add(&t->box.registry, "export", t->box.id, NULL);
 	return http_reply_stream(rq, 200, "application/octet-stream", &st, e);
 }
 
@@ -291,6 +293,7 @@ static int put_box_archive(struct http_request *rq, struct err *e)
 	/* nothing at all is an archive of nothing, as with dockerd; its helper ends with t */
 	if (t->fed && fileflow_end(&t->flow, &unused, e) < 0)
 		return -1;
+	events_add(&t->box.registry, "extract-to-dir", t->box.id, NULL);
 	return http_reply_empty(rq, 200, e);
 }
 

@@ -527,6 +527,8 @@ static int post_box_resize(struct http_request *rq, struct err *e)
 		answer = docker_call(&b, ask, e);
 		r = answer ? 0 : -1;
 	}
+	if (answer)
+		events_add(&b.registry, "resize", b.id, NULL);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
 }

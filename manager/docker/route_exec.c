@@ -252,6 +252,24 @@ static int add_with_groups(struct http_request *rq, struct box *b, const json_t 
 	return execs_add(table_of(rq), b->id, whole, id, e);
 }
 
+#define EVENT_TEXT 200
+
+/* Its words as an event's text: their beginning, in whole characters. */
+static void tell_exec(struct registry *r, const char *event, const char *box, const char *id, const json_t *body)
+{
+	autobuf struct buf text = BUF_INIT(4096);
+	struct err ignored;
+	json_t *word;
+	size_t i;
+
+	json_array_foreach (json_object_get(body, "Cmd"), i, word)
+		if (buf_addf(&text, &ignored, "%s%.150s", i ? " " : "", json_string_value(word)) < 0 || text.len >= EVENT_TEXT)
+			break;
+	while (text.len && (text.len > EVENT_TEXT || ((unsigned char)text.data[text.len] & 0xc0) == 0x80))
+		text.data[--text.len] = '\0';
+	events_add(r, event, box, json_pack("{s:s,s:s}", "exec", id, "text", text.len ? text.data : ""));
+}
+
 static int post_exec_create(struct http_request *rq, struct err *e)
 {
 	json_t *body = http_json(rq);
@@ -268,6 +286,8 @@ static int post_exec_create(struct http_request *rq, struct err *e)
 		r = check_paused(rq, &b, e);
 	if (r == 0)
 		r = add_with_groups(rq, &b, body, id, e);
+	if (r == 0)
+		tell_exec(&b.registry, "exec-create", b.id, id, body);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 201, json_pack("{s:s}", "Id", id), e);
 }
@@ -347,6 +367,7 @@ static int launch_exec(struct execution *x, const json_t *how, struct err *e)
 	/* nothing is lost between here and the first look at its output */
 	if (!is_exec_flag_on(how, "Detach"))
 		request_set_hold(ask, 1);
+	tell_exec(&x->box.registry, "exec-start", x->box.id, x->exec.id, x->exec.body);
 	answer = docker_call(&x->box, ask, e);
 	command = json_string_value(json_object_get(answer, "command"));
 	if (!command)

@@ -693,6 +693,7 @@ static int commit_box(struct http_request *rq, struct box *b, char *digest, size
 	if (!made)
 		return said ? err_set(e, ERR_INTERNAL, "berth commit named no digest") : -1;
 	snprintf(digest, max, "%s", made);
+	events_add(&b->registry, "commit", b->id, NULL);
 	return 0;
 }
 

@@ -88,6 +88,7 @@ static int attach_begin(struct attach *a, struct http_request *rq, int *ret_tty,
 		return -1;
 	a->stream = docker_query_flag(rq, "stream");
 	a->logs = docker_query_flag(rq, "logs");
+	events_add(&a->box.registry, "attach", a->box.id, NULL);
 	if (!a->stream)
 		return 0;
 	a->awaits = a->box.kept;

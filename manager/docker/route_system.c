@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/engine/stats.h"
+#include "manager/engine/events.h"
 #include "manager/engine/system.h"
 #include "manager/host/journal.h"
 
@@ -93,14 +93,23 @@ static void event_stream_free(void *ctx)
 static int add_event_entry(struct stream *s, const json_t *entry, struct err *e)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));
-	autojson json_t *event = engine_events_take(&s->events, entry);
-	autofree char *text = NULL;
+	autojson json_t *events = engine_events_take(&s->events, entry);
+	json_t *event;
+	size_t i;
 
-	if (!event || !time || strcmp(time, s->since) < 0 ||
-	    (s->until[0] && strcmp(time, s->until) > 0))
+	if (!events)
+		return err_nomem(e);
+	if (!time || strcmp(time, s->since) < 0 || (s->until[0] && strcmp(time, s->until) > 0))
 		return 0;
-	text = json_dumps(event, JSON_COMPACT);
-	return text ? buf_addf(&s->out, e, "%s\n", text) : err_nomem(e);
+	json_array_foreach (events, i, event) {
+		autofree char *text = json_dumps(event, JSON_COMPACT);
+
+		if (!text)
+			return err_nomem(e);
+		if (buf_addf(&s->out, e, "%s\n", text) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* 1: there is something to send; 0: the end. */
@@ -157,7 +166,8 @@ static int set_times(struct stream *s, struct http_request *rq, struct err *e)
 	struct timespec now;
 
 	if (docker_query_time(rq, "since", s->since, e) < 0 ||
-	    docker_query_time(rq, "until", s->until, e) < 0)
+	    docker_query_time(rq, "until", s->until, e) < 0 ||
+	    engine_events_times(http_query(rq, "since"), http_query(rq, "until"), e) < 0)
 		return -1;
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (!s->since[0] && !s->until[0])

@@ -10,6 +10,7 @@
 #include "manager/engine/host.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
+#include "manager/host/journal.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/names.h"
 #include "manager/host/record.h"
@@ -174,18 +175,36 @@ static int end_it(const struct engine_container *c, const char *verb, const stru
 	return answer ? 0 : -1;
 }
 
+/* An event of it, unless its end took it away. */
+static void tell_if_there(const struct engine_container *c, const char *event)
+{
+	char id[65];
+	struct err ignored;
+	int kept;
+
+	if (engine_container_find(c->registry, c->id, id, &kept, &ignored) == 0)
+		events_add(c->registry, event, c->id, NULL);
+}
+
 int engine_container_stop(const struct engine_container *c, const struct engine_ending *how, struct err *e)
 {
-	return has_container_ended(c) ? 1 : end_it(c, "stop", how, e);
+	if (has_container_ended(c))
+		return 1;
+	if (end_it(c, "stop", how, e) < 0)
+		return -1;
+	tell_if_there(c, "stopped");
+	return 0;
 }
 
 int engine_container_restart(const struct engine_container *c, const struct engine_ending *how, struct err *e)
 {
 	/* not stop and start: a container with AutoRemove would go with its stop */
-	if (c->kept && start_kept_container(c, 0, e) == 0)
-		return 0;
 	/* of one that another client has started meanwhile too */
-	return c->kept && e->code != ERR_EXISTS ? -1 : end_it(c, "restart", how, e);
+	if (!(c->kept && start_kept_container(c, 0, e) == 0) &&
+	    ((c->kept && e->code != ERR_EXISTS) || end_it(c, "restart", how, e) < 0))
+		return -1;
+	tell_if_there(c, "restarted");
+	return 0;
 }
 
 int engine_container_kill(const struct engine_container *c, const char *signal, struct err *e)
@@ -194,11 +213,15 @@ int engine_container_kill(const struct engine_container *c, const char *signal, 
 	json_t *call;
 	autojson json_t *answer = NULL;
 	char whole[ENGINE_ID];
+	uint64_t signo;
 
 	if (has_container_ended(c)) {
 		engine_id(c->id, whole);
 		return err_set(e, ERR_BUSY, "cannot kill container: %.200s: container %s is not running", c->called, whole);
 	}
+	if (signal_number(word, &signo, e) < 0)
+		return -1;
+	events_add(c->registry, "kill", c->id, json_pack("{s:o}", "signal", json_sprintf("%d", (int)signo)));
 	call = call_of("kill", c->id, NULL);
 	call_text(call, "signal", word);
 	answer = engine_do(&c->berth, call, e);
@@ -302,6 +325,8 @@ json_t *engine_container_top(const struct engine_container *c, const char *ps_ar
 		return NULL;
 	}
 	said = engine_look(&c->berth, call_of("top", c->id, NULL), e);
+	if (said)
+		events_add(c->registry, "top", c->id, NULL);
 	return said ? engine_top(said, ps_args, e) : NULL;
 }
 

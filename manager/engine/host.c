@@ -75,7 +75,7 @@ int engine_host_rename(struct registry *r, const char *id, const char *name, str
 			       "Renaming a container with the same name as its current name");
 	if (registry_check_given(mapped, e) < 0 || registry_rename(r, id, mapped, e) < 0)
 		return -1;
-	events_add(r, "rename", id, json_pack("{s:s}", "name", mapped));
+	events_add(r, "rename", id, json_pack("{s:s,s:s}", "name", mapped, "called", name));
 	/* one that berth made has no such file, and the name that berth shows */
 	if (!asked || (!differs && !before))
 		return 0;

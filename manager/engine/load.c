@@ -120,7 +120,7 @@ int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int
 		take_end(l, r, id);
 	l->v.ping = l->ping;
 	l->v.links = l->links = engine_links_shown(r, l->asked, engine_name(&l->v));
-	l->v.restarting = kept && restart_pending(r, id) > 0;
+	l->v.restarting = kept && restart_is_due(l->record) && restart_is_coming(r, id);
 	return 0;
 }
 

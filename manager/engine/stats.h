@@ -30,22 +30,4 @@ json_t *engine_top(const json_t *processes, const char *ps_args, struct err *e);
 /* GET /containers/{id}/changes of berth diff. */
 json_t *engine_changes(const json_t *diff);
 
-/* ---- events ---- */
-
-struct engine_events {
-	json_t *known;	       /* of each sandbox: its name, image, labels, last exit status */
-	const json_t *filters; /* of engine_filters(), borrowed */
-	/* The id of the exec whose command it is: 1, or 0 for one that a client of Docker did not make.  May be NULL. */
-	int (*exec_of)(void *ctx, const char *box, const char *command, char ret_id[ENGINE_ID]);
-	void *ctx;
-};
-
-int engine_events_init(struct engine_events *x, const json_t *filters, struct err *e);
-void engine_events_release(struct engine_events *x);
-/*
- * Docker's event for an entry of the journal: a new reference, or NULL if there is none, or it
- * is not wanted.
- */
-json_t *engine_events_take(struct engine_events *x, const json_t *entry);
-
 #endif

@@ -384,7 +384,7 @@ static void end_keeper(struct keeper *k)
 {
 	struct err ignored;
 	char id[65];
-	int i, locked;
+	int i, locked, left;
 
 	memcpy(id, k->claim.id, sizeof(id));
 	keeper_checkpoint_end(k);
@@ -397,8 +397,6 @@ static void end_keeper(struct keeper *k)
 		registry_unlock(k->registry);
 	keeper_network_last(k);
 	keeper_disk_last(k);
-	if (k->announced)
-		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));
 	keeper_journal_end(k);
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
@@ -409,14 +407,19 @@ static void end_keeper(struct keeper *k)
 	keeper_leaves_release(k);
 	cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	keeper_join_end(k);
-	if (sandbox_destroy(&k->sandbox, &ignored) < 0) {
+	left = sandbox_destroy(&k->sandbox, &ignored) < 0;
+	if (left) {
 		registry_abandon(&k->claim);
 	} else {
 		if (k->announced)
 			keeper_network_save(k);
 		registry_release(k->registry, &k->claim, &ignored);
-		keeper_life_end(k, id);
 	}
+	/* who hears of the end may remove it */
+	if (k->announced)
+		events_add(k->registry, "stop", id, json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));
+	if (!left)
+		keeper_life_end(k, id);
 	/* clients wait until their connections end, when nothing is left; later ones too */
 	fd_close(&k->listen_fd);
 	for (i = 0; i < KEEPER_CLIENTS; i++)
@@ -440,14 +443,43 @@ static void detach_keeper(void)
 		phases_on->keeper = getpid();
 }
 
+/* The networks that it is on: its first one, or the kind that stands for one, and those that it joined. */
+static json_t *networks_of(const json_t *record)
+{
+	const json_t *first = json_object_get(record, "network"), *row;
+	const char *name = json_string_value(json_object_get(first, "network")), *mode = json_string_value(json_object_get(first, "mode"));
+	json_t *all = json_array();
+	size_t i;
+
+	if (!name && mode && (!strcmp(mode, "bridge") || !strcmp(mode, "none") || !strcmp(mode, "host")))
+		name = mode;
+	if (name)
+		json_array_append_new(all, json_string(name));
+	json_array_foreach(record_networks(record), i, row)
+		json_array_append(all, json_object_get(row, "network"));
+	return all;
+}
+
+static json_t *volumes_of(const struct spec *spec)
+{
+	json_t *all = json_array();
+	size_t i;
+
+	for (i = 0; i < spec->mount_count; i++)
+		if (spec->mounts[i].kind == SPEC_VOLUME)
+			json_array_append_new(all, json_string(spec->mounts[i].source));
+	return all;
+}
+
 static void announce_start(struct keeper *k, const json_t *record)
 {
 	phases_end();
 	if (k->for_files)
 		return;
 	k->announced = 1;
-	keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(record, "name"),
-					   "image", json_object_get(record, "image")));
+	keeper_event(k, "start", json_pack("{s:O*,s:O*,s:o,s:o}", "name", json_object_get(record, "name"),
+					   "image", json_object_get(record, "image"), "networks", networks_of(record),
+					   "volumes", volumes_of(k->spec)));
 }
 
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)

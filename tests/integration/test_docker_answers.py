@@ -622,7 +622,16 @@ def test_networks_and_volumes_are_among_the_events_by_both_doors():
             door("volume", "create", "--label", "k=v", "Data", ok=True)
             box = d.good("POST", "/containers/create?name=box", {"Image": "host", "Cmd": ["sleep", "1000"]})["Id"]
             d.good("POST", f"/networks/{net}/connect", {"Container": box})
+            d.good("POST", "/containers/box/start")
             d.good("POST", f"/networks/{net}/disconnect", {"Container": box})
+            with d.hijack("/containers/box/attach?logs=1&stream=0")[0] as s:
+                read_all(s)
+            d.good("GET", "/containers/box/top")
+            d.good("GET", "/containers/box/archive?path=/etc/hostname")
+            d.good("POST", "/containers/box/kill?signal=USR1")
+            d.good("POST", "/containers/box/rename?name=Box2")
+            d.good("POST", "/containers/Box2/stop?t=0")
+            d.good("DELETE", "/containers/Box2")
             d.good("DELETE", f"/networks/{net}")
             door("volume", "rm", "Data", ok=True)
             until = d.good("GET", "/info")["SystemTime"]
@@ -631,7 +640,8 @@ def test_networks_and_volumes_are_among_the_events_by_both_doors():
                 with d.stream("/events?since=0&until=" + until + "&filters=" + urllib.parse.quote(json.dumps(filters))) as stream:
                     return [json.loads(line) for line in stream.read().splitlines() if line]
 
-            nets, volumes = told(type=["network"]), told(type=["volume"])
+            nets, volumes = told(network=[net]), told(type=["volume"])
+            assert [e["Action"] for e in told(network=["bridge"])] == ["connect", "disconnect"], told(network=["bridge"])
             assert [e["Action"] for e in nets] == ["create", "connect", "disconnect", "destroy"], nets
             assert {e["Actor"]["ID"] for e in nets} == {net} and {e["Actor"]["Attributes"]["name"] for e in nets} == {"Net One"}, nets
             assert nets[1]["Actor"]["Attributes"]["container"] == box, nets[1]
@@ -639,7 +649,11 @@ def test_networks_and_volumes_are_among_the_events_by_both_doors():
                 ("create", "Data", {"driver": "local"}), ("destroy", "Data", {"driver": "local"})], volumes
             assert [e["Action"] for e in told(volume=["Data"], event=["destroy"])] == ["destroy"]
             assert [e["Type"] for e in told(label=["k=v"], event=["create"])] == ["network", "volume"]
-            assert {e["Type"] for e in told(container=["box"])} == {"container"} and told(volume=["other"]) == []
+            said = told(container=[box[:12]])
+            assert [e["Action"] for e in said] == ["create", "start", "attach", "top", "archive-path", "kill", "rename", "die", "stop", "destroy"], said
+            assert said[5]["Actor"]["Attributes"]["signal"] == "10" and said[6]["Actor"]["Attributes"]["oldName"] == "/box", said
+            assert {e["Actor"]["Attributes"]["name"] for e in said[6:]} == {"Box2"}, said
+            assert told(volume=["other"]) == [], told(volume=["other"])
             lines = door("events", "--since", "1h", "--until", until, "--filter", "type=volume", "--format", "{{.Action}} {{.Actor.ID}}", ok=True).stdout
             assert lines == "create Data\ndestroy Data\n", lines
         finally:

@@ -11,6 +11,7 @@
 #include "manager/engine/login.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
+#include "manager/engine/events.h"
 #include "manager/engine/stats.h"
 #include "manager/engine/view.h"
 
@@ -229,32 +230,77 @@ Test(engine, a_network_has_aliases_and_further_hosts)
 	REFUSES(HOST("\"Binds\":[\"v:/b\"],\"Tmpfs\":{\"/b\":\"\"}"), 0, ERR_INVALID, "Duplicate mount point: /b");
 }
 
-static json_t *taken(struct engine_events *x, const char *entry)
+/* "Type Action, Type Action" of what an entry gives; *ret_last: the last of it, a new reference. */
+static const char *taken(struct engine_events *x, const char *entry, json_t **ret_last)
 {
-	autojson json_t *j = parse(entry);
+	static char text[400];
+	autojson json_t *j = parse(entry), *all = engine_events_take(x, j);
+	json_t *one;
+	size_t i;
 
-	return engine_events_take(x, j);
+	text[0] = '\0';
+	*ret_last = json_incref(json_array_get(all, json_array_size(all) - 1));
+	json_array_foreach(all, i, one)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s", i ? ", " : "",
+			 json_string_value(json_object_get(one, "Type")), json_string_value(json_object_get(one, "Action")));
+	return text;
 }
+
+static const char *attribute(const json_t *event, const char *key)
+{
+	return json_string_value(json_object_get(json_object_get(json_object_get(event, "Actor"), "Attributes"), key));
+}
+
+#define TAKEN(entry, want) do { \
+	json_decref(event); \
+	cr_assert_str_eq(taken(&x, entry, &event), want); \
+} while (0)
 
 Test(engine, events_carry_what_earlier_ones_said)
 {
-	autojson json_t *filters = parse("{\"label\":[\"a=b\"]}"), *event, *none;
+	autojson json_t *filters = parse("{\"label\":[\"a=b\"]}"), *event = NULL;
 	struct engine_events x;
 	struct err e = { 0 };
 
 	cr_assert_eq(engine_events_init(&x, filters, &e), 0);
-	event = taken(&x, "{\"event\":\"create\",\"id\":\"0123456789ab\",\"name\":\"n\",\"image\":\"i\",\"labels\":{\"a\":\"b\"},"
-			  "\"time\":\"2026-11-23T15:31:59.812Z\"}");
-	cr_assert_not_null(event);
+	TAKEN("{\"event\":\"create\",\"id\":\"0123456789ab\",\"name\":\"n\",\"image\":\"i\",\"labels\":{\"a\":\"b\"},"
+	      "\"time\":\"2026-11-23T15:31:59.812Z\"}", "container create");
 	cr_assert_eq(json_integer_value(json_object_get(event, "timeNano")), 1795447919812000000);
-	json_decref(event);
-	cr_assert_null(taken(&x, "{\"event\":\"exit\",\"id\":\"0123456789ab\",\"command\":\"c1\",\"exit_status\":3,\"time\":\"x\"}"));
-	event = taken(&x, "{\"event\":\"stop\",\"id\":\"0123456789ab\",\"time\":\"2026-11-23T15:32:00.000Z\"}");
-	cr_assert_str_eq(json_string_value(json_object_get(event, "Action")), "die");
-	cr_assert_str_eq(json_string_value(json_object_get(json_object_get(json_object_get(event, "Actor"), "Attributes"), "exitCode")), "3");
-	none = taken(&x, "{\"event\":\"start\",\"id\":\"aaaaaaaaaaaa\",\"name\":\"other\",\"time\":\"2026-11-23T15:32:00.000Z\"}");
-	cr_assert_null(none);
+	TAKEN("{\"event\":\"exit\",\"id\":\"0123456789ab\",\"command\":\"c1\",\"exit_status\":3,\"time\":\"x\"}", "");
+	TAKEN("{\"event\":\"stop\",\"id\":\"0123456789ab\",\"time\":\"2026-11-23T15:32:00.000Z\"}", "container die");
+	cr_assert_str_eq(attribute(event, "exitCode"), "3");
+	TAKEN("{\"event\":\"start\",\"id\":\"aaaaaaaaaaaa\",\"name\":\"other\",\"time\":\"2026-11-23T15:32:00.000Z\"}", "");
 	engine_events_release(&x);
+}
+
+Test(engine, events_tell_networks_volumes_images_and_what_clients_did)
+{
+	autojson json_t *all = json_object(), *event = NULL;
+	struct engine_events x;
+	struct err e = { 0 };
+
+	cr_assert_eq(engine_events_init(&x, all, &e), 0);
+	TAKEN("{\"event\":\"create\",\"id\":\"0123456789ab\",\"name\":\"n\",\"image\":\"i:1\",\"time\":\"t\"}", "container create");
+	TAKEN("{\"event\":\"start\",\"id\":\"0123456789ab\",\"networks\":[\"one\",\"t@two\"],\"volumes\":[\"v\"],\"time\":\"t\"}",
+	      "network connect, volume mount, container start");
+	TAKEN("{\"event\":\"network-join\",\"id\":\"0123456789ab\",\"network\":\"two\",\"time\":\"t\"}", "network connect");
+	TAKEN("{\"event\":\"disconnect\",\"id\":\"0123456789ab\",\"network\":\"one\",\"time\":\"t\"}", "network disconnect");
+	TAKEN("{\"event\":\"kill\",\"id\":\"0123456789ab\",\"signal\":\"9\",\"time\":\"t\"}", "container kill");
+	cr_assert_str_eq(attribute(event, "signal"), "9");
+	TAKEN("{\"event\":\"exec-start\",\"id\":\"0123456789ab\",\"exec\":\"e1\",\"text\":\"sh -c x\",\"time\":\"t\"}",
+	      "container exec_start: sh -c x");
+	TAKEN("{\"event\":\"rename\",\"id\":\"0123456789ab\",\"name\":\"m\",\"time\":\"t\"}", "container rename");
+	cr_assert_str_eq(attribute(event, "oldName"), "/n");
+	TAKEN("{\"event\":\"stop\",\"id\":\"0123456789ab\",\"time\":\"t\"}", "container die, network disconnect, volume unmount");
+	TAKEN("{\"event\":\"image-tag\",\"id\":\"\",\"name\":\"a/b:1\",\"image\":\"sha256:ab\",\"labels\":{\"k\":\"v\"},\"time\":\"t\"}",
+	      "image tag");
+	cr_assert_str_eq(attribute(event, "name"), "a/b:1");
+	cr_assert_str_eq(attribute(event, "k"), "v");
+	TAKEN("{\"event\":\"image-pull\",\"id\":\"\",\"name\":\"h:5000/b:1\",\"image\":\"sha256:ab\",\"time\":\"t\"}", "image pull");
+	cr_assert_str_eq(attribute(event, "name"), "h:5000/b");
+	engine_events_release(&x);
+	cr_assert_eq(engine_events_times("20", "10", &e), -1);
+	cr_assert(strstr(e.msg, "cannot be after `until` time (10)"), "%s", e.msg);
 }
 
 Test(engine, networks_have_ids_that_stay_and_differ)
