@@ -121,23 +121,41 @@ static int expand_cwd(struct command *c, struct err *e)
 
 /*
  * Makes the working directory as mkdir -p does, inside the sandbox's own root; new directories
- * belong to the user.
+ * belong to the user. Returns 0, or the error number of what could not be made; whether that
+ * matters tells chdir().
  */
-static void make_command_cwd(const char *path, const struct user *who)
+static int make_command_cwd(const char *path, const struct user *who)
 {
 	char part[4096];
 	size_t i, len = strlen(path);
+	int why = 0;
 
 	if (len >= sizeof(part))
-		return;
+		return ENAMETOOLONG;
 	for (i = 1; i <= len; i++) {
 		if (path[i] != '/' && path[i])
 			continue;
 		memcpy(part, path, i);
 		part[i] = '\0';
-		if (!mkdir(part, 0755) && lchown(part, who->uid, who->gid) < 0)
-			return;
+		if (mkdir(part, 0755) == 0)
+			why = lchown(part, who->uid, who->gid) < 0 ? errno : why;
+		else if (errno != EEXIST)
+			why = errno;
 	}
+	return why;
+}
+
+static int enter_command_cwd(const char *path, int not_made, struct err *e)
+{
+	if (chdir(path) == 0)
+		return 0;
+	if (errno != ENOENT || !not_made)
+		return err_sys(e, "enter working directory '%.200s' in the sandbox", path);
+	errno = not_made;
+	err_sys(e, "make working directory '%.200s' in the sandbox", path);
+	if (not_made == ENOSPC)
+		return err_hint(e, "the sandbox's disk is full; --workdir / needs no directory to remove files");
+	return -1;
 }
 
 static int set_command_rlimits(const struct rlimits *r, struct err *e)
@@ -311,6 +329,7 @@ static int join_tasks(const struct exec_fds *fds, struct err *e)
 static int run_in_command_child(const struct init_request *rq, struct command *c, const struct exec_fds *fds, struct err *e)
 {
 	sigset_t none;
+	int not_made = 0;
 
 	/*
 	 * Steps that read files of the sandbox come after the deny-by-argument filters. The
@@ -323,13 +342,13 @@ static int run_in_command_child(const struct init_request *rq, struct command *c
 	if (expand_cwd(c, e) < 0)
 		return -1;
 	if (rq->flags & INIT_MAKE_CWD)
-		make_command_cwd(c->cwd, &c->who);
+		not_made = make_command_cwd(c->cwd, &c->who);
 	if (rq->flags & INIT_TTY)
 		(void)!fchown(0, c->who.uid, (gid_t)-1);	/* as login(1) does; without it tty(1) still works */
 	if (become_user(&c->who, e) < 0)
 		return -1;
-	if (chdir(c->cwd) < 0)
-		return err_sys(e, "enter working directory '%.200s' in the sandbox", c->cwd);
+	if (enter_command_cwd(c->cwd, not_made, e) < 0)
+		return -1;
 	umask(rq->umask);
 	sigemptyset(&none);
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)

@@ -144,3 +144,12 @@ def test_doctor_tells_a_file_system_without_quotas_from_a_kernel_without_the_cal
         assert "the file system keeps no project quotas; hint: " in quota["detail"], quota
     finally:
         subprocess.run(["umount", where], check=True)
+
+
+def test_a_full_disk_is_the_reason_why_a_working_directory_cannot_be_made():
+    box = b.berth("create", "--disk", "16m", "host", ok=True).out.strip()
+    b.berth("exec", "--workdir", "/", box, "sh", "-c", "head -c 30000000 /dev/zero > /root/f; while echo x > /root/g$((i=i+1)); do :; done; exit 0", ok=True)
+    b.one_line_error(b.berth("exec", box, "true"), 125, "make working directory '/workspace'", "No space left on device", "--workdir /")
+    b.berth("exec", "--workdir", "/", box, "sh", "-c", "rm /root/*", ok=True)
+    b.berth("exec", box, "true", ok=True)
+    b.berth("rm", "-f", box, ok=True)
