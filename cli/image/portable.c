@@ -9,6 +9,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/host/labels.h"
 #include "manager/host/registry.h"
 #include "manager/ops/params.h"
 #include "rootfs/store/digest.h"
@@ -357,6 +358,9 @@ static int take_option(const json_t *pair, json_t *to, const struct portablespec
 
 	if (!name || (v && !value && !json_is_null(v)))
 		return err_set(e, ERR_CORRUPT, "an option in checkpoint.json is damaged");
+	/* nobody asked for the new sandbox with the key of the first */
+	if (!strcmp(name, "mark") && label_is_request(value))
+		return 0;
 	if (check_portable_option(how, name, value, e) < 0)
 		return how->drop && e->code == ERR_DENIED ? note_dropped(dropped, name, e) : -1;
 	return json_array_append(to, (json_t *)(size_t)pair) < 0 ? err_nomem(e) : 0;

@@ -326,10 +326,8 @@ static int has_request_label(const struct create *c)
 	size_t i;
 
 	json_array_foreach (c->options, i, option) {
-		const char *value = json_string_value(json_array_get(option, 1));
-
-		if (!strcmp(json_string_value(json_array_get(option, 0)), "mark") && value &&
-		    !strncmp(value, LABEL_REQUEST "=", sizeof(LABEL_REQUEST)))
+		if (!strcmp(json_string_value(json_array_get(option, 0)), "mark") &&
+		    label_is_request(json_string_value(json_array_get(option, 1))))
 			return 1;
 	}
 	return 0;

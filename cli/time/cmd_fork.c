@@ -81,7 +81,7 @@ static int marks_the_first(const json_t *pair)
 	const char *value = json_string_value(json_array_get(pair, 1));
 
 	return (!strcmp(fork_option_name(pair), "mark") || !strcmp(fork_option_name(pair), "label")) && value &&
-	       (!strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED)) || !strncmp(value, LABEL_REQUEST "=", sizeof(LABEL_REQUEST)));
+	       (!strncmp(value, LABEL_MANAGED "=", sizeof(LABEL_MANAGED)) || label_is_request(value));
 }
 
 /* Two sandboxes cannot have one address, so a fork has a free one. */

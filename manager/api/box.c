@@ -384,7 +384,7 @@ static int has_request_mark(const json_t *own)
 	size_t i;
 
 	json_array_foreach (json_object_get(own, "mark"), i, one)
-		if (!strncmp(json_string_value(one), LABEL_REQUEST "=", sizeof(LABEL_REQUEST)))
+		if (label_is_request(json_string_value(one)))
 			return 1;
 	return 0;
 }

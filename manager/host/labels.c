@@ -45,6 +45,11 @@ int labels_are_own(const char *text)
 	return !strncmp(text, LABELS_OWN, strlen(LABELS_OWN));
 }
 
+int label_is_request(const char *text)
+{
+	return text && !strncmp(text, LABEL_REQUEST "=", sizeof(LABEL_REQUEST));
+}
+
 int labels_refuse_own(const char *text, struct err *e)
 {
 	if (!labels_are_own(text))

@@ -29,6 +29,8 @@
  * checkpoint takes it over.
  */
 #define LABEL_REQUEST "berth.request"
+/* Tells whether text, KEY=VALUE or NULL, is that label. */
+int label_is_request(const char *text);
 /* The process of the build that a volume is for (procid.h). */
 #define LABEL_BUILD "berth.build"
 

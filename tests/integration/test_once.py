@@ -3,13 +3,20 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
+import sys
 import threading
 
 import berthtest as b
 import daemon
 from daemon import Daemon
+
+sys.path.insert(0, os.path.join(b.TOP, "clients/python"))
+sys.dont_write_bytecode = True
+import berth  # noqa: E402
 
 MANAGER = '[session]\non_shutdown = "clean"\n[pool.base]\nimage = "host"\nsize = 1\n'
 
@@ -131,3 +138,64 @@ def test_a_create_whose_reader_is_gone_leaves_no_sandbox():
         os.close(document)
         assert p.returncode != 0 and len(ids()) == keyed, (p, ids())
     b.berth("rm", "--force", *ids(), ok=True)
+
+
+class Forgetful:
+    """A way to berthd on which the reply to the first request is lost."""
+
+    def __init__(self, d):
+        self.path, self.to, self.lost = b.tmp("forgetful.sock"), d.socket, []
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.bind(self.path)
+        self.s.listen(64)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                c = self.s.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.join, args=(c,), daemon=True).start()
+
+    def join(self, c):
+        with c, socket.socket(socket.AF_UNIX) as to:
+            to.connect(self.to)
+            while asked := c.recv(65536):
+                to.sendall(asked)
+                told = to.recv(65536)
+                if not self.lost and told.startswith(b"HTTP/1.1 201"):
+                    self.lost.append(told)
+                    return
+                c.sendall(told)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.s.close()
+
+
+def test_a_client_whose_reply_was_lost_asks_again_and_has_one_sandbox():
+    with Daemon() as d:
+        with Forgetful(d) as way, berth.Berth("unix://" + way.path) as client:
+            box = client.create("host")
+            assert way.lost and ids() == [box.id], (way.lost, ids())
+            box.remove()
+        d.stop()
+        try:
+            berth.Berth("unix://" + d.socket).create("host")
+            raise AssertionError("there is no berthd")
+        except berth.errors.Network as e:
+            assert "is berthd running" in str(e), e
+
+
+def test_so_does_that_of_javascript():
+    node = shutil.which("node")
+    if not node:
+        raise b.skip("needs node (Debian: nodejs)")
+    with Daemon() as d, Forgetful(d) as way:
+        script = f"import {{ Berth }} from '{b.TOP}/clients/javascript/src/index.js'; const c = new Berth({{ host: 'unix://{way.path}' }}); " \
+                 "console.log((await c.create('host')).id); await c.close();"
+        r = subprocess.run([node, "--input-type=module", "-e", script], capture_output=True, text=True)
+        assert r.returncode == 0 and way.lost and ids() == [r.stdout.strip()], (r, way.lost, ids())

@@ -10,6 +10,7 @@ import * as errors from "./errors.js";
 import { given, interruptible, LineSplitter, Queue } from "./link.js";
 
 const ERROR_MAX = 1 << 20;
+const AGAIN_MS = [200, 500, 1000, 2000, 4000]; // pauses before what makes a sandbox is asked for again
 const UNREAD_LINES = 1000; // of a stream, before berthd is let wait
 const BOX = "/v1/sandboxes/{sandbox}";
 const COMMAND = `${BOX}/commands/{command}`;
@@ -116,11 +117,11 @@ export class Http {
   }
 
   /* The reply, when it is a good one; body: an object, bytes, or pieces of an iterable. */
-  async open(method, path, body, signal) {
+  async open(method, path, body, signal, more) {
     if (this.#closed)
       throw new errors.Usage("the client is closed");
     signal?.throwIfAborted();
-    const headers = { ...this.#headers };
+    const headers = { ...this.#headers, ...more };
     let data = body;
     if (body !== undefined && !(body instanceof Uint8Array) && !body[Symbol.asyncIterator]) {
       data = Buffer.from(JSON.stringify(body));
@@ -146,7 +147,8 @@ export class Http {
     } catch (e) {
       if (e instanceof errors.BerthError || signal?.aborted || body?.[Symbol.asyncIterator] && e.code === undefined)
         throw e;
-      throw new errors.Network(`${method} ${this.#url}${path.split("?")[0]}: ${e.message}`, rq.reusedSocket ? "" : "is berthd running there?");
+      const wrong = new errors.Network(`${method} ${this.#url}${path.split("?")[0]}: ${e.message}`, rq.reusedSocket ? "" : "is berthd running there?");
+      throw Object.assign(wrong, { refused: e.syscall === "connect" });
     }
   }
 
@@ -164,8 +166,8 @@ export class Http {
     return replied;
   }
 
-  async raw(method, path, body, signal) {
-    const { reply, hangUp } = await this.open(method, path, body, signal);
+  async raw(method, path, body, signal, more) {
+    const { reply, hangUp } = await this.open(method, path, body, signal, more);
     try {
       const whole = await interruptible(signal, hangUp, collect(reply));
       signal?.throwIfAborted();
@@ -177,9 +179,27 @@ export class Http {
     }
   }
 
-  async json(method, path, body, signal) {
-    const data = await this.raw(method, path, body, signal);
+  async json(method, path, body, signal, more) {
+    const data = await this.raw(method, path, body, signal, more);
     return data.length ? JSON.parse(data.toString()) : {};
+  }
+
+  /* POST what makes a sandbox, which is made once: when the connection ends without a reply it is asked for again with the same key. */
+  async once(path, body, signal) {
+    const { randomBytes } = await import("node:crypto");
+    const key = { "idempotency-key": randomBytes(16).toString("hex") };
+    for (const pause of AGAIN_MS) {
+      try {
+        return await this.json("POST", path, body, signal, key);
+      } catch (e) {
+        // without a berthd there is nothing to wait for
+        if (!(e instanceof errors.Network) || e.refused && pause === AGAIN_MS[0])
+          throw e;
+        const { setTimeout: sleep } = await import("node:timers/promises");
+        await sleep(pause, undefined, { signal });
+      }
+    }
+    return this.json("POST", path, body, signal, key);
   }
 
   route(op, members) {
@@ -315,7 +335,7 @@ class Events {
 
 /* A call of the manager; what it could not do it tells beside a value of null or false. */
 async function manager(link, called, args, signal) {
-  const answer = await link.json("POST", `/${called}`, bodyOf(args), signal);
+  const answer = await (called === "create_from_pool" ? link.once(`/${called}`, bodyOf(args), signal) : link.json("POST", `/${called}`, bodyOf(args), signal));
   if ("detail" in answer)
     throw errors.make(answer.code ?? "internal", answer.detail);
   return answer.data;
@@ -324,7 +344,8 @@ async function manager(link, called, args, signal) {
 async function create(link, path, { image, options, args }, signal) {
   const { name, pull, zygote, ...rest } = options ?? {};
   const command = args?.length ? args : undefined;
-  const made = await link.json("POST", path, bodyOf({ image, name, pull, zygote, command, options: rest }), signal);
+  const body = bodyOf({ image, name, pull, zygote, command, options: rest });
+  const made = await (path === "/v1/sandboxes" ? link.once(path, body, signal) : link.json("POST", path, body, signal));
   return { ...made, sandbox: made.id };
 }
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import http.client
 import json
 import select
+import secrets
 import shutil
 import socket
 import threading
+import time
 import urllib.parse
 from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Union
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 KEPT = 16                   # idle connections
 ERROR_MAX = 1 << 20
+AGAIN_SECONDS = (0.2, 0.5, 1, 2, 4)      # pauses before what makes a sandbox is asked for again
 Reply = Tuple[http.client.HTTPConnection, http.client.HTTPResponse, socket.socket]
 Body = Union[None, bytes, Dict[str, Any], IO[bytes]]
 
@@ -187,9 +190,9 @@ class Http(Link):
     # ---- requests
 
     def open(self, method: str, path: str, body: Body = None, kind: str = "application/octet-stream",
-             ) -> "Reply":
+             more: Optional[Dict[str, str]] = None) -> "Reply":
         """The head of a good reply; what is not good is raised."""
-        headers = dict(self._headers)
+        headers = {**self._headers, **(more or {})}
         if isinstance(body, dict):
             body, kind = json.dumps(body).encode(), "application/json"
         if body is not None:
@@ -247,8 +250,8 @@ class Http(Link):
         c.close()
         raise error_of(status, rest)
 
-    def raw(self, method: str, path: str, body: Body = None) -> bytes:
-        c, reply, sock = self.open(method, path, body)
+    def raw(self, method: str, path: str, body: Body = None, more: Optional[Dict[str, str]] = None) -> bytes:
+        c, reply, sock = self.open(method, path, body, more=more)
         try:
             with interruptible(lambda: hang_up(sock)):
                 data = reply.read()
@@ -271,9 +274,20 @@ class Http(Link):
         finally:
             c.close()
 
-    def json(self, method: str, path: str, body: Body = None) -> Any:
-        data = self.raw(method, path, body)
+    def json(self, method: str, path: str, body: Body = None, more: Optional[Dict[str, str]] = None) -> Any:
+        data = self.raw(method, path, body, more)
         return json.loads(data) if data else {}
+
+    def once(self, path: str, body: Body) -> Any:
+        """POST what makes a sandbox, which is made once: when the connection ends without a reply it is asked for again with the same key."""
+        key = {"Idempotency-Key": secrets.token_hex(16)}
+        self.give_back(self.take())     # without a berthd there is nothing to wait for
+        for pause in AGAIN_SECONDS:
+            try:
+                return self.json("POST", path, body, key)
+            except errors.Network:
+                time.sleep(pause)
+        return self.json("POST", path, body, key)
 
     def route(self, op: str, members: Answer) -> Tuple[str, str, Body]:
         if op not in ROUTES:
@@ -388,7 +402,8 @@ def op_create(link: Http, m: Answer, path: str = "/v1/sandboxes") -> Answer:
     options = dict(m.get("options") or {})
     body: Answer = {"image": m.get("image"), "name": options.pop("name", None), "pull": options.pop("pull", None),
                     "zygote": options.pop("zygote", None), "command": m.get("args") or None, "options": options}
-    made = link.json("POST", path, {k: v for k, v in body.items() if v is not None})
+    body = {k: v for k, v in body.items() if v is not None}
+    made = link.once(path, body) if path == "/v1/sandboxes" else link.json("POST", path, body)
     return {**made, "sandbox": made["id"]}
 
 
@@ -455,7 +470,8 @@ def op_pull(link: Http, m: Answer) -> Answer:
 
 def manager(link: Http, function: str, arguments: Answer) -> Any:
     """A call of the manager; what it could not do it tells beside a value of null or false."""
-    answer = link.json("POST", "/" + function, {k: v for k, v in arguments.items() if v is not None})
+    body = {k: v for k, v in arguments.items() if v is not None}
+    answer = link.once("/" + function, body) if function == "create_from_pool" else link.json("POST", "/" + function, body)
     if "detail" in answer:
         raise errors.make(answer.get("code", "internal"), answer["detail"])
     return answer.get("data")
