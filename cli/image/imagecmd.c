@@ -42,6 +42,7 @@ static const struct {
 	[IMG_TENANT] = { "tenant", "NAME", "as this tenant of berthd, and held to its maxima", 0 },
 	[IMG_CHANGE] = { "change", "INSTRUCTION", "of a root file system: one of a Dockerfile, such as 'CMD sh'", 'c' },
 	[IMG_MESSAGE] = { "message", "TEXT", "of a root file system: a comment for its history", 'm' },
+	[IMG_BASE] = { "base", "NAME", "an image whose layers an archive of docker save may leave out", 0 },
 	[IMG_JSON] = { "json", NULL, "print JSON, errors too", 0 },
 	[IMG_STORE] = { "store", "DIR", "the image store (default: $BERTH_STATE_DIR/store,\n"
 			"                         else " STORE_DEFAULT_PATH ")", 0 },

@@ -38,15 +38,16 @@ static void show_import_note(void *ctx, const char *text)
 }
 
 /* Tried here, before anything is read; *ret is NULL without any. */
-static int read_import_changes(const struct imagecmd_args *a, json_t **ret, struct err *e)
+/* All the values of an option, a new array in *ret; NULL where it was not given. */
+static int read_import_list(const struct imagecmd_args *a, enum imagecmd_opt id, json_t **ret, struct err *e)
 {
 	autojson json_t *trial = json_object();
 	size_t i;
 
 	for (i = 0; i < a->given_count; i++) {
-		if (a->given[i].id != IMG_CHANGE)
+		if (a->given[i].id != id)
 			continue;
-		if (change_apply(trial, a->given[i].value, e) < 0)
+		if (id == IMG_CHANGE && change_apply(trial, a->given[i].value, e) < 0)
 			return -1;
 		if (!*ret)
 			*ret = json_array();
@@ -68,14 +69,18 @@ int imagecmd_import_as(int store_fd, const struct imagecmd_args *a, const char *
 		.note = show_import_note,
 		.ctx = (void *)a,
 	};
-	autojson json_t *done = NULL, *all = NULL, *changes = NULL;
+	autojson json_t *done = NULL, *all = NULL, *changes = NULL, *bases = NULL;
 	autofree struct imagecmd_tenant *t = NULL;
 	json_t *one;
 	size_t i;
 
-	if (imagecmd_tenant(a, "import", &t, e) < 0 || read_import_changes(a, &changes, e) < 0)
+	if (imagecmd_tenant(a, "import", &t, e) < 0 || read_import_list(a, IMG_CHANGE, &changes, e) < 0 ||
+	    read_import_list(a, IMG_BASE, &bases, e) < 0)
 		return -1;
+	if (t && bases)
+		return err_set(e, ERR_USAGE, "--base is the operator's alone; hint: leave out --tenant or --base");
 	o.changes = changes;
+	o.bases = bases;
 	o.maker = t ? &t->maker : NULL;
 	done = import_run(store_fd, &o, e);
 	if (live)
@@ -297,7 +302,7 @@ const struct imagecmd imagecmd_import = {
 		  "  berth image import ./debian-oci debian:12\n"
 		  "  docker save alpine | berth image import -\n"
 		  "  berth image import /srv/rootfs buildroot\n",
-	.options = IMG(PLATFORM) | IMG(CHANGE) | IMG(MESSAGE) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(PLATFORM) | IMG(CHANGE) | IMG(MESSAGE) | IMG(BASE) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 1,
 	.max = 2,
 	.run = run_import,

@@ -351,7 +351,7 @@ static int fill_saved_image(struct docker *d, const json_t *item, struct import_
 		return -1;
 	for (i = 0; i < n; i++)
 		img->layers[i].compression = COMPRESSION_AUTO;
-	return importer_take_config(d->im, img, e);
+	return importer_take_config(d->im, img, e) < 0 ? -1 : importer_take_base_layers(d->im, img, e);
 }
 
 /* Collects the names: the operator's, else all the image's tags, else one made from the file name. */

@@ -78,6 +78,8 @@ int importer_begin(struct importer *im, int store_fd, struct err *e)
 
 void importer_end(struct importer *im)
 {
+	json_decref(im->base_layers);
+	im->base_layers = NULL;
 	store_end(&im->store);
 	making_end(&im->making);
 }
@@ -303,6 +305,61 @@ int importer_stage(struct importer *im, struct import_image *img, import_open_fn
 	return 0;
 }
 
+/* ---- layers of other images ---- */
+
+static int note_base_layers(struct importer *im, const char *name, struct err *e)
+{
+	autojson json_t *record = image_record(im->store.fd, name, e);
+	const json_t *layers = json_object_get(record, "layers"), *layer;
+	const char *digest = json_string_value(json_object_get(record, "digest"));
+	autobuf struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
+	struct oci_manifest m = { 0 };
+	autoclose int fd = -1;
+	size_t i;
+
+	if (!record)
+		return -1;
+	fd = digest ? store_open_blob(&im->store, digest, e) : err_set(e, ERR_CORRUPT, "the record of %.200s has no digest", name);
+	if (fd < 0 || io_read_all(fd, &text, "a manifest", e) < 0 || oci_manifest_parse(text.data ? text.data : "", text.len, NULL, &m, e) < 0)
+		return -1;
+	json_array_foreach ((json_t *)(size_t)layers, i, layer) {
+		const char *diff_id = json_string_value(json_object_get(layer, "diff_id"));
+
+		if (diff_id && i < m.layer_count)
+			json_object_set_new(im->base_layers, diff_id,
+					    json_pack("{s:s,s:i}", "digest", m.layers[i].digest, "compression", (int)m.layers[i].compression));
+	}
+	oci_manifest_release(&m);
+	return 0;
+}
+
+int importer_take_base_layers(struct importer *im, struct import_image *img, struct err *e)
+{
+	const json_t *name, *known;
+	size_t i;
+
+	if (!im->opts->bases)
+		return 0;
+	if (!im->base_layers) {
+		im->base_layers = json_object();
+		if (!im->base_layers)
+			return err_nomem(e);
+		json_array_foreach ((json_t *)(size_t)im->opts->bases, i, name)
+			if (note_base_layers(im, json_string_value(name), e) < 0)
+				return -1;
+	}
+	for (i = 0; i < img->layer_count; i++) {
+		struct import_layer *l = &img->layers[i];
+
+		known = json_object_get(im->base_layers, l->want_diff_id);
+		if (!known)
+			continue;
+		snprintf(l->want_digest, sizeof(l->want_digest), "%s", json_string_value(json_object_get(known, "digest")));
+		l->compression = (enum compression)json_integer_value(json_object_get(known, "compression"));
+	}
+	return 0;
+}
+
 /* ---- documents ---- */
 
 int importer_take_config(struct importer *im, struct import_image *img, struct err *e)
@@ -399,8 +456,11 @@ int importer_make_documents(struct importer *im, struct import_image *img, struc
 	if (config && im->opts->created_by)
 		json_object_set_new(config, "history", json_pack("[{s:s*, s:s}]", "created", im->opts->created,
 								 "created_by", im->opts->created_by));
-	if (config && im->opts->message)
-		json_object_set_new(config, "history", json_pack("[{s:s}]", "comment", im->opts->message));
+	/* one entry for its one layer, with a time, as buildah expects of a base whose steps it is to keep */
+	if (config && !json_object_get(config, "history"))
+		json_object_set_new(config, "history",
+				    json_pack("[{s:s,s:s}]", "created", "1970-01-01T00:00:00Z", "comment",
+					      im->opts->message ? im->opts->message : "Imported from a root file system"));
 	if (config && im->want.variant[0])
 		json_object_set_new(config, "variant", json_string(im->want.variant));
 	if (dump(config, &img->config, &img->config_len, img->config_digest, e) < 0 ||

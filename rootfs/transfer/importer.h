@@ -20,6 +20,7 @@ struct importer {
 	const struct import_options *opts;
 	struct oci_platform want;	/* platform asked for */
 	json_t *results;		/* array */
+	json_t *base_layers;	/* {DIFF_ID: {"digest", "compression"}} of opts->bases, or NULL */
 	int spooled;			/* the source lies in our own tmp/: its files may become blobs */
 	uint64_t last_tick_ms;
 	size_t at_layer, of_layers;	/* position of the layer at hand, for the progress display */
@@ -86,6 +87,11 @@ int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err
 int importer_stage_stream(struct importer *im, struct import_layer *l, struct unpack *u, struct err *e);
 /* Parses the config, checks its platform and its layers against the image's. */
 int importer_take_config(struct importer *im, struct import_image *img, struct err *e);
+/*
+ * Names the blobs of layers that an image of opts->bases has as well: importer_stage() then opens no
+ * source of them.  For an image whose manifest is made here, after importer_take_config().
+ */
+int importer_take_base_layers(struct importer *im, struct import_image *img, struct err *e);
 /* Makes the manifest from layers and config, for sources that have none. */
 int importer_make_manifest(struct import_image *img, struct err *e);
 /* Makes config and manifest of a one-layer image that came without either. */

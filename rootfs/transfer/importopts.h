@@ -27,6 +27,8 @@ struct import_options {
 	const char *created, *created_by;
 	const json_t *changes;	/* for a root file system: array of instructions (change.h), or NULL */
 	const char *message;	/* for a root file system: a comment for its history, or NULL */
+	/* images of the store, a list of names: docker-save content may leave out their layers; or NULL */
+	const json_t *bases;
 	const struct image_maker *maker;	/* the tenant that makes the image; NULL: the operator */
 	/* called when everything was read; -1: make no image */
 	int (*confirm)(void *ctx, struct err *e);
