@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/live/select.h"
 #include "cli/run/imageprog.h"
+#include "manager/host/buildcache.h"
 #include "manager/host/config.h"
 #include "manager/host/forget.h"
 #include "manager/host/journal.h"
@@ -24,7 +25,7 @@
 #include "rootfs/store/store.h"
 
 struct gc_options {
-	int dry_run, json;
+	int dry_run, json, builds;
 };
 
 /* ---- df ---- */
@@ -161,10 +162,11 @@ const struct command cmd_system_pool = {
 
 /* berth gc: clear what crashed supervisors left behind. */
 
-enum { GC_DRY_RUN = 1, GC_JSON };
+enum { GC_DRY_RUN = 1, GC_BUILDS, GC_JSON };
 
 static const struct opt gc_opts[] = {
 	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the ids of what would be cleared", GC_DRY_RUN },
+	{ "builds", 0, OPT_FLAG, NULL, "also remove base images and steps that builds keep for later ones", GC_BUILDS },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", GC_JSON },
 };
 
@@ -174,7 +176,7 @@ static int set_gc_option(void *ctx, int id, const char *value, struct err *e)
 
 	(void)value;
 	(void)e;
-	*(id == GC_DRY_RUN ? &o->dry_run : &o->json) = 1;
+	*(id == GC_DRY_RUN ? &o->dry_run : id == GC_BUILDS ? &o->builds : &o->json) = 1;
 	return 0;
 }
 
@@ -202,7 +204,8 @@ static int gc_collect(const struct config *c, const struct gc_options *o, struct
 {
 	struct registry r;
 	autojson json_t *would = json_array();
-	unsigned cleared = 0, expired = 0, networks = 0, volumes = 0, layers = 0;
+	unsigned cleared = 0, expired = 0, networks = 0, volumes = 0, layers = 0, builds = 0;
+	uint64_t build_bytes = 0;
 	char store[sizeof(c->state_dir) + 8];
 	size_t i;
 	int result;
@@ -223,6 +226,8 @@ static int gc_collect(const struct config *c, const struct gc_options *o, struct
 		if (result == 0)
 			result = volume_gc(&r, &volumes, e);
 		if (result == 0)
+			result = buildcache_prune(&r, o->builds ? 0 : BUILDCACHE_UNUSED_MS, &builds, &build_bytes, e);
+		if (result == 0)
 			result = layerpool_gc(&r, &layers, e);
 		snprintf(store, sizeof(store), "%s/store", c->state_dir);
 		if (result == 0)
@@ -238,8 +243,8 @@ static int gc_collect(const struct config *c, const struct gc_options *o, struct
 
 		return command_print_json(answer, JSON_COMPACT, e);
 	} else if (o->json) {
-		printf("{\"cleared\":%u,\"networks\":%u,\"volumes\":%u,\"layers\":%u}\n", cleared,
-		       networks, volumes, layers);
+		printf("{\"cleared\":%u,\"networks\":%u,\"volumes\":%u,\"layers\":%u,\"builds\":%u,\"build_bytes\":%llu}\n", cleared,
+		       networks, volumes, layers, builds, (unsigned long long)build_bytes);
 	} else if (o->dry_run) {
 		for (i = 0; i < json_array_size(would); i++)
 			puts(json_string_value(json_array_get(would, i)));

@@ -99,7 +99,7 @@ struct config {
 	char cdi_dirs[512];
 	char cdi_hooks[8];		/* "refuse" or "skip" */
 	/* [build] */
-	uint64_t build_disk_bytes, build_memory_bytes, build_timeout_ms;
+	uint64_t build_disk_bytes, build_cache_bytes, build_memory_bytes, build_timeout_ms;
 
 	/* [volume] */
 	uint64_t volume_max, volume_bytes;

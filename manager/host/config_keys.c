@@ -197,6 +197,8 @@ const struct config_key config_keys[] = {
 	  "what becomes of a CDI device that wants hooks run: refuse it, or skip the hooks" },
 	{ "build", "disk", CONFIG_SIZE, "10g", 64 << 20, 1ULL << 50, FIELD(build_disk_bytes), NULL,
 	  NULL, "most that a build may write, its base images included" },
+	{ "build", "cache", CONFIG_SIZE, "8g", 0, 1ULL << 50, FIELD(build_cache_bytes), NULL,
+	  NULL, "most that base images and steps keep on the disk after a build, for later builds; 0 keeps none" },
 	{ "build", "memory_max", CONFIG_SIZE, "2g", 64 << 20, 1ULL << 50, FIELD(build_memory_bytes), NULL,
 	  NULL, "memory of a build, its RUN steps included" },
 	{ "build", "time_limit", CONFIG_DURATION, "1h", 1000, 366 * DAY_MS, FIELD(build_timeout_ms),

@@ -33,6 +33,8 @@
 int label_is_request(const char *text);
 /* The process of the build that a volume is for (procid.h). */
 #define LABEL_BUILD "berth.build"
+/* On volumes that keep the steps of builds (buildcache.h). */
+#define LABEL_BUILD_CACHE "berth.build-cache"
 
 /*
  * Prefix of the host's own keys: berth decides by them (which face made a sandbox, whose zygote it

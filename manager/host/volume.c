@@ -185,6 +185,9 @@ static int list_volume(void *ctx, const char *name)
 	struct err ignored;
 	autojson json_t *record = volume_is_key(name) ? volume_load(l->r, name, &ignored) : NULL;
 
+	/* nobody made it by that name */
+	if (json_object_get(json_object_get(record, "labels"), LABEL_BUILD_CACHE))
+		return 0;
 	return record ? l->each(l->ctx, name, record) : 0;
 }
 

@@ -52,8 +52,8 @@ int volume_create(struct registry *r, const struct volume_wish *w, struct err *e
 json_t *volume_load(struct registry *r, const char *key, struct err *e);
 /* Returns how many more volumes [volume] max allows. */
 uint64_t volume_room(const struct config *c);
-/* Calls each for every volume that can be read, with its record, which is borrowed, until it
- * returns non-zero, and returns that. */
+/* Calls each for every volume that can be read, but for those of buildcache.h, with its record, which
+ * is borrowed, until it returns non-zero, and returns that. */
 int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json_t *record),
 		void *ctx, struct err *e);
 /* Removes the volume. ERR_NOT_FOUND; ERR_BUSY, naming the user, if a sandbox uses it, even a stopped one. */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "manager/host/buildcache.h"
 #include "manager/host/forget.h"
 #include "manager/host/volume.h"
 #include "manager/service/deadline.h"
@@ -475,6 +476,7 @@ static void clear_dead_sandboxes(struct service *s)
 		return;
 	registry_gc(&reg, &cleared, &ignored);
 	volume_gc(&reg, &cleared, &ignored);
+	buildcache_prune(&reg, BUILDCACHE_UNUSED_MS, &cleared, NULL, &ignored);
 	expire_stopped(&reg, &cleared, &ignored);
 	registry_close(&reg);
 }

@@ -139,7 +139,7 @@ def test_system_prune_clears_all_that_nothing_needs():
     with Box() as x:
         b.berth("stop", x.id, ok=True)
         r = b.berth("system", "prune", "--force", "--json", ok=True)
-        assert [sorted(json.loads(line)) for line in r.out.splitlines()] == [["removed"], ["cleared", "layers", "networks", "volumes"], ["freed", "removed"]]
+        assert [sorted(json.loads(line)) for line in r.out.splitlines()] == [["removed"], ["build_bytes", "builds", "cleared", "layers", "networks", "volumes"], ["freed", "removed"]]
         assert found() == []
         b.berth("system", "prune", "--force", ok=True)
 

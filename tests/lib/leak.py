@@ -93,6 +93,8 @@ def state_residue(root):
         for where, dirs, files in os.walk(top):
             if where == top:
                 dirs[:] = [d for d in dirs if d not in KEPT_DIRS]
+            # the steps of builds stay for the next build
+            dirs[:] = [d for d in dirs if not (d.startswith("build-cache-") and os.path.basename(where) == "volumes")]
             inner = where != top
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files

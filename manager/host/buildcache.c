@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/buildcache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/labels.h"
+
+#define BUILDER "builder"
+#define KEPT "kept.json"
+#define KEPT_MAX (1u << 16)
+#define STEPS "storage" /* of the volume's files, those that stay */
+#define PREFIX VOLUME_OF_BUILD "cache-"
+
+static uint64_t cache_size(const struct registry *r)
+{
+	return r->config->build_disk_bytes + r->config->build_cache_bytes;
+}
+
+static int is_cache_record(const json_t *record)
+{
+	return json_object_get(json_object_get(record, "labels"), LABEL_BUILD_CACHE) != NULL;
+}
+
+/* Locks it for one build: ERR_BUSY. */
+static int lock_builder(int dir_fd, struct err *e)
+{
+	autoclose int fd = openat(dir_fd, BUILDER, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "open the lock of a build's steps");
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? err_set(e, ERR_BUSY, "a build uses these steps") : err_sys(e, "lock a build's steps");
+	return take_fd(&fd);
+}
+
+static uint64_t used_bytes(const struct volume *v)
+{
+	struct statvfs fs;
+
+	return fstatvfs(v->root_fd, &fs) < 0 ? 0 : (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+}
+
+/* ---- files of one build ---- */
+
+struct clearing {
+	int root;
+	struct err *e;
+};
+
+static int remove_unless_steps(void *ctx, const char *name)
+{
+	const struct clearing *c = ctx;
+
+	return strcmp(name, STEPS) ? path_remove_tree(c->root, name, c->e) : 0;
+}
+
+static int clear_but_steps(const struct volume *v, struct err *e)
+{
+	autoclose int fd = openat(v->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct clearing c = { fd, e };
+	int failed = 0;
+
+	if (fd < 0)
+		return err_sys(e, "open the steps of builds");
+	if (path_each_entry(fd, remove_unless_steps, &c, &failed) < 0 && !failed)
+		return -1;
+	return failed ? err_sys(e, "read the steps of builds") : 0;
+}
+
+/* ---- taking ---- */
+
+/* The array of that name, or an empty one. */
+static json_t *kept_list(const json_t *kept, const char *name)
+{
+	json_t *list = json_object_get(kept, name);
+
+	return json_is_array(list) ? json_incref(list) : json_array();
+}
+
+static int load_kept(struct buildcache *c, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(KEPT_MAX);
+	autojson json_t *kept = NULL;
+	struct err ignored;
+
+	if (io_read_file(c->volume.dir_fd, KEPT, &b, &ignored) == 0)
+		kept = json_parse(b.data ? b.data : "", b.len, KEPT_MAX, KEPT, &ignored);
+	c->bases = kept_list(kept, "bases");
+	c->made = kept_list(kept, "made");
+	return c->bases && c->made ? 0 : err_nomem(e);
+}
+
+static int save_kept(const struct buildcache *c)
+{
+	autojson json_t *kept = NULL;
+	autofree char *text = NULL;
+	struct err ignored;
+
+	while (json_array_size(c->made) > BUILDCACHE_MADE)
+		json_array_remove(c->made, 0);
+	kept = json_pack("{s:O,s:O}", "bases", c->bases, "made", c->made);
+	text = kept ? json_dumps(kept, JSON_COMPACT) : NULL;
+	return text ? io_replace_file(c->volume.dir_fd, KEPT, text, strlen(text), 0600, 0, &ignored) : -1;
+}
+
+/* Opens and locks the volume of that name: 1; 0 where a build uses it, or it is another's. */
+static int open_cache(struct registry *r, const char *tenant, struct buildcache *c, struct err *e)
+{
+	autojson json_t *labels = json_pack("{s:s}", LABEL_BUILD_CACHE, ""), *record = NULL;
+	const struct volume_wish wish = { .name = c->name, .tenant = tenant, .labels = labels, .size_bytes = cache_size(r), .tenant_max = UINT64_MAX };
+	char key[VOLUME_KEY_MAX];
+
+	if (!labels)
+		return err_nomem(e);
+	if (volume_open(r, &wish, NULL, NULL, &c->volume, e) < 0 || volume_key(c->name, tenant, key, e) < 0)
+		return -1;
+	record = volume_load(r, key, e);
+	if (!record)
+		return -1;
+	if (!is_cache_record(record))
+		return 0;
+	c->lock_fd = lock_builder(c->volume.dir_fd, e);
+	if (c->lock_fd < 0)
+		return e->code == ERR_BUSY ? 0 : -1;
+	return (uint64_t)json_integer_value(json_object_get(record, "size_bytes")) == cache_size(r) &&
+			       used_bytes(&c->volume) <= r->config->build_cache_bytes ?
+		       1 :
+		       2;
+}
+
+static void close_cache(struct buildcache *c)
+{
+	fd_close(&c->lock_fd);
+	volume_close(&c->volume);
+	json_decref(c->bases);
+	json_decref(c->made);
+	c->bases = c->made = NULL;
+}
+
+static int take_slot(struct registry *r, const char *tenant, struct buildcache *c, struct err *e)
+{
+	char key[VOLUME_KEY_MAX], byte;
+	int got = open_cache(r, tenant, c, e);
+
+	if (got == 2) { /* too full, or of another size than the configuration says now */
+		close_cache(c);
+		got = volume_key(c->name, tenant, key, e) < 0 || volume_remove(r, key, e) < 0 ? -1 : open_cache(r, tenant, c, e);
+	}
+	if (got < 1)
+		return got;
+	c->was_cut = pread(c->lock_fd, &byte, 1, 0) > 0;
+	if (load_kept(c, e) < 0 || clear_but_steps(&c->volume, e) < 0)
+		return -1;
+	return pwrite(c->lock_fd, "1", 1, 0) == 1 ? 1 : err_sys(e, "note a build");
+}
+
+int buildcache_take(struct registry *r, const char *tenant, struct buildcache *ret, struct err *e)
+{
+	int i, got = 0;
+
+	for (i = 0; r->config->build_cache_bytes && got == 0 && i < BUILDCACHE_SLOTS; i++) {
+		struct buildcache c = BUILDCACHE_INIT;
+
+		snprintf(c.name, sizeof(c.name), PREFIX "%d", i);
+		got = take_slot(r, tenant, &c, e);
+		if (got == 1)
+			*ret = c;
+		else
+			close_cache(&c);
+	}
+	return got;
+}
+
+/* ---- the end of a use ---- */
+
+/* Blocks without a file go back to the host. */
+static void trim(const struct volume *v)
+{
+	autoclose int fd = openat(v->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct fstrim_range all = { .len = UINT64_MAX, .minlen = 1 << 20 };
+
+	if (fd >= 0 && v->is_mount)
+		ioctl(fd, FITRIM, &all);
+}
+
+void buildcache_give(struct registry *r, struct buildcache *c, int in_order)
+{
+	struct err ignored;
+	int is_full;
+
+	if (c->lock_fd < 0)
+		return;
+	clear_but_steps(&c->volume, &ignored);
+	is_full = used_bytes(&c->volume) > r->config->build_cache_bytes;
+	if (!is_full) {
+		trim(&c->volume);
+		/* one that is not emptied counts as cut, which the next build repairs */
+		if (save_kept(c) == 0 && in_order && ftruncate(c->lock_fd, 0) == 0)
+			futimens(c->lock_fd, NULL);
+	}
+	close_cache(c);
+	if (is_full)
+		volume_remove(r, c->name, &ignored);
+}
+
+/* ---- all of them ---- */
+
+struct sweep {
+	struct registry *r;
+	uint64_t unused_ms, bytes;
+	unsigned count;
+	int removes;
+};
+
+static int is_in_use(int dir_fd, uint64_t unused_ms)
+{
+	struct err ignored;
+	autoclose int lock = lock_builder(dir_fd, &ignored);
+	struct stat st;
+
+	return lock < 0 || fstat(lock, &st) < 0 || (uint64_t)(time(NULL) - st.st_mtime) < unused_ms / 1000;
+}
+
+static int sweep_cache(void *ctx, const char *key)
+{
+	struct sweep *s = ctx;
+	struct err ignored;
+	autojson json_t *record = NULL;
+	autoclose int top = -1, dir = -1;
+	uint64_t bytes;
+
+	if (strncmp(key, PREFIX, strlen(PREFIX)) || !volume_is_key(key))
+		return 0;
+	record = volume_load(s->r, key, &ignored);
+	if (!record || !is_cache_record(record))
+		return 0;
+	bytes = (uint64_t)json_integer_value(json_object_get(record, "disk_bytes"));
+	top = volume_top(s->r, &ignored);
+	dir = top < 0 ? -1 : openat(top, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || (s->removes && is_in_use(dir, s->unused_ms)))
+		return 0;
+	fd_close(&dir);
+	if (s->removes && volume_remove(s->r, key, &ignored) < 0)
+		return 0;
+	s->count++;
+	s->bytes += bytes;
+	return 0;
+}
+
+static int sweep_caches(struct sweep *s, struct err *e)
+{
+	autoclose int top = -1;
+	int failed = 0;
+
+	if (!path_has(s->r->state_fd, "volumes"))
+		return 0;
+	top = volume_top(s->r, e);
+	if (top < 0)
+		return -1;
+	return path_each_entry(top, sweep_cache, s, &failed) < 0 ? err_sys(e, "read the directory of volumes") : 0;
+}
+
+int buildcache_prune(struct registry *r, uint64_t unused_ms, unsigned *ret_count, uint64_t *ret_bytes, struct err *e)
+{
+	struct sweep s = { .r = r, .unused_ms = unused_ms, .removes = 1 };
+
+	if (sweep_caches(&s, e) < 0)
+		return -1;
+	*ret_count = s.count;
+	if (ret_bytes)
+		*ret_bytes = s.bytes;
+	return 0;
+}
+
+uint64_t buildcache_bytes(struct registry *r)
+{
+	struct sweep s = { .r = r };
+	struct err ignored;
+
+	return sweep_caches(&s, &ignored) < 0 ? 0 : s.bytes;
+}
