@@ -32,6 +32,7 @@
 #include "manager/host/procid.h"
 #include "manager/host/record.h"
 #include "manager/keeper/protocol.h"
+#include "rootfs/store/oci.h"
 #include "runtime/kernel/userns.h"
 
 #define BUILDAH "/usr/bin/buildah"
@@ -134,8 +135,17 @@ static int make_build_volume(struct build *b, struct err *e)
 	char owner[PROCID_SIZE], text[16];
 	unsigned cleared;
 	struct err ignored;
+	int got;
 
 	volume_gc(&b->ref.registry, &cleared, &ignored);
+	/* a disk of its own has a size of its own */
+	got = b->disk_bytes ? 0 : buildcache_take(&b->ref.registry, "", &b->kept, e);
+	if (got != 0) {
+		b->volume = b->kept.volume;
+		snprintf(b->volume_name, sizeof(b->volume_name), "%s", b->kept.name);
+		return got < 0 ? -1 : 0;
+	}
+	b->owner = b->id_base;
 	snprintf(text, sizeof(text), "%d", (int)getpid());
 	if (procid_parse(text, owner, e) < 0)
 		return -1;
@@ -155,8 +165,11 @@ static void take_down_build(struct build *b)
 
 	cgroup_release(&b->leaf);
 	cgroup_release(&b->cgroup);
-	volume_close(&b->volume);
-	if (b->volume_name[0])
+	if (b->kept.lock_fd >= 0)
+		buildcache_give(&b->ref.registry, &b->kept, b->in_order);
+	else
+		volume_close(&b->volume);
+	if (b->volume_name[0] && b->owner)
 		volume_remove(&b->ref.registry, b->volume_name, &ignored);
 	fd_close(&b->ref.sock);
 	if (b->ref.id[0])
@@ -166,20 +179,52 @@ static void take_down_build(struct build *b)
 /* ---- buildah -----------------------------------------------------------------------------------
  */
 
-/* Its images are laid ready, then it builds, then the image goes into an archive. */
+/*
+ * Its images are laid ready, then it builds, then the layers that it made go into an image without
+ * those of the bases.  Names of images are those of one build; between builds a base has one by its
+ * digest, and steps have none.
+ */
 static const char script[] =
 	"G=\"--root $PWD/storage --runroot $PWD/runroot --storage-driver overlay\"\n"
 	"P=\"--signature-policy $PWD/policy.json\"\n"
-	"while read -r file name; do\n"
+	"if [ -n \"$CUT\" ]; then buildah $G rm --all >/dev/null 2>&1; fi\n"
+	"while read -r file kept name; do\n"
+	" [ \"$file\" != - ] || continue\n"
 	" id=$(buildah $G pull -q $P --policy=always \"oci-archive:$PWD/$file\") || exit\n"
-	" buildah $G tag \"$id\" \"$name\" || exit\n"
+	" buildah $G tag \"$id\" \"$kept\" || exit\n"
 	" rm -f \"$file\"\n"
+	" CUT=names\n"
 	"done < bases\n"
-	"buildah $G bud $P --isolation oci --pull=never --network host --format docker "
-	"--layers=false --identity-label=false"
-	" -f Dockerfile -t localhost/$NAME:1 \"$@\" || exit\n"
-	"exec buildah $G push -q $P localhost/$NAME:1 "
-	"\"docker-archive:$PWD/out.tar:localhost/$NAME:1\"\n";
+	/* those that archives give, and those of a build that was cut */
+	"if [ -n \"$CUT\" ]; then\n"
+	" buildah $G images --format '{{.Name}}:{{.Tag}}' 2>/dev/null | while read -r name; do\n"
+	"  case $name in " BUILD_KEPT ":* | " BUILD_MADE " | *'<none>'*) ;; *) buildah $G rmi \"$name\" >/dev/null 2>&1 ;; esac\n"
+	" done\n"
+	"fi\n"
+	"names=\n"
+	"while read -r file kept name; do\n"
+	" buildah $G tag \"$kept\" \"$name\" || exit\n"
+	" names=\"$names $name\"\n"
+	"done < bases\n"
+	": > laid\n"
+	"buildah $G bud $P --isolation oci --pull=never --network host --format docker --identity-label=false"
+	" -f Dockerfile -t " BUILD_MADE " \"$@\"\n"
+	"status=$?\n"
+	"[ -z \"$names\" ] || buildah $G rmi $names >/dev/null 2>&1\n"
+	"[ $status = 0 ] || exit $status\n"
+	"id=$(buildah $G inspect --type image -f '{{.FromImageID}}' " BUILD_MADE ") || exit\n"
+	"mkdir -p out/blobs/sha256 " BUILD_IMAGE "\n"
+	"while read -r layer; do : > out/blobs/sha256/$layer; done < layers\n"
+	"buildah $G push -q $P --compression-level 1 --digestfile digest \"$id\" \"oci:$PWD/out:made\" || exit\n"
+	"digest=$(cat digest)\n"
+	"mv out/blobs/sha256 " BUILD_IMAGE "/blobs\n"
+	"mv " BUILD_IMAGE "/blobs/${digest#sha256:} " BUILD_IMAGE "/layers.json\n"
+	/* not that of the layout: it has lost what OCI has no word for, such as a health check */
+	"for file in storage/overlay-images/$id/=*; do\n"
+	" if [ \"$(sha256sum < \"$file\")\" = \"$id  -\" ]; then exec cp \"$file\" " BUILD_IMAGE "/config.json; fi\n"
+	"done\n"
+	"echo \"error: the configuration of the image is missing\"\n"
+	"exit 1\n";
 
 struct line {
 	char text[LINE_BYTES];
@@ -361,6 +406,9 @@ static void make_buildah_words(const struct build *b, struct words *w)
 		add_build_word(w, "--ignorefile=" BUILDROOM_PLACE "/" BUILD_IGNORE);
 	if (b->omits_history)
 		add_build_word(w, "--omit-history");
+	add_build_word(w, b->omits_history ? "--layers=false" : "--layers=true");
+	if (b->no_cache)
+		add_build_word(w, "--no-cache");
 	if (b->has_heredocs)
 		add_build_word(w, "--build-context=" HEREDOC_CONTEXT "=" BUILDROOM_PLACE "/" BUILD_HEREDOCS);
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)
@@ -368,7 +416,7 @@ static void make_buildah_words(const struct build *b, struct words *w)
 	add_build_word(w, "--"), add_build_word(w, BUILDROOM_PLACE "/context");
 }
 
-static void make_buildah_env(const char *name, struct words *w)
+static void make_buildah_env(const struct build *b, struct words *w)
 {
 	add_build_word(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 	add_build_word(w, "LANG=C.UTF-8");
@@ -378,7 +426,7 @@ static void make_buildah_env(const char *name, struct words *w)
 	add_build_word(w, "CONTAINERS_REGISTRIES_CONF=" BUILDROOM_PLACE "/registries.conf");
 	add_build_word(w, "CONTAINERS_STORAGE_CONF=" BUILDROOM_PLACE "/storage.conf");
 	add_build_word(w, "CONTAINERS_CONF=/dev/null");
-	add_build_text(w, "NAME=%s", name);
+	add_build_text(w, "CUT=%s", b->kept.was_cut ? "1" : "");
 }
 
 static int judge_build_end(struct build *b, int status, struct err *e)
@@ -409,6 +457,7 @@ pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e
 		return -1;
 	pid = buildroom_start(&(struct buildroom){.root_fd = again.root_fd,
 						   .is_mount = again.is_mount,
+						   .is_mapped = !b->owner,
 						   .userns_fd = userns,
 						   .net_fd = b->net_fd,
 						   .context_fd = b->context_fd,
@@ -421,6 +470,23 @@ pid_t build_start(struct build *b, const struct buildroom_task *t, struct err *e
 	return pid;
 }
 
+/* For the next build: what the script says of its bases is about the volume of its owner alone. */
+static void note_kept_bases(struct build *b)
+{
+	const json_t *one;
+	size_t i;
+
+	if (b->kept.lock_fd < 0)
+		return;
+	if (!path_has(b->volume.root_fd, "laid")) {
+		json_array_clear(b->kept.bases);
+		return;
+	}
+	json_array_foreach (b->base_digests, i, one)
+		if (!build_is_digest_in(b->kept.bases, json_string_value(one)))
+			json_array_append(b->kept.bases, (json_t *)(size_t)one);
+}
+
 static int run_buildah(struct build *b, struct err *e)
 {
 	struct words words = {.n = 0}, env = {.n = 0};
@@ -430,7 +496,7 @@ static int run_buildah(struct build *b, struct err *e)
 
 	if (null < 0 || pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
-	make_buildah_env(b->volume_name, &env);
+	make_buildah_env(b, &env);
 	make_buildah_words(b, &words);
 
 	const struct buildroom_task task = {.in_fd = null, .out_fd = p[1], .program = "/bin/sh", .argv = words.v, .env = env.v};
@@ -438,6 +504,8 @@ static int run_buildah(struct build *b, struct err *e)
 	pid = build_start(b, &task, e);
 	fd_close(&p[1]);
 	r = pid > 0 ? build_await(b, pid, relay_build_output(b, p[0], e), &status, e) : -1;
+	b->in_order = r == 0;
+	note_kept_bases(b);
 	r = r == 0 ? judge_build_end(b, status, e) : -1;
 	close(p[0]);
 	words_release(&words);
@@ -448,25 +516,68 @@ static int run_buildah(struct build *b, struct err *e)
 /* ---- the image ---------------------------------------------------------------------------------
  */
 
-/* Into the store, under a name that no other build has, whatever names the archive has; ret: of BUF_INIT. */
+/* A document beside the layers; buildah may have been taken over: a pipe would make us wait. */
+static json_t *read_built_document(int dir, const char *name, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
+	autoclose int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_set(e, ERR_CORRUPT, "buildah made no image"), NULL;
+	if (io_read_all(fd, &text, name, e) < 0)
+		return NULL;
+	return json_parse(text.data ? text.data : "", text.len, OCI_MANIFEST_MAX, name, e);
+}
+
+/* manifest.json as docker save writes it, of the layers that buildah lists. */
+static int write_image_list(int dir, struct err *e)
+{
+	autojson json_t *made = read_built_document(dir, "layers.json", e), *layers = json_array(), *list = NULL;
+	autofree char *said = NULL;
+	const json_t *one;
+	size_t i;
+
+	if (!made)
+		return -1;
+	json_array_foreach (json_object_get(made, "layers"), i, one) {
+		const char *digest = json_string_value(json_object_get(one, "digest"));
+
+		if (digest && !strncmp(digest, "sha256:", 7))
+			json_array_append_new(layers, json_sprintf("blobs/%s", digest + 7));
+	}
+	list = json_pack("[{s:s,s:O}]", "Config", "config.json", "Layers", layers);
+	said = list ? json_dumps(list, JSON_COMPACT) : NULL;
+	return said ? io_replace_file(dir, "manifest.json", said, strlen(said), 0600, 0, e) : err_nomem(e);
+}
+
+/* Into the store, under a name that no other build has. */
 static int load_built_image(struct build *b, char *ret_name, size_t size, struct err *e)
 {
 	char own[64];
-	const char *const argv[] = {"berth", "image", "import", "--json", "--quiet", "-", own, NULL};
-	autoclose int in = openat(b->volume.root_fd, "out.tar", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	const char *argv[2 * (BUILD_BASES_MAX + BUILDCACHE_MADE) + 10] = {"berth", "image", "import", "--json", "--quiet"};
+	autoclose int in = openat(b->volume.root_fd, BUILD_IMAGE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int out = memfd_create("loaded", MFD_CLOEXEC);
-	struct stat st;
 	autobuf struct buf text = BUF_INIT(1 << 20);
 	autojson json_t *said = NULL;
-	const json_t *first;
+	const json_t *first, *base;
 	const char *name, *digest;
+	size_t i, n = 5;
 
-	snprintf(own, sizeof(own), "localhost/%s:1", b->volume_name);
-	if (in < 0 || out < 0 || fstat(in, &st) < 0)
-		return err_sys(e, "open what buildah made");
-	/* buildah may have been taken over: a pipe would make us wait */
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_CORRUPT, "buildah made no image");
+	snprintf(own, sizeof(own), "localhost/build-%.30s:1", b->ref.id);
+	if (in < 0 || out < 0)
+		return in < 0 ? err_set(e, ERR_CORRUPT, "buildah made no image") : err_sys(e, "make a file in memory");
+	if (write_image_list(in, e) < 0)
+		return -1;
+	json_array_foreach (b->layers_of, i, base) {
+		if (n + 5 > ARRAY_LEN(argv))
+			break;
+		argv[n++] = "--base";
+		argv[n++] = json_string_value(base);
+	}
+	argv[n++] = "--";
+	argv[n++] = "/proc/self/fd/0";
+	argv[n++] = own;
 	if (build_berth(argv, in, out, e) < 0 || lseek(out, 0, SEEK_SET) < 0 ||
 	    io_read_all(out, &text, "berth's answer", e) < 0)
 		return -1;
@@ -478,6 +589,8 @@ static int load_built_image(struct build *b, char *ret_name, size_t size, struct
 		return said ? err_set(e, ERR_CORRUPT, "buildah made no image") : -1;
 	snprintf(ret_name, size, "%s", name);
 	snprintf(b->digest, sizeof(b->digest), "%s", digest);
+	if (b->kept.made && !build_is_digest_in(b->kept.made, digest))
+		json_array_append_new(b->kept.made, json_string(digest));
 	return 0;
 }
 
@@ -540,6 +653,9 @@ void build_release(struct build *b)
 {
 	json_decref(b->tags);
 	json_decref(b->words);
+	json_decref(b->base_names);
+	json_decref(b->layers_of);
+	json_decref(b->base_digests);
 	json_decref(b->limits);
 	fd_close(&b->net_fd);
 	fd_close(&b->context_fd);

@@ -7,12 +7,16 @@
 #include "base/json.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/imageuse.h"
+#include "manager/host/buildcache.h"
 #include "manager/host/volume.h"
 #include "runtime/kernel/cgroup.h"
 
 #define BUILD_DOCKERFILE_MAX (1u << 20)
 #define BUILD_IGNORE "ignore" /* in its volume: a .dockerignore for the context of an archive */
 #define BUILD_HEREDOCS "heredocs"
+#define BUILD_KEPT "localhost/berth-base" /* the name in buildah's storage by which a base stays between builds; its tag is of the digest */
+#define BUILD_MADE "localhost/berth-made:1" /* the result of the last build */
+#define BUILD_IMAGE "image" /* in its volume: what buildah made, as docker save writes it, without the layers of the bases */
 
 struct build {
 	const char *context; /* a directory, or "-" */
@@ -24,7 +28,7 @@ struct build {
 	const char *iidfile;
 	json_t *tags, *words;              /* words: of buildah's, as the caller said them */
 	json_t *limits;			   /* [NAME, VALUE] of its sandbox, as berth create has them */
-	int quiet, json;
+	int quiet, json, no_cache;
 	char digest[160]; /* at the end */
 
 	struct sandbox_ref ref; /* the sandbox whose ids, network and cgroups it uses */
@@ -32,10 +36,16 @@ struct build {
 	uint32_t id_base;
 	int net_fd, context_fd; /* context_fd: a directory of the caller's, or -1 */
 	char volume_name[40];
-	struct volume volume;
+	struct volume volume; /* its own, or that of kept */
+	struct buildcache kept; /* in use where its lock is */
+	uint32_t owner; /* root of the build, as the volume stores it */
+	json_t *base_names, *base_digests; /* images of the store that it may begin from */
+	/* images of the store whose layers need not come out of the room: those, and the last that were built */
+	json_t *layers_of;
 	struct buf dockerfile;
 	int has_heredocs; /* files of them, in BUILD_HEREDOCS of its volume */
-	int omits_history;
+	int omits_history; /* of a base that has none: then no step is kept either */
+	int in_order; /* buildah came to its own end */
 	int full; /* something that ran in it found no space */
 	uint64_t end_ms; /* of clock_ms(): by then it has ended, as [build] time_limit says */
 	char last[400]; /* the line that says most of a failure */
@@ -44,7 +54,8 @@ struct build {
 #define BUILD_INIT                                                                                 \
 	{                                                                                          \
 		.file = "Dockerfile", .network = "none", .pull = IMAGEUSE_MISSING,                 \
-		.tags = json_array(), .words = json_array(), .limits = json_array(), .net_fd = -1, .context_fd = -1,       \
+		.tags = json_array(), .words = json_array(), .limits = json_array(), .base_names = json_array(), \
+		.base_digests = json_array(), .layers_of = json_array(), .kept = BUILDCACHE_INIT, .net_fd = -1, .context_fd = -1, \
 		.volume = VOLUME_INIT, .dockerfile = BUF_INIT(BUILD_DOCKERFILE_MAX)                \
 	}
 
@@ -64,7 +75,10 @@ struct heredoc_reader;
 int dockerfile_check(char *text, const char *name, const char *target, struct heredoc_reader *heredocs, struct buf *out, struct err *e);
 /* buildfiles.c: the context and the Dockerfile, the latter in b->dockerfile, into the volume. */
 int build_take_context(struct build *b, struct err *e);
-/* The images that it may begin from, and a list of them. */
+#define BUILD_BASES_MAX 32 /* images that a Dockerfile names */
+/* Whether a list of the kept volume has it; a list that is NULL has none. */
+int build_is_digest_in(const json_t *list, const char *digest);
+/* The images that it may begin from, and lists of them and of their layers. */
 int build_take_bases(struct build *b, struct err *e);
 /* What buildah has to be told by files. */
 int build_write_settings(struct build *b, struct err *e);

@@ -35,7 +35,6 @@
  * to lay ready; one too many costs time, one too few is an error of buildah's that names it.
  */
 
-#define BUILDBASE_MAX 32
 
 #define NAME_MAX_BYTES 400
 #define BLANKS " \t"
@@ -147,9 +146,9 @@ static int add_base_name(struct names *l, const char *word, size_t n, struct err
 	if (!strcasecmp(name, "scratch") || !name[strspn(name, "0123456789")] || is_known(l->list, name) ||
 	    is_known(l->stages, name))
 		return 0;
-	if (json_array_size(l->list) == BUILDBASE_MAX)
+	if (json_array_size(l->list) == BUILD_BASES_MAX)
 		return err_set(e, ERR_LIMIT, "the Dockerfile names more than %d images",
-			       BUILDBASE_MAX);
+			       BUILD_BASES_MAX);
 	return json_array_append_new(l->list, json_string(name)) < 0 ?
 		       err_set(e, ERR_INVALID, "the name of an image is not UTF-8") :
 		       0;
@@ -223,7 +222,7 @@ static int take_dockerfile_line(struct names *l, const char *line, size_t n, str
 
 /*
  * The names of images behind FROM, in --from= and in from= of --mount, each once, at most
- * BUILDBASE_MAX.  Variables have the values that the NAME=VALUE of args give them, else the
+ * BUILD_BASES_MAX.  Variables have the values that the NAME=VALUE of args give them, else the
  * defaults of ARG; a name with another variable is left out.  A new array of strings, or NULL with e.
  */
 static json_t *buildbase_named(const char *text, const json_t *args, struct err *e)
@@ -278,7 +277,7 @@ static void buildbase_whole(const char *name, char *ret, size_t size)
 /* A name of the volume becomes the build's. */
 static int hand_to_builder(const struct build *b, const char *name, struct err *e)
 {
-	return fchownat(b->volume.root_fd, name, b->id_base, b->id_base, AT_SYMLINK_NOFOLLOW) < 0 ?
+	return fchownat(b->volume.root_fd, name, b->owner, b->owner, AT_SYMLINK_NOFOLLOW) < 0 ?
 		       err_sys(e, "give %s to the build", name) :
 		       0;
 }
@@ -565,7 +564,7 @@ static int put_ignored(const struct build *b, int dirfd, struct err *e)
 static int make_build_dir(const struct build *b, const char *name, struct err *e)
 {
 	if (mkdirat(b->volume.root_fd, name, 0700) < 0)
-		return err_sys(e, "make the directory %s of a build", name);
+		return errno == EEXIST && b->kept.lock_fd >= 0 ? 0 : err_sys(e, "make the directory %s of a build", name);
 	return hand_to_builder(b, name, e);
 }
 
@@ -585,8 +584,8 @@ static int put_heredoc(const struct build *b, int top_fd, const json_t *file, st
 	fd = dir < 0 ? -1 : openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, "write the here-document %.200s", name);
-	if (io_write_all(fd, json_string_value(text), json_string_length(text)) < 0 || fchown(fd, b->id_base, b->id_base) < 0 || fchmod(fd, mode) < 0 ||
-	    fchown(dir, b->id_base, b->id_base) < 0 || fchmod(dir, 0755) < 0)
+	if (io_write_all(fd, json_string_value(text), json_string_length(text)) < 0 || fchown(fd, b->owner, b->owner) < 0 || fchmod(fd, mode) < 0 ||
+	    fchown(dir, b->owner, b->owner) < 0 || fchmod(dir, 0755) < 0)
 		return err_sys(e, "write the here-document %.200s", name);
 	return 0;
 }
@@ -634,7 +633,7 @@ int build_take_context(struct build *b, struct err *e)
 {
 	autoclose int dir = -1;
 
-	if (fchown(b->volume.root_fd, b->id_base, b->id_base) < 0)
+	if (fchown(b->volume.root_fd, b->owner, b->owner) < 0)
 		return err_sys(e, "give the build its volume");
 	if (make_build_dir(b, "context", e) < 0 || make_build_dir(b, "tmp", e) < 0)
 		return -1;
@@ -665,57 +664,81 @@ int build_take_context(struct build *b, struct err *e)
 /* ---- base images ------------------------------------------------------------------------------
  */
 
-static int save_base(struct build *b, const char *name, unsigned at, struct buf *list,
-		     struct err *e)
+int build_is_digest_in(const json_t *list, const char *digest)
+{
+	return list && is_known(list, digest);
+}
+
+static int save_base(struct build *b, const char *name, const char *file, struct err *e)
 {
 	const char *argv[] = {"berth", "image", "save", "--quiet", "--json", "--", name, NULL};
-	char file[32], whole[600];
-	autoclose int fd = -1;
+	autoclose int fd = openat(b->volume.root_fd, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	snprintf(file, sizeof(file), "base-%u.tar", at);
-	fd = openat(b->volume.root_fd, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, "keep the base image %.200s", name);
 	if (build_berth(argv, -1, fd, e) < 0)
 		return err_wrap(e, "base image %.200s", name);
-	if (hand_to_builder(b, file, e) < 0)
-		return -1;
-	buildbase_whole(name, whole, sizeof(whole));
-	return buf_addf(list, e, "%s %s\n", file, whole);
+	return hand_to_builder(b, file, e);
 }
 
-/* Whether the history of an image has a step for each of its layers. */
+/* The layers of an image, which need not come out of the room. */
+static int list_layers(struct build *b, const json_t *image, struct buf *layers, struct err *e)
+{
+	const json_t *layer;
+	size_t i;
+
+	if (build_is_digest_in(b->layers_of, json_string_value(json_object_get(image, "digest"))))
+		return 0;
+	json_array_foreach (json_object_get(image, "layers"), i, layer) {
+		const char *diff_id = json_string_value(json_object_get(layer, "diff_id"));
+
+		if (diff_id && !strncmp(diff_id, "sha256:", 7) && buf_addf(layers, e, "%s\n", diff_id + 7) < 0)
+			return -1;
+	}
+	return json_array_append(b->layers_of, json_object_get(image, "digest")) < 0 ? err_nomem(e) : 0;
+}
+
+/* A line of the list, and the image itself where the volume does not have it yet. */
+static int lay_base(struct build *b, const json_t *image, struct buf *list, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(image, "name")), *digest = json_string_value(json_object_get(image, "digest"));
+	char file[32] = "-", whole[600];
+
+	if (!digest || strncmp(digest, "sha256:", 7))
+		return err_set(e, ERR_CORRUPT, "the image %.200s has no digest", name);
+	if (!build_is_digest_in(b->kept.bases, digest) && !is_known(b->base_digests, digest)) {
+		snprintf(file, sizeof(file), "base-%zu.tar", json_array_size(b->base_names));
+		if (save_base(b, name, file, e) < 0)
+			return -1;
+	}
+	if (json_array_append_new(b->base_names, json_string(name)) < 0 || json_array_append_new(b->base_digests, json_string(digest)) < 0)
+		return err_nomem(e);
+	buildbase_whole(name, whole, sizeof(whole));
+	return buf_addf(list, e, "%s " BUILD_KEPT ":%.64s %s\n", file, digest + 7, whole);
+}
+
+/* Whether the history of an image has a step, and its time, for each of its layers. */
 static int has_whole_history(const json_t *image)
 {
 	const json_t *history = json_object_get(json_object_get(image, "image_config"), "history"), *step;
 	size_t i, layers = 0;
 
-	json_array_foreach ((json_t *)(size_t)history, i, step)
+	json_array_foreach ((json_t *)(size_t)history, i, step) {
+		if (!json_is_string(json_object_get(step, "created")))
+			return 0;
 		layers += !json_is_true(json_object_get(step, "empty_layer"));
+	}
 	return layers == json_array_size(json_object_get(image, "layers"));
 }
 
-static unsigned count_stages(const char *text)
-{
-	unsigned n = 0;
-
-	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
-		n += is_instruction(text + strspn(text, BLANKS), "FROM");
-	return n;
-}
-
 /*
- * buildah 1.28 refuses its own image of a stage as the base of the next one where the history of the
- * first base lacks layers, as that of an imported root file system does: then it keeps none.
+ * buildah 1.28 refuses its own image of a step or stage as the base of the next one where the history
+ * of the first base lacks layers: then it keeps none.
  */
-static int judge_base_history(struct build *b, int store_fd, const char *name, struct err *e)
+static int take_base(struct build *b, const json_t *image, struct buf *list, struct err *e)
 {
-	autojson json_t *image = count_stages(b->dockerfile.data) > 1 ? catalog_inspect(store_fd, name, e) : json_object();
-
-	if (!image)
-		return -1;
 	b->omits_history |= !has_whole_history(image);
-	return 0;
+	return lay_base(b, image, list, e);
 }
 
 static void fetch_bases(struct build *b, const json_t *named)
@@ -749,12 +772,11 @@ static int is_base_named(const json_t *named, const char *name)
 int build_take_bases(struct build *b, struct err *e)
 {
 	autojson json_t *named = buildbase_named(b->dockerfile.data, b->words, e);
-	autobuf struct buf list = BUF_INIT(1 << 16);
+	autobuf struct buf list = BUF_INIT(1 << 16), layers = BUF_INIT(1 << 20);
 	char path[sizeof(b->ref.config.state_dir) + 16];
 	autoclose int store = -1;
 	autojson json_t *images = NULL;
 	json_t *one;
-	unsigned count = 0;
 	size_t i;
 
 	if (!named)
@@ -766,12 +788,18 @@ int build_take_bases(struct build *b, struct err *e)
 	if (!images)
 		return -1;
 	json_array_foreach (images, i, one) {
-		const char *name = json_string_value(json_object_get(one, "name"));
+		const char *name = json_string_value(json_object_get(one, "name")), *digest = json_string_value(json_object_get(one, "digest"));
+		const int is_base = name && is_base_named(named, name);
+		autojson json_t *image = NULL;
 
-		if (name && is_base_named(named, name) &&
-		    (judge_base_history(b, store, name, e) < 0 || save_base(b, name, count++, &list, e) < 0))
+		if (!digest || (!is_base && !build_is_digest_in(b->kept.made, digest)))
+			continue;
+		image = catalog_inspect(store, name, e);
+		if (!image || (is_base && take_base(b, image, &list, e) < 0) || list_layers(b, image, &layers, e) < 0)
 			return -1;
 	}
+	if (put_build_file(b, "layers", layers.len ? layers.data : "", e) < 0)
+		return -1;
 	return put_build_file(b, "bases", list.len ? list.data : "", e);
 }
 

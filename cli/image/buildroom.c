@@ -416,6 +416,8 @@ pid_t buildroom_start(const struct buildroom *r, const struct buildroom_task *t,
 	if ((!r->is_mount && root < 0) || (r->context_fd >= 0 && context < 0))
 		return -1;
 	inside.root_fd = r->is_mount ? r->root_fd : root;
+	if (r->is_mapped && newmount_idmap(inside.root_fd, 0, r->userns_fd, "the steps of builds", e) < 0)
+		return -1;
 	inside.context_fd = context;
 	pid = fork();
 	if (pid == 0)

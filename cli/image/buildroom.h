@@ -25,6 +25,7 @@
 struct buildroom {
 	int root_fd; /* the room; is_mount: a detached mount */
 	int is_mount;
+	int is_mapped; /* its files have the owners that the build sees, and not those of its range */
 	int userns_fd;         /* idmapns_shift(), of the sandbox's range */
 	int net_fd;            /* the network namespace to be in */
 	int context_fd;        /* a directory to be seen as PLACE/context; -1: the room has it */

@@ -40,6 +40,7 @@ enum {
 	OPT_CPU_WEIGHT,
 	OPT_CPUSET,
 	OPT_IIDFILE,
+	OPT_NO_CACHE,
 	OPT_QUIET,
 	OPT_JSON,
 };
@@ -70,6 +71,7 @@ static const struct opt options[] = {
 	{"cpu-weight", 0, OPT_VALUE, "N", "share of a busy CPU, 1 to 10000 (default: 100)", OPT_CPU_WEIGHT},
 	{"cpuset", 0, OPT_VALUE, "LIST", "CPUs that the build may run on, such as 0-1,3", OPT_CPUSET},
 	{"iidfile", 0, OPT_VALUE, "FILE", "a file to write the image's digest to", OPT_IIDFILE, COMPLETE_FILE},
+	{"no-cache", 0, OPT_FLAG, NULL, "run each step, also those that an earlier build has run", OPT_NO_CACHE},
 	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},
 	{"json", 0, OPT_FLAG, NULL, "print JSON lines, errors too", OPT_JSON},
 };
@@ -131,6 +133,8 @@ static int set_build_option(void *ctx, int id, const char *value, struct err *e)
 		return num_size(value, "disk", VOLUME_SIZE_MIN, VOLUME_SIZE_MAX, &b->disk_bytes, e);
 	case OPT_MEMORY:
 		return num_size(value, "memory", 1 << 20, 1ULL << 50, &b->memory_bytes, e);
+	case OPT_NO_CACHE:
+		return b->no_cache = 1, 0;
 	default:
 		return *(id == OPT_QUIET ? &b->quiet : &b->json) = 1, 0;
 	}

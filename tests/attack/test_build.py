@@ -158,11 +158,11 @@ def test_owners_are_as_written_and_layers_equal():
     top = context("FROM scratch\nCOPY a /a\nCOPY --chown=5:6 a /b\n")
     b.write(top + "/a", "x\n")
     os.chmod(top + "/a", 0o600)
-    digests = set()
-    for name in ("first:1", "second:1"):
-        b.berth("build", "-q", "-t", name, top, ok=True, timeout=120)
-        digests |= {line.strip() for line in b.berth("image", "inspect", name, ok=True).out.splitlines() if '"diff_id":' in line}
-    assert len(digests) == 1, digests
+    layers, digests = [], []
+    for name, how in (("first:1", ()), ("second:1", ("--no-cache",)), ("third:1", ())):
+        digests.append(b.berth("build", "-q", *how, "-t", name, top, ok=True, timeout=120).out)
+        layers.append([one["diff_id"] for one in json.loads(b.berth("image", "inspect", name, ok=True).out)["layers"]])
+    assert len(layers[0]) == 2 and layers[0] == layers[1] == layers[2] and digests[2] in digests[:2], (layers, digests)
     b.write(top + "/Dockerfile", "FROM box:1\nCOPY a /a\nCOPY --chown=5:6 a /b\nRUN touch /c; busybox chown 7:8 /c\n"
                                  "RUN ls -ln / | grep -E ' [abc]$'\n")
     b.berth("build", "-q", "-t", "owned:1", top, ok=True, timeout=120)
@@ -203,21 +203,24 @@ def give_back():
     subprocess.run(["umount", "/usr/bin/buildah"], check=True)
 
 
-def docker_archive(path, tags):
-    """An image of one file, under these names."""
-    def add(t, name, data):
-        i = tarfile.TarInfo(name)
-        i.size = len(data)
-        t.addfile(i, io.BytesIO(data))
+def put_evil_image(top, tags):
+    """An image of one file as buildah would leave it, with lists that give it these names."""
+    def put(name, data):
+        b.write(top + "/" + name, "")
+        with open(top + "/" + name, "wb") as f:
+            f.write(data)
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as t:
-        add(t, "evil", b"evil")
-    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {
-        "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer.getvalue()).hexdigest()]}}).encode()
-    with tarfile.open(path, mode="w") as t:
-        add(t, "c.json", config)
-        add(t, "layer.tar", layer.getvalue())
-        add(t, "manifest.json", json.dumps([{"Config": "c.json", "RepoTags": tags, "Layers": ["layer.tar"]}]).encode())
+        i = tarfile.TarInfo("evil")
+        i.size = 4
+        t.addfile(i, io.BytesIO(b"evil"))
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest]}}).encode()
+    put("layer", layer.getvalue())
+    put("config", config)
+    put("list", json.dumps({"layers": [{"digest": "sha256:" + digest}]}).encode())
+    put("manifest.json", json.dumps([{"Config": "config.json", "RepoTags": tags, "Layers": ["blobs/" + digest]}]).encode())
+    return hashlib.sha256(config).hexdigest(), digest
 
 
 @b.deadline(120)
@@ -227,8 +230,13 @@ def test_a_builder_that_was_taken_over_names_one_image_as_the_caller_said():
     b.berth("image", "import", b.busybox_rootfs("debian"), "debian:12", ok=True)
     before = b.berth("image", "inspect", "debian:12", ok=True).out
     top = context("FROM box:1\n")
-    docker_archive(top + "/evil.tar", ["debian:12", "python:3", "localhost/x:1"])
-    take_over(top, 'case "$*" in *" push "*) cp /run/build/context/evil.tar /run/build/out.tar;; esac\n')
+    config, layer = put_evil_image(top, ["debian:12", "python:3", "localhost/x:1"])
+    take_over(top, f"""c=/run/build/context
+case "$*" in
+*" inspect "*) mkdir -p storage/overlay-images/{config}; cp $c/config storage/overlay-images/{config}/=x; echo {config};;
+*" push "*) cp $c/layer out/blobs/sha256/{layer}; cp $c/list out/blobs/sha256/list; echo sha256:list > digest; cp $c/manifest.json image; ln -s /etc image/index.json;;
+esac
+""")
     r = b.berth("build", "-t", "mine:1", top)
     give_back()
     names = sorted(one["name"] for one in json.loads(b.berth("image", "ls", "--json", ok=True).out))
@@ -260,7 +268,10 @@ def test_a_build_that_was_killed_leaves_nothing_behind():
     b.wait_for(lambda: not b.berth("ps", "-aq").out, 60, "the end of its sandbox")
     b.berth("gc", ok=True)
     assert not b.berth("volume", "ls", "-q", ok=True).out
-    assert not os.listdir(b.root() + "/state/volumes")
+    # what stays is its owner's steps, which the next build takes up
+    assert os.listdir(b.root() + "/state/volumes") == ["build-cache-0"]
+    b.write(top + "/Dockerfile", "FROM box:1\nRUN true\n")
+    b.berth("build", "-q", "-t", "next:1", top, ok=True)
 
 
 @b.deadline(120)

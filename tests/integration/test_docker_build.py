@@ -81,6 +81,35 @@ def test_an_image_is_built_from_images_of_the_store():
     assert not b.berth("ps", "-aq").out and not json.loads(b.berth("volume", "ls", "--json", ok=True).out)
 
 
+@b.deadline(120)
+def test_steps_are_kept_for_the_next_build():
+    """Unchanged steps do not run again, whatever comes after them; a base that changed runs all of them."""
+    base()
+    top = context("FROM box:1\nRUN head -c 16 /dev/urandom | od > /random\nCOPY sub/f /f\nRUN true\n".replace("| od ", ""))
+
+    def build(*words, uses):
+        r = b.berth("build", "-t", "out:1", *words, top, ok=True, timeout=60)
+        assert r.err.count("--> Using cache") == uses, r
+        return r.out, b.berth("run", "out:1", "cat", "/random", ok=True).out
+    first = build(uses=0)
+    os.utime(top + "/sub/f", (1, 1))
+    assert build(uses=3) == first
+    b.write(top + "/sub/f", "changed\n")
+    second = build(uses=1)
+    assert second[0] != first[0] and second[1] == first[1]
+    assert b.berth("run", "out:1", "cat", "/f", ok=True).out == "changed\n"
+    assert build("--no-cache", uses=0)[1] != first[1]
+    place = b.busybox_rootfs("other")
+    b.write(place + "/new", "x")
+    b.berth("image", "import", place, "box:1", ok=True)
+    assert build(uses=0)[1] != first[1]
+    # images of the store alone can be begun from, not those that an earlier build had
+    b.berth("image", "rm", "box:1", "out:1", ok=True)
+    b.one_line_error(b.berth("build", "-q", "--pull", "never", top), 2, "box:1")
+    b.berth("gc", "--builds", ok=True)
+    assert not os.listdir(b.root() + "/state/volumes")
+
+
 @b.deadline(240)
 def test_a_build_that_fails_says_why_and_leaves_nothing():
     base()
