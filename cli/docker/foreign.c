@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/program.h"
 #include "cli/docker/verbs.h"
 #include "manager/engine/build.h"
 #include "manager/host/conf.h"
@@ -162,20 +161,6 @@ static const char *build_network(const struct door_args *a)
 	return !v || !v[0] || !strcmp(v, "default") ? "bridge" : v;
 }
 
-/* A build starts berth anew, and finds it by the program that runs. */
-static int become_berth(const char *const *words)
-{
-	struct err e;
-	autoclose int fd = program_open("berth", &e);
-
-	fflush(stdout);
-	if (fd >= 0) {
-		execveat(fd, "", (char *const *)(size_t)words, environ, AT_EMPTY_PATH);
-		err_sys(&e, "execute berth");
-	}
-	return door_error(&e);
-}
-
 static int docker_build_main(const struct command *self, int argc, char **argv)
 {
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
@@ -194,7 +179,7 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 		status = cannot(self);
 	} else {
 		if (door_list(&a, "cache-from"))
-			door_say(0, "%s", ENGINE_BUILD_NO_CACHE);
+			door_say(0, "%s", ENGINE_BUILD_CACHE_FROM);
 		for (i = 0; i < ARRAY_LEN(lists); i++)
 			n = add_build_list(&a, lists[i], options[i], words, n);
 		if (!n) {
@@ -212,11 +197,12 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 		words[n++] = build_network(&a);
 		if (door_on(&a, "pull"))
 			words[n++] = "--pull=always";
-		if (door_on(&a, "quiet"))
-			words[n++] = "--quiet";
+		if (door_on(&a, "no-cache"))
+			words[n++] = "--no-cache";
+		words[n++] = "--json";
 		words[n++] = "--";
 		words[n++] = a.words[0];
-		status = become_berth(words);
+		status = door_run_build(words, door_on(&a, "quiet"));
 	}
 	door_release(&a);
 	return status;
@@ -226,9 +212,8 @@ static int buildx_main(const struct command *self, int argc, char **argv)
 {
 	if (argc > 1 && (!strcmp(argv[1], "build") || !strcmp(argv[1], "b")))
 		return docker_build_main(&door_build, argc - 1, argv + 1);
-	/* nothing of a build stays */
 	if (argc > 1 && !strcmp(argv[1], "prune"))
-		return printf("Total:\t0B\n") < 0;
+		return door_builder_prune.run(&door_builder_prune, argc - 1, argv + 1);
 	return cannot(self);
 }
 
@@ -263,7 +248,7 @@ static const struct opt build_options[] = {
 	  DOOR_REFUSED, COMPLETE_NONE, NO_BUILD_LIMIT },
 	{ "network", 0, OPT_VALUE, "string", "Set the networking mode for the RUN instructions",
 	  DOOR_TAKEN },
-	{ "no-cache", 0, OPT_FLAG, NULL, "Do not use cache: there is none", DOOR_IGNORED },
+	{ "no-cache", 0, OPT_FLAG, NULL, "Do not use cache when building the image", DOOR_TAKEN },
 	{ "platform", 0, OPT_VALUE, "string", "Set platform", DOOR_TAKEN },
 	{ "progress", 0, OPT_VALUE, "string", "Set type of progress output", DOOR_IGNORED },
 	{ "pull", 0, OPT_FLAG, NULL, "Always attempt to pull a newer version of the image",
@@ -293,10 +278,10 @@ const struct command door_build = {
 
 const struct command door_buildx = {
 	.name = "buildx",
-	.args = "build [OPTIONS] PATH | -",
+	.args = "build [OPTIONS] PATH | - | prune",
 	.summary = "Docker Buildx: its build is docker build",
 	.complete = COMPLETE_WORDS,
-	.words = "build",
+	.words = "build prune",
 	.run = buildx_main,
 };
 
@@ -305,7 +290,7 @@ const struct command door_builder = {
 	.args = "build [OPTIONS] PATH | -",
 	.summary = "Manage builds: its build is docker build",
 	.complete = COMPLETE_WORDS,
-	.words = "build",
+	.words = "build prune",
 	.run = buildx_main,
 };
 

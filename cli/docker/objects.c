@@ -418,6 +418,16 @@ int door_prune_volumes(json_t *filters, double *freed, struct err *e)
 	return said ? door_told_gone("Deleted Volumes:", json_object_get(said, "VolumesDeleted")) : -1;
 }
 
+int door_prune_builds(json_t *filters, double *freed, struct err *e)
+{
+	const struct engine_berth b = door_berth(NULL);
+	autojson json_t *said = engine_build_prune(&b, e);
+
+	(void)filters;
+	*freed += json_number_value(json_object_get(said, "SpaceReclaimed"));
+	return said ? 0 : -1;
+}
+
 /* ---- the verbs ---------------------------------------------------------------------------- */
 
 static const struct door_row volume_verbs[] = {

@@ -118,6 +118,7 @@ static int is_sure(const struct door_args *a, struct err *e)
 			return -1;
 		add_warning(&text, &parts[i], all && !volumes);
 	}
+	buf_adds(&text, "\n  - all steps that builds keep", e);
 	json_array_foreach ((json_t *)(size_t)door_list(a, "filter"), i, one)
 		buf_addf(&text, e, "%s\n  - %s",
 			 i ? "" : "\n\n  Items to be pruned will be filtered with:",
@@ -152,7 +153,23 @@ static int prune_system(const struct door_args *a, struct err *e)
 		if (!filters || parts[i].prune(filters, &freed, e) < 0)
 			return -1;
 	}
-	return tell_reclaimed_space(freed);
+	return door_prune_builds(NULL, &freed, e) < 0 ? -1 : tell_reclaimed_space(freed);
+}
+
+/* ---- steps of builds ---- */
+
+static int prune_builds(const struct door_args *a, struct err *e)
+{
+	double freed = 0;
+	char room[40];
+
+	if (door_list(a, "filter"))
+		return err_set(e, ERR_UNSUPPORTED, "the steps that builds keep go all at once; hint: leave out --filter");
+	if (!door_sure(a, "This will remove all steps that builds keep."))
+		return 0;
+	if (door_prune_builds(NULL, &freed, e) < 0)
+		return -1;
+	return printf("Total:\t%s\n", door_size(freed, 1, room, sizeof(room))) < 0;
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------ */
@@ -160,7 +177,7 @@ static int prune_system(const struct door_args *a, struct err *e)
 static const struct door_row verbs[] = {
 	{ "container prune", 0, 0, prune_one_noun }, { "network prune", 0, 0, prune_one_noun },
 	{ "volume prune", 0, 0, prune_one_noun },    { "image prune", 0, 0, prune_one_noun },
-	{ "system prune", 0, 0, prune_system },
+	{ "system prune", 0, 0, prune_system },	     { "builder prune", 0, 0, prune_builds },
 };
 
 static int docker_prune_main(const struct command *self, int argc, char **argv)
@@ -177,6 +194,11 @@ static const struct opt plain_options[] = { FILTER, FORCE };
 static const struct opt image_options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused images, not just dangling ones",
 	  DOOR_TAKEN },
+	FILTER,
+	FORCE,
+};
+static const struct opt build_options[] = {
+	{ "all", 'a', OPT_FLAG, NULL, "Remove all of them: there are no others", DOOR_IGNORED },
 	FILTER,
 	FORCE,
 };
@@ -209,4 +231,5 @@ VERB(container_prune, "container prune", "Remove all stopped containers", plain_
 VERB(network_prune, "network prune", "Remove all unused networks", plain_options);
 VERB(volume_prune, "volume prune", "Remove unused local volumes", volume_options);
 VERB(image_prune, "image prune", "Remove unused images", image_options);
+VERB(builder_prune, "builder prune", "Remove the steps that builds keep", build_options);
 VERB(system_prune, "system prune", "Remove unused data", system_options);

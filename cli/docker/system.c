@@ -265,9 +265,10 @@ static int print_short(const char *format, const json_t *doc, struct err *e)
 		{ "Type", "TYPE" }, { "TotalCount", "TOTAL" },        { "Active", "ACTIVE" },
 		{ "Size", "SIZE" }, { "Reclaimable", "RECLAIMABLE" }, { NULL, NULL },
 	};
-	const struct sums none = { 0 };
+	const json_t *caches = json_object_get(doc, "BuildCache");
+	const struct sums builds = { .bytes = df_number(json_array_get(caches, 0), "Size") };
 	autojson json_t *rows = json_pack("[o,o,o,o]", images_row(doc), containers_row(doc),
-					  volumes_row(doc), row("Build Cache", NULL, &none));
+					  volumes_row(doc), row("Build Cache", caches, &builds));
 
 	return door_rows(format, rows, heads, 5, e);
 }
@@ -370,14 +371,16 @@ static int print_tables(const json_t *all, struct err *e)
 			return -1;
 		printf("\n");
 	}
-	return printf("Build cache usage: 0B\n\n") < 0;
+	return printf("Build cache usage: %s\n\n", json_string_value(json_object_get(all, "BuildUsage"))) < 0;
 }
 
 static int print_df_verbose(const char *format, const json_t *doc, struct err *e)
 {
+	char room[40];
 	autojson json_t *all =
-		json_pack("{s:o,s:o,s:o,s:[]}", "Images", image_rows(doc), "Containers",
-			  container_rows(doc), "Volumes", volume_rows(doc), "BuildCache");
+		json_pack("{s:o,s:o,s:o,s:O?,s:s}", "Images", image_rows(doc), "Containers",
+			  container_rows(doc), "Volumes", volume_rows(doc), "BuildCache", json_object_get(doc, "BuildCache"), "BuildUsage",
+			  door_size(df_number(json_array_get(json_object_get(doc, "BuildCache"), 0), "Size"), 1, room, sizeof(room)));
 
 	return format && format[0] && strcmp(format, "table") ? door_document(format, all, e) :
 								print_tables(all, e);

@@ -80,6 +80,7 @@ const struct command *const door_verbs[] = {
 	&door_context_use,
 	&door_buildx,
 	&door_builder,
+	&door_builder_prune,
 	&door_completion_verb,
 	NULL,
 };

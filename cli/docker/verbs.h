@@ -14,7 +14,7 @@ extern const struct command door_attach, door_build, door_buildx, door_builder, 
 	door_network_inspect, door_network_ls, door_network_prune, door_network_rm, door_pause,
 	door_port, door_ps, door_pull, door_push, door_rename, door_restart, door_rm, door_rmi,
 	door_run, door_save, door_search, door_start, door_stats, door_stop, door_system_df,
-	door_system_prune, door_tag, door_top, door_unpause, door_update, door_version,
+	door_builder_prune, door_system_prune, door_tag, door_top, door_unpause, door_update, door_version,
 	door_volume_create, door_volume_inspect, door_volume_ls, door_volume_prune, door_volume_rm,
 	door_wait;
 
@@ -106,7 +106,10 @@ json_t *door_map(const json_t *list);
 /* Tells what a prune removed: head, a line for each name, a blank one; nothing for none.  0 or -1. */
 int door_told_gone(const char *head, const json_t *names);
 typedef int door_prune(json_t *filters, double *freed, struct err *e);
-door_prune door_prune_containers, door_prune_networks, door_prune_volumes, door_prune_images;
+door_prune door_prune_containers, door_prune_networks, door_prune_volumes, door_prune_images, door_prune_builds;
+
+/* berth build --json with these words: its progress as docker's, the exit status. */
+int door_run_build(const char *const *words, int quiet);
 
 /* 1: yes was said, or --force; 0: no. */
 int door_sure(const struct door_args *a, const char *what);

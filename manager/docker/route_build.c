@@ -84,6 +84,8 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 			return -1;
 	if (engine_build_end(b, e) < 0)
 		return -1;
+	if (docker_query_flag(rq, "nocache") && engine_build_set(b, "nocache", "1", e) < 0)
+		return -1;
 	if (docker_query_flag(rq, "pull") && engine_build_set(b, "pull", "1", e) < 0)
 		return -1;
 	return 0;
@@ -127,7 +129,7 @@ static int begin_build(struct http_request *rq, struct err *e)
 	http_set_data(rq, b, building_free);
 	if (!b->quiet && engine_build_wants_cache(http_query(rq, "cachefrom")) &&
 	    imageflow_line(&b->out,
-			   json_pack("{s:s}", "stream", ENGINE_BUILD_NO_CACHE "\n"), e) < 0)
+			   json_pack("{s:s}", "stream", ENGINE_BUILD_CACHE_FROM "\n"), e) < 0)
 		return -1;
 	return start_build(rq, b, e);
 }
@@ -237,13 +239,15 @@ static int post_build(struct http_request *rq, struct err *e)
 
 static int post_build_prune(struct http_request *rq, struct err *e)
 {
-	return http_reply_json(rq, 200,
-			       json_pack("{s:[],s:i}", "CachesDeleted", "SpaceReclaimed", 0), e);
+	const struct engine_berth b = docker_berth(rq, NULL);
+	json_t *said = engine_build_prune(&b, e);
+
+	return said ? http_reply_json(rq, 200, said, e) : -1;
 }
 
 const struct http_route docker_build_routes[] = {
 	{"POST", "/build", post_build, "make an image as a Dockerfile says", HTTP_RAW,
 	 .begin = begin_build, .feed = feed_build},
-	{"POST", "/build/prune", post_build_prune, "nothing of a build stays", HTTP_JSON, HTTP_OPTIONAL},
+	{"POST", "/build/prune", post_build_prune, "remove the steps that builds keep", HTTP_JSON, HTTP_OPTIONAL},
 	{NULL},
 };

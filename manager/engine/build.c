@@ -212,6 +212,8 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return add_tag(b, value, e);
 	if (!strcmp(key, "pull"))
 		return add_docker_build_word(b, e, "pull", NULL, "always");
+	if (!strcmp(key, "nocache"))
+		return json_array_append_new(b->words, json_string("--no-cache")) < 0 ? err_nomem(e) : 0;
 	if (!strcmp(key, "dockerfile"))
 		return add_docker_build_word(b, e, "file", NULL, value);
 	if (!strcmp(key, "memory") && note_number(key, value, &b->memory, e) < 0)
@@ -259,9 +261,9 @@ static int is_chatter(const char *text)
 					    "Copying config ",
 					    "Writing manifest to image",
 					    "Storing signatures",
-					    "COMMIT ",
-					    "Successfully tagged localhost/build-",
-					    "--> "};
+					    "COMMIT",
+					    "Successfully tagged localhost/berth-made:",
+					    "Error: building at STEP "};
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(words); i++)
@@ -269,6 +271,8 @@ static int is_chatter(const char *text)
 			return 1;
 	return strlen(text) == 64 && !text[strspn(text, "0123456789abcdef")];
 }
+
+#define CACHED "--> Using cache "
 
 static void add_stream_text(json_t *list, json_t *text)
 {
@@ -283,6 +287,14 @@ static void add_stream_string(json_t *list, const char *text)
 
 	if (is_chatter(text) || commit)
 		return;
+	if (step_begins_with(text, CACHED)) {
+		add_stream_text(list, json_string(" ---> Using cache\n"));
+		return;
+	}
+	if (step_begins_with(text, "--> ")) {
+		add_stream_text(list, json_sprintf(" -%s\n", text));
+		return;
+	}
 	text = colon ? step : text;
 	if (colon)
 		add_stream_text(list, json_sprintf("Step %.*s : %s\n", (int)(colon - text - 5), text + 5,

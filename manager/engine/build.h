@@ -8,8 +8,8 @@
 
 #define ENGINE_BUILD_ARGS 200 /* build arguments, labels and names */
 /* For a client that names images to take steps from: buildah's --cache-from is another thing. */
-#define ENGINE_BUILD_NO_CACHE                                                                      \
-	"[Warning] --cache-from is not used: no steps of other builds are kept, and each step runs"
+#define ENGINE_BUILD_CACHE_FROM                                                                      \
+	"[Warning] --cache-from is not used: steps come from earlier builds on this host alone"
 /* Each client of BuildKit's is told this remedy: DOCKER_BUILDKIT alone leads docker and compose to POST /build. */
 #define ENGINE_NO_BUILDKIT                                                                         \
 	"BuildKit is not served here: set DOCKER_BUILDKIT=0 and use docker build or docker compose build"
@@ -23,7 +23,7 @@ struct engine_build {
 int engine_build_init(struct engine_build *b, struct err *e);
 void engine_build_release(struct engine_build *b);
 /*
- * One parameter of the query, value NULL when it is absent; "pull" when it is wanted.
+ * One parameter of the query, value NULL when it is absent; "pull" and "nocache" when they are wanted.
  * ERR_INVALID, ERR_UNSUPPORTED.
  */
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e);

@@ -774,6 +774,16 @@ void engine_volumes_drop(const struct engine_berth *b, const json_t *names)
 		drop_docker_volume(b, json_string_value(one), &ignored);
 }
 
+json_t *engine_build_prune(const struct engine_berth *b, struct err *e)
+{
+	json_t *call = call_of("gc", NULL);
+	autojson json_t *said = NULL;
+
+	call_set(call, "builds", json_true());
+	said = engine_do(b, call, e);
+	return said ? json_pack("{s:[],s:I}", "CachesDeleted", "SpaceReclaimed", json_integer_value(json_object_get(said, "build_bytes"))) : NULL;
+}
+
 json_t *engine_volume_prune(const struct engine_berth *b, json_t *filters, struct err *e)
 {
 	autojson json_t *all = engine_volumes_prunable(filters, e) < 0 ? NULL : engine_volume_list(b, filters, e);

@@ -98,6 +98,8 @@ int engine_volumes_make(const struct engine_berth *b, const json_t *volumes, int
 int engine_volume_remove(const struct engine_berth *b, const char *called, int force, struct err *e);
 /* Each of berth's names, an array or the values of an object, but those in use. */
 void engine_volumes_drop(const struct engine_berth *b, const json_t *names);
+/* Removes what builds keep: {"CachesDeleted": [], "SpaceReclaimed": BYTES}, a new reference. */
+json_t *engine_build_prune(const struct engine_berth *b, struct err *e);
 /* {"VolumesDeleted": [NAME], "SpaceReclaimed": BYTES}, a new reference. */
 json_t *engine_volume_prune(const struct engine_berth *b, json_t *filters, struct err *e);
 

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "manager/engine/image.h"
 #include "manager/engine/load.h"
+#include "manager/host/buildcache.h"
 #include "manager/host/journal.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/registry.h"
@@ -295,6 +296,16 @@ static json_t *load_images(struct layers *l, json_t *containers, struct err *e)
 	return images;
 }
 
+/* What builds keep, as one record of docker's: buildah knows its steps, not we. */
+static json_t *load_build_caches(struct registry *r)
+{
+	const uint64_t bytes = buildcache_bytes(r);
+
+	return bytes ? json_pack("[{s:s,s:s,s:s,s:b,s:b,s:I,s:i}]", "ID", "builds", "Type", "regular", "Description", "base images and steps of builds",
+				 "InUse", 0, "Shared", 0, "Size", (json_int_t)bytes, "UsageCount", 1) :
+		       json_array();
+}
+
 json_t *engine_usage(struct registry *r, int store_fd, json_t *volumes, struct err *e)
 {
 	autojson json_t *none = json_object(), *digests = json_object(), *sizes = json_object(),
@@ -305,9 +316,9 @@ json_t *engine_usage(struct registry *r, int store_fd, json_t *volumes, struct e
 	containers = engine_load_list(r, none, 1, 0, e);
 	if (containers && engine_sizes(r->config, r, containers, e) == 0)
 		images = load_images(&l, containers, e);
-	return images ? json_pack("{s:I,s:O,s:O,s:O,s:[]}", "LayersSize", sum_of_sizes(sizes), "Images",
+	return images ? json_pack("{s:I,s:O,s:O,s:O,s:o}", "LayersSize", sum_of_sizes(sizes), "Images",
 				  images, "Containers", containers, "Volumes", owned,
-				  "BuildCache") :
+				  "BuildCache", load_build_caches(r)) :
 			NULL;
 }
 
