@@ -37,8 +37,10 @@ static void show_import_note(void *ctx, const char *text)
 	}
 }
 
-/* Tried here, before anything is read; *ret is NULL without any. */
-/* All the values of an option, a new array in *ret; NULL where it was not given. */
+/*
+ * Makes *ret an array of all the values of an option, or NULL where it was not given. Changes are
+ * tried here, before anything is read.
+ */
 static int read_import_list(const struct imagecmd_args *a, enum imagecmd_opt id, json_t **ret, struct err *e)
 {
 	autojson json_t *trial = json_object();
