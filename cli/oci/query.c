@@ -409,8 +409,6 @@ static int has_systemd(void)
 
 static json_t *linux_part(void)
 {
-	static const char *const flags[] = { "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW",
-					     "SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", NULL };
 	json_t *namespaces = json_array(), *capabilities = json_array();
 	unsigned i;
 
@@ -423,7 +421,7 @@ static json_t *linux_part(void)
 			 "namespaces", namespaces, "capabilities", capabilities,
 			 "cgroup", "v1", 1, "v2", 1, "systemd", has_systemd(), "systemdUser", 0, "rdma", 1,
 			 "seccomp", "enabled", 1, "actions", words(oci_seccomp_actions), "operators", words(oci_seccomp_operators),
-			 "archs", words(oci_seccomp_archs), "knownFlags", words(flags), "supportedFlags", words(flags),
+			 "archs", words(oci_seccomp_archs), "knownFlags", words(oci_seccomp_flags), "supportedFlags", words(oci_seccomp_flags),
 			 "apparmor", "enabled", 1, "selinux", "enabled", 1, "memoryPolicy", "modes",
 			 json_names_of(oci_mempolicy_mode), "flags", json_names_of(oci_mempolicy_flag),
 			 "mountExtensions", "idmap", "enabled", 1,

@@ -40,7 +40,7 @@ const char *const oci_seccomp_archs[] = {
 	"SCMP_ARCH_PPC", "SCMP_ARCH_PPC64", "SCMP_ARCH_PPC64LE", "SCMP_ARCH_RISCV64", "SCMP_ARCH_S390",
 	"SCMP_ARCH_S390X", "SCMP_ARCH_X32", "SCMP_ARCH_X86", "SCMP_ARCH_X86_64", NULL
 };
-static const char *const oci_seccomp_flags[] = {
+const char *const oci_seccomp_flags[] = {
 	"SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW", "SECCOMP_FILTER_FLAG_TSYNC",
 	"SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", NULL
 };

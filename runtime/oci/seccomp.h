@@ -32,6 +32,7 @@ int oci_seccomp_load(const struct oci_seccomp *s, int *ret_listener, struct err 
 int oci_seccomp_tell(const char *socket_path, int listener_fd, const json_t *message, struct err *e);
 
 /* Lists the words that this build knows, for `features`; NULL at the end. */
-extern const char *const oci_seccomp_actions[], *const oci_seccomp_operators[], *const oci_seccomp_archs[];
+extern const char *const oci_seccomp_actions[], *const oci_seccomp_operators[], *const oci_seccomp_archs[],
+	*const oci_seccomp_flags[];
 
 #endif
