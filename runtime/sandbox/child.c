@@ -198,11 +198,11 @@ static int verify_mounts(struct child *c, struct err *e)
 		struct statfs st;
 
 		if (statfs(op->target, &st) < 0) {
-			if (errno == ENOENT && (op->kind == MOUNT_MASK || op->kind == MOUNT_RDONLY))
+			if (errno == ENOENT && (op->kind == MOUNT_MASK || op->kind == MOUNT_BOOT || op->kind == MOUNT_RDONLY))
 				continue;
 			return err_sys(e, "read back the mount at %s", op->target);
 		}
-		if (op->kind == MOUNT_MASK && (unsigned long)st.f_type != TMPFS_MAGIC)
+		if ((op->kind == MOUNT_MASK || op->kind == MOUNT_BOOT) && (unsigned long)st.f_type != TMPFS_MAGIC)
 			return err_set(e, ERR_INTERNAL, "the kernel does not report the mask of %s", op->target);
 		if (mounts_check_flags(op->target, (unsigned long)st.f_flags, op->attr, e) < 0)
 			return -1;

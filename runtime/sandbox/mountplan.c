@@ -18,7 +18,7 @@ static const char *const kind_names[] = {
 	[MOUNT_ROOT] = "overlay", [MOUNT_HOSTDIR] = "hostdir", [MOUNT_DEV] = "dev", [MOUNT_SYS] = "sys",
 	[MOUNT_TMPFS] = "tmpfs", [MOUNT_CONTROL] = "control", [MOUNT_BIND] = "bind", [MOUNT_PROC] = "proc", [MOUNT_DEVPTS] = "devpts",
 	[MOUNT_MQUEUE] = "mqueue", [MOUNT_CGROUP] = "cgroup2", [MOUNT_RDONLY] = "rdonly",
-	[MOUNT_MASK] = "mask", [MOUNT_SEAL] = "seal",
+	[MOUNT_MASK] = "mask", [MOUNT_BOOT] = "boot", [MOUNT_SEAL] = "seal",
 };
 _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == MOUNT_KIND_COUNT, "one name per kind");
 
@@ -68,6 +68,8 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	for (i = 0; procmask_hidden[i]; i++)
 		add_mount_op(p, MOUNT_MASK, procmask_path(procmask_hidden[i]), SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->mode =
 			procmask_hidden[i][0] == 'd' ? S_IFDIR : S_IFREG;
+	/* a sandbox that starts again has booted again, and none learns by this which others share its host */
+	add_mount_op(p, MOUNT_BOOT, "/proc/sys/kernel/random/boot_id", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
 	add_mount_op(p, MOUNT_SEAL, "/dev", MOUNT_ATTR_RDONLY);
 	add_mount_op(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
 	add_mount_op(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);

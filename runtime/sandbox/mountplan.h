@@ -35,6 +35,7 @@ enum mount_kind {
 	MOUNT_CGROUP,
 	MOUNT_RDONLY,	/* bind the target on itself, read-only */
 	MOUNT_MASK,	/* cover the target by an empty file or directory; skipped when absent */
+	MOUNT_BOOT,	/* cover the target by a boot id of this start; skipped when absent */
 	MOUNT_SEAL,	/* make the mount at the target read-only, after it was filled */
 	MOUNT_KIND_COUNT
 };

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -172,6 +173,26 @@ static int make_sandbox_dev(int mnt, const struct spec *s, struct err *e)
  * system of the initial user namespace; the device policy of the cgroup and
  * nodev on every other mount keep it at these.
  */
+/* A random UUID of version 4, as the kernel writes its own. */
+static int make_boot_id(int dev, const struct spec *s, struct err *e)
+{
+	unsigned char b[16];
+	char text[40];
+	autoclose int fd = -1;
+	int n;
+
+	if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
+		return err_sys(e, "get random bytes");
+	b[6] = (b[6] & 0x0f) | 0x40;
+	b[8] = (b[8] & 0x3f) | 0x80;
+	n = snprintf(text, sizeof(text), "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n", b[0], b[1], b[2],
+		     b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	fd = openat(dev, MOUNTS_BOOT_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (fd < 0 || fchown(fd, s->id_base, s->id_base) < 0 || io_write_all(fd, text, (size_t)n) < 0)
+		return err_sys(e, "make the sandbox's boot id");
+	return 0;
+}
+
 static int make_dev(struct mount_op *op, const struct spec *s, struct err *e)
 {
 	autoclose int mnt = take_own(op, s, e);
@@ -196,7 +217,7 @@ static int make_dev(struct mount_op *op, const struct spec *s, struct err *e)
 	    fchownat(mnt, MOUNTS_MASK_FILE, s->id_base, s->id_base, 0) < 0 ||
 	    fchownat(mnt, MOUNTS_MASK_DIR, s->id_base, s->id_base, 0) < 0)
 		return err_sys(e, "make the masks");
-	return take_fd(&mnt);
+	return make_boot_id(mnt, s, e) < 0 ? -1 : take_fd(&mnt);
 }
 
 /* The few files of sysfs that programs read to count CPUs; no sysfs at all is mounted. */

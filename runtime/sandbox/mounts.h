@@ -16,6 +16,7 @@
 /* Names that exist in /dev during set-up only. */
 #define MOUNTS_MASK_FILE ".mask-file"
 #define MOUNTS_MASK_DIR ".mask-dir"
+#define MOUNTS_BOOT_FILE ".boot-id"
 
 /*
  * Host side, in the supervisor: fills op->fd of every host-side operation. userns_fd is the

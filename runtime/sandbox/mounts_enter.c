@@ -218,6 +218,16 @@ static int mask_sandbox_path(const struct mount_op *op, struct masks *m, struct 
 	return err_sys(e, "mask %s", op->target);
 }
 
+static int cover_boot_id(const struct mount_op *op, struct err *e)
+{
+	e->code = ERR_NONE;
+	if (first_mask(op, "/dev/" MOUNTS_BOOT_FILE, e) == 0)
+		return 0;
+	if (e->code != ERR_NONE)
+		return -1;
+	return errno == ENOENT ? 0 : err_sys(e, "cover %s", op->target);
+}
+
 static int seal(const struct mount_op *op, struct err *e)
 {
 	autoclose int fd = open_plain(op->target, e);
@@ -225,7 +235,8 @@ static int seal(const struct mount_op *op, struct err *e)
 	if (fd < 0)
 		return err_set(e, ERR_SYS, "%s of the sandbox is gone", op->target);
 	if (!strcmp(op->target, "/dev") &&
-	    (unlinkat(fd, MOUNTS_MASK_FILE, 0) < 0 || unlinkat(fd, MOUNTS_MASK_DIR, AT_REMOVEDIR) < 0))
+	    (unlinkat(fd, MOUNTS_MASK_FILE, 0) < 0 || unlinkat(fd, MOUNTS_MASK_DIR, AT_REMOVEDIR) < 0 ||
+	     unlinkat(fd, MOUNTS_BOOT_FILE, 0) < 0))
 		return err_sys(e, "remove the masks' names");
 	return newmount_attr(fd, 0, op->attr, e);
 }
@@ -250,6 +261,8 @@ static int enter_one(int root, const struct mount_op *op, int proc_mnt, struct m
 		return bind_rdonly(op, e);
 	case MOUNT_MASK:
 		return mask_sandbox_path(op, masks, e);
+	case MOUNT_BOOT:
+		return cover_boot_id(op, e);
 	case MOUNT_SEAL:
 		return seal(op, e);
 	default:

@@ -9,6 +9,7 @@ from daemon import OTHER, Daemon
 from e2bwire import Client, envelope
 
 COST = 15
+BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 def told(e):
@@ -107,6 +108,7 @@ def test_a_pause_without_memory_keeps_the_files_and_connect_starts_it():
         c = Client(d)
         e = c.create(metadata={"a": "1"}, envVars={"FOO": "bar"})
         running = c.ask("GET", f"/sandboxes/{e.id}").json
+        boots = [e.run(f"cat {BOOT}")[0]]
         e.run("echo kept > /root/f; nohup sleep 1000 >/dev/null 2>&1 &")
         assert c.ask("POST", f"/sandboxes/{e.id}/pause", {"memory": False}).status == 204
         one = c.ask("GET", f"/sandboxes/{e.id}").json
@@ -125,6 +127,10 @@ def test_a_pause_without_memory_keeps_the_files_and_connect_starts_it():
         assert c.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 60}).status == 200
         assert e.run("cat /root/f; echo $FOO; ps ax | grep -c '[s]leep 1000' || true")[0] == b"kept\nbar\n0\n"
         assert 0 < seconds_left(e) <= 60
+        boots.append(e.run(f"cat {BOOT}")[0])
+        with open(BOOT, "rb") as host:
+            boots.append(host.read())
+        assert len(set(boots)) == 3 and {len(x) for x in boots} == {37} and e.run(f"cat {BOOT}")[0] == boots[1], boots
         # a reboot of one that is frozen; connect() ends nothing of one that runs
         e.run("nohup sleep 1000 >/dev/null 2>&1 &")
         assert c.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 60, "memory": False}).status == 200

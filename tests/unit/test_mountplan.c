@@ -88,6 +88,7 @@ Test(mountplan, a_plain_spec_gives_the_documented_plan)
 		"mask     /proc/acpi               ro,nosuid,nodev,noexec\n";
 	static const char end[] =
 		"mask     /proc/zoneinfo           ro,nosuid,nodev,noexec\n"
+		"boot     /proc/sys/kernel/random/boot_id ro,nosuid,nodev,noexec\n"
 		"seal     /dev                     ro\n"
 		"sys      /sys                     rw,nosuid,nodev,noexec\n"
 		"cgroup2  /sys/fs/cgroup           ro,nosuid,nodev,noexec\n"
@@ -399,7 +400,7 @@ Test(mountplan, a_plan_can_be_built_again_in_the_same_storage)
 Test(mountplan, sources_are_opened_on_the_host_and_proc_in_the_sandbox)
 {
 	static const enum mount_kind host[] = { MOUNT_ROOT, MOUNT_HOSTDIR, MOUNT_DEV, MOUNT_SYS, MOUNT_TMPFS, MOUNT_CONTROL, MOUNT_BIND };
-	static const enum mount_kind inside[] = { MOUNT_PROC, MOUNT_DEVPTS, MOUNT_MQUEUE, MOUNT_CGROUP, MOUNT_RDONLY, MOUNT_MASK, MOUNT_SEAL };
+	static const enum mount_kind inside[] = { MOUNT_PROC, MOUNT_DEVPTS, MOUNT_MQUEUE, MOUNT_CGROUP, MOUNT_RDONLY, MOUNT_MASK, MOUNT_BOOT, MOUNT_SEAL };
 	size_t i;
 
 	cr_expect_eq(ARRAY_LEN(host) + ARRAY_LEN(inside), MOUNT_KIND_COUNT);
