@@ -167,12 +167,6 @@ static int make_sandbox_dev(int mnt, const struct spec *s, struct err *e)
 	return 0;
 }
 
-/*
- * Our own /dev, filled through its own descriptor: nothing of the image's /dev
- * takes part (E08).  The nodes are real, made by the host's root in a file
- * system of the initial user namespace; the device policy of the cgroup and
- * nodev on every other mount keep it at these.
- */
 /* A random UUID of version 4, as the kernel writes its own. */
 static int make_boot_id(int dev, const struct spec *s, struct err *e)
 {
@@ -193,6 +187,12 @@ static int make_boot_id(int dev, const struct spec *s, struct err *e)
 	return 0;
 }
 
+/*
+ * Our own /dev, filled through its own descriptor: nothing of the image's /dev
+ * takes part (E08).  The nodes are real, made by the host's root in a file
+ * system of the initial user namespace; the device policy of the cgroup and
+ * nodev on every other mount keep it at these.
+ */
 static int make_dev(struct mount_op *op, const struct spec *s, struct err *e)
 {
 	autoclose int mnt = take_own(op, s, e);
