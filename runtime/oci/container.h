@@ -111,6 +111,9 @@ int oci_mounts_open(struct oci_container *c, struct err *e);
 /* Maps the ids of fd, a detached mount of the process for mounts[index]: the answer to OCI_IDMAP. */
 int oci_mounts_idmap(struct oci_container *c, int index, int fd, struct err *e);
 
+/* The number of the mount that fd is on (proc_pid_fdinfo(5)); -1. */
+long oci_mount_id(int fd);
+
 /* Tells whether the container has a mount namespace of its own, made or joined. */
 int oci_has_mounts(const struct oci_container *c);
 /*

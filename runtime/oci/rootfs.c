@@ -542,8 +542,7 @@ int oci_mounts_on_host(const struct oci_container *c)
 	return !oci_has_mounts(c) && !c->in_userns;
 }
 
-/* The number of the mount that fd is on (proc_pid_fdinfo(5)); -1. */
-static long fdinfo_mount_id(int fd)
+long oci_mount_id(int fd)
 {
 	autobuf struct buf text = BUF_INIT(4096);
 	struct err ignored;
@@ -568,7 +567,7 @@ int oci_rootmount_note(const struct oci_container *c, json_t *doc, struct err *e
 	fd = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "open the root %s", c->rootfs);
-	below = fdinfo_mount_id(fd);
+	below = oci_mount_id(fd);
 	if (below < 0)
 		return err_set(e, ERR_SYS,
 			       "find the mount of the root %s: /proc does not tell", c->rootfs);
@@ -611,7 +610,7 @@ int oci_rootmount_remove(const json_t *doc, struct err *e)
 		/* the directory has gone, or is another one by now */
 		if (fd < 0 || fstat(fd, &st) < 0 || (json_int_t)st.st_dev != oci_i64(noted, "dev", -1) ||
 		    (json_int_t)st.st_ino != oci_i64(noted, "ino", -1) ||
-		    fdinfo_mount_id(fd) == oci_i64(noted, "below", -1))
+		    oci_mount_id(fd) == oci_i64(noted, "below", -1))
 			return 0;
 		if (umount2(path_of_fd(fd, path), MNT_DETACH) < 0)
 			return errno == EINVAL ? 0 : err_sys(e, "unmount the container's root %s", rootfs);

@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
@@ -14,12 +17,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/kernel/landlock.h"
 #include "runtime/kernel/procmask.h"
 #include "runtime/kernel/rlimits.h"
 #include "runtime/oci/json.h"
+#include "runtime/oci/container.h"
 #include "seccomp/seccomp.h"
 #include "seccomp/watch.h"
 
@@ -154,12 +159,71 @@ static int is_at(const struct stat *st, const char *path)
 	return stat(path, &other) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
 }
 
+#define MOUNTINFO_MAX (4u << 20)
+
+/*
+ * Tells where fd is in its file system, whatever mounts show it: the root of its mount there, then
+ * its path below the point of that mount.  Blanks and the like in ret are octal escapes (proc(5)).
+ */
+static int place_in_fs(int fd, char ret[2 * PATH_MAX], struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(MOUNTINFO_MAX);
+	char link[32], path[PATH_MAX];
+	const long id = oci_mount_id(fd);
+	char *line, *rest, *root, *point, *word;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0)
+		return err_sys(e, "find the path of a source");
+	path[n] = '\0';
+	if (io_read_file(AT_FDCWD, "/proc/self/mountinfo", &text, e) < 0 || buf_add(&text, "", 1, e) < 0)
+		return -1;
+	for (line = strtok_r(text.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (strtol(line, &word, 10) != id)
+			continue;
+		/* ID PARENT MAJOR:MINOR ROOT POINT */
+		if (!strtok_r(word, " ", &word) || !strtok_r(NULL, " ", &word) || !(root = strtok_r(NULL, " ", &word)) ||
+		    !(point = strtok_r(NULL, " ", &word)))
+			break;
+		/* below a point with escapes the rest is not known, which hides nothing of the first components */
+		snprintf(ret, 2 * PATH_MAX, "%s%s", strcmp(root, "/") ? root : "",
+			 !strcmp(point, "/") ? path : strncmp(path, point, strlen(point)) ? "" : path + strlen(point));
+		return 0;
+	}
+	return err_set(e, ERR_SYS, "find the mount of a source: /proc does not tell");
+}
+
+/* Whether fd is in buildah's storage, beside the files that buildah makes for one container. */
+static int is_in_storage(int fd, struct err *e)
+{
+	static const char storage[] = "/storage", own[] = "/overlay-containers/", made[] = "/userdata/";
+	autoclose int room = open("/run/build", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char at[2 * PATH_MAX], base[2 * PATH_MAX], *p;
+	struct stat st, of_room;
+
+	if (room < 0 || fstat(room, &of_room) < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "open the room of the build");
+	if (st.st_dev != of_room.st_dev)
+		return 0;
+	if (place_in_fs(room, base, e) < 0 || place_in_fs(fd, at, e) < 0)
+		return -1;
+	if (strncmp(at, base, strlen(base)) || strncmp(at + strlen(base), storage, strlen(storage)))
+		return 0;
+	p = at + strlen(base) + strlen(storage);
+	if (strncmp(p, own, strlen(own)))
+		return 1;
+	p += strlen(own);
+	return strncmp(p + strcspn(p, "/"), made, strlen(made)) != 0;
+}
+
 /*
  * Checks the source of a mount. buildah 1.28 accepts "../.." in the id of a cache mount
  * (CVE-2024-9675), and so reaches the room of the build: its procfs, which has no masks, and
  * buildah's own files. buildah mounts each source at another path first, so the check is about the
- * mount found there: none of the room's own file systems but its /sys, and no directory of
- * buildah's as a whole.
+ * mount found there: none of the room's own file systems but its /sys, no directory of
+ * buildah's as a whole, and nothing of the layers that stay for later builds.
  */
 static int check_source(const json_t *mount, struct err *e)
 {
@@ -169,6 +233,7 @@ static int check_source(const json_t *mount, struct err *e)
 	autoclose int fd = source && source[0] == '/' ? open(source, O_PATH | O_CLOEXEC) : -1;
 	struct stat st, root;
 	struct statfs fs;
+	int stays;
 	size_t i;
 
 	if (!source || source[0] != '/')
@@ -179,7 +244,10 @@ static int check_source(const json_t *mount, struct err *e)
 		return 0;
 	for (i = 0; i < ARRAY_LEN(whole) && !is_at(&st, whole[i]); i++)
 		;
-	return i < ARRAY_LEN(whole) || st.st_dev == root.st_dev || fs.f_type == PROC_SUPER_MAGIC ?
+	stays = is_in_storage(fd, e);
+	if (stays < 0)
+		return -1;
+	return stays || i < ARRAY_LEN(whole) || st.st_dev == root.st_dev || fs.f_type == PROC_SUPER_MAGIC ?
 		       err_set(e, ERR_DENIED, "mounts: %.200s is of the room of the build, which no RUN mounts", source) : 0;
 }
 
