@@ -166,8 +166,8 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
 	char verb[] = "build", *find[] = { verb, NULL };
 	char place[PATH_MAX];
-	static const char *const lists[] = { "tag", "build-arg", "label", "add-host", "ulimit" };
-	static const char *const options[] = { "--tag", "--build-arg", "--label", "--add-host", "--ulimit" };
+	static const char *const lists[] = { "tag", "build-arg", "label", "add-host", "ulimit", "secret" };
+	static const char *const options[] = { "--tag", "--build-arg", "--label", "--add-host", "--ulimit", "--secret" };
 	struct door_args a;
 	int used, status;
 	struct err e;
@@ -221,8 +221,12 @@ static int buildx_main(const struct command *self, int argc, char **argv)
 static const struct opt build_options[] = {
 	{ "add-host", 0, OPT_LIST, "list", "Add a custom host-to-IP mapping", DOOR_TAKEN },
 	{ "build-arg", 0, OPT_LIST, "list", "Set build-time variables", DOOR_TAKEN },
+	{ "build-context", 0, OPT_LIST, "stringArray", "Additional build contexts (e.g., name=path)", DOOR_REFUSED, COMPLETE_NONE,
+	  "put its files below the context, or name an image of the store with COPY --from" },
 	{ "cache-from", 0, OPT_LIST, "strings", "Images to consider as cache sources",
 	  DOOR_IGNORED },
+	{ "cache-to", 0, OPT_LIST, "stringArray", "Cache export destinations", DOOR_REFUSED, COMPLETE_NONE,
+	  "steps stay on this host, see [build] cache in berth.toml" },
 	{ "cgroup-parent", 0, OPT_VALUE, "string", "Parent cgroup for the RUN instructions",
 	  DOOR_REFUSED, COMPLETE_NONE, "[cgroup] parent in berth.toml names it for all" },
 	{ "compress", 0, OPT_FLAG, NULL, "Compress the build context using gzip", DOOR_IGNORED },
@@ -249,17 +253,23 @@ static const struct opt build_options[] = {
 	{ "network", 0, OPT_VALUE, "string", "Set the networking mode for the RUN instructions",
 	  DOOR_TAKEN },
 	{ "no-cache", 0, OPT_FLAG, NULL, "Do not use cache when building the image", DOOR_TAKEN },
+	{ "output", 'o', OPT_LIST, "stringArray", "Output destination (format: \"type=local,dest=path\")", DOOR_REFUSED, COMPLETE_NONE,
+	  "the image goes into the store: docker save, or docker create and docker cp, take it or its files out" },
 	{ "platform", 0, OPT_VALUE, "string", "Set platform", DOOR_TAKEN },
 	{ "progress", 0, OPT_VALUE, "string", "Set type of progress output", DOOR_IGNORED },
 	{ "pull", 0, OPT_FLAG, NULL, "Always attempt to pull a newer version of the image",
 	  DOOR_TAKEN },
+	{ "push", 0, OPT_FLAG, NULL, "Shorthand for \"--output=type=registry\"", DOOR_REFUSED, COMPLETE_NONE, "docker push sends the image" },
 	{ "quiet", 'q', OPT_FLAG, NULL, "Print the image ID only", DOOR_TAKEN },
 	{ "rm", 0, OPT_FLAG, NULL, "Remove intermediate containers", DOOR_IGNORED },
+	{ "secret", 0, OPT_LIST, "stringArray", "Secret to expose to the build (format: \"id=mysecret[,src=/local/secret]\")", DOOR_TAKEN },
 	{ "security-opt", 0, OPT_LIST, "strings", "Security options", DOOR_REFUSED, COMPLETE_NONE,
 	  "RUN is always confined as a sandbox is" },
 	{ "shm-size", 0, OPT_VALUE, "bytes", "Size of /dev/shm", DOOR_TAKEN },
 	{ "squash", 0, OPT_FLAG, NULL, "Squash newly built layers into a single new layer",
 	  DOOR_REFUSED, COMPLETE_NONE, "layers stay as the Dockerfile makes them" },
+	{ "ssh", 0, OPT_LIST, "stringArray", "SSH agent socket or keys to expose to the build", DOOR_REFUSED, COMPLETE_NONE,
+	  "no agent is reached from a build: give a key with --secret" },
 	{ "tag", 't', OPT_LIST, "list", "Name and optionally a tag in the \"name:tag\" format",
 	  DOOR_TAKEN },
 	{ "target", 0, OPT_VALUE, "string", "Set the target build stage to build", DOOR_TAKEN },

@@ -627,7 +627,7 @@ static int run_build(struct build *b, struct err *e)
 		return -1;
 	b->end_ms = clock_ms() + b->ref.config.build_timeout_ms;
 	if (make_build_sandbox(b, e) < 0 ||
-	    make_build_volume(b, e) < 0 || build_take_context(b, e) < 0 || build_take_bases(b, e) < 0 ||
+	    make_build_volume(b, e) < 0 || build_take_context(b, e) < 0 || build_take_bases(b, e) < 0 || build_take_secrets(b, e) < 0 ||
 	    build_write_settings(b, e) < 0)
 		return -1;
 	if (run_buildah(b, e) < 0)
@@ -657,6 +657,7 @@ void build_release(struct build *b)
 	json_decref(b->layers_of);
 	json_decref(b->base_digests);
 	json_decref(b->limits);
+	json_decref(b->secrets);
 	fd_close(&b->net_fd);
 	fd_close(&b->context_fd);
 	buf_release(&b->dockerfile);

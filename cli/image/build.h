@@ -27,6 +27,7 @@ struct build {
 	uint64_t disk_bytes, memory_bytes; /* 0: as the configuration says */
 	const char *iidfile;
 	json_t *tags, *words;              /* words: of buildah's, as the caller said them */
+	json_t *secrets;		   /* id=ID[,src=FILE|,env=NAME], as they were given */
 	json_t *limits;			   /* [NAME, VALUE] of its sandbox, as berth create has them */
 	int quiet, json, no_cache;
 	char digest[160]; /* at the end */
@@ -54,7 +55,7 @@ struct build {
 #define BUILD_INIT                                                                                 \
 	{                                                                                          \
 		.file = "Dockerfile", .network = "none", .pull = IMAGEUSE_MISSING,                 \
-		.tags = json_array(), .words = json_array(), .limits = json_array(), .base_names = json_array(), \
+		.tags = json_array(), .words = json_array(), .limits = json_array(), .secrets = json_array(), .base_names = json_array(), \
 		.base_digests = json_array(), .layers_of = json_array(), .kept = BUILDCACHE_INIT, .net_fd = -1, .context_fd = -1, \
 		.volume = VOLUME_INIT, .dockerfile = BUF_INIT(BUILD_DOCKERFILE_MAX)                \
 	}
@@ -62,6 +63,7 @@ struct build {
 int build_add_tag(struct build *b, const char *name, struct err *e);
 int build_add_word(struct build *b, const char *option, const char *value, struct err *e);
 int build_add_limit(struct build *b, const char *name, const char *value, struct err *e);
+int build_add_secret(struct build *b, const char *text, struct err *e);
 /* All of it; what it made for itself is removed again.  ERR_UNSUPPORTED without buildah. */
 int build_run(struct build *b, struct err *e);
 void build_release(struct build *b);
@@ -80,6 +82,8 @@ int build_take_context(struct build *b, struct err *e);
 int build_is_digest_in(const json_t *list, const char *digest);
 /* The images that it may begin from, and lists of them and of their layers. */
 int build_take_bases(struct build *b, struct err *e);
+/* buildsecret.c: the secrets into the volume, and the words for buildah that name them there. */
+int build_take_secrets(struct build *b, struct err *e);
 /* What buildah has to be told by files. */
 int build_write_settings(struct build *b, struct err *e);
 struct buildroom_task;

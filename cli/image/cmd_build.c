@@ -41,6 +41,7 @@ enum {
 	OPT_CPUSET,
 	OPT_IIDFILE,
 	OPT_NO_CACHE,
+	OPT_SECRET,
 	OPT_QUIET,
 	OPT_JSON,
 };
@@ -72,6 +73,7 @@ static const struct opt options[] = {
 	{"cpuset", 0, OPT_VALUE, "LIST", "CPUs that the build may run on, such as 0-1,3", OPT_CPUSET},
 	{"iidfile", 0, OPT_VALUE, "FILE", "a file to write the image's digest to", OPT_IIDFILE, COMPLETE_FILE},
 	{"no-cache", 0, OPT_FLAG, NULL, "run each step, also those that an earlier build has run", OPT_NO_CACHE},
+	{"secret", 0, OPT_LIST, "id=ID[,src=FILE|,env=NAME]", "what RUN --mount=type=secret shows to its step alone", OPT_SECRET},
 	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},
 	{"json", 0, OPT_FLAG, NULL, "print JSON lines, errors too", OPT_JSON},
 };
@@ -133,6 +135,8 @@ static int set_build_option(void *ctx, int id, const char *value, struct err *e)
 		return num_size(value, "disk", VOLUME_SIZE_MIN, VOLUME_SIZE_MAX, &b->disk_bytes, e);
 	case OPT_MEMORY:
 		return num_size(value, "memory", 1 << 20, 1ULL << 50, &b->memory_bytes, e);
+	case OPT_SECRET:
+		return build_add_secret(b, value, e);
 	case OPT_NO_CACHE:
 		return b->no_cache = 1, 0;
 	default:

@@ -110,6 +110,21 @@ def test_steps_are_kept_for_the_next_build():
     assert not os.listdir(b.root() + "/state/volumes")
 
 
+@b.deadline(60)
+def test_a_secret_is_shown_to_its_step_alone():
+    base()
+    top = context("FROM box:1\nRUN --mount=type=secret,id=k cat /run/secrets/k\nRUN --mount=type=secret,id=v,target=/x cat /x; ls /run/secrets/k && cat /run/secrets/k\n")
+    b.write(top + "/../key", "canary of a file\n")
+    r = door("build", "--network", "none", "--secret", f"id=k,src={top}/../key", "--secret", "id=v,env=WORD", "-t", "out:1", top,
+             env={"WORD": "canary of a variable\n"}, ok=True)
+    assert r.stdout.count("canary of a file") == 1 and r.stdout.count("canary of a variable") == 1, r
+    b.berth("image", "save", "-o", b.tmp("out.tar"), "out:1", ok=True)
+    assert subprocess.run(["sh", "-c", f"cd {b.tmpdir('out')} && tar -xf {b.tmp('out.tar')} && for f in blobs/sha256/*; do zcat -f $f; done | grep -ac canary"],
+                          stdout=subprocess.PIPE, check=False).stdout == b"0\n"
+    b.one_line_error(b.berth("build", "--secret", "id=k,src=/nosuch", top), 125, "secret k", "/nosuch")
+    b.one_line_error(b.berth("build", "--secret", "k", top), 2, "hint: --secret id=NAME,src=FILE")
+
+
 @b.deadline(240)
 def test_a_build_that_fails_says_why_and_leaves_nothing():
     base()
