@@ -306,6 +306,7 @@ static void add_stream_string(json_t *list, const char *text)
 static void add_build_end(json_t *list, const json_t *event, const char *digest, int quiet)
 {
 	const char *colon = strchr(digest, ':');
+	char room[REF_MAX + 8];
 	const json_t *name;
 	size_t i;
 
@@ -317,7 +318,7 @@ static void add_build_end(json_t *list, const json_t *event, const char *digest,
 	add_stream_text(list, json_sprintf("Successfully built %.12s\n", colon ? colon + 1 : digest));
 	json_array_foreach (json_object_get(event, "names"), i, name)
 		if (!engine_image_is_unnamed(json_string_value(name)))
-			add_stream_text(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
+			add_stream_text(list, json_sprintf("Successfully tagged %s\n", engine_image_tagged(json_string_value(name), room, sizeof(room))));
 }
 
 /* A list of words as a line; text that is none, for the shell. */
