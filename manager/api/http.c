@@ -245,7 +245,9 @@ static int check_body_type(const struct http_request *rq, struct err *e)
 {
 	const char *type = http_header(rq, "Content-Type");
 
-	if (!type || !type[0] || !strncasecmp(type, "application/json", 16))
+	if (!type || !type[0])
+		return err_set(e, ERR_INVALID, "malformed Content-Type header (): mime: no media type");
+	if (!strncasecmp(type, "application/json", 16))
 		return 0;
 	return err_set(e, ERR_INVALID, "unsupported Content-Type header (%.80s): must be 'application/json'", type);
 }

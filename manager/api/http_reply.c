@@ -467,7 +467,8 @@ static int asks_for_upgrade(const struct http_request *rq)
 {
 	const char *connection = http_header(rq, "Connection");
 
-	return http_header(rq, "Upgrade") && connection && strcasestr(connection, "upgrade");
+	/* dockerd looks at no more than the first of these */
+	return http_header(rq, "Upgrade") && (rq->server->o.foreign || (connection && strcasestr(connection, "upgrade")));
 }
 
 int http_reply_hijack(struct http_request *rq, const char *type, const struct http_hijack *h,

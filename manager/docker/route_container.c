@@ -408,8 +408,11 @@ static int post_box_start(struct http_request *rq, struct err *e)
 {
 	struct engine_container c;
 	struct box b;
-	int r = docker_container(&c, &b, rq, e);
+	int r;
 
+	if (json_object_size(http_json(rq)))
+		return docker_fail(rq, 400, e, "starting container with non-empty request body was deprecated since API v1.22 and removed in v1.24");
+	r = docker_container(&c, &b, rq, e);
 	if (r == 0)
 		r = box_lock(&b, e);
 	c.kept = b.kept;

@@ -589,16 +589,12 @@ static int get_exec(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 200, j, e);
 }
 
-static int resize(struct http_request *rq, const struct exec *x, struct err *e)
+static int resize(struct http_request *rq, const struct exec *x, long rows, long cols, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_resize), *answer = NULL;
-	long rows, cols;
 	struct box b;
 	int r;
 
-	if (docker_query_int(rq, "h", 24, &rows, e) < 0 ||
-	    docker_query_int(rq, "w", 80, &cols, e) < 0)
-		return -1;
 	if (x->state != EXEC_RUNS || rows <= 0 || cols <= 0)
 		return 0;
 	request_set_command(ask, x->command);
@@ -615,11 +611,14 @@ static int resize(struct http_request *rq, const struct exec *x, struct err *e)
 static int post_exec_resize(struct http_request *rq, struct err *e)
 {
 	struct exec x;
+	long rows, cols;
 	int r;
 
+	if (docker_query_int(rq, "h", 24, &rows, e) < 0 || docker_query_int(rq, "w", 80, &cols, e) < 0)
+		return -1;
 	if (!execs_get(table_of(rq), http_param(rq, "id"), &x))
 		return no_such_exec(rq, e);
-	r = resize(rq, &x, e);
+	r = resize(rq, &x, rows, cols, e);
 	exec_release(&x);
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
 }

@@ -217,7 +217,14 @@ static int get_docker_events(struct http_request *rq, struct err *e)
 	return http_reply_stream(rq, 200, "application/json", &st, e);
 }
 
+/* Any path is there for this method, as with dockerd. */
+static int tell_options(struct http_request *rq, struct err *e)
+{
+	return http_reply_empty(rq, 200, e);
+}
+
 const struct http_route docker_event_routes[] = {
+	{ "OPTIONS", "/{rest...}", tell_options, "nothing", HTTP_NONE, HTTP_QUIET },
 	{ "GET", "/events", get_docker_events, "what happens to containers", HTTP_NONE, HTTP_QUIET },
 	{ NULL },
 };

@@ -433,6 +433,17 @@ static int add_config_health(struct engine_create *c, const json_t *config, stru
 
 /* ---- what runs ---- */
 
+/* One string stands for a list of one, as in Docker's own StrSlice. */
+static void make_word_lists(json_t *config)
+{
+	static const char *const keys[] = { "Entrypoint", "Cmd" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(keys); i++)
+		if (json_is_string(json_object_get(config, keys[i])))
+			json_object_set_new(config, keys[i], json_pack("[O]", json_object_get(config, keys[i])));
+}
+
 /* A program and its arguments as Docker counts them: an entrypoint of the body takes the image's
  * command away, too. */
 static int add_config_command(struct engine_create *c, const json_t *config, const char *image,
@@ -442,11 +453,6 @@ static int add_config_command(struct engine_create *c, const json_t *config, con
 	const char *word;
 	size_t i;
 
-	/* one string stands for a list of one */
-	entry = json_object_get(config, "Entrypoint");
-	cmd = json_object_get(config, "Cmd");
-	if (entry && json_is_string(entry))
-		return err_set(e, ERR_INVALID, "invalid JSON: Entrypoint is not an array");
 	if (engine_arr(config, "Entrypoint", &entry, e) < 0 ||
 	    engine_arr(config, "Cmd", &cmd, e) < 0)
 		return -1;
@@ -562,8 +568,10 @@ int engine_create_fold(json_t *body, struct err *e)
 {
 	static const char *const outer[] = { "MacAddress", NULL };
 
-	return engine_fold(body, known_config, e) < 0 || engine_fold(body, outer, e) < 0 ? -1 :
-	       engine_host_fold(json_object_get(body, "HostConfig"), e);
+	if (engine_fold(body, known_config, e) < 0 || engine_fold(body, outer, e) < 0)
+		return -1;
+	make_word_lists(body);
+	return engine_host_fold(json_object_get(body, "HostConfig"), e);
 }
 
 int engine_create_read(struct engine_create *c, const json_t *body, struct err *e)

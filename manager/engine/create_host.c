@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HostConfig, without its mounts and its network: rights, restart policy, log, limits, refused members. */
 #include <inttypes.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -452,12 +453,52 @@ static int add_memory(struct engine_create *c, const json_t *host, struct err *e
 	return swap ? engine_word(c, e, "--swap=%" JSON_INTEGER_FORMAT, swap - memory) : 0;
 }
 
+/* "0-2,7", as the kernel writes it. */
+static int is_cpu_list(const char *text)
+{
+	while (isdigit((unsigned char)*text)) {
+		text += strspn(text, "0123456789");
+		if (*text == '-') {
+			text++;
+			if (!isdigit((unsigned char)*text))
+				return 0;
+			text += strspn(text, "0123456789");
+		}
+		if (!*text)
+			return 1;
+		if (*text++ != ',')
+			return 0;
+	}
+	return 0;
+}
+
+/* What is wrong is told, also of those that berth does not set. */
+static int check_numbers(const json_t *host, struct err *e)
+{
+	static const char *const sets[][2] = { { "CpusetCpus", "cpus" }, { "CpusetMems", "mems" } };
+	json_int_t adj = 0;
+	const char *set;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(sets); i++) {
+		set = "";
+		if (engine_str(host, sets[i][0], &set, e) < 0)
+			return -1;
+		if (set[0] && !is_cpu_list(set))
+			return err_set(e, ERR_INVALID, "Invalid value %.80s for cpuset %s", set, sets[i][1]);
+	}
+	if (engine_int(host, "OomScoreAdj", &adj, e) < 0)
+		return -1;
+	return adj < -1000 || adj > 1000 ?
+		       err_set(e, ERR_INVALID, "Invalid value %" JSON_INTEGER_FORMAT ", range for oom score adj is [-1000, 1000]", adj) : 0;
+}
+
 static int add_limit_of_cpus(struct engine_create *c, const json_t *host, struct err *e)
 {
 	json_int_t nano = 0, quota = 0, period = 0, shares = 0, milli;
 	const char *set = "";
 
-	if (engine_int(host, "NanoCpus", &nano, e) < 0 ||
+	if (check_numbers(host, e) < 0 || engine_int(host, "NanoCpus", &nano, e) < 0 ||
 	    engine_int(host, "CpuQuota", &quota, e) < 0 ||
 	    engine_int(host, "CpuPeriod", &period, e) < 0 ||
 	    engine_int(host, "CpuShares", &shares, e) < 0 ||

@@ -174,8 +174,11 @@ static int add_published_port(struct engine_create *c, const char *what, const j
 
 	snprintf(number, sizeof(number), "%.*s", slash ? (int)(slash - what) : 7, what);
 	if (engine_str(binding, "HostIp", &ip, e) < 0 ||
-	    engine_str(binding, "HostPort", &port, e) < 0 ||
-	    num_u64(number, "port", 1, UINT16_MAX, &inside, e) < 0 || read_host_port(port, &wanted, e) < 0)
+	    engine_str(binding, "HostPort", &port, e) < 0)
+		return -1;
+	if (num_u64(number, "port", 1, UINT16_MAX, &inside, e) < 0)
+		return err_set(e, ERR_INVALID, "invalid port specification: \"%.40s\"", what);
+	if (read_host_port(port, &wanted, e) < 0)
 		return -1;
 	if (slash && !udp && strcmp(slash, "/tcp"))
 		return err_set(e, ERR_UNSUPPORTED, "port %.40s: only tcp and udp are published",

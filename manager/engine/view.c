@@ -943,7 +943,7 @@ json_t *engine_host_config(const struct engine_view *v)
 		json_object_set(h, "RestartPolicy", json_object_get(made, "RestartPolicy"));
 	json_decref(made);
 	if (v->links)
-		json_object_set(h, "Links", (json_t *)(size_t)v->links);
+		json_object_set_new(h, "Links", json_array_size(v->links) ? json_incref((json_t *)(size_t)v->links) : json_null());
 	set_absent(h);
 	set_presets(h, v->asked != NULL);
 	show_present(h, v->spec);

@@ -49,11 +49,14 @@ def test_a_client_learns_the_version_whatever_it_asks_with():
 
 @b.deadline(60)
 def test_bodies_that_are_no_create_are_refused_and_leave_nothing():
-    bad = [({}, "config cannot be empty"), ({"Image": 1}, "Image is not a string"), ({"Image": "host", "Cmd": "x"}, "Cmd is not an array"),
+    bad = [({}, "config cannot be empty"), ({"Image": 1}, "Image is not a string"), ({"Image": "host", "Cmd": {}}, "Cmd is not an array"),
            ({"Image": "host", "Env": [1]}, "Env"), ({"Image": "host", "Env": ["=x"]}, "environment"),
            ({"Image": "host", "Cmd": ["a\0b"]}, "body: line 1"), ({"Image": "/etc"}, "invalid reference"),
            ({"Image": "host", "HostConfig": []}, "HostConfig is not an object"),
            ({"Image": "host", "HostConfig": {"Memory": -1}}, "bytes"),
+           ({"Image": "host", "HostConfig": {"CpusetMems": "0-1,,"}}, "Invalid value 0-1,, for cpuset mems"),
+           ({"Image": "host", "HostConfig": {"OomScoreAdj": 1001}}, "range for oom score adj is [-1000, 1000]"),
+           ({"Image": "host", "HostConfig": {"PortBindings": {"19039;1230": [{}]}}}, "invalid port specification"),
            ({"Image": "host", "HostConfig": {"Memory": 1}}, "memory"),
            ({"Image": "host", "HostConfig": {"NetworkMode": "none", "CapAdd": ["NONSENSE"]}}, "capability"),
            ({"Image": "host", "Healthcheck": {"Test": ["CMD", "x"], "Interval": 5}}, "1ms")]
@@ -64,6 +67,12 @@ def test_bodies_that_are_no_create_are_refused_and_leave_nothing():
         for text in (b"{", b"[]", b"7", b"x" * (2 << 20)):
             status, said, _ = d.api("POST", "/containers/create", text, {"Content-Type": "application/json"})
             assert status in (400, 413) and said["message"], (text[:9], said)
+        assert d.api("POST", "/containers/create", b"{}", {"Content-Type": ""})[1] == {"message": "malformed Content-Type header (): mime: no media type"}
+        made = d.good("POST", "/containers/create", {"Image": "host", "Entrypoint": "echo", "Cmd": "a b", "HostConfig": {"NetworkMode": "none"}})["Id"]
+        assert [d.good("GET", f"/containers/{made}/json")["Config"][k] for k in ("Entrypoint", "Cmd")] == [["echo"], ["a b"]]
+        assert "non-empty request body" in d.api("POST", f"/containers/{made}/start", {"Binds": []})[1]["message"]
+        assert d.api("OPTIONS", "/any/path")[0] == 200 and d.api("POST", "/exec/none/resize?h=x&w=1")[0] == 400
+        d.good("DELETE", f"/containers/{made}")
         for name in ("x", "a/b", "-a", "a%20b", "x" * 256):
             assert d.api("POST", f"/containers/create?name={name}", {"Image": "host"})[0] == 400, name
         assert d.api("POST", "/containers/create", {"Image": "nosuch:1"})[1] == {"message": "No such image: nosuch:1"}
