@@ -137,7 +137,7 @@ const struct command door_cp = {
 /* One mount only: volumes, /proc, /sys and /dev are empty directories in it. */
 static int export_root_tree(const struct door_args *a, int to, struct err *e)
 {
-	static const char *const argv[] = { "pack", "x", "/.", NULL };
+	static const char *const argv[] = { "pack", "xb", "/.", NULL };
 	struct filecounts unused;
 	struct sandbox_ref s;
 	struct fileclient f;

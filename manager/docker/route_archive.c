@@ -220,7 +220,7 @@ static int get_box_archive(struct http_request *rq, struct err *e)
 
 static int begin_export(struct transfer *t, struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "pack", "x", "/.", NULL };
+	static const char *const argv[] = { "pack", "xb", "/.", NULL };
 
 	if (docker_open_files(&t->box, rq, e) < 0 ||
 	    fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 1, e) < 0)

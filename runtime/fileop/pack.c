@@ -56,7 +56,8 @@ int pack_flags(const char *letters)
 {
 	return (strchr(letters, 'L') ? PACK_FOLLOW : 0) |
 	       (strchr(letters, 'l') ? PACK_MARK_LINKS : 0) |
-	       (strchr(letters, 'x') ? PACK_ONE_MOUNT : 0);
+	       (strchr(letters, 'x') ? PACK_ONE_MOUNT : 0) |
+	       (strchr(letters, 'b') ? PACK_BARE : 0);
 }
 
 int pack_is_contents(const char *path)
@@ -370,7 +371,7 @@ static int pack_children(struct pack *p, int fd, dev_t dev, struct err *e)
 		return err_sys(e, "list %.300s", p->t.path);
 	}
 	while (r == 0 && (errno = 0, de = readdir(d))) {
-		size_t n = strlen(de->d_name);
+		const size_t n = strlen(de->d_name), at = base + (base > 0);
 
 		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
 			continue;
@@ -379,8 +380,8 @@ static int pack_children(struct pack *p, int fd, dev_t dev, struct err *e)
 			break;
 		}
 		p->t.path[base] = '/';
-		memcpy(p->t.path + base + 1, de->d_name, n + 1);
-		p->path_len = base + 1 + n;
+		memcpy(p->t.path + at, de->d_name, n + 1);
+		p->path_len = at + n;
 		r = pack_entry(p, fd, de->d_name, 0, dev, e);
 		p->path_len = base;
 		p->t.path[base] = '\0';
@@ -427,9 +428,13 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 		p->stats->skipped++;
 		return 0;
 	}
-	describe_packed(p, &st, '5');
-	if (take_xattrs(p, fd, e) < 0 || put_packed_dir(p, e) < 0)
-		return -1;
+	if (!p->depth && (p->flags & PACK_BARE) && !strcmp(p->t.path, ".")) {
+		p->t.path[p->path_len = 0] = '\0';
+	} else {
+		describe_packed(p, &st, '5');
+		if (take_xattrs(p, fd, e) < 0 || put_packed_dir(p, e) < 0)
+			return -1;
+	}
 	p->depth++;
 	if (!beyond)
 		r = pack_children(p, fd, st.st_dev, e);

@@ -27,9 +27,10 @@ enum pack_flags {
 	PACK_MARK_LINKS = 2,	/* mark the files to which hard links may follow, for EXTRACT_STRICT */
 	PACK_ACLS = 4,		/* with access control lists */
 	PACK_ONE_MOUNT = 8,	/* of mounts below the top pack the directories only */
+	PACK_BARE = 16,		/* of a directory's contents: "a" and not "./a", and no entry of the directory */
 };
 
-/* Reads the flags from the helper's letters: L, l and x, in this order. */
+/* Reads the flags from the helper's letters: L, l, x and b, in this order. */
 int pack_flags(const char *letters);
 
 /* Packs the file or tree that path (relative to the working directory) names. */
