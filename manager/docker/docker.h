@@ -194,6 +194,8 @@ int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[
 int execs_get(struct execs *x, const char *id, struct exec *ret);
 /* The id of the exec that runs, or ran, as this command of the box: 1, or 0 without one. */
 int execs_of_command(struct execs *x, const char *box, const char *command, char ret_id[EXEC_ID]);
+/* The ids of those of the box that run: a new array, or null without any. */
+json_t *execs_running(struct execs *x, const char *box);
 void exec_release(struct exec *e);
 /* Changes it from new to starting: 1; 0: it is not new; -1: there is none. */
 int execs_begin(struct execs *x, const char *id);

@@ -3,6 +3,7 @@
  * Files of a container: HEAD, GET and PUT of /archive.  The file helper does the work in the
  * sandbox, so no path of a client is looked up on the host.
  */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,12 +278,26 @@ static int begin_archive_put(struct http_request *rq, struct err *e)
 	return fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 0, e);
 }
 
+/* dockerd looks before it unpacks; here the file system says no, to whatever way led there. */
+static int tell_read_only(struct transfer *t, struct http_request *rq, struct err *e)
+{
+	struct engine_loaded d;
+	struct err ignored;
+	int root;
+
+	if (!strstr(e->msg, strerror(EROFS)) || docker_load(&d, &t->box, 0, &ignored) < 0)
+		return -1;
+	root = json_is_true(engine_asked_host(&d.v, "ReadonlyRootfs"));
+	engine_loaded_release(&d);
+	return docker_fail(rq, 400, e, "%s is marked read-only", root ? "container rootfs" : "mounted volume");
+}
+
 static int feed_archive_put(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
 	struct transfer *t = http_data(rq);
 
 	t->fed |= n > 0;
-	return fileflow_feed(&t->flow, rq, data, n, e);
+	return fileflow_feed(&t->flow, rq, data, n, e) < 0 ? tell_read_only(t, rq, e) : 0;
 }
 
 static int put_box_archive(struct http_request *rq, struct err *e)
@@ -292,7 +307,7 @@ static int put_box_archive(struct http_request *rq, struct err *e)
 
 	/* nothing at all is an archive of nothing, as with dockerd; its helper ends with t */
 	if (t->fed && fileflow_end(&t->flow, &unused, e) < 0)
-		return -1;
+		return tell_read_only(t, rq, e);
 	events_add(&t->box.registry, "extract-to-dir", t->box.id, NULL);
 	return http_reply_empty(rq, 200, e);
 }

@@ -325,6 +325,8 @@ static int get_box(struct http_request *rq, struct err *e)
 		r = docker_load(&d, &b, 1, e);
 	if (r == 0) {
 		doc = engine_inspect(&d.v);
+		if (d.v.runs)
+			json_object_set_new(doc, "ExecIDs", execs_running(docker_of(rq)->execs, b.id));
 		engine_loaded_release(&d);
 	}
 	if (r == 0 && docker_query_flag(rq, "size")) {

@@ -150,6 +150,23 @@ int execs_of_command(struct execs *x, const char *box, const char *command, char
 	return n != NULL;
 }
 
+json_t *execs_running(struct execs *x, const char *box)
+{
+	json_t *all = NULL;
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	for (n = x->first; n; n = n->next) {
+		if (strcmp(n->e.box, box) || (n->e.state != EXEC_RUNS && n->e.state != EXEC_STARTS))
+			continue;
+		if (!all)
+			all = json_array();
+		json_array_append_new(all, json_string(n->e.id));
+	}
+	pthread_mutex_unlock(&x->lock);
+	return all ? all : json_null();
+}
+
 void exec_release(struct exec *e)
 {
 	json_decref(e->body);

@@ -761,8 +761,9 @@ json_t *engine_config(const struct engine_view *v)
 	if (engine_asked(v, "StopTimeout"))
 		json_object_set_new(c, "StopTimeout",
 				    json_deep_copy(engine_asked(v, "StopTimeout")));
+	/* as it was asked for: a number stays one */
 	json_object_set_new(c, "StopSignal",
-			    text_or(json_object_get(v->record, "stop_signal"), NULL));
+			    text_or(engine_asked(v, "StopSignal"), json_object_get(v->record, "stop_signal")));
 	return c;
 }
 

@@ -111,9 +111,10 @@ def test_an_exec_lives_on_without_its_client_and_without_berthd():
             assert s.recv(100).endswith(b"begun\n")
         j = x.look(eid)
         assert j["Running"] and j["ExitCode"] is None and j["ContainerID"] == x.id, j
+        assert d.good("GET", "/containers/box/json")["ExecIDs"] == [eid]
         x.run("touch", "/tmp/go")
         b.wait_for(lambda: not x.look(eid)["Running"], 30, "the end of the exec")
-        assert x.look(eid)["ExitCode"] == 4
+        assert x.look(eid)["ExitCode"] == 4 and d.good("GET", "/containers/box/json")["ExecIDs"] is None
         eid = x.make("sleep", "1000")
         assert d.api("POST", f"/exec/{eid}/start", {"Detach": True})[0] == 200
         assert x.look(eid)["Running"]

@@ -63,6 +63,10 @@ def test_a_container_takes_files_before_its_start_and_gives_them_after_its_end()
         j = d.good("GET", "/containers/box/json")["State"]
         assert (j["Status"], j["ExitCode"], j["Running"]) == ("exited", 3, False), j
         assert d.api("DELETE", "/containers/box")[0] == 204
+        d.create("true", name="ro", StopSignal="9", HostConfig={"ReadonlyRootfs": True})
+        no = d.api("PUT", archive("/srv", "ro"), tar_of(("in", reg, b"x")))
+        assert no[:2] == (400, {"message": "container rootfs is marked read-only"}), no
+        assert d.good("GET", "/containers/ro/json")["Config"]["StopSignal"] == "9"
         assert d.api("GET", archive("/srv"))[0] == 404
 
 
