@@ -4,11 +4,13 @@
  * layer and the image's layers as directory descriptors; difftree.h does the rest.
  */
 #include <ctype.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
@@ -19,7 +21,8 @@
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/protocol.h"
 
-#define TURNS_MAX 16	/* starts and stops beside it that it follows */
+#define TURN_MS 5000	/* time in which a sandbox that begins or ends is found in one state */
+#define TURN_LOOK_MS 5
 
 enum { OPT_JSON = 1, OPT_FROM, OPT_TO, OPT_PATCH };
 
@@ -202,6 +205,7 @@ static int compare_checkpoints(struct diff *d, const char *ref, struct err *e)
 /* Whether a sandbox that was found stopped runs, or the other way round, before it was compared; it is found anew. */
 static int has_turned(struct diff *d, struct sandbox_ref *s, const char *ref, const struct err *why)
 {
+	const int was_kept = s->kept;
 	struct err ignored;
 
 	if (d->tree.count || (why->code != ERR_EXISTS && why->code != ERR_NOT_FOUND))
@@ -210,20 +214,23 @@ static int has_turned(struct diff *d, struct sandbox_ref *s, const char *ref, co
 		close(d->tree.layer[--d->tree.layers]);
 	sandbox_ref_close(s);
 	sandbox_ref_init(s);
-	return sandbox_ref_find(s, ref, &ignored) == 0;
+	poll(NULL, 0, TURN_LOOK_MS);
+	/* one that is stopped, now as before, misses something else */
+	return sandbox_ref_find(s, ref, &ignored) == 0 && !(was_kept && s->kept && why->code == ERR_NOT_FOUND);
 }
 
 /* Against its image, also while it is started or stopped. */
 static int compare_image(struct diff *d, struct sandbox_ref *s, const char *ref, struct err *e)
 {
-	int result = sandbox_ref_find(s, ref, e), turns = 0;
+	const uint64_t until = clock_ms() + TURN_MS;
+	int result = sandbox_ref_find(s, ref, e);
 
 	if (result < 0)
 		return -1;
 	do
 		result = s->kept ? compare_stopped(d, &s->registry, s->id, NULL, e) :
 			 sandbox_ref_connect(s, ref, 0, e) < 0 ? -1 : compare_running(d, s->sock, e);
-	while (result < 0 && turns++ < TURNS_MAX && has_turned(d, s, ref, e));
+	while (result < 0 && clock_ms() < until && has_turned(d, s, ref, e));
 	return result;
 }
 

@@ -302,7 +302,7 @@ int keeper_op_session_close(struct keeper *k, const struct keeper_request *rq, s
  */
 
 #define QUEUE_MAX 16		/* texts that wait in one session */
-#define QUEUE_ALL (KEEPER_CLIENTS / 2)	/* texts that wait in all sessions: each holds a connection, and
+#define QUEUE_ALL 32		/* texts that wait in all sessions: each holds a connection, and
 					 * others must get one */
 #define QUEUE_BYTES (16u << 20)		/* of all */
 
