@@ -555,14 +555,14 @@ static int write_image_list(int dir, struct err *e)
 static int load_built_image(struct build *b, char *ret_name, size_t size, struct err *e)
 {
 	char own[64];
-	const char *argv[2 * (BUILD_BASES_MAX + BUILDCACHE_MADE) + 10] = {"berth", "image", "import", "--json", "--quiet"};
+	const char *argv[2 * (BUILD_BASES_MAX + BUILDCACHE_MADE) + 10] = {"berth", "image", "import", "--json", "--quiet", "--no-event"};
 	autoclose int in = openat(b->volume.root_fd, BUILD_IMAGE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int out = memfd_create("loaded", MFD_CLOEXEC);
 	autobuf struct buf text = BUF_INIT(1 << 20);
 	autojson json_t *said = NULL;
 	const json_t *first, *base;
 	const char *name, *digest;
-	size_t i, n = 5;
+	size_t i, n = 6;
 
 	snprintf(own, sizeof(own), "localhost/build-%.30s:1", b->ref.id);
 	if (in < 0 || out < 0)
@@ -597,7 +597,7 @@ static int load_built_image(struct build *b, char *ret_name, size_t size, struct
 static int name_image(struct build *b, const char *made, struct err *e)
 {
 	const char *tag[] = {"berth", "image", "tag", "--json", "--", made, NULL, NULL};
-	const char *rm[] = {"berth", "image", "rm", "--json", "--", made, NULL};
+	const char *rm[] = {"berth", "image", "rm", "--json", "--no-event", "--", made, NULL};
 	const char *colon = strchr(b->digest, ':');
 	char own[40];
 	json_t *one;

@@ -671,7 +671,7 @@ int build_is_digest_in(const json_t *list, const char *digest)
 
 static int save_base(struct build *b, const char *name, const char *file, struct err *e)
 {
-	const char *argv[] = {"berth", "image", "save", "--quiet", "--json", "--", name, NULL};
+	const char *argv[] = {"berth", "image", "save", "--quiet", "--json", "--no-event", "--", name, NULL};
 	autoclose int fd = openat(b->volume.root_fd, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	if (fd < 0)

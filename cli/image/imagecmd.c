@@ -43,6 +43,7 @@ static const struct {
 	[IMG_CHANGE] = { "change", "INSTRUCTION", "of a root file system: one of a Dockerfile, such as 'CMD sh'", 'c' },
 	[IMG_MESSAGE] = { "message", "TEXT", "of a root file system: a comment for its history", 'm' },
 	[IMG_BASE] = { "base", "NAME", "an image whose layers an archive of docker save may leave out", 0 },
+	[IMG_NO_EVENT] = { "no-event", NULL, "add nothing to the events", 0 },
 	[IMG_JSON] = { "json", NULL, "print JSON, errors too", 0 },
 	[IMG_STORE] = { "store", "DIR", "the image store (default: $BERTH_STATE_DIR/store,\n"
 			"                         else " STORE_DEFAULT_PATH ")", 0 },
@@ -268,7 +269,7 @@ int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct image
 static void tell_image(int store_fd, const struct imagecmd_args *a, const char *event, const char *name, const char *digest,
 		       const json_t *labels)
 {
-	autoclose int state_fd = imagecmd_flag(a, IMG_TENANT) || imagecmd_value(a, IMG_STORE) ?
+	autoclose int state_fd = imagecmd_flag(a, IMG_TENANT) || imagecmd_flag(a, IMG_NO_EVENT) || imagecmd_value(a, IMG_STORE) ?
 					 -1 : openat(store_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct journal j = JOURNAL_INIT(state_fd, EVENTS_FILE, EVENTS_BYTES);
 

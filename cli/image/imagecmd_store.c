@@ -304,7 +304,7 @@ const struct imagecmd imagecmd_import = {
 		  "  berth image import ./debian-oci debian:12\n"
 		  "  docker save alpine | berth image import -\n"
 		  "  berth image import /srv/rootfs buildroot\n",
-	.options = IMG(PLATFORM) | IMG(CHANGE) | IMG(MESSAGE) | IMG(BASE) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(PLATFORM) | IMG(CHANGE) | IMG(MESSAGE) | IMG(BASE) | IMG(NO_EVENT) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 1,
 	.max = 2,
 	.run = run_import,
@@ -332,7 +332,7 @@ const struct imagecmd imagecmd_rm = {
 	.name = "rm",
 	.args = "NAME...",
 	.summary = "remove images by name or digest, and what only they needed",
-	.options = IMG(FORCE) | IMG(TENANT) | IMG(JSON),
+	.options = IMG(FORCE) | IMG(NO_EVENT) | IMG(TENANT) | IMG(JSON),
 	.min = 1,
 	.max = -1,
 	.run = run_rm,

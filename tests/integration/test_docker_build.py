@@ -14,6 +14,7 @@ import struct
 import subprocess
 import tarfile
 import tempfile
+import time
 
 import berthtest as b
 from daemon import UnixConnection
@@ -214,6 +215,9 @@ def test_dockers_clients_build_with_the_classic_builder():
                             ("cgroupparent=/x", "cgroupparent"), ("securityopt=seccomp%3Dx", "securityopt"), ("t=" + "x" * 500, "reference")):
             status, said, _ = d.api("POST", "/build?" + query, b"")
             assert 400 <= status < 502 and word in said["message"], (query, status, said)
+            events = c.events(since=0, until=int(time.time()) + 1, filters={"type": "image", "event": ["tag", "untag", "import", "save"]}, decode=True)
+            seen = [(one["Action"], one["Actor"]["Attributes"]["name"]) for one in events]
+            assert seen[0][0] == "import" and seen[1:] == [("tag", "api:1"), ("tag", "nulls:1")], seen        # box:1 comes first
         c = d.client(version="1.41")
         try:
             image, log = c.images.build(path=top, tag="py:1", network_mode="none", rm=True)
