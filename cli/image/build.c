@@ -38,6 +38,7 @@
 #define BUILDAH "/usr/bin/buildah"
 #define ARGS_MAX 300
 #define LINE_BYTES 8192
+#define MARK_BYTES 400
 #define LOOK_MS 1000 /* how late a signal may be seen */
 
 int build_add_tag(struct build *b, const char *name, struct err *e)
@@ -129,8 +130,32 @@ static int make_build_sandbox(struct build *b, struct err *e)
 	return learn_sandbox(b, e);
 }
 
+/*
+ * What tells it from other builds before its Dockerfile is read: the directory and the names of its
+ * image without the tag, which may be another each time.  At most MARK_BYTES of each: one that is like another's costs steps alone.
+ */
+static json_t *build_marks(const struct build *b)
+{
+	json_t *marks = json_array();
+	const json_t *one;
+	char path[PATH_MAX];
+	size_t i;
+
+	if (strcmp(b->context, "-") != 0 && realpath(b->context, path))
+		json_array_append_new(marks, json_sprintf("context %.*s", MARK_BYTES, path));
+	json_array_foreach (b->tags, i, one) {
+		const char *name = json_string_value(one), *slash = strrchr(name, '/');
+		const char *last = slash ? slash + 1 : name;
+		const size_t n = (size_t)(last - name) + strcspn(last, ":@");
+
+		json_array_append_new(marks, json_sprintf("name %.*s", n < MARK_BYTES ? (int)n : MARK_BYTES, name));
+	}
+	return marks;
+}
+
 static int make_build_volume(struct build *b, struct err *e)
 {
+	autojson json_t *marks = build_marks(b);
 	autojson json_t *labels = NULL;
 	char owner[PROCID_SIZE], text[16];
 	unsigned cleared;
@@ -139,7 +164,7 @@ static int make_build_volume(struct build *b, struct err *e)
 
 	volume_gc(&b->ref.registry, &cleared, &ignored);
 	/* a disk of its own has a size of its own */
-	got = b->disk_bytes ? 0 : buildcache_take(&b->ref.registry, "", &b->kept, e);
+	got = b->disk_bytes ? 0 : buildcache_take(&b->ref.registry, "", marks, &b->kept, e);
 	if (got != 0) {
 		b->volume = b->kept.volume;
 		snprintf(b->volume_name, sizeof(b->volume_name), "%s", b->kept.name);

@@ -90,17 +90,29 @@ static json_t *kept_list(const json_t *kept, const char *name)
 	return json_is_array(list) ? json_incref(list) : json_array();
 }
 
-static int load_kept(struct buildcache *c, struct err *e)
+static json_t *read_kept(int dir_fd)
 {
 	autobuf struct buf b = BUF_INIT(KEPT_MAX);
-	autojson json_t *kept = NULL;
 	struct err ignored;
 
-	if (io_read_file(c->volume.dir_fd, KEPT, &b, &ignored) == 0)
-		kept = json_parse(b.data ? b.data : "", b.len, KEPT_MAX, KEPT, &ignored);
+	return io_read_file(dir_fd, KEPT, &b, &ignored) < 0 ? NULL : json_parse(b.data ? b.data : "", b.len, KEPT_MAX, KEPT, &ignored);
+}
+
+static int load_kept(struct buildcache *c, struct err *e)
+{
+	autojson json_t *kept = read_kept(c->volume.dir_fd);
+
 	c->bases = kept_list(kept, "bases");
 	c->made = kept_list(kept, "made");
-	return c->bases && c->made ? 0 : err_nomem(e);
+	c->marks = kept_list(kept, "marks");
+	return c->bases && c->made && c->marks ? 0 : err_nomem(e);
+}
+
+/* Leaves the newest alone. */
+static void cut_kept(json_t *list, size_t max)
+{
+	while (json_array_size(list) > max)
+		json_array_remove(list, 0);
 }
 
 static int save_kept(const struct buildcache *c)
@@ -109,9 +121,9 @@ static int save_kept(const struct buildcache *c)
 	autofree char *text = NULL;
 	struct err ignored;
 
-	while (json_array_size(c->made) > BUILDCACHE_MADE)
-		json_array_remove(c->made, 0);
-	kept = json_pack("{s:O,s:O}", "bases", c->bases, "made", c->made);
+	cut_kept(c->made, BUILDCACHE_MADE);
+	cut_kept(c->marks, BUILDCACHE_MARKS);
+	kept = json_pack("{s:O,s:O,s:O}", "bases", c->bases, "made", c->made, "marks", c->marks);
 	text = kept ? json_dumps(kept, JSON_COMPACT) : NULL;
 	return text ? io_replace_file(c->volume.dir_fd, KEPT, text, strlen(text), 0600, 0, &ignored) : -1;
 }
@@ -147,7 +159,8 @@ static void close_cache(struct buildcache *c)
 	volume_close(&c->volume);
 	json_decref(c->bases);
 	json_decref(c->made);
-	c->bases = c->made = NULL;
+	json_decref(c->marks);
+	c->bases = c->made = c->marks = NULL;
 }
 
 static int take_slot(struct registry *r, const char *tenant, struct buildcache *c, struct err *e)
@@ -167,19 +180,90 @@ static int take_slot(struct registry *r, const char *tenant, struct buildcache *
 	return pwrite(c->lock_fd, "1", 1, 0) == 1 ? 1 : err_sys(e, "note a build");
 }
 
-int buildcache_take(struct registry *r, const char *tenant, struct buildcache *ret, struct err *e)
-{
-	int i, got = 0;
+/* ---- which one ---- */
 
-	for (i = 0; r->config->build_cache_bytes && got == 0 && i < BUILDCACHE_SLOTS; i++) {
+static size_t find_mark(const json_t *list, const json_t *mark)
+{
+	size_t i = 0;
+
+	while (i < json_array_size(list) && !json_equal(json_array_get(list, i), mark))
+		i++;
+	return i;
+}
+
+/* How many of the marks the volume of that name has. */
+static unsigned count_marks(int top_fd, const char *name, const char *tenant, const json_t *marks)
+{
+	char key[VOLUME_KEY_MAX];
+	autojson json_t *kept = NULL, *list = NULL;
+	autoclose int dir = -1;
+	struct err ignored;
+	unsigned n = 0;
+	json_t *one;
+	size_t i;
+
+	if (volume_key(name, tenant, key, &ignored) < 0)
+		return 0;
+	dir = openat(top_fd, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	kept = dir < 0 ? NULL : read_kept(dir);
+	list = kept_list(kept, "marks");
+	json_array_foreach ((json_t *)(size_t)marks, i, one)
+		n += find_mark(list, one) < json_array_size(list);
+	return n;
+}
+
+static void note_marks(struct buildcache *c, const json_t *marks)
+{
+	json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)marks, i, one) {
+		json_array_remove(c->marks, find_mark(c->marks, one)); /* past the end: nothing */
+		json_array_append(c->marks, one);
+	}
+}
+
+static void name_slot(int slot, char name[40])
+{
+	snprintf(name, 40, PREFIX "%d", slot);
+}
+
+/* The slots, those with most of the marks first. */
+static void order_slots(struct registry *r, const char *tenant, const json_t *marks, int order[BUILDCACHE_SLOTS])
+{
+	struct err ignored;
+	autoclose int top = volume_top(r, &ignored);
+	unsigned count[BUILDCACHE_SLOTS];
+	char name[40];
+	int i, at;
+
+	for (i = 0; i < BUILDCACHE_SLOTS; i++) {
+		name_slot(i, name);
+		count[i] = top < 0 ? 0 : count_marks(top, name, tenant, marks);
+		for (at = i; at > 0 && count[order[at - 1]] < count[i]; at--)
+			order[at] = order[at - 1];
+		order[at] = i;
+	}
+}
+
+int buildcache_take(struct registry *r, const char *tenant, const json_t *marks, struct buildcache *ret, struct err *e)
+{
+	int order[BUILDCACHE_SLOTS], i, got = 0;
+
+	if (!r->config->build_cache_bytes)
+		return 0;
+	order_slots(r, tenant, marks, order);
+	for (i = 0; got == 0 && i < BUILDCACHE_SLOTS; i++) {
 		struct buildcache c = BUILDCACHE_INIT;
 
-		snprintf(c.name, sizeof(c.name), PREFIX "%d", i);
+		name_slot(order[i], c.name);
 		got = take_slot(r, tenant, &c, e);
-		if (got == 1)
+		if (got == 1) {
+			note_marks(&c, marks);
 			*ret = c;
-		else
+		} else {
 			close_cache(&c);
+		}
 	}
 	return got;
 }
