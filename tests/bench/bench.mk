@@ -3,6 +3,7 @@
 #
 #   make bench          every figure, berth beside a bare floor and whatever peers are installed, in one report:
 #                       build/bench.txt, build/bench.json, build/bench.svg
+#   make doc/speed.svg  the chart of README.md, from the table in NOTES.md
 #   make bench-image    of it, importing images beside umoci, skopeo, podman and tar
 #   make bench-oci      of it, berth-oci beside crun and runc
 #   make bench-networks members of a network beside a veth pair and a bridge
@@ -46,5 +47,8 @@ bench-time: $(PROGRAMS)
 # forks of a zygote beside berth run, crun, a fork server without isolation, and the kernel's floor
 bench-zygote: $(PROGRAMS) $(BUILD)/bench/floor
 	@$(python) tests/bench/zygote.py --build $(BUILD) $(BENCH_ARGS)
+
+doc/speed.svg: tests/bench/chart.py tests/bench/NOTES.md
+	$(Q)PYTHONDONTWRITEBYTECODE=1 $(python) $< > $@.tmp && mv $@.tmp $@
 
 .PHONY: bench bench-oci bench-image bench-clients bench-networks bench-time bench-zygote
