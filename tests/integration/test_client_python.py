@@ -624,18 +624,6 @@ def test_the_types_are_right_and_find_what_is_wrong():
     assert all("uses.py" in line for line in wrong) and [line.split(":")[1] for line in wrong] == expected, p.stdout
 
 
-def test_the_session_of_berths_own_readme_runs():
-    with open(os.path.join(b.TOP, "README.md")) as f:
-        blocks = re.findall(r"```python\n(.*?)```", f.read(), re.S)
-    assert len(blocks) == 1
-    env = b.environment({"PYTHONPATH": os.path.join(b.TOP, "clients", "python"), "PATH": f"{b.BUILD}:{os.environ['PATH']}",
-                         "PYTHONDONTWRITEBYTECODE": "1"})
-    p = subprocess.run([sys.executable, "-c", blocks[0]], env=env, cwd=b.tmp(""), capture_output=True, text=True, timeout=b.SLOW * 60)
-    assert (p.returncode, p.stderr) == (0, ""), p
-    for line in ("hello\n 3 exit\n", "1\n2\n3\n", "42 in /tmp\n", "timeout\n"):
-        assert line in p.stdout, (line, p.stdout)
-
-
 def test_each_code_block_of_the_readme_runs():
     with open(README) as f:
         blocks = re.findall(r"```python\n(.*?)```", f.read(), re.S)
