@@ -232,7 +232,7 @@ static const char script[] =
 	" names=\"$names $name\"\n"
 	"done < bases\n"
 	": > laid\n"
-	"buildah $G bud $P --isolation oci --pull=never --network host --format docker --identity-label=false"
+	"buildah $G bud $P --isolation oci --force-rm --pull=never --network host --format docker --identity-label=false"
 	" -f Dockerfile -t " BUILD_MADE " \"$@\"\n"
 	"status=$?\n"
 	"[ -z \"$names\" ] || buildah $G rmi $names >/dev/null 2>&1\n"

@@ -46,11 +46,16 @@ static int lock_builder(int dir_fd, struct err *e)
 	return take_fd(&fd);
 }
 
-static uint64_t used_bytes(const struct volume *v)
+/* Whether what stays has more than its share of the bytes or of the files: a build has the rest. */
+static int is_too_full(const struct registry *r, const struct volume *v)
 {
+	const uint64_t share = r->config->build_cache_bytes >> 20, all = cache_size(r) >> 20;
 	struct statvfs fs;
 
-	return fstatvfs(v->root_fd, &fs) < 0 ? 0 : (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+	if (fstatvfs(v->root_fd, &fs) < 0)
+		return 0;
+	return (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize > r->config->build_cache_bytes ||
+	       (all && (uint64_t)(fs.f_files - fs.f_ffree) > (uint64_t)fs.f_files / all * share);
 }
 
 /* ---- files of one build ---- */
@@ -148,7 +153,7 @@ static int open_cache(struct registry *r, const char *tenant, struct buildcache 
 	if (c->lock_fd < 0)
 		return e->code == ERR_BUSY ? 0 : -1;
 	return (uint64_t)json_integer_value(json_object_get(record, "size_bytes")) == cache_size(r) &&
-			       used_bytes(&c->volume) <= r->config->build_cache_bytes ?
+			       !is_too_full(r, &c->volume) ?
 		       1 :
 		       2;
 }
@@ -288,7 +293,7 @@ void buildcache_give(struct registry *r, struct buildcache *c, int in_order)
 	if (c->lock_fd < 0)
 		return;
 	clear_but_steps(&c->volume, &ignored);
-	is_full = used_bytes(&c->volume) > r->config->build_cache_bytes;
+	is_full = is_too_full(r, &c->volume);
 	if (!is_full) {
 		trim(&c->volume);
 		/* one that is not emptied counts as cut, which the next build repairs */

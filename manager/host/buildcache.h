@@ -39,7 +39,7 @@ struct buildcache {
  * others: the one that has most of them goes first.  Files of it that are no steps are gone.
  */
 int buildcache_take(struct registry *r, const char *tenant, const json_t *marks, struct buildcache *ret, struct err *e);
-/* Ends the use of it.  It is removed when it holds more than [build] cache.  in_order: no process was killed. */
+/* Ends the use of it.  It is removed when it holds more than [build] cache, of bytes or of files.  in_order: no process was killed. */
 void buildcache_give(struct registry *r, struct buildcache *c, int in_order);
 /* Removes those that no build uses now, nor has used for unused_ms; ret_bytes, their use of the disk, may be NULL. */
 int buildcache_prune(struct registry *r, uint64_t unused_ms, unsigned *ret_count, uint64_t *ret_bytes, struct err *e);

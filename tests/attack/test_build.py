@@ -304,3 +304,23 @@ def test_the_time_of_a_build_bounds_what_unpacks_its_context():
     os.close(end)
     b.one_line_error(r, 124, "time_limit")
     assert not b.berth("volume", "ls", "-q", ok=True).out
+
+
+def kept_bytes():
+    return os.stat(glob.glob(b.root() + "/state/volumes/build-cache-0/image")[0]).st_blocks * 512
+
+
+@b.deadline(120)
+def test_what_builds_leave_never_takes_the_next_ones_room():
+    base()
+    env = {"BERTH_CONFIG": b.write(b.tmp("small.toml"), '[build]\ndisk = "64m"\ncache = "16m"\n', 0o600)}
+    top = context("FROM box:1\nRUN true\n")
+    b.berth("build", "-q", top, env=env, ok=True)
+    used = kept_bytes()
+    b.write(top + "/Dockerfile", "FROM box:1\nRUN head -c 9000000 /dev/urandom > /big; false\n")
+    b.one_line_error(b.berth("build", "-q", top, env=env), 2, "the build failed")
+    assert kept_bytes() < used + (6 << 20), f"of a build that failed {kept_bytes() - used} bytes stay"
+    # of the volume's 10,240 files each step takes a third, and as many again while it is made
+    for n in range(2):
+        b.write(top + "/Dockerfile", f"FROM box:1\nRUN mkdir /f{n} && cd /f{n} && seq 3500 | busybox xargs touch\n")
+        b.berth("build", "-q", top, env=env, ok=True)
