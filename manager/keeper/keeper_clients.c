@@ -86,37 +86,60 @@ void keeper_clients_begin(struct keeper *k)
 		k->clients[i].fd = -1;
 }
 
+static int err_places(const struct keeper *k, struct err *e)
+{
+	return err_set(e, ERR_LIMIT, "sandbox %s serves %d clients at once, and all of them are there; hint: try again when one has ended",
+		       k->claim.id, KEEPER_PLACES);
+}
+
 /* Says why, because a client that is only shut out takes the sandbox for ended. */
 static void refuse_client(const struct keeper *k, int fd)
 {
 	autojson json_t *answer = NULL;
 	struct err e;
 
-	if (!peer_is_ours(fd))
-		return;
-	err_set(&e, ERR_LIMIT, "sandbox %s serves %d clients at once, and all of them are there; hint: try again when one has ended",
-		k->claim.id, KEEPER_CLIENTS);
+	err_places(k, &e);
 	answer = wire_error(&e);
 	(void)wire_send(fd, answer, NULL, 0, &e);
 }
 
+/* A free place, else the next of the last places whose client has not asked for the end; -1. */
+static int find_place(struct keeper *k)
+{
+	int i, n;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd < 0)
+			return i;
+	for (n = 0; n < KEEPER_CLIENTS - KEEPER_PLACES; n++) {
+		i = KEEPER_PLACES + (int)(k->last_place++ % (KEEPER_CLIENTS - KEEPER_PLACES));
+		if (k->clients[i].ends)
+			continue;
+		refuse_client(k, k->clients[i].fd);
+		drop_client(k, i);
+		if (k->clients[i].fd < 0)
+			return i;
+	}
+	return -1;
+}
+
 void keeper_accept(struct keeper *k)
 {
+	/* a client that does not read its answers must not stop the others */
+	const struct timeval limit = { .tv_usec = 100000 };
 	int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC), i;
 
 	if (fd < 0)
 		return;
-	for (i = 0; i < KEEPER_CLIENTS && peer_is_ours(fd); i++) {
-		if (k->clients[i].fd < 0) {
-			/* a client that does not read its answers must not stop the others */
-			struct timeval limit = { .tv_usec = 100000 };
-
-			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-			k->clients[i].fd = fd;
-			return;
-		}
+	i = peer_is_ours(fd) ? find_place(k) : -1;
+	if (i >= 0) {
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		k->clients[i].fd = fd;
+		k->clients[i].ends = 0;
+		return;
 	}
-	refuse_client(k, fd);
+	if (peer_is_ours(fd))
+		refuse_client(k, fd);
 	close(fd);
 }
 
@@ -150,9 +173,12 @@ static int dispatch_request(struct keeper *k, int i, const json_t *json, const i
 	rq.op = protocol_check(json, count, e);
 	if (rq.op == OP_COUNT || keeper_files_allows(k, rq.op, e) < 0)
 		return -1;
+	flags = protocol_operations[rq.op].flags;
+	if (i >= KEEPER_PLACES && !(flags & PROTOCOL_LAST))
+		return err_places(k, e);
+	k->clients[i].ends |= rq.op == OP_stop;
 	if (rq.op != OP_ping)
 		keeper_idle_move(k);
-	flags = protocol_operations[rq.op].flags;
 	if (request_guard(json))
 		k->clients[i].guarded = 1;
 	if (flags & (PROTOCOL_RUNNING | PROTOCOL_WAKES) && keeper_life_wake(k, e) < 0)

@@ -164,7 +164,8 @@ uint64_t keeper_main_grace_ms(const struct keeper *k);
 
 #define KEEPER_MEMORY (192U << 20)	/* bytes of the keeper's heap */
 #define KEEPER_COMMANDS 256
-#define KEEPER_CLIENTS (KEEPER_COMMANDS + 32)	/* one for each command, and who asks */
+#define KEEPER_PLACES (KEEPER_COMMANDS + 32)	/* one for each command, and who asks */
+#define KEEPER_CLIENTS (KEEPER_PLACES + 4)	/* the last are kept for who asks for its end */
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
 #define KEEPER_CHECKS 0x80000000u
@@ -195,6 +196,7 @@ struct keeper_send {
 
 struct keeper_client {
 	int fd;			/* -1: a free slot */
+	int ends;		/* it has asked for the sandbox's end */
 	uint32_t waits;		/* sequence number of the command it waits for; 0: none */
 #define KEEPER_WAITS_MAIN UINT32_MAX	/* waits for the main command, which has no number yet */
 	struct keeper_follow follow;
@@ -381,6 +383,7 @@ struct keeper {
 	int still;		/* it is at rest, and the note of its range says so */
 	uint16_t turn;		/* turn of the next such note (ranges.h) */
 	int notes_fd;		/* the file of that note; -1: not opened yet */
+	unsigned last_place;	/* which of the last places gives way next */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
 	struct keeper_session sessions[KEEPER_SESSIONS];

@@ -72,6 +72,7 @@ enum protocol_flags {
 	PROTOCOL_COMMAND = 4,	/* "command" names the command */
 	PROTOCOL_EITHER = 8,	/* it is about "command" if given, else about "session" */
 	PROTOCOL_WAKES = 16,	/* as PROTOCOL_RUNNING, and it resumes a sandbox with resume_ttl_ms */
+	PROTOCOL_LAST = 32,	/* served in the places that are kept for the sandbox's end */
 };
 
 /* A member that exists since version 1, or since a later one. */
@@ -117,7 +118,7 @@ enum protocol_flags {
 	X(network_share, "network-share", 2, 0, 0, ) \
 	X(output, "output", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) HAS(max)) \
 	X(pause, "pause", 1, 0, 0, ) \
-	X(ping, "ping", 1, 0, 0, ) \
+	X(ping, "ping", 1, 0, PROTOCOL_LAST, ) \
 	X(port, "port", 3, 0, PROTOCOL_RUNNING, SINCE(3, port) SINCE(3, ipv6)) \
 	X(resize, "resize", 1, 0, PROTOCOL_COMMAND | PROTOCOL_WAKES, HAS(command) HAS(rows) \
 	  HAS(cols)) \
@@ -135,7 +136,7 @@ enum protocol_flags {
 	  HAS(signal) HAS(all)) \
 	X(silent, "silent", 2, 0, 0, ) \
 	X(stats, "stats", 1, 0, 0, ) \
-	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays) SINCE(2, signal)) \
+	X(stop, "stop", 1, 0, PROTOCOL_LAST, HAS(grace_ms) HAS(drain_ms) HAS(stays) SINCE(2, signal)) \
 	X(update, "update", 1, 0, 0, HAS(memory_bytes) HAS(cpu_milli) HAS(pids) HAS(ttl_ms) \
 	  HAS(idle_timeout_ms) HAS(allow_host) HAS(deny_host) HAS(allow_net) HAS(deny_net) \
 	  HAS(max_bytes) HAS(max_connections) SINCE(2, max_rate) \

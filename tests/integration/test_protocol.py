@@ -59,6 +59,12 @@ def test_who_finds_every_place_taken_is_told_so():
         b.one_line_error(b.berth("exec", x.id, "true"), 125, f"serves {places} clients at once", "hint: try again")
         last.sock.close()
         b.wait_for(lambda: b.berth("exec", x.id, "true").code == 0, 20, "a place that is free again")
+        # those who ask for its end have places of their own, which nobody holds by being there
+        for _ in range(10):
+            held.enter_context(x.client())
+        b.one_line_error(b.berth("exec", x.id, "true"), 125, f"serves {places} clients at once")
+        b.berth("kill", x.id, ok=True)
+        assert b.berth("ps", "-q", ok=True).out == ""
 
 
 def test_a_request_of_a_newer_protocol_is_refused_with_a_remedy():
