@@ -122,8 +122,9 @@ def test_stdio_makes_lists_and_removes_zygotes():
     s.close()
 
 
+@b.long_proof("waits until the wait for a fork is over")
 @b.deadline(120)
-def test_stdio_waits_ten_seconds_for_a_free_fork():
+def test_stdio_waits_for_a_free_fork():
     needs_zygotes()
     s = Stdio()
     z = s.call(op="zygote-create", image="host", args=PRELOAD, options={"pool": 0, "memory": "48m", "forks": 1})["zygote"]
@@ -225,6 +226,7 @@ def test_a_run_streams_takes_input_and_ends_with_its_client():
         hang_up(s, lines)
 
 
+@b.long_proof("waits until the wait for a fork is over")
 @b.deadline(120)
 def test_busy_forks_are_waited_for_and_removal_ends_those_that_run():
     with Daemon() as d, zygote(d, "zd", {"forks": 2, "pool": 0}) as z:
