@@ -124,6 +124,13 @@ const char *netaddr_special(const struct netaddr *a)
 	return in_range(a, "2000::", 3) ? NULL : "reserved";
 }
 
+int netaddr_is_loopback(const struct netaddr *a)
+{
+	const char *what = netaddr_special(a);
+
+	return what && !strcmp(what, "loopback");
+}
+
 int netaddr_special4(size_t i, struct netcidr *ret)
 {
 	if (i >= ARRAY_LEN(special4))

@@ -32,6 +32,8 @@ const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT]);
 void netaddr_loopback(int family, struct netaddr *ret);
 /* 0.0.0.0 or :: */
 int netaddr_is_any(const struct netaddr *a);
+/* A member of 127.0.0.0/8, or ::1. */
+int netaddr_is_loopback(const struct netaddr *a);
 int netaddr_equal(const struct netaddr *a, const struct netaddr *b);
 /*
  * Returns NULL for an address of the public Internet, else its kind ("private", "loopback",

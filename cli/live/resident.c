@@ -232,7 +232,7 @@ static void launch_for_files(struct resident *x, struct keeper_start *ks)
 	struct spec *s = &x->opts.spec;
 
 	s->network = NETWORK_NONE;
-	s->net_policy = s->net_egress = NULL;
+	s->net_policy = s->net_egress = s->net_relay = NULL;
 	s->timeout_ms = 0;
 	ks->for_files = 1;
 	ks->life = (struct keeper_life){ 0 };

@@ -122,7 +122,7 @@ static void add_inspected_ports(struct registry *r, struct inspect_options *o)
 	json_t *network = json_object_get(o->found, "network"), *ports;
 	struct err ignored;
 
-	if (!o->runs || !json_object_get(json_object_get(network, "policy"), "publish"))
+	if (!o->runs || (!json_object_get(network, "relay") && !json_object_get(json_object_get(network, "policy"), "publish")))
 		return;
 	ports = ports_of(r, o->id, &ignored);
 	if (ports)

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/net/bridge.h"
+#include "runtime/net/forward.h"
 #include "runtime/net/proxy.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -25,7 +26,7 @@ static const struct {
 	{ "egress", egress_run }, { "egress-probe", egress_probe }, { "bridge", bridge_up }, { "bridge-down", bridge_down }, { "bridge-change", bridge_change },
 	{ "bridge-gc", bridge_gc }, { "bridge-rename", bridge_rename },
 	{ "bridge-remove", bridge_remove },
-	{ "bridge-resolver", bridge_resolver },
+	{ "bridge-resolver", bridge_resolver }, { "relay", relay_run },
 		{ "bridge-probe", bridge_probe },
 };
 
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--version"))
 		return puts("berth-net " BERTH_VERSION) < 0;
 	if (argc != 2 || fstat(NETHELPER_SOCK, &st) < 0 || !S_ISSOCK(st.st_mode)) {
-		fputs("berth-net: berth starts this program for --network bridge and egress; hint: berth network --help\n", stderr);
+		fputs("berth-net: berth starts this program for --network bridge and egress, and for --publish; hint: berth network --help\n", stderr);
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -176,7 +176,7 @@ static json_t *make_run_record(const struct run *r, enum record_status status)
 	record_set_labels(record, runopts_labels(&r->opts, r->image.image.labels));
 	described = specjson_describe(s);
 	if (record && described && json_object_update(record, described) == 0) {
-		record_set_ports(record, json_object_get(r->sandbox.net.told, "ports"));
+		record_set_ports(record, sandbox_ports(&r->sandbox));
 		return record;
 	}
 	json_decref(record);
@@ -221,7 +221,7 @@ static void clear_leftovers(void *ctx)
 /* Nobody else could say which ports of the host were free. */
 static void tell_ports(const struct run *r)
 {
-	const json_t *ports = json_object_get(r->sandbox.net.told, "ports"), *one;
+	const json_t *ports = sandbox_ports(&r->sandbox), *one;
 	const char *address;
 	size_t i;
 

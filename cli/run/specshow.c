@@ -94,6 +94,8 @@ static json_t *describe_spec_network(const struct spec *s)
 		json_object_set_new(j, "container", json_string(s->joined.id));
 	if (j && s->net_policy)
 		json_object_set_new(j, "policy", json_loads(s->net_policy, 0, NULL));
+	if (j && s->net_relay)
+		json_object_set_new(j, "relay", json_loads(s->net_relay, 0, NULL));
 	name = json_object_get(json_object_get(json_object_get(j, "policy"), "bridge"), "network");
 	if (name)
 		json_object_set(j, "network", name);
@@ -227,6 +229,8 @@ static int print_plan_json(const struct spec *s, const char *image, const struct
 	json_object_set_new(j, "network", json_string(spec_network_name(s->network)));
 	if (s->net_policy)
 		json_object_set_new(j, "network_policy", json_loads(s->net_policy, 0, NULL));
+	if (s->net_relay)
+		json_object_set_new(j, "network_relay", json_loads(s->net_relay, 0, NULL));
 	json_object_set_new(j, "memory_bytes", specjson_limit(s->limits.memory_bytes));
 	json_object_set_new(j, "swap_bytes", specjson_limit(s->limits.swap_bytes));
 	json_object_set_new(j, "cpu_milli", specjson_limit(s->limits.cpu_milli));
@@ -325,6 +329,7 @@ static int print_plan_text(const struct spec *s, const char *image, const struct
 		     s->network == NETWORK_NONE ? "none (loopback only)" :
 						  spec_network_name(s->network)) < 0 ||
 	    (s->net_policy && buf_addf(&b, e, "network policy: %s\n", s->net_policy) < 0) ||
+	    (s->net_relay && buf_addf(&b, e, "network relay: %s\n", s->net_relay) < 0) ||
 	    buf_adds(&b, "limits:\n", e) < 0 ||
 	    add_plan_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
 	    add_plan_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||

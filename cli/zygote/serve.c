@@ -434,7 +434,7 @@ static int launch_zygote(struct zygote *z, struct err *e)
 	s->id_base = z->claim.id_base;
 	z->spec = *s;
 	z->spec.network = NETWORK_NONE;
-	z->spec.net_policy = z->spec.net_egress = NULL;
+	z->spec.net_policy = z->spec.net_egress = z->spec.net_relay = NULL;
 	z->spec.inner_base = z->inner_base;
 	z->spec.inner_count = z->max;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", z->config.run_dir, s->id);

@@ -333,7 +333,7 @@ static int start_keeper(struct keeper *k, const struct keeper_start *ks, struct 
 		return -1;
 	record_set_supervisor_pid(ks->record, (uint64_t)getpid());
 	record_set_init_pid(ks->record, (uint64_t)k->sandbox.pid);
-	record_set_ports(ks->record, json_object_get(k->sandbox.net.told, "ports"));
+	record_set_ports(ks->record, sandbox_ports(&k->sandbox));
 	if (record_save_run(&k->claim, ks->record, e) < 0)
 		return -1;
 	if (!ks->fresh)

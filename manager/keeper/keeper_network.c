@@ -187,8 +187,10 @@ static json_t *describe_network_use(struct keeper *k)
 	struct netcounters c;
 	struct err ignored;
 
-	if (j)
+	if (j) {
 		keeper_join_describe(k, j);
+		nethelper_describe_relay(&k->sandbox.relay, j);
+	}
 	if (!j || nethelper_count(sandbox_meter(&k->sandbox), k->spec, &c, &ignored) <= 0)
 		return j;
 	b = json_pack("{s:I}", "bytes_used", (json_int_t)nethelper_used(&c, k->spec));

@@ -58,13 +58,6 @@ const char *netopts_option(enum netopts_list l)
 	return lists[l].option;
 }
 
-static int is_loopback_address(const struct netaddr *a)
-{
-	const char *what = netaddr_special(a);
-
-	return what && !strcmp(what, "loopback");
-}
-
 /*
  * Refuses a loopback address: programs ask no proxy for it, and nothing routes it, so the rule
  * would not have the effect that its author wants.
@@ -113,14 +106,14 @@ int netopts_check(enum netopts_list l, const char *value, struct err *e)
 	case NETOPTS_ALLOW_HOST:
 		if (nethost_parse(value, &host, e) < 0)
 			return -1;
-		return (host.kind == NETHOST_ADDRESS && is_loopback_address(&host.addr)) ||
+		return (host.kind == NETHOST_ADDRESS && netaddr_is_loopback(&host.addr)) ||
 		       (host.kind == NETHOST_EXACT && !strcmp(host.name, "localhost")) ? refuse_loopback(value, e) : 0;
 	case NETOPTS_DENY_HOST:
 		return nethost_parse(value, &host, e);
 	case NETOPTS_ALLOW_NET:
 		if (netcidr_parse(value, &net, e) < 0)
 			return -1;
-		return net.bits >= 8 && is_loopback_address(&net.net) ? refuse_loopback(value, e) : 0;
+		return net.bits >= 8 && netaddr_is_loopback(&net.net) ? refuse_loopback(value, e) : 0;
 	case NETOPTS_DENY_NET:
 		return netcidr_parse(value, &net, e);
 	case NETOPTS_DNS:
@@ -373,7 +366,7 @@ static int check_net_mode(const struct netopts *o, unsigned mode, struct err *e)
  */
 static int check_internal(const struct netopts *o, const json_t *place, struct err *e)
 {
-	static const enum netopts_list open[] = { NETOPTS_ALLOW_NET, NETOPTS_DNS, NETOPTS_PUBLISH };
+	static const enum netopts_list open[] = { NETOPTS_ALLOW_NET, NETOPTS_DNS };
 	size_t i;
 
 	for (i = 0; json_is_true(json_object_get(place, "internal")) && i < ARRAY_LEN(open); i++)
@@ -383,6 +376,36 @@ static int check_internal(const struct netopts *o, const json_t *place, struct e
 				       "hint: a network made without --internal",
 					       lists[open[i]].option,
 				       o->name);
+	return 0;
+}
+
+/*
+ * Splits off the published ports of a sandbox that the host's kernel cannot lead to: a relay serves
+ * them (net/forward.h), on the loopback of the host and for TCP only.
+ */
+static int split_relay(struct netopts *o, struct spec *s, const char *where, struct err *e)
+{
+	json_t *list = json_object_get(o->policy, lists[NETOPTS_PUBLISH].key), *one;
+	autojson json_t *relay = NULL;
+	struct netpublish p;
+	size_t i;
+
+	if (!list)
+		return 0;
+	json_array_foreach(list, i, one) {
+		if (netpublish_parse(json_string_value(one), &p, e) < 0)
+			return -1;
+		if (p.udp || (p.addr.family && !netaddr_is_loopback(&p.addr)))
+			return err_set(e, ERR_INVALID, "--publish %s has no meaning with %s, where only TCP from a loopback address of "
+				       "the host leads in; hint: 127.0.0.1:8080:80, or --network bridge, which has %s", p.text, where,
+				       p.udp ? "UDP too" : "every address");
+	}
+	relay = json_pack("{s:O}", lists[NETOPTS_PUBLISH].key, list);
+	o->relay_policy = relay ? json_dumps(relay, JSON_COMPACT) : NULL;
+	if (!o->relay_policy)
+		return err_nomem(e);
+	s->net_relay = o->relay_policy;
+	json_object_del(o->policy, lists[NETOPTS_PUBLISH].key);
 	return 0;
 }
 
@@ -431,6 +454,7 @@ static int add_bridge(struct netopts *o, const struct config *c, struct spec *s,
 	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
 	if (check_net_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
+	    (json_is_true(json_object_get(place, "internal")) && split_relay(o, s, "an internal network", e) < 0) ||
 	    (o->name[0] && (check_internal(o, place, e) < 0 || nets_check_addresses(place, o->name, netopts_addresses(o), e) < 0)) ||
 	    split_own(o, place, s, e) < 0)
 		return -1;
@@ -489,6 +513,9 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 {
 	if (s->network == NETWORK_JOINED)
 		return settle_joined(o, c, s, e);
+	if ((s->network == NETWORK_NONE || s->network == NETWORK_EGRESS) &&
+	    split_relay(o, s, s->network == NETWORK_NONE ? "--network none" : "--network egress", e) < 0)
+		return -1;
 	if (s->network != NETWORK_BRIDGE &&
 	    check_net_mode(o, s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
@@ -515,17 +542,25 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 	return 0;
 }
 
-int netopts_chose_port(const struct netopts *o)
+static int chose_port_of(const json_t *list)
 {
 	struct netpublish p;
 	struct err ignored;
 	json_t *v;
 	size_t i;
 
-	json_array_foreach(json_object_get(o->policy, lists[NETOPTS_PUBLISH].key), i, v)
+	json_array_foreach((json_t *)(size_t)list, i, v)
 		if (netpublish_parse(json_string_value(v), &p, &ignored) == 0 && p.any_port)
 			return 1;
 	return 0;
+}
+
+int netopts_chose_port(const struct netopts *o)
+{
+	const char *key = lists[NETOPTS_PUBLISH].key;
+	autojson json_t *relay = o->relay_policy ? json_loads(o->relay_policy, 0, NULL) : NULL;
+
+	return chose_port_of(json_object_get(o->policy, key)) || chose_port_of(json_object_get(relay, key));
 }
 
 int netopts_has(const struct netopts *o, enum netopts_budget b)
@@ -546,6 +581,7 @@ void netopts_release(struct netopts *o)
 	json_decref(o->hosts);
 	json_decref(o->own);
 	free(o->own_text);
+	free(o->relay_policy);
 	buf_release(&o->lines);
 	free(o->text);
 	memset(o, 0, sizeof(*o));

@@ -26,6 +26,7 @@ struct netopts {
 	char *text;		/* spec.net_policy points to it */
 	json_t *own;		/* on a network with rules: the sandbox's own rules */
 	char *own_text;		/* spec.net_egress points to it */
+	char *relay_policy;	/* spec.net_relay points to it */
 	json_t *hosts;		/* from --add-host, [["NAME", "ADDRESS"]]; NULL: none */
 	struct buf lines;	/* spec.hosts points to it */
 };
@@ -51,7 +52,7 @@ int netopts_ip(struct netopts *o, const char *value, struct err *e);
 const json_t *netopts_addresses(const struct netopts *o);
 /* Adds "NAME:ADDRESS" for /etc/hosts; host-gateway is the host. */
 int netopts_host(struct netopts *o, const char *value, struct err *e);
-/* Sets s->hosts, and s->net_policy if the mode of s has one. */
+/* Sets s->hosts, s->net_policy if the mode of s has one, and s->net_relay if ports are relayed. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
 /* Tells whether a port was published without one of the host, so that berth chooses it. */
 int netopts_chose_port(const struct netopts *o);

@@ -3,18 +3,23 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "runtime/net/nameserver.h"
+#include "runtime/net/netwire.h"
 #include "runtime/net/proxy.h"
 
 #define SOCKETS (2 * NETPOLICY_PUBLISH)	/* IPv4 and IPv6 */
@@ -85,13 +90,6 @@ static int add_forwarded_port(struct forward *f, const struct netpublish *b, con
 	return 0;
 }
 
-static int is_loopback_target(const struct netaddr *a)
-{
-	const char *what = netaddr_special(a);
-
-	return what && !strcmp(what, "loopback");
-}
-
 /* The loopback is published when nothing else was said, when it was said, and with every address of its family. */
 static int add_loopback(struct forward *f, const struct netpublish *b, const struct link_plan *l, struct err *e)
 {
@@ -116,7 +114,7 @@ int forward_open(const struct netpolicy *p, const struct link_plan *l, int alway
 	for (i = 0; r == 0 && i < p->publish_count; i++) {
 		const struct netpublish *b = &p->publish[i];
 
-		if (b->addr.family && !netaddr_is_any(&b->addr) && !is_loopback_target(&b->addr))
+		if (b->addr.family && !netaddr_is_any(&b->addr) && !netaddr_is_loopback(&b->addr))
 			continue;
 		if (!f && !(f = calloc(1, sizeof(*f))))
 			return err_nomem(e);
@@ -310,6 +308,61 @@ int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, st
 	for (i = 0; i < PEERS; i++)
 		f->peers[i].server = (struct watch){ .kind = WATCH_DATAGRAM, .fd = -1 };
 	return proxy_run(p, uid, parent, e);
+}
+
+/* ---- the relay ---- */
+
+/* Opens the sandbox's network namespace for good: never the host's own, whose loopback it would reach. */
+static int enter_relayed(struct err *e)
+{
+	autoclose int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	struct stat a, b;
+
+	if (home < 0 || fstat(home, &a) < 0 || fstat(NETHELPER_NETNS, &b) < 0)
+		return err_sys(e, "look at the network namespaces");
+	if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		return err_set(e, ERR_INTERNAL, "berth-net: a relay into the host's own network");
+	if (setns(NETHELPER_NETNS, CLONE_NEWNET) < 0)
+		return err_sys(e, "enter the sandbox's network namespace");
+	close(NETHELPER_NETNS);
+	close(NETHELPER_JOB);
+	return 0;
+}
+
+static int load_relay(const json_t *job, struct netpolicy *p, uint64_t *ret_uid, struct err *e)
+{
+	json_t *policy = NULL;
+
+	if (json_get_obj(job, "policy", &policy, "job", e) < 1 || json_get_u64(job, "uid", ret_uid, "job", e) < 1 || *ret_uid < 65536)
+		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	return netpolicy_load(p, policy, e) < 0 ? -1 : freeport_choose(p, e);
+}
+
+int relay_run(const json_t *job, struct err *e)
+{
+	struct link_plan inside = { .with6 = access("/proc/sys/net/ipv6", F_OK) == 0 };
+	struct netpolicy p = { 0 };
+	autofree char *text = NULL;
+	autojson json_t *told = NULL;
+	struct forward *f = NULL;
+	pid_t parent = getppid();
+	uint64_t uid = 0;
+	int r = load_relay(job, &p, &uid, e);
+
+	netaddr_loopback(4, &inside.address);
+	netaddr_loopback(6, &inside.address6);
+	if (r == 0)
+		r = forward_open(&p, &inside, 1, &f, e);
+	if (r == 0) {
+		told = json_pack("{s:b,s:o}", "loopback", 1, "ports", freeport_describe(&p, &inside));
+		text = told ? json_dumps(told, JSON_COMPACT) : NULL;
+		r = text ? enter_relayed(e) : err_nomem(e);
+	}
+	netpolicy_release(&p);
+	if (r == 0)
+		r = forward_run(f, text, (uid_t)uid, parent, e);
+	forward_free(f);
+	return r;
 }
 
 /* ---- ports that are chosen ---- */

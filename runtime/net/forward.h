@@ -35,6 +35,18 @@ void forward_free(struct forward *f);
 /* Answers with told (JSON text), then serves until the supervisor has gone. */
 int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e);
 
+/*
+ * relay - serves ports of the host's loopback of a sandbox that the host cannot reach: without a
+ * network, behind the proxy, on an internal network.
+ *
+ * The listening sockets are made in the host's namespace. Then the process goes into the sandbox's
+ * for good, and gives up its rights: what it connects to after that is the sandbox's own loopback,
+ * and neither the host's nor another sandbox's is in its reach. Upholds S57 of SECURITY.md.
+ */
+
+/* The job has "uid" and "policy" with "publish"; serves until the supervisor has gone. */
+int relay_run(const json_t *job, struct err *e);
+
 /* ---- ports that are chosen ---- */
 
 /* freeport - chooses a port of the host for each published port that was requested without one. */

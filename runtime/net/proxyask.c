@@ -204,6 +204,9 @@ void proxyask_forward(struct conn *c, const struct nettarget *t)
 	c->kind = CONN_FORWARD;
 	c->target = *t;
 	c->tried[c->tried_count++] = t->addr;
+	/* a server inside may listen on the loopback of the other family alone */
+	if (netaddr_is_loopback(&t->addr))
+		netaddr_loopback(t->addr.family == 4 ? 6 : 4, &c->tried[c->tried_count++]);
 	proxyask_try_next(c);
 }
 

@@ -104,7 +104,7 @@ static int hand_over_netns(struct child *c, struct err *e)
 	uint32_t tag = CHILD_NETNS;
 	autoclose int ns = -1;
 
-	if (!spec_needs_nethelper(c->spec))
+	if (!spec_hands_netns(c->spec))
 		return 0;
 	ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (ns < 0 || fdpass_send(c->sock, &tag, sizeof(tag), &ns, 1) < 0)

@@ -44,7 +44,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	sb->pidfd = sb->sock = sb->base_fd = sb->host_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	sb->silence.fd = -1;
 	layerguard_init(&sb->guard);
-	nethelper_init(&sb->net), nethelper_init(&sb->proxy);
+	nethelper_init(&sb->net), nethelper_init(&sb->proxy), nethelper_init(&sb->relay);
 }
 
 struct inner {
@@ -211,13 +211,15 @@ static int start_network(struct sandbox *sb, const struct launch_place *where, s
 {
 	autoclose int netns = -1;
 
-	if (!spec_needs_nethelper(sb->spec))
+	if (!spec_hands_netns(sb->spec))
 		return nethelper_watch(&sb->net, sb->spec, e);
 	netns = receive_fd(sb, CHILD_NETNS, "network namespace", e);
 	if (netns < 0)
 		return -1;
-	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e) < 0 ?
-		       -1 : nethelper_start_member(&sb->proxy, sb->spec, netns, e);
+	if (spec_needs_nethelper(sb->spec) && (nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e) < 0 ||
+					       nethelper_start_member(&sb->proxy, sb->spec, netns, e) < 0))
+		return -1;
+	return nethelper_start_relay(&sb->relay, sb->spec, netns, e);
 }
 
 /* Upholds S12 of SECURITY.md. */
@@ -296,7 +298,7 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	/* the zygote's user owns the fork's user namespace, and could trace its init */
 	init_fd = sandbox_init_program(sb->spec->inside != NULL, e);
 	phase_enter(PHASE_NETWORK);
-	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0 || nethelper_ready(&sb->proxy, e) < 0)
+	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0 || nethelper_ready(&sb->proxy, e) < 0 || nethelper_ready(&sb->relay, e) < 0)
 		return -1;
 	phase_enter(PHASE_INIT);
 	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
@@ -466,6 +468,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	layerguard_end(&sb->guard);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->mntns_fd);
+	nethelper_stop(&sb->relay, sb->spec, &ignored);
 	nethelper_stop(&sb->proxy, sb->spec, &ignored);
 	r = nethelper_stop(&sb->net, sb->spec, e);
 	if (cgroup_destroy(&sb->cgroup, e) < 0)

@@ -47,6 +47,7 @@ struct sandbox {
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* for bridge and egress */
 	struct nethelper proxy;	/* for a member of a network with a policy */
+	struct nethelper relay;	/* for ports that the kernel cannot lead to (spec.net_relay) */
 	struct filterwatch filters;
 	int control_fd;	/* resident: the directory that MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
@@ -70,6 +71,12 @@ struct launch_place {
 static inline struct nethelper *sandbox_meter(struct sandbox *sb)
 {
 	return sb->spec->net_egress ? &sb->proxy : &sb->net;
+}
+
+/* Returns the published ports, as freeport_describe() has them; borrowed, NULL: none. */
+static inline json_t *sandbox_ports(const struct sandbox *sb)
+{
+	return json_object_get(sb->spec->net_relay ? sb->relay.told : sb->net.told, "ports");
 }
 
 /* Empty storage that sandbox_destroy() accepts. */

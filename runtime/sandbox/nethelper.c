@@ -147,19 +147,26 @@ static int start_proxy(struct nethelper *h, const struct spec *s, const char *po
 	return spawn_net_helper(&h->proc, "egress", fds, e);
 }
 
-static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
+/* A job in a namespace, of a process that tells in its answer whether it stays. */
+static int start_in(struct nethelper *h, const char *verb, const struct spec *s, const char *policy, int netns_fd, struct err *e)
 {
-	autoclose int job = make_job(s, s->net_policy, e);
+	autoclose int job = make_job(s, policy, e);
 	int fds[NETHELPER_FDS];
 
-	if (job < 0 || make_network_file(s->net_dir, "resolv.conf", e) < 0 ||
-	    make_network_file(s->net_dir, "hosts", e) < 0)
+	if (job < 0)
 		return -1;
-	h->bridge = 1;
 	no_fds(fds);
 	fds[NETHELPER_NETNS] = netns_fd;
 	fds[NETHELPER_JOB] = job;
-	return spawn_net_helper(&h->proc, "bridge", fds, e);
+	return spawn_net_helper(&h->proc, verb, fds, e);
+}
+
+static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
+{
+	if (make_network_file(s->net_dir, "resolv.conf", e) < 0 || make_network_file(s->net_dir, "hosts", e) < 0)
+		return -1;
+	h->bridge = 1;
+	return start_in(h, "bridge", s, s->net_policy, netns_fd, e);
 }
 
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir,
@@ -174,6 +181,11 @@ int nethelper_start_member(struct nethelper *h, const struct spec *s, int netns_
 {
 	return !s->net_egress ? 0 : start_proxy(h, s, s->net_egress, netns_fd, s->net_group_dir,
 						s->net_group_dir, e);
+}
+
+int nethelper_start_relay(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
+{
+	return s->net_relay ? start_in(h, "relay", s, s->net_relay, netns_fd, e) : 0;
 }
 
 int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
@@ -522,6 +534,16 @@ static void describe_server(json_t *j, const struct nethelper *h)
 	for (i = 0; i < ARRAY_LEN(kinds); i++)
 		if (nethelper_serves(h, kinds[i]))
 			json_object_set_new(j, kinds[i], json_string(state));
+}
+
+void nethelper_describe_relay(const struct nethelper *h, json_t *network)
+{
+	json_t *ports = json_object_get(h->told, "ports");
+
+	if (!ports)
+		return;
+	json_object_set(network, "ports", ports);
+	describe_server(network, h);
 }
 
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)

@@ -42,6 +42,8 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
  * other sandboxes.
  */
 int nethelper_start_member(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e);
+/* Starts the relay of its published ports; does nothing for sandboxes without. */
+int nethelper_start_relay(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e);
 /*
  * Watches the sandbox whose network s joins: notice_fd becomes readable when that sandbox ends.
  */
@@ -59,6 +61,8 @@ int nethelper_lives(const struct nethelper *h);
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* Returns {"mode":..., counters}, a new reference. */
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);
+/* Adds the ports of a relay, and whether it runs, to the description of the sandbox's network. */
+void nethelper_describe_relay(const struct nethelper *h, json_t *network);
 /* Reads the counters so far: 1; 0 if this network is not counted; -1 if the kernel reports none. */
 int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e);
 /*

@@ -72,6 +72,11 @@ int spec_needs_nethelper(const struct spec *s)
 	return s->network == NETWORK_BRIDGE || s->network == NETWORK_EGRESS;
 }
 
+int spec_hands_netns(const struct spec *s)
+{
+	return spec_needs_nethelper(s) || s->net_relay;
+}
+
 int spec_writes_host(const struct spec *s)
 {
 	size_t i;

@@ -136,6 +136,7 @@ struct spec {
 	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
 	/* for a member of a network with a policy: the proxy's policy, and the network's directory */
 	const char *net_egress, *net_group_dir;
+	const char *net_relay;	/* none, egress, internal: JSON of the published ports, for berth-net */
 	uint64_t net_used_bytes, net_used_connections;	/* used of its budgets before this start */
 	uint64_t caps;		/* bounding set */
 	int unconfined_seccomp;
@@ -178,6 +179,8 @@ enum spec_network spec_network_inside(const struct spec *s);
 int spec_is_proxied(const struct spec *s);
 /* Tells whether berth-net must make this network. */
 int spec_needs_nethelper(const struct spec *s);
+/* Tells whether berth-net is handed its network namespace: it makes the network, or relays ports into it. */
+int spec_hands_netns(const struct spec *s);
 /* Tells whether a host directory is mounted writable: then no set-id file may be made in the sandbox. */
 int spec_writes_host(const struct spec *s);
 /*

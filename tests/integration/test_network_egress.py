@@ -268,8 +268,8 @@ def test_budgets_stop_with_a_clear_cause():
 
 def test_options_that_do_not_fit_are_refused():
     need_net()
-    for options, words in ((("--allow-host", "x.test"), ("allow-host", "egress")), (("--publish", "80:80"), ("publish", "bridge")),
-                           (("--network", "egress", "-p", "80:80"), ("publish", "bridge")),
+    for options, words in ((("--allow-host", "x.test"), ("allow-host", "egress")), (("--publish", "0.0.0.0:80:80"), ("publish", "bridge")),
+                           (("--network", "egress", "-p", "80:80/udp"), ("publish", "bridge")),
                            (("--network", "bridge", "--allow-host", "x.test"), ("allow-host", "egress")),
                            (("--network", "egress", "--allow-host", "bad host"), ("host rule",)),
                            (("--network", "egress", "--allow-host", "127.1"), ("host rule",)),

@@ -134,7 +134,7 @@ def test_all_members_together_have_one_budget():
 def test_options_that_open_another_way_are_refused():
     need_bridge()
     with Lab(names=NAMES), networks([*RULES, "app"]):
-        for option in (("--publish", "80"), ("--dns", DNS), ("--allow-net", "10.0.0.0/8")):
+        for option in (("--publish", "80/udp"), ("--dns", DNS), ("--allow-net", "10.0.0.0/8")):
             b.one_line_error(b.berth("create", "--network", "app", *option, "host"), 2, option[0], "hint")
         for wrong in (("--allow-host", "a b"), ("--network-bytes", "much"), ("--deny-net", "x")):
             b.one_line_error(b.berth("network", "create", *wrong, "bad"), 2, wrong[0].lstrip("-") if wrong[0] == "--network-bytes" else "hint")

@@ -94,7 +94,7 @@ def test_an_internal_network_has_no_way_out():
             assert not reaches(client, address, 80), address
         assert not lab.web.seen and not lab.web6.seen
         lab.untouched()
-        for option in (("--publish", "8080:80"), ("--allow-net", "10.0.0.0/8"), ("--dns", DNS)):
+        for option in (("--publish", "0.0.0.0:8080:80"), ("--publish", "53/udp"), ("--allow-net", "10.0.0.0/8"), ("--dns", DNS)):
             b.one_line_error(b.run("--network", "inner", *option, "host", "true"), 2, "internal", "hint")
         b.berth("rm", "--force", "web", "client", ok=True)
         gone()
