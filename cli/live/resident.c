@@ -326,7 +326,7 @@ static int launch_resident(struct registry *r, struct resident *x, json_t *spec,
 	if (keeper_spawn(&ks, e) < 0)
 		return -1;
 	if (fresh)
-		runopts_tell_loosened(&x->opts, "berth create");
+		runopts_tell(&x->opts, "berth create");
 	return 0;
 }
 

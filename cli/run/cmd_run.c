@@ -257,7 +257,7 @@ static int start_run(struct run *r, struct err *e)
 	    (r->attest && attestation_print(&r->sandbox, e) < 0))
 		return -1;
 	spec_close_sources(&r->opts.spec);
-	runopts_tell_loosened(&r->opts, "berth run");
+	runopts_tell(&r->opts, "berth run");
 	tell_ports(r);
 	if (s->tty) {
 		if (sandbox_tty(&r->sandbox, &r->tty_fd, &slave, e) < 0)

@@ -130,6 +130,7 @@ struct engine_rules {
 	const char *(*look)(const char *path, char *room, int *ret_kind);
 	/* a port of the host that nothing listens on, in first to last (both 0: any), or -1; NULL: none is chosen */
 	int (*free_port)(int udp, unsigned first, unsigned last);
+	int unrouted; /* the host forwards nothing, and berth may not switch that on */
 	/* the network of this id, or the start of it, 12 digits at least: 1 and its name in berth,
 	 * of 65 bytes; 0 without one; NULL: nobody looks */
 	int (*network)(const void *ctx, const char *id, char *ret);

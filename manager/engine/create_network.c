@@ -515,7 +515,10 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 			       add_each(c, host, "DnsOptions", "dns-option", e) < 0 ||
 			       add_network_aliases(c, body, mode, e) < 0 || add_docker_links(c, body, host, mode, e) < 0 ||
 			       add_endpoint_addresses(c, body, mode, e) < 0 ||
-			       add_joins(c, body, mode, said, e) < 0
+			       add_joins(c, body, mode, said, e) < 0 ||
+			       (c->rules->unrouted && engine_warn(c, e, "IPv4 forwarding is disabled. Networking will not work, but for ports "
+							 "of the host's loopback and between containers of one network; hint: "
+							 "sysctl net.ipv4.ip_forward=1") < 0)
 		       ? -1
 		       : 0;
 }

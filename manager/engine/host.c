@@ -220,6 +220,7 @@ void engine_host_rules(const struct config *c, unsigned allow, const char *binds
 		.binds = binds,
 		.look = look_at_bind_source,
 		.free_port = free_port,
+		.unrouted = !nets_is_routed(c),
 		.network = docker_network_by_id,
 		.config = image_config_in_store,
 		.ctx = c,

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "manager/engine/image.h"
 #include "manager/engine/load.h"
+#include "manager/host/nets.h"
 #include "manager/host/buildcache.h"
 #include "manager/host/journal.h"
 #include "manager/host/layerpool.h"
@@ -36,14 +37,6 @@ json_t *engine_version(void)
 		u.release, "Version", ENGINE_SAID_VERSION, "ApiVersion", ENGINE_API,
 		"MinAPIVersion", ENGINE_API_MIN, "Os", "linux", "Arch", "amd64", "KernelVersion",
 		u.release, "GitCommit", "berth", "GoVersion", "none");
-}
-
-static int is_kernel_switch_on(const char *path)
-{
-	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char c = '0';
-
-	return fd >= 0 && read(fd, &c, 1) == 1 && c == '1';
 }
 
 struct counts {
@@ -121,9 +114,9 @@ static void set_info_lacked(json_t *j, json_int_t images)
 	json_object_set_new(j, "NFd", json_integer(0));
 	json_object_set_new(j, "NGoroutines", json_integer(0));
 	json_object_set_new(j, "NEventsListener", json_integer(0));
-	json_object_set_new(j, "IPv4Forwarding", json_boolean(is_kernel_switch_on("/proc/sys/net/ipv4/ip_forward")));
-	json_object_set_new(j, "BridgeNfIptables", json_boolean(is_kernel_switch_on("/proc/sys/net/bridge/bridge-nf-call-iptables")));
-	json_object_set_new(j, "BridgeNfIp6tables", json_boolean(is_kernel_switch_on("/proc/sys/net/bridge/bridge-nf-call-ip6tables")));
+	json_object_set_new(j, "IPv4Forwarding", json_boolean(nets_is_switch_on(NETS_FORWARDS)));
+	json_object_set_new(j, "BridgeNfIptables", json_boolean(nets_is_switch_on("/proc/sys/net/bridge/bridge-nf-call-iptables")));
+	json_object_set_new(j, "BridgeNfIp6tables", json_boolean(nets_is_switch_on("/proc/sys/net/bridge/bridge-nf-call-ip6tables")));
 	json_object_set_new(j, "RegistryConfig",
 			    json_pack("{s:[s],s:{},s:[]}", "InsecureRegistryCIDRs", "127.0.0.0/8", "IndexConfigs", "Mirrors"));
 	json_object_set_new(j, "InitBinary", json_string("berth-init"));

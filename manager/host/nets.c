@@ -133,6 +133,19 @@ json_t *nets_load(const struct config *c, const char *name, struct err *e)
 	return NULL;
 }
 
+int nets_is_switch_on(const char *path)
+{
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char c = '0';
+
+	return fd >= 0 && read(fd, &c, 1) == 1 && c == '1';
+}
+
+int nets_is_routed(const struct config *c)
+{
+	return c->network_forwarding || nets_is_switch_on(NETS_FORWARDS);
+}
+
 json_t *nets_bridge(const struct config *c)
 {
 	char dir[sizeof(c->state_dir) + 16];

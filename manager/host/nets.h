@@ -66,6 +66,13 @@ json_t *nets_load(const struct config *c, const char *name, struct err *e);
  */
 int nets_change(const struct config *c, const char *name, const json_t *changes, json_t **ret,
 		struct err *e);
+
+#define NETS_FORWARDS "/proc/sys/net/ipv4/ip_forward"
+
+/* Whether a file of /proc/sys says 1. */
+int nets_is_switch_on(const char *path);
+/* Whether a bridge leads out: the host forwards IPv4, or berth may switch that on. */
+int nets_is_routed(const struct config *c);
 /*
  * Describes the bridge without a name for berth-net (runtime/net/bridge.h): a new reference, or
  * NULL.

@@ -542,6 +542,12 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 	return 0;
 }
 
+int netopts_is_unrouted(const struct netopts *o, const struct config *c, const struct spec *s)
+{
+	return s->network == NETWORK_BRIDGE && !nets_is_routed(c) &&
+	       !json_is_true(json_object_get(json_object_get(o->policy, "bridge"), "internal"));
+}
+
 static int chose_port_of(const json_t *list)
 {
 	struct netpublish p;

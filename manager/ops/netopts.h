@@ -54,6 +54,8 @@ const json_t *netopts_addresses(const struct netopts *o);
 int netopts_host(struct netopts *o, const char *value, struct err *e);
 /* Sets s->hosts, s->net_policy if the mode of s has one, and s->net_relay if ports are relayed. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
+/* Tells whether its bridge has no way out, on a host that does not forward; after netopts_finish(). */
+int netopts_is_unrouted(const struct netopts *o, const struct config *c, const struct spec *s);
 /* Tells whether a port was published without one of the host, so that berth chooses it. */
 int netopts_chose_port(const struct netopts *o);
 /* Tells whether a value other than "unlimited" was given for it. */

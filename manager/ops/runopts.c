@@ -405,10 +405,14 @@ uint32_t runopts_loosened(const struct runopts *o)
 	return set | bit(LOOSE_PROFILE, strcmp(c->seccomp, "unconfined") && is_looser(o->seccomp, c->seccomp));
 }
 
-void runopts_tell_loosened(const struct runopts *o, const char *prog)
+void runopts_tell(const struct runopts *o, const char *prog)
 {
 	autobuf struct buf b = BUF_INIT(TEXT_MAX);
 	struct err ignored;
+
+	if (netopts_is_unrouted(&o->net, o->config, &o->spec))
+		log_note(prog, "this host does not forward IPv4 (net.ipv4.ip_forward is 0), so the sandbox has no way out; hint: sysctl "
+			       "net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml");
 
 	if (o->spec.loosened && loosen_text(o->spec.loosened, &b, &ignored) == 0)
 		log_note(prog, "less confined than by default: %s", b.data);

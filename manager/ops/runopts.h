@@ -110,9 +110,9 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 /* A part of runopts_finish(): returns the set of enum loosened. */
 uint32_t runopts_loosened(const struct runopts *o);
 /*
- * Prints one line on stderr if options make the sandbox less confined than the default; for people,
- * so it never fails.
+ * Prints a line on stderr if options make the sandbox less confined than the default, and one if its
+ * bridge has no way out; for people, so it never fails.
  */
-void runopts_tell_loosened(const struct runopts *o, const char *prog);
+void runopts_tell(const struct runopts *o, const char *prog);
 
 #endif

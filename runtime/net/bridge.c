@@ -209,8 +209,9 @@ static int need_forwarding(struct bridge *b, struct err *e)
 {
 	struct pool *p = b->kind.peers ? &b->home : &b->pool;
 
+	b->unrouted = !b->kind.internal && !b->forwarding && !forwarding_stands() && netpolicy_is_local(&b->policy, b->kind.peers);
 	/* between members the bridge's own switch does this, but it has none for IPv6 */
-	return b->kind.internal ?
+	return b->kind.internal || b->unrouted ?
 	       forwarding_need6(p, b->forwarding, b->link.with6, &b->link.route6, e) :
 	       forwarding_need(p, b->forwarding, b->link.with6, &b->link.route6, e);
 }
@@ -290,6 +291,8 @@ static json_t *describe_bridge(const struct bridge *b, int loopback)
 
 	if (b->policy.publish_count && j)
 		json_object_set_new(j, "ports", freeport_describe(&b->policy, &b->link));
+	if (b->unrouted && j)
+		json_object_set_new(j, "routed", json_false());
 	if (b->kind.peers && j) {
 		json_object_set_new(j, "network", json_string(b->network));
 		json_object_set_new(j, b->link.interface ? "joined" : "resolver", json_true());

@@ -63,6 +63,7 @@ struct bridge {
 	const char *sandbox;		/* the sandbox's name; "": none */
 	struct ruleset_kind kind;
 	int forwarding;			/* berth may switch forwarding on */
+	int unrouted;			/* made on a host that forwards nothing: without a way out */
 	json_t *policy_json;		/* borrowed */
 	struct netpolicy policy;
 	struct link_plan link;

@@ -185,9 +185,14 @@ int forwarding_need6(struct pool *p, int may, int with6, int *ret_route6, struct
 	return 0;
 }
 
+int forwarding_stands(void)
+{
+	return !has_value(0, "0");
+}
+
 int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct err *e)
 {
-	if (has_value(0, "0")) {
+	if (!forwarding_stands()) {
 		if (!may)
 			return err_set(e, ERR_UNSUPPORTED, "this host does not forward IPv4 (net.ipv4.ip_forward is 0), and berth may not "
 				       "switch it on; hint: sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or "

@@ -19,6 +19,8 @@
  * it is off and berth may not. with6: the host has IPv6; *ret_route6: the host forwards IPv6.
  */
 int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
+/* Tells whether the host forwards IPv4. */
+int forwarding_stands(void);
 /* As forwarding_need(), for IPv6 alone: if berth may not switch it on it stays off, and that is no error. */
 int forwarding_need6(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
 /*

@@ -366,6 +366,16 @@ void netpolicy_release(struct netpolicy *p)
 	p->allow_count = p->deny_count = 0;
 }
 
+int netpolicy_is_local(const struct netpolicy *p, int peers)
+{
+	size_t i;
+
+	for (i = 0; i < p->publish_count; i++)
+		if (p->publish[i].addr.family && !netaddr_is_loopback(&p->publish[i].addr))
+			return 0;
+	return peers || p->publish_count;
+}
+
 /* ---- the decision --------------------------------------------------------------- */
 
 static int port_matches(const struct nethost *h, uint16_t port)

@@ -137,6 +137,12 @@ int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, stru
 /* Reads a policy's JSON form; release it also after an error. */
 int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e);
 void netpolicy_release(struct netpolicy *p);
+/*
+ * Tells whether a bridge is of use on a host that forwards nothing: for the members of a network,
+ * and for ports of the host's loopback, which a process leads in (forward.h). Ports of other
+ * addresses need the kernel.
+ */
+int netpolicy_is_local(const struct netpolicy *p, int peers);
 
 /*
  * Judges by name and port: returns the rule that allows, or NULL with *ret_denied the deny rule

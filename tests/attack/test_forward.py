@@ -2,6 +2,7 @@
 """
 Attacks S57 of SECURITY.md: what a sandbox gets from berth forward, and what its servers can do to it and to others.  D13.
 """
+import json
 import os
 import resource
 import socket
@@ -56,6 +57,22 @@ def test_a_forward_reaches_neither_the_hosts_loopback_nor_another_sandbox():
         assert os.readlink(f"/proc/{one.keeper}/ns/net") == own != os.readlink(f"/proc/{one.init}/ns/net")
         # what is inside can make no use of it: 127.0.0.1 is its own, and nothing listens there for berth
         assert one.exec("cat", "/proc/net/tcp", ok=True).out.count(" 0A ") == 0
+
+
+def test_a_published_port_reaches_neither_the_hosts_loopback_nor_another_sandbox():
+    with socket.create_server(("127.0.0.1", 0)) as host, Box() as other:
+        serve(other)
+        inside = [host.getsockname()[1], ECHOES]
+        with Box(*[w for p in inside for w in ("-p", f"127.0.0.1::{p}")]) as one:
+            for p in json.loads(b.berth("port", "--json", one.id, ok=True).out):
+                assert closed(socket.create_connection(("127.0.0.1", p["host_port"]), 30 * b.SLOW)), p
+            host.settimeout(0)
+            try:
+                host.accept()
+                raise AssertionError("the host's server has a connection")
+            except BlockingIOError:
+                pass
+            assert one.exec("cat", "/proc/net/tcp", ok=True).out.count(" 0A ") == 0, "no listener of berth's inside"
 
 
 def test_a_keeper_makes_no_socket_in_the_hosts_network():

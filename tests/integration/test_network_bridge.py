@@ -87,6 +87,7 @@ def test_forwarding_is_not_switched_on_unasked():
     with Lab():
         b.one_line_error(b.run("--network", "bridge", "host", "true"), 125, "ip_forward", "hint", "egress")
         assert not netlab.ports() and not netlab.ruleset(), "refused before anything was made"
+        b.one_line_error(b.run("--network", "bridge", "-p", "127.0.0.1::80", "-p", "0.0.0.0:8080:80", "host", "true"), 125, "ip_forward")
         conf = b.write(b.tmp("berth.toml"), "[network]\nforwarding = true\n", 0o600)
         b.run("--network", "bridge", "host", "true", env={"BERTH_CONFIG": conf}, ok=True)
         with open("/proc/sys/net/ipv4/ip_forward") as f:

@@ -8,16 +8,26 @@ import socket
 import berthtest as b
 import proc
 from box import Box
+from dockerlab import Engine
 from netlab import Lab, need_bridge
 from servers import COUNTS, ECHOES, PROGRAM, SIX, ask, serve
 
-COST = 15
+COST = 25
+SERVER = "import socket; s = socket.create_server(('', 80)); print('up', flush=True)\nwhile True: c = s.accept()[0]; c.sendall(b'here'); c.close()"
 
 
 def connect(port, address="127.0.0.1"):
     s = socket.create_connection((address, port), 20 * b.SLOW)
     s.settimeout(20 * b.SLOW)
     return s
+
+
+def answers(port):
+    try:
+        with connect(port) as s:
+            return s.recv(9) == b"here"
+    except OSError:
+        return False
 
 
 def closed(port, address="127.0.0.1"):
@@ -73,6 +83,49 @@ def test_a_member_of_an_internal_network_publishes_on_the_loopback():
             lab.untouched()
         finally:
             b.berth("network", "rm", "inside", ok=True)
+
+
+def test_a_bridge_on_a_host_that_forwards_nothing_publishes_on_the_loopback():
+    need_bridge()
+    with Lab() as lab:
+        r = b.run("--network", "bridge", "-p", "127.0.0.1::80", "host", "true", ok=True)
+        assert "does not forward" in r.err and "hint: sysctl" in r.err, b.describe(r)
+        b.berth("network", "create", "app", ok=True)
+        try:
+            for options in ("bridge", "app"):
+                with Box("--name", "web", "--network", options, "-p", "127.0.0.1::80") as x:
+                    b.wait_for(lambda c=x.main.detach("python3", "-c", SERVER): x.main.output(c)[0] == b"up\n", 10, "the server")
+                    assert answers(ports("web")["127.0.0.1", 80])
+                    assert json.loads(b.berth("stats", "--no-stream", "--json", "web", ok=True).out)["network"]["routed"] is False
+                    out = "import socket; socket.create_connection(('1.2.3.4', 80), 0.2)"
+                    assert x.exec("python3", "-c", out).code != 0, "no way out"
+            with Box("--network", "app"):
+                pass    # its members reach each other without the host's forwarding
+            assert not lab.web.seen and open("/proc/sys/net/ipv4/ip_forward").read() == "0\n"
+            lab.untouched()
+        finally:
+            b.berth("network", "rm", "app", ok=True)
+            b.berth("gc", ok=True)
+
+
+def test_dockers_door_publishes_on_a_host_that_forwards_nothing():
+    need_bridge()
+    with Lab() as lab, Engine() as d:
+        d.good("POST", "/networks/create", {"Name": "app"})
+        for name, network in (("one", "bridge"), ("two", "app"), ("db", "app")):
+            published = {} if name == "db" else {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}
+            made = d.good("POST", f"/containers/create?name={name}", {"Image": "host", "Cmd": ["python3", "-c", SERVER], "HostConfig": {
+                "NetworkMode": network, "PortBindings": published}})
+            assert any("IPv4 forwarding is disabled" in w for w in made["Warnings"]), made
+            d.good("POST", f"/containers/{name}/start")
+            if published:
+                at = d.good("GET", f"/containers/{name}/json")["NetworkSettings"]["Ports"]["80/tcp"][0]
+                b.wait_for(lambda at=at: answers(int(at["HostPort"])), 10, "the container's server")
+        lab.untouched()
+        for name in ("one", "two", "db"):
+            d.good("DELETE", f"/containers/{name}?force=1")
+        d.good("DELETE", "/networks/app")
+        b.berth("gc", ok=True)
 
 
 def test_the_port_is_shown_comes_again_and_ends():
