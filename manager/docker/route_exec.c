@@ -277,14 +277,16 @@ static void tell_exec(struct registry *r, const char *event, const char *box, co
 	autobuf struct buf text = BUF_INIT(4096);
 	struct err ignored;
 	json_t *word;
-	size_t i;
+	size_t i, n;
 
+	/* of a word that is cut there is more than the text takes */
 	json_array_foreach (json_object_get(body, "Cmd"), i, word)
-		if (buf_addf(&text, &ignored, "%s%.150s", i ? " " : "", json_string_value(word)) < 0 || text.len >= EVENT_TEXT)
+		if (buf_addf(&text, &ignored, "%s%.*s", i ? " " : "", EVENT_TEXT + 1, json_string_value(word)) < 0 || text.len > EVENT_TEXT)
 			break;
-	while (text.len && (text.len > EVENT_TEXT || ((unsigned char)text.data[text.len] & 0xc0) == 0x80))
-		text.data[--text.len] = '\0';
-	events_add(r, event, box, json_pack("{s:s,s:s}", "exec", id, "text", text.len ? text.data : ""));
+	n = text.len < EVENT_TEXT ? text.len : EVENT_TEXT;
+	while (n && ((unsigned char)text.data[n] & 0xc0) == 0x80)
+		n--;
+	events_add(r, event, box, json_pack("{s:s,s:s#}", "exec", id, "text", n ? text.data : "", n));
 }
 
 static int post_exec_create(struct http_request *rq, struct err *e)

@@ -183,6 +183,13 @@ def test_events_tell_the_end_of_an_exec():
             event = json.loads(r.readline())
         seen = event["Actor"]["Attributes"]
         assert (event["Action"], event["id"], seen["execID"], seen["exitCode"]) == ("exec_die", cid, eid, "4"), event
+        # a command longer than an event's text ends in a whole character
+        made = [d.good("POST", f"/containers/{cid}/exec", {"Cmd": [pad, "\u00e4" * 300]})["Id"] for pad in ("a", "aa")]
+        with d.stream("/events?since=1&" + where(container=[cid], event=["exec_create"])) as r:
+            events = [json.loads(r.readline()) for _ in range(3)][1:]
+        for pad, eid, event in zip(("a", "aa"), made, events):
+            assert event["Actor"]["Attributes"]["execID"] == eid, event
+            assert event["Action"] == f"exec_create: {pad} " + "\u00e4" * ((200 - len(pad) - 1) // 2), event
         assert d.api("DELETE", f"/containers/{cid}?force=1")[0] == 204
 
 
