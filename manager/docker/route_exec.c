@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
@@ -25,6 +26,7 @@ struct entry {
 
 struct execs {
 	pthread_mutex_t lock;
+	pthread_cond_t moved;	/* one has started or ended */
 	struct entry *first;
 	size_t count, bytes;
 };
@@ -33,8 +35,10 @@ struct execs *execs_new(void)
 {
 	struct execs *x = calloc(1, sizeof(*x));
 
-	if (x)
+	if (x) {
 		pthread_mutex_init(&x->lock, NULL);
+		pthread_cond_init(&x->moved, NULL);
+	}
 	return x;
 }
 
@@ -54,6 +58,7 @@ void execs_free(struct execs *x)
 		x->first = n->next;
 		entry_free(n);
 	}
+	pthread_cond_destroy(&x->moved);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
 }
@@ -137,13 +142,34 @@ int execs_get(struct execs *x, const char *id, struct exec *ret)
 	return n != NULL;
 }
 
+/* Of a command of box; starts: one of box that begins now, whose command is not known yet. */
+static const struct entry *find_exec_of(const struct execs *x, const char *box, const char *command, int *starts)
+{
+	const struct entry *n;
+
+	*starts = 0;
+	for (n = x->first; n; n = n->next) {
+		if (strcmp(n->e.box, box) != 0)
+			continue;
+		if (!strcmp(n->e.command, command))
+			return n;
+		*starts |= n->e.state == EXEC_STARTS;
+	}
+	return NULL;
+}
+
 int execs_of_command(struct execs *x, const char *box, const char *command, char ret_id[EXEC_ID])
 {
-	struct entry *n;
+	const struct entry *n;
+	struct timespec until;
+	int starts, late = 0;
 
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
 	pthread_mutex_lock(&x->lock);
-	for (n = x->first; n && (strcmp(n->e.box, box) || strcmp(n->e.command, command)); n = n->next)
-		;
+	/* the end of a short command is told before its start is answered */
+	while (!(n = find_exec_of(x, box, command, &starts)) && starts && !late)
+		late = pthread_cond_timedwait(&x->moved, &x->lock, &until) != 0;
 	if (n)
 		memcpy(ret_id, n->e.id, EXEC_ID);
 	pthread_mutex_unlock(&x->lock);
@@ -198,6 +224,7 @@ void execs_started(struct execs *x, const char *id, const char *command)
 		n->e.state = EXEC_RUNS;
 		snprintf(n->e.command, sizeof(n->e.command), "%s", command);
 	}
+	pthread_cond_broadcast(&x->moved);
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -211,6 +238,7 @@ void execs_ended(struct execs *x, const char *id, int exit_code)
 		n->e.state = EXEC_ENDED;
 		n->e.exit_code = exit_code;
 	}
+	pthread_cond_broadcast(&x->moved);
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -483,8 +511,10 @@ static int begin_execution(struct execution *x, struct http_request *rq, struct 
 		return -1;
 	}
 	if (is_exec_flag_on(x->exec.body, "Tty") &&
-	    pump_keys(&x->pump, rq, json_string_value(json_object_get(x->exec.body, "DetachKeys")), e) < 0)
+	    pump_keys(&x->pump, rq, json_string_value(json_object_get(x->exec.body, "DetachKeys")), e) < 0) {
+		execs_ended(table_of(rq), x->exec.id, NOT_BEGUN);
 		return -1;
+	}
 	if (launch_exec(x, http_json(rq), e) < 0) {
 		x->failed = *e;
 		execs_ended(table_of(rq), x->exec.id, NOT_BEGUN);
