@@ -5,9 +5,11 @@
  * written; while the file is wrong the last rules stay.
  */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -158,8 +160,18 @@ static int get_rlimits(const json_t *rq, struct rlimits *r, struct err *e)
 	return 0;
 }
 
+int keeper_own_pipes(const struct keeper *k, const int std[3], struct err *e)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		if (fchown(std[i], k->spec->id_base, k->spec->id_base) < 0)
+			return err_sys(e, "give a pipe to the sandbox");
+	return 0;
+}
+
 /* Pipes for a detached command; ours are non-blocking. */
-static int make_command_pipes(struct keeper_command *c, int std[3], struct err *e)
+static int make_command_pipes(const struct keeper *k, struct keeper_command *c, int std[3], struct err *e)
 {
 	int in[2], out[2], err[2] = { -1, -1 };
 
@@ -178,6 +190,21 @@ static int make_command_pipes(struct keeper_command *c, int std[3], struct err *
 	if (fcntl(c->in_fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) < 0 ||
 	    (!c->merged && fcntl(err[0], F_SETFL, O_NONBLOCK) < 0))
 		return err_sys(e, "set up a pipe");
+	return keeper_own_pipes(k, std, e);
+}
+
+/*
+ * Outputs that are pipes are berth's own: a program of berth never hands over its caller's, which it
+ * relays (cli/live/relay.c).  A FIFO that has a name is somebody else's.
+ */
+static int own_output_pipes(const struct keeper *k, const int std[3], struct err *e)
+{
+	struct statfs fs;
+	int i;
+
+	for (i = 1; i < 3; i++)
+		if (fstatfs(std[i], &fs) == 0 && fs.f_type == PIPEFS_MAGIC && fchown(std[i], k->spec->id_base, k->spec->id_base) < 0)
+			return err_sys(e, "give a pipe to the sandbox");
 	return 0;
 }
 
@@ -196,12 +223,12 @@ static int arrange_stdio(struct keeper *k, struct keeper_command *c, int tty, co
 		return 0;
 	}
 	if (c->detached)
-		return make_command_pipes(c, std, e);
+		return make_command_pipes(k, c, std, e);
 	if (count != 3)
 		return err_set(e, ERR_INVALID, "exec takes three descriptors, not %zu", count);
 	for (int i = 0; i < 3; i++)
 		std[i] = dup(fds[i]);
-	return 0;
+	return own_output_pipes(k, std, e);
 }
 
 /*

@@ -71,11 +71,11 @@ static int open_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
 }
 
-static int open_shell_pipes(struct keeper_session *s, int std[3], struct err *e)
+static int open_shell_pipes(const struct keeper *k, struct keeper_session *s, int std[3], struct err *e)
 {
 	if (open_pipe(&s->tty_fd, &std[0], 0, e) < 0 || open_pipe(&s->out_fd, &std[1], 1, e) < 0)
 		return -1;
-	return open_pipe(&s->err_fd, &std[2], 1, e);
+	return open_pipe(&s->err_fd, &std[2], 1, e) < 0 ? -1 : keeper_own_pipes(k, std, e);
 }
 
 static const char *const shell_env[] = {
@@ -168,7 +168,7 @@ int session_shell_start(struct keeper *k, struct keeper_session *s, struct err *
 	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
 	s->status_len = 0;
 	name_shell(s);
-	if ((s->split ? open_shell_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
+	if ((s->split ? open_shell_pipes(k, s, std, e) : open_terminal(k, s, std, e)) < 0 ||
 	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
 		goto out;
 	/* the shell opens it again by /proc/self/fd, as any user */

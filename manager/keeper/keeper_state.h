@@ -663,6 +663,9 @@ int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
 int keeper_resize(int master, const json_t *rq, struct err *e);
 
+/* Makes pipes of ours the sandbox's root's, whose programs may open them as /dev/stdout (keeper_exec.c). */
+int keeper_own_pipes(const struct keeper *k, const int std[3], struct err *e);
+
 /* keeper_look.c */
 /*
  * Types ^D at c's terminal: 1 when it is typed, 0 not yet. Before a shell sets its mode it would

@@ -326,6 +326,23 @@ static int join_tasks(const struct exec_fds *fds, struct err *e)
 	return 0;
 }
 
+/*
+ * A terminal becomes the user's, as login(1) does, and so does a pipe of the keeper's, which the
+ * program may open once more as /dev/stdout.  A pipe of a caller has an owner outside and stays
+ * as it is; without all of it the command still runs.
+ */
+static void own_stdio(const struct init_request *rq, const struct user *who)
+{
+	struct stat st;
+	int i;
+
+	if (rq->flags & INIT_TTY)
+		(void)!fchown(0, who->uid, (gid_t)-1);
+	for (i = 0; who->uid && i < 3; i++)
+		if (fstat(i, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_uid == 0)
+			(void)!fchown(i, who->uid, (gid_t)-1);
+}
+
 static int run_in_command_child(const struct init_request *rq, struct command *c, const struct exec_fds *fds, struct err *e)
 {
 	sigset_t none;
@@ -343,8 +360,7 @@ static int run_in_command_child(const struct init_request *rq, struct command *c
 		return -1;
 	if (rq->flags & INIT_MAKE_CWD)
 		not_made = make_command_cwd(c->cwd, &c->who);
-	if (rq->flags & INIT_TTY)
-		(void)!fchown(0, c->who.uid, (gid_t)-1);	/* as login(1) does; without it tty(1) still works */
+	own_stdio(rq, &c->who);
 	if (become_user(&c->who, e) < 0)
 		return -1;
 	if (enter_command_cwd(c->cwd, not_made, e) < 0)

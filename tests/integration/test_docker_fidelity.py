@@ -126,6 +126,22 @@ def test_the_network_of_the_host_takes_further_hosts():
 
 
 @b.deadline(60)
+def test_a_program_opens_its_outputs_once_more_as_each_user():
+    """nginx's image has /dev/stderr as its error.log."""
+    again = "echo out > /dev/stdout && echo err > /dev/stderr && cat < /dev/stdin"
+    with Doors():
+        box("full")
+        for user in ("0", "33"):
+            r = run("--rm", "-i", "-u", user, "host", "sh", "-c", again, input="in\n", ok=True)
+            assert (r.stdout, r.stderr) == ("out\nin\n", "err\n"), r
+            assert door("exec", "-u", user, "full", "sh", "-c", again, ok=True).stdout == "out\n"
+            name = run("-d", "-u", user, "host", "sh", "-c", again, ok=True).stdout.strip()
+            assert door("wait", name, ok=True).stdout == "0\n"
+            r = door("logs", name, ok=True)
+            assert (r.stdout, r.stderr) == ("out\n", "err\n"), r
+
+
+@b.deadline(60)
 def test_a_copy_says_which_file_of_which_container_is_missing():
     with Doors():
         box("full")
