@@ -237,7 +237,7 @@ static int add_java(struct runopts *o, int is_member, struct err *e)
 	return runopts_own(o, all, e) < 0 ? -1 : set_run_env(&o->full_env, all, e);
 }
 
-/* Tells whether it is a Docker container, to which Docker adds no such variables. */
+/* Tells whether it is a Docker container, to which Docker adds no such variables; TERM goes with each terminal. */
 static int is_docker_container(const struct runopts *o)
 {
 	const char *face = json_string_value(json_object_get(o->marks, LABEL_FACE));
@@ -259,7 +259,7 @@ static int build_run_env(struct runopts *o, const struct image *im, struct err *
 
 	if (set_run_env(&o->full_env, DEFAULT_PATH, e) < 0 ||
 	    (!is_docker_container(o) && set_run_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0) ||
-	    (o->spec.tty && set_run_env(&o->full_env, "TERM=xterm-256color", e) < 0))
+	    (o->spec.tty && !is_docker_container(o) && set_run_env(&o->full_env, "TERM=xterm-256color", e) < 0))
 		return -1;
 	if (asprintf(&host, "HOSTNAME=%s", o->spec.hostname) < 0)
 		return err_nomem(e);
