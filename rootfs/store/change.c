@@ -358,6 +358,35 @@ static int set_health(json_t *run, const char *text, struct err *e)
 	return json_object_set(run, "Healthcheck", health) < 0 ? err_nomem(e) : 0;
 }
 
+static int is_instruction(const char *line, const char *name)
+{
+	line += strspn(line, " \t\n");
+	return strcspn(line, " \t\n") == strlen(name) && !strncasecmp(line, name, strlen(name));
+}
+
+int change_apply_all(json_t *run, const json_t *list, struct err *e)
+{
+	autojson json_t *command = NULL;	/* of a CMD of this list */
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one) {
+		const char *line = json_string_value(one);
+
+		if (!line)
+			return err_set(e, ERR_INVALID, "a change is no string");
+		if (change_apply(run, line, e) < 0)
+			return -1;
+		if (is_instruction(line, "CMD")) {
+			json_decref(command);
+			command = json_incref(json_object_get(run, "Cmd"));
+		} else if (command && is_instruction(line, "ENTRYPOINT") && json_object_set(run, "Cmd", command) < 0) {
+			return err_nomem(e);
+		}
+	}
+	return 0;
+}
+
 int change_apply(json_t *run, const char *instruction, struct err *e)
 {
 	static const struct { const char *name; int (*apply)(json_t *, const char *, struct err *); } known[] = {

@@ -19,4 +19,10 @@
  */
 int change_apply(json_t *run, const char *instruction, struct err *e);
 
+/*
+ * Applies the strings of list, one after the other, as one request: ENTRYPOINT drops the command of
+ * before, but not one that a CMD of the same list gave. Errors as change_apply().
+ */
+int change_apply_all(json_t *run, const json_t *list, struct err *e);
+
 #endif

@@ -255,7 +255,7 @@ static int change_run(json_t *run, const json_t *changes, struct err *e)
 	static const struct { const char *from, *to; } plain[] = {
 		{ "cmd", "Cmd" }, { "entrypoint", "Entrypoint" }, { "workdir", "WorkingDir" }, { "user", "User" },
 	};
-	const json_t *labels = json_object_get(changes, "labels"), *one;
+	const json_t *labels = json_object_get(changes, "labels");
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(plain); i++) {
@@ -271,10 +271,7 @@ static int change_run(json_t *run, const json_t *changes, struct err *e)
 		change_env(run, json_object_get(changes, "env"));
 	if (labels)
 		json_object_update(object_of(run, "Labels"), (json_t *)labels);
-	json_array_foreach(json_object_get(changes, "instructions"), i, one)
-		if (change_apply(run, json_string_value(one), e) < 0)
-			return -1;
-	return 0;
+	return change_apply_all(run, json_object_get(changes, "instructions"), e);
 }
 
 /*

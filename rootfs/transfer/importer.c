@@ -425,17 +425,6 @@ int importer_make_manifest(struct import_image *img, struct err *e)
 		    &img->manifest, &img->manifest_len, img->digest, e);
 }
 
-static int change_config(json_t *run, const json_t *changes, struct err *e)
-{
-	const json_t *one;
-	size_t i;
-
-	json_array_foreach((json_t *)(size_t)changes, i, one)
-		if (change_apply(run, json_string_value(one), e) < 0)
-			return -1;
-	return 0;
-}
-
 int importer_make_documents(struct importer *im, struct import_image *img, struct err *e)
 {
 	/* without a time, so that the same files give the same image */
@@ -447,7 +436,7 @@ int importer_make_documents(struct importer *im, struct import_image *img, struc
 
 	if (config && im->opts->config)
 		json_object_set(config, "config", (json_t *)im->opts->config);
-	if (config && change_config(json_object_get(config, "config"), im->opts->changes, e) < 0) {
+	if (config && change_apply_all(json_object_get(config, "config"), im->opts->changes, e) < 0) {
 		json_decref(config);
 		return -1;
 	}

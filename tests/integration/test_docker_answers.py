@@ -40,14 +40,14 @@ def test_swarm_nodes_services_secrets_and_configs_answer_as_an_engine_in_no_swar
 def test_an_image_is_committed_and_imported_without_a_name_and_with_each_instruction():
     b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
     changes = ["CMD [\"one\", \"two\"]", "ENV A=b C='d e'", "ENV F g h", "EXPOSE 80 53/udp", "LABEL k=\"v w\"", "VOLUME /data", "USER 5:6", "WORKDIR /w",
-               "STOPSIGNAL SIGINT", "ONBUILD RUN true", "HEALTHCHECK --interval=5s --retries=2 CMD curl x"]
+               "STOPSIGNAL SIGINT", 'ENTRYPOINT ["/e"]', "ONBUILD RUN true", "HEALTHCHECK --interval=5s --retries=2 CMD curl x"]
     query = "&".join("changes=" + urllib.parse.quote(c) for c in changes)
 
     def check(d, found):
         run = d.good("GET", f"/images/{found}/json")
         assert run["RepoTags"] == [] and run["RepoDigests"] == [], run
         config = run["Config"]
-        assert config["Cmd"] == ["one", "two"] and {"A=b", "C=d e", "F=g h"} <= set(config["Env"]), config
+        assert (config["Entrypoint"], config["Cmd"]) == (["/e"], ["one", "two"]) and {"A=b", "C=d e", "F=g h"} <= set(config["Env"]), config
         assert config["ExposedPorts"] == {"80/tcp": {}, "53/udp": {}} and config["Labels"]["k"] == "v w" and config["Volumes"] == {"/data": {}}, config
         assert (config["User"], config["WorkingDir"], config["StopSignal"], config["OnBuild"]) == ("5:6", "/w", "SIGINT", ["RUN true"]), config
         assert config["Healthcheck"] == {"Test": ["CMD-SHELL", "curl x"], "Interval": 5000000000, "Retries": 2}, config
