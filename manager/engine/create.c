@@ -538,6 +538,26 @@ static int add_stop_timeout(struct engine_create *c, const json_t *config, struc
 	return s >= 0 ? engine_word(c, e, "--stop-timeout=%" JSON_INTEGER_FORMAT "s", s) : 0;
 }
 
+/* [ROWS, COLUMNS] of HostConfig, which is [0, 0] where the client has none. */
+static int add_console_size(struct engine_create *c, const json_t *body, const json_t *host, struct err *e)
+{
+	json_int_t size[2] = { 0, 0 };
+	json_t *list, *one;
+	int tty = 0;
+	size_t i;
+
+	if (engine_flag(body, "Tty", &tty, e) < 0 || engine_arr(host, "ConsoleSize", &list, e) < 0)
+		return -1;
+	json_array_foreach (list, i, one) {
+		if (i >= ARRAY_LEN(size) || !json_is_integer(one) || json_integer_value(one) < 0)
+			return err_set(e, ERR_INVALID, "invalid JSON: ConsoleSize is not two numbers, rows and columns");
+		size[i] = json_integer_value(one);
+	}
+	if (!tty || !size[0] || !size[1])
+		return 0;
+	return engine_word(c, e, "--terminal-size=%" JSON_INTEGER_FORMAT "x%" JSON_INTEGER_FORMAT, size[0], size[1]);
+}
+
 static const char *const known_config[] = {
 	"AttachStderr",
 	"AttachStdin",
@@ -593,7 +613,7 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	    add_config_text(c, body, "WorkingDir", "workdir", e) < 0 ||
 	    add_config_text(c, body, "StopSignal", "stop-signal", e) < 0 ||
 	    add_config_flag(c, body, "Tty", "tty", e) < 0 ||
-	    add_config_flag(c, body, "OpenStdin", "interactive", e) < 0 ||
+	    add_console_size(c, body, host, e) < 0 || add_config_flag(c, body, "OpenStdin", "interactive", e) < 0 ||
 	    add_stop_timeout(c, body, e) < 0 || add_config_health(c, body, e) < 0)
 		return -1;
 	/* Docker shows the image's files there, and the files copied there before a start */

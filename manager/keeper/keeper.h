@@ -42,6 +42,7 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record);
 
 /* What requests call the main command of a service, in place of the id of a command. */
 #define KEEPER_MAIN "main"
+#define KEEPER_TERMINAL_MAX 10000	/* rows, and columns, of a terminal */
 
 /*
  * The settings that make a sandbox a service: its main command is that of the spec, and the end of
@@ -51,6 +52,7 @@ struct keeper_service {
 	/* a text for a shell that must succeed before, at each start; NULL: none */
 	const char *init_command;
 	int tty, interactive;		/* its descriptors: a terminal; a stdin that stays open */
+	uint64_t rows, cols;		/* of the terminal when it begins; 0: the keeper's own choice */
 	int stop_signal;
 	uint64_t stop_timeout_ms;	/* time from the stop signal to SIGKILL */
 	uint64_t timeout_ms;		/* of the main command; 0: no limit */

@@ -330,7 +330,7 @@ int keeper_resize(int master, const json_t *rq, struct err *e)
 	struct winsize w = { .ws_row = 24, .ws_col = 80 };
 	const uint64_t rows = request_rows(rq, 24), cols = request_cols(rq, 80);
 
-	if (rows > 10000 || cols > 10000)
+	if (rows > KEEPER_TERMINAL_MAX || cols > KEEPER_TERMINAL_MAX)
 		return err_set(e, ERR_INVALID, "a terminal of %llu x %llu", (unsigned long long)rows, (unsigned long long)cols);
 	w.ws_row = (unsigned short)rows;
 	w.ws_col = (unsigned short)cols;

@@ -43,6 +43,9 @@ static json_t *request_of(const struct keeper *k)
 	rq = json_pack("{s:o,s:b,s:b,s:I,s:I}", "argv", argv, "detach", 1, "tty", s->tty,
 		       "timeout_ms", (json_int_t)s->timeout_ms, "max_silent_ms",
 		       (json_int_t)s->max_silent_ms);
+	if (rq && s->rows && (json_object_set_new(rq, "rows", json_integer((json_int_t)s->rows)) < 0 ||
+			      json_object_set_new(rq, "cols", json_integer((json_int_t)s->cols)) < 0))
+		json_object_clear(rq);
 	if (rq && json_array_size(argv) == k->spec->argc)
 		return rq;
 	json_decref(rq);

@@ -257,6 +257,19 @@ static int read_health_exec(struct runopts *o, const struct param *p, const char
 	return healthopts_words(o, json_loads(v, JSON_REJECT_DUPLICATES, NULL), e);
 }
 
+/* "ROWSxCOLUMNS" */
+static int read_terminal_size(struct runopts *o, const struct param *p, const char *v, struct err *e)
+{
+	struct keeper_service *s = &o->life.service.service;
+	const char *x = strchr(v, 'x');
+	char rows[8];
+
+	snprintf(rows, sizeof(rows), "%.*s", x ? (int)(x - v) : 0, v);
+	if (!x || x - v >= (int)sizeof(rows))
+		return err_set(e, ERR_INVALID, "--%s takes ROWSxCOLUMNS such as 24x80, not '%.40s'", p->opt.name, v);
+	return num_u64(rows, "rows", p->min, p->max, &s->rows, e) < 0 ? -1 : num_u64(x + 1, "columns", p->min, p->max, &s->cols, e);
+}
+
 static int read_stop_signal(struct runopts *o, const struct param *p, const char *v, struct err *e)
 {
 	uint64_t signo;

@@ -55,7 +55,7 @@ static void settle_stop_signal(struct keeper_service *k, const struct image *im)
 /* Returns a given option that only a service has; NULL: none. */
 static const char *needs_service(const struct runopts *o)
 {
-	static const enum param_id ids[] = { PARAM_INIT_COMMAND, PARAM_STOP_SIGNAL, PARAM_STOP_TIMEOUT };
+	static const enum param_id ids[] = { PARAM_INIT_COMMAND, PARAM_TERMINAL_SIZE, PARAM_STOP_SIGNAL, PARAM_STOP_TIMEOUT };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(ids); i++)
@@ -76,6 +76,9 @@ int serviceopts_finish(struct runopts *o, const struct image *im, struct err *e)
 	if (!o->spec.argc)
 		return err_set(e, ERR_INVALID,
 			       "the image has no command to run; hint: name one after the image");
+	if (runopts_given(o, PARAM_TERMINAL_SIZE) && !o->spec.tty)
+		return err_set(e, ERR_INVALID, "--%s is of a terminal; hint: --%s gives one", param_of(PARAM_TERMINAL_SIZE)->opt.name,
+			       param_of(PARAM_TTY)->opt.name);
 	s->service.tty = o->spec.tty;
 	s->service.interactive = o->interactive;
 	s->service.timeout_ms = runopts_given(o, PARAM_TIMEOUT) ? o->spec.timeout_ms : 0;

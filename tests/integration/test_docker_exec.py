@@ -99,6 +99,13 @@ def test_a_terminal_has_a_size_that_changes():
             got = read_all(s)
             assert b"40 50" in got, got
         assert x.look(eid)["ExitCode"] == 3
+        # the main command's, before its first instruction
+        cid = d.create("sh", "-c", "stty size", name="sized", Tty=True, HostConfig={"ConsoleSize": [57, 123]})
+        d.good("POST", f"/containers/{cid}/start")
+        d.good("POST", f"/containers/{cid}/wait")
+        with d.stream(f"/containers/{cid}/logs?stdout=1") as r:
+            assert r.read().split() == [b"57", b"123"]
+        assert d.good("GET", f"/containers/{cid}/json")["HostConfig"]["ConsoleSize"] == [57, 123]
 
 
 @b.deadline(90)

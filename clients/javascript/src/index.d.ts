@@ -98,6 +98,7 @@ export interface CreateOptions extends Abortable {
   noHealth?: boolean;
   service?: boolean;
   initCommand?: string;
+  terminalSize?: string;
   stopSignal?: string;
   stopTimeout?: number | string;
   restart?: string;

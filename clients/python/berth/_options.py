@@ -80,6 +80,7 @@ class CreateOptions(TypedDict, total=False):
     no_health: bool
     service: bool
     init_command: str
+    terminal_size: str
     stop_signal: str
     stop_timeout: Number
     restart: str
