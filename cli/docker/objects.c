@@ -150,10 +150,11 @@ static json_t *pools_of(const struct door_args *a, struct err *e)
 static int make_docker_network(const struct door_args *a, struct err *e)
 {
 	autojson json_t *pools = pools_of(a, e);
-	autojson json_t *body = json_pack("{s:s,s:s*,s:b,s:b,s:o,s:{s:s*,s:O*}}", "Name", a->words[0], "Driver",
+	autojson json_t *body = json_pack("{s:s,s:s*,s:b,s:b,s:o,s:o,s:{s:s*,s:O*}}", "Name", a->words[0], "Driver",
 					  door_value(a, "driver"), "Internal", door_on(a, "internal"), "EnableIPv6",
-					  door_on(a, "ipv6"), "Labels", door_map(door_list(a, "label")), "IPAM", "Driver",
-					  door_value(a, "ipam-driver"), "Config", pools);
+					  door_on(a, "ipv6"), "Labels", door_map(door_list(a, "label")), "Options",
+					  door_map(door_list(a, "opt")), "IPAM", "Driver", door_value(a, "ipam-driver"), "Config", pools);
+	autobuf struct buf warning = BUF_INIT(ENGINE_WARNING_MAX);
 	struct engine_berth b;
 	struct sandbox_ref s;
 	char id[ENGINE_ID];
@@ -163,8 +164,10 @@ static int make_docker_network(const struct door_args *a, struct err *e)
 	if (r == 0)
 		r = asker_of(&s, &b, e);
 	if (r == 0)
-		r = engine_network_create(&b, body, id, e);
+		r = engine_network_create(&b, body, id, &warning, e);
 	sandbox_ref_close(&s);
+	if (r == 0 && warning.len)
+		fprintf(stderr, "WARNING: %s\n", warning.data);
 	return r < 0 ? -1 : printf("%s\n", id) < 0;
 }
 
@@ -287,7 +290,7 @@ static const struct opt network_options[] = {
 	{ "ipv4", 0, OPT_FLAG, NULL, "Enable IPv4 networking: it always is", DOOR_IGNORED },
 	{ "ipv6", 0, OPT_FLAG, NULL, "Enable IPv6 networking, as a --subnet of IPv6 does", DOOR_TAKEN },
 	{ "label", 0, OPT_LIST, "list", "Set metadata on a network", DOOR_TAKEN },
-	{ "opt", 'o', OPT_LIST, "map", "Set driver specific options", DOOR_IGNORED },
+	{ "opt", 'o', OPT_LIST, "map", "Set driver specific options", DOOR_TAKEN },
 	{ "scope", 0, OPT_VALUE, "string", "Control the network's scope: local", DOOR_IGNORED },
 	{ "subnet", 0, OPT_LIST, "strings", "Subnet in CIDR format", DOOR_TAKEN },
 };

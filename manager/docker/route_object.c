@@ -183,11 +183,12 @@ static int post_network_create(struct http_request *rq, struct err *e)
 {
 	struct config c;
 	const struct engine_berth b = docker_berth(rq, &c);
+	autobuf struct buf warning = BUF_INIT(ENGINE_WARNING_MAX);
 	char id[ENGINE_ID];
 
-	if (engine_network_create(&b, http_json(rq), id, e) < 0)
+	if (engine_network_create(&b, http_json(rq), id, &warning, e) < 0)
 		return -1;
-	return http_reply_json(rq, 201, json_pack("{s:s,s:s}", "Id", id, "Warning", ""), e);
+	return http_reply_json(rq, 201, json_pack("{s:s,s:s}", "Id", id, "Warning", warning.len ? warning.data : ""), e);
 }
 
 static int delete_docker_network(struct http_request *rq, struct err *e)

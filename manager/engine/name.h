@@ -38,6 +38,8 @@ int engine_new_id(char ret[ENGINE_ID]);
 #define ENGINE_NAME 65 /* bytes of a name of berth's, with the NUL */
 /* A label of volumes and networks: the name by which Docker's clients know this one. */
 #define ENGINE_NAME_LABEL "berth.docker.name"
+/* A label of networks: the driver's options that a client gave, as JSON. */
+#define ENGINE_OPTIONS_LABEL "berth.docker.options"
 
 /*
  * The name in berth of what Docker calls name: 0 when it is the same, 1 when it is another, -1

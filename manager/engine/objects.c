@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "base/netaddr.h"
@@ -11,7 +12,9 @@
 #include "manager/engine/name.h"
 #include "manager/engine/view.h"
 #include "manager/host/labels.h"
+#include "manager/host/netmembers.h"
 #include "manager/host/nets.h"
+#include "manager/host/registry.h"
 #include "manager/ops/call.h"
 
 /* ---- documents ---- */
@@ -108,12 +111,13 @@ static json_t *network_containers(const json_t *record)
 	size_t i;
 
 	json_array_foreach (json_object_get(record, "members"), i, m) {
-		char id[ENGINE_ID];
+		char id[ENGINE_ID], end[ENGINE_ID];
 
 		engine_id(object_record_text(m, "id"), id);
+		engine_endpoint_id(object_record_text(m, "id"), object_record_text(record, "name"), end);
 		json_object_set_new(all, id,
-				    json_pack("{s:s,s:s,s:s,s:o,s:o}", "Name", object_record_text(m, "name"),
-					      "EndpointID", "", "MacAddress", "", "IPv4Address",
+				    json_pack("{s:s,s:s,s:o,s:o,s:o}", "Name", object_record_text(m, "name"),
+					      "EndpointID", end, "MacAddress", engine_mac(object_record_text(m, "address")), "IPv4Address",
 					      address_in_subnet(object_record_text(m, "address"), object_record_text(record, "subnet")),
 					      "IPv6Address",
 					      address_in_subnet(object_record_text(m, "address6"), object_record_text(record, "subnet6"))));
@@ -122,24 +126,34 @@ static json_t *network_containers(const json_t *record)
 }
 
 static json_t *network_document(const char *name, const char *called, const char *driver, const char *created,
-		    int internal, int ipv6, json_t *config, json_t *members, json_t *labels)
+		    int internal, int ipv6, json_t *config, json_t *members, json_t *labels, json_t *options)
 {
 	char id[ENGINE_ID];
 
 	engine_network_id(name, id);
 	return json_pack(
-		"{s:s,s:s,s:s,s:s,s:s,s:b,s:{s:s,s:n,s:o},s:b,s:b,s:b,s:{s:s},s:b,s:o,s:{},s:o}",
+		"{s:s,s:s,s:s,s:s,s:s,s:b,s:{s:s,s:n,s:o},s:b,s:b,s:b,s:{s:s},s:b,s:o,s:o,s:o}",
 		"Name", called, "Id", id, "Created", created, "Scope", "local", "Driver", driver,
 		"EnableIPv6", ipv6, "IPAM", "Driver", "default", "Options", "Config", config,
 		"Internal", internal, "Attachable", 0, "Ingress", 0, "ConfigFrom", "Network", "",
-		"ConfigOnly", 0, "Containers", members, "Options", "Labels", labels);
+		"ConfigOnly", 0, "Containers", members, "Options", options, "Labels", labels);
+}
+
+/* As the client gave them (keep_network_options()). */
+static json_t *network_options(const json_t *record)
+{
+	const char *text = object_record_text(json_object_get(record, "labels"), ENGINE_OPTIONS_LABEL);
+	struct err ignored;
+	json_t *options = text[0] ? json_parse(text, strlen(text), LABEL_VALUE_MAX, "label", &ignored) : NULL;
+
+	return options ? options : json_object();
 }
 
 json_t *engine_network(const json_t *record)
 {
 	return network_document(object_record_text(record, "name"), engine_called(record, NULL), "bridge",
 		    object_record_text(record, "created"), json_is_true(json_object_get(record, "internal")), has_ipv6(record),
-		    network_ipam_config(record), network_containers(record), engine_labels(record));
+		    network_ipam_config(record), network_containers(record), engine_labels(record), network_options(record));
 }
 
 int engine_network_moves(const char *verb, const char *network, struct err *e)
@@ -181,7 +195,30 @@ void engine_network_missing(struct err *e)
 json_t *engine_network_builtin(const char *name)
 {
 	return network_document(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0, 0,
-		    json_array(), json_object(), json_object());
+		    json_array(), json_object(), json_object(), json_object());
+}
+
+/* The bridge without a name, with what berth knows of it: its subnet, and its members that run. */
+static json_t *bridge_look(const struct engine_berth *b, struct err *e)
+{
+	autojson json_t *record = json_pack("{s:s,s:s}", "name", NETJOIN_BRIDGE, "subnet", b->config->network_pool), *all = NULL, *living = json_array();
+	json_t *doc = engine_network_builtin(NETJOIN_BRIDGE), *one;
+	struct registry r = REGISTRY_INIT;
+	size_t i;
+
+	if (registry_open(&r, b->config, e) == 0)
+		all = netend_members(&r, NETJOIN_BRIDGE, e);
+	registry_close(&r);
+	json_array_foreach (all, i, one)
+		if (json_object_get(one, "address"))
+			json_array_append(living, one);
+	if (!all || json_object_set(record, "members", living) < 0 ||
+	    json_object_set_new(json_object_get(doc, "IPAM"), "Config", network_ipam_config(record)) < 0 ||
+	    json_object_set_new(doc, "Containers", network_containers(record)) < 0) {
+		json_decref(doc);
+		return all ? (err_nomem(e), NULL) : NULL;
+	}
+	return doc;
 }
 
 /* Nobody has it: a volume without users, a network of ours without members. */
@@ -373,7 +410,9 @@ json_t *engine_network_look(const struct engine_berth *b, const char *want, stru
 
 	if (always < 0)
 		return NULL;
-	return always ? engine_network_builtin(name) : record_of(b, name, e);
+	if (!always)
+		return record_of(b, name, e);
+	return strcmp(name, NETJOIN_BRIDGE) ? engine_network_builtin(name) : bridge_look(b, e);
 }
 
 static int take_any(void *names, const char *name)
@@ -468,14 +507,85 @@ static int refuse_kinds(const json_t *body, struct err *e)
 	return 0;
 }
 
-static int make_network_by_call(const struct engine_berth *b, const json_t *body, const char *called, const char *name, struct err *e)
+/* What a driver's option asks for, where berth has another: a promise of less is refused, the rest is told. */
+static const struct {
+	const char *key, *own;	/* own: the value that is berth's own, NULL: none */
+	int is_refused;
+	const char *why;
+} driver_options[] = {
+	{ "com.docker.network.bridge.name", NULL, 0, "berth names its bridges itself" },
+	{ "com.docker.network.bridge.default_bridge", "false", 0, "the bridge without a name is always there" },
+	{ "com.docker.network.bridge.enable_icc", "true", 1, "members of a network reach each other; hint: a network for each container" },
+	{ "com.docker.network.bridge.enable_ip_masquerade", "true", 1,
+	  "the way out has the host's address; hint: an internal network has no way out" },
+	{ "com.docker.network.bridge.host_binding_ipv4", "127.0.0.1", 0,
+	  "a port without an address is published on 127.0.0.1; hint: name the address with the port" },
+	{ "com.docker.network.bridge.gateway_mode_ipv4", "nat", 1, "members are behind the host's address" },
+	{ "com.docker.network.bridge.gateway_mode_ipv6", "nat", 1, "members are behind the host's address" },
+	{ "com.docker.network.bridge.inhibit_ipv4", "false", 1, "a bridge always has an address" },
+	{ "com.docker.network.driver.mtu", "1500", 0, "the MTU is 1500" },
+	{ "com.docker.network.container_iface_prefix", "eth", 0, "the first interface is eth0" },
+};
+
+/* Options of nobody are kept and shown, as dockerd does. */
+#define DRIVER_OPTIONS "com.docker.network."
+
+static int note_driver_option(const char *key, const char *value, struct buf *warning, struct err *e)
+{
+	const char *why = "berth does not know it";
+	size_t i;
+
+	if (strncmp(key, DRIVER_OPTIONS, strlen(DRIVER_OPTIONS)))
+		return 0;
+	for (i = 0; i < ARRAY_LEN(driver_options); i++) {
+		const char *own = driver_options[i].own;
+
+		if (strcmp(driver_options[i].key, key))
+			continue;
+		if (own && (!strcasecmp(value, own) || (!strcmp(own, "true") && !strcmp(value, "1")) ||
+			    (!strcmp(own, "false") && !strcmp(value, "0"))))
+			return 0;
+		why = driver_options[i].why;
+		if (driver_options[i].is_refused)
+			return err_set(e, ERR_UNSUPPORTED, "the network option %s=%.60s cannot be had: %s", key, value, why);
+	}
+	return buf_addf(warning, e, "%sthe network option %.100s was ignored: %s", warning->len ? "\n" : "", key, why);
+}
+
+/* In a label of berth's own, which inspect shows as the options. */
+static int keep_network_options(json_t *call, const json_t *body, struct buf *warning, struct err *e)
+{
+	autofree char *text = NULL;
+	json_t *options, *value;
+	const char *key;
+
+	if (engine_obj(body, "Options", &options, e) < 0)
+		return -1;
+	json_object_foreach (options, key, value) {
+		if (!json_is_string(value))
+			return err_set(e, ERR_INVALID, "invalid JSON: the network option %.80s is not a string", key);
+		if (note_driver_option(key, json_string_value(value), warning, e) < 0)
+			return -1;
+	}
+	if (!json_object_size(options))
+		return 0;
+	text = json_dumps(options, JSON_COMPACT);
+	if (!text || strlen(text) > LABEL_VALUE_MAX)
+		return text ? err_set(e, ERR_LIMIT, "the options of a network have more than %d bytes", LABEL_VALUE_MAX) : err_nomem(e);
+	call_set(call, "label", json_sprintf(ENGINE_OPTIONS_LABEL "=%s", text));
+	return 0;
+}
+
+static int make_network_by_call(const struct engine_berth *b, const json_t *body, const char *called, const char *name,
+				struct buf *warning, struct err *e)
 {
 	json_t *labels, *call = call_of("network create", name, NULL);
 	autojson json_t *made = NULL;
 	int internal = 0;
 
 	if (engine_flag(body, "Internal", &internal, e) == 0 && engine_obj(body, "Labels", &labels, e) == 0 &&
-	    add_subnets(b, call, body, e) == 0 && engine_call_labels(call, labels, e) == 0) {
+	    add_subnets(b, call, body, e) == 0 && engine_call_labels(call, labels, e) == 0 &&
+	    keep_network_options(call, body, warning, e) == 0) {
 		engine_call_named(call, called, name);
 		call_set(call, "internal", json_boolean(internal));
 		made = engine_do(b, call, e);
@@ -487,7 +597,7 @@ static int make_network_by_call(const struct engine_berth *b, const json_t *body
 	return made ? 0 : -1;
 }
 
-int engine_network_create(const struct engine_berth *b, const json_t *body, char ret_id[ENGINE_ID], struct err *e)
+int engine_network_create(const struct engine_berth *b, const json_t *body, char ret_id[ENGINE_ID], struct buf *warning, struct err *e)
 {
 	const char *called = "", *driver = "bridge";
 	char name[ENGINE_NAME];
@@ -503,7 +613,7 @@ int engine_network_create(const struct engine_berth *b, const json_t *body, char
 	for (i = 0; i < ARRAY_LEN(builtin); i++)
 		if (!strcmp(name, builtin[i]))
 			return err_set(e, ERR_DENIED, "operation is not permitted on predefined %s network", name);
-	if (refuse_kinds(body, e) < 0 || make_network_by_call(b, body, called, name, e) < 0)
+	if (refuse_kinds(body, e) < 0 || make_network_by_call(b, body, called, name, warning, e) < 0)
 		return -1;
 	engine_network_id(name, ret_id);
 	return 0;

@@ -3,6 +3,7 @@
 #ifndef BERTH_MANAGER_ENGINE_OBJECTS_H
 #define BERTH_MANAGER_ENGINE_OBJECTS_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "manager/engine/berth.h"
@@ -48,8 +49,12 @@ int engine_network_find(const struct engine_berth *b, const char *want, char ret
 json_t *engine_network_look(const struct engine_berth *b, const char *want, struct err *e);
 /* Those that filters want, after engine_accept(): an array, a new reference. */
 json_t *engine_network_list(const struct engine_berth *b, const json_t *filters, struct err *e);
-/* Of the body of POST /networks/create: 0 with Docker's id; ERR_EXISTS for a name that is taken. */
-int engine_network_create(const struct engine_berth *b, const json_t *body, char ret_id[ENGINE_ID], struct err *e);
+#define ENGINE_WARNING_MAX 65536	/* bytes of what a create ignored */
+/*
+ * Of the body of POST /networks/create: 0 with Docker's id; ERR_EXISTS for a name that is taken.
+ * warning gets what was ignored, in lines.
+ */
+int engine_network_create(const struct engine_berth *b, const json_t *body, char ret_id[ENGINE_ID], struct buf *warning, struct err *e);
 /* ERR_DENIED for one that is always there, or has members. */
 int engine_network_remove(const struct engine_berth *b, const char *want, struct err *e);
 /* {"NetworksDeleted": [NAME]}, a new reference: those that filters want and nobody is on. */

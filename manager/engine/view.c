@@ -52,6 +52,7 @@ json_t *engine_labels(const json_t *record)
 	json_t *copy = json_is_object(labels) ? json_deep_copy(labels) : json_object();
 
 	json_object_del(copy, ENGINE_NAME_LABEL);
+	json_object_del(copy, ENGINE_OPTIONS_LABEL);
 	json_object_del(copy, LABEL_FACE);
 	json_object_del(copy, LABEL_REQUEST);
 	return copy;
@@ -304,7 +305,7 @@ static json_t *copy_or_null(const json_t *v)
 }
 
 /* The network card of an address has it in its hardware address (runtime/net/link.c, link_mac()). */
-static json_t *mac_of(const char *address)
+json_t *engine_mac(const char *address)
 {
 	unsigned char b[4];
 
@@ -344,6 +345,14 @@ static json_t *ipam_config(const json_t *asked, const json_t *row)
 	return ipam;
 }
 
+void engine_endpoint_id(const char *id, const char *network, char ret[ENGINE_ID])
+{
+	char seed[200];
+
+	snprintf(seed, sizeof(seed), "endpoint %.64s %.100s", id, network);
+	engine_digits(seed, ret);
+}
+
 /* What an endpoint is made of; each may be NULL. */
 struct endpoint_of {
 	const json_t *asked;	/* of EndpointsConfig */
@@ -356,17 +365,16 @@ static json_t *endpoint(const struct engine_view *v, const char *network, const 
 	const json_t *asked = of->asked, *said = json_object_get(of->row ? of->row : asked, of->row ? "aliases" : "Aliases");
 	const char *own = json_is_string(of->address) ? json_string_value(of->address) : "";
 	const char *subnet = json_is_string(of->pool) ? json_string_value(of->pool) : "";
-	char id[ENGINE_ID], end[ENGINE_ID], seed[200];
+	char id[ENGINE_ID], end[ENGINE_ID];
 	int bits = 0;
 	json_t *gateway = own[0] ? gateway_of(subnet, of->gateway, &bits) : json_string("");
 
 	engine_network_id(network, id);
-	snprintf(seed, sizeof(seed), "endpoint %.64s %.100s", v->id, network);
-	engine_digits(seed, end);
+	engine_endpoint_id(v->id, network, end);
 	return json_pack("{s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig", ipam_config(asked, of->row), "Links",
 			 copy_or_null(json_object_get(asked, "Links")), "DriverOpts",
 			 copy_or_null(json_object_get(asked, "DriverOpts")), "Aliases", aliases_of(v, network, said),
-			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress", mac_of(own),
+			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress", engine_mac(own),
 			 "IPAddress", own, "IPPrefixLen", bits, "IPv6Gateway", "", "GlobalIPv6Address", "",
 			 "GlobalIPv6PrefixLen", 0);
 }

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/engine/name.h"
 
 #define ENGINE_FILE_NAME                                                                           \
 	"docker.json" /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
@@ -85,6 +86,10 @@ const char *engine_called(const json_t *record, const char *word);
 /* Whether it was made with the log driver none. */
 int engine_hides_log(const struct engine_view *v);
 #define ENGINE_NO_LOG "configured logging driver does not support reading"
+/* The hardware address of the interface with this address; "" without one. */
+json_t *engine_mac(const char *address);
+/* The id of a container's (berth's id) place on a network. */
+void engine_endpoint_id(const char *id, const char *network, char ret[ENGINE_ID]);
 int engine_is_tty(const struct engine_view *v);
 
 /* New references: an item of GET /containers/json, GET /containers/{id}/json, their parts. */

@@ -210,6 +210,22 @@ struct members {
 	json_t *list;
 };
 
+static int is_nameless(const char *network)
+{
+	return !strcmp(network, NETJOIN_BRIDGE);
+}
+
+/* A sandbox that was made on the bridge without a name, or on none, may have joined later. */
+static int is_member(const char *network, const json_t *record)
+{
+	const json_t *its = record_network(record);
+	const char *on = json_string_value(json_object_get(its, "network")), *mode = json_string_value(json_object_get(its, "mode"));
+
+	if (is_nameless(network))
+		return !on && mode && !strcmp(mode, NETJOIN_BRIDGE) && !json_object_get(its, "container");
+	return (on && !strcmp(on, network)) || netjoin_is_on(record, network);
+}
+
 static void add_member_addresses(const struct members *m, const char *id, json_t *row)
 {
 	static const char *const keys[] = { "address", "address6" };
@@ -219,7 +235,10 @@ static void add_member_addresses(const struct members *m, const char *id, json_t
 	char path[200];
 	size_t i;
 
-	snprintf(path, sizeof(path), NETS_DIR "/%s/members/%s.json", m->name, id);
+	if (is_nameless(m->name))
+		snprintf(path, sizeof(path), "network/%s.json", id);
+	else
+		snprintf(path, sizeof(path), NETS_DIR "/%s/members/%s.json", m->name, id);
 	if (io_read_file(m->r->state_fd, path, &b, &ignored) < 0)
 		return;
 	j = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, "record", &ignored);
@@ -231,11 +250,9 @@ static void add_member_addresses(const struct members *m, const char *id, json_t
 static int note_member(void *ctx, const char *id, int kept, json_t *record)
 {
 	const struct members *m = ctx;
-	const char *on = json_string_value(json_object_get(record_network(record), "network"));
 	json_t *row;
 
-	/* a sandbox that was made on the bridge without a name, or on none, may have joined later */
-	if ((!on || strcmp(on, m->name)) && !netjoin_is_on(record, m->name))
+	if (!is_member(m->name, record))
 		return 0;
 	row = json_pack("{s:s,s:O?,s:s}", "id", id, "name", json_object_get(record, "name"),
 			"status",

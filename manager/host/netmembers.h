@@ -54,6 +54,7 @@ int netjoin_is_on(const json_t *record, const char *network);
  */
 
 /*
+ * name: of a network, or NETJOIN_BRIDGE.
  * Returns the members, running and stopped, as [{"id", "name", "status", "address", "address6"}]: a
  * new reference. A stopped member has no address.
  */

@@ -337,6 +337,12 @@ def test_a_container_that_joined_a_network_later_is_among_its_containers_with_it
             assert bridge["MacAddress"] in out and late["MacAddress"] in out and bridge["MacAddress"] != late["MacAddress"], (out, settings)
             s.close()
             assert len(bridge["EndpointID"]) == len(late["EndpointID"]) == 64 and bridge["EndpointID"] != late["EndpointID"]
+            for network, end in (("bridge", bridge), ("late", late)):
+                shown = d.good("GET", f"/networks/{network}")
+                place = f"{end['IPAddress']}/{shown['IPAM']['Config'][0]['Subnet'].split('/')[1]}"
+                member = shown["Containers"][said["Id"]]
+                assert member.pop("IPv6Address") is not None and len(shown["Containers"]) == 1 and member == {
+                    "Name": "box", "EndpointID": end["EndpointID"], "MacAddress": end["MacAddress"], "IPv4Address": place}, (shown, end)
             d.good("POST", f"/networks/{net}/disconnect", {"Container": "box"})
             assert d.good("GET", f"/networks/{net}")["Containers"] == {}
             d.good("DELETE", "/containers/box?force=1")

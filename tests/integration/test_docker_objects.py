@@ -150,6 +150,16 @@ def test_networks_are_made_listed_and_removed():
             assert j["IPAM"]["Config"][0]["Subnet"], j
         assert [n["Name"] for n in d.good("GET", "/networks?" + where(label=["k=v"]))] == ["inner"]
         assert d.api("POST", "/networks/create", {"Name": "inner"})[0] == 409
+        # a driver's options are kept and shown; of those that are not berth's own, each is told or refused
+        driver = "com.docker.network."
+        options = {"foo": "bar", driver + "bridge.enable_icc": "true", driver + "bridge.name": "br9"}
+        said = d.good("POST", "/networks/create", {"Name": "opts", "Options": options})
+        assert "bridge.name was ignored" in said["Warning"] and "icc" not in said["Warning"], said
+        shown = d.good("GET", "/networks/opts")
+        assert (shown["Options"], shown["Labels"]) == (options, {}), shown
+        assert d.api("DELETE", "/networks/opts")[0] == 204
+        status, said, _ = d.api("POST", "/networks/create", {"Name": "opts", "Options": {driver + "bridge.enable_icc": "false"}})
+        assert status >= 400 and "enable_icc=false cannot be had" in said["message"], said
         assert d.api("POST", "/networks/create", {"Name": "x", "Driver": "overlay"})[0] == 404
         assert d.api("DELETE", "/networks/bridge")[0] == 403
         assert d.api("DELETE", "/networks/inner")[0] == 204

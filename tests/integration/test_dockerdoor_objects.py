@@ -140,6 +140,10 @@ def test_volumes_and_networks():
         assert "spared" in door("network", "prune", "-f", "--filter", "label=job=1", ok=True).stdout
         assert "invalid filter" in door("network", "prune", "-f", "--filter", "nosuch=1", ok=1).stderr
         assert "named" in door("volume", "prune", "-f", "--all", ok=True).stdout and door("volume", "ls", "-q", ok=True).stdout == ""
+        made = door("network", "create", "-o", "com.docker.network.driver.mtu=9000", "jumbo", ok=True)
+        assert "WARNING: the network option com.docker.network.driver.mtu was ignored" in made.stderr, made.stderr
+        assert json.loads(door("network", "inspect", "jumbo", ok=True).stdout)[0]["Options"] == {"com.docker.network.driver.mtu": "9000"}
+        door("network", "rm", "jumbo", ok=True)
         nid = door("network", "create", "--internal", "--label", "k=v", "back", ok=True).stdout.strip()
         assert f"{nid[:12]}" in door("network", "ls", "--filter", "name=back", "-q", ok=True).stdout
         assert json.loads(door("network", "inspect", "back", ok=True).stdout)[0]["Internal"] is True
