@@ -111,11 +111,16 @@ static int save_document(struct registry *r, const char *id, const char *file, c
 	autoclose int dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autofree char *text = json_dumps(j, JSON_COMPACT);
 
-	/* not made here: another process may have removed it since its content was read */
+	/* not made here: another process may have removed it since its content was read, or does so now */
 	if (dir < 0)
-		return err_sys(e, "open the directory of sandbox %s", id);
-	return text ? io_replace_file(dir, file, text, strlen(text), 0600, durable, e) :
-		      err_nomem(e);
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the directory of sandbox %s", id);
+	if (!text)
+		return err_nomem(e);
+	if (io_replace_file(dir, file, text, strlen(text), 0600, durable, e) == 0)
+		return 0;
+	if (e->os_errno == ENOENT)
+		e->code = ERR_NOT_FOUND;
+	return -1;
 }
 
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j,
