@@ -218,6 +218,21 @@ static int check_copy_from(struct reader *r, const char *value, size_t n, struct
 		       number + 1 == r->stages ? "refers to current build stage" : "index out of bounds");
 }
 
+/* In the text that buildah reads, which knows no --link: what it copies is the same without it. */
+static void blank_link(struct reader *r, size_t n)
+{
+	static const char flag[] = "--link";
+	char *p = r->begins;
+
+	while ((p = strstr(p, flag))) {
+		if (p > r->begins && strchr(SPACES "\n", p[-1]) && strchr("=" SPACES "\n", p[strlen(flag)])) {
+			memset(p, ' ', n);
+			return;
+		}
+		p += strlen(flag);
+	}
+}
+
 /* Behind the flags, which it checks; NULL with e. */
 static const char *check_flags(struct reader *r, const struct instruction *is, const char *p, struct err *e)
 {
@@ -235,6 +250,11 @@ static const char *check_flags(struct reader *r, const struct instruction *is, c
 		if (!strstr(is->flags, word)) {
 			snprintf(why, sizeof(why), "unknown flag: %.*s", (int)(n < 60 ? n : 60), p + 2);
 			return parse_error(e, r->line, why), NULL;
+		}
+		if (!strcmp(word, " link ")) {
+			blank_link(r, all);
+			/* and in the line that here-documents are written from */
+			memset(r->joined.data + (p - r->joined.data), ' ', all);
 		}
 		if (!strcmp(is->name, "COPY") && !strcmp(word, " from ") && p[2 + n] == '=' &&
 		    check_copy_from(r, p + 3 + n, all - n - 3, e) < 0)

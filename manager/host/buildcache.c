@@ -175,7 +175,12 @@ static int take_slot(struct registry *r, const char *tenant, struct buildcache *
 
 	if (got == 2) { /* too full, or of another size than the configuration says now */
 		close_cache(c);
-		got = volume_key(c->name, tenant, key, e) < 0 || volume_remove(r, key, e) < 0 ? -1 : open_cache(r, tenant, c, e);
+		if (volume_key(c->name, tenant, key, e) < 0)
+			return -1;
+		/* another build, which found the same, has it now */
+		if (volume_remove(r, key, e) < 0)
+			return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
+		got = open_cache(r, tenant, c, e);
 	}
 	if (got < 1)
 		return got;

@@ -411,13 +411,16 @@ in a $WHO
 A
 in b $WHO
 B
-RUN echo "no <<EOF here" $((1<<2)) > /none
+COPY --chown=5 \\
+  --link sub/f /linked
+RUN stat -c %u /linked | grep 5 && echo "no <<EOF here" $((1<<2)) > /none
 COPY <<EOF /conf/app.conf
 greet="$GREET" $GREET2
 who=${WHO:-none} ${GREET:+set} \\$kept cost 5$
 EOF
 FROM BASE
-COPY --chown=5:6 --chmod=0750 <<"one.sh" sub/f <<-two.txt /scripts/
+COPY --link=true --chown=5:6 \\
+  --link --chmod=0750 <<"one.sh" sub/f <<-two.txt /scripts/
 #!/bin/sh
 echo $1
 one.sh
