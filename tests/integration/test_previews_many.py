@@ -23,7 +23,7 @@ def test_a_thousand_connections_take_bounded_memory_and_give_it_back():
             web(x)
             d.preview(x, public=True)
         seen = []
-        for _ in range(2):
+        for _ in range(3):
             held = []
             for n in range(MANY):
                 s = d.dial()
@@ -41,4 +41,4 @@ def test_a_thousand_connections_take_bounded_memory_and_give_it_back():
                 s.close()
             assert b.wait_for(lambda: d.ask(f"{WEB}-{boxes[0]}").status == 200, 30, "an answer")
         # two buffers each of 16 KiB, and what the program itself takes
-        assert max(seen) < 50_000 + MANY * 40 and seen[1] < seen[0] + 4000, seen
+        assert max(seen) < 50_000 + MANY * 40 and seen[2] < max(seen[:2]) + 4000, seen
