@@ -135,8 +135,8 @@ static int rename_run(struct registry *r, const char *id, const char *name, stru
 		record_set_name(record, name);
 	if (record && record_replace_run(r, id, record, e) == 0)
 		return 0;
-	/* it has stopped meanwhile */
-	return path_has(r->sandboxes_fd, id) ? -1 : 0;
+	/* it has stopped meanwhile, or does so now */
+	return e->code != ERR_NOT_FOUND && path_has(r->sandboxes_fd, id) ? -1 : 0;
 }
 
 /* A sandbox of berth run has its command in the record of the run, and no other; what else has no record is being removed. */

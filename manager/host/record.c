@@ -155,11 +155,17 @@ json_t *record_load_run(struct registry *r, const char *id, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	char path[100];
+	size_t i;
 
 	record_path(id, path);
 	if (io_read_file(r->sandboxes_fd, path, &b, e) < 0)
 		return NULL;
-	return json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
+	/* void: the run is over (record_void()) */
+	for (i = 0; i < b.len && b.data[i] == VOID; i++)
+		;
+	if (i == b.len)
+		return err_set(e, ERR_NOT_FOUND, "the run of sandbox %s is over", id), NULL;
+	return json_parse(b.data, b.len, RECORD_MAX, path, e);
 }
 
 json_t *record_load_kept(struct registry *r, const char *id, struct err *e)
