@@ -46,14 +46,14 @@ static int lock_builder(int dir_fd, struct err *e)
 	return take_fd(&fd);
 }
 
-/* Whether what stays has more than its share of the bytes or of the files: a build has the rest. */
+/* Whether what stays has more than its share of the bytes or of the files (a build has the rest), or that cannot be told. */
 static int is_too_full(const struct registry *r, const struct volume *v)
 {
 	const uint64_t share = r->config->build_cache_bytes >> 20, all = cache_size(r) >> 20;
 	struct statvfs fs;
 
 	if (fstatvfs(v->root_fd, &fs) < 0)
-		return 0;
+		return 1;
 	return (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize > r->config->build_cache_bytes ||
 	       (all && (uint64_t)(fs.f_files - fs.f_ffree) > (uint64_t)fs.f_files / all * share);
 }
@@ -138,13 +138,12 @@ static int open_cache(struct registry *r, const char *tenant, struct buildcache 
 {
 	autojson json_t *labels = json_pack("{s:s}", LABEL_BUILD_CACHE, ""), *record = NULL;
 	const struct volume_wish wish = { .name = c->name, .tenant = tenant, .labels = labels, .size_bytes = cache_size(r), .tenant_max = UINT64_MAX };
-	char key[VOLUME_KEY_MAX];
 
 	if (!labels)
 		return err_nomem(e);
-	if (volume_open(r, &wish, NULL, NULL, &c->volume, e) < 0 || volume_key(c->name, tenant, key, e) < 0)
+	if (volume_key(c->name, tenant, c->key, e) < 0 || volume_open(r, &wish, NULL, NULL, &c->volume, e) < 0)
 		return -1;
-	record = volume_load(r, key, e);
+	record = volume_load(r, c->key, e);
 	if (!record)
 		return -1;
 	if (!is_cache_record(record))
@@ -170,15 +169,13 @@ static void close_cache(struct buildcache *c)
 
 static int take_slot(struct registry *r, const char *tenant, struct buildcache *c, struct err *e)
 {
-	char key[VOLUME_KEY_MAX], byte;
 	int got = open_cache(r, tenant, c, e);
+	char byte;
 
 	if (got == 2) { /* too full, or of another size than the configuration says now */
 		close_cache(c);
-		if (volume_key(c->name, tenant, key, e) < 0)
-			return -1;
 		/* another build, which found the same, has it now */
-		if (volume_remove(r, key, e) < 0)
+		if (volume_remove(r, c->key, e) < 0)
 			return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
 		got = open_cache(r, tenant, c, e);
 	}
@@ -293,21 +290,20 @@ static void trim(const struct volume *v)
 void buildcache_give(struct registry *r, struct buildcache *c, int in_order)
 {
 	struct err ignored;
-	int is_full;
+	int goes;
 
 	if (c->lock_fd < 0)
 		return;
-	clear_but_steps(&c->volume, &ignored);
-	is_full = is_too_full(r, &c->volume);
-	if (!is_full) {
+	goes = clear_but_steps(&c->volume, &ignored) < 0 || is_too_full(r, &c->volume);
+	if (!goes) {
 		trim(&c->volume);
 		/* one that is not emptied counts as cut, which the next build repairs */
 		if (save_kept(c) == 0 && in_order && ftruncate(c->lock_fd, 0) == 0)
 			futimens(c->lock_fd, NULL);
 	}
 	close_cache(c);
-	if (is_full)
-		volume_remove(r, c->name, &ignored);
+	if (goes)
+		volume_remove(r, c->key, &ignored);
 }
 
 /* ---- all of them ---- */
@@ -328,6 +324,24 @@ static int is_in_use(int dir_fd, uint64_t unused_ms)
 	return lock < 0 || fstat(lock, &st) < 0 || (uint64_t)(time(NULL) - st.st_mtime) < unused_ms / 1000;
 }
 
+/* Removes what a killed build left in it beside steps: its context, secrets and settings. */
+static void clear_cut(struct registry *r, int dir_fd, const char *key)
+{
+	struct buildcache c = BUILDCACHE_INIT;
+	struct err ignored;
+	struct stat st;
+	const char *at = strchr(key, '@');
+	int failed;
+
+	if (fstatat(dir_fd, BUILDER, &st, AT_SYMLINK_NOFOLLOW) < 0 || !st.st_size)
+		return;
+	snprintf(c.name, sizeof(c.name), "%.*s", (int)(at ? at - key : (ptrdiff_t)strlen(key)), key);
+	failed = open_cache(r, at ? at + 1 : "", &c, &ignored) > 0 && clear_but_steps(&c.volume, &ignored) < 0;
+	close_cache(&c);
+	if (failed)
+		volume_remove(r, key, &ignored);
+}
+
 static int sweep_cache(void *ctx, const char *key)
 {
 	struct sweep *s = ctx;
@@ -344,8 +358,12 @@ static int sweep_cache(void *ctx, const char *key)
 	bytes = (uint64_t)json_integer_value(json_object_get(record, "disk_bytes"));
 	top = volume_top(s->r, &ignored);
 	dir = top < 0 ? -1 : openat(top, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || (s->removes && is_in_use(dir, s->unused_ms)))
+	if (dir < 0)
 		return 0;
+	if (s->removes && is_in_use(dir, s->unused_ms)) {
+		clear_cut(s->r, dir, key);
+		return 0;
+	}
 	fd_close(&dir);
 	if (s->removes && volume_remove(s->r, key, &ignored) < 0)
 		return 0;

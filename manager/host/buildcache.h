@@ -23,7 +23,7 @@
 #define BUILDCACHE_UNUSED_MS (7 * 86400000ULL) /* one that no build used for so long is removed */
 
 struct buildcache {
-	char name[40];
+	char name[40], key[VOLUME_KEY_MAX];
 	struct volume volume;
 	int lock_fd;
 	int was_cut; /* the build before it did not end in order */
@@ -39,9 +39,15 @@ struct buildcache {
  * others: the one that has most of them goes first.  Files of it that are no steps are gone.
  */
 int buildcache_take(struct registry *r, const char *tenant, const json_t *marks, struct buildcache *ret, struct err *e);
-/* Ends the use of it.  It is removed when it holds more than [build] cache, of bytes or of files.  in_order: no process was killed. */
+/*
+ * Ends the use of it.  It is removed when it holds more than [build] cache, of bytes or of files, or
+ * when what is no step cannot be removed from it.  in_order: no process was killed.
+ */
 void buildcache_give(struct registry *r, struct buildcache *c, int in_order);
-/* Removes those that no build uses now, nor has used for unused_ms; ret_bytes, their use of the disk, may be NULL. */
+/*
+ * Removes those that no build uses now, nor has used for unused_ms, and from the others what a killed
+ * build left beside steps; ret_bytes, the removed ones' use of the disk, may be NULL.
+ */
 int buildcache_prune(struct registry *r, uint64_t unused_ms, unsigned *ret_count, uint64_t *ret_bytes, struct err *e);
 /* Returns how many bytes of the disk they use. */
 uint64_t buildcache_bytes(struct registry *r);

@@ -270,6 +270,10 @@ def test_a_build_that_was_killed_leaves_nothing_behind():
     assert not b.berth("volume", "ls", "-q", ok=True).out
     # what stays is its owner's steps, which the next build takes up
     assert os.listdir(b.root() + "/state/volumes") == ["build-cache-0"]
+    listing = subprocess.run(["debugfs", "-R", "ls -p /", b.root() + "/state/volumes/build-cache-0/image"],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True, timeout=30).stdout
+    names = {line.split("/")[5] for line in listing.splitlines() if line.startswith("/")}
+    assert "storage" in names and names <= {".", "..", "lost+found", "storage"}, f"the killed build left {names}"
     b.write(top + "/Dockerfile", "FROM box:1\nRUN true\n")
     b.berth("build", "-q", "-t", "next:1", top, ok=True)
 
