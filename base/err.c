@@ -11,7 +11,7 @@ static const struct {
 	int exit_status;
 	int http;
 } codes[] = {
-#define X(sym, name, exit_status, http) { name, exit_status, http },
+#define X(sym, name, exit_status, http, about) { name, exit_status, http },
 	ERR_CODES(X)
 #undef X
 };

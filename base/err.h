@@ -12,33 +12,33 @@
 
 #include <stdarg.h>
 
-/* X(enum, stable name, exit status, HTTP status) */
+/* X(enum, stable name, exit status, HTTP status, meaning); doc/errors.md has them by `make options`. */
 #define ERR_CODES(X) \
-	X(ERR_NONE, "ok", 0, 200) \
-	X(ERR_USAGE, "usage", 2, 400)             /* the command line or request is malformed */ \
-	X(ERR_INVALID, "invalid", 2, 400)         /* a value is out of its grammar or range */ \
-	X(ERR_CONFIG, "config", 125, 500)         /* berth.toml is wrong */ \
-	X(ERR_NOT_FOUND, "not-found", 125, 404)   /* image, sandbox, file */ \
-	X(ERR_EXISTS, "exists", 125, 409) \
-	X(ERR_BUSY, "busy", 125, 409)             /* held by another operation */ \
-	X(ERR_LIMIT, "limit", 125, 429)           /* a configured ceiling was reached */ \
-	X(ERR_DENIED, "denied", 125, 403) \
-	X(ERR_POLICY, "policy", 125, 403)         /* a rule of [policy] refuses the command */ \
-	X(ERR_UNSUPPORTED, "unsupported", 125, 501) /* this host cannot enforce what was asked */ \
-	X(ERR_CORRUPT, "corrupt", 125, 422)       /* hostile or damaged input: digest, archive, record */ \
-	X(ERR_SYS, "system", 125, 500)            /* a system call failed */ \
-	X(ERR_NOMEM, "no-memory", 125, 500) \
-	X(ERR_NET, "network", 125, 502) \
-	X(ERR_TIMEOUT, "timeout", 124, 504) \
-	X(ERR_EXEC, "not-executable", 126, 422)   /* command found but cannot be executed */ \
-	X(ERR_EXEC_NOT_FOUND, "command-not-found", 127, 404) \
-	X(ERR_ELSEWHERE, "other-host", 125, 421)  /* the sandbox is on another host, which has to be asked */ \
-	X(ERR_FULL, "disk-full", 125, 507)        /* no room left in the sandbox's own file system */ \
-	X(ERR_UNHEALTHY, "unhealthy", 125, 503)   /* the sandbox's health check says so */ \
-	X(ERR_INTERNAL, "internal", 125, 500)
+	X(ERR_NONE, "ok", 0, 200, "no error") \
+	X(ERR_USAGE, "usage", 2, 400, "the command line or the request is malformed") \
+	X(ERR_INVALID, "invalid", 2, 400, "a value is out of its grammar or range") \
+	X(ERR_CONFIG, "config", 125, 500, "berth.toml is wrong") \
+	X(ERR_NOT_FOUND, "not-found", 125, 404, "no such sandbox, image, file or other object") \
+	X(ERR_EXISTS, "exists", 125, 409, "the name is taken") \
+	X(ERR_BUSY, "busy", 125, 409, "another operation or a user holds the object") \
+	X(ERR_LIMIT, "limit", 125, 429, "a configured limit is reached") \
+	X(ERR_DENIED, "denied", 125, 403, "the caller may not do this") \
+	X(ERR_POLICY, "policy", 125, 403, "a rule of [policy] refuses the command") \
+	X(ERR_UNSUPPORTED, "unsupported", 125, 501, "this host cannot enforce what was asked") \
+	X(ERR_CORRUPT, "corrupt", 125, 422, "hostile or damaged input: digest, archive, record") \
+	X(ERR_SYS, "system", 125, 500, "a system call failed") \
+	X(ERR_NOMEM, "no-memory", 125, 500, "the host has no memory left for this") \
+	X(ERR_NET, "network", 125, 502, "a connection failed or the other side broke it") \
+	X(ERR_TIMEOUT, "timeout", 124, 504, "the time limit is over") \
+	X(ERR_EXEC, "not-executable", 126, 422, "the command was found and cannot be executed") \
+	X(ERR_EXEC_NOT_FOUND, "command-not-found", 127, 404, "the sandbox has no such command") \
+	X(ERR_ELSEWHERE, "other-host", 125, 421, "the sandbox is on another host, which has to be asked") \
+	X(ERR_FULL, "disk-full", 125, 507, "the sandbox's own file system has no room left") \
+	X(ERR_UNHEALTHY, "unhealthy", 125, 503, "the sandbox's health check says that it is not healthy") \
+	X(ERR_INTERNAL, "internal", 125, 500, "a fault of berth")
 
 enum err_code {
-#define X(sym, name, exit_status, http) sym,
+#define X(sym, name, exit_status, http, about) sym,
 	ERR_CODES(X)
 #undef X
 	ERR_CODE_COUNT

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ops-gen - prints declarations of a sandbox's options (manager/ops/params.def) for other
- * languages:
+ * languages, and the codes of errors (base/err.h):
  *
  *   ops-gen python         the classes of clients/python/berth/_options.py
  *   ops-gen typescript     the interfaces of clients/javascript/src/index.d.ts
+ *   ops-gen errors         the table of doc/errors.md
  *
  * `make options` writes them into those files, between two marks; lint says when they differ.
  */
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "manager/ops/params.h"
 
@@ -91,12 +93,31 @@ static void print_typescript(void)
 	}
 }
 
+static void print_errors(void)
+{
+	static const struct {
+		const char *name, *about;
+		int exit_status, http;
+	} codes[] = {
+#define X(sym, name, exit_status, http, about) { name, about, exit_status, http },
+		ERR_CODES(X)
+#undef X
+	};
+	size_t i;
+
+	printf("| code | exit status | HTTP status | meaning |\n|---|---|---|---|\n");
+	for (i = ERR_NONE + 1; i < ARRAY_LEN(codes); i++)
+		printf("| `%s` | %d | %d | %s |\n", codes[i].name, codes[i].exit_status, codes[i].http, codes[i].about);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "python"))
 		return print_python(), 0;
 	if (argc == 2 && !strcmp(argv[1], "typescript"))
 		return print_typescript(), 0;
-	fprintf(stderr, "usage: ops-gen python|typescript\n");
+	if (argc == 2 && !strcmp(argv[1], "errors"))
+		return print_errors(), 0;
+	fprintf(stderr, "usage: ops-gen python|typescript|errors\n");
 	return 2;
 }
