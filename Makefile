@@ -160,12 +160,13 @@ ZSH_COMPLETIONS ?= share/zsh/site-functions
 built = $(filter $(addprefix $(BUILD)/,$(1)),$(PROGRAMS))
 helpers = $(foreach p,$(call built,$(1)),libexec/berth/$(notdir $(p)):755:$(p))
 manuals = $(foreach p,$(wildcard $(1)),share/man/man$(subst .,,$(suffix $(p)))/$(notdir $(p)):644:$(p))
+documents = $(foreach p,README.md SECURITY.md GLOSSARY.md $(wildcard doc/* deploy/*),share/doc/berth/$(p):644:$(p))
 files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp berth-net berth-remote berth-http) \
 	$(call manuals,$(filter-out man/berth-docker.1,$(wildcard man/*.1)) man/*.5) \
 	lib/systemd/system/berth-boot.service:644:$(BUILD)/share/berth-boot.service \
 	share/bash-completion/completions/berth:644:$(BUILD)/share/berth.bash \
 	$(ZSH_COMPLETIONS)/_berth:644:$(BUILD)/share/berth.zsh \
-	share/fish/vendor_completions.d/berth.fish:644:$(BUILD)/share/berth.fish
+	share/fish/vendor_completions.d/berth.fish:644:$(BUILD)/share/berth.fish $(documents)
 # sandboxes are root's: the daemon is in sbin, and systemd's units say so
 files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call helpers,berth-preview) $(call manuals,man/berthd.8 man/berth-docker.8) \
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
@@ -181,7 +182,7 @@ files_gitlab = $(foreach f,config prepare run cleanup,share/berth/gitlab/$(f):75
 	share/berth/gitlab/common:644:clients/gitlab/common
 installed = $(foreach p,$(INSTALL),$(files_$(p)))
 # of this install alone: nothing that others may have made
-own_dirs = libexec/berth share/berth/clients share/berth/gitlab share/berth
+own_dirs = libexec/berth share/berth/clients share/berth/gitlab share/berth share/doc/berth/doc share/doc/berth/deploy share/doc/berth
 
 $(BUILD)/share/berth.%: $(BUILD)/berth
 	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@

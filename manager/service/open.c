@@ -515,11 +515,36 @@ static int print_metric_of_each(struct buf *out, const char *name, const char *t
 	return 0;
 }
 
+/* What [admission] counts and bounds; of a bound 0 means none. */
+static const struct {
+	const char *key, *help;
+} admission_metrics[] = {
+	{ "sandboxes", "Sandboxes that count against [admission]." },
+	{ "max_sandboxes", "The bound of their number, 0 without one." },
+	{ "memory_bytes", "Memory promised to them." },
+	{ "max_memory_bytes", "The bound of that memory, 0 without one." },
+	{ "cpu_milli", "CPU promised to them, in thousandths of one." },
+	{ "max_cpu_milli", "The bound of that CPU, 0 without one." },
+	{ "waiting", "Creates that wait for room." },
+	{ "refused", "Creates refused for want of room, since berthd started." },
+};
+
+static int print_admission(struct buf *out, const json_t *admission, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(admission_metrics); i++)
+		if (buf_addf(out, e, "# HELP berth_manager_admission_%s %s\n# TYPE berth_manager_admission_%s gauge\n"
+			     "berth_manager_admission_%s %" JSON_INTEGER_FORMAT "\n", admission_metrics[i].key, admission_metrics[i].help,
+			     admission_metrics[i].key, admission_metrics[i].key,
+			     json_integer_value(json_object_get(admission, admission_metrics[i].key))) < 0)
+			return -1;
+	return 0;
+}
+
 int service_metrics(struct service *s, struct buf *out, struct err *e)
 {
 	autojson json_t *j = service_stats(s, e);
-	const char *key;
-	json_t *v;
 
 	if (!j)
 		return -1;
@@ -528,11 +553,8 @@ int service_metrics(struct service *s, struct buf *out, struct err *e)
 		     "berth_manager_sessions %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(j, "sessions"))) < 0 ||
 	    print_metric_of_each(out, "pool_warm", "gauge", "Sandboxes that wait for a client, by pool.", "pool", json_object_get(j, "pools"), "warm", e) < 0 ||
 	    print_metric_of_each(out, "events_total", "counter", "What happened to the manager's sandboxes.", "event",
-				 json_object_get(j, "counts"), NULL, e) < 0)
+				 json_object_get(j, "counts"), NULL, e) < 0 ||
+	    print_admission(out, json_object_get(j, "admission"), e) < 0)
 		return -1;
-	json_object_foreach(json_object_get(j, "admission"), key, v)
-		if (buf_addf(out, e, "# HELP berth_manager_admission_%s What [admission] counts or bounds: %s.\n# TYPE berth_manager_admission_%s gauge\n"
-			     "berth_manager_admission_%s %" JSON_INTEGER_FORMAT "\n", key, key, key, key, json_integer_value(v)) < 0)
-			return -1;
 	return histogram_print(&s->claim_took, "claim", "How long claims of warm sandboxes took.", out, e);
 }
