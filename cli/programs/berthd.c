@@ -328,6 +328,7 @@ static int serve_daemon(struct daemon *d, struct err *e)
 	/* before the first thread, and before a byte of a client (S56) */
 	if (rights_lay_down(RIGHTS_DAEMON, e) < 0 || block_daemon_signals(&set, e) < 0 || daemon_start(&d->api, e) < 0)
 		return -1;
+	o.otlp = d->api.otlp;
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)
 		return -1;
@@ -378,8 +379,8 @@ static int check_config(struct daemon *d, struct err *e)
 
 	if (d->api.config.daemon_listen[0] && (parse_address(d->api.config.daemon_listen, &a, &n, e) < 0 || check_tokens(&d->api, e) < 0))
 		return -1;
-	if (preview_check_config(&d->api.config, e) < 0 || service_check_config(&d->api.config, d->api.berth_path, e) < 0 ||
-	    service_check_places(&d->api.config, e) < 0)
+	if (preview_check_config(&d->api.config, e) < 0 || otlp_check_config(&d->api.config, e) < 0 ||
+	    service_check_config(&d->api.config, d->api.berth_path, e) < 0 || service_check_places(&d->api.config, e) < 0)
 		return -1;
 	if (*overlap_of(&d->api.config, overlap, sizeof(overlap)))
 		log_note("berthd", "warning: %s; hint: " HOSTIDS_REMEDY, overlap);

@@ -47,6 +47,7 @@ struct api {
 	uint64_t started_ms;
 	_Atomic uint64_t execs, creates;	/* for /metrics */
 	struct http_server *http;
+	struct otlp *otlp;		/* or NULL */
 	struct uisessions *ui;		/* who is signed in to the page */
 	struct mcphub *mcp;		/* sessions of /mcp */
 	struct once_table *once;	/* the keys of requests that make sandboxes */

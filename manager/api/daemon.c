@@ -42,6 +42,8 @@ int daemon_start(struct api *a, struct err *e)
 	a->once = once_new();
 	if (!a->mcp || !a->watches || !a->once)
 		return err_nomem(e);
+	if (otlp_start(&a->config, &a->otlp, e) < 0)
+		return -1;
 	a->events = events_new(a, e);
 	return a->events ? 0 : -1;
 }
@@ -71,6 +73,7 @@ void daemon_end(struct api *a)
 	watchhub_free(a->watches);
 	once_free(a->once);
 	events_free(a->events);
+	otlp_stop(a->otlp);
 	api_release(a);
 }
 

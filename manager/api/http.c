@@ -335,6 +335,8 @@ static enum MHD_Result on_head(struct http_request *rq, const char *url, const c
 	rq->method = method;
 	rq->version = version;
 	atomic_fetch_add(&rq->server->active, 1);
+	if (rq->server->o.otlp && trace_begin(&rq->trace, http_header(rq, "traceparent")) < 0)
+		rq->trace.trace_id[0] = '\0';
 	if (http_head_check(rq, &rq->e) < 0 || (rq->route->begin && rq->route->begin(rq, &rq->e) < 0)) {
 		rq->failed = 1;
 		if (is_hasty(rq)) {
@@ -396,6 +398,11 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 	return send_http_reply(rq);
 }
 
+static const char *name_of_client(const struct http_request *rq)
+{
+	return rq->who.name[0] ? rq->who.name : rq->conn->peer;
+}
+
 /* The client, the action, its object and the result. */
 static void audit(struct http_request *rq)
 {
@@ -407,7 +414,7 @@ static void audit(struct http_request *rq)
 			return;
 	}
 	snprintf(op, sizeof(op), "%.16s %.120s", rq->method, rq->route ? rq->route->pattern : "-");
-	line = json_pack("{s:s,s:o,s:s,s:i,s:I}", "event", "audit", "who", dlog_text(rq->who.name[0] ? rq->who.name : rq->conn->peer),
+	line = json_pack("{s:s,s:o,s:s,s:i,s:I}", "event", "audit", "who", dlog_text(name_of_client(rq)),
 			 "op", op, "status", rq->status, "ms", (json_int_t)(clock_ms() - rq->started_ms));
 	if (rq->param_count)
 		json_object_set_new(line, "id", dlog_text(rq->params[0].value));
@@ -422,6 +429,24 @@ static void audit(struct http_request *rq)
 	if (rq->server->o.on_audit)
 		rq->server->o.on_audit(rq->server->o.context, line);
 	dlog_json(rq->status == 401 || rq->status == 403 ? DLOG_WARNING : DLOG_NOTICE, line);
+}
+
+static void tell_trace(const struct http_request *rq)
+{
+	const struct otlp_request done = {
+		.trace = &rq->trace, .method = rq->method, .route = rq->route ? rq->route->pattern : "-", .who = name_of_client(rq),
+		.error = rq->status >= 400 ? rq->e.msg : NULL, .audit = rq->audit, .status = rq->status, .us = clock_us() - rq->started_us,
+	};
+
+	if (rq->trace.trace_id[0] && !(rq->route && rq->route->flags & HTTP_QUIET))
+		otlp_request(rq->server->o.otlp, &done);
+}
+
+void http_traceparent(const struct http_request *rq, char ret[TRACEPARENT_MAX])
+{
+	ret[0] = '\0';
+	if (rq->trace.trace_id[0])
+		trace_parent(&rq->trace, ret);
 }
 
 static void note_latency(const struct http_request *rq)
@@ -458,6 +483,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, 
 		atomic_fetch_add(&rq->server->requests[digit > 0 && digit < 6 ? digit : 0], 1);
 		note_latency(rq);
 		audit(rq);
+		tell_trace(rq);
 		atomic_fetch_sub(&rq->server->active, 1);
 	}
 	http_share_leave(rq);

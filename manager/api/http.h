@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/api/otlp.h"
 
 #define HTTP_JSON_MAX (4u << 20)	/* bytes of a JSON body: all arguments that the kernel lets a command have, as JSON */
 #define HTTP_HEADER_MAX 16384		/* bytes of all header fields */
@@ -153,6 +154,8 @@ struct http_options {
 	int (*has_ui)(void *context);
 	/* Each audit line once it is written, borrowed; may be NULL. */
 	void (*on_audit)(void *context, const json_t *line);
+	/* Where each request that is not quiet is told of when it has ended; NULL: nowhere.  Borrowed. */
+	struct otlp *otlp;
 	/* For a foreign protocol (Docker's); NULL for our own. */
 	const struct http_foreign *foreign;
 };
@@ -186,6 +189,8 @@ int http_query_bool(const struct http_request *rq, const char *name);
 int http_is_tcp(const struct http_request *rq);
 /* The address and port of the first TCP socket that is served, as in a URL: 0, or ERR_NOT_FOUND without one. */
 int http_tcp_address(struct http_request *rq, char *ret, size_t n, struct err *e);
+/* The request's place in a trace, to pass on: "" when none is kept. */
+void http_traceparent(const struct http_request *rq, char ret[TRACEPARENT_MAX]);
 /* The token that came with the request, borrowed, or NULL. */
 const char *http_bearer(const struct http_request *rq);
 /* The method, and the target as it came; for check_key() only, as the target is cut up then. */

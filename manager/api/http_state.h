@@ -118,6 +118,7 @@ struct http_request {
 	char hijack_type[64];
 	int status;
 	uint64_t started_ms, started_us;
+	struct trace trace;		/* of a server with traces; trace_id "": none */
 };
 
 void http_phase_set(struct http_conn *c, enum http_phase p);

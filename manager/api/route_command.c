@@ -122,6 +122,24 @@ int livein_write(struct http_request *rq, int fd, const char *data, size_t n, ui
  * client.  Whole replies are bounded: head and tail are kept, the middle counted.
  */
 
+/* The command may go on with the trace of its request, unless it got another from its client. */
+static void pass_trace(const struct execution *x, json_t *ask)
+{
+	json_t *env = json_object_get(ask, "env"), *all;
+	char parent[TRACEPARENT_MAX];
+	size_t i;
+
+	http_traceparent(x->box.rq, parent);
+	for (i = 0; parent[0] && i < json_array_size(env); i++)
+		if (!strncmp(json_string_value(json_array_get(env, i)), "TRACEPARENT=", 12))
+			return;
+	if (!parent[0])
+		return;
+	all = env ? json_copy(env) : json_array();
+	json_array_append_new(all, json_sprintf("TRACEPARENT=%s", parent));
+	request_set_env(ask, all);
+}
+
 /* The keeper's request: the members that the schema accepted, without our own. */
 static json_t *make_request(const struct execution *x, int detach)
 {
@@ -136,6 +154,7 @@ static json_t *make_request(const struct execution *x, int detach)
 	if (x->temporary)
 		json_object_del(ask, "name");	/* the sandbox's */
 	request_set_detach(ask, detach);
+	pass_trace(x, ask);
 	return ask;
 }
 

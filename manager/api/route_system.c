@@ -119,6 +119,8 @@ static int get_berthd_metrics(struct http_request *rq, struct err *e)
 			return -1;
 	if (http_latencies(a->http, &b, e) < 0)
 		return -1;
+	if (otlp_metrics(a->otlp, &b, e) < 0)
+		return -1;
 	if (a->manager && service_metrics(a->manager, &b, e) < 0)
 		return -1;
 	i = http_reply_data(rq, 0, "text/plain; version=0.0.4", b.data, b.len, e);

@@ -197,6 +197,7 @@ static int open_door(struct docker *d, struct api *a, const char *socket_path, s
 		.check_token = api_check_token,
 		.holds = api_holds,
 		.on_audit = daemon_on_audit,
+		.otlp = a->otlp,
 		.foreign = &foreign,
 	};
 	int fd;

@@ -112,6 +112,13 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 		       "system-binds, drop-docker-socket, devices, public-subnets", what, v);
 }
 
+static int check_otlp_endpoint(const char *v, const char *what, struct err *e)
+{
+	if (v[0] && strncmp(v, "http://", 7) && strncmp(v, "https://", 8))
+		return err_set(e, ERR_CONFIG, "%s '%.100s' is no URL; hint: such as \"http://127.0.0.1:4318\"", what, v);
+	return 0;
+}
+
 static int check_preview_domain(const char *v, const char *what, struct err *e)
 {
 	size_t i;
@@ -193,9 +200,14 @@ const struct config_key conf_keys[] = {
 	  "connections at once, of which one port of a sandbox gets half" },
 	{ "preview", "wait", CONFIG_DURATION, "30s", 0, 300000, F(preview_wait_ms), NULL, NULL,
 	  "how long a request that woke its sandbox waits for the server there" },
+	{ "otlp", "endpoint", CONFIG_STRING, "", 0, 255, F(otlp_endpoint), check_otlp_endpoint, NULL,
+	  "URL of a collector that takes traces and logs by OTLP/HTTP; empty means none" },
+	{ "otlp", "headers_file", CONFIG_STRING, "", 0, 255, F(otlp_headers), check_dir, NULL,
+	  "file of mode 600 with lines of \"Name: value\" for its requests, such as Authorization" },
+	{ "otlp", "service_name", CONFIG_STRING, "berthd", 1, 64, F(otlp_service), NULL, NULL, "service.name of what is sent" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
-const char *const conf_sections[] = { "store", "storage", "session", "docker", "preview" };
+const char *const conf_sections[] = { "store", "storage", "session", "docker", "preview", "otlp" };
 const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conf - the sections of berth.toml that only berthd reads: [store], [storage],
- * [session], [docker], [preview] and one [pool.NAME] per type of sandbox.
+ * [session], [docker], [preview], [otlp] and one [pool.NAME] per type of sandbox.
  *
  * Plain data but for the pools' JSON. Strict as config.h: an unknown key or a value out of range is
  * ERR_CONFIG.
@@ -60,6 +60,10 @@ struct conf {
 	char preview_certificate[256], preview_key[256];	/* "": plain HTTP */
 	char preview_url[256];		/* how clients write it, if a proxy is in front; "": as it listens */
 	uint64_t preview_max_connections, preview_wait_ms;
+	/* [otlp] */
+	char otlp_endpoint[256];	/* "http://127.0.0.1:4318"; "": none */
+	char otlp_headers[256];		/* file of "Name: value"; "": none */
+	char otlp_service[65];
 
 	struct conf_pool pools[CONF_POOLS_MAX];
 	size_t pool_count;
