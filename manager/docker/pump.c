@@ -261,6 +261,27 @@ static int run_pump(struct pumping *x, struct err *e)
 	}
 }
 
+/* What a client sent before it went is still for the command, and its going is the end of that. */
+static void finish_input(struct pumping *x)
+{
+	struct err e;
+
+	http_half_open(x->rq);
+	while (!x->told_closed) {
+		if (x->sending) {
+			if (http_wait(x->rq, x->send_sock, POLLIN, -1, &e) < 0)
+				return;
+			take_sent(x);
+			continue;
+		}
+		if (!x->in.len && !x->closed && (read_in(x, &e) < 0 || !x->in.len))
+			x->closed = 1;
+		if (!x->in.len && !x->p->input_ends)
+			return;
+		send_pump_input(x);
+	}
+}
+
 int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra, size_t n,
 	     struct err *e)
 {
@@ -274,11 +295,8 @@ int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra,
 
 	if (r == 0)
 		r = run_pump(&x, e);
-	/* a client that went without a word has ended its input, too */
-	if (r < 0 && p->input && p->input_ends && !x.told_closed && !x.sending) {
-		x.closed = 1;
-		send_pump_input(&x);
-	}
+	if (r < 0 && p->input && e->code == ERR_NET)
+		finish_input(&x);
 	fd_close(&x.send_sock);
 	buf_release(&x.out);
 	buf_release(&x.in);

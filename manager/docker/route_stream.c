@@ -51,6 +51,7 @@ static void attach_run(void *ctx, struct http_request *rq, int fd, const char *e
 {
 	struct attach *a = ctx;
 	struct err e;
+	int r;
 
 	if (!a->stream) {
 		if (a->logs)
@@ -58,7 +59,9 @@ static void attach_run(void *ctx, struct http_request *rq, int fd, const char *e
 		return;
 	}
 	if (a->awaits) {
-		if (arrival_wait(&a->arrival, &a->box, rq, &e) != ARRIVAL_STARTED)
+		r = arrival_wait(&a->arrival, &a->box, rq, &e);
+		/* a client of stdin alone may go as soon as it has started the container */
+		if (r != ARRIVAL_STARTED && !(r < 0 && e.code == ERR_NET && a->pump.input))
 			return;
 		a->box.sock = keeper_connect(&a->box.registry, a->box.id, &e);
 		arrival_leave(&a->arrival);

@@ -246,6 +246,24 @@ def test_stdin_is_half_closed_and_large_output_is_whole():
 
 
 @b.deadline(90)
+def test_input_is_whole_when_its_client_goes_at_once():
+    # as docker run -i -a stdin does it
+    with Engine() as d:
+        for size in (8, 100000):
+            for sent_before in (True, False):
+                cid = d.create("cat", OpenStdin=True, StdinOnce=True, AttachStdin=True)
+                s, _ = d.hijack(f"/containers/{cid}/attach?stream=1&stdin=1")
+                if sent_before:
+                    s.sendall(b"x" * size)
+                assert d.api("POST", f"/containers/{cid}/start")[0] == 204
+                if not sent_before:
+                    s.sendall(b"x" * size)
+                s.close()
+                assert d.good("POST", f"/containers/{cid}/wait") == {"StatusCode": 0}
+                assert frames(d.good("GET", f"/containers/{cid}/logs?stdout=1"))[1] == b"x" * size
+
+
+@b.deadline(90)
 def test_logs_follow_to_the_end_and_show_the_last_lines():
     with Engine() as d:
         cid = d.create("sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; printf part; sleep 1000", name="talker")
