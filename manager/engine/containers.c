@@ -83,7 +83,9 @@ static void explain_start(struct err *e)
 {
 	const struct err why = *e;
 
-	if (why.code == ERR_EXEC_NOT_FOUND)
+	if (strstr(why.msg, strerror(ENOTDIR)))
+		err_set(e, why.code, "failed to create task for container: %.300s: not a directory: unknown", why.msg);
+	else if (why.code == ERR_EXEC_NOT_FOUND)
 		err_set(e, why.code,
 			"failed to create task for container: exec: %.300s: executable file not found in $PATH: unknown",
 			why.msg);

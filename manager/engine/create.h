@@ -72,6 +72,9 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 int engine_create_restart(struct engine_create *c, const json_t *host, struct err *e);
 int engine_create_limits(struct engine_create *c, const json_t *host, struct err *e);
 
+/* The answer to aliases on bridge, host or none. */
+#define ENGINE_NO_ALIAS "network-scoped alias is supported only for containers in user defined networks"
+
 /* Of the words of a create: whether berth update takes it, too. */
 int engine_is_live(const char *word);
 

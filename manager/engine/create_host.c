@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "manager/engine/create.h"
@@ -284,6 +285,7 @@ static int check_namespace_modes(struct engine_create *c, const json_t *host, st
 static int add_host_device(struct engine_create *c, const json_t *one, struct err *e)
 {
 	const char *path = "", *target = "", *access = "";
+	struct stat st;
 
 	if (engine_str(one, "PathOnHost", &path, e) < 0 ||
 	    engine_str(one, "PathInContainer", &target, e) < 0 ||
@@ -291,6 +293,11 @@ static int add_host_device(struct engine_create *c, const json_t *one, struct er
 		return -1;
 	if (!path[0] || strchr(path, ':') || strchr(target, ':'))
 		return err_set(e, ERR_INVALID, "invalid device: '%.200s'", path);
+	/* a directory below /dev stands for the devices in it */
+	if (stat(path, &st) == 0 && !S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode) &&
+	    !(S_ISDIR(st.st_mode) && !strncmp(path, "/dev/", 5)))
+		return err_set(e, ERR_INVALID, "error gathering device information while adding custom device \"%.200s\": not a device node",
+			       path);
 	return engine_word(c, e, "--device=%s:%s:%s", path, target[0] ? target : path,
 			   access[0] ? access : "rwm");
 }
@@ -432,13 +439,20 @@ long long engine_cpu_milli(long long quota, long long period)
 	return quota * 1000 / (period > 0 ? period : ENGINE_CPU_PERIOD);
 }
 
+#define RESERVED_MIN (6 << 20)
+
 static int add_memory(struct engine_create *c, const json_t *host, struct err *e)
 {
-	json_int_t memory = 0, swap = 0;
+	json_int_t memory = 0, swap = 0, reserved = 0;
 
-	if (engine_int(host, "Memory", &memory, e) < 0 ||
-	    engine_int(host, "MemorySwap", &swap, e) < 0)
+	if (engine_int(host, "Memory", &memory, e) < 0 || engine_int(host, "MemorySwap", &swap, e) < 0 ||
+	    engine_int(host, "MemoryReservation", &reserved, e) < 0)
 		return -1;
+	/* berth reserves nothing, which is told; what no engine could hold is refused */
+	if (reserved > 0 && reserved < RESERVED_MIN)
+		return err_set(e, ERR_INVALID, "Minimum memory reservation allowed is 6MB");
+	if (memory > 0 && reserved > memory)
+		return err_set(e, ERR_INVALID, "Minimum memory limit can not be less than memory reservation limit, see usage");
 	if (memory < 0 || swap < -1)
 		return err_set(e, ERR_INVALID, "Memory and MemorySwap are numbers of bytes");
 	if (memory && engine_word(c, e, "--memory=%" JSON_INTEGER_FORMAT, memory) < 0)
@@ -504,10 +518,12 @@ static int add_limit_of_cpus(struct engine_create *c, const json_t *host, struct
 	    engine_int(host, "CpuShares", &shares, e) < 0 ||
 	    engine_str(host, "CpusetCpus", &set, e) < 0)
 		return -1;
-	if (nano < 0 || nano > INT64_C(4096000000000) || period < 0 ||
-	    quota > INT64_C(1000000000000))
-		return err_set(e, ERR_INVALID,
-			       "NanoCpus, CpuQuota or CpuPeriod is out of range");
+	if (period && (period < 1000 || period > 1000000))
+		return err_set(e, ERR_INVALID, "CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. 1000000)");
+	if (quota > 0 && quota < 1000)
+		return err_set(e, ERR_INVALID, "CPU cfs quota can not be less than 1ms (i.e. 1000)");
+	if (nano < 0 || nano > INT64_C(4096000000000) || quota > INT64_C(1000000000000))
+		return err_set(e, ERR_INVALID, "NanoCpus or CpuQuota is out of range");
 	if (shares < 0)
 		return err_set(e, ERR_INVALID, "cpu-shares: invalid argument: %" JSON_INTEGER_FORMAT, shares);
 	milli = nano ? nano / 1000000 : quota > 0 ? engine_cpu_milli(quota, period) : 0;

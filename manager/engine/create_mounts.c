@@ -97,6 +97,16 @@ static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
 					 : ":rw,nolinks");
 }
 
+/* Whether a mount of the client's is there. */
+static int has_target(const struct engine_create *c, const char *target)
+{
+	size_t n = strlen(target);
+
+	while (n > 1 && target[n - 1] == '/')
+		n--;
+	return json_object_getn(c->targets, target, n) != NULL;
+}
+
 /* A volume without a name does not cover it. */
 static int note_target(struct engine_create *c, const char *target, struct err *e)
 {
@@ -106,7 +116,7 @@ static int note_target(struct engine_create *c, const char *target, struct err *
 		n--;
 	if (n == 1 && target[0] == '/')
 		return err_set(e, ERR_INVALID, "invalid specification: destination can't be '/'");
-	if (json_object_getn(c->targets, target, n))
+	if (has_target(c, target))
 		return err_set(e, ERR_INVALID, "Duplicate mount point: %.200s", target);
 	return json_object_setn_new(c->targets, target, n, json_true()) < 0 ?
 		       err_set(e, ERR_INVALID, "the path of a mount is not UTF-8") :
@@ -176,6 +186,27 @@ static int is_usual(const char *option, size_t n)
 	return 0;
 }
 
+/* Whether Docker takes it of a tmpfs. */
+static int is_tmpfs_option(const char *option, size_t n)
+{
+	static const char *const words[] = {
+		"defaults", "ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "sync", "async", "dirsync", "remount",
+		"mand", "nomand", "atime", "noatime", "diratime", "nodiratime", "bind", "rbind", "unbindable", "runbindable",
+		"private", "rprivate", "shared", "rshared", "slave", "rslave", "relatime", "norelatime", "strictatime",
+		"nostrictatime",
+	};
+	static const char *const values[] = { "size=", "mode=", "uid=", "gid=", "nr_inodes=", "nr_blocks=", "mpol=" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (strlen(words[i]) == n && !strncmp(words[i], option, n))
+			return 1;
+	for (i = 0; i < ARRAY_LEN(values); i++)
+		if (n >= strlen(values[i]) && !strncmp(values[i], option, strlen(values[i])))
+			return 1;
+	return 0;
+}
+
 /* Options as mount(8) has them; berth's own are nosuid and nodev anyway. */
 static int add_tmpfs_mount(struct engine_create *c, const char *target, const char *options,
 		     struct err *e)
@@ -185,6 +216,8 @@ static int add_tmpfs_mount(struct engine_create *c, const char *target, const ch
 
 	for (; *options; options += part + (options[part] == ',')) {
 		part = strcspn(options, ",");
+		if (part && !is_tmpfs_option(options, part))
+			return err_set(e, ERR_INVALID, "invalid tmpfs option [\"%.*s\"]", (int)(part < 60 ? part : 60), options);
 		if (part > 5 && !strncmp(options, "size=", 5))
 			size = options + 5;
 		else if (part && !is_usual(options, part) &&
@@ -309,6 +342,8 @@ static int add_mount_object(struct engine_create *c, const json_t *mount, int as
 		snprintf(size, sizeof(size), "size=%" JSON_INTEGER_FORMAT, bytes);
 		return add_tmpfs_mount(c, m.target, bytes > 0 ? size : "", e);
 	}
+	if (!strcmp(type, "volume") && !m.source[0] && has_target(c, m.target))
+		return err_set(e, ERR_INVALID, "Duplicate mount point: %.200s", m.target);
 	if (!strcmp(type, "volume") && !m.source[0])
 		return engine_create_anonymous(c, m.target, m.read_only, e);
 	if (!strcmp(type, "volume") == (strchr(m.source, '/') != NULL))

@@ -79,12 +79,16 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 			  const char *name, struct err *e)
 {
 	static const struct { const char *key, *what; int of_host; } others[] = {
-		{ "Hostname", "hostname", 0 },
-		{ "PortBindings", "port publishing", 1 },
-		{ "Dns", "dns", 1 },
-		{ "DnsSearch", "dns", 1 },
-		{ "DnsOptions", "dns", 1 },
-		{ "ExtraHosts", "custom host-to-IP mapping", 1 },
+		{ "Hostname", "hostname and the network mode", 0 },
+		{ "Links", "container type network can't be used with links. This would result in undefined behavior", 1 },
+		{ "Dns", "dns and the network mode", 1 },
+		{ "DnsSearch", "dns and the network mode", 1 },
+		{ "DnsOptions", "dns and the network mode", 1 },
+		{ "ExtraHosts", "custom host-to-IP mapping and the network mode", 1 },
+		{ "MacAddress", "mac-address and the network mode", 0 },
+		{ "PortBindings", "port publishing and the container type network mode", 1 },
+		{ "PublishAllPorts", "port publishing and the container type network mode", 1 },
+		{ "ExposedPorts", "port exposing and the container type network mode", 0 },
 	};
 	char ref[ENGINE_NAME_MAX + 1], word[ENGINE_NAME];
 	size_t i;
@@ -93,11 +97,11 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 		const json_t *v = json_object_get(others[i].of_host ? host : body, others[i].key);
 		const char *text = json_string_value(v);
 
-		if (json_object_size(v) || json_array_size(v) || (text && text[0]))
-			return err_set(e, ERR_INVALID,
-				       "conflicting options: %s and the container type network "
-				       "mode", others[i].what);
+		if (json_object_size(v) || json_array_size(v) || (text && text[0]) || json_is_true(v))
+			return err_set(e, ERR_INVALID, "conflicting options: %s", others[i].what);
 	}
+	if (c->called[0] && !strcmp(name + (name[0] == '/'), c->called))
+		return err_set(e, ERR_INVALID, "cannot join own network");
 	if (engine_ref(name, ref, sizeof(ref)) < 0)
 		return err_set(e, ERR_INVALID, "invalid network mode: container:%.64s names no "
 					       "container", name);
@@ -346,7 +350,7 @@ static int add_docker_links(struct engine_create *c, const json_t *body, const j
 	return of_ends && alone ? engine_warn(c, e, "EndpointsConfig.Links were ignored on the default bridge: %s", hint) : 0;
 }
 
-/* Of the endpoint on its one network; the bridge without a name knows no names. */
+/* Of the endpoint on its one network; a network that Docker has without being asked knows no names. */
 static int add_network_aliases(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
 {
 	json_t *list;
@@ -355,10 +359,10 @@ static int add_network_aliases(struct engine_create *c, const json_t *body, cons
 	const json_t *ends =
 		json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
 
-	if (!strcmp(mode, "bridge"))
-		return 0;
 	if (engine_arr(json_object_get(ends, mode), "Aliases", &list, e) < 0)
 		return -1;
+	if (!strcmp(mode, "bridge") || !strcmp(mode, "host") || !strcmp(mode, "none"))
+		return json_array_size(list) ? err_set(e, ERR_INVALID, ENGINE_NO_ALIAS) : 0;
 	for (i = 0; i < json_array_size(list); i++) {
 		const char *text = engine_item(list, i, "Aliases", e);
 
@@ -505,7 +509,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	mode = main_network(body, said);
 	if (add_network_mode(c, mode, e) < 0)
 		return -1;
-	if (add_extra_hosts(c, host, !strcmp(mode, "none"), e) < 0)
+	if (add_extra_hosts(c, host, !strcmp(mode, "none"), e) < 0 || add_network_aliases(c, body, mode, e) < 0)
 		return -1;
 	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
@@ -513,7 +517,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	return add_published_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 || add_each(c, host, "DnsSearch", "dns-search", e) < 0 ||
 			       add_each(c, host, "DnsOptions", "dns-option", e) < 0 ||
-			       add_network_aliases(c, body, mode, e) < 0 || add_docker_links(c, body, host, mode, e) < 0 ||
+			       add_docker_links(c, body, host, mode, e) < 0 ||
 			       add_endpoint_addresses(c, body, mode, e) < 0 ||
 			       add_joins(c, body, mode, said, e) < 0 ||
 			       (c->rules->unrouted && engine_warn(c, e, "IPv4 forwarding is disabled. Networking will not work, but for ports "

@@ -638,7 +638,7 @@ int engine_network_remove(const struct engine_berth *b, const char *want, struct
 	if (always == 0 && drop_docker_network(b, name, e) == 0)
 		return 0;
 	if (always == 0 && e->code == ERR_BUSY)
-		return err_set(e, ERR_DENIED, "error while removing network: network %.64s has active endpoints", name);
+		return err_set(e, ERR_DENIED, "error while removing network: network %.64s has active endpoints", want);
 	return e->code == ERR_NOT_FOUND ? err_set(e, ERR_NOT_FOUND, "network %.100s not found", want) : -1;
 }
 
@@ -674,6 +674,8 @@ int engine_network_open(const struct engine_berth *b, const char *want, int conn
 {
 	const int always = connects && engine_address_endpoint(endpoint, NULL, e) < 0 ? -1 : engine_network_find(b, want, ret, e);
 
+	if (always > 0 && connects && json_array_size(json_object_get(endpoint, "Aliases")))
+		return err_set(e, ERR_INVALID, ENGINE_NO_ALIAS);
 	return always > 0 ? engine_network_moves(connects ? "connect" : "disconnect", ret, e) : always;
 }
 

@@ -116,6 +116,11 @@ Test(engine, limits_are_berths)
 	HAS(HOST("\"RestartPolicy\":{\"Name\":\"on-failure\",\"MaximumRetryCount\":3}"), 0, "--restart=on-failure:3");
 	REFUSES(HOST("\"Memory\":2097152,\"MemorySwap\":1048576"), 0, ERR_INVALID, "memoryswap");
 	REFUSES(HOST("\"NanoCpus\":-1"), 0, ERR_INVALID, "out of range");
+	REFUSES(HOST("\"CpuPeriod\":900"), 0, ERR_INVALID, "CPU cfs period can not be less than 1ms (i.e. 1000)");
+	REFUSES(HOST("\"CpuPeriod\":-3"), 0, ERR_INVALID, "CPU cfs period");
+	REFUSES(HOST("\"CpuQuota\":999"), 0, ERR_INVALID, "CPU cfs quota can not be less than 1ms");
+	REFUSES(HOST("\"MemoryReservation\":1024"), 0, ERR_INVALID, "Minimum memory reservation allowed is 6MB");
+	REFUSES(HOST("\"Memory\":524288000,\"MemoryReservation\":838860800"), 0, ERR_INVALID, "less than memory reservation limit");
 }
 
 Test(engine, devices_are_those_of_the_host_with_leave_only)
@@ -127,6 +132,7 @@ Test(engine, devices_are_those_of_the_host_with_leave_only)
 	REFUSES(HOST("\"Devices\":[{\"PathOnHost\":\"/dev/fuse\"}]"), 0, ERR_DENIED, "devices");
 	REFUSES(HOST("\"DeviceRequests\":[{\"Count\":1,\"Capabilities\":[[\"gpu\"]]}]"), 0, ERR_DENIED, "devices");
 	REFUSES(HOST("\"Devices\":[{\"PathOnHost\":\"/dev/a:b\"}]"), ENGINE_DEVICES, ERR_INVALID, "invalid device");
+	REFUSES(HOST("\"Devices\":[{\"PathOnHost\":\"/etc\"}]"), ENGINE_DEVICES, ERR_INVALID, "\"/etc\": not a device node");
 	REFUSES(HOST("\"DeviceRequests\":[{\"Count\":1,\"Capabilities\":[[\"tpu\"]]}]"), ENGINE_DEVICES, ERR_UNSUPPORTED, "gpu");
 }
 
@@ -219,15 +225,26 @@ Test(engine, a_network_has_aliases_and_further_hosts)
 	    "--network=n2\n--alias=db");
 	HAS(HOST("\"NetworkMode\":\"container:web\""), 0, "--network=container:web\n--service");
 	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"ExtraHosts\":[\"a:10.1.1.1\"]"), ~0u, ERR_INVALID,
-		"custom host-to-IP mapping and the container type network mode");
+		"conflicting options: custom host-to-IP mapping and the network mode");
 	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"PortBindings\":{\"80/tcp\":[{}]}"), ~0u, ERR_INVALID,
 		"port publishing and the container type network mode");
+	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"PublishAllPorts\":true"), ~0u, ERR_INVALID, "port publishing");
+	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"Dns\":[\"1.2.3.4\"]"), ~0u, ERR_INVALID, "dns and the network mode");
+	REFUSES("{\"Image\":\"i\",\"ExposedPorts\":{\"80/tcp\":{}},\"HostConfig\":{\"NetworkMode\":\"container:web\"}}", ~0u, ERR_INVALID,
+		"port exposing and the container type network mode");
+	REFUSES("{\"Image\":\"i\",\"HostConfig\":{\"NetworkMode\":\"bridge\"},\"NetworkingConfig\":{\"EndpointsConfig\":{\"bridge\":"
+		"{\"Aliases\":[\"db\"]}}}}", 0, ERR_INVALID, "user defined networks");
+	REFUSES("{\"Image\":\"i\",\"HostConfig\":{\"NetworkMode\":\"none\"},\"NetworkingConfig\":{\"EndpointsConfig\":{\"none\":"
+		"{\"Aliases\":[\"db\"]}}}}", 0, ERR_INVALID, "user defined networks");
 	HAS(HOST("\"NetworkMode\":\"none\",\"ExtraHosts\":[\"h:host-gateway\",\"a:10.1.1.1\"]"), 0,
 	    "--network=none\n--add-host=a:10.1.1.1\n--service");
 	HAS(HOST("\"NetworkMode\":\"host\",\"ExtraHosts\":[\"a:10.1.1.1\"]"), ENGINE_HOST_NETWORK, "--network=host\n--add-host=a:10.1.1.1\n--service");
 	REFUSES(HOST("\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":200,\"Hard\":100}]"), 0, ERR_INVALID, "less than or equal to hard limit: 200 > 100");
 	REFUSES(HOST("\"Binds\":[\"v:/b\",\"w:/b/\"]"), 0, ERR_INVALID, "Duplicate mount point: /b");
 	REFUSES(HOST("\"Binds\":[\"v:/b\"],\"Tmpfs\":{\"/b\":\"\"}"), 0, ERR_INVALID, "Duplicate mount point: /b");
+	REFUSES(HOST("\"Mounts\":[{\"Type\":\"volume\",\"Target\":\"/b\"},{\"Type\":\"volume\",\"Target\":\"/b/\"}]"), 0, ERR_INVALID,
+		"Duplicate mount point: /b");
+	REFUSES(HOST("\"Tmpfs\":{\"/b\":\"foobar\"}"), 0, ERR_INVALID, "invalid tmpfs option [\"foobar\"]");
 }
 
 /* "Type Action, Type Action" of what an entry gives; *ret_last: the last of it, a new reference. */
