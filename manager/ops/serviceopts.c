@@ -75,7 +75,7 @@ int serviceopts_finish(struct runopts *o, const struct image *im, struct err *e)
 			       "after the image, or --service for the image's own", needs);
 	if (!o->spec.argc)
 		return err_set(e, ERR_INVALID,
-			       "the image has no command to run; hint: name one after the image");
+			       "no command specified, and the image has none; hint: name one after the image");
 	if (runopts_given(o, PARAM_TERMINAL_SIZE) && !o->spec.tty)
 		return err_set(e, ERR_INVALID, "--%s is of a terminal; hint: --%s gives one", param_of(PARAM_TERMINAL_SIZE)->opt.name,
 			       param_of(PARAM_TTY)->opt.name);

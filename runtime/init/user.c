@@ -217,6 +217,12 @@ static const char *choose_known_user(const char *s, const char *passwd)
 	return bar + 1;
 }
 
+/* The words that clients of Docker look for. */
+static int user_out_of_range(const char *s, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "user '%.80s' is out of range: uids and gids must be in range 0-%u", s, USER_ID_MAX);
+}
+
 int user_lookup_in(const char *wanted, const char *passwd, const char *group, struct user *ret, struct err *e)
 {
 	const char *s = choose_known_user(wanted, passwd);
@@ -233,10 +239,12 @@ int user_lookup_in(const char *wanted, const char *passwd, const char *group, st
 		find_passwd(passwd, NULL, 0, &id, &u);
 	} else if (all_digits(s, n)) {
 		if (parse_id(s, n, &id) < 0)
-			return err_set(e, ERR_INVALID, "user '%.80s' is out of range; hint: 0 to %u", s, USER_ID_MAX);
+			return user_out_of_range(s, e);
 		u.uid = id;
 		find_passwd(passwd, NULL, 0, &id, &u);
 	} else {
+		if (s[0] == '-' && n > 1 && all_digits(s + 1, n - 1))
+			return user_out_of_range(s, e);
 		if (!name_ok(s, n))
 			return err_set(e, ERR_INVALID, "user '%.80s' is malformed; hint: UID, NAME, UID:GID or NAME:GROUP, and "
 				       "further groups behind commas", s);

@@ -285,7 +285,8 @@ int ruleset_add(const char *id, const struct link_plan *l, const struct netpolic
 	if (nft_commit(&t, e) == 0)
 		return 0;
 	if (e->os_errno == EEXIST && p->publish_count)
-		err_hint(e, "a published port belongs to another sandbox already; berth network ls tells");
+		return err_set(e, ERR_EXISTS, "port is already allocated: a port of --publish belongs to another sandbox; hint: berth network ls "
+			       "tells");
 	return -1;
 }
 
