@@ -58,6 +58,7 @@ int chosen_read(struct making *m, struct conf_pool *pool, struct err *e)
 		m->what.tenant = NULL;
 		return 0;
 	}
+	m->what.own = m->who ? m->who->own : NULL;
 	if (createargs_read(&m->what, m->args, e) < 0 || check_chosen_options(m->what.options, e) < 0)
 		return -1;
 	if (m->what.image == pool->image) {

@@ -228,6 +228,32 @@ int service_archive_due(struct service *s, const char *name, struct err *e)
 	return result;
 }
 
+struct meta_change {
+	const char *name;
+	json_t *value;
+};
+
+static int change_meta(struct record *r, void *ctx, struct err *e)
+{
+	const struct meta_change *c = ctx;
+	json_t *meta = json_object_get(r->j, "meta");
+
+	if (!json_is_object(meta))
+		return err_set(e, ERR_CORRUPT, "the record of %s has no meta", r->name);
+	if (!c->value)
+		return json_object_del(meta, c->name) == 0;
+	return json_object_set(meta, c->name, c->value) < 0 ? err_nomem(e) : 1;
+}
+
+int service_set_meta(struct service *s, const struct service_who *who, const char *identity, const char *name, json_t *value, struct err *e)
+{
+	autojson json_t *held = value;
+	struct meta_change c = { name, held };
+	autorecord struct record r = { .j = NULL };
+
+	return record_load(s, who, identity, 1, &r, e) < 0 ? -1 : record_change(s, r.name, change_meta, &c, e);
+}
+
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };

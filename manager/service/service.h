@@ -40,6 +40,8 @@ struct service_who {
 	void *gone_ctx;
 	/* the key of a request that makes a sandbox, for its record; NULL or "": none */
 	const char *request;
+	/* options of berth create that a door adds, for which its client needs no right; or NULL */
+	const json_t *own;
 };
 
 /* 1 while a berth program of an earlier berthd makes a sandbox: its name, or the key of its request, is in the arguments. */
@@ -102,6 +104,8 @@ int service_stop(struct service *s, const struct service_who *who, const char *i
  */
 json_t *service_intervals(struct service *s, const struct service_who *who, const char *identity, const json_t *args, struct err *e);
 int service_archive(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+/* Sets a member of "meta" in its record; consumes value, and NULL removes the member. */
+int service_set_meta(struct service *s, const struct service_who *who, const char *identity, const char *name, json_t *value, struct err *e);
 /* Returns the record, following redirect_to: a new reference. */
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* Gives "running", "exited", "archived", "recycled", "released" or "error". */
