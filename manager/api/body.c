@@ -106,6 +106,116 @@ int form_each(const struct buf *form, const char *boundary,
 		       err_set(e, ERR_INVALID, "the form does not end with its boundary");
 }
 
+/* ---- multipart/form-data as it comes ---- */
+
+enum { FORM_BEGINS, FORM_SEPARATED, FORM_HEADER, FORM_DATA, FORM_ENDED };
+
+#define FORM_HEADER_MAX 16384
+#define FORM_PIECE 8192
+
+void formstream_init(struct formstream *f, const char *boundary)
+{
+	snprintf(f->separator, sizeof(f->separator), "\r\n%s", boundary);
+	f->held = BUF_INIT(FORMSTREAM_ROOM);
+	f->state = FORM_BEGINS;
+}
+
+void formstream_release(struct formstream *f)
+{
+	buf_release(&f->held);
+}
+
+static void drop_held(struct formstream *f, size_t n)
+{
+	memmove(f->held.data, f->held.data + n, f->held.len - n);
+	f->held.len -= n;
+}
+
+/* Bytes up to the next separator; of what may be its beginning the rest is waited for. */
+static int take_form_data(struct formstream *f, struct err *e)
+{
+	const size_t n = strlen(f->separator);
+	const char *at = f->held.len ? memmem(f->held.data, f->held.len, f->separator, n) : NULL;
+	const size_t data = at ? (size_t)(at - f->held.data) : f->held.len >= n ? f->held.len - n + 1 : 0;
+
+	if (data && f->data(f->ctx, f->held.data, data, e) < 0)
+		return -1;
+	drop_held(f, at ? data + n : data);
+	if (!at)
+		return 0;
+	f->state = FORM_SEPARATED;
+	return f->end(f->ctx, e) < 0 ? -1 : 1;
+}
+
+static int take_form_header(struct formstream *f, struct err *e)
+{
+	const char *end = f->held.len ? memmem(f->held.data, f->held.len, "\r\n\r\n", 4) : NULL;
+	struct form_part p;
+
+	if (!end)
+		return f->held.len > FORM_HEADER_MAX ? err_set(e, ERR_INVALID, "a part of the form has a header of over %d bytes", FORM_HEADER_MAX) : 0;
+	if (parse_part(f->held.data, end + 4, &p, e) < 0 || f->begin(f->ctx, &p, e) < 0)
+		return -1;
+	drop_held(f, (size_t)(end - f->held.data) + 4);
+	f->state = FORM_DATA;
+	return 1;
+}
+
+/* 1: there may be more to do; 0: more bytes are needed; -1. */
+static int take_form_step(struct formstream *f, struct err *e)
+{
+	const size_t first = strlen(f->separator) - 2;
+
+	switch (f->state) {
+	case FORM_BEGINS:
+		if (f->held.len < first)
+			return 0;
+		if (memcmp(f->held.data, f->separator + 2, first))
+			return err_set(e, ERR_INVALID, "the form does not begin with its boundary");
+		drop_held(f, first);
+		f->state = FORM_SEPARATED;
+		return 1;
+	case FORM_SEPARATED:
+		if (f->held.len < 2)
+			return 0;
+		if (memcmp(f->held.data, "\r\n", 2) && memcmp(f->held.data, "--", 2))
+			return err_set(e, ERR_INVALID, "the form has a malformed boundary");
+		f->state = f->held.data[0] == '-' ? FORM_ENDED : FORM_HEADER;
+		drop_held(f, 2);
+		return 1;
+	case FORM_HEADER:
+		return take_form_header(f, e);
+	case FORM_DATA:
+		return take_form_data(f, e);
+	default: /* what follows the last boundary says nothing */
+		f->held.len = 0;
+		return 0;
+	}
+}
+
+int formstream_feed(struct formstream *f, const char *data, size_t n, struct err *e)
+{
+	while (n) {
+		const size_t piece = n < FORM_PIECE ? n : FORM_PIECE;
+		int r;
+
+		if (buf_add(&f->held, data, piece, e) < 0)
+			return -1;
+		while ((r = take_form_step(f, e)) > 0)
+			;
+		if (r < 0)
+			return -1;
+		data += piece;
+		n -= piece;
+	}
+	return 0;
+}
+
+int formstream_end(const struct formstream *f, struct err *e)
+{
+	return f->state == FORM_ENDED ? 0 : err_set(e, ERR_INVALID, "the form does not end with its boundary");
+}
+
 /* ---- gzip ---- */
 
 #define FEED_MAX (1u << 30) /* zlib counts in unsigned int */

@@ -22,6 +22,32 @@ int form_each(const struct buf *form, const char *boundary,
 	      struct err *e);
 
 /*
+ * formstream - a body of multipart/form-data as it comes, of any length: at most FORMSTREAM_ROOM bytes are held.
+ *
+ * The receiver bounds the bytes of a part.  Pure; its owner calls formstream_release().
+ */
+
+#define FORMSTREAM_ROOM 32768
+
+struct formstream {
+	/* A part begins, goes on, ends: 0, or -1 with e, which ends all. */
+	int (*begin)(void *ctx, const struct form_part *p, struct err *e);
+	int (*data)(void *ctx, const char *data, size_t n, struct err *e);
+	int (*end)(void *ctx, struct err *e);
+	void *ctx;
+	char separator[90];
+	struct buf held;
+	int state;
+};
+
+/* boundary as of form_boundary(). */
+void formstream_init(struct formstream *f, const char *boundary);
+void formstream_release(struct formstream *f);
+int formstream_feed(struct formstream *f, const char *data, size_t n, struct err *e);
+/* The body has ended: 0, or -1 with ERR_INVALID when the form has not. */
+int formstream_end(const struct formstream *f, struct err *e);
+
+/*
  * gunzip - a request body with Content-Encoding: gzip, inflated as it comes.
  *
  * It holds one window of zlib's and GUNZIP_ROOM bytes, however much the body inflates to.  The
