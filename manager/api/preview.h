@@ -18,7 +18,8 @@
 
 #include "manager/api/api.h"
 
-#define PREVIEW_FILE "preview.json"	/* {"generation","public":[PORT...],"names":{NAME:PORT}} */
+#define PREVIEW_FILE "preview.json"	/* {"generation","public":[PORT...],"names":{NAME:PORT},"all_public"} */
+#define PREVIEW_ALL "all_public"	/* a flag, which Daytona's clients set: every port is public */
 #define PREVIEW_NAMES_MAX 16		/* of a sandbox */
 #define PREVIEW_PUBLIC_MAX 64
 #define PREVIEW_TOKEN_SIZE 96
@@ -48,6 +49,11 @@ uint64_t preview_token_holds(const unsigned char secret[32], const char *id, uns
 /* The secret, made when it is first needed (e2b_key.c): 1; 0: without make, there is none; -1. */
 int api_box_secret(struct api *a, struct registry *r, int make, unsigned char ret[32], struct err *e);
 
+/*
+ * An address of the port and a token for it, {"url","token","expires","signed_url",...}: a new reference, or NULL.
+ * ttl_ms 0 is the preset.  ERR_UNSUPPORTED if there are no previews.  b was found.
+ */
+json_t *preview_grant(struct box *b, unsigned port, uint64_t ttl_ms, struct err *e);
 /* A name as a label of DNS that is no PORT-ID. */
 int preview_name_is_good(const char *name);
 /* Gives the name to port of the sandbox: ERR_EXISTS if another has it.  drop: takes it away, if it is its. */

@@ -100,14 +100,34 @@ static json_t *describe_preview(struct preview_ask *p, const char *token, uint64
 	return j;
 }
 
+static json_t *describe_with_token(struct preview_ask *p, uint64_t ttl_ms, struct err *e)
+{
+	const uint64_t expires = clock_wall_ms() / 1000 + ttl_ms / 1000;
+	unsigned char secret[32];
+	char token[PREVIEW_TOKEN_SIZE];
+
+	return api_box_secret(api_of(p->b.rq), &p->b.registry, 1, secret, e) < 0 ||
+			       preview_token(secret, p->b.id, p->port, p->rules, expires, token, e) < 0 ?
+		       NULL :
+		       describe_preview(p, token, expires, e);
+}
+
+json_t *preview_grant(struct box *b, unsigned port, uint64_t ttl_ms, struct err *e)
+{
+	/* a view of b, which stays its caller's */
+	struct preview_ask p = { .b = *b, .port = port, .rules = preview_rules(&b->registry, b->id, e) };
+	json_t *given = p.rules ? describe_with_token(&p, ttl_ms ? ttl_ms : PREVIEW_TTL_MS, e) : NULL;
+
+	json_decref(p.rules);
+	return given;
+}
+
 static int post_preview(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	const char *ttl_text = json_string_value(json_object_get(body, "ttl"));
-	uint64_t ttl = PREVIEW_TTL_MS, expires;
+	uint64_t ttl = PREVIEW_TTL_MS;
 	struct preview_ask p = { .rules = NULL };
-	unsigned char secret[32];
-	char token[PREVIEW_TOKEN_SIZE];
 	json_t *answer = NULL;
 	int r = preview_port(rq, &p, e), locked = 0;
 
@@ -125,12 +145,8 @@ static int post_preview(struct http_request *rq, struct err *e)
 		r = registry_save(&p.b.registry, p.b.id, PREVIEW_FILE, p.rules, e);
 	if (locked)
 		registry_unlock(&p.b.registry);
-	expires = clock_wall_ms() / 1000 + ttl / 1000;
-	if (r == 0 && (api_box_secret(api_of(rq), &p.b.registry, 1, secret, e) < 0 ||
-		       preview_token(secret, p.b.id, p.port, p.rules, expires, token, e) < 0))
-		r = -1;
 	if (r == 0)
-		answer = describe_preview(&p, token, expires, e);
+		answer = describe_with_token(&p, ttl, e);
 	json_decref(p.rules);
 	box_close(&p.b);
 	return answer ? http_reply_json(rq, 0, answer, e) : -1;
