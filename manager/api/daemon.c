@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/api/daytona.h"
 #include "manager/api/events.h"
 #include "manager/api/http_state.h"
 #include "manager/api/mcphub.h"
@@ -32,7 +33,8 @@ const struct http_route *const daemon_routes[] = {
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
 	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
 	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,
-	agentscope_routes, proxy_routes, manager_routes, NULL,
+	agentscope_routes, proxy_routes, manager_routes,
+	daytona_sandbox_routes, daytona_process_routes, daytona_file_routes, NULL,
 };
 
 int daemon_start(struct api *a, struct err *e)

@@ -215,7 +215,7 @@ static json_t *e2b_file_type(const struct filerecord *r)
 					   "FILE_TYPE_UNSPECIFIED");
 }
 
-static void print_permissions(unsigned mode, char ret[11])
+void e2b_mode_text(unsigned mode, char ret[11])
 {
 	int i;
 
@@ -262,7 +262,7 @@ json_t *e2b_entry_of(const struct accounts *a, const char *path, const struct fi
 	struct tm tm;
 	json_t *j;
 
-	print_permissions(r->mode, permissions);
+	e2b_mode_text(r->mode, permissions);
 	accounts_owner(a, r->uid, owner);
 	accounts_group(a, r->gid, group);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)r->size);

@@ -167,6 +167,8 @@ int e2b_place(struct box *b, struct accounts *a, const struct e2b_user *u, const
 /* A verb of the file helper's, as that user; its text in out, which may be NULL. */
 int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct buf *out,
 	     struct err *e);
+/* "-rw-r--r--", as Go writes a mode. */
+void e2b_mode_text(unsigned mode, char ret[11]);
 /* The entry of a path in filesystem.proto: EntryInfo, a new reference, or NULL with e. */
 json_t *e2b_entry(struct box *b, struct accounts *a, struct e2b_user *u, const char *path,
 		  struct err *e);

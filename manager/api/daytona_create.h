@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * daytona_create - the body of Daytona's create as a request to the manager.
+ *
+ * Pure.  What berth does not do is refused: a sandbox with less of a guard than was asked for is
+ * worse than none.
+ */
+#ifndef BERTH_MANAGER_API_DAYTONA_CREATE_H
+#define BERTH_MANAGER_API_DAYTONA_CREATE_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/host/config.h"
+
+struct daytona_create {
+	json_t *args;	/* of service_create() */
+	json_t *own;	/* options that the door adds: the mark of its face, its network */
+};
+
+/* ERR_INVALID, ERR_UNSUPPORTED, ERR_DENIED; then there is nothing to release. */
+int daytona_create_read(struct daytona_create *c, const json_t *body, const struct config *config, struct err *e);
+void daytona_create_release(struct daytona_create *c);
+
+/* The manager's names of the intervals, as of service_intervals(). */
+enum daytona_interval { DAYTONA_STOP, DAYTONA_ARCHIVE, DAYTONA_DELETE, DAYTONA_INTERVALS };
+extern const char *const daytona_interval_names[DAYTONA_INTERVALS];
+/* Minutes as Daytona means them, in the manager's seconds. ERR_INVALID. */
+int daytona_interval_seconds(enum daytona_interval which, json_int_t minutes, json_int_t *ret, struct err *e);
+/* Labels: an object of strings, within the bounds of labels.h. ERR_INVALID, ERR_LIMIT. */
+int daytona_labels_check(const json_t *labels, struct err *e);
+/*
+ * The image that a Dockerfile of one FROM names, in ret: 1; 0: it has more instructions, so it must be built.
+ * ERR_INVALID without a FROM.
+ */
+int daytona_from(const char *dockerfile, char ret[512], struct err *e);
+
+#endif
