@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -519,6 +520,7 @@ int keeper_op_wait(struct keeper *k, const struct keeper_request *rq, struct err
 
 static json_t *describe_command(const struct keeper_command *c, int is_main)
 {
+	struct winsize size;
 	char id[24];
 	json_t *j;
 
@@ -532,6 +534,11 @@ static json_t *describe_command(const struct keeper_command *c, int is_main)
 		      "age_ms", (json_int_t)(clock_ms() - c->started_ms));
 	if (c->pid)
 		json_object_set_new(j, "pid", json_integer(c->pid));
+	/* a terminal's size, which any of its clients may have set */
+	if (c->tty && c->out_fd[0] >= 0 && ioctl(c->out_fd[0], TIOCGWINSZ, &size) == 0) {
+		json_object_set_new(j, "rows", json_integer(size.ws_row));
+		json_object_set_new(j, "cols", json_integer(size.ws_col));
+	}
 	if (c->workdir)
 		json_object_set_new(j, "workdir", json_string(c->workdir));
 	if (c->name[0])
