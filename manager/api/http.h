@@ -267,6 +267,7 @@ struct http_hijack {
 	void (*run)(void *ctx, struct http_request *rq, int fd, const char *extra, size_t n);
 	void (*release)(void *ctx);
 	void *ctx;
+	const char *upgrade;	/* what the reply's Upgrade says; NULL: "tcp" */
 };
 int http_reply_hijack(struct http_request *rq, const char *type, const struct http_hijack *h,
 		      struct err *e);

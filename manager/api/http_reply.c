@@ -481,7 +481,7 @@ int http_reply_hijack(struct http_request *rq, const char *type, const struct ht
 		return 0;
 	if (http_reply_set(rq, 101, type, MHD_create_response_for_upgrade(on_upgrade, rq), e) < 0)
 		return -1;
-	return http_reply_header(rq, "Upgrade", "tcp", e);
+	return http_reply_header(rq, "Upgrade", h->upgrade ? h->upgrade : "tcp", e);
 }
 
 void http_hijack_plain(struct http_request *rq)

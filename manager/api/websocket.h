@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * websocket - the server's side of RFC 6455, on a connection that a request has become.
+ *
+ * Messages of a client are whole, and at most WEBSOCKET_MAX bytes; pings are answered, and sent while
+ * nothing else is.  What is sent waits until the client takes it, so a slow reader slows the sender.
+ * It counts as an endless reply of its client (S43), and ends with its client's rights (S53).
+ */
+#ifndef BERTH_MANAGER_API_WEBSOCKET_H
+#define BERTH_MANAGER_API_WEBSOCKET_H
+
+#include <poll.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "manager/api/http.h"
+
+#define WEBSOCKET_MAX (1u << 20)
+#define WEBSOCKET_PING_MS 20000
+
+enum websocket_op { WEBSOCKET_MORE = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8, WEBSOCKET_PING = 9, WEBSOCKET_PONG = 10 };
+
+/* ---- frames; pure ---- */
+
+struct websocket_frame {
+	int final;
+	enum websocket_op op;
+	unsigned char mask[4];
+	size_t head, n;	/* bytes of the head, of the payload */
+};
+
+/* The head of a client's frame at p: 1; 0: more bytes are needed; -1 with ERR_INVALID, ERR_LIMIT. */
+int websocket_head(const char *p, size_t n, struct websocket_frame *ret, struct err *e);
+/* The head of a server's frame in ret: its length. */
+size_t websocket_head_of(enum websocket_op op, size_t n, unsigned char ret[10]);
+/* The field Sec-WebSocket-Accept for a key: ERR_INVALID for what is no key. */
+int websocket_accept(const char *key, char ret[32], struct err *e);
+
+/* ---- a connection ---- */
+
+struct websocket {
+	struct http_request *rq;
+	int fd;
+	struct buf in, message;	/* bytes as they came; the parts of a message */
+	enum websocket_op kind;	/* of the message that is not whole yet */
+	int closed;
+};
+
+/*
+ * The reply becomes a WebSocket, with subprotocol, one of those that the client offered, or NULL.  run() has the thread
+ * and may block in websocket_*(); release(ctx) in every case, also after an error.
+ */
+int websocket_reply(struct http_request *rq, const char *subprotocol, void (*run)(void *ctx, struct websocket *w),
+		    void (*release)(void *ctx), void *ctx, struct err *e);
+/* Whether the request asks for one. */
+int websocket_is_asked(const struct http_request *rq);
+/* Whether the client offers a subprotocol that begins like that; the whole name in ret, of n bytes. */
+int websocket_offers(const struct http_request *rq, const char *prefix, char *ret, size_t n);
+
+/*
+ * Waits for the client or for one of p, whose revents are set: 1 with a message in *ret_data (there until the next
+ * call), 0 when one of p is ready, -1 when the client has closed or gone, or the server stops.  reads 0: no
+ * message is taken.
+ */
+int websocket_wait(struct websocket *w, struct pollfd *p, size_t n, int reads, enum websocket_op *ret_op, const char **ret_data,
+		   size_t *ret_n, struct err *e);
+/* 0 once the client has taken it, or -1. */
+int websocket_send(struct websocket *w, enum websocket_op op, const void *data, size_t n, struct err *e);
+/* Says goodbye; reason is cut to what a frame holds. */
+void websocket_close(struct websocket *w, unsigned code, const char *reason);
+
+#endif
