@@ -55,6 +55,21 @@ json_t *daytona_error(const struct err *e)
 			 "source", "berthd", "timestamp", now);
 }
 
+/* ---- generations ---------------------------------------------------------------------------- */
+
+const char daytona_marks[2][DAYTONA_MARK_BYTES + 1] = {"\1\1\1", "\2\2\2"};
+
+enum daytona_age daytona_age(const struct http_request *rq)
+{
+	const char *version = http_header(rq, "X-Daytona-SDK-Version");
+	unsigned major, minor;
+
+	if (!version || sscanf(version, "%u.%u", &major, &minor) != 2)
+		return DAYTONA_OLD;
+	/* 0.0 is what a build from its sources says */
+	return major || !minor || minor >= 170 ? DAYTONA_NEW : minor >= 103 ? DAYTONA_MARKED : DAYTONA_OLD;
+}
+
 /* ---- addresses --------------------------------------------------------------------------- */
 
 char *daytona_address(const struct http_request *rq, const char *path)

@@ -30,6 +30,18 @@ json_t *daytona_error(const struct err *e);
 		method, "/api/toolbox/{id}/toolbox" path, __VA_ARGS__, DAYTONA_ERRORS                                  \
 	}
 
+/*
+ * The generation of the client's SDK, by X-Daytona-SDK-Version: they differ in how they read lists and
+ * logs.  Without the field it is an old one.
+ */
+enum daytona_age {
+	DAYTONA_OLD,	/* before 0.103: bare lists, logs as text */
+	DAYTONA_MARKED,	/* before 0.170: logs with marks in front of each stream's bytes */
+	DAYTONA_NEW,
+};
+enum daytona_age daytona_age(const struct http_request *rq);
+#define DAYTONA_MARK_BYTES 3
+extern const char daytona_marks[2][DAYTONA_MARK_BYTES + 1];	/* of stdout, of stderr */
 /* http://HOST/PATH as the client reached us; a new string, or NULL. */
 char *daytona_address(const struct http_request *rq, const char *path);
 
@@ -79,6 +91,6 @@ void daytona_ran_release(struct daytona_ran *r);
 json_t *daytona_text(const char *p, size_t n);
 
 extern const struct http_route daytona_sandbox_routes[], daytona_object_routes[], daytona_process_routes[],
-	daytona_stream_routes[], daytona_file_routes[], daytona_git_routes[];
+	daytona_session_routes[], daytona_pty_routes[], daytona_file_routes[], daytona_refused_routes[];
 
 #endif

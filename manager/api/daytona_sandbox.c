@@ -405,7 +405,7 @@ static json_t *page_of(const json_t *all, uint64_t from, uint64_t limit)
 /* {"items","nextCursor"}: newer SDKs give cursor or limit; the bare array is what those of 2025 wait for. */
 static int get_daytona_sandboxes(struct http_request *rq, struct err *e)
 {
-	const int is_old = !http_header(rq, "X-Daytona-SDK-Version");
+	const int is_old = daytona_age(rq) == DAYTONA_OLD;
 	uint64_t from = http_query_u64(rq, "cursor", 0), limit;
 	autojson json_t *all = check_limit(rq, &limit, e) < 0 ? NULL : list_wanted(rq, e);
 	json_t *reply;

@@ -136,3 +136,86 @@ process.exit(0)
 
 def test_files():
     run(NEW, FILES)
+
+
+SESSIONS = """
+import {Daytona, DaytonaNotFoundError} from 'PACKAGE'
+import assert from 'node:assert/strict'
+const daytona = new Daytona()
+const box = await daytona.create({envVars: {FOO: 'bar'}})
+const p = box.process
+await p.createSession('s1')
+await assert.rejects(p.createSession('s1'), /exists/)
+const sh = async (command, more = {}) => await p.executeSessionCommand('s1', {command, ...more})
+let r = await sh('cd /tmp; export A="x y"; B=local; f() { echo "f $1"; }; echo out; echo err >&2; exit_code() { return 3; }; exit_code')
+assert.deepEqual([r.exitCode, r.stdout, r.stderr, r.output], [3, 'out\\n', 'err\\n', 'out\\nerr\\n'])
+r = await sh('pwd; echo "$A" $B; f 1; echo $FOO')
+assert.deepEqual([r.exitCode, r.stdout], [0, '/tmp\\nx y local\\nf 1\\nbar\\n'])
+assert.equal((await sh('cat <<E\\nhere\\nE')).stdout, 'here\\n')
+assert.equal((await sh("echo 'unfinished")).exitCode, 2)
+assert.equal((await sh('exit 7')).exitCode, 7)
+assert.equal((await sh('pwd')).stdout, '/tmp\\n')
+
+const long = await sh('echo first; echo second >&2; read x; echo got $x; head -c 3000000 /dev/zero | tr "\\\\0" z; exit 5', {runAsync: true})
+assert.equal(long.exitCode ?? undefined, undefined)
+await assert.rejects(sh('true', {runAsync: true}), /runs a command/)
+assert.equal((await p.getSessionCommand('s1', long.cmdId)).exitCode ?? undefined, undefined)
+const outs = [], errs = []
+const followed = p.getSessionCommandLogs('s1', long.cmdId, o => outs.push(o), x => errs.push(x))
+const waiting = sh('echo after')     // its turn comes
+await p.sendSessionCommandInput('s1', long.cmdId, 'it\\n')
+await followed
+assert.deepEqual([outs.join('').length, errs.join('')], [6 + 7 + 3000000, 'second\\n'])
+assert.ok(outs.join('').startsWith('first\\ngot it\\nzzz'))
+assert.equal((await waiting).stdout, 'after\\n')
+const done = await p.getSessionCommand('s1', long.cmdId)
+assert.equal(done.exitCode, 5)
+assert.ok(done.command.startsWith('echo first'), done.command)
+const logs = await p.getSessionCommandLogs('s1', r.cmdId)
+assert.deepEqual([logs.stdout, logs.stderr], ['/tmp\\nx y local\\nf 1\\nbar\\n', ''])
+const again = []
+await p.getSessionCommandLogs('s1', r.cmdId, o => again.push(o), () => {})     // of one that has ended
+assert.equal(again.join(''), '/tmp\\nx y local\\nf 1\\nbar\\n')
+
+await p.createSession('server')
+const server = await p.executeSessionCommand('server', {command: 'exec python3 -m http.server 8080', runAsync: true})
+assert.deepEqual((await p.listSessions()).map(s => [s.sessionId, s.commands.length]).sort(), [['s1', 8], ['server', 1]])
+assert.equal((await p.getSession('server')).commands[0].id, server.cmdId)
+await p.deleteSession('server')
+assert.equal((await p.executeCommand("ps ax | grep -c '[h]ttp.server'")).result, '0\\n')
+await assert.rejects(p.getSession('server'), DaytonaNotFoundError)
+await assert.rejects(p.executeSessionCommand('none', {command: 'true'}), DaytonaNotFoundError)
+await assert.rejects(p.getSessionCommand('s1', 'none'), DaytonaNotFoundError)
+await assert.rejects(p.createSession('a/b'), /malformed/)
+
+const bytes = []; let shown; const shows = new Promise(r => { shown = r })
+const text = () => Buffer.from(bytes).toString()
+const pty = await p.createPty({id: 'p1', cols: 91, rows: 30, cwd: '/tmp', envs: {E: 'äé'}, onData: d => { bytes.push(...d); if (text().includes('40 100')) shown() }})
+await pty.sendInput('stty size; pwd; echo $E\\n')
+assert.deepEqual((await p.listPtySessions()).map(s => [s.id, s.cols, s.rows, s.cwd]), [['p1', 91, 30, '/tmp']])
+const sized = await pty.resize(100, 40)
+assert.deepEqual([sized.cols, sized.rows], [100, 40])
+await pty.sendInput('stty size\\n')
+await shows
+assert.ok(/30 91\\r\\n\\/tmp\\r\\näé/.test(text()), text())
+await pty.disconnect()
+const second = await p.connectPty('p1', {onData: () => {}})     // it went on
+await assert.rejects(p.createPty({id: 'p1', onData: () => {}}))
+await second.sendInput('exit 4\\n')
+assert.equal((await second.wait()).exitCode, 4)
+assert.deepEqual(await p.listPtySessions(), [])
+const killed = await p.createPty({id: 'p2', onData: () => {}})
+await p.killPtySession('p2')
+assert.equal((await killed.wait()).exitCode, 137)
+await assert.rejects(p.connectPty('p2', {onData: () => {}}))
+
+await assert.rejects((await box.createLspServer('python', '/tmp')).start(), /language servers/)
+await assert.rejects(box.computerUse.start(), /computer use/)
+await box.delete()
+console.log('done')
+process.exit(0)
+"""
+
+
+def test_sessions_and_terminals():
+    run(NEW, SESSIONS)
