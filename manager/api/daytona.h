@@ -91,6 +91,6 @@ void daytona_ran_release(struct daytona_ran *r);
 json_t *daytona_text(const char *p, size_t n);
 
 extern const struct http_route daytona_sandbox_routes[], daytona_object_routes[], daytona_process_routes[],
-	daytona_session_routes[], daytona_pty_routes[], daytona_file_routes[], daytona_refused_routes[];
+	daytona_session_routes[], daytona_pty_routes[], daytona_file_routes[], daytona_git_routes[], daytona_refused_routes[];
 
 #endif

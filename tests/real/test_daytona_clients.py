@@ -219,3 +219,54 @@ process.exit(0)
 
 def test_sessions_and_terminals():
     run(NEW, SESSIONS)
+
+
+GIT = """
+import {Daytona, DaytonaNotFoundError, DaytonaConflictError} from 'PACKAGE'
+import assert from 'node:assert/strict'
+const daytona = new Daytona()
+const box = await daytona.create()
+const {git, fs} = box
+await git.init('origin.git', true, 'main')
+await git.clone('/workspace/origin.git', 'repo')
+await git.configureUser('A B', 'a@b.test', 'local', 'repo')
+assert.equal(await git.getConfig('user.name', 'local', 'repo'), 'A B')
+assert.equal(await git.getConfig('no.such', 'local', 'repo'), undefined)
+await fs.uploadFile(Buffer.from('one'), 'repo/a b.txt')
+assert.deepEqual((await git.status('repo')).fileStatus, [{name: 'a b.txt', staging: 'Untracked', worktree: 'Untracked', extra: ''}])
+await git.add('repo', ['.'])
+const made = await git.commit('repo', 'first\\n\\nbody', 'Me', 'me@x.test')
+assert.equal(made.sha.length, 40)
+await git.push('repo', undefined, undefined, 'main', 'origin', true)
+let s = await git.status('repo')
+assert.deepEqual([s.currentBranch, s.branchPublished, s.ahead, s.behind, s.detached, s.upstream, s.fileStatus], ['main', true, 0, 0, false, 'origin/main', []])
+await git.createBranch('repo', 'next')
+await assert.rejects(git.createBranch('repo', 'next'), /already exists/)
+await git.checkoutBranch('repo', 'next')
+assert.deepEqual(await git.branches('repo'), {branches: ['main', 'next'], current: 'next'})
+await fs.moveFiles('repo/a b.txt', 'repo/c')
+await git.add('repo', ['.'])
+assert.deepEqual((await git.status('repo')).fileStatus, [{name: 'c', staging: 'Renamed', worktree: 'Unmodified', extra: 'a b.txt'}])
+await git.commit('repo', 'second', 'Me', 'me@x.test', true)
+await git.reset('repo', 'hard', 'HEAD~1')
+await git.checkoutBranch('repo', 'main')
+await git.deleteBranch('repo', 'next')
+await git.remoteAdd('repo', 'other', '/nowhere')
+assert.deepEqual((await git.remotes('repo')).remotes, [{name: 'origin', url: '/workspace/origin.git'}, {name: 'other', url: '/nowhere'}])
+await git.clone('/workspace/origin.git', '/tmp/two', 'main', undefined, 'user', 'secret')
+await fs.uploadFile(Buffer.from('two'), 'repo/d')
+await git.add('repo', ['d']); await git.commit('repo', 'third', 'Me', 'me@x.test'); await git.push('repo')
+await git.pull('/tmp/two')
+assert.equal((await fs.downloadFile('/tmp/two/d')).toString(), 'two')
+assert.equal((await box.process.executeCommand('grep -rc secret /tmp/two/.git/config')).result, '0\\n')
+await assert.rejects(git.clone('/workspace/none.git', '/tmp/three'))
+await assert.rejects(git.status('/tmp'), DaytonaNotFoundError)
+await assert.rejects(git.checkoutBranch('repo', '--orphan'), /dash/)
+await box.delete()
+console.log('done')
+process.exit(0)
+"""
+
+
+def test_git():
+    run(NEW, GIT)
