@@ -170,6 +170,9 @@ const struct policy_rule policy_rules[] = {
 	    PROTOCOL(0, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6) } },
 	{ NAMES("socket", "socketpair"), NOT_STRICT, 1, ALLOW, "list interfaces, addresses and routes",
 	  { FAMILY(AF_NETLINK), PROTOCOL(NETLINK_ROUTE) } },
+	{ NAMES("socket"), NOT_STRICT, 1, EPERM_,
+	  "K04 raw IP: as the kernel answers without the right, after which a ping takes a datagram",
+	  { FAMILY(AF_INET, AF_INET6), TYPE(SOCK_RAW) } },
 	{ NAMES("socket", "socketpair"), POLICY_ALL, 1, EAFNOSUPPORT_,
 	  "K03 K04 ALG, PACKET, VSOCK, RXRPC, NETLINK_*, raw, SCTP, MPTCP and the like: modules loaded on demand" },
 

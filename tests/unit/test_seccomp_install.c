@@ -59,7 +59,7 @@ static const struct call standard_calls[] = {
 	{ "socket(ALG)", SYS_socket, { 38, SOCK_SEQPACKET, 0 }, EAFNOSUPPORT },
 	{ "socket(VSOCK)", SYS_socket, { 40, SOCK_STREAM, 0 }, EAFNOSUPPORT },
 	{ "socket(PACKET)", SYS_socket, { AF_PACKET, SOCK_RAW, 0 }, EAFNOSUPPORT },
-	{ "socket(INET, RAW)", SYS_socket, { AF_INET, SOCK_RAW, 1 }, EAFNOSUPPORT },
+	{ "socket(INET, RAW)", SYS_socket, { AF_INET, SOCK_RAW, 1 }, EPERM },
 	{ "socket(NETLINK_AUDIT)", SYS_socket, { AF_NETLINK, SOCK_RAW, 9 }, EAFNOSUPPORT },
 	{ "socket(TCP)", SYS_socket, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0 }, 0 },
 	{ "socket(NETLINK_ROUTE)", SYS_socket, { AF_NETLINK, SOCK_RAW, 0 }, 0 },
