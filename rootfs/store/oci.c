@@ -96,7 +96,8 @@ static json_t *parse_document(const char *text, size_t n, int kind, const char *
 		err_set(e, ERR_CORRUPT, "%s is ambiguous: it has the fields of an index and of a manifest", what);
 	else if ((kind == OCI_INDEX) != is_index || (kind == OCI_MANIFEST) != is_manifest)
 		err_set(e, ERR_CORRUPT, "%s is not %s", what, kind == OCI_INDEX ? "an index" : "a manifest");
-	else if (version != 2)
+	/* Go programs that set the media type alone write 0 */
+	else if (version != 2 && (version || !json_is_integer(json_object_get(j, "schemaVersion")) || !type || strcmp(type, OCI_TYPE_MANIFEST)))
 		err_set(e, ERR_CORRUPT, "%s has schema version %llu, not 2", what, (unsigned long long)version);
 	else if (type && kind_of_media_type(type, NULL) != kind)
 		err_set(e, ERR_CORRUPT, "%s has media type '%.100s'", what, type);
@@ -194,10 +195,10 @@ static int parse_layers(const json_t *arr, struct oci_manifest *m, struct err *e
 	size_t i;
 
 	m->layer_count = json_array_size(arr);
-	if (!m->layer_count || m->layer_count > IMAGE_LAYERS_MAX)
-		return err_set(e, ERR_CORRUPT, "image manifest has %zu layers, not 1 to %d", m->layer_count,
+	if (m->layer_count > IMAGE_LAYERS_MAX)
+		return err_set(e, ERR_CORRUPT, "image manifest has %zu layers, more than %d", m->layer_count,
 			       IMAGE_LAYERS_MAX);
-	m->layers = calloc(m->layer_count, sizeof(*m->layers));
+	m->layers = calloc(m->layer_count + 1, sizeof(*m->layers));
 	if (!m->layers)
 		return err_nomem(e);
 	for (i = 0; i < m->layer_count; i++) {
