@@ -104,13 +104,13 @@ static json_t *describe_spec_network(const struct spec *s)
 
 json_t *specjson_describe(const struct spec *s)
 {
-	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:s,s:s,s:s,s:b,s:b,s:s}", "limits", describe_spec_limits(s),
+	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:s,s:s,s:s,s:b,s:b,s:b,s:s}", "limits", describe_spec_limits(s),
 			 "timeouts", "timeout_ms", (json_int_t)s->timeout_ms, "grace_ms", (json_int_t)s->grace_ms,
 			 "max_silent_ms", (json_int_t)s->max_silent_ms,
 			 "cpu_time_ms", (json_int_t)s->cpu_time_ms, "mounts", describe_spec_mounts(s), "network", describe_spec_network(s), "env", env_names(s),
 			 "user", s->user ? s->user : "", "workdir", s->workdir ? s->workdir : "",
 			 "hostname", s->hostname ? s->hostname : "", "read_only", s->read_only,
-			 "no_tmpfs", s->no_tmpfs,
+			 "no_tmpfs", s->no_tmpfs, "cgroup_files", s->cgroup_files,
 			 "seccomp", s->seccomp_name ? s->seccomp_name : "");
 }
 

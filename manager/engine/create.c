@@ -616,6 +616,8 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	    add_console_size(c, body, host, e) < 0 || add_config_flag(c, body, "OpenStdin", "interactive", e) < 0 ||
 	    add_stop_timeout(c, body, e) < 0 || add_config_health(c, body, e) < 0)
 		return -1;
+	if (engine_word(c, e, "--cgroup-files") < 0)
+		return -1;
 	/* Docker shows the image's files there, and the files copied there before a start */
 	if (strcmp(image, "host") && engine_word(c, e, "--no-tmpfs") < 0)
 		return -1;

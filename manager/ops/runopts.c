@@ -347,6 +347,7 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 			       "--network-rate; hint: --cap-drop NET_ADMIN");
 	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;
 	s->user = o->user ? o->user : im && im->user[0] ? im->user : o->config->user;
+	s->cgroup_v1 = s->cgroup_files ? cgroup_shown(&s->limits) : 0;
 	if (mountspec_owner(s, e) < 0)
 		return -1;
 	if (runopts_choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||

@@ -129,6 +129,11 @@ struct cgroup_ops {
 	int (*remove)(struct cgroup *c, struct err *e);
 };
 
+/*
+ * Bits of enum cgroup_v1: the hierarchies of version 1 in which a sandbox with these limits has a cgroup of its own
+ * that shows them; 0 on hosts with version 2.
+ */
+unsigned cgroup_shown(const struct cgroup_limits *l);
 /* Returns the kind of hierarchy mounted at /sys/fs/cgroup. */
 enum cgroup_mode cgroup_detect(void);
 

@@ -37,6 +37,18 @@ static const struct {
 };
 _Static_assert(sizeof(v1) / sizeof(v1[0]) == CGROUP_V1_COUNT, "one row per hierarchy");
 
+unsigned cgroup_shown(const struct cgroup_limits *l)
+{
+	static const enum cgroup_v1 all[] = { V1_MEMORY, V1_CPU, V1_PIDS, V1_CPUSET };
+	unsigned shown = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(all) && cgroup_detect() == CGROUP_HYBRID; i++)
+		if ((v1[all[i]].always || l->cpuset[0]) && access(v1[all[i]].root, F_OK) == 0)
+			shown |= 1u << all[i];
+	return shown;
+}
+
 static int missing(const char *controller, const char *option, struct err *e)
 {
 	return err_set(e, ERR_UNSUPPORTED, "the %s controller is not mounted at /sys/fs/cgroup/%s, so %s cannot be "

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/phases.h"
 #include "runtime/kernel/fdpass.h"
+#include "runtime/kernel/newmount.h"
 #include "runtime/sandbox/birth.h"
 #include "runtime/sandbox/child.h"
 #include "runtime/sandbox/hostimage.h"
@@ -265,6 +266,23 @@ static int hand_over_cgroups(struct sandbox *sb, struct err *e)
 	return sandbox_prefer_error(sb, e);
 }
 
+/* The cgroups are there now: detached copies of those that the plan shows, as far as this process can see them. */
+static int show_cgroups(struct sandbox *sb, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < sb->plan.count; i++) {
+		struct mount_op *op = &sb->plan.ops[i];
+
+		if (op->kind != MOUNT_V1)
+			continue;
+		op->fd = newmount_clone(sb->cgroup.v1_fd[op->hierarchy], "", 0, op->attr, e);
+		if (op->fd < 0)
+			return err_wrap(e, "show the sandbox %s", op->target);
+	}
+	return 0;
+}
+
 /*
  * Sends the mounts. The first packet also has the writable layer's file system, for the child to
  * unmount with the host's root.
@@ -276,7 +294,7 @@ static int hand_over_mounts(void *ctx, size_t end, struct err *e)
 
 	if (handover_send_mounts(&h->out, end, first ? h->sb->base_fd : -1, -1, e) < 0)
 		return sandbox_prefer_error(h->sb, e);
-	return first ? hand_over_cgroups(h->sb, e) : 0;
+	return first && (hand_over_cgroups(h->sb, e) < 0 || show_cgroups(h->sb, e) < 0) ? -1 : 0;
 }
 
 /* The child takes and attaches them while we make the next. */

@@ -16,7 +16,7 @@
 
 static const char *const kind_names[] = {
 	[MOUNT_ROOT] = "overlay", [MOUNT_HOSTDIR] = "hostdir", [MOUNT_DEV] = "dev", [MOUNT_SYS] = "sys",
-	[MOUNT_TMPFS] = "tmpfs", [MOUNT_CONTROL] = "control", [MOUNT_BIND] = "bind", [MOUNT_PROC] = "proc", [MOUNT_DEVPTS] = "devpts",
+	[MOUNT_TMPFS] = "tmpfs", [MOUNT_CONTROL] = "control", [MOUNT_BIND] = "bind", [MOUNT_V1] = "cgroup", [MOUNT_PROC] = "proc", [MOUNT_DEVPTS] = "devpts",
 	[MOUNT_MQUEUE] = "mqueue", [MOUNT_CGROUP] = "cgroup2", [MOUNT_RDONLY] = "rdonly",
 	[MOUNT_MASK] = "mask", [MOUNT_BOOT] = "boot", [MOUNT_SEAL] = "seal",
 };
@@ -51,6 +51,28 @@ static uint64_t inodes_for(uint64_t bytes)
 	return bytes / 4096 < 1024 ? 1024 : bytes / 4096;
 }
 
+/*
+ * The cgroup namespace's root.  Where version 1 has the limits, the sandbox's own directory of each hierarchy beside
+ * it, where programs look for them: read-only, and its files are those of ids that the sandbox does not have.
+ */
+static void add_cgroups(struct mountplan *p, const struct spec *s)
+{
+	static const struct { enum cgroup_v1 hierarchy; const char *target; } places[] = {
+		{ V1_MEMORY, "/sys/fs/cgroup/memory" }, { V1_CPU, "/sys/fs/cgroup/cpu" },
+		{ V1_PIDS, "/sys/fs/cgroup/pids" }, { V1_CPUSET, "/sys/fs/cgroup/cpuset" },
+	};
+	size_t i;
+
+	if (s->cgroup_v1)
+		add_planned_tmpfs(p, "/sys/fs/cgroup", SAFE_NOEXEC, 65536, 32, 0755);
+	add_mount_op(p, MOUNT_CGROUP, s->cgroup_v1 ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
+	for (i = 0; i < ARRAY_LEN(places); i++)
+		if (s->cgroup_v1 & 1u << places[i].hierarchy)
+			add_mount_op(p, MOUNT_V1, places[i].target, SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->hierarchy = places[i].hierarchy;
+	if (s->cgroup_v1)
+		add_mount_op(p, MOUNT_SEAL, "/sys/fs/cgroup", MOUNT_ATTR_RDONLY);
+}
+
 #define READ_ONLY_TMP (64ULL << 20)	/* bytes of /tmp where no layer can be written */
 
 static void add_system(struct mountplan *p, const struct spec *s)
@@ -72,7 +94,7 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	add_mount_op(p, MOUNT_BOOT, "/proc/sys/kernel/random/boot_id", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
 	add_mount_op(p, MOUNT_SEAL, "/dev", MOUNT_ATTR_RDONLY);
 	add_mount_op(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
-	add_mount_op(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
+	add_cgroups(p, s);
 	add_mount_op(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
 	if (s->no_tmpfs)
 		return;

@@ -29,6 +29,7 @@ enum mount_kind {
 	MOUNT_TMPFS,	/* host side: sized tmpfs */
 	MOUNT_CONTROL,	/* host side: tmpfs of the host's root, which the sandbox can only read */
 	MOUNT_BIND,	/* host side: clone of an operator's path, or a volume, idmapped */
+	MOUNT_V1,	/* host side: its own cgroup of one hierarchy of version 1, once that is made */
 	MOUNT_PROC,	/* sandbox side from here on */
 	MOUNT_DEVPTS,
 	MOUNT_MQUEUE,
@@ -46,6 +47,7 @@ struct mount_op {
 	const char *source;	/* absolute on the host, or NULL */
 	uint64_t attr;		/* MOUNT_ATTR_* (mount_setattr(2)) */
 	uint64_t size_bytes, inodes;
+	unsigned hierarchy;	/* MOUNT_V1: enum cgroup_v1 */
 	uint32_t mode;		/* MOUNT_TMPFS: mode of its root; MOUNT_MASK: S_IFDIR for a directory, as
 				 * far as known */
 	int idmap;		/* the sandbox's ids are the ids on disk */

@@ -117,6 +117,8 @@ struct spec {
 	int host_image;		/* the layers are the skeleton; expose the host's /usr */
 	int read_only;
 	int no_tmpfs;		/* /tmp and /run are those of the image */
+	int cgroup_files;	/* asked for: the files of its cgroups of version 1, too */
+	unsigned cgroup_v1;	/* bits of enum cgroup_v1: those that this host has, and that are asked for */
 	uint64_t disk_bytes, disk_inodes;
 	uint64_t tmp_bytes;
 	uint64_t shm_bytes;

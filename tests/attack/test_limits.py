@@ -33,6 +33,31 @@ def mine():
     return [p for p in proc.pids() if proc.alive(p) and any(parent in c for c in proc.cgroups(p))]
 
 
+# ---- what it sees of its limits ----
+
+def test_D01_the_files_of_its_cgroups_are_its_own_and_to_be_read_only():
+    """S8: --cgroup-files shows limits and changes none, for root and for others."""
+    script = """
+for d in /sys/fs/cgroup /sys/fs/cgroup/*; do mkdir $d/x 2>/dev/null && echo made $d/x; done
+for f in $(find /sys/fs/cgroup -type f); do { true > $f; } 2>/dev/null && echo wrote $f; done
+mount -o remount,rw,bind /sys/fs/cgroup 2>/dev/null && echo remounted
+find /sys/fs/cgroup -name release_agent
+grep -o ' /[^ ]* /sys/fs/cgroup[^ ]* ro[^ ]*' /proc/self/mountinfo
+"""
+    for who in ("0:0", "1000:1000"):
+        r = sh(script, "--cgroup-files", "--memory", "64m", "--cpus", "0.5", "--pids", "60", "--user", who, ok=True)
+        assert all(line.startswith(" / /sys/fs/cgroup") and "nosuid,nodev,noexec" in line for line in r.out.splitlines() if line), r
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        said = sh("cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/pids.max", "--cgroup-files", "--memory", "64m", "--pids", "60", ok=True).out
+        assert said.split() == [str(64 << 20), "60"], said
+        return
+    said = sh("cd /sys/fs/cgroup; ls; cat memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us pids/pids.max",
+              "--cgroup-files", "--memory", "64m", "--cpus", "0.5", "--pids", "60", ok=True).out.split()
+    assert said == ["cpu", "memory", "pids", "unified", str(64 << 20), "50000", "60"], said
+    assert "memory" not in sh("ls /sys/fs/cgroup", ok=True).out.split()
+    assert sh("cat /sys/fs/cgroup/cpuset/cpuset.cpus", "--cgroup-files", "--cpuset", "0", ok=True).out == "0\n"
+
+
 # ---- D02: memory ----------------------------------------------------------
 
 TOUCH = "x = bytearray(200 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('touched')"

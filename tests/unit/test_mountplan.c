@@ -179,6 +179,22 @@ Test(mountplan, without_tmpfs_the_image_has_tmp_and_run)
 	cr_expect(plan.count && strstr(text, MOUNTPLAN_CONTROL));
 }
 
+Test(mountplan, cgroups_of_version_1_are_shown_read_only_on_a_tmpfs_that_is_sealed)
+{
+	static const char *const dirs[] = { NULL };
+	autofree char *text = NULL;
+	const char *at;
+
+	spec.cgroup_v1 = 1u << V1_MEMORY | 1u << V1_PIDS;
+	text = text_of(dirs);
+	cr_expect(strstr(text, "cgroup2  /sys/fs/cgroup/unified   ro,nosuid,nodev,noexec\n"));
+	cr_expect(strstr(text, "cgroup   /sys/fs/cgroup/memory    ro,nosuid,nodev,noexec\n"));
+	cr_expect(strstr(text, "cgroup   /sys/fs/cgroup/pids      ro,nosuid,nodev,noexec\n"));
+	cr_expect_null(strstr(text, "/sys/fs/cgroup/cpu"));
+	at = strstr(text, "tmpfs    /sys/fs/cgroup ");
+	cr_assert(at && strstr(at, "seal     /sys/fs/cgroup "));
+}
+
 Test(mountplan, parents_come_before_children)
 {
 	static const char *const dirs[] = { "/usr", "/lib64", NULL };
@@ -399,7 +415,7 @@ Test(mountplan, a_plan_can_be_built_again_in_the_same_storage)
 
 Test(mountplan, sources_are_opened_on_the_host_and_proc_in_the_sandbox)
 {
-	static const enum mount_kind host[] = { MOUNT_ROOT, MOUNT_HOSTDIR, MOUNT_DEV, MOUNT_SYS, MOUNT_TMPFS, MOUNT_CONTROL, MOUNT_BIND };
+	static const enum mount_kind host[] = { MOUNT_ROOT, MOUNT_HOSTDIR, MOUNT_DEV, MOUNT_SYS, MOUNT_TMPFS, MOUNT_CONTROL, MOUNT_BIND, MOUNT_V1 };
 	static const enum mount_kind inside[] = { MOUNT_PROC, MOUNT_DEVPTS, MOUNT_MQUEUE, MOUNT_CGROUP, MOUNT_RDONLY, MOUNT_MASK, MOUNT_BOOT, MOUNT_SEAL };
 	size_t i;
 

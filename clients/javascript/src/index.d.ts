@@ -56,6 +56,7 @@ export interface CreateOptions extends Abortable {
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
   noTmpfs?: boolean;
+  cgroupFiles?: boolean;
   device?: string | readonly string[];
   gpus?: number | string;
   readOnly?: boolean;

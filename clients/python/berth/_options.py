@@ -38,6 +38,7 @@ class CreateOptions(TypedDict, total=False):
     volume: Strings
     tmpfs: Strings
     no_tmpfs: bool
+    cgroup_files: bool
     device: Strings
     gpus: Union[int, str]
     read_only: bool
