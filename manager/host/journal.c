@@ -32,6 +32,33 @@ void journal_time(const struct timespec *t, char out[JOURNAL_TIME])
 	snprintf(out + n, JOURNAL_TIME - n, ".%03ldZ", t->tv_nsec / 1000000);
 }
 
+/*
+ * RFC 3339 behind its seconds: a fraction of any length, then Z or an offset such as +02:00.  Within a second the
+ * recorded times go on with ".", which is less than "Z", so that there always is a fraction.  1, or 0 for another text.
+ */
+static int whole_time(const char *text, char out[JOURNAL_TIME])
+{
+	struct timespec t = { 0 };
+	const char *p = text + 19;
+	unsigned hours, minutes;
+	struct tm tm = { 0 };
+	long unit = 100000000;
+	int end = 0;
+
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
+			t.tv_nsec += (*p - '0') * unit;
+	if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm))
+		return 0;
+	t.tv_sec = timegm(&tm);
+	if ((*p == '+' || *p == '-') && sscanf(p + 1, "%2u:%2u%n", &hours, &minutes, &end) == 2 && end == 5 && !p[6] && hours < 24 && minutes < 60)
+		t.tv_sec -= (*p == '+' ? 1 : -1) * (time_t)(hours * 3600 + minutes * 60);
+	else if (strcmp(p, "Z"))
+		return 0;
+	journal_time(&t, out);
+	return 1;
+}
+
 int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e)
 {
 	static const char shape[] = "0000-00-00T00:00:00.000Z";
@@ -46,11 +73,8 @@ int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e)
 		snprintf(out, JOURNAL_TIME, "%s", text);
 		return 0;
 	}
-	/* within a second the recorded times go on with ".", which is less than "Z" */
-	if (i == 19 && !strcmp(text + i, "Z")) {
-		snprintf(out, JOURNAL_TIME, "%.19s.000Z", text);
+	if (i >= 19 && whole_time(text, out))
 		return 0;
-	}
 	if (num_duration_ms(text, "since", 366ULL * 86400000 * 50, &ms, e) < 0)
 		return err_set(e, ERR_INVALID, "'%.60s' is not a time; hint: 10m (ago), or 2026-11-21T08:00:00Z", text);
 	clock_gettime(CLOCK_REALTIME, &now);
