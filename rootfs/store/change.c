@@ -32,8 +32,56 @@ static json_t *config_member(json_t *run, const char *key, json_t *fresh)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* Reads the next word without its quotes, as a shell does but without expansion: 1, or 0 at the end. */
-static int next_word(const char **at, struct buf *word, struct err *e)
+/* The value of a variable in the environment of run; NULL when it has none. */
+static const char *variable_of(const json_t *run, const char *name, size_t n)
+{
+	const json_t *list = json_object_get(run, "Env");
+	size_t i;
+
+	for (i = json_array_size(list); i > 0; i--) {
+		const char *have = json_string_value(json_array_get(list, i - 1));
+
+		if (have && !strncmp(have, name, n) && have[n] == '=')
+			return have + n + 1;
+	}
+	return NULL;
+}
+
+/* Adds the value of $NAME, ${NAME}, ${NAME:-WORD} or ${NAME:+WORD}; *at is then its last byte. */
+static int add_variable(const json_t *run, const char **at, struct buf *word, struct err *e)
+{
+	const int braces = (*at)[1] == '{';
+	const char *name = *at + 1 + braces, *value, *end, *other = "";
+	size_t n = 0, len;
+
+	while (isalnum((unsigned char)name[n]) || name[n] == '_')
+		n++;
+	if (!n && !braces)
+		return buf_add(word, "$", 1, e);
+	value = variable_of(run, name, n);
+	len = value ? strlen(value) : 0;
+	end = name + n;
+	if (braces) {
+		if (*end == ':' && (end[1] == '-' || end[1] == '+')) {
+			const int instead = end[1] == '-';
+
+			other = end + 2;
+			end = other + strcspn(other, "}");
+			if (instead ? len == 0 : len > 0)
+				value = other, len = (size_t)(end - other);
+			else if (!instead)
+				len = 0;
+		}
+		if (!n || *end != '}')
+			return err_set(e, ERR_INVALID, "failed to process \"%.80s\": it is not ${NAME}, ${NAME:-WORD} or ${NAME:+WORD}", *at);
+		end++;
+	}
+	*at = end - 1;
+	return buf_add(word, value ? value : "", len, e);
+}
+
+/* Reads the next word without its quotes, as a shell does, with the variables of run: 1, or 0 at the end. */
+static int next_word(const json_t *run, const char **at, struct buf *word, struct err *e)
 {
 	const char *p = *at;
 	char quote = 0;
@@ -47,6 +95,11 @@ static int next_word(const char **at, struct buf *word, struct err *e)
 			quote = quote ? 0 : *p;
 			continue;
 		}
+		if (*p == '$' && quote != '\'') {
+			if (add_variable(run, &p, word, e) < 0)
+				return -1;
+			continue;
+		}
 		if (*p == '\\' && quote != '\'' && p[1])
 			p++;
 		if (buf_add(word, p, 1, e) < 0)
@@ -57,6 +110,15 @@ static int next_word(const char **at, struct buf *word, struct err *e)
 			       quote == '"' ? "double-quote" : "single-quote");
 	*at = p;
 	return buf_add(word, "", 1, e) < 0 ? -1 : 1;
+}
+
+/* Expands a text that is one word, whatever its blanks and quotes. */
+static int expand_rest(const json_t *run, const char *p, struct buf *ret, struct err *e)
+{
+	for (; *p; p++)
+		if (*p == '$' ? add_variable(run, &p, ret, e) < 0 : buf_add(ret, p, 1, e) < 0)
+			return -1;
+	return buf_add(ret, "", 1, e);
 }
 
 /* Returns a JSON array of strings, or NULL if the text is none. */
@@ -80,7 +142,7 @@ static json_t *array_of(const char *text)
 }
 
 /* Returns an array as it stands, or splits the text into words; NULL with e. */
-static json_t *change_words(const char *text, struct err *e)
+static json_t *change_words(const json_t *run, const char *text, struct err *e)
 {
 	autojson json_t *list = array_of(text);
 	autobuf struct buf word = BUF_INIT(CHANGE_MAX);
@@ -89,7 +151,7 @@ static json_t *change_words(const char *text, struct err *e)
 	if (list)
 		return json_incref(list);
 	list = json_array();
-	while ((r = next_word(&text, &word, e)) > 0)
+	while ((r = next_word(run, &text, &word, e)) > 0)
 		if (json_array_size(list) >= WORDS_MAX || json_array_append_new(list, json_string(word.data)) < 0) {
 			err_set(e, ERR_INVALID, "more than %d words in a change, or a word that is not UTF-8", WORDS_MAX);
 			return NULL;
@@ -153,9 +215,13 @@ static int set_pairs(json_t *run, const char *text, const char *what, put_pair *
 	const json_t *one;
 	size_t i;
 
-	if (text[first] && text[first] != '=')
-		return put(run, text, first, text + first + strspn(text + first, " \t"), e);
-	words = change_words(text, e);
+	if (text[first] && text[first] != '=') {
+		autobuf struct buf value = BUF_INIT(CHANGE_MAX);
+
+		return expand_rest(run, text + first + strspn(text + first, " \t"), &value, e) < 0 ? -1 :
+		       put(run, text, first, value.data, e);
+	}
+	words = change_words(run, text, e);
 	if (!words)
 		return -1;
 	json_array_foreach (words, i, one) {
@@ -214,7 +280,7 @@ static int expose_one(json_t *ports, const char *word, struct err *e)
 
 static int set_expose(json_t *run, const char *text, struct err *e)
 {
-	autojson json_t *words = change_words(text, e);
+	autojson json_t *words = change_words(run, text, e);
 	json_t *ports = words ? config_member(run, "ExposedPorts", json_object()) : NULL;
 	const json_t *one;
 	size_t i;
@@ -227,7 +293,7 @@ static int set_expose(json_t *run, const char *text, struct err *e)
 
 static int set_volume(json_t *run, const char *text, struct err *e)
 {
-	autojson json_t *words = change_words(text, e);
+	autojson json_t *words = change_words(run, text, e);
 	json_t *volumes = words ? config_member(run, "Volumes", json_object()) : NULL;
 	const json_t *one;
 	size_t i;
@@ -243,14 +309,24 @@ static int set_volume(json_t *run, const char *text, struct err *e)
 
 static int set_config_user(json_t *run, const char *text, struct err *e)
 {
-	return json_object_set_new(run, "User", json_string(text)) < 0 ? invalid_text(e) : 0;
+	autobuf struct buf value = BUF_INIT(CHANGE_MAX);
+
+	if (expand_rest(run, text, &value, e) < 0)
+		return -1;
+	return json_object_set_new(run, "User", json_string(value.data)) < 0 ? invalid_text(e) : 0;
 }
 
 /* Sets the working directory; a relative one is below the previous one. */
 static int set_workdir(json_t *run, const char *text, struct err *e)
 {
 	const char *before = json_string_value(json_object_get(run, "WorkingDir"));
-	json_t *v = text[0] == '/' ? json_string(text) :
+	autobuf struct buf value = BUF_INIT(CHANGE_MAX);
+	json_t *v;
+
+	if (expand_rest(run, text, &value, e) < 0)
+		return -1;
+	text = value.data;
+	v = text[0] == '/' ? json_string(text) :
 				     json_sprintf("%s%s%s", before && before[0] ? before : "/",
 						  before && before[0] && strcmp(before, "/") ? "/" : "", text);
 
