@@ -400,9 +400,9 @@ static void take_box_event(struct taking *t, const char *box)
 
 json_t *engine_events_take(struct engine_events *x, const json_t *entry)
 {
-	const char *box = known_event_text(entry, "id"), *time = known_event_text(entry, "time"), *dot = strchr(time, '.');
+	const char *box = known_event_text(entry, "id"), *time = known_event_text(entry, "time");
 	const struct object_event *object = object_event_of(entry);
-	struct taking t = { x, entry, json_array(), engine_time(time) * 1000000000 + (dot ? strtol(dot + 1, NULL, 10) * 1000000 : 0) };
+	struct taking t = { x, entry, json_array(), engine_time_ns(time) };
 
 	if (!t.out)
 		return NULL;

@@ -146,7 +146,7 @@ static int check_filter_key(enum engine_filtered what, const char *key, const js
 		return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
 	if (is_filter_word(key, bools))
 		return check_bool(what, key, list, e);
-	if (!strcmp(key, "until") && json_array_size(list) > 1)
+	if (what != ENGINE_IMAGES && !strcmp(key, "until") && json_array_size(list) > 1)
 		return err_set(e, ERR_INVALID, "more than one until filter specified");
 	for (k = 0; k < ARRAY_LEN(checks); k++)
 		if (checks[k].lists & 1u << what && !strcmp(checks[k].key, key))
@@ -476,15 +476,19 @@ int engine_filters_match(const json_t *filters, const struct engine_view *v, str
 	return 1;
 }
 
-/* Made before a time, or longer ago than a duration. */
+/* Made before each time, or longer ago than each duration. */
 static int is_older(const json_t *list, const char *created)
 {
-	const size_t whole = strlen("2026-01-01T00:00:00");
 	char until[JOURNAL_TIME];
 	struct err ignored;
+	const json_t *one;
+	size_t i;
 
-	return engine_logs_time(json_string_value(json_array_get(list, 0)), until, &ignored) == 0 &&
-	       created && until[0] && strncmp(created, until, whole) < 0;
+	json_array_foreach ((json_t *)(size_t)list, i, one)
+		if (engine_logs_time(json_string_value(one), until, &ignored) < 0 || !created || !until[0] ||
+		    engine_time_ns(created) >= engine_time_ns(until))
+			return 0;
+	return json_array_size(list) > 0;
 }
 
 int engine_filters_prune(const json_t *filters, const json_t *labels, const char *created)

@@ -119,6 +119,18 @@ int64_t engine_time(const char *text)
 	return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
 }
 
+int64_t engine_time_ns(const char *text)
+{
+	const char *dot = text ? strchr(text, '.') : NULL;
+	int64_t ns = 0, unit = 100000000;
+
+	while (dot && *++dot >= '0' && *dot <= '9' && unit) {
+		ns += (*dot - '0') * unit;
+		unit /= 10;
+	}
+	return engine_time(text) * 1000000000 + ns;
+}
+
 /* units.HumanDuration of docker/go-units: its words are what people grep for. */
 void engine_duration(int64_t s, char *ret, size_t n)
 {

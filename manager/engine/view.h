@@ -63,6 +63,8 @@ const char *engine_started(const struct engine_view *v);
 int engine_is_internal(const json_t *record, int runs);
 /* Seconds since the epoch of a time as records have it; 0 for none. */
 int64_t engine_time(const char *text);
+/* And in nanoseconds, with the fraction that it has. */
+int64_t engine_time_ns(const char *text);
 /* "Up 3 seconds (healthy)" */
 void engine_status(const struct engine_view *v, int64_t now, char *ret, size_t n);
 /* A duration in the words of Docker's client. */

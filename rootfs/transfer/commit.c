@@ -324,20 +324,31 @@ static int make_committed_config(struct commit *c, struct err *e)
 	return importer_make_manifest(&c->img, e);
 }
 
-/* Sets the time: now, or SOURCE_DATE_EPOCH (reproducible-builds.org). */
+/*
+ * Sets the time: now, to the nanosecond, so that two commits within a second are two images in their order;
+ * or SOURCE_DATE_EPOCH (reproducible-builds.org).
+ */
 static int set_time(struct commit *c, struct err *e)
 {
 	const char *epoch = getenv("SOURCE_DATE_EPOCH");
-	uint64_t seconds = (uint64_t)time(NULL);
+	struct timespec now = { 0 };
+	uint64_t seconds;
 	struct tm tm;
 	time_t t;
+	size_t n;
 
+	clock_gettime(CLOCK_REALTIME, &now);
+	seconds = (uint64_t)now.tv_sec;
 	if (epoch && num_u64(epoch, "SOURCE_DATE_EPOCH", 0, 253402300799ULL, &seconds, e) < 0)
 		return -1;
 	t = (time_t)seconds;
 	if (!gmtime_r(&t, &tm))
 		return err_set(e, ERR_INVALID, "SOURCE_DATE_EPOCH is not a time");
-	strftime(c->created, sizeof(c->created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	n = strftime(c->created, sizeof(c->created), "%Y-%m-%dT%H:%M:%S", &tm);
+	if (epoch)
+		snprintf(c->created + n, sizeof(c->created) - n, "Z");
+	else
+		snprintf(c->created + n, sizeof(c->created) - n, ".%09ldZ", now.tv_nsec);
 	return 0;
 }
 
