@@ -134,11 +134,15 @@ static int load_docker_images(const struct door_args *a, struct err *e)
 		return err_set(e, ERR_INVALID, "requested load from stdin, but stdin is empty");
 	if (give_input(door_value(a, "input"), e) < 0)
 		return -1;
-	call = call_of("image load", NULL);
-	call_flag(call, "quiet");
+	call = engine_load_call(e);
+	if (!call)
+		return -1;
 	said = door_ask_with(call, DOOR_STDIN, e);
-	json_array_foreach (json_object_get(said, "images"), i, one)
-		printf("Loaded image: %s\n", door_text(one, "name"));
+	json_array_foreach (json_object_get(said, "images"), i, one) {
+		autojson json_t *line = engine_load_line(one);
+
+		puts(json_string_value(line));
+	}
 	return said ? 0 : -1;
 }
 
@@ -169,19 +173,27 @@ static int import(const struct door_args *a, struct err *e)
 
 static int save_docker_images(const struct door_args *a, struct err *e)
 {
+	autojson json_t *said = NULL, *names = json_array();
 	const char *to = door_value(a, "output");
-	autojson json_t *said = NULL;
+	autoclose int store = -1;
 	struct sandbox_ref s;
+	const json_t *one;
 	json_t *call;
+	size_t k;
 	int i;
 
 	if (!to && isatty(STDOUT_FILENO))
 		return err_set(e, ERR_INVALID,
 			       "cowardly refusing to save to a terminal. Use the "
 			       "-o flag or redirect");
+	if ((store = open_images(e)) < 0)
+		return -1;
+	for (i = 0; i < a->count; i++)
+		if (engine_save_names(store, a->words[i], names, e) < 0)
+			return -1;
 	sandbox_ref_init(&s);
-	for (i = 0; i < a->count; i++) {
-		autojson json_t *doc = door_image_document(&s, a->words[i], e);
+	json_array_foreach (names, k, one) {
+		autojson json_t *doc = door_image_document(&s, json_string_value(one), e);
 
 		if (!doc) {
 			sandbox_ref_close(&s);
@@ -192,8 +204,7 @@ static int save_docker_images(const struct door_args *a, struct err *e)
 	call = call_of("image save", NULL);
 	call_flag(call, "quiet");
 	call_text(call, "output", to);
-	for (i = 0; i < a->count; i++)
-		call_operand(call, a->words[i]);
+	call_operands(call, names);
 	said = door_ask_with(call, DOOR_STDOUT, e);
 	return said ? 0 : -1;
 }

@@ -43,6 +43,7 @@ static const struct {
 	[IMG_CHANGE] = { "change", "INSTRUCTION", "of a root file system: one of a Dockerfile, such as 'CMD sh'", 'c' },
 	[IMG_MESSAGE] = { "message", "TEXT", "of a root file system: a comment for its history", 'm' },
 	[IMG_BASE] = { "base", "NAME", "an image whose layers an archive of docker save may leave out", 0 },
+	[IMG_UNNAMED] = { "unnamed", "NAME", "the name of an image that the archive gives none", 0 },
 	[IMG_NO_EVENT] = { "no-event", NULL, "add nothing to the events", 0 },
 	[IMG_JSON] = { "json", NULL, "print JSON, errors too", 0 },
 	[IMG_STORE] = { "store", "DIR", "the image store (default: $BERTH_STATE_DIR/store,\n"

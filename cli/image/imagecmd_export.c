@@ -191,6 +191,6 @@ const struct imagecmd imagecmd_load = {
 	.name = "load",
 	.args = "[-i FILE]",
 	.summary = "read the images of an archive",
-	.options = IMG(INPUT) | IMG(PLATFORM) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(INPUT) | IMG(UNNAMED) | IMG(PLATFORM) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.run = run_load,
 };

@@ -65,6 +65,7 @@ int imagecmd_import_as(int store_fd, const struct imagecmd_args *a, const char *
 	struct import_options o = {
 		.source = a->operands[0],
 		.name = a->operand_count > 1 ? a->operands[1] : NULL,
+		.unnamed = imagecmd_value(a, IMG_UNNAMED),
 		.platform = imagecmd_value(a, IMG_PLATFORM),
 		.message = imagecmd_value(a, IMG_MESSAGE),
 		.progress = live ? imagecmd_progress : NULL,

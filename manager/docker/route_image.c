@@ -31,6 +31,7 @@
 struct import {
 	struct called program;
 	int in; /* our end of its stdin */
+	int fed; /* the body is not empty */
 };
 
 static void image_import_free(void *data)
@@ -71,8 +72,11 @@ int imageflow_feed(struct http_request *rq, const char *data, size_t n, struct e
 {
 	struct import *i = http_data(rq);
 
+	if (!i)
+		return 0;
+	i->fed |= n > 0;
 	/* a program that has ended early says why at the end */
-	return i ? box_upload(rq, &i->in, data, n, e) : 0;
+	return box_upload(rq, &i->in, data, n, e);
 }
 
 json_t *imageflow_end(struct http_request *rq, struct err *e)
@@ -352,6 +356,7 @@ int imageflow_create(struct http_request *rq, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(LINE_MAX_BYTES);
 	const char *image = http_query(rq, "fromImage");
+	static const char empty_tar[1024];
 	autojson json_t *said = NULL;
 	const char *digest;
 	size_t n;
@@ -360,6 +365,9 @@ int imageflow_create(struct http_request *rq, struct err *e)
 		return image && image[0]
 			       ? stream_image_flow(rq, image, 0, e)
 			       : docker_fail(rq, 400, e, "neither fromImage nor fromSrc is given");
+	/* to Docker, nothing at all is an archive of nothing */
+	if (!((struct import *)http_data(rq))->fed && imageflow_feed(rq, empty_tar, sizeof(empty_tar), e) < 0)
+		return -1;
 	said = imageflow_end(rq, e);
 	if (!said)
 		return -1;
@@ -561,41 +569,52 @@ static int post_image_push(struct http_request *rq, struct err *e)
 	return check_image_is_there(rq, ref, e) < 0 ? -1 : imageflow_push(rq, e);
 }
 
-static int get_save_one(struct http_request *rq, struct err *e)
-{
-	const char *name = http_param(rq, "name");
-	json_t *call;
-
-	if (check_image_is_there(rq, name, e) < 0)
-		return -1;
-	call = call_of("image save", name, NULL);
-	call_flag(call, "quiet");
-	return spawn_reply(rq, call, "application/x-tar", e);
-}
-
-static int get_image_archive(struct http_request *rq, struct err *e)
+/* The names of the store that a client means by each of its own. */
+static int save_names(struct http_request *rq, const json_t *asked, struct err *e)
 {
 	autojson json_t *names = json_array();
-	const char *name;
+	autoclose int store = docker_store(rq, e);
+	const json_t *one;
 	json_t *call;
 	size_t i;
 
-	for (i = 0; (name = http_query_each(rq, "names", i)); i++) {
-		if (check_image_is_there(rq, name, e) < 0)
+	if (store < 0)
+		return -1;
+	json_array_foreach ((json_t *)(size_t)asked, i, one)
+		if (engine_save_names(store, json_string_value(one), names, e) < 0)
 			return -1;
-		json_array_append_new(names, json_string(name));
-	}
-	if (!i)
-		return docker_fail(rq, 400, e, "no image names given to save");
+	json_array_foreach (names, i, one)
+		if (check_image_is_there(rq, json_string_value(one), e) < 0)
+			return -1;
 	call = call_of("image save", NULL);
 	call_flag(call, "quiet");
 	call_operands(call, names);
 	return spawn_reply(rq, call, "application/x-tar", e);
 }
 
+static int get_save_one(struct http_request *rq, struct err *e)
+{
+	autojson json_t *asked = json_pack("[s]", http_param(rq, "name"));
+
+	return asked ? save_names(rq, asked, e) : err_nomem(e);
+}
+
+static int get_image_archive(struct http_request *rq, struct err *e)
+{
+	autojson json_t *names = json_array();
+	const char *name;
+	size_t i;
+
+	for (i = 0; (name = http_query_each(rq, "names", i)); i++)
+		json_array_append_new(names, json_string(name));
+	return i ? save_names(rq, names, e) : docker_fail(rq, 400, e, "no image names given to save");
+}
+
 static int begin_image_load(struct http_request *rq, struct err *e)
 {
-	return imageflow_begin(rq, call_of("image load", NULL), e);
+	json_t *call = engine_load_call(e);
+
+	return call ? imageflow_begin(rq, call, e) : -1;
 }
 
 static int post_load(struct http_request *rq, struct err *e)
@@ -612,12 +631,9 @@ static int post_load(struct http_request *rq, struct err *e)
 							      json_object_get(error, "message")), e) < 0))
 		return -1;
 	json_array_foreach(json_object_get(said, "images"), i, one) {
-		const char *name = json_string_value(json_object_get(one, "name"));
+		autojson json_t *line = engine_load_line(one);
 
-		if (imageflow_line(&out,
-				   json_pack("{s:o}", "stream",
-					     json_sprintf("Loaded image: %s\n", name ? name : "")),
-				   e) < 0)
+		if (imageflow_line(&out, json_pack("{s:o}", "stream", json_sprintf("%s\n", json_string_value(line))), e) < 0)
 			return -1;
 	}
 	n = out.len;

@@ -69,6 +69,14 @@ static json_int_t image_created(const json_t *item)
 	return t ? (json_int_t)t : json_integer_value(json_object_get(item, "imported"));
 }
 
+/* The same in nanoseconds: images are made within a second of each other. */
+static json_int_t image_created_ns(const json_t *item)
+{
+	int64_t t = engine_time_ns(image_item_text(item, "created"));
+
+	return t ? (json_int_t)t : json_integer_value(json_object_get(item, "imported")) * 1000000000;
+}
+
 static json_t *find_id(const json_t *all, const char *id)
 {
 	json_t *one;
@@ -112,7 +120,7 @@ static int list_item_refers(const json_t *list, const char *name)
 	return 0;
 }
 
-/* The seconds when an image of the list was made, by its name or the start of its id. */
+/* The time when an image of the list was made, by its name or the start of its id. */
 static int find_created(const json_t *list, const char *name, json_int_t *ret, struct err *e)
 {
 	char room[300];
@@ -127,14 +135,14 @@ static int find_created(const json_t *list, const char *name, json_int_t *ret, s
 		if (!strcmp(image_item_text(item, "name"), whole) ||
 		    (n >= 4 && (!strncmp(digest, name, n) ||
 				(colon && !strncmp(colon + 1, name, n))))) {
-			*ret = image_created(item);
+			*ret = image_created_ns(item);
 			return 0;
 		}
 	}
 	return err_set(e, ERR_NOT_FOUND, "No such image: %.200s", whole);
 }
 
-/* The images that before and since name, as the seconds when they were made. */
+/* The images that before and since name, as the times when they were made. */
 static int resolve_image_filters(const json_t *list, json_t *filters, struct err *e)
 {
 	static const char *const keys[] = { "before", "since" };
@@ -161,14 +169,15 @@ int engine_image_kept_by(const json_t *filters, const json_t *item)
 
 	gmtime_r(&made, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return !engine_filters_prune(filters, json_object_get(item, "labels"), text);
+	return !engine_filters_prune(filters, json_object_get(item, "labels"),
+				     engine_time(image_item_text(item, "created")) ? image_item_text(item, "created") : text);
 }
 
 /* filters: of resolve_image_filters(). */
 static int is_image_wanted(const json_t *filters, const json_t *item)
 {
 	const json_t *names = json_object_get(filters, "reference"), *one;
-	const json_int_t made = image_created(item);
+	const json_int_t made = image_created_ns(item);
 	size_t i;
 
 	json_array_foreach(json_object_get(filters, "before"), i, one)
@@ -352,6 +361,49 @@ int engine_image_is_unnamed(const char *name)
 }
 
 #define NAME_ROOM 408 /* of a name with its tag */
+
+/* ---- load ---- */
+
+json_t *engine_load_call(struct err *e)
+{
+	char name[NAME_ROOM];
+	json_t *call;
+
+	if (engine_image_new_name(name, sizeof(name), e) < 0)
+		return NULL;
+	call = call_of("image load", NULL);
+	call_text(call, "unnamed", name);
+	call_flag(call, "quiet");
+	return call;
+}
+
+int engine_save_names(int store_fd, const char *name, json_t *ret, struct err *e)
+{
+	const size_t n = strlen(name), before = json_array_size(ret);
+	autojson json_t *list = NULL;
+	const json_t *item;
+	size_t i;
+
+	if (!strchr(name, '@') && !name[repo_length(name)]) {
+		if (!(list = catalog_list(store_fd, 0, e)))
+			return -1;
+		json_array_foreach (list, i, item) {
+			const char *its = image_item_text(item, "name");
+
+			if (!strncmp(its, name, n) && its[n] == ':' && (size_t)repo_length(its) == n)
+				json_array_append_new(ret, json_string(its));
+		}
+	}
+	return json_array_size(ret) == before && json_array_append_new(ret, json_string(name)) < 0 ? err_nomem(e) : 0;
+}
+
+json_t *engine_load_line(const json_t *image)
+{
+	const char *name = image_item_text(image, "name");
+
+	return engine_image_is_unnamed(name) ? json_sprintf("Loaded image ID: %s", image_item_text(image, "digest")) :
+					       json_sprintf("Loaded image: %s", name);
+}
 
 /* ---- import ------------------------------------------------------------------------------------ */
 

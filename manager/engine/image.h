@@ -38,6 +38,12 @@ struct engine_import {
 	const char *repo, *tag, *message, *platform;
 	const json_t *changes; /* strings; NULL: none */
 };
+/* The call of berth image load for the archive on stdin: a new reference, or NULL with e. */
+json_t *engine_load_call(struct err *e);
+/* Adds the names that docker save takes by this one: of a repository without a tag all that it has. */
+int engine_save_names(int store_fd, const char *name, json_t *ret, struct err *e);
+/* What Docker says of an image that it has loaded, "Loaded image: NAME": a new string. */
+json_t *engine_load_line(const json_t *image);
 /* The call of berth image import for it: a new reference, or NULL with e in Docker's words. */
 json_t *engine_import_call(const struct engine_import *i, struct err *e);
 /*

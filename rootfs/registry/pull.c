@@ -624,7 +624,8 @@ static int pull_image(struct pull *p, struct ref *name, struct err *e)
 
 	if (making_take_name(&p->im.making, name, e) < 0)
 		return -1;
-	if (!fetch_image_documents(p, &img, e) && !pull_layers(p, &img, e))
+	if (!fetch_image_documents(p, &img, e) &&
+	    !(img.layers[0].empty ? importer_stage(&p->im, &img, NULL, NULL, e) : pull_layers(p, &img, e)))
 		rc = importer_publish(&p->im, &img, name, 1, e);
 	if (!rc && img.index_digest[0])
 		json_object_set_new(json_array_get(p->im.results, 0), "index_digest", json_string(img.index_digest));

@@ -194,7 +194,7 @@ static int choose_layout_name(struct layout *lo, const struct oci_entry *en, str
 		return importer_name(lo->im, en->ref, ret, e);
 	if (importer_name(lo->im, "", &r, e) < 0)
 		return -1;
-	if (lo->im->opts->name) {
+	if (lo->im->opts->name || lo->im->opts->unnamed) {
 		*ret = r;
 		return 0;
 	}
@@ -342,8 +342,8 @@ static int fill_saved_image(struct docker *d, const json_t *item, struct import_
 	if (json_get_arr(item, "Layers", &d->layers, what, e) < 0)
 		return -1;
 	n = json_array_size(d->layers);
-	if (!n || n > IMAGE_LAYERS_MAX)
-		return err_set(e, ERR_CORRUPT, "%s: %zu layers, not 1 to %d", what, n, IMAGE_LAYERS_MAX);
+	if (n > IMAGE_LAYERS_MAX)
+		return err_set(e, ERR_CORRUPT, "%s: %zu layers, more than %d", what, n, IMAGE_LAYERS_MAX);
 	if (clean_saved_path(json_object_get(item, "Config"), path, e) < 0 ||
 	    import_read_beneath(d->dir_fd, path, OCI_CONFIG_MAX, &img->config, &img->config_len, e) < 0 ||
 	    hash_bytes(img->config, img->config_len, NULL, img->config_digest, e) < 0 ||

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -101,7 +102,7 @@ int import_image_layers(struct import_image *img, size_t count, struct err *e)
 {
 	size_t i;
 
-	img->layers = calloc(count, sizeof(*img->layers));
+	img->layers = calloc(count + 1, sizeof(*img->layers));
 	if (!img->layers)
 		return err_nomem(e);
 	img->layer_count = count;
@@ -130,7 +131,11 @@ int importer_name(struct importer *im, const char *given, struct ref *ret, struc
 	char made[REF_NAME_MAX + 1];
 	const char *name = im->opts->name ? im->opts->name : given;
 
-	if (!*name) {
+	if (!*name && im->opts->unnamed) {
+		snprintf(made, sizeof(made), im->unnamed ? "%s.%zu" : "%s", im->opts->unnamed, im->unnamed);
+		im->unnamed++;
+		name = made;
+	} else if (!*name) {
 		if (!strcmp(im->opts->source, "-") || ref_from_filename(im->opts->source, made) < 0)
 			return err_set(e, ERR_INVALID, "the image has no name of its own; hint: give one: "
 				       "berth image import SOURCE NAME");
@@ -219,10 +224,22 @@ static int adopt_file(struct importer *im, int src, char ret_name[32], struct er
 	return store_tmp_link(&im->store, path_of_fd(src, path), ret_name, e);
 }
 
+/* The smallest archive there is: two blocks of zeros. */
+#define EMPTY_TAR 1024
+
+static int open_empty_tar(struct err *e)
+{
+	autoclose int fd = memfd_create("empty.tar", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, EMPTY_TAR) < 0)
+		return err_sys(e, "make an empty layer");
+	return take_fd(&fd);
+}
+
 static int unpack_layer(struct importer *im, struct import_layer *l, int has_blob, int has_layer,
 			const int *lower, size_t n, import_open_fn *open_layer, void *ctx, struct err *e)
 {
-	autoclose int src = has_blob ? store_open_blob(&im->store, l->want_digest, e) : open_layer(ctx, n, e);
+	autoclose int src = has_blob ? store_open_blob(&im->store, l->want_digest, e) : l->empty ? open_empty_tar(e) : open_layer(ctx, n, e);
 	autoclose int blob = -1;
 	struct unpack u = { .src_fd = src, .tree_fd = -1, .blob_fd = -1, .lower_fds = lower, .lower_count = n };
 	struct stat st;
@@ -230,7 +247,7 @@ static int unpack_layer(struct importer *im, struct import_layer *l, int has_blo
 	if (src < 0)
 		return -1;
 	im->at_total = !fstat(src, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-	if (!has_blob && im->spooled) {
+	if (!has_blob && im->spooled && !l->empty) {
 		if (adopt_file(im, src, l->tmp_blob, e) < 0)
 			return -1;
 	} else if (!has_blob) {
@@ -302,7 +319,7 @@ int importer_stage(struct importer *im, struct import_image *img, import_open_fn
 			return err_wrap(e, "layer %zu of %zu", i + 1, img->layer_count);
 		lower[i] = img->layers[i].tree_fd;
 	}
-	return 0;
+	return img->layer_count && img->layers[0].empty ? importer_make_manifest(img, e) : 0;
 }
 
 /* ---- layers of other images ---- */
@@ -362,11 +379,50 @@ int importer_take_base_layers(struct importer *im, struct import_image *img, str
 
 /* ---- documents ---- */
 
+static int dump(json_t *j, char **ret, size_t *ret_len, char digest[DIGEST_SIZE], struct err *e)
+{
+	*ret = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	json_decref(j);
+	if (!*ret)
+		return err_nomem(e);
+	*ret_len = strlen(*ret);
+	return hash_bytes(*ret, *ret_len, NULL, digest, e);
+}
+
+/* Gives an image that came without layers an empty one, which its config names from then on. */
+static int add_empty_layer(struct import_image *img, struct err *e)
+{
+	static const char zeros[EMPTY_TAR];
+	autojson json_t *config = json_parse(img->config, img->config_len, OCI_CONFIG_MAX, "image config", e);
+	json_t *rootfs = json_object_get(config, "rootfs"), *history = json_object_get(config, "history");
+	char diff_id[DIGEST_SIZE];
+
+	if (!config || hash_bytes(zeros, sizeof(zeros), NULL, diff_id, e) < 0)
+		return -1;
+	if (json_array_size(json_object_get(rootfs, "diff_ids")))
+		return err_set(e, ERR_CORRUPT, "the image has no layers, its config lists %zu", json_array_size(json_object_get(rootfs, "diff_ids")));
+	if (json_is_object(rootfs))
+		json_object_set_new(rootfs, "diff_ids", json_pack("[s]", diff_id));
+	if (json_is_array(history))
+		json_array_append_new(history, json_pack("{s:s}", "comment", "an empty layer, in place of none"));
+	free(img->config);
+	free(img->layers);
+	img->config = NULL;
+	img->layers = NULL;
+	if (dump(json_incref(config), &img->config, &img->config_len, img->config_digest, e) < 0 || import_image_layers(img, 1, e) < 0)
+		return -1;
+	img->layers[0].empty = 1;
+	img->layers[0].compression = COMPRESSION_NONE;
+	return 0;
+}
+
 int importer_take_config(struct importer *im, struct import_image *img, struct err *e)
 {
 	char have[100], want[100];
 	size_t i;
 
+	if (!img->layer_count && add_empty_layer(img, e) < 0)
+		return -1;
 	if (oci_config_parse(img->config, img->config_len, &img->parsed, e) < 0)
 		return -1;
 	if (!oci_platform_fits(&img->parsed.platform, &im->want)) {
@@ -393,21 +449,13 @@ static const char *layer_type(enum compression c)
 				       "application/vnd.oci.image.layer.v1.tar";
 }
 
-static int dump(json_t *j, char **ret, size_t *ret_len, char digest[DIGEST_SIZE], struct err *e)
-{
-	*ret = j ? json_dumps(j, JSON_COMPACT) : NULL;
-	json_decref(j);
-	if (!*ret)
-		return err_nomem(e);
-	*ret_len = strlen(*ret);
-	return hash_bytes(*ret, *ret_len, NULL, digest, e);
-}
-
 int importer_make_manifest(struct import_image *img, struct err *e)
 {
 	json_t *layers = json_array();
 	size_t i;
 
+	free(img->manifest);
+	img->manifest = NULL;
 	for (i = 0; i < img->layer_count; i++) {
 		const struct import_layer *l = &img->layers[i];
 

@@ -23,6 +23,7 @@ struct importer {
 	json_t *base_layers;	/* {DIFF_ID: {"digest", "compression"}} of opts->bases, or NULL */
 	int spooled;			/* the source lies in our own tmp/: its files may become blobs */
 	uint64_t last_tick_ms;
+	size_t unnamed;			/* images so far that the source gives no name */
 	size_t at_layer, of_layers;	/* position of the layer at hand, for the progress display */
 	uint64_t at_total;
 };
@@ -33,6 +34,7 @@ struct import_layer {
 	char want_diff_id[DIGEST_SIZE];
 	uint64_t want_size;
 	enum compression compression;
+	int empty;			/* made here, for an image without layers */
 	const char *media_type;		/* NULL: derived from the compression found */
 	/* what it is */
 	char digest[DIGEST_SIZE];

@@ -14,6 +14,7 @@ struct image_maker;
 struct import_options {
 	const char *source;	/* path, PATH:REF for one image of a layout, or "-" */
 	const char *name;	/* NULL: the name that the source declares */
+	const char *unnamed;	/* of an image that the source gives none; further ones get ".1", ".2"; or NULL */
 	const char *platform;	/* "OS/ARCH[/VARIANT]"; NULL: this machine's */
 	/* progress: about ten times a second; layer counts from 1; total_bytes 0 when unknown */
 	void (*progress)(void *ctx, size_t layer, size_t layers, uint64_t bytes, uint64_t total_bytes,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images and files of containers by the Engine API: docker cp, build's leavings, archives, tags."""
 import base64
+import hashlib
 import io
 import json
 import os
@@ -110,6 +111,61 @@ def test_images_are_listed_tagged_saved_loaded_and_removed():
         assert d.api("DELETE", "/containers/user")[0] == 204
         gone = d.good("DELETE", "/images/box:1")
         assert {"Deleted": digest} in gone and d.good("GET", "/images/json") == [], gone
+
+
+@b.deadline(90)
+def test_archives_without_names_layers_or_bytes_are_images():
+    """docker build of FROM scratch, docker save of an id, docker import of an empty stream."""
+    def saved(*labels):
+        files, rows = {}, []
+        for label in labels:
+            config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Labels": {"l": label}}, "history": [
+                {"created_by": "LABEL", "empty_layer": True}], "rootfs": {"type": "layers", "diff_ids": None}}).encode()
+            name = "blobs/sha256/" + hashlib.sha256(config).hexdigest()
+            files[name] = config
+            rows.append({"Config": name, "RepoTags": None, "Layers": None})
+        return tar_of({**files, "manifest.json": json.dumps(rows).encode()})
+
+    with Engine() as d:
+        lines = [json.loads(line)["stream"] for line in d.good("POST", "/images/load", saved("one", "two")).splitlines()]
+        ids = [line.removeprefix("Loaded image ID: ").strip() for line in lines]
+        assert all(line.startswith("Loaded image ID: sha256:") for line in lines) and len(set(ids)) == 2, lines
+        for cid, label in zip(ids, ("one", "two")):
+            j = d.good("GET", f"/images/{cid}/json")
+            assert j["Config"]["Labels"] == {"l": label} and j["RepoTags"] == [] and j["RepoDigests"] == [], j
+            assert len(j["RootFS"]["Layers"]) == 1, j
+        said = b.berth("load", input=saved("three"))
+        assert said.code == 2 and "no name of its own" in said.err, said
+        assert "unnamed" in b.berth("load", "--help").out
+        b.berth("load", "--unnamed", "mine:1", input=saved("three"), ok=True)
+        assert "three" in b.berth("image", "inspect", "mine:1", ok=True).out
+        d.good("POST", "/images/create?fromSrc=-&repo=nothing", b"")
+        assert d.good("GET", "/images/nothing/json")["RepoTags"] == ["nothing:latest"]
+
+
+@b.deadline(90)
+def test_commits_of_one_second_are_images_in_their_order_and_expand_variables():
+    with Engine() as d:
+        box_image()
+        cid = d.create("true", image="box:1")
+        made = [d.good("POST", f"/commit?container={cid}&repo=made&tag=v{i}", {})["Id"] for i in range(4)]
+        assert len(set(made)) == 4, made
+
+        def listed(**filters):
+            return {x["Id"] for x in d.good("GET", "/images/json?filters=" + urllib.parse.quote(json.dumps(filters)))}
+
+        assert listed(since=[made[0]], before=[made[3]]) == set(made[1:3])
+        when = [d.good("GET", f"/images/{x}/json")["Created"] for x in made]
+        assert listed(since=[made[0]], until=[when[2], when[3]]) == {made[1]}
+        names = json.loads(members(d.good("GET", "/images/get?names=made"))["manifest.json"])
+        assert sorted(t for row in names for t in row["RepoTags"]) == [f"made:v{i}" for i in range(4)], names
+        changes = ["ENV A=1", "ENV B=$A${A:+2}${NO:-3} 'C=$A'", "WORKDIR /srv/$B", "LABEL l=${B}"]
+        query = "&".join("changes=" + urllib.parse.quote(x) for x in changes)
+        config = d.good("GET", "/images/" + d.good("POST", f"/commit?container={cid}&{query}", {})["Id"] + "/json")["Config"]
+        assert {"A=1", "B=123", "C=$A"} <= set(config["Env"]) and config["WorkingDir"] == "/srv/123", config
+        assert config["Labels"]["l"] == "123", config
+        status, said, _ = d.api("POST", f"/commit?container={cid}&changes=" + urllib.parse.quote("ENV A=${B"), {})
+        assert status == 400 and "${NAME}" in said["message"], (status, said)
 
 
 @b.deadline(60)
