@@ -209,7 +209,15 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
  */
 static int become_user(const struct user *who, struct err *e)
 {
-	if (syscall(SYS_setgroups, (size_t)who->group_count, who->groups) < 0)
+	/* the main group among the others, too: a program that takes another keeps it, and what is denied to it (CVE-2022-36109) */
+	gid_t groups[USER_GROUPS_MAX + 1] = { who->gid };
+	size_t n = 1;
+	int i;
+
+	for (i = 0; i < who->group_count; i++)
+		if (who->groups[i] != who->gid)
+			groups[n++] = who->groups[i];
+	if (syscall(SYS_setgroups, n, groups) < 0)
 		return err_sys(e, "set supplementary groups");
 	if (syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0)
 		return err_sys(e, "become group %u", who->gid);
