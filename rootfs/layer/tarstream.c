@@ -437,10 +437,10 @@ int tarstream_bytes(struct tarstream *t, const char *name, mode_t mode, const vo
 	return put_tar_padding(t, n, e);
 }
 
-int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, struct err *e)
+int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, time_t when, struct err *e)
 {
 	autobuf struct buf pax = BUF_INIT(PAX_MAX);
-	struct stat st = { .st_mode = 0644 };
+	struct stat st = { .st_mode = 0644, .st_mtim.tv_sec = when };
 
 	snprintf(t->path, sizeof(t->path), "%s", name);
 	t->left = size;

@@ -55,8 +55,8 @@ int tarstream_dir(struct tarstream *t, int fd, struct stat *ret_st, struct err *
 
 /* Writes a file with these bytes, or with S_IFDIR in mode a directory; owner and time are 0. */
 int tarstream_bytes(struct tarstream *t, const char *name, mode_t mode, const void *p, size_t n, struct err *e);
-/* Begins a file of size bytes, which tarstream_add() then brings. */
-int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, struct err *e);
+/* Begins a file of size bytes, changed when, which tarstream_add() then brings. */
+int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, time_t when, struct err *e);
 int tarstream_add(struct tarstream *t, const void *p, size_t n, struct err *e);
 
 #endif

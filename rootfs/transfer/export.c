@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -34,6 +35,7 @@ struct exported {
 	char type[128];			/* media type of the manifest */
 	uint64_t manifest_size;
 	struct oci_manifest manifest;
+	time_t created;			/* as its record says; 0: at no time */
 };
 
 struct export {
@@ -77,7 +79,9 @@ static int take_image(struct export *x, const char *ref, struct exported *im, st
 	autobuf struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	const char *name = json_string_value(json_object_get(record, "name"));
 	const char *digest = json_string_value(json_object_get(record, "digest"));
+	const char *created = json_string_value(json_object_get(record, "created"));
 	const char *type = NULL;
+	struct tm tm = { 0 };
 	size_t i;
 
 	if (!record)
@@ -85,6 +89,8 @@ static int take_image(struct export *x, const char *ref, struct exported *im, st
 	if (!name || strlen(name) > REF_NAME_MAX || digest_copy(im->digest, digest ? digest : "", "record", e) < 0)
 		return err_set(e, ERR_CORRUPT, "the record of '%.200s' is damaged; hint: berth image fsck", ref);
 	image_plain_name(name, im->name);
+	if (created && strptime(created, "%Y-%m-%dT%H:%M:%S", &tm))
+		im->created = timegm(&tm);
 	if (read_exported_document(x, im->digest, OCI_MANIFEST_MAX, &text, e) < 0 ||
 	    oci_manifest_parse(text.data ? text.data : "", text.len, NULL, &im->manifest, e) < 0)
 		return err_wrap(e, "image '%.200s'", ref);
@@ -335,9 +341,15 @@ static int blob_to_dir(struct export *x, const char *digest, uint64_t size, stru
 static int blob_to_tar(struct export *x, const char *digest, uint64_t size, struct err *e)
 {
 	char path[DIGEST_BLOB_PATH_SIZE];
+	time_t when = 0;
+	size_t i;
 
+	/* as docker save does: a config has the time of its image */
+	for (i = 0; i < x->o->count; i++)
+		if (!strcmp(x->images[i].manifest.config.digest, digest))
+			when = x->images[i].created;
 	digest_blob_path(path, digest);
-	if (tarstream_begin_file(x->tar, path, size, e) < 0)
+	if (tarstream_begin_file(x->tar, path, size, when, e) < 0)
 		return -1;
 	return export_blob(x, digest, size, -1, e);
 }
