@@ -193,7 +193,7 @@ int http_tcp_address(struct http_request *rq, char *ret, size_t n, struct err *e
 void http_traceparent(const struct http_request *rq, char ret[TRACEPARENT_MAX]);
 /* The token that came with the request, borrowed, or NULL. */
 const char *http_bearer(const struct http_request *rq);
-/* The method, and the target as it came; for check_key() only, as the target is cut up then. */
+/* The method, and the target as it came; after check_key() the target is cut up behind its version. */
 const char *http_method(const struct http_request *rq);
 /* Of its route. */
 const char *http_pattern(const struct http_request *rq);

@@ -57,6 +57,8 @@ extern const struct http_route docker_system_routes[], docker_container_routes[]
 
 /* ---- errors (door.c) ---- */
 
+/* The minor version of the API that the request asks for; the newest, if it names none. */
+int docker_api_minor(const struct http_request *rq);
 /* {"message":...} */
 json_t *docker_error_json(const struct err *e);
 /* -1, and this status for the reply. */

@@ -119,6 +119,13 @@ static long minor_of(const char *version)
 	return strtol(strchr(version, '.') + 1, NULL, 10);
 }
 
+int docker_api_minor(const struct http_request *rq)
+{
+	const char *target = http_target(rq);
+
+	return (int)(strncmp(target, "/v1.", 4) ? minor_of(DOCKER_API) : strtol(target + 4, NULL, 10));
+}
+
 static char *strip(char *path, int *ret_status, struct err *e)
 {
 	const size_t len = strlen(path);

@@ -141,6 +141,9 @@ static int post_box_update(struct http_request *rq, struct err *e)
 	struct box b;
 
 	if (docker_container(&c, &b, rq, e) == 0) {
+		/* older clients send a member that they do not know */
+		if (docker_api_minor(rq) < 40)
+			json_object_del(http_json(rq), "PidsLimit");
 		engine_host_rules(&b.config, docker_of(rq)->allow, docker_of(rq)->binds, &rules);
 		warnings = engine_container_update(&c, &rules, http_json(rq), e);
 	}

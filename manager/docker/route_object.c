@@ -57,7 +57,12 @@ static int post_prune_volumes(struct http_request *rq, struct err *e)
 {
 	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e);
 	const struct engine_berth b = docker_berth(rq, NULL);
-	json_t *said = filters ? engine_volume_prune(&b, filters, e) : NULL;
+	json_t *said;
+
+	/* anonymous volumes alone are pruned since API 1.42 */
+	if (filters && docker_api_minor(rq) < 42 && !json_object_get(filters, "all"))
+		json_object_set_new(filters, "all", json_pack("[s]", "true"));
+	said = filters ? engine_volume_prune(&b, filters, e) : NULL;
 
 	return said ? http_reply_json(rq, 200, said, e) : -1;
 }

@@ -374,6 +374,14 @@ static int lifts_pids(const json_t *host)
 	return json_is_integer(pids) && json_integer_value(pids) <= 0;
 }
 
+/* A quota that is negative lifts the limit of an update; a create without a quota has the default. */
+static int lifts_cpus(const json_t *host)
+{
+	const json_t *quota = json_object_get(host, "CpuQuota"), *nano = json_object_get(host, "NanoCpus");
+
+	return json_is_integer(quota) && json_integer_value(quota) < 0 && !json_integer_value(nano);
+}
+
 static int check_update_restart(const struct engine_container *c, const json_t *host, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(json_object_get(host, "RestartPolicy"), "Name"));
@@ -401,6 +409,7 @@ json_t *engine_container_update(const struct engine_container *c, const struct e
 		return NULL;
 	if (engine_create_init(&asked, rules, e) == 0 && engine_create_limits(&asked, host, e) == 0 &&
 	    (!lifts || engine_word(&asked, e, "--pids=unlimited") == 0) &&
+	    (!lifts_cpus(host) || engine_word(&asked, e, "--cpus=unlimited") == 0) &&
 	    engine_create_restart(&asked, host, e) == 0 && apply_live(c, &asked, e) == 0 &&
 	    engine_host_save_update(c->registry, c->id, host, e) == 0)
 		warnings = json_incref(asked.warnings);

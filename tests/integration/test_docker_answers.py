@@ -92,6 +92,8 @@ def test_further_groups_hold_for_the_command_and_each_exec():
         cid, seen = groups(add=["1000", "1001"])
         assert seen[0] == "0" and {"1000", "1001"} <= set(seen), seen
         assert groups(add=[1000], user="7:8")[1] == ["8", "1000"]
+        status = "grep ^Groups: /proc/self/status"
+        assert set(b.berth("exec", "--user", "7:8,9", cid[:12], "sh", "-c", status, ok=True).out.split()[1:]) >= {"8", "9"}, "its main group, too"
         eid = d.good("POST", f"/containers/{cid}/exec", {"AttachStdout": True, "User": "5:6", "Cmd": ["id", "-G"]})["Id"]
         s, _ = d.hijack(f"/exec/{eid}/start", {})
         assert frames(read_all(s))[1] == b"6 1000 1001\n"
@@ -486,6 +488,13 @@ def test_stats_tell_the_memory_of_the_kernel_and_an_update_lifts_the_limit_of_pr
             d.good("POST", "/containers/box/update", {"PidsLimit": value})
             assert d.good("GET", "/containers/box/json")["HostConfig"]["PidsLimit"] == 0, value
             assert d.good("GET", "/containers/box/stats?stream=0&one-shot=1")["pids_stats"]["limit"] == 0, value
+        d.good("POST", "/containers/box/update", {"PidsLimit": 32})
+        d.good("POST", "/v1.39/containers/box/update", {"PidsLimit": 16})
+        assert d.good("GET", "/containers/box/json")["HostConfig"]["PidsLimit"] == 32, "a member that clients of 1.39 do not know"
+        quota = "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d' ' -f1 /sys/fs/cgroup/cpu.max"
+        for value, shown in ((20000, ("20000",)), (10000, ("10000",)), (-1, ("-1", "max"))):
+            assert not d.good("POST", "/containers/box/update", {"CpuQuota": value})["Warnings"]
+            assert b.berth("exec", "box", "sh", "-c", quota, ok=True).out.strip() in shown, value
 
 
 @b.deadline(150)

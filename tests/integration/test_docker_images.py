@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import tarfile
+import time
 import urllib.parse
 
 import berthtest as b
@@ -157,7 +158,11 @@ def test_commits_of_one_second_are_images_in_their_order_and_expand_variables():
         assert listed(since=[made[0]], before=[made[3]]) == set(made[1:3])
         when = [d.good("GET", f"/images/{x}/json")["Created"] for x in made]
         assert listed(since=[made[0]], until=[when[2], when[3]]) == {made[1]}
-        names = json.loads(members(d.good("GET", "/images/get?names=made"))["manifest.json"])
+        archive = d.good("GET", "/images/get?names=made")
+        names = json.loads(members(archive)["manifest.json"])
+        with tarfile.open(fileobj=io.BytesIO(archive)) as t:
+            times = {time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t.getmember(row["Config"]).mtime)) for row in names}
+        assert times == {x[:19] for x in when}, (times, when)
         assert sorted(t for row in names for t in row["RepoTags"]) == [f"made:v{i}" for i in range(4)], names
         changes = ["ENV A=1", "ENV B=$A${A:+2}${NO:-3} 'C=$A'", "WORKDIR /srv/$B", "LABEL l=${B}"]
         query = "&".join("changes=" + urllib.parse.quote(x) for x in changes)
