@@ -75,7 +75,9 @@ static int find(struct found *f, struct http_request *rq, const char *ref, struc
 	f->note = json_object_get(json_object_get(f->info, "meta"), DAYTONA_META);
 	name = json_string_value(json_object_get(f->info, "container_name"));
 	state = json_string_value(json_object_get(f->info, "state"));
-	if ((!f->info && e->code == ERR_NOT_FOUND) || (f->info && (!json_is_object(f->note) || !name || !state || !strcmp(state, "released"))))
+	/* the SDKs of 2025 look at what they have just deleted */
+	if ((!f->info && e->code == ERR_NOT_FOUND) ||
+	    (f->info && (!json_is_object(f->note) || !name || !state || (!strcmp(state, "released") && daytona_age(rq) != DAYTONA_OLD))))
 		return no_such(http_param(rq, "id"), e);
 	if (!f->info)
 		return -1;

@@ -270,3 +270,62 @@ process.exit(0)
 
 def test_git():
     run(NEW, GIT)
+
+
+# what OpenManus's app/daytona does, and its sandbox tools, by the SDK of its time
+OLDER = """
+import {Daytona} from 'PACKAGE'
+import assert from 'node:assert/strict'
+const daytona = new Daytona({apiKey: process.env.DAYTONA_API_KEY, serverUrl: process.env.DAYTONA_API_URL, target: 'us'})
+const box = await daytona.create({image: process.argv[2], public: true, labels: {id: 'project'}, envVars: {CHROME_PERSISTENT_SESSION: 'true', VNC_PASSWORD: 'pw',
+  RESOLUTION: '1024x768x24', ANONYMIZED_TELEMETRY: 'false'}, resources: {cpu: 1, memory: 1, disk: 1}, autoStopInterval: 15, autoArchiveInterval: 24 * 60})
+assert.deepEqual([box.state, box.autoStopInterval, box.autoArchiveInterval, box.public], ['started', 15, 1440, true])
+assert.deepEqual((await daytona.list({id: 'project'})).map(s => s.id), [box.id])
+await box.process.createSession('supervisord-session')
+const started = await box.process.executeSessionCommand('supervisord-session', {command: 'exec python3 -u -m http.server 8080', runAsync: true})
+assert.ok(started.cmdId)
+for (const port of [6080, 8080]) {
+  const link = await box.getPreviewLink(port)
+  assert.ok(link.url.includes(`${port}-${box.id}.`) && link.token, JSON.stringify(link))
+}
+const reached = async () => (await box.process.executeCommand('curl -s -o /dev/null -w "%{http_code}" http://127.0.0.1:8080/ || true')).result
+while (!(await reached()).startsWith('200')) await new Promise(r => setTimeout(r, 50))
+const chunks = []
+const followed = box.process.getSessionCommandLogs('supervisord-session', started.cmdId, c => chunks.push(c))
+await box.process.createSession('sb')
+let r = await box.process.executeSessionCommand('sb', {command: 'cd /tmp && pwd; echo err >&2', runAsync: false, cwd: undefined})
+assert.deepEqual([r.exitCode, r.output], [0, '/tmp\\nerr\\n'])
+assert.equal(await box.process.getSessionCommandLogs('sb', r.cmdId), '/tmp\\nerr\\n')
+await box.process.deleteSession('supervisord-session')
+await followed
+assert.ok(/GET \\/ HTTP/.test(chunks.join('')), chunks.join(''))
+const root = await box.getUserRootDir()
+assert.ok(root.startsWith('/'))
+await box.fs.createFolder('/workspace/d', '755')
+await box.fs.uploadFile(Buffer.from('old'), '/workspace/d/f')
+assert.equal((await box.fs.downloadFile('/workspace/d/f')).toString(), 'old')
+assert.deepEqual((await box.fs.listFiles('/workspace/d')).map(f => [f.name, f.size, f.isDir]), [['f', 3, false]])
+await box.fs.setFilePermissions('/workspace/d/f', {mode: '600'})
+await box.fs.deleteFile('/workspace/d/f')
+assert.equal((await box.process.executeCommand('echo $VNC_PASSWORD', '/tmp', {}, 10)).result, 'pw\\n')
+assert.equal((await box.process.codeRun('print(6 * 7)')).result, '42\\n')
+const again = await daytona.get(box.id)
+await again.stop()
+await again.start()
+assert.equal(again.state, 'started')
+await again.stop()
+await again.archive()
+await again.start()
+await again.delete()
+assert.deepEqual(await daytona.list({id: 'project'}), [])
+console.log('done')
+process.exit(0)
+"""
+
+
+def test_the_sdk_of_openmanus_time():
+    run(OLD, OLDER, "host", config='[preview]\nlisten = "127.0.0.1:0"\ndomain = "preview.test"\n')
+
+
+def test_the_legacy_package():
+    run(LEGACY, SESSIONS)
