@@ -231,7 +231,17 @@ void api_forget(struct http_request *rq, const char *id);
 /* Names the tenant that asks, so that berth applies [tenant]; nothing for an administrator. */
 void spawn_tenant(struct http_request *rq, json_t *call);
 
+/* A command of berth volume (ls, inspect, rm, create), as the tenant that asks: a new reference, or NULL (route_volume.c). */
+json_t *api_volume(struct http_request *rq, const char *command, const char *name, int changes, struct err *e);
+
 /* ---- route_image.c ---- */
+
+/* The images that the caller sees, under the names that it gives them: a new array, or NULL. */
+json_t *api_images(struct http_request *rq, struct err *e);
+/* What is known of one of them: ERR_NOT_FOUND if it is not there for the caller. */
+json_t *api_image(struct http_request *rq, const char *ref, struct err *e);
+/* image rm, as the tenant that asks. */
+int api_remove_image(struct http_request *rq, const char *ref, int force, struct err *e);
 
 /*
  * In an answer about images, an object or a list of them, gives a tenant's own images the names

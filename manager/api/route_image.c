@@ -32,9 +32,8 @@ static int load_image_tenant(struct http_request *rq, struct tenant *ret, struct
  * The name by which berth knows the requested image, in ret; an image that a tenant does not see
  * is reported as missing. NULL: an error.
  */
-static const char *seen_ref(struct http_request *rq, char ret[REF_NAME_MAX + 1], struct err *e)
+static const char *seen_image(struct http_request *rq, const char *ref, char ret[REF_NAME_MAX + 1], struct err *e)
 {
-	const char *ref = image_ref(rq);
 	struct tenant t;
 	struct config c;
 
@@ -43,6 +42,11 @@ static const char *seen_ref(struct http_request *rq, char ret[REF_NAME_MAX + 1],
 	if (load_image_tenant(rq, &t, &c, e) < 0 || tenancy_find_image(&t, &c, ref, ret, e) < 0)
 		return NULL;
 	return ret;
+}
+
+static const char *seen_ref(struct http_request *rq, char ret[REF_NAME_MAX + 1], struct err *e)
+{
+	return seen_image(rq, image_ref(rq), ret, e);
 }
 
 void api_show_image_names(struct http_request *rq, json_t *j)
@@ -119,23 +123,35 @@ static json_t *only_seen(struct http_request *rq, json_t *list, struct err *e)
 	return list;
 }
 
+json_t *api_images(struct http_request *rq, struct err *e)
+{
+	return only_seen(rq, spawn_json(rq, call_of("image ls", NULL), 0, e), e);
+}
+
 static int get_images(struct http_request *rq, struct err *e)
 {
-	json_t *list = only_seen(rq, spawn_json(rq, call_of("image ls", NULL), 0, e), e);
+	json_t *list = api_images(rq, e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "images", list), e) : -1;
 }
 
-static int get_inspect(struct http_request *rq, struct err *e)
+json_t *api_image(struct http_request *rq, const char *ref, struct err *e)
 {
 	char name[REF_NAME_MAX + 1];
-	const char *ref = seen_ref(rq, name, e);
-	json_t *j = ref ? spawn_json(rq, call_of("image inspect", ref, NULL), 0, e) : NULL;
+	json_t *j;
 
-	if (!j)
-		return -1;
-	api_show_image_names(rq, j);
-	return http_reply_json(rq, 0, j, e);
+	ref = seen_image(rq, ref, name, e);
+	j = ref ? spawn_json(rq, call_of("image inspect", ref, NULL), 0, e) : NULL;
+	if (j)
+		api_show_image_names(rq, j);
+	return j;
+}
+
+static int get_inspect(struct http_request *rq, struct err *e)
+{
+	json_t *j = api_image(rq, image_ref(rq), e);
+
+	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 /* A program that shows no progress, for the client. */
@@ -148,14 +164,19 @@ static json_t *quiet_call(struct http_request *rq, const char *command)
 	return call;
 }
 
-static int delete_image(struct http_request *rq, struct err *e)
+int api_remove_image(struct http_request *rq, const char *ref, int force, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
-	json_t *call = call_of("image rm", image_ref(rq), NULL);
+	json_t *call = call_of("image rm", ref, NULL);
 
 	spawn_tenant(rq, call);
-	call_set(call, "force", json_boolean(http_query_bool(rq, "force")));
-	if (spawn_berth(rq, call, 1, -1, &out, e) < 0)
+	call_set(call, "force", json_boolean(force));
+	return spawn_berth(rq, call, 1, -1, &out, e);
+}
+
+static int delete_image(struct http_request *rq, struct err *e)
+{
+	if (api_remove_image(rq, image_ref(rq), http_query_bool(rq, "force"), e) < 0)
 		return -1;
 	return http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e);
 }

@@ -8,8 +8,7 @@
 #include "manager/host/labels.h"
 
 /* The command of berth volume, as the tenant that asks. */
-static json_t *ask_volume_command(struct http_request *rq, const char *command, const char *name, int changes,
-		   struct err *e)
+json_t *api_volume(struct http_request *rq, const char *command, const char *name, int changes, struct err *e)
 {
 	json_t *call = call_of(command, name, NULL);
 
@@ -19,21 +18,21 @@ static json_t *ask_volume_command(struct http_request *rq, const char *command, 
 
 static int get_volumes_route(struct http_request *rq, struct err *e)
 {
-	json_t *list = ask_volume_command(rq, "volume ls", NULL, 0, e);
+	json_t *list = api_volume(rq, "volume ls", NULL, 0, e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "volumes", list), e) : -1;
 }
 
 static int get_volume_route(struct http_request *rq, struct err *e)
 {
-	json_t *j = ask_volume_command(rq, "volume inspect", http_param(rq, "name"), 0, e);
+	json_t *j = api_volume(rq, "volume inspect", http_param(rq, "name"), 0, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
 static int delete_volume_route(struct http_request *rq, struct err *e)
 {
-	json_t *j = ask_volume_command(rq, "volume rm", http_param(rq, "name"), 1, e);
+	json_t *j = api_volume(rq, "volume rm", http_param(rq, "name"), 1, e);
 
 	if (!j)
 		return -1;
