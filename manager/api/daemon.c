@@ -34,7 +34,7 @@ const struct http_route *const daemon_routes[] = {
 	e2b_network_routes, e2b_pause_routes, e2b_snapshot_routes,
 	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,
 	agentscope_routes, proxy_routes, manager_routes,
-	daytona_sandbox_routes, daytona_process_routes, daytona_session_routes, daytona_pty_routes,
+	daytona_sandbox_routes, daytona_object_routes, daytona_process_routes, daytona_session_routes, daytona_pty_routes,
 	daytona_file_routes, daytona_git_routes, daytona_refused_routes, NULL,
 };
 

@@ -243,7 +243,7 @@ int daytona_execute(struct http_request *rq, struct daytona_run *run, struct day
 
 int daytona_lacks(const struct err *e, const char *program)
 {
-	return (e->code == ERR_NOT_FOUND || e->code == ERR_INVALID) && strstr(e->msg, program);
+	return e->code == ERR_EXEC_NOT_FOUND && strstr(e->msg, program);
 }
 
 void daytona_ran_release(struct daytona_ran *r)

@@ -87,6 +87,8 @@ int daytona_execute(struct http_request *rq, struct daytona_run *run, struct day
 /* After an error of a start: 1 if it says that the image has no such program. */
 int daytona_lacks(const struct err *e, const char *program);
 void daytona_ran_release(struct daytona_ran *r);
+/* Makes the image name of a Dockerfile without a context (daytona_object.c). ERR_DENIED for a tenant. */
+int daytona_build(struct http_request *rq, const char *dockerfile, const char *name, struct err *e);
 /* Text of a reply: what is no UTF-8 becomes U+FFFD. */
 json_t *daytona_text(const char *p, size_t n);
 

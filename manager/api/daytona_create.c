@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/api/daytona_create.h"
 
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/encoding.h"
 #include "base/mem.h"
 #include "manager/api/daytona.h"
 #include "manager/api/e2b.h"
@@ -26,7 +28,6 @@ static const struct {
 	[DAYTONA_DELETE] = {"autoDeleteInterval", -1},
 };
 
-#define ARCHIVE_MAX (30 * 1440) /* what 0 means */
 #define MINUTES_MAX (366 * 1440)
 
 int daytona_interval_seconds(enum daytona_interval which, json_int_t minutes, json_int_t *ret, struct err *e)
@@ -34,7 +35,7 @@ int daytona_interval_seconds(enum daytona_interval which, json_int_t minutes, js
 	if (minutes > MINUTES_MAX || (minutes < 0 && which != DAYTONA_DELETE))
 		return err_set(e, ERR_INVALID, "%s is not a number of minutes from 0 to %d", intervals[which].member, MINUTES_MAX);
 	if (which == DAYTONA_ARCHIVE && !minutes)
-		minutes = ARCHIVE_MAX;
+		minutes = DAYTONA_ARCHIVE_MAX;
 	/* of a deletion 0 is at once, and the manager's 0 is never */
 	*ret = which == DAYTONA_DELETE ? (minutes < 0 ? 0 : minutes ? minutes * 60 : 1) : minutes * 60;
 	return 0;
@@ -127,7 +128,21 @@ int daytona_from(const char *dockerfile, char ret[512], struct err *e)
 	return !ret[0] ? err_set(e, ERR_INVALID, "dockerfileContent has no FROM") : !more;
 }
 
-static int read_image(const json_t *body, const struct config *config, json_t *args, struct err *e)
+static int name_build(struct daytona_create *c, const char *dockerfile, struct err *e)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	char text[2 * 8 + 1];
+	unsigned n = 0;
+
+	if (!EVP_Digest(dockerfile, strlen(dockerfile), digest, &n, EVP_sha256(), NULL) || n < 8)
+		return err_set(e, ERR_INTERNAL, "compute a digest");
+	hex_format(text, digest, 8);
+	c->dockerfile = dockerfile;
+	snprintf(c->built, sizeof(c->built), "daytona-build:%s", text);
+	return 0;
+}
+
+static int read_image(struct daytona_create *c, const json_t *body, const struct config *config, json_t *args, struct err *e)
 {
 	const char *snapshot = json_string_value(json_object_get(body, "snapshot"));
 	const char *image = json_string_value(json_object_get(body, "image"));
@@ -145,10 +160,9 @@ static int read_image(const json_t *body, const struct config *config, json_t *a
 		plain = daytona_from(dockerfile ? dockerfile : "", from, e);
 		if (plain < 0)
 			return -1;
-		if (!plain)
-			return err_set(e, ERR_UNSUPPORTED, "a sandbox is made of an image that is there: only FROM is served in its Dockerfile; hint: "
-				       "berth build, then the image's name");
-		image = from;
+		if (!plain && name_build(c, dockerfile, e) < 0)
+			return -1;
+		image = plain ? from : c->built;
 	}
 	if (!image)
 		image = snapshot && snapshot[0] ? snapshot : config->image;
@@ -290,7 +304,7 @@ int daytona_create_read(struct daytona_create *c, const json_t *body, const stru
 	if (!c->args)
 		return err_nomem(e);
 	if (refuse_members(body, e) < 0 || daytona_labels_check(json_object_get(body, "labels"), e) < 0 ||
-	    read_image(body, config, c->args, e) < 0 || read_options(body, options, e) < 0 || read_intervals(body, c->args, e) < 0 ||
+	    read_image(c, body, config, c->args, e) < 0 || read_options(body, options, e) < 0 || read_intervals(body, c->args, e) < 0 ||
 	    !(c->own = network_of(body, config, e))) {
 		daytona_create_release(c);
 		return -1;

@@ -15,7 +15,10 @@
 struct daytona_create {
 	json_t *args;	/* of service_create() */
 	json_t *own;	/* options that the door adds: the mark of its face, its network */
+	const char *dockerfile;	/* of body: what its image must be built of, or NULL */
+	char built[40];	/* the name of that image: the same for the same text */
 };
+#define DAYTONA_ARCHIVE_MAX (30 * 1440)	/* minutes; what autoArchiveInterval 0 means */
 
 /* ERR_INVALID, ERR_UNSUPPORTED, ERR_DENIED; then there is nothing to release. */
 int daytona_create_read(struct daytona_create *c, const json_t *body, const struct config *config, struct err *e);

@@ -250,6 +250,14 @@ static int wants_public(const json_t *note)
 	return json_is_true(json_object_get(note, "public"));
 }
 
+/* The image of a Dockerfile is built once: the same text has the same name. */
+static int build_once(struct http_request *rq, const struct daytona_create *c, struct err *e)
+{
+	autojson json_t *there = api_image(rq, c->built, e);
+
+	return there ? 0 : e->code != ERR_NOT_FOUND ? -1 : daytona_build(rq, c->dockerfile, c->built, e);
+}
+
 static int post_daytona_sandbox(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
@@ -266,6 +274,10 @@ static int post_daytona_sandbox(struct http_request *rq, struct err *e)
 	if (daytona_create_read(&c, http_json(rq), &config, e) < 0)
 		return -1;
 	who.own = c.own;
+	if (c.dockerfile && build_once(rq, &c, e) < 0) {
+		daytona_create_release(&c);
+		return -1;
+	}
 	r = service_create(manager_of(rq), &who, c.args, 0, name, e);
 	daytona_create_release(&c);
 	if (r < 0)

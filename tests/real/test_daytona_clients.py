@@ -4,7 +4,7 @@ import json
 
 import berthtest as b
 import npmkit
-from daemon import OTHER, TENANT, Daemon
+from daemon import TENANT, TOKEN, Daemon
 
 COST = 60
 NEW = "@daytona/sdk@0.216.0"
@@ -329,3 +329,55 @@ def test_the_sdk_of_openmanus_time():
 
 def test_the_legacy_package():
     run(LEGACY, SESSIONS)
+
+
+OBJECTS = """
+import {Daytona, DaytonaNotFoundError, Image} from 'PACKAGE'
+import assert from 'node:assert/strict'
+const daytona = new Daytona()
+const v = await daytona.volume.get('data', true)
+assert.deepEqual([v.id, v.name, v.state], ['data', 'data', 'ready'])
+assert.deepEqual((await daytona.volume.list()).map(x => x.name), ['data'])
+const volumes = [{volumeId: v.id, mountPath: '/data'}]
+const one = await daytona.create({volumes})
+await one.process.executeCommand('echo kept > /data/f')
+await one.delete()
+const two = await daytona.create({volumes})
+assert.deepEqual(two.volumes, volumes)
+assert.equal((await two.process.executeCommand('cat /data/f')).result, 'kept\\n')
+await assert.rejects(daytona.volume.delete(v), /used/)
+await two.delete()
+await daytona.volume.delete(v)
+await assert.rejects(daytona.volume.get('data'), DaytonaNotFoundError)
+const images = async () => (await daytona.snapshot.list()).items.map(s => s.name)
+assert.deepEqual(await images(), ['small:latest'])
+assert.deepEqual([(await daytona.snapshot.get('small')).state, (await daytona.snapshot.get('small')).name], ['active', 'small'])
+await assert.rejects(daytona.snapshot.get('none'), DaytonaNotFoundError)
+const three = await daytona.create({snapshot: 'small'})
+assert.equal(three.snapshot, 'small')
+assert.equal((await three.process.executeCommand('cat /etc/hostname-of-image')).result, 'small\\n')
+await three.process.createSession('s')     // an image without bash
+assert.equal((await three.process.executeSessionCommand('s', {command: 'cd /etc; A=1'})).exitCode, 0)
+assert.equal((await three.process.executeSessionCommand('s', {command: 'pwd; echo $A'})).stdout, '/etc\\n1\\n')
+await three.delete()
+const four = await daytona.create({image: Image.base('small')})
+await four.delete()
+await assert.rejects(daytona.create({image: Image.base('small').runCommands('true')}), /admin/)
+await assert.rejects(daytona.snapshot.create({name: 'mine', image: 'small'}), /admin/)
+const root = new Daytona({apiKey: process.argv[2]})
+const made = await root.snapshot.create({name: 'mine', image: 'small'})
+assert.deepEqual([made.name, made.state], ['mine', 'active'])
+assert.deepEqual((await root.snapshot.list()).items.map(s => s.name).sort(), ['mine:latest', 'small:latest'])
+await assert.rejects(root.snapshot.create({name: 'other', image: 'small', resources: {cpu: 1}}), /cpu of a snapshot/)
+await root.snapshot.delete(made)
+await assert.rejects(root.snapshot.get('mine'), DaytonaNotFoundError)
+console.log('done')
+process.exit(0)
+"""
+
+
+def test_volumes_and_snapshots():
+    top = b.busybox_rootfs()
+    b.write(top + "/etc/hostname-of-image", "small\n")
+    b.berth("image", "import", top, "small", ok=True)
+    run(NEW, OBJECTS, TOKEN)
