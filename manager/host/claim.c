@@ -172,11 +172,14 @@ static int check_sandbox_limits(struct registry *r, int lasting, struct err *e)
 
 int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, const struct promise *p, struct err *e)
 {
+	struct range_place at = { .notes_fd = -1 };
 	int result = registry_lock(r, e);
 
 	if (result < 0)
 		return -1;
-	result = check_sandbox_limits(r, 0, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
+	result = check_sandbox_limits(r, 0, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_find(r, id, &at, e) < 0 ||
+		 ranges_promise(&at, p, e) < 0 ? -1 : 0;
+	fd_close(&at.notes_fd);
 	if (result == 0 && renameat2(dir, from, r->kept_fd, id, RENAME_NOREPLACE) < 0)
 		result = err_sys(e, "bring back the files of sandbox %s", id);
 	registry_unlock(r);

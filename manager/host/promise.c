@@ -346,28 +346,6 @@ int promise_fits_all(struct registry *r, const struct promise *p, unsigned count
 	return result;
 }
 
-/* The recorded promise, or the default without one. */
-static int load_promise(struct registry *r, const char *id, struct range_note *ret, struct err *e)
-{
-	struct range_note *notes = NULL;
-	size_t count = 0, i;
-
-	*ret = (struct range_note){ .version = 0 };
-	if (ranges_read(r, &notes, &count, e) < 0)
-		return -1;
-	for (i = 0; i < count; i++)
-		if (!strncmp(notes[i].id, id, sizeof(notes[i].id)) &&
-		    ranges_kind(&notes[i]) != RANGES_INNER)
-			*ret = notes[i];
-	free(notes);
-	if (ranges_kind(ret) != RANGES_PROMISED) {
-		ret->memory_bytes = r->config->memory_bytes;
-		ret->cpu_disk = r->config->cpu_milli;
-		ret->version = 0;
-	}
-	return 0;
-}
-
 /* The tenant of a sandbox that an older berth made, from its file. */
 static void load_promise_tenant(struct registry *r, const char *id, struct promise *p)
 {
@@ -387,12 +365,24 @@ static int is_more(const struct promise *p, const struct range_note *old)
 	       (p->tenant[0] && (tenant[0] != old->tenant[0] || tenant[1] != old->tenant[1]));
 }
 
-static int change_promise(struct registry *r, const char *id, struct promise *p, int force, struct promise *ret_old, struct err *e)
+/* The promise of a note, or the default if it records none. */
+static struct range_note recorded_promise(const struct registry *r, const struct range_note *note)
 {
-	struct range_note old;
+	struct range_note old = *note;
 
-	if (load_promise(r, id, &old, e) < 0)
-		return -1;
+	if (ranges_kind(&old) != RANGES_PROMISED) {
+		old.memory_bytes = r->config->memory_bytes;
+		old.cpu_disk = r->config->cpu_milli;
+		old.version = 0;
+	}
+	return old;
+}
+
+static int change_promise(struct registry *r, const char *id, const struct range_place *at, struct promise *p, int force,
+			  struct promise *ret_old, struct err *e)
+{
+	const struct range_note old = recorded_promise(r, &at->note);
+
 	if (p->memory_bytes == PROMISE_SAME)
 		p->memory_bytes = old.memory_bytes;
 	if (p->cpu_milli == PROMISE_SAME)
@@ -405,17 +395,22 @@ static int change_promise(struct registry *r, const char *id, struct promise *p,
 		*ret_old = (struct promise){ .memory_bytes = old.memory_bytes, .cpu_milli = ranges_cpu(&old), .disk_bytes = PROMISE_SAME };
 	if (!p->tenant[0] && ranges_kind(&old) != RANGES_PROMISED)
 		load_promise_tenant(r, id, p);
-	return ranges_promise(r, id, p, e);
+	return ranges_promise(at, p, e);
 }
 
 int promise_change(struct registry *r, const char *id, const struct promise *p, int force, struct promise *ret_old, struct err *e)
 {
 	struct promise copy = *p;
+	struct range_place at;
 	int result;
 
 	if (registry_lock(r, e) < 0)
 		return -1;
-	result = change_promise(r, id, &copy, force, ret_old, e);
+	result = ranges_find(r, id, &at, e);
+	if (result == 0) {
+		result = change_promise(r, id, &at, &copy, force, ret_old, e);
+		close(at.notes_fd);
+	}
 	registry_unlock(r);
 	return result;
 }

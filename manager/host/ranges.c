@@ -562,25 +562,68 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 	return read_all_ranges(r, &fd, &first, ret, ret_count, e);
 }
 
-int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
+/* Reads the note in a slot: 1 if the sandbox has it as its own, 0, -1. */
+static int read_own_note(int fd, uint32_t slot, const char id[sizeof(((struct range_note *)0)->id)], struct range_note *ret, struct err *e)
 {
-	struct range_note text = note_of(id, p, 0), *all = NULL;
-	struct promise known = *p;
-	autoclose int fd = -1;
-	uint32_t first;
+	const ssize_t got = pread(fd, ret, sizeof(*ret), note_at(slot));
+
+	if (got < 0)
+		return err_sys(e, "read id range %u", slot);
+	return got == (ssize_t)sizeof(*ret) && ranges_kind(ret) != RANGES_INNER && !memcmp(ret->id, id, sizeof(ret->id));
+}
+
+static int search_own_note(int fd, const struct range_note *own, uint32_t *ret_slot, struct range_note *ret, struct err *e)
+{
+	const uint32_t first = first_slot(fd);
+	struct range_note *all = NULL;
 	size_t count, i;
 
-	if (read_all_ranges(r, &fd, &first, &all, &count, e) < 0)
+	if (read_range_notes(fd, first, &all, &count, e) < 0)
 		return -1;
-	for (i = 0; i < count && (ranges_kind(&all[i]) == RANGES_INNER ||
-				  memcmp(all[i].id, text.id, sizeof(text.id))); i++)
+	for (i = 0; i < count && (ranges_kind(&all[i]) == RANGES_INNER || memcmp(all[i].id, own->id, sizeof(own->id))); i++)
 		;
-	if (i < count && p->disk_bytes == PROMISE_SAME && all[i].version & RANGES_DISK) {
-		known.disk_bytes = ranges_disk(&all[i], 0);
-		text = note_of(id, &known, 0);
+	if (i < count) {
+		*ret = all[i];
+		*ret_slot = first + (uint32_t)i;
 	}
-	if (i < count && !p->tenant[0])
-		memcpy(text.tenant, all[i].tenant, sizeof(text.tenant));
 	free(all);
-	return i < count ? write_range_note(fd, first + (uint32_t)i, &text, e) : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
+	return i < count;
+}
+
+int ranges_find(struct registry *r, const char *id, struct range_place *ret, struct err *e)
+{
+	const struct range_note own = note_of(id, NULL, 0);
+	struct range_place at = { .notes_fd = ranges_open(r, e) };
+	int found;
+
+	if (at.notes_fd < 0)
+		return -1;
+	/* the directory of a lasting sandbox says where: one note is read, and not all of the host's */
+	at.slot = remembered(r, id) / SPEC_IDS;
+	found = at.slot ? read_own_note(at.notes_fd, at.slot, own.id, &at.note, e) : 0;
+	if (found == 0)
+		found = search_own_note(at.notes_fd, &own, &at.slot, &at.note, e);
+	if (found > 0) {
+		*ret = at;
+		return 0;
+	}
+	close(at.notes_fd);
+	return found < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
+}
+
+int ranges_promise(const struct range_place *at, const struct promise *p, struct err *e)
+{
+	struct range_note text = note_of(at->note.id, p, 0);
+	struct promise known = *p;
+
+	if (p->disk_bytes == PROMISE_SAME && at->note.version & RANGES_DISK) {
+		known.disk_bytes = ranges_disk(&at->note, 0);
+		text = note_of(at->note.id, &known, 0);
+	}
+	if (!p->tenant[0])
+		memcpy(text.tenant, at->note.tenant, sizeof(text.tenant));
+	/* the state behind these stays true, too */
+	if (!memcmp(&text, &at->note, offsetof(struct range_note, standing)))
+		return 0;
+	return write_range_note(at->notes_fd, at->slot, &text, e);
 }

@@ -57,8 +57,18 @@ uint64_t ranges_disk(const struct range_note *n, uint64_t preset);
 void ranges_tenant(const char *name, uint64_t ret[2]);
 /* Returns all notes, which the caller frees; unused slots are zero, and most of them are left out. */
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e);
-/* Records the limits of a sandbox that has a range; an empty tenant keeps its owner, PROMISE_SAME its disk. */
-int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
+
+/* Where the note of a sandbox is, and what it said. */
+struct range_place {
+	int notes_fd;	/* the caller closes it */
+	uint32_t slot;
+	struct range_note note;
+};
+
+/* Finds the note of the sandbox's own range: ERR_NOT_FOUND if it has none. */
+int ranges_find(struct registry *r, const char *id, struct range_place *ret, struct err *e);
+/* Records other limits there; an empty tenant keeps the owner, PROMISE_SAME the disk. */
+int ranges_promise(const struct range_place *at, const struct promise *p, struct err *e);
 
 /* Opens the file of notes; the caller closes it. */
 int ranges_open(const struct registry *r, struct err *e);

@@ -408,7 +408,7 @@ int archive_restore(struct service *s, struct record *r, struct err *e)
 	result = tenancy_open(s, &c, &reg, e);
 	if (result == 0) {
 		result = bring_back(s, &reg, r, e);
-		registry_close(&reg);
+		tenancy_close(&reg);
 	}
 	if (result < 0)
 		place_drop(s, r->name);

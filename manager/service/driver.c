@@ -108,23 +108,31 @@ static int replace_workspace(json_t *options, const char *mount_dir, struct err 
 	return err_set(e, ERR_CORRUPT, "spec.json names no workspace");
 }
 
-int driver_remember(struct service *s, const struct record *r, json_t *options, const char *mount_dir, struct err *e)
+static int remember_options(struct registry *reg, const struct record *r, json_t *options, const char *mount_dir, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
-	autojson json_t *spec = NULL;
+	autojson json_t *spec = registry_load(reg, id, "spec.json", e);
+	json_t *kept = NULL;
+
+	if (!spec)
+		return -1;
+	if (json_get_arr(spec, "options", &kept, "spec.json", e) <= 0 || json_array_extend(kept, options) < 0)
+		return err_set(e, ERR_CORRUPT, "spec.json of sandbox %s has no options", r->name);
+	return (mount_dir && replace_workspace(kept, mount_dir, e) < 0) || sources_note(spec, e) < 0 ? -1
+		: registry_save(reg, id, "spec.json", spec, e);
+}
+
+int driver_remember(struct service *s, const struct record *r, json_t *options, const char *mount_dir, struct err *e)
+{
 	struct registry reg;
 	struct config c;
-	json_t *kept = NULL;
-	int result = -1;
+	int result;
 
+	if (record_is_ours(s, r))
+		return remember_options(&s->registry, r, options, mount_dir, e);
 	if (open_place(s, r, &c, &reg, e) < 0)
 		return -1;
-	spec = registry_load(&reg, id, "spec.json", e);
-	if (spec && json_get_arr(spec, "options", &kept, "spec.json", e) > 0 && json_array_extend(kept, options) == 0)
-		result = (mount_dir && replace_workspace(kept, mount_dir, e) < 0) || sources_note(spec, e) < 0 ? -1
-			: registry_save(&reg, id, "spec.json", spec, e);
-	else if (spec)
-		err_set(e, ERR_CORRUPT, "spec.json of sandbox %s has no options", r->name);
+	result = remember_options(&reg, r, options, mount_dir, e);
 	registry_close(&reg);
 	return result;
 }

@@ -46,7 +46,7 @@ struct service {
 	struct oplocks *ops;
 	struct admission admission;
 	struct storage *storage;	/* NULL: none */
-	struct registry registry;	/* used only to connect: threads must not share its locks */
+	struct registry registry;	/* its lock is not used: threads must not share it (tenancy_open()) */
 	struct tools *tools;
 	struct owners *owners;
 
@@ -454,9 +454,11 @@ void tenancy_blunt(const struct service_who *who, struct err *e);
 int tenancy_is_tenant(const struct service_who *who);
 /*
  * Opens the registry with only the sums of [tenant] in force: admission.h checks the others itself,
- * and has a queue. c: storage of the caller.
+ * and has a queue. c: storage of the caller. All but its lock is the service's own registry, so
+ * tenancy_close() closes it.
  */
 int tenancy_open(struct service *s, struct config *c, struct registry *ret, struct err *e);
+void tenancy_close(struct registry *r);
 
 /* ---- workspace.c ---- */
 

@@ -42,7 +42,16 @@ int tenancy_open(struct service *s, struct config *c, struct registry *ret, stru
 {
 	*c = s->config;
 	c->admit_memory_bytes = c->admit_cpu_milli = c->disk_overcommit_milli = 0;
-	return registry_open(ret, c, e);
+	*ret = s->registry;
+	ret->config = c;
+	/* of the lock: threads that share a descriptor share its lock, too */
+	ret->sandboxes_fd = openat(s->registry.sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return ret->sandboxes_fd < 0 ? err_sys(e, "open the registry of sandboxes") : 0;
+}
+
+void tenancy_close(struct registry *r)
+{
+	fd_close(&r->sandboxes_fd);
 }
 
 int tenancy_check(struct service *s, const struct service_who *who, const json_t *args, uint64_t memory_bytes, uint64_t cpu_milli,
@@ -69,7 +78,7 @@ int tenancy_check(struct service *s, const struct service_who *who, const json_t
 	r = registry_lock(&reg, e);
 	if (r == 0)
 		r = promise_fits(&reg, &p, NULL, e);
-	registry_close(&reg);
+	tenancy_close(&reg);
 	return r;
 }
 
@@ -103,7 +112,7 @@ int tenancy_promise(struct service *s, const struct service_who *who, const stru
 	result = promise_change(&reg, record_str(r, "container_id"), &p, 0, NULL, e);
 	if (result == 0 && p.tenant[0])
 		result = save_record_owner(&reg, r, p.tenant, e);
-	registry_close(&reg);
+	tenancy_close(&reg);
 	return result;
 }
 
