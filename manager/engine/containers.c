@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/engine/host.h"
 #include "manager/engine/name.h"
 #include "manager/engine/objects.h"
+#include "manager/host/forget.h"
 #include "manager/host/journal.h"
 #include "manager/host/layerpool.h"
 #include "manager/host/names.h"
@@ -267,22 +269,41 @@ int engine_container_rename(const struct engine_container *c, const char *name, 
 		       engine_container_explain(c->registry, c->id, c->called, e);
 }
 
+/* Removes one that has stopped and has no keeper, without a child: 1; 0: that needs berth rm. */
+static int remove_stopped(const struct engine_container *c, struct err *e)
+{
+	if (path_has(c->registry->sandboxes_fd, c->id))
+		return 0;
+	restart_cancel(c->registry, c->id);
+	if (forget_alone(c->registry, c->id, e) < 0)
+		return e->code == ERR_BUSY ? 0 : -1;
+	events_add(c->registry, "rm", c->id, NULL);
+	return 1;
+}
+
 int engine_container_remove(const struct engine_container *c, int force, int volumes, struct err *e)
 {
 	const char *state = !c->kept ? "running" : restart_is_coming(c->registry, c->id) ? "restarting" : NULL;
 	autojson json_t *own = NULL, *answer = NULL;
 	json_t *call;
+	int gone = 0;
 
 	if (state && !force)
 		return err_set(e, ERR_BUSY,
 			       "cannot remove container \"%.200s\": container is %s: stop the container before removing or force remove",
 			       c->called, state);
 	own = volumes ? volume_own_load(c->registry, c->id) : NULL;
-	call = call_of("rm", c->id, NULL);
-	call_flag(call, "force");
-	answer = engine_do(&c->berth, call, e);
-	if (!answer)
+	if (!state)
+		gone = remove_stopped(c, e);
+	if (gone < 0)
 		return -1;
+	if (!gone) {
+		call = call_of("rm", c->id, NULL);
+		call_flag(call, "force");
+		answer = engine_do(&c->berth, call, e);
+		if (!answer)
+			return -1;
+	}
 	engine_volumes_drop(&c->berth, own);
 	return 0;
 }

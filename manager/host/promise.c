@@ -250,20 +250,16 @@ static uint64_t promised_disk(const struct registry *r, const struct promise *p)
 	return p->disk_bytes == PROMISE_SAME ? r->config->disk_bytes : p->disk_bytes;
 }
 
-/* The promises of all notes, those of sandboxes that have gone too. */
-static int add_noted_disk(struct registry *r, uint64_t *ret, struct err *e)
-{
-	struct range_note *notes = NULL;
-	size_t count = 0, i;
+struct noted_disk {
+	uint64_t preset, sum;
+};
 
-	*ret = 0;
-	if (ranges_read(r, &notes, &count, e) < 0)
-		return -1;
-	for (i = 0; i < count; i++)
-		if (notes[i].id[0])
-			add_sum(ret, ranges_disk(&notes[i], r->config->disk_bytes));
-	free(notes);
-	return 0;
+static void add_noted_disk(void *ctx, const struct range_note *n)
+{
+	struct noted_disk *d = ctx;
+
+	if (n->id[0])
+		add_sum(&d->sum, ranges_disk(n, d->preset));
 }
 
 /*
@@ -274,7 +270,9 @@ static int has_room_on_disk(struct registry *r, const struct promise *p, unsigne
 {
 	const uint64_t more = limit_times(promised_disk(r, p), count), factor = r->config->disk_overcommit_milli;
 	struct sums s = { .except = except, .with_open = 1 };
-	uint64_t noted = 0, free_bytes, room;
+	/* the promises of all notes, those of sandboxes that have gone too */
+	struct noted_disk noted = { .preset = r->config->disk_bytes };
+	uint64_t free_bytes, room;
 	struct statfs fs;
 
 	if (!factor || !more || path_has(r->state_fd, LAYERHOME_POOL "/" LAYERHOME_IMAGE))
@@ -283,9 +281,9 @@ static int has_room_on_disk(struct registry *r, const struct promise *p, unsigne
 		return err_sys(e, "measure the file system of %s", r->config->state_dir);
 	free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
 	room = free_bytes / 1000 > UINT64_MAX / factor ? UINT64_MAX : free_bytes / 1000 * factor;
-	if (add_noted_disk(r, &noted, e) < 0)
+	if (ranges_each(r, add_noted_disk, &noted, e) < 0)
 		return -1;
-	if (more <= room && noted <= room - more)
+	if (more <= room && noted.sum <= room - more)
 		return 0;
 	if (sum_up(r, &s, e) < 0)
 		return -1;

@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "runtime/sandbox/spec.h"
 
+#define NOTES_AT_ONCE 128
 #define OWN_NAME "range"	/* in a lasting sandbox's directory: its first host id */
 
 /*
@@ -552,6 +553,27 @@ static int read_all_ranges(struct registry *r, int *ret_fd, uint32_t *ret_first,
 		return -1;
 	*ret_fd = take_fd(&fd);
 	return 0;
+}
+
+int ranges_each(struct registry *r, void (*each)(void *ctx, const struct range_note *n), void *ctx, struct err *e)
+{
+	autoclose int fd = ranges_open(r, e);
+	struct range_note some[NOTES_AT_ONCE];
+	uint32_t slot = fd < 0 ? 0 : first_slot(fd);
+	ssize_t got = 0;
+	size_t i;
+
+	if (fd < 0)
+		return -1;
+	/* no more slots than these exist, even if the file is longer */
+	for (; slot < HOSTIDS_SLOTS; slot += NOTES_AT_ONCE) {
+		got = pread(fd, some, sizeof(some), note_at(slot));
+		for (i = 0; got > 0 && i < (size_t)got / RANGES_NOTE; i++)
+			each(ctx, &some[i]);
+		if (got < (ssize_t)sizeof(some))
+			break;
+	}
+	return got < 0 ? err_sys(e, "read the record of id ranges") : 0;
 }
 
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e)

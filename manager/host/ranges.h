@@ -55,7 +55,9 @@ uint64_t ranges_cpu(const struct range_note *n);
 uint64_t ranges_disk(const struct range_note *n, uint64_t preset);
 /* The hash of a tenant's name in a note; zeros for "". */
 void ranges_tenant(const char *name, uint64_t ret[2]);
-/* Returns all notes, which the caller frees; unused slots are zero, and most of them are left out. */
+/* Calls each for every note, in pieces that need no memory; unused slots are zero, and most of them are left out. */
+int ranges_each(struct registry *r, void (*each)(void *ctx, const struct range_note *n), void *ctx, struct err *e);
+/* Returns all notes, as ranges_each() finds them; the caller frees them. */
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e);
 
 /* Where the note of a sandbox is, and what it said. */
