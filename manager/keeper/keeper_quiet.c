@@ -83,12 +83,12 @@ void keeper_trim(struct keeper *k)
 }
 
 /*
- * Tells whether to make a spare cgroup: only once a command was executed, because most of many
- * sandboxes may never run one.
+ * Tells whether to make a spare cgroup: only once a client executed a command, because most of many
+ * sandboxes may never run one beside their main command.
  */
 static int wants_spare(const struct keeper *k)
 {
-	return k->next_seq > 1 && !k->spare.ops && !k->spare_failed && !k->stopping;
+	return k->next_seq > k->main.seq + 1 && !k->spare.ops && !k->spare_failed && !k->stopping;
 }
 
 static int has_chores(const struct keeper *k)

@@ -489,3 +489,14 @@ def test_a_command_that_is_held_for_its_client_waits_with_its_output():
         assert len(followed(late, c)) == MANY
         free = late.detach("sh", "-c", f"yes 0123456789 | head -c {MANY}")
         assert looks.wait(free)["cause"] == "exit"
+
+
+def test_a_service_in_which_nobody_executes_anything_has_one_cgroup_of_commands():
+    """The cgroup of the next command is made ahead only where a client has executed one."""
+    b.needs_the_lean_program()
+    log = b.tmp("strace")
+    # strace ends with the keeper; while the main command sleeps, the keeper has nothing else to do
+    b.berth("create", "--auto-remove", "host", "sleep", "1", prefix=("strace", "-f", "-o", log, "-e", "trace=mkdir"), ok=True)
+    with open(log) as f:
+        made = re.findall(r'mkdir\("/sys/fs/cgroup/\S*/c(\d+)"', f.read())
+    assert made and set(made) == {"1"}, made
