@@ -3,12 +3,11 @@
 import json
 import os
 import re
-import signal
-import subprocess
 
 import berthtest as b
 import daemon
 from managed import FAST, POOL, Managed, refused
+from traced import Traced
 
 COST = 12
 MOUNTS = POOL.replace("size = 2", "size = 1") + FAST + "allow_mount_dir = true\n"
@@ -160,30 +159,13 @@ def test_each_sandbox_has_intervals_of_its_own():
         assert told(hers) == [3600000, 77000, 10800000] and m.get_status(identity=hers) == "running"
 
 
-def calls_of_a_claim(d):
-    """The system calls of berthd's thread that answers POST /create_from_pool, as strace prints them."""
-    logs = b.tmpdir("claim", 0o700)
-    tracer = subprocess.Popen(["strace", "-ff", "-o", os.path.join(logs, "t"), "-p", str(d.p.pid)], stderr=subprocess.PIPE, text=True)
-    try:
-        line = tracer.stderr.readline()
-        assert "attached" in line, line
-        d.manager.create_from_pool()
-    finally:
-        tracer.send_signal(signal.SIGINT)
-        tracer.communicate(timeout=60 * b.SLOW)
-    for name in os.listdir(logs):
-        with open(os.path.join(logs, name), errors="replace") as f:
-            text = f.read()
-        if "POST /create_from_pool" in text:
-            return text
-    raise AssertionError(f"no thread read the request: {os.listdir(logs)}")
-
-
 def test_a_claim_writes_its_record_once_and_reads_one_note_of_an_id_range():
     b.needs_the_lean_program()
     with Managed(POOL + FAST) as d:
         d.warm(2)
-        text = calls_of_a_claim(d)
+        with Traced(d, children=False) as t:
+            d.manager.create_from_pool()
+        text = t.of_thread("POST /create_from_pool")
         assert d.manager.stats()["counts"]["claimed"] == 1, text
     opens = re.findall(r'^openat\([^"]*"([^"]*)"', text, re.M)
     # the registry's lock, the range of the sandbox, its note, the socket of its keeper

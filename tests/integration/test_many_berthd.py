@@ -2,36 +2,15 @@
 """berthd beside many sandboxes: what it does about one does not grow with the others."""
 import json
 import os
-import re
 import signal
-import subprocess
 
 import berthtest as b
 from daemon import Daemon
 from others import Others
+from traced import Traced
 
 FEW, OTHERS = 20, 500
 LIMITS = f"[manager]\nmax_sandboxes = {2 * OTHERS}\nmax_stopped = {2 * OTHERS}\n"
-
-
-class Traced:
-    """with Traced(d) as t: ...; t.calls is then every system call that berthd began meanwhile, by name"""
-
-    def __init__(self, d):
-        self.pid, self.log = d.p.pid, b.tmp("strace")
-
-    def __enter__(self):
-        self.p = subprocess.Popen(["strace", "-f", "-o", self.log, "-p", str(self.pid)], stderr=subprocess.PIPE, text=True)
-        line = self.p.stderr.readline()
-        assert "attached" in line, line
-        return self
-
-    def __exit__(self, *unused):
-        self.p.send_signal(signal.SIGINT)
-        self.p.communicate(timeout=30)
-        with open(self.log) as f:
-            self.calls = re.findall(r"^\d+ +(\w+)\(", f.read(), re.M)
-        return False
 
 
 def listen(s, query=b""):
