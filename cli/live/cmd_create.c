@@ -173,8 +173,11 @@ static const struct opt detached_options[] = {
 	{ "detach", 'd', OPT_FLAG, NULL, "leave it running, and print its id", OPT_DETACH },
 };
 
+#define ASKED_MAX (8u << 20)	/* bytes, as of any document of a sandbox */
+
 struct create {
 	json_t *options, *seccomp;	/* the text of --seccomp FILE, or NULL */
+	json_t *asked;		/* --asked, or NULL */
 	int service;		/* it has a main command */
 	int no_start;
 	const char *zygote;	/* NULL: it is made of an image */
@@ -241,6 +244,10 @@ static int set_create_option(void *ctx, int id, const char *value, struct err *e
 		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
 	case PARAM_NO_START:
 		return c->no_start = 1, 0;
+	case PARAM_ASKED:
+		json_decref(c->asked);
+		c->asked = json_parse(value, strlen(value), ASKED_MAX, "--asked", e);
+		return c->asked ? 0 : -1;
 	case PARAM_PULL:
 		c->pull = value;
 		return imageuse_policy(value, &policy, e);
@@ -354,7 +361,7 @@ static int make_it(struct create *c, char id[65], struct err *e)
 	if (imageuse_ensure(r, c->image, c->policy, c->json, e) < 0)
 		return -1;
 	return resident_create(r, &(struct resident_whose){ .name = c->name ? c->name : "",
-			       .tenant = c->tenant ? c->tenant : "",
+			       .tenant = c->tenant ? c->tenant : "", .asked = c->asked,
 			       .no_start = c->no_start }, c->spec, id, e);
 }
 
@@ -439,6 +446,7 @@ int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, 
 	json_decref(c.spec);
 	json_decref(c.options);
 	json_decref(c.seccomp);
+	json_decref(c.asked);
 	return r;
 }
 
@@ -471,6 +479,7 @@ static int berth_create_main(const struct command *self, int argc, char **argv)
 	json_decref(c.spec);
 	json_decref(c.options);
 	json_decref(c.seccomp);
+	json_decref(c.asked);
 	return result;
 }
 

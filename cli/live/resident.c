@@ -384,11 +384,14 @@ static int save_resident_owner(struct registry *r, const char *id, const char *t
 	return owner ? registry_save_ahead(r, id, REGISTRY_OWNER, owner, e) : 0;
 }
 
-static int save_spec(struct registry *r, const char *id, const json_t *spec, int passing,
-		     struct err *e)
+/* Writes a file that becomes durable with the record; doc may be NULL. */
+static int save_before_record(struct registry *r, const char *id, const char *file, const json_t *doc,
+			      int passing, struct err *e)
 {
-	return passing ? registry_save_passing(r, id, SPEC_FILE, spec, e) :
-			 registry_save_ahead(r, id, SPEC_FILE, spec, e);
+	if (!doc)
+		return 0;
+	return passing ? registry_save_passing(r, id, file, doc, e) :
+			 registry_save_ahead(r, id, file, doc, e);
 }
 
 /* Expired sandboxes take no place from others. */
@@ -432,7 +435,8 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	if (phases_on)
 		memcpy(phases_on->id, id, sizeof(id));
 	if (result == 0 && (save_resident_owner(r, id, tenant, e) < 0 ||
-			    save_spec(r, id, spec, x.opts.life.auto_remove, e) < 0))
+			    save_before_record(r, id, SPEC_FILE, spec, x.opts.life.auto_remove, e) < 0 ||
+			    save_before_record(r, id, REGISTRY_ASKED, whose->asked, x.opts.life.auto_remove, e) < 0))
 		result = -1;
 	x.opts.life.service.service.awaited = whose->awaited;
 	if (result == 0 && whose->fill)

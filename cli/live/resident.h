@@ -20,6 +20,7 @@ struct resident_whose {
 	const char *tenant;
 	const char *fork_of;	/* the id of the sandbox whose files it begins with; or NULL */
 	int no_start;		/* made as one that is stopped, of the status RECORD_CREATED */
+	const json_t *asked;	/* REGISTRY_ASKED, which becomes durable with the record; or NULL */
 	unsigned awaited;	/* clients that the end of its main command waits for */
 	/* unless NULL: puts what it is to begin with into its directory, before it starts */
 	int (*fill)(void *ctx, const struct claim *c, struct err *e);

@@ -181,8 +181,8 @@ static void log_unknown(const struct engine_create *c)
 }
 
 /* berth create with the words of the request: its id in b. */
-static int spawn_create(struct http_request *rq, const struct engine_create *c, struct box *b,
-			struct err *e)
+static int spawn_create(struct http_request *rq, const struct engine_create *c, const char *asked,
+			struct box *b, struct err *e)
 {
 	json_t *call = call_of("create", NULL);
 	autojson json_t *made = NULL;
@@ -191,6 +191,7 @@ static int spawn_create(struct http_request *rq, const struct engine_create *c, 
 	call_flag(call, "no-start");
 	call_text(call, "pull", "never");
 	call_text(call, "name", c->name[0] ? c->name : NULL);
+	call_text(call, "asked", asked);
 	call_words(call, c->words);
 	made = spawn_json(rq, call, 1, e);
 	id = json_string_value(json_object_get(made, "id"));
@@ -247,7 +248,8 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 {
 	const struct engine_berth asker = docker_berth(rq, NULL);
 	const char *name = http_query(rq, "name"), *image = "";
-	autojson json_t *others = NULL, *links = NULL;
+	autojson json_t *others = NULL, *links = NULL, *asked = NULL;
+	autofree char *asked_text = NULL;
 	json_t *body = http_json(rq);
 	struct engine_rules rules;
 	int tries = 0;
@@ -274,7 +276,13 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 	if (engine_volumes_make(&asker, c->volumes, 0, e) < 0 ||
 	    engine_volumes_make(&asker, c->anonymous, 1, e) < 0)
 		return -1;
-	while (spawn_create(rq, c, b, e) < 0) {
+	asked = engine_host_asked(c, body, e);
+	if (!asked)
+		return -1;
+	asked_text = json_dumps(asked, JSON_COMPACT);
+	if (!asked_text)
+		return err_nomem(e);
+	while (spawn_create(rq, c, asked_text, b, e) < 0) {
 		if (!c->called[0] || e->code != ERR_EXISTS)
 			return not_made(rq, e);
 		/* what had the name may have gone since */
@@ -282,7 +290,7 @@ static int create_box(struct http_request *rq, struct box *b, struct engine_crea
 		    http_wait(rq, -1, 0, FILES_LOOK_MS, e) < 0)
 			return -1;
 	}
-	if (engine_host_save(&b->registry, b->id, c, body, e) == 0 && tell_links(b, c, e) == 0 &&
+	if (engine_host_own(&b->registry, b->id, c, body, e) == 0 && tell_links(b, c, e) == 0 &&
 	    join_box_networks(rq, b, c, e) == 0)
 		return 0;
 	/* a client that lists containers may have seen it, and removed it */

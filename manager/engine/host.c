@@ -315,39 +315,58 @@ int engine_host_directories(const json_t *list, struct err *e)
 	return 0;
 }
 
-int engine_host_write(struct registry *r, const char *id, const struct engine_create *c,
-		      json_t *body, struct err *e)
+static int goes_when_it_stops(const json_t *body)
 {
-	autojson json_t *asked = json_pack("{s:i,s:O,s:O}", "version", 1, "body", body, "ports",
-					   c->ports),
-			*own = json_array();
-	const json_t *host = json_object_get(body, "HostConfig");
-	const int passing = json_is_true(json_object_get(host, "AutoRemove"));
-	const char *target;
-	json_t *name;
+	return json_is_true(json_object_get(json_object_get(body, "HostConfig"), "AutoRemove"));
+}
 
-	if (!asked || !own)
-		return err_nomem(e);
+json_t *engine_host_asked(const struct engine_create *c, json_t *body, struct err *e)
+{
+	json_t *asked = json_pack("{s:i,s:O,s:O}", "version", 1, "body", body, "ports", c->ports);
+
+	if (!asked) {
+		err_nomem(e);
+		return NULL;
+	}
 	if (json_object_size(c->anonymous))
 		json_object_set(asked, ENGINE_FILE_VOLUMES, c->anonymous);
 	if (json_array_size(c->shared))
 		json_object_set(asked, ENGINE_FILE_SHARED, c->shared);
 	if (json_array_size(c->linked))
 		json_object_set(asked, ENGINE_FILE_LINKS, c->linked);
-	json_object_foreach (c->anonymous, target, name)
-		json_array_append(own, name);
-	if (json_array_size(own) && volume_own_save(r, id, own, passing, e) < 0)
-		return -1;
-	return passing ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
-			 registry_save(r, id, ENGINE_FILE_NAME, asked, e);
+	return asked;
 }
 
-int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
-		     json_t *body, struct err *e)
+static int save_own_volumes(struct registry *r, const char *id, const struct engine_create *c,
+			    const json_t *body, struct err *e)
+{
+	autojson json_t *own = json_array();
+	const char *target;
+	json_t *name;
+
+	json_object_foreach (c->anonymous, target, name)
+		if (json_array_append(own, name) < 0)
+			return err_nomem(e);
+	return json_array_size(own) ? volume_own_save(r, id, own, goes_when_it_stops(body), e) : 0;
+}
+
+int engine_host_write(struct registry *r, const char *id, const struct engine_create *c,
+		      json_t *body, struct err *e)
+{
+	autojson json_t *asked = engine_host_asked(c, body, e);
+
+	if (!asked || save_own_volumes(r, id, c, body, e) < 0)
+		return -1;
+	return goes_when_it_stops(body) ? registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
+					  registry_save_ahead(r, id, ENGINE_FILE_NAME, asked, e);
+}
+
+int engine_host_own(struct registry *r, const char *id, const struct engine_create *c,
+		    const json_t *body, struct err *e)
 {
 	struct err ignored;
 
-	if (engine_host_write(r, id, c, body, e) == 0)
+	if (save_own_volumes(r, id, c, body, e) == 0)
 		return 0;
 	forget_alone(r, id, &ignored);
 	return -1;

@@ -30,17 +30,22 @@ void engine_host_rules(const struct config *c, unsigned allow, const char *binds
 int engine_host_image(const struct config *c, const char *image, struct err *e);
 /* Makes the sources of binds that are not there, as docker run -v does. */
 int engine_host_directories(const json_t *list, struct err *e);
-/* Writes the client's document beside the sandbox, which is being made. */
+/*
+ * The client's document, which lies beside the record: a new reference, or NULL. A create writes it
+ * before the record, with which it becomes durable (--asked).
+ */
+json_t *engine_host_asked(const struct engine_create *c, json_t *body, struct err *e);
+/* Writes the document, and which volumes are its own, beside a sandbox that has no record yet. */
 int engine_host_write(struct registry *r, const char *id, const struct engine_create *c,
 		      json_t *body, struct err *e);
 /*
- * The same when it is made. Without the document the container would differ from the request, so
- * on failure the sandbox is removed.
+ * Writes which volumes are its own, beside a sandbox that is made. Nobody would remove them else,
+ * so on failure the sandbox is removed.
  */
-int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
-		     json_t *body, struct err *e);
+int engine_host_own(struct registry *r, const char *id, const struct engine_create *c,
+		    const json_t *body, struct err *e);
 /*
- * The same after an update of HostConfig's members, in body; a sandbox made by berth has no such
+ * Writes the document again after an update of HostConfig's members, in body; a sandbox made by berth has no such
  * file.
  */
 int engine_host_save_update(struct registry *r, const char *id, const json_t *body, struct err *e);

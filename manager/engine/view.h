@@ -14,9 +14,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "manager/engine/name.h"
+#include "manager/host/registry.h"
 
 #define ENGINE_FILE_NAME                                                                           \
-	"docker.json" /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
+	REGISTRY_ASKED /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
 #define ENGINE_FILE_CALLED "name" /* in it: Docker's name since a rename */
 #define ENGINE_FILE_VOLUMES "volumes" /* in it: {"/PATH": the volume that was made for it} */
 #define ENGINE_FILE_SHARED "shared" /* in it: mounts of VolumesFrom, as inspect shows them */

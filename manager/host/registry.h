@@ -37,6 +37,8 @@
 #define REGISTRY_OWNER "owner.json"	/* of a lasting sandbox: {"name": the tenant}; without it only an
 					 * administrator sees the sandbox */
 
+#define REGISTRY_ASKED "docker.json"	/* what a client of Docker's API asked for (manager/engine/view.h) */
+
 /* A file in the directory of a zygote (manager/zygote/wire.h), and of no other sandbox. */
 #define REGISTRY_ZYGOTE_FILE "zygote.json"
 

@@ -23,6 +23,7 @@ import berthtest as b
 from daemon import UnixConnection
 from dockerdoor import Doors, door
 from dockerlab import Engine, frames
+from traced import Traced
 
 COST = 60
 CLIENTS = 32
@@ -495,3 +496,22 @@ def test_each_state_has_one_answer_at_v1_and_at_dockers_socket():
         for t in threads:
             t.join()
         assert not said, (SEED, len(said), said[:5])
+
+
+# ---- what it costs ---------------------------------------------------------------------
+
+
+def test_a_create_waits_for_four_syncs_and_a_removal_starts_no_process():
+    """The client's document becomes durable with the record, and needs no sync of the directory of its own."""
+    b.needs_the_lean_program()
+    with Engine() as d:
+        d.good("DELETE", "/containers/" + d.create("true"))     # the first makes directories
+        with Traced(d) as made:
+            box = d.create("true")
+        assert made.calls.count("fsync") == 4, made.calls       # the options, the document, the record, their directory
+        assert made.calls.count("execve") == 1, made.calls
+        assert d.good("GET", f"/containers/{box}/json")["Config"]["Cmd"] == ["true"]
+        with Traced(d) as removed:
+            d.good("DELETE", f"/containers/{box}")
+        assert "execve" not in removed.calls, removed.calls
+        assert d.api("GET", f"/containers/{box}/json")[0] == 404
