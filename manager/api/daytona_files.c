@@ -44,6 +44,13 @@ static int do_verb(struct http_request *rq, struct where *w, int r, const char *
 	return r < 0 ? -1 : http_reply_empty(rq, status, e);
 }
 
+static int check_octal(const char *mode, struct err *e)
+{
+	return strlen(mode) > 4 || !mode[0] || mode[strspn(mode, "01234567")] ?
+		       err_set(e, ERR_INVALID, "mode is not an octal number of at most 4 digits") :
+		       0;
+}
+
 static int post_daytona_folder(struct http_request *rq, struct err *e)
 {
 	const char *mode = http_query(rq, "mode");
@@ -51,8 +58,8 @@ static int post_daytona_folder(struct http_request *rq, struct err *e)
 	const char *argv[] = {"mkdir", "p", mode, w.path, NULL};
 	int r = where_open(&w, rq, "path", e);
 
-	if (r == 0 && (strlen(mode) > 4 || !mode[0] || mode[strspn(mode, "01234567")]))
-		r = err_set(e, ERR_INVALID, "mode is not an octal number of at most 4 digits");
+	if (r == 0)
+		r = check_octal(mode, e);
 	return do_verb(rq, &w, r, argv, 201, e);
 }
 
@@ -114,10 +121,10 @@ static int post_permissions(struct http_request *rq, struct err *e)
 
 	daytona_leave(&w.place);
 	if (r == 0 && mode && mode[0])
-		r = do_tool(rq, json_pack("[s,s,s,s]", "chmod", mode, "--", w.path), e);
+		r = check_octal(mode, e) < 0 ? -1 : do_tool(rq, json_pack("[s,s,s,s]", "chmod", "--", mode, w.path), e);
 	if (r == 0 && ((owner && owner[0]) || (group && group[0])))
-		r = do_tool(rq, json_pack("[s,o,s,s]", "chown", json_sprintf("%s%s%s", owner ? owner : "", group && group[0] ? ":" : "", group ? group : ""),
-					  "--", w.path), e);
+		r = do_tool(rq, json_pack("[s,s,o,s]", "chown", "--",
+					  json_sprintf("%s%s%s", owner ? owner : "", group && group[0] ? ":" : "", group ? group : ""), w.path), e);
 	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
 }
 

@@ -56,6 +56,7 @@ static int find(struct found *f, struct http_request *rq, const char *ref, struc
 {
 	autojson json_t *record = NULL;
 	const char *name, *state;
+	struct err why;
 
 	*f = (struct found){.who = manager_who(rq)};
 	box_init(&f->box, rq);
@@ -81,6 +82,12 @@ static int find(struct found *f, struct http_request *rq, const char *ref, struc
 		return no_such(http_param(rq, "id"), e);
 	if (!f->info)
 		return -1;
+	/* the registry has one with a given name by that alone, and its id */
+	if (f->box.kept && !f->box.id[0]) {
+		box_close(&f->box);
+		if (box_find_ref(&f->box, rq, json_string_value(json_object_get(f->info, "container_id")), &why) < 0)
+			f->box.kept = 1;
+	}
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	http_audit(rq, "sandbox", f->name);
 	return 0;

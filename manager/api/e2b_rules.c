@@ -362,3 +362,21 @@ out:
 	json_decref(r->names);
 	return options;
 }
+
+/* ---- variables ---- */
+
+json_t *e2b_env(const json_t *envs, struct err *e)
+{
+	json_t *list = json_array(), *v;
+	const char *name;
+
+	json_object_foreach((json_t *)(size_t)envs, name, v) {
+		if (!json_is_string(v)) {
+			json_decref(list);
+			err_set(e, ERR_INVALID, "the environment has a value that is not a string");
+			return NULL;
+		}
+		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));
+	}
+	return list;
+}

@@ -19,6 +19,11 @@ def test_recorded_requests_of_a_session():
         box = c.create(buildInfo={"dockerfileContent": "FROM host\n"}, labels={"code-toolbox-language": "python"}, autoStopInterval=5)
         assert box.made["toolboxProxyUrl"] == f"http://127.0.0.1:{d.port}/api/toolbox", box.made
         assert (box.made["autoStopInterval"], box.made["autoArchiveInterval"], box.made["autoDeleteInterval"]) == (5, 7 * 1440, -1)
+        named = c.create(name="given")
+        assert named.state() == "started" and c.ask("GET", "/sandbox/given").json["id"] == named.id
+        assert c.ask("POST", "/sandbox", {"name": "given"}).status == 409
+        assert c.ask("POST", "/sandbox/given/stop").json["state"] == "stopped" and c.ask("POST", "/sandbox/given/start").json["state"] == "started"
+        c.ask("DELETE", "/sandbox/given")
         assert box.run("echo out; echo err >&2; exit 3") == (3, "out\nerr\n")
         assert box.run("pwd; echo $A", cwd="/tmp", envs={"A": "b"}) == (0, "/tmp\nb\n")
         assert box.run("cat") == (0, ""), "a command without input waits"

@@ -207,7 +207,7 @@ class Daemon:
             raise Wrong(f"undocumented status: {reply}")
         expected = operation["responses"].get(str(reply.status), operation["responses"]["default"])
         content = expected.get("content", {})
-        kind = reply.headers.get("content-type")
+        kind = reply.headers.get("content-type", "").partition(";")[0] or None
         if kind not in content and (content or reply.body):
             raise Wrong(f"undocumented type {kind}: {reply}")
         if kind == "application/json":
