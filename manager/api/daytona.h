@@ -6,7 +6,7 @@
  * A sandbox of Daytona's is one of the manager's, so [session]'s scans stop, archive and remove it by
  * its intervals.  Its id is that of berth.  What only Daytona has a word for (labels, public, the
  * snapshot's name) is in "daytona" of the manager's "meta".  The toolbox works in any sandbox that
- * the caller may see.
+ * the caller may see.  Upholds S63 of SECURITY.md.
  */
 #ifndef BERTH_MANAGER_API_DAYTONA_H
 #define BERTH_MANAGER_API_DAYTONA_H

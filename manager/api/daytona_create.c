@@ -41,7 +41,17 @@ int daytona_interval_seconds(enum daytona_interval which, json_int_t minutes, js
 	return 0;
 }
 
-static int read_intervals(const json_t *body, json_t *args, struct err *e)
+int daytona_stop_check(json_int_t seconds, const struct config *config, int is_admin, struct err *e)
+{
+	const uint64_t most = config->idle_timeout_ms / 1000;
+
+	if (is_admin || !most || (seconds && (uint64_t)seconds <= most))
+		return 0;
+	return err_set(e, ERR_DENIED, "autoStopInterval is over [manager] idle_timeout, %llu minutes, which needs an admin token; hint: a shorter one",
+		       (unsigned long long)(most / 60));
+}
+
+static int read_intervals(const json_t *body, json_t *args, const struct config *config, int is_admin, struct err *e)
 {
 	enum daytona_interval i;
 	json_int_t seconds;
@@ -50,6 +60,11 @@ static int read_intervals(const json_t *body, json_t *args, struct err *e)
 		const json_t *v = json_object_get(body, intervals[i].member);
 
 		if (daytona_interval_seconds(i, json_is_integer(v) ? json_integer_value(v) : intervals[i].preset, &seconds, e) < 0)
+			return -1;
+		/* a preset is no wish, and may be shorter here */
+		if (i == DAYTONA_STOP && !json_is_integer(v) && daytona_stop_check(seconds, config, is_admin, e) < 0)
+			seconds = (json_int_t)(config->idle_timeout_ms / 1000);
+		else if (i == DAYTONA_STOP && daytona_stop_check(seconds, config, is_admin, e) < 0)
 			return -1;
 		json_object_set_new(args, daytona_interval_names[i], json_integer(seconds));
 	}
@@ -295,7 +310,7 @@ static json_t *note_of(const json_t *body, const json_t *args, const struct conf
 	return note;
 }
 
-int daytona_create_read(struct daytona_create *c, const json_t *body, const struct config *config, struct err *e)
+int daytona_create_read(struct daytona_create *c, const json_t *body, const struct config *config, int is_admin, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(body, "name"));
 	json_t *options = json_object(), *note;
@@ -304,13 +319,14 @@ int daytona_create_read(struct daytona_create *c, const json_t *body, const stru
 	if (!c->args)
 		return err_nomem(e);
 	if (refuse_members(body, e) < 0 || daytona_labels_check(json_object_get(body, "labels"), e) < 0 ||
-	    read_image(c, body, config, c->args, e) < 0 || read_options(body, options, e) < 0 || read_intervals(body, c->args, e) < 0 ||
+	    read_image(c, body, config, c->args, e) < 0 || read_options(body, options, e) < 0 || read_intervals(body, c->args, config, is_admin, e) < 0 ||
 	    !(c->own = network_of(body, config, e))) {
 		daytona_create_release(c);
 		return -1;
 	}
-	/* the manager's scan stops it, by an interval that may change */
-	json_object_set_new(c->own, "idle-timeout", json_string("0"));
+	/* the manager's scan stops it, by an interval that may change; a tenant's no later than the keeper would */
+	if (is_admin)
+		json_object_set_new(c->own, "idle-timeout", json_string("0"));
 	json_object_set_new(c->own, "mark", json_pack("[s]", LABEL_FACE "=" DAYTONA_FACE));
 	if (name && name[0])
 		json_object_set_new(c->args, "name", json_string(name));

@@ -20,8 +20,10 @@ struct daytona_create {
 };
 #define DAYTONA_ARCHIVE_MAX (30 * 1440)	/* minutes; what autoArchiveInterval 0 means */
 
-/* ERR_INVALID, ERR_UNSUPPORTED, ERR_DENIED; then there is nothing to release. */
-int daytona_create_read(struct daytona_create *c, const json_t *body, const struct config *config, struct err *e);
+/* is_admin: of the asker. ERR_INVALID, ERR_UNSUPPORTED, ERR_DENIED; then there is nothing to release. */
+int daytona_create_read(struct daytona_create *c, const json_t *body, const struct config *config, int is_admin, struct err *e);
+/* A tenant's sandbox stops no later than [manager] idle_timeout says: ERR_DENIED. */
+int daytona_stop_check(json_int_t seconds, const struct config *config, int is_admin, struct err *e);
 void daytona_create_release(struct daytona_create *c);
 
 /* The manager's names of the intervals, as of service_intervals(). */

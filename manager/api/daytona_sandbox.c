@@ -278,7 +278,7 @@ static int post_daytona_sandbox(struct http_request *rq, struct err *e)
 	if (!manager_of(rq))
 		return err_set(e, ERR_UNSUPPORTED, "this berthd serves without its manager");
 	api_config(api_of(rq), &config);
-	if (daytona_create_read(&c, http_json(rq), &config, e) < 0)
+	if (daytona_create_read(&c, http_json(rq), &config, http_who(rq)->admin, e) < 0)
 		return -1;
 	who.own = c.own;
 	if (c.dockerfile && build_once(rq, &c, e) < 0) {
@@ -613,11 +613,14 @@ static int set_minutes(struct http_request *rq, enum daytona_interval which, str
 {
 	const char *text = http_param(rq, "interval");
 	const int is_negative = text[0] == '-';
+	struct config config;
 	uint64_t n;
 	json_int_t seconds;
 
+	api_config(api_of(rq), &config);
 	if (num_u64(text + is_negative, "interval", 0, INT32_MAX, &n, e) < 0 ||
-	    daytona_interval_seconds(which, is_negative ? -(json_int_t)n : (json_int_t)n, &seconds, e) < 0)
+	    daytona_interval_seconds(which, is_negative ? -(json_int_t)n : (json_int_t)n, &seconds, e) < 0 ||
+	    (which == DAYTONA_STOP && daytona_stop_check(seconds, &config, http_who(rq)->admin, e) < 0))
 		return -1;
 	return set_interval(rq, daytona_interval_names[which], seconds, e);
 }

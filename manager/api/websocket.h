@@ -5,6 +5,7 @@
  * Messages of a client are whole, and at most WEBSOCKET_MAX bytes; pings are answered, and sent while
  * nothing else is.  What is sent waits until the client takes it, so a slow reader slows the sender.
  * It counts as an endless reply of its client (S43), and ends with its client's rights (S53).
+ * Upholds S63 of SECURITY.md.
  */
 #ifndef BERTH_MANAGER_API_WEBSOCKET_H
 #define BERTH_MANAGER_API_WEBSOCKET_H

@@ -6,7 +6,7 @@ bounds, floods of sessions, terminals and WebSockets, and a sandbox that lies ab
 import os
 
 import berthtest as b
-from daemon import OTHER, Daemon
+from daemon import OTHER, TOKEN, Daemon
 from daytonawire import SESSION, Client, Refused
 
 CONFIG = "[daemon]\n" + SESSION
@@ -101,6 +101,10 @@ def test_S63_what_a_tenant_can_make_grow_has_a_bound():
     with Daemon(CONFIG + "[tenant]\nstreams = 3\n", tcp=True) as d:
         box = Client(d).create(disk=0.05)
         before = read_memory(d)
+        for interval in (0, 61):    # [manager] idle_timeout is an hour, which no tenant changes
+            assert Client(d).ask("POST", "/sandbox", {"autoStopInterval": interval}).status == 403
+            assert Client(d).ask("POST", f"/sandbox/{box.id}/autostop/{interval}").status == 403
+        assert Client(d, TOKEN).create(autoStopInterval=0).made["autoStopInterval"] == 0
         assert box.ask("POST", "/process/execute", {"command": "x" * 130001}).status == 400
         assert box.ask("POST", "/process/execute", {"command": "true", "envs": {"A": "x" * (5 << 20)}}).status == 413
         r = box.upload(("files[0].path", None, b"/root/big"), ("files[0].file", "f", b"z" * (100 << 20)))

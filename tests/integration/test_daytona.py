@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daytona's API in berthd, on the wire: recorded requests, errors, generations of SDKs, WebSockets.  Its SDKs: tests/real."""
+"""Daytona's API in berthd, on the wire (S63 of SECURITY.md): recorded requests, errors, generations of SDKs, WebSockets.  Its SDKs: tests/real."""
 import json
 import os
 import signal
