@@ -234,6 +234,7 @@ static int get_daytona_sessions(struct http_request *rq, struct err *e)
 	return -1;
 }
 
+/* Forgets one that has ended, or ends one that runs, with all that it started. */
 static int end_session_command(struct session *s, const json_t *one, struct err *e)
 {
 	const int ended = json_object_get(one, "verdict") != NULL;
@@ -245,6 +246,13 @@ static int end_session_command(struct session *s, const json_t *one, struct err 
 		request_set_all(ask, 1);
 	}
 	answer = box_call(&s->place.box, ask, NULL, 0, NULL, e);
+	if (answer && !ended) {
+		autojson json_t *wait = protocol_request(OP_wait), *gone = NULL;
+
+		request_set_command(wait, json_string_value(json_object_get(one, "command")));
+		gone = box_call(&s->place.box, wait, NULL, 0, NULL, e);
+		return gone || e->code == ERR_NOT_FOUND ? 0 : -1;
+	}
 	return answer || e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
