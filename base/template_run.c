@@ -40,6 +40,12 @@ static int charge(struct run *r, size_t bytes)
 
 static int print_value(struct run *r, struct buf *b, const json_t *j);
 
+/* An empty object within another one is a struct without members to Go, as in "map[80/tcp:{}]". */
+static int print_member(struct run *r, struct buf *b, const json_t *j)
+{
+	return json_is_object(j) && !json_object_size(j) ? buf_adds(b, "{}", r->e) : print_value(r, b, j);
+}
+
 static int print_object(struct run *r, struct buf *b, const json_t *j)
 {
 	autofree const char **keys = template_keys(j, r->e);
@@ -48,7 +54,7 @@ static int print_object(struct run *r, struct buf *b, const json_t *j)
 	if (!keys || charge(r, json_object_size(j) * json_object_size(j)) < 0 || buf_adds(b, "map[", r->e) < 0)
 		return -1;
 	for (i = 0; keys[i]; i++)
-		if (buf_addf(b, r->e, "%s%s:", i ? " " : "", keys[i]) < 0 || print_value(r, b, json_object_get(j, keys[i])) < 0)
+		if (buf_addf(b, r->e, "%s%s:", i ? " " : "", keys[i]) < 0 || print_member(r, b, json_object_get(j, keys[i])) < 0)
 			return -1;
 	return buf_adds(b, "]", r->e);
 }

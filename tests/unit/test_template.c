@@ -9,7 +9,7 @@
 
 static const char doc_text[] =
 	"{\"id\":\"abc\",\"name\":\"Web\",\"n\":3,\"real\":1.5,\"yes\":true,\"nothing\":null,\"empty\":[],\"list\":[\"a\",\"b\",7],"
-	"\"labels\":{\"Label\":{\"k\":\"v\"}},\"net\":{\"mode\":\"none\",\"ports\":{\"80\":\"x\",\"443\":\"y\"}},\"mounts\":[{\"src\":\"/a\",\"rw\":true},{\"src\":\"/b\",\"rw\":false}]}";
+	"\"labels\":{\"Label\":{\"k\":\"v\"}},\"net\":{\"mode\":\"none\",\"ports\":{\"80\":\"x\",\"443\":\"y\"}},\"bare\":{\"80/tcp\":{}},\"mounts\":[{\"src\":\"/a\",\"rw\":true},{\"src\":\"/b\",\"rw\":false}]}";
 
 /* What text makes of the document, or "CODE: " and the error. */
 static char *render(const char *text)
@@ -61,6 +61,7 @@ Test(template, renders_what_go_renders)
 		{ "", "" }, { "plain }} text", "plain }} text" }, { "{{.id}}", "abc" }, { "{{ .net.mode }}!", "none!" },
 		{ "{{.n}} {{.real}} {{.yes}} {{.nothing}}", "3 1.5 true <no value>" },
 		{ "{{.list}} {{.empty}} {{.net}}", "[a b 7] [] map[mode:none ports:map[443:y 80:x]]" },
+		{ "{{.bare}} {{index .bare \"80/tcp\"}}", "map[80/tcp:{}] map[]" },
 		{ "{{json .list}} {{.net | json}} {{json .name}}", "[\"a\",\"b\",7] {\"mode\":\"none\",\"ports\":{\"80\":\"x\",\"443\":\"y\"}} \"Web\"" },
 		{ "{{index .list 1}} {{index .net \"mode\"}} {{index .net.ports \"80\"}} {{index . \"net\" \"ports\" \"443\"}}", "b none x y" },
 		{ "{{index .net \"no\"}}", "<no value>" }, { "{{len .list}} {{len .name}} {{len .net}}", "3 3 2" },
@@ -84,7 +85,7 @@ Test(template, renders_what_go_renders)
 		{ "{{split \"a,b\" \",\"}} {{title \"a b\"}} {{truncate .name 2}}", "[a b] A B We" },
 		{ "{{index .net.ports \"no\"}}<", "<" }, { "{{with .net}}{{index .ports \"80\"}}{{end}}", "x" },
 		{ "{{.labels.Label \"k\"}}{{.labels.Label \"no\"}}", "v" },
-		{ "{{lt 1 2}} {{le 2 2}} {{gt \"b\" \"a\"}} {{ge 1.5 2}}", "true true true false" }, { "{{ $.net.mode }}{{ $ | len }}", "none11" },
+		{ "{{lt 1 2}} {{le 2 2}} {{gt \"b\" \"a\"}} {{ge 1.5 2}}", "true true true false" }, { "{{ $.net.mode }}{{ $ | len }}", "none12" },
 	};
 	size_t i;
 
