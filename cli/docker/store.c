@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
 #include "manager/engine/image.h"
+#include "manager/engine/load.h"
 #include "manager/engine/login.h"
 #include "manager/ops/call.h"
 #include "rootfs/store/image.h"
@@ -38,10 +39,23 @@ static int open_images(struct err *e)
 	return store;
 }
 
+static json_t *containers_here(struct err *e)
+{
+	autojson json_t *none = json_object();
+	json_t *all = NULL;
+	struct sandbox_ref s;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_registry(&s, e) == 0)
+		all = engine_load_list(&s.registry, none, 1, 0, e);
+	sandbox_ref_close(&s);
+	return all;
+}
+
 static int remove_image(const char *name, int force, struct err *e)
 {
 	json_t *call = call_of("image rm", name, NULL);
-	autojson json_t *record = NULL, *said = NULL;
+	autojson json_t *record = NULL, *said = NULL, *containers = NULL;
 	struct image im = { 0 };
 	autoclose int store = open_images(e);
 	const json_t *one;
@@ -49,12 +63,17 @@ static int remove_image(const char *name, int force, struct err *e)
 	size_t i;
 
 	call_set(call, "force", json_boolean(force));
+	if (!name[strspn(name, " ")]) {
+		json_decref(call);
+		return err_set(e, ERR_INVALID, "image name cannot be blank");
+	}
 	record = store < 0 ? NULL : image_record(store, name, e);
 	if (!record) {
 		json_decref(call);
 		return store < 0 ? -1 : no_image(name, e);
 	}
-	if (!force && engine_image_removable(store, name, door_text(record, "digest"), e) < 0) {
+	containers = containers_here(e);
+	if (!containers || engine_image_removable(store, containers, name, door_text(record, "digest"), force, e) < 0) {
 		json_decref(call);
 		return -1;
 	}

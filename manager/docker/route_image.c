@@ -12,6 +12,7 @@
 #include "manager/docker/docker.h"
 #include "manager/engine/create.h"
 #include "manager/engine/image.h"
+#include "manager/engine/load.h"
 #include "manager/engine/login.h"
 #include "manager/engine/view.h"
 #include "manager/keeper/wire.h"
@@ -494,17 +495,32 @@ static void drop_unnamed(struct http_request *rq, int store, const char *digest)
 		said = spawn_json(rq, call_of("image rm", digest, NULL), 1, &ignored);
 }
 
+static json_t *containers_of(struct http_request *rq, struct err *e)
+{
+	autojson json_t *none = json_object();
+	json_t *all = NULL;
+	struct box b;
+
+	if (box_open(&b, rq, e) == 0)
+		all = engine_load_list(&b.registry, none, 1, 0, e);
+	box_close(&b);
+	return all;
+}
+
 static int delete_docker_image(struct http_request *rq, struct err *e)
 {
 	const char *name = http_param(rq, "name");
 	json_t *call;
 	autoclose int store = docker_store(rq, e);
-	autojson json_t *record = store < 0 ? NULL : image_record(store, name, e), *said = NULL;
+	autojson json_t *record = store < 0 ? NULL : image_record(store, name, e), *said = NULL, *containers = NULL;
 	const char *digest = json_string_value(json_object_get(record, "digest"));
 
+	if (name[strspn(name, " ")] == '\0')
+		return docker_fail(rq, 400, e, "image name cannot be blank");
 	if (!record)
 		return store < 0 ? -1 : docker_no_image(rq, name, e);
-	if (!docker_query_flag(rq, "force") && engine_image_removable(store, name, digest ? digest : "", e) < 0)
+	containers = containers_of(rq, e);
+	if (!containers || engine_image_removable(store, containers, name, digest ? digest : "", docker_query_flag(rq, "force"), e) < 0)
 		return e->code == ERR_BUSY ? docker_fail(rq, 409, e, "%s", e->msg) : -1;
 	call = call_of("image rm", name, NULL);
 	call_set(call, "force", json_boolean(docker_query_flag(rq, "force")));

@@ -487,9 +487,43 @@ int engine_image_tag(const struct engine_berth *b, int store_fd, const char *nam
 	return said ? 0 : -1;
 }
 
-int engine_image_removable(int store_fd, const char *name, const char *digest, struct err *e)
+/* Docker's conflict of an image that goes by its id, where containers have it: one that runs is never overruled. */
+static int check_users(const json_t *containers, const char *digest, int force, const char *id, struct err *e)
+{
+	const json_t *one, *stopped = NULL;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)containers, i, one) {
+		const char *state = image_item_text(one, "State");
+
+		if (strcmp(image_item_text(one, "ImageID"), digest))
+			continue;
+		if (!strcmp(state, "running") || !strcmp(state, "paused") || !strcmp(state, "restarting"))
+			return err_set(e, ERR_BUSY, "conflict: unable to delete %.12s (cannot be forced) - image is being used by running "
+				       "container %.12s", id, image_item_text(one, "Id"));
+		stopped = one;
+	}
+	return !stopped || force ? 0 :
+	       err_set(e, ERR_BUSY, "conflict: unable to delete %.12s (must be forced) - image is being used by stopped container %.12s",
+		       id, image_item_text(stopped, "Id"));
+}
+
+/* The first container that has the image, "" if none has. */
+static const char *user_of(const json_t *containers, const char *digest)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)containers, i, one)
+		if (!strcmp(image_item_text(one, "ImageID"), digest))
+			return image_item_text(one, "Id");
+	return "";
+}
+
+int engine_image_removable(int store_fd, const json_t *containers, const char *name, const char *digest, int force, struct err *e)
 {
 	autojson json_t *list = catalog_list(store_fd, 0, e), *repos = json_object();
+	const char *id = strncmp(digest, "sha256:", 7) ? digest : digest + 7, *user = user_of(containers, digest);
 	char room[NAME_ROOM];
 	const json_t *item;
 	size_t i, names;
@@ -497,16 +531,22 @@ int engine_image_removable(int store_fd, const char *name, const char *digest, s
 	if (!list)
 		return -1;
 	if (digest_of_name(list, engine_image_tagged(name, room, sizeof(room)), &names)[0] || strchr(name, '@'))
-		return 0;	/* one of its names alone goes */
+		/* one of its names alone goes, and what has the image may go on */
+		return force || names > 1 || !user[0] ? 0 :
+		       err_set(e, ERR_BUSY, "conflict: unable to remove repository reference \"%.200s\" (must force) - container %.12s is "
+			       "using its referenced image %.12s", name, user, id);
 	json_array_foreach (list, i, item) {
 		const char *its = image_item_text(item, "name");
 
 		if (!strcmp(image_item_text(item, "digest"), digest) && !engine_image_is_unnamed(its))
 			json_object_setn_new(repos, its, (size_t)repo_length(its), json_true());
 	}
-	return json_object_size(repos) < 2 ? 0 :
-	       err_set(e, ERR_BUSY, "conflict: unable to delete %.12s (must be forced) - image is referenced in multiple repositories",
-		       strncmp(digest, "sha256:", 7) ? digest : digest + 7);
+	if (check_users(containers, digest, 1, id, e) < 0)
+		return -1;
+	if (!force && json_object_size(repos) > 1)
+		return err_set(e, ERR_BUSY, "conflict: unable to delete %.12s (must be forced) - image is referenced in multiple repositories",
+			       id);
+	return check_users(containers, digest, force, id, e);
 }
 
 uint32_t engine_go_mode(unsigned mode)

@@ -60,8 +60,12 @@ int engine_image_is_dangling(const json_t *list, const char *digest);
  */
 int engine_image_keep(const struct engine_berth *b, int store_fd, const char *name, const char *digest, struct err *e);
 int engine_image_tag(const struct engine_berth *b, int store_fd, const char *name, const char *ref, struct err *e);
-/* ERR_BUSY in Docker's words, where name is the id of an image that has names in several repositories. */
-int engine_image_removable(int store_fd, const char *name, const char *digest, struct err *e);
+/*
+ * Whether a client may remove the image by this name, or by its id: ERR_BUSY in Docker's words where one of containers
+ * (engine_load_list()) has it, or where the id has names in several repositories. force overrules all but a container
+ * that runs, whose image does not go by its id.
+ */
+int engine_image_removable(int store_fd, const json_t *containers, const char *name, const char *digest, int force, struct err *e);
 
 /* Go's os.FileMode of a mode of stat(2). */
 uint32_t engine_go_mode(unsigned mode);

@@ -212,6 +212,28 @@ def test_an_image_of_a_container_inherits_its_config():
         assert "A=3" in c["Env"] and "A=1" not in c["Env"] and "B=two words" in c["Env"], c
 
 
+@b.deadline(90)
+def test_an_image_of_a_container_that_runs_does_not_go_by_its_id():
+    with Engine() as d:
+        box_image()
+        d.create("true", name="first", image="box:1")
+        digest = d.good("POST", "/commit?container=first&repo=made&tag=1")["Id"]
+        cid = d.create("sleep", "1000", image="made:1", name="user")
+        assert d.api("POST", "/containers/user/start")[0] == 204
+        for force in (0, 1):
+            status, said, _ = d.api("DELETE", f"/images/{digest}?force={force}")
+            assert status == 409 and f"(cannot be forced) - image is being used by running container {cid[:12]}" in said["message"], said
+        status, said, _ = d.api("DELETE", "/images/made:1")
+        assert status == 409 and f"(must force) - container {cid[:12]} is using its referenced image {digest[7:19]}" in said["message"], said
+        assert d.api("POST", "/containers/user/stop?t=0")[0] == 204
+        status, said, _ = d.api("DELETE", f"/images/{digest}")
+        assert status == 409 and f"(must be forced) - image is being used by stopped container {cid[:12]}" in said["message"], said
+        assert d.api("DELETE", f"/images/{digest}?force=1")[0] == 200
+        assert d.api("GET", "/images/made:1/json")[0] == 404
+        status, said, _ = d.api("DELETE", "/images/%20")
+        assert status == 400 and "image name cannot be blank" in said["message"], said
+
+
 @b.deadline(120)
 def test_a_pull_that_fails_at_once_is_an_error_and_a_later_one_says_so_in_its_stream():
     with socket.create_server(("127.0.0.1", 0)) as mute, Engine(config="[registry]\nretries = 0\nstall_timeout = \"4s\"") as d:
