@@ -46,7 +46,10 @@ static const struct {
 	{ "link", 1, "Links", LIST },
 	{ "ipc", 1, "IpcMode", TEXT },
 	{ "memory", 1, "Memory", BYTES },
+	{ "memory-reservation", 1, "MemoryReservation", BYTES },
 	{ "memory-swap", 1, "MemorySwap", BYTES },
+	{ "memory-swappiness", 1, "MemorySwappiness", NUMBER },
+	{ "oom-score-adj", 1, "OomScoreAdj", NUMBER },
 	{ "pid", 1, "PidMode", TEXT },
 	{ "pids-limit", 1, "PidsLimit", NUMBER },
 	{ "privileged", 1, "Privileged", ON },
@@ -266,6 +269,17 @@ static int add_device_rates(const struct door_args *a, json_t *host, struct err 
 	return 0;
 }
 
+/* A volume that was given twice is one. */
+static void drop_twins(json_t *list)
+{
+	size_t i, k;
+
+	for (i = 0; i < json_array_size(list); i++)
+		for (k = json_array_size(list) - 1; k > i; k--)
+			if (json_equal(json_array_get(list, i), json_array_get(list, k)))
+				json_array_remove(list, k);
+}
+
 static int add_body_mounts(const struct door_args *a, json_t *host, struct err *e)
 {
 	json_t *tmpfs = json_object();
@@ -280,10 +294,20 @@ static int add_body_mounts(const struct door_args *a, json_t *host, struct err *
 		json_object_set_new(tmpfs, target ? target : "",
 				    json_string(colon ? colon + 1 : ""));
 	}
-	return add_items(a, "volume", host, "Binds", door_bind, e) < 0 ||
-			       add_items(a, "mount", host, "Mounts", door_mount, e) < 0 ?
-		       -1 :
-		       0;
+	if (add_items(a, "volume", host, "Binds", door_bind, e) < 0)
+		return -1;
+	drop_twins(json_object_get(host, "Binds"));
+	return add_items(a, "mount", host, "Mounts", door_mount, e);
+}
+
+/* The driver and its options, which the engine judges. */
+static void add_body_log(const struct door_args *a, json_t *host)
+{
+	const char *driver = door_value(a, "log-driver");
+
+	if (driver || door_list(a, "log-opt"))
+		json_object_set_new(host, "LogConfig", json_pack("{s:s,s:o}", "Type", driver ? driver : "", "Config",
+								 door_map(door_list(a, "log-opt"))));
 }
 
 static int add_body_ports(const struct door_args *a, json_t *body, json_t *host, struct err *e)
@@ -445,10 +469,14 @@ static int add_body_command(const struct door_args *a, json_t *body, struct err 
 
 static int fill_create_body(const struct door_args *a, json_t *body, json_t *host, struct err *e)
 {
+	/* lists that Docker's client sends empty too, which templates of inspect see */
+	static const char *const lists[] = { "Dns", "DnsOptions", "DnsSearch" };
 	json_t *env = json_array();
 	size_t i;
 
 	json_object_set_new(body, "Env", env);
+	for (i = 0; i < ARRAY_LEN(lists); i++)
+		json_object_set_new(host, lists[i], json_array());
 	for (i = 0; i < ARRAY_LEN(plain_flags); i++)
 		if (add_body_plain_flag(a, i, plain_flags[i].in_host ? host : body, e) < 0)
 			return -1;
@@ -456,6 +484,7 @@ static int fill_create_body(const struct door_args *a, json_t *body, json_t *hos
 		json_object_set_new(body, "OpenStdin", json_true());
 		json_object_set_new(body, "StdinOnce", json_boolean(!door_on(a, "detach")));
 	}
+	add_body_log(a, host);
 	return door_env(a, env, e) < 0 || add_body_labels(a, body, e) < 0 ||
 			       add_items(a, "ulimit", host, "Ulimits", ulimit_of, e) < 0 ||
 			       add_items(a, "device", host, "Devices", door_device, e) < 0 ||

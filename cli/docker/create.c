@@ -21,6 +21,7 @@
 #include "manager/host/registry.h"
 #include "manager/host/volume.h"
 #include "manager/ops/call.h"
+#include "rootfs/store/ref.h"
 
 /* ---- flags ---- */
 
@@ -144,21 +145,21 @@ static const struct opt options[] = {
 	  DOOR_REFUSED, COMPLETE_NONE,
 	  "berth chooses the addresses of a network" },
 	{ "log-driver", 0, OPT_VALUE, "string",
-	  "Logging driver for the container: json-file, or what it is, is kept",
-	  DOOR_IGNORED },
+	  "Logging driver for the container: json-file, local or none",
+	  DOOR_TAKEN },
 	{ "log-opt", 0, OPT_LIST, "list", "Log driver options; [manager] log_size is the bound",
-	  DOOR_IGNORED },
+	  DOOR_TAKEN },
 	{ "mac-address", 0, OPT_VALUE, "string",
 	  "Container MAC address (e.g., 92:d0:c6:0a:29:33)",
 	  DOOR_REFUSED, COMPLETE_NONE,
 	  "berth chooses the addresses of a network" },
 	{ "memory", 'm', OPT_VALUE, "bytes", "Memory limit", DOOR_TAKEN },
-	{ "memory-reservation", 0, OPT_VALUE, "bytes", "Memory soft limit", DOOR_IGNORED },
+	{ "memory-reservation", 0, OPT_VALUE, "bytes", "Memory soft limit", DOOR_TAKEN },
 	{ "memory-swap", 0, OPT_VALUE, "bytes",
 	  "Swap limit equal to memory plus swap: '-1' to enable unlimited swap",
 	  DOOR_TAKEN },
 	{ "memory-swappiness", 0, OPT_VALUE, "int", "Tune container memory swappiness (0 to 100)",
-	  DOOR_IGNORED },
+	  DOOR_TAKEN },
 	{ "mount", 0, OPT_LIST, "mount", "Attach a filesystem mount to the container",
 	  DOOR_TAKEN },
 	{ "name", 0, OPT_VALUE, "string", "Assign a name to the container", DOOR_TAKEN },
@@ -174,7 +175,7 @@ static const struct opt options[] = {
 	  DOOR_REFUSED, COMPLETE_NONE,
 	  "a container over its memory limit is ended" },
 	{ "oom-score-adj", 0, OPT_VALUE, "int", "Tune host's OOM preferences (-1000 to 1000)",
-	  DOOR_IGNORED },
+	  DOOR_TAKEN },
 	{ "pid", 0, OPT_VALUE, "string", "PID namespace to use: its own", DOOR_TAKEN },
 	{ "pids-limit", 0, OPT_VALUE, "int", "Tune container pids limit (set -1 for unlimited)",
 	  DOOR_TAKEN },
@@ -290,6 +291,7 @@ static int have_image(const struct door_args *a, const struct config *c, struct 
 	const char *image = a->words[0], *pull = door_value(a, "pull");
 	const int always = pull && !strcmp(pull, "always"), quiet = door_on(a, "quiet");
 	char room[400];
+	struct ref ref;
 	int r;
 
 	if (pull && !always && strcmp(pull, "missing") && strcmp(pull, "never"))
@@ -297,6 +299,8 @@ static int have_image(const struct door_args *a, const struct config *c, struct 
 			       "invalid pull option: '%.40s': must be one of "
 			       "\"always\", \"missing\" or \"never\"",
 			       pull);
+	if (strncmp(image, "sha256:", 7) && ref_parse(image, &ref, e) < 0)
+		return err_set(e, ERR_INVALID, "invalid reference format");
 	if (always && strcmp(image, "host"))
 		return door_fetch(image, door_value(a, "platform"), quiet, e);
 	r = engine_host_image(c, image, e);
@@ -315,9 +319,6 @@ static void tell_warnings(const struct engine_create *c)
 
 	json_array_foreach (c->warnings, i, one)
 		door_say(0, "WARNING: %s", json_string_value(one));
-	json_array_foreach (c->unknown, i, one)
-		door_say(0, "WARNING: %s means nothing here and was ignored",
-			 json_string_value(one));
 }
 
 static char **argv_of_words(const json_t *words)
@@ -435,6 +436,18 @@ static int make_container_sandbox(struct making *m, int starts, struct err *e)
 	return r;
 }
 
+static void warn_of_local_resolver(const struct door_args *a)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)door_list(a, "dns"), i, one)
+		if (!strncmp(json_string_value(one), "127.", 4) || !strcmp(json_string_value(one), "::1")) {
+			door_say(0, "WARNING: Localhost DNS setting (--dns=%.60s) may fail in containers.", json_string_value(one));
+			return;
+		}
+}
+
 /* starts: nothing is left of it if it cannot be started. */
 static int create_docker_container(const struct door_args *a, struct sandbox_ref *s, int starts, json_t **ret_body,
 		  struct err *e)
@@ -447,6 +460,7 @@ static int create_docker_container(const struct door_args *a, struct sandbox_ref
 	struct engine_rules rules;
 	int r;
 
+	warn_of_local_resolver(a);
 	m.body = *ret_body = door_body(a, e);
 	if (!*ret_body || check_cidfile(door_value(a, "cidfile"), e) < 0 ||
 	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, binds, &rules, e) < 0)
@@ -493,6 +507,27 @@ static struct door_join join_of(const struct door_args *a)
 	return j;
 }
 
+/* Docker's client does not wait for a container whose output goes nowhere: its id is its answer. */
+static int joins_output(const struct door_args *a)
+{
+	return !json_array_size(door_list(a, "attach")) || said_to(a, "stdout") || said_to(a, "stderr");
+}
+
+static int check_streams(const struct door_args *a)
+{
+	const json_t *list = door_list(a, "attach"), *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one) {
+		const char *word = json_string_value(one);
+
+		if (strcasecmp(word, "stdin") && strcasecmp(word, "stdout") && strcasecmp(word, "stderr"))
+			return door_say(DOOR_USAGE, "invalid argument \"%.60s\" for \"-a, --attach\" flag: valid streams are STDIN, STDOUT "
+					"and STDERR", word);
+	}
+	return json_array_size(list) && door_on(a, "detach") ? door_say(1, "Conflicting options: -a and -d") : 0;
+}
+
 static int run_error(const struct err *e)
 {
 	const char *hint = strstr(e->msg, "; hint: ");
@@ -526,7 +561,13 @@ static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret
 		      struct err *e)
 {
 	const struct door_join j = join_of(a);
+	char id[ENGINE_ID];
 
+	if (!joins_output(a)) {
+		engine_id(s->id, id);
+		printf("%s\n", id);
+		fflush(stdout);
+	}
 	if (start_it(a, s, 1, e) < 0 || door_join(s, &j, ret_status, e) < 0)
 		return -1;
 	if (door_on(a, "rm") && *ret_status >= 0)
@@ -567,7 +608,7 @@ int door_run_main(const struct command *self, int argc, char **argv)
 	} else if (door_on(&a, "tty") && door_on(&a, "interactive") && !door_on(&a, "detach") &&
 		   !isatty(STDIN_FILENO)) {
 		status = door_say(1, "the input device is not a TTY");
-	} else {
+	} else if ((status = check_streams(&a)) == 0) {
 		r = create_docker_container(&a, &s, door_on(&a, "rm"), &body, &e);
 		if (r == 0)
 			r = door_on(&a, "detach") ? start_detached_container(&a, &s, &e) :

@@ -94,6 +94,8 @@ int door_connect(struct sandbox_ref *s, const char *name, struct err *e);
 /* door_find(), for the operations of manager/engine/containers.h; ret borrows s and name. */
 int door_container(struct engine_container *ret, struct sandbox_ref *s, const char *name, struct err *e);
 int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct err *e);
+/* Whether what door_find() found stands still; its connection is closed then. */
+int door_is_paused(struct sandbox_ref *s);
 /* Calls fn for each word; what went well is printed by its name. */
 typedef int door_fn(void *ctx, const struct engine_container *c, struct err *e);
 int door_each(const struct door_args *a, door_fn *fn, void *ctx);

@@ -45,6 +45,7 @@ static int tell_exec_failure(const char *name, const struct err *why)
 {
 	struct sandbox_ref s;
 	struct err e = *why;
+	char id[ENGINE_ID];
 	int status;
 
 	if (why->code == ERR_EXEC || why->code == ERR_EXEC_NOT_FOUND)
@@ -52,6 +53,10 @@ static int tell_exec_failure(const char *name, const struct err *why)
 	sandbox_ref_init(&s);
 	if (door_connect(&s, name, &e) == 0)
 		e = *why;
+	if (why->code == ERR_BUSY && s.id[0] && door_is_paused(&s)) {
+		engine_id(s.id, id);
+		err_set(&e, ERR_BUSY, "Container %s is paused, unpause the container before exec", id);
+	}
 	status = door_error(&e);
 	sandbox_ref_close(&s);
 	return status;

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/docker/verbs.h"
+#include "manager/host/record.h"
 #include "manager/keeper/fileclient.h"
 
 /* "CONTAINER:PATH": its colon, where no slash or dot says that it is a path of ours. */
@@ -27,7 +28,7 @@ struct copying {
 	struct command command; /* first: cp_failed() gets this */
 	struct sandbox_ref s;
 	const char *name;
-	int reads; /* from the container */
+	const char *source, *dest; /* as they were given */
 };
 
 /* As berth cp takes it: its id for its name, and a path from the root; to be freed. */
@@ -48,6 +49,21 @@ static char *settle_copy_side(struct copying *c, const char *text, struct err *e
 	return NULL;
 }
 
+/* What docker says of a copy that met what is there already, or no directory; 0 if it is neither. */
+static int explain_place(const struct copying *c, const struct err *why, struct err *e)
+{
+	const size_t n = strlen(c->dest);
+	const int local = !colon_of(c->dest), found = local ? access(c->dest, F_OK) == 0 : access(c->source, F_OK) != 0;
+
+	if (strstr(why->msg, strerror(EROFS)))
+		return err_set(e, ERR_DENIED, "%.200s: container rootfs or mounted volume is marked read-only", c->dest);
+	if (why->code == ERR_EXISTS && strstr(why->msg, "is not a directory"))
+		return err_set(e, ERR_EXISTS, "cannot copy directory: %.400s", why->msg);
+	if (why->code == ERR_NOT_FOUND && n && c->dest[n - 1] == '/' && !found)
+		return err_set(e, ERR_NOT_FOUND, "no such directory: %.400s", c->dest);
+	return 0;
+}
+
 static int cp_failed(const struct command *self, const struct err *why)
 {
 	struct copying *c = (struct copying *)(size_t)self;
@@ -55,16 +71,15 @@ static int cp_failed(const struct command *self, const struct err *why)
 	autofree char *name = colon ? strndup(c->name, (size_t)(colon - c->name)) : NULL;
 	struct err e = *why;
 
-	if (name)
+	if (name && record_is_gone(&c->s.registry, c->s.id))
 		engine_container_explain(&c->s.registry, c->s.id, name, &e);
-	if (why->code != ERR_NOT_FOUND || strcmp(e.msg, why->msg))
-		return door_error(&e);
-	/* started again since: engine_container_explain() has found nothing wrong with it */
-	if (why->os_errno == ESRCH)
+	/* started again since: it is neither gone nor kept */
+	else if (why->code == ERR_NOT_FOUND && why->os_errno == ESRCH)
 		engine_not_running(c->s.id, &e);
-	else if (name && c->reads)
-		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.200s in container %.200s",
-			colon + 1, name);
+	else if (explain_place(c, why, &e) < 0 || why->code != ERR_NOT_FOUND)
+		return door_error(&e);
+	else if (name && c->name == c->source)
+		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.200s in container %.200s", colon + 1, name);
 	else
 		err_set(&e, ERR_NOT_FOUND, "Could not find the file %.400s", why->msg);
 	return door_error(&e);
@@ -77,9 +92,10 @@ static int copy_by_berth_cp(struct copying *c, const struct door_args *a, struct
 	const char *argv[8] = { "cp", "--quiet" };
 	int n = 2;
 
+	c->source = a->words[0];
+	c->dest = a->words[1];
 	if (!from || !to)
 		return -1;
-	c->reads = colon_of(a->words[0]) != NULL;
 	if (!colon_of(a->words[0]) == !colon_of(a->words[1]))
 		return err_set(e, ERR_INVALID, "Error: %s",
 			       colon_of(a->words[0]) ?

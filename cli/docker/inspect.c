@@ -44,7 +44,11 @@ static json_t *find_by_kind(struct sandbox_ref *s, const char *type, const char 
 		if (type[0] && strcmp(type, kinds[i].type))
 			continue;
 		doc = kinds[i].load(s, name, &why);
-		if (!doc && (type[0] || why.code != ERR_NOT_FOUND)) {
+		if (!doc && type[0] && why.code == ERR_NOT_FOUND) {
+			err_set(e, ERR_NOT_FOUND, "Error: No such %s: %.200s", type, name);
+			return NULL;
+		}
+		if (!doc && why.code != ERR_NOT_FOUND) {
 			*e = why;
 			return NULL;
 		}
@@ -74,8 +78,12 @@ static void add_absent(json_t *doc)
 		{ "HostConfig", "Sysctls" },  { "HostConfig", "Tmpfs" },
 		{ "State", "Health" },
 	};
+	json_t *mount;
 	size_t i;
 
+	json_array_foreach (json_object_get(doc, "Mounts"), i, mount)
+		if (!json_object_get(mount, "Name"))
+			json_object_set_new(mount, "Name", json_string(""));
 	for (i = 0; i < ARRAY_LEN(absent); i++) {
 		json_t *part = json_object_get(doc, absent[i][0]);
 
@@ -197,6 +205,10 @@ static const struct opt options[] = {
 	  "image, network, volume",
 	  DOOR_TAKEN },
 };
+static const struct opt container_options[] = {
+	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
+	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_TAKEN },
+};
 static const struct opt one_options[] = {
 	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
 	{ "platform", 0, OPT_VALUE, "string", "Inspect a platform of the image", DOOR_IGNORED },
@@ -216,6 +228,8 @@ static const struct opt one_options[] = {
 
 INSPECT(inspect, "inspect", "[OPTIONS] NAME|ID [NAME|ID...]",
 	"Return low-level information on Docker objects", options, COMPLETE_SANDBOX);
+INSPECT(container_inspect, "container inspect", "[OPTIONS] CONTAINER [CONTAINER...]",
+	"Display detailed information on one or more containers", container_options, COMPLETE_SANDBOX);
 INSPECT(image_inspect, "image inspect", "[OPTIONS] IMAGE [IMAGE...]",
 	"Display detailed information on one or more images", one_options, COMPLETE_IMAGE);
 INSPECT(network_inspect, "network inspect", "[OPTIONS] NETWORK [NETWORK...]",

@@ -281,6 +281,8 @@ static int docker_attach_main(const struct command *self, int argc, char **argv)
 		if (door_find(&s, a.words[0], &e) == 0 && s.kept)
 			status = door_say(1, "You cannot attach to a stopped container, start it "
 					     "first");
+		else if (!e.code && door_is_paused(&s))
+			status = door_say(1, "You cannot attach to a paused container, unpause it first");
 		else if (e.code || door_connect(&s, a.words[0], &e) < 0 ||
 			 door_join(&s, &j, &status, &e) < 0)
 			status = door_error(&e);

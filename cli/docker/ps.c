@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Containers by what docker calls them, and the list of them. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,20 @@ int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct e
 	return engine_load(l, &s->registry, s->id, s->kept, live ? &asker : NULL, e);
 }
 
+int door_is_paused(struct sandbox_ref *s)
+{
+	struct engine_loaded l;
+	struct err ignored;
+	int paused;
+
+	if (s->kept || door_load(&l, s, 1, &ignored) < 0)
+		return 0;
+	paused = engine_state(&l.v) == ENGINE_PAUSED;
+	engine_loaded_release(&l);
+	fd_close(&s->sock);
+	return paused;
+}
+
 int door_each(const struct door_args *a, door_fn *fn, void *ctx)
 {
 	int i, status = 0;
@@ -114,6 +129,19 @@ int door_dispatch(const struct door_row *row, const struct command *self, int ar
 
 /* ---- shared --------------------------------------------------------------------------------- */
 
+/* Docker's client takes a name with blanks around it, and in large letters. */
+static void trim_filter_key(char *key)
+{
+	size_t first = strspn(key, " \t"), n = strlen(key), i;
+
+	while (n > first && strchr(" \t", key[n - 1]))
+		n--;
+	memmove(key, key + first, n - first);
+	key[n - first] = '\0';
+	for (i = 0; key[i]; i++)
+		key[i] = (char)tolower((unsigned char)key[i]);
+}
+
 json_t *door_filters(const struct door_args *a, struct err *e)
 {
 	json_t *all = json_object(), *list;
@@ -132,6 +160,7 @@ json_t *door_filters(const struct door_args *a, struct err *e)
 				text);
 			return NULL;
 		}
+		trim_filter_key(key);
 		list = json_object_get(all, key);
 		if (!list) {
 			list = json_array();

@@ -8,7 +8,7 @@
 extern const struct command door_attach, door_build, door_buildx, door_builder, door_commit,
 	door_completion_verb, door_compose, door_container_prune, door_context_ls,
 	door_context_show, door_context_use, door_cp, door_create, door_diff, door_events,
-	door_exec, door_export, door_history, door_image_inspect, door_image_prune, door_images,
+	door_container_inspect, door_exec, door_export, door_history, door_image_inspect, door_image_prune, door_images,
 	door_import, door_info, door_inspect, door_kill, door_load_verb, door_login, door_logout,
 	door_logs, door_network_connect, door_network_create, door_network_disconnect,
 	door_network_inspect, door_network_ls, door_network_prune, door_network_rm, door_pause,

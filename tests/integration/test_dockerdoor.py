@@ -30,6 +30,56 @@ def test_run_has_the_commands_streams_and_exit_status_and_leaves_nothing():
 
 
 @b.deadline(60)
+def test_a_run_whose_output_goes_nowhere_says_its_id():
+    with Doors():
+        cid = run("-i", "-a", "stdin", "host", "cat", input="word", ok=True).stdout.strip()
+        assert len(cid) == 64 and door("wait", cid, ok=True).stdout == "0\n"
+        assert door("logs", cid, ok=True).stdout == "word"
+        assert "Conflicting options: -a and -d" in run("-d", "-a", "stdout", "host", "true", ok=1).stderr
+        assert "valid streams are STDIN, STDOUT and STDERR" in run("-a", "stdot", "host", "true", ok=125).stderr
+        assert door("ps", "-a", "-q", ok=True).stdout == cid[:12] + "\n"
+
+
+@b.deadline(60)
+def test_values_without_effect_are_checked_and_told_once():
+    with Doors():
+        for flag, wrong, said in (("--oom-score-adj", "1001", "range for oom score adj"), ("--memory-swappiness", "101", "swappiness range is 0-100"),
+                                  ("--memory-reservation", "1k", "Minimum memory reservation"), ("--log-opt", "nosuch=1", "unknown log opt"),
+                                  ("--log-driver", "nosuch", "error looking up logging plugin")):
+            assert said in run("--rm", flag, wrong, "host", "true", ok=125).stderr, flag
+        r = run("--rm", "--oom-score-adj", "5", "--dns", "127.0.0.1", "-v", b.tmp("w") + ":/srv", "-v", b.tmp("w") + ":/srv", "host", "true", ok=True)
+        assert r.stderr.count("OomScoreAdj") == 1 and r.stderr.count("--dns=127.0.0.1") == 1, r
+        assert "invalid reference format" in run("host@foo", "true", ok=125).stderr
+
+
+@b.deadline(60)
+def test_a_paused_container_is_not_joined():
+    with Doors():
+        door("run", "-d", "--name", "still", "--network", "none", "host", "sleep", "1000", ok=True)
+        cid = door("inspect", "-f", "{{.Id}}", "still", ok=True).stdout.strip()
+        door("pause", "still", ok=True)
+        assert f"Container {cid} is paused, unpause the container before exec" in door("exec", "still", "true", ok=1).stderr
+        assert "You cannot attach to a paused container, unpause it first" in door("attach", "still", ok=1).stderr
+        door("unpause", "still", ok=True)
+
+
+@b.deadline(60)
+def test_a_copy_that_has_no_place_is_told_in_dockers_words():
+    with Doors():
+        os.makedirs(b.tmp("d"))
+        for name in ("f", "d/x"):
+            with open(b.tmp(name), "w") as f:
+                f.write("x")
+        door("run", "--name", "ended", "--network", "none", "host", "sh", "-c", "mkdir /srv/d; echo x > /srv/f", ok=True)
+        for source, dest, said in (("ended:/srv/f", b.tmp("none/"), "no such directory"), (b.tmp("f"), "ended:/srv/none/", "no such directory"),
+                                   ("ended:/srv/d", b.tmp("f"), "cannot copy directory"), (b.tmp("d"), "ended:/srv/f", "cannot copy directory"),
+                                   ("ended:/srv/no", b.tmp("g"), "Could not find the file /srv/no in container ended")):
+            assert said in door("cp", source, dest, ok=1).stderr, (source, dest)
+        door("run", "-d", "--name", "fixed", "--read-only", "--network", "none", "host", "sleep", "1000", ok=True)
+        assert "marked read-only" in door("cp", b.tmp("f"), "fixed:/srv", ok=1).stderr
+
+
+@b.deadline(60)
 def test_a_command_that_is_not_there_ends_with_126_or_127_and_leaves_nothing_with_rm():
     with Doors():
         r = run("--rm", "host", "nosuch", ok=127)
@@ -225,6 +275,7 @@ def test_inspect_takes_the_templates_that_callers_use():
         for text, said in (("{{.Config.Labels.no}}", "<no value>"), ("{{.Config.Labels.k}}", "v"), ("{{if .NetworkSettings.Networks.no}}y{{end}}", ""),
                            ("{{.HostConfig.Sysctls.no}}", "<no value>")):
             assert door("inspect", "-f", text, "box", ok=True).stdout == said + "\n", text
+        assert door("inspect", "-f", "{{.HostConfig.Dns}}", "box", ok=True).stdout == "[]\n"
         # one that is missing does not keep the others from being shown
         r = door("inspect", "-f", "{{.Name}}", "no1", "box", "no2", ok=1)
         assert r.stdout == "/box\n" and [line.split()[-1] for line in r.stderr.splitlines()] == ["no1", "no2"], r
