@@ -52,8 +52,8 @@ static json_t *io_of(const json_t *said)
 	if (!said)
 		return json_null();
 	return json_pack("[{s:i,s:i,s:s,s:I},{s:i,s:i,s:s,s:I}]", "major", 0, "minor", 0, "op",
-			 "read", "value", stats_number(said, "read_bytes"), "major", 0, "minor", 0, "op",
-			 "write", "value", stats_number(said, "write_bytes"));
+			 "Read", "value", stats_number(said, "read_bytes"), "major", 0, "minor", 0, "op",
+			 "Write", "value", stats_number(said, "write_bytes"));
 }
 
 static json_t *stats_networks(const json_t *said)

@@ -41,13 +41,15 @@ static int make_tmpfs(const struct mount_op *op, uint32_t owner_id, struct err *
 	char size[32], inodes[32], mode[16], owner[16];
 	const struct newmount_opt opts[] = {
 		{ "size", size }, { "nr_inodes", inodes }, { "mode", mode }, { "uid", owner }, { "gid", owner },
+		{ "source", "shm" },	/* as runc calls it, by which programs look for it; other mounts have none */
 	};
+	const size_t n = ARRAY_LEN(opts) - (strcmp(op->target, "/dev/shm") != 0);
 
 	snprintf(size, sizeof(size), "%" PRIu64, op->size_bytes);
 	snprintf(inodes, sizeof(inodes), "%" PRIu64, op->inodes);
 	snprintf(mode, sizeof(mode), "%o", op->mode);
 	snprintf(owner, sizeof(owner), "%u", owner_id);
-	return newmount_fs("tmpfs", opts, ARRAY_LEN(opts), op->attr, e);
+	return newmount_fs("tmpfs", opts, n, op->attr, e);
 }
 
 /*
