@@ -22,12 +22,13 @@ import holding
 import images
 import living
 import report
+import zygote
 from figures import Clock
 from peers import Place, own_mounts
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 GAP_US = 3000       # spun between two runs, so that the kernel's deferred clean-up of one is not charged to the next
-MEASURES = {m.key: m for part in (cold, living, doors, holding, images) for m in part.MEASURES}
+MEASURES = {m.key: m for part in (cold, living, doors, zygote, holding, images) for m in part.MEASURES}
 # words for several measures at once
 GROUPS = {'cold': [m.key for m in cold.MEASURES], 'image': [m.key for m in images.MEASURES],
           **{g: [k for k in MEASURES if k.startswith(g + '-')] for g in ('run', 'create', 'copy', 'unpack', 'growth')}}
@@ -40,7 +41,7 @@ TARGETS = (
     Target('run-rootfs', 'runc', 1 / 3), Target('run-oci', 'crun', 1), Target('run-oci', 'runc', 1 / 3),
     Target('exec', 'floor: berth --version', 2), Target('shell', None, 0.3), Target('claim', None, 1),
     Target('copy-in', 'floor: cp', 1.25), Target('copy-out', 'floor: cp', 1.25), Target('density', None, 600),
-    Target('output', 'berth run', 1.25), Target('list', None, 20), Target('list', 'berth ps', 1), Target('docker-api', None, 1000 / 150),
+    Target('output', 'berth run', 1.25), Target('list', None, 20), Target('list', 'berth ps', 1), Target('docker-api', None, 1000 / 150), Target('zygote', None, 3),
     *(Target(m, other, 0.5) for m in ('unpack-five', 'unpack-five-disk') for other in ('umoci unpack', 'skopeo copy, umoci unpack', 'podman pull')),
     Target('unpack-one', 'floor: tar -xz', 1.5), Target('unpack-one-disk', 'floor: tar -xz', 1.5),
 )

@@ -76,7 +76,7 @@ def rss_kib(pid):
 
 def many(place, options, clock):
     """GET /v1/sandboxes, whole and in pieces, beside `berth ps` and an empty answer; and what each sandbox takes of the host."""
-    wanted = max(options.density)
+    wanted = max(options.growth)
     with sandboxes(place) as berth, daemon(place, berth) as p:
         before, slab = available_kib(), slab_kib()
         alive = 0
@@ -85,7 +85,13 @@ def many(place, options, clock):
             alive += 1
         each = f'{(before - available_kib()) / alive:.0f} KiB of memory less for each, {(slab_kib() - slab) / alive:.0f} of slab'
         c, lean = Client(berth.top + '/run/berthd.sock'), rss_kib(p.pid)
-        work = {'berth': lambda: len(c.call('GET', '/v1/sandboxes')['sandboxes']) - alive and None,
+
+        def whole():
+            got = len(c.call('GET', '/v1/sandboxes')['sandboxes'])
+            if got != alive:
+                raise RuntimeError(f'GET /v1/sandboxes has {got} of {alive}')
+
+        work = {'berth': whole,
                 'berth, 100 of them': lambda: c.call('GET', '/v1/sandboxes?limit=100') and None,
                 'berth ps': lambda: berth.call('ps', '-q') and None,
                 'floor: GET /healthz': lambda: c.call('GET', '/healthz') and None}
@@ -94,39 +100,90 @@ def many(place, options, clock):
     return [row(k, took[k], {'berth': f'{alive} alive; {each}; {grown}'}.get(k, '')) for k in work]
 
 
+DOCKER = '/v1.40'     # that podman 4 has it, too
+
+
 def docker_life(path, rounds, body):
-    """Seconds for each round of create, start, wait and remove by one client."""
+    """create, start, wait and remove by one client, so often."""
     c = Client(path)
     for _ in range(rounds):
-        box = c.call('POST', '/v1.43/containers/create', body)['Id']
-        c.call('POST', f'/v1.43/containers/{box}/start')
-        c.call('POST', f'/v1.43/containers/{box}/wait')
-        c.call('DELETE', f'/v1.43/containers/{box}')
+        box = c.call('POST', DOCKER + '/containers/create', body)['Id']
+        c.call('POST', f'{DOCKER}/containers/{box}/start')
+        c.call('POST', f'{DOCKER}/containers/{box}/wait')
+        c.call('DELETE', f'{DOCKER}/containers/{box}')
+
+
+def docker_lives(path, body, each=4):
+    """us of each of the lives that CLIENTS clients give at once."""
+    failed = []
+
+    def one():
+        try:
+            docker_life(path, each, body)
+        except (OSError, SystemExit) as e:
+            failed.append(str(e))
+
+    began = time.perf_counter_ns()
+    threads = [threading.Thread(target=one) for _ in range(CLIENTS)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failed:
+        raise RuntimeError(failed[0])
+    return (time.perf_counter_ns() - began) / 1e3 / (CLIENTS * each)
+
+
+@contextlib.contextmanager
+def others_api(place, tool):
+    """The docker API of another engine: (its socket, None), or (None, why not)."""
+    there, service = peers.engine(place, tool), None
+    path = os.path.join(place.top, 'podman.sock') if tool == 'podman' else os.environ.get('DOCKER_HOST', 'unix:///run/docker.sock').removeprefix('unix://')
+    if there.why:
+        yield None, there.why
+        return
+    if tool == 'podman':
+        service = subprocess.Popen(there.argv('system', 'service', '--time', '0', 'unix://' + path), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        if service:
+            wait_until(lambda: os.path.exists(path), 30, "podman's socket")
+        yield (path, None) if os.path.exists(path) else (None, f'{path} is not there')
+    finally:
+        if service:
+            service.terminate()
+            service.wait()
 
 
 def docker_api(place, options, clock):
     """create, start, wait and rm over the docker API by CLIENTS clients: us of each."""
-    with sandboxes(place) as berth, daemon(place, berth, f'[docker]\nsocket = "{berth.top}/run/docker.sock"\n'):
-        where = {'berth': (berth.top + '/run/docker.sock', {'Image': 'host', 'Cmd': ['/bin/true'], 'HostConfig': {'NetworkMode': 'none'}}),
-                 'dockerd': ('/run/docker.sock', None)}
-        path, body = where['berth']
+    missing, work = [], {}
+    body = {'Image': 'host', 'Cmd': ['/bin/true'], 'HostConfig': {'NetworkMode': 'none'}}
+    with sandboxes(place) as berth, contextlib.ExitStack() as ends:
+        path = berth.top + '/run/docker.sock'
+        ends.enter_context(daemon(place, berth, f'[docker]\nsocket = "{path}"\n'))
         wait_until(lambda: os.path.exists(path), 30, 'the docker socket')
-
-        def at_once():
-            began, each = time.perf_counter_ns(), 4
-            threads = [threading.Thread(target=docker_life, args=(path, each, body)) for _ in range(CLIENTS)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            return (time.perf_counter_ns() - began) / 1e3 / (CLIENTS * each)
-
-        one = lambda: docker_life(path, 1, body)
         run = [berth.program, 'run', place.rootfs, '/bin/true']
-        bare = lambda: subprocess.run(run, env=berth.env, check=True, stdout=subprocess.DEVNULL) and None
-        took = in_turn({'berth': at_once, 'berth, one client': one, 'floor: berth run': bare}, options.rounds // 10, clock)
-    rows = [row(k, took[k], {'berth': f'{CLIENTS} clients; {1e6 / sorted(took[k])[len(took[k]) // 2]:.0f} a second'}.get(k, '')) for k in took]
-    return rows + [absent('dockerd', 'make check-real compares with one where it may run')]
+        work['berth'] = lambda: docker_lives(path, body)
+        work['berth, one client'] = lambda: docker_life(path, 1, body)
+        work['floor: berth run'] = lambda: subprocess.run(run, env=berth.env, check=True, stdout=subprocess.DEVNULL) and None
+        for key, tool in (('dockerd', 'docker'), ('podman', 'podman')):
+            theirs, why = ends.enter_context(others_api(place, tool))
+            if why:
+                missing.append(absent(key, why))
+                continue
+            limits = [{'Name': 'nofile', 'Soft': 1024, 'Hard': 1024}, {'Name': 'nproc', 'Soft': 1000, 'Hard': 1000}]
+            asked = {**body, 'Image': peers.engine(place, tool).image, 'HostConfig': {'NetworkMode': 'none', 'Ulimits': limits}}
+            try:
+                docker_life(theirs, 1, asked)
+            except (OSError, SystemExit) as e:
+                missing.append(absent(key, str(e)[:100]))
+                continue
+            work[key] = lambda path=theirs, asked=asked: docker_lives(path, asked, each=1)
+        took = in_turn(work, options.rounds // 10, clock)
+    at_once = {key: f'{CLIENTS} clients; {1e6 / sorted(took[key])[len(took[key]) // 2]:.0f} a second' for key in took
+               if key in ('berth', 'dockerd', 'podman')}
+    return [row(k, took[k], at_once.get(k, '')) for k in took] + missing
 
 
 MEASURES = (

@@ -10,6 +10,7 @@ all processes of the contender, from the requests until it rests again: its fork
 """
 import argparse
 import array
+import collections
 import contextlib
 import json
 import os
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 
-from figures import percentile
+from figures import LEAST_ROUNDS, Measure, absent, in_turn, percentile, row
 from living import sandboxes
 from peers import Place, Runtime, inside, own_mounts
 
@@ -280,6 +281,47 @@ def table(all_of_them, took, options):
         yield f'CPU: not told, as {CPUACCT} is not there'
 
 
+# ---- of `make bench` ---------------------------------------------------------------------------
+
+AT_ONCE = 100
+ROWS = {'berth stdio, a zygote': 'berth', 'fork server': 'floor: fork server', 'floor': 'floor'}
+
+
+def preload_of():
+    """What the zygote loads: numpy, or a stand-in of that name."""
+    has_numpy = not subprocess.run([PYTHON, '-c', 'import numpy'], stderr=subprocess.DEVNULL).returncode
+    return 'import numpy' if has_numpy else 'import json as numpy'
+
+
+def bursts(place, options, clock):
+    """us of the machine, and of its processors, that each of AT_ONCE requests at once takes; berth run and crun load numpy in each."""
+    if not os.path.exists(PYTHON):
+        return [absent('berth', f'there is no {PYTHON}')]
+    with sandboxes(place) as berth, contextlib.ExitStack() as stack:
+        try:
+            turn = {ROWS[key]: (go, account, note) for key, go, account, note in contenders(place, berth, preload_of(), stack) if key in ROWS}
+        except SystemExit as e:
+            return [absent('berth', str(e)[-100:])]
+        cpu = collections.defaultdict(list)
+
+        def burst(key):
+            go, account, _ = turn[key]
+            before, began = account.rest(), time.perf_counter_ns()
+            go(AT_ONCE)
+            us = (time.perf_counter_ns() - began) / 1e3 / AT_ONCE
+            after = account.rest()
+            if before is not None:
+                cpu[key].append((after - before) * 1e3 / AT_ONCE)
+            return us
+        took = in_turn({key: lambda key=key: burst(key) for key in turn}, max(LEAST_ROUNDS, options.rounds // 40), clock, warmup=1)
+    return [row(key, took[key], f'{AT_ONCE} requests; {note}', cpu[key]) for key, (_, _, note) in turn.items()]
+
+
+MEASURES = (
+    Measure('zygote', f'a fork of a zygote, {AT_ONCE} at once', 60, bursts),
+)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--build', default=os.path.join(TREE, 'build'))
@@ -290,15 +332,14 @@ def main():
     if os.geteuid() or not os.path.exists(PYTHON):
         p.error(f'needs root and {PYTHON}')
     options.build = os.path.realpath(options.build)
-    has_numpy = not subprocess.run([PYTHON, '-c', 'import numpy'], stderr=subprocess.DEVNULL).returncode
-    preload = 'import numpy' if has_numpy else 'import json as numpy'
+    preload = preload_of()
     own_mounts()
     place = Place(options.build)
     try:
         with sandboxes(place) as berth, contextlib.ExitStack() as stack:
             all_of_them = list(contenders(place, berth, preload, stack))
             took = measure(all_of_them, options)
-        print(f'{"numpy" if has_numpy else "json, as there is no numpy,"} loaded; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}')
+        print(f'{"numpy" if preload == "import numpy" else "json, as there is no numpy,"} loaded; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}')
         print('\n'.join(table(all_of_them, took, options)))
     finally:
         place.close()
