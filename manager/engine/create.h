@@ -131,8 +131,8 @@ struct engine_rules {
 	/* of a bind's source: the path without links, in room of PATH_MAX; *ret_kind of enum
 	 * engine_kind.  NULL: nobody looks */
 	const char *(*look)(const char *path, char *room, int *ret_kind);
-	/* a port of the host that nothing listens on, in first to last (both 0: any), or -1; NULL: none is chosen */
-	int (*free_port)(int udp, unsigned first, unsigned last);
+	/* a port of the host that nothing listens on, or -1; NULL: none is chosen */
+	int (*free_port)(int udp);
 	int unrouted; /* the host forwards nothing, and berth may not switch that on */
 	/* the network of this id, or the start of it, 12 digits at least: 1 and its name in berth,
 	 * of 65 bytes; 0 without one; NULL: nobody looks */

@@ -110,6 +110,8 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 	return engine_word(c, e, "--network=" OF_CONTAINER "%s", word);
 }
 
+#define HOST_PORT_TEXT 24 /* of "65535-65535" */
+
 /* "80", "8000-8010": a port of the host, or several of which one is chosen; "" and "0": any.  max 0: any. */
 struct wanted_port {
 	uint64_t min, max;
@@ -148,22 +150,24 @@ static int has_chosen(const struct engine_create *c, uint64_t port, int udp)
 	return 0;
 }
 
-static int choose_host_port(const struct engine_create *c, const char *what, int udp, struct wanted_port w, uint64_t *ret, struct err *e)
+/* The text of the host's port: a range stays one, of which the start takes a free port. */
+static int choose_host_port(const struct engine_create *c, const char *what, int udp, struct wanted_port w, char ret[HOST_PORT_TEXT], struct err *e)
 {
-	int found = -1;
+	int found = (int)w.min;
 
-	*ret = w.min;
-	if (w.max && w.min == w.max)
+	if (w.min != w.max) {
+		snprintf(ret, HOST_PORT_TEXT, "%d-%d", (int)w.min, (int)w.max);
 		return 0;
-	while (c->rules->free_port && (!w.max || w.min <= w.max)) {
-		found = c->rules->free_port(udp, (unsigned)w.min, (unsigned)w.max);
-		if (found <= 0 || !has_chosen(c, (uint64_t)found, udp))
-			break;
-		w.min = w.max ? (uint64_t)found + 1 : 0;
-		found = -1;
 	}
-	*ret = (uint64_t)found;
-	return found > 0 ? 0 : err_set(e, ERR_LIMIT, "no port of the host is free for %.40s", what);
+	while (!w.max) {
+		found = c->rules->free_port ? c->rules->free_port(udp) : -1;
+		if (found <= 0)
+			return err_set(e, ERR_LIMIT, "no port of the host is free for %.40s", what);
+		if (!has_chosen(c, (uint64_t)found, udp))
+			break;
+	}
+	snprintf(ret, HOST_PORT_TEXT, "%d", found);
+	return 0;
 }
 
 /* One binding of "80/tcp". */
@@ -172,8 +176,8 @@ static int add_published_port(struct engine_create *c, const char *what, const j
 	const char *slash = strchr(what, '/'), *ip = "", *port = "";
 	const int udp = slash && !strcmp(slash, "/udp");
 	struct wanted_port wanted;
-	uint64_t inside, outside;
-	char number[8];
+	char number[8], outside[HOST_PORT_TEXT];
+	uint64_t inside;
 	json_t *list;
 
 	snprintf(number, sizeof(number), "%.*s", slash ? (int)(slash - what) : 7, what);
@@ -187,7 +191,7 @@ static int add_published_port(struct engine_create *c, const char *what, const j
 	if (slash && !udp && strcmp(slash, "/tcp"))
 		return err_set(e, ERR_UNSUPPORTED, "port %.40s: only tcp and udp are published",
 			       what);
-	if (choose_host_port(c, what, udp, wanted, &outside, e) < 0)
+	if (choose_host_port(c, what, udp, wanted, outside, e) < 0)
 		return -1;
 	/* berth's own choice where nobody names an address: the loopback, not the world */
 	if (!ip[0])
@@ -197,12 +201,11 @@ static int add_published_port(struct engine_create *c, const char *what, const j
 		list = json_array();
 		json_object_set_new(c->ports, what, list);
 	}
-	json_array_append_new(list, json_pack("{s:s,s:o}", "HostIp", ip, "HostPort",
-					      json_sprintf("%d", (int)outside)));
+	json_array_append_new(list, json_pack("{s:s,s:s}", "HostIp", ip, "HostPort", outside));
 	return engine_word(c, e,
-			   strchr(ip, ':') && ip[0] != '[' ? "--publish=[%s]:%d:%d%s"
-							   : "--publish=%s:%d:%d%s",
-			   ip, (int)outside, (int)inside, udp ? "/udp" : "");
+			   strchr(ip, ':') && ip[0] != '[' ? "--publish=[%s]:%s:%d%s"
+							   : "--publish=%s:%s:%d%s",
+			   ip, outside, (int)inside, udp ? "/udp" : "");
 }
 
 static int add_published_ports(struct engine_create *c, const json_t *host, struct err *e)

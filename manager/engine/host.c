@@ -124,27 +124,17 @@ static const char *look_at_bind_source(const char *path, char *room, int *ret_ki
 }
 
 /* It was free a moment ago; another process may take it first. */
-static int free_port_of(int udp, unsigned port)
+static int free_port(int udp)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
 	autoclose int fd = socket(AF_INET, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
 	socklen_t n = sizeof(a);
 
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	a.sin_port = htons((uint16_t)port);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&a, &n) < 0)
 		return -1;
 	return ntohs(a.sin_port);
-}
-
-static int free_port(int udp, unsigned first, unsigned last)
-{
-	int found = first ? -1 : free_port_of(udp, 0);
-
-	for (; first && found < 0 && first <= last; first++)
-		found = free_port_of(udp, first);
-	return found;
 }
 
 struct naming {

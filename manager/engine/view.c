@@ -13,6 +13,7 @@
 #include "manager/engine/create.h"
 #include "manager/engine/name.h"
 #include "manager/host/labels.h"
+#include "manager/host/record.h"
 #include "manager/ops/params.h"
 
 /* ---- facts of a view ---- */
@@ -283,6 +284,46 @@ void engine_frame(unsigned char head[8], int stream, uint32_t n)
 
 #define COMMAND_MAX 8192
 
+/* The ports that its run has: of the keeper's answer, or of a list's record. */
+static const json_t *live_ports(const struct engine_view *v)
+{
+	const json_t *ports = json_object_get(v->network, "ports");
+
+	return ports ? ports : json_object_get(record_network(v->live ? v->live : v->record), "ports");
+}
+
+/* Puts the port that the start chose in the place of a range: the nth of those with a range that lead to what. */
+static void set_chosen_port(const struct engine_view *v, const char *what, json_t *binding, size_t nth)
+{
+	const char *slash = strchr(what, '/'), *protocol, *address, *ip = json_string_value(json_object_get(binding, "HostIp"));
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)live_ports(v), i, one) {
+		protocol = json_string_value(json_object_get(one, "protocol"));
+		address = json_string_value(json_object_get(one, "address"));
+		if (json_integer_value(json_object_get(one, "port")) != atoi(what) || !protocol || strcmp(protocol, slash ? slash + 1 : "tcp") ||
+		    !address || !ip || strcmp(address, ip) || nth--)
+			continue;
+		json_object_set_new(binding, "HostPort", json_sprintf("%d", (int)json_integer_value(json_object_get(one, "host_port"))));
+		return;
+	}
+}
+
+static void set_chosen_ports(const struct engine_view *v, json_t *all)
+{
+	json_t *list, *one;
+	const char *what, *port;
+	size_t i;
+
+	json_object_foreach (all, what, list)
+		json_array_foreach (list, i, one) {
+			port = json_string_value(json_object_get(one, "HostPort"));
+			if (port && strchr(port, '-'))
+				set_chosen_port(v, what, one, i);
+		}
+}
+
 json_t *engine_ports(const struct engine_view *v)
 {
 	const json_t *exposed = engine_asked(v, "ExposedPorts"),
@@ -294,8 +335,9 @@ json_t *engine_ports(const struct engine_view *v)
 		return all;
 	json_object_foreach((json_t *)(size_t)exposed, what, unused)
 		json_object_set_new(all, what, json_null());
-	if (chosen)
-		json_object_update(all, (json_t *)(size_t)chosen);
+	json_object_foreach ((json_t *)(size_t)chosen, what, unused)
+		json_object_set_new(all, what, json_deep_copy(unused));
+	set_chosen_ports(v, all);
 	return all;
 }
 

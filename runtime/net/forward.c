@@ -398,27 +398,34 @@ static uint16_t port_of(int fd)
 	return getsockname(fd, (struct sockaddr *)&a, &n) < 0 ? 0 : ntohs(a.sin_port);
 }
 
-/*
- * A port that is free on every address, of either family; the sockets reserve it until the next
- * choice.
- */
-static uint16_t choose_free_port(int udp, int held[2])
+/* Binds port, 0 for any, on every address of both families; returns it, or 0. */
+static uint16_t hold_port(int udp, uint16_t port, int held[2])
 {
-	uint16_t port;
-	int i;
-
-	for (i = 0; i < TRIES; i++) {
-		held[0] = bind_port(AF_INET, udp, 0);
-		port = held[0] < 0 ? 0 : port_of(held[0]);
-		if (!port)
-			break;
-		held[1] = bind_port(AF_INET6, udp, port);
-		if (held[1] >= 0 || errno == EAFNOSUPPORT)
-			return port;
-		fd_close(&held[0]);
-	}
+	held[0] = bind_port(AF_INET, udp, port);
+	if (held[0] < 0)
+		return 0;
+	port = port ? port : port_of(held[0]);
+	held[1] = port ? bind_port(AF_INET6, udp, port) : -1;
+	if (port && (held[1] >= 0 || errno == EAFNOSUPPORT))
+		return port;
 	fd_close(&held[0]);
 	return 0;
+}
+
+/*
+ * A port that is free on every address, of either family; the sockets reserve it until the next
+ * choice.  Of a range it is the first behind the one that was chosen before, which another sandbox had.
+ */
+static uint16_t choose_free_port(const struct netpublish *b, int held[2])
+{
+	const unsigned count = b->first ? b->last - b->first + 1U : TRIES;
+	const unsigned start = b->first && b->host_port ? b->host_port - b->first + 1U : 0;
+	uint16_t port = 0;
+	unsigned i;
+
+	for (i = 0; i < count && !port; i++)
+		port = hold_port(b->udp, b->first ? (uint16_t)(b->first + (start + i) % count) : 0, held);
+	return port;
 }
 
 static void write_text(struct netpublish *b)
@@ -445,7 +452,7 @@ int freeport_choose(struct netpolicy *p, struct err *e)
 		if (!b->any_port)
 			continue;
 		held[n][0] = held[n][1] = -1;
-		b->host_port = choose_free_port(b->udp, held[n++]);
+		b->host_port = choose_free_port(b, held[n++]);
 		if (b->host_port)
 			write_text(b);
 		else

@@ -170,6 +170,17 @@ static int publish_port(const char *text, const char *what, uint16_t *ret, struc
 	return 0;
 }
 
+/* "8080", one of "8080-8090", or of all. */
+static int publish_host_port(const char *text, struct netpublish *p, struct err *e)
+{
+	if (!text || !*text || !strchr(text, '-')) {
+		p->any_port = !text || !*text;
+		return p->any_port ? 0 : publish_port(text, "port of the host", &p->host_port, e);
+	}
+	p->any_port = 1;
+	return parse_port_range(text, &p->first, &p->last, e);
+}
+
 int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
 {
 	struct netpublish p = { 0 };
@@ -199,16 +210,16 @@ int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
 		if (parse_host_address(text, &p.addr) < 0)
 			goto bad;
 	}
-	p.any_port = !from || (colon && !*from);
-	if ((!p.any_port && publish_port(from, "port of the host", &p.host_port, e) < 0) ||
-	    publish_port(port, "port of the sandbox", &p.port, e) < 0)
+	if (from && !*from && !colon)
+		goto bad;
+	if (publish_host_port(from, &p, e) < 0 || publish_port(port, "port of the sandbox", &p.port, e) < 0)
 		return -1;
 	*ret = p;
 	return 0;
 bad:
 	return err_set(e, ERR_INVALID, "'%.80s' is not a port to publish; hint: "
-		       "[[IP:]HOSTPORT:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, "
-		       "80 on a free port of it, 0.0.0.0:8080:80 on every IPv4 address, "
+		       "[[IP:]HOSTPORT[-LAST]:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, "
+		       "80 on a free port of it, 8080-8090:80 on a free one of these, 0.0.0.0:8080:80 on every IPv4 address, "
 		       "[::]:8080:80 on every IPv6 one", s);
 }
 

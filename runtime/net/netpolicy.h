@@ -82,11 +82,12 @@ struct nethost {
 	char text[NETHOST_NAME + 32];	/* the text as given */
 };
 
-/* "[[IP:]HOST:]SANDBOX[/udp]" */
+/* "[[IP:]HOST[-LAST]:]SANDBOX[/udp]" */
 struct netpublish {
 	struct netaddr addr;	/* family 0: the loopback of both families; netaddr_is_any(): every address of its family */
 	uint16_t host_port, port;
 	int any_port;		/* host_port is 0 until forward.h chooses it */
+	uint16_t first, last;	/* with any_port: the ports to choose from; 0: all */
 	int udp;
 	char text[96];
 };

@@ -630,6 +630,26 @@ def test_a_free_port_of_a_range_is_taken_by_both_doors():
 
 
 @b.deadline(120)
+def test_containers_of_one_range_share_it_whenever_they_start():
+    """As compose makes the replicas of a service: all first, then all are started at once."""
+    with Lab(forwarding=True), Engine() as d:
+        body = {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"PortBindings": {"80/tcp": [{"HostPort": "18140-18143"}]}}}
+        made = [d.good("POST", "/containers/create", body)["Id"] for _ in range(5)]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for status, said, _ in pool.map(lambda c: d.api("POST", f"/containers/{c}/start"), made[:4]):
+                assert status == 204, said
+        seen = [d.good("GET", f"/containers/{c}/json")["NetworkSettings"]["Ports"]["80/tcp"][0]["HostPort"] for c in made[:4]]
+        assert sorted(seen) == ["18140", "18141", "18142", "18143"], seen
+        listed = {c["Id"]: c["Ports"][0]["PublicPort"] for c in d.good("GET", "/containers/json")}
+        assert [listed[c] for c in made[:4]] == [int(p) for p in seen], listed
+        assert d.good("GET", f"/containers/{made[0]}/json")["HostConfig"]["PortBindings"]["80/tcp"][0]["HostPort"] == "18140-18143"
+        status, said, _ = d.api("POST", f"/containers/{made[4]}/start")
+        assert status >= 400 and "no port of the host is free" in said["message"], said
+        d.good("POST", f"/containers/{made[2]}/stop?t=0")
+        d.good("POST", f"/containers/{made[4]}/start")
+
+
+@b.deadline(120)
 def test_networks_and_volumes_are_among_the_events_by_both_doors():
     with Lab(forwarding=True), Engine() as d:
         try:

@@ -170,7 +170,7 @@ Test(netpolicy, malformed_rules_are_refused)
 					     "*.*.org", "x y", "[::1", "[x]:80", "127.1", "*.1", "x:1-99999" };
 	static const char *const ports[] = { "", "0", "80:", ":80", "::80", "80:0", "x:80:80", "80:80/sctp",
 					      "1.2.3.4:80", "80:80:80:80", "0:1", "80/", "x::80",
-					      "[::1]:80", "[:80:80", "65536", "0.0.0.0::" };
+					      "[::1]:80", "[:80:80", "65536", "0.0.0.0::", "90-80:80", "0-9:80", "80:80-90", "80-65536:80" };
 	struct nethost h;
 	struct netpublish b;
 	struct err e;
@@ -188,6 +188,8 @@ Test(netpolicy, malformed_rules_are_refused)
 	cr_expect(b.any_port && !b.host_port && b.port == 80 && !b.addr.family && !b.udp);
 	cr_assert_eq(netpublish_parse("[::]::53/udp", &b, &e), 0, "%s", e.msg);
 	cr_expect(b.any_port && b.port == 53 && b.addr.family == 6 && b.udp);
+	cr_assert_eq(netpublish_parse("1.2.3.4:8080-8090:80", &b, &e), 0, "%s", e.msg);
+	cr_expect(b.any_port && !b.host_port && b.first == 8080 && b.last == 8090 && b.port == 80);
 }
 
 Test(netpolicy, a_member_of_a_network_is_narrower_and_never_wider)
