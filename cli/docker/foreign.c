@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -24,53 +25,77 @@ static const char *const plugin_dirs[] = {
 	"/usr/libexec/docker/cli-plugins",
 };
 
-/* Where the client's own engine listens: DOCKER_HOST, else [docker] socket of berth.toml. */
+/* Whether DOCKER_HOST names that socket, by whatever path: /var/run is a link to /run. */
+static int is_host_socket(const char *host, const char *socket)
+{
+	struct stat a, b;
+
+	return !strncmp(host, "unix://", 7) && !stat(host + 7, &a) && !stat(socket, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/*
+ * Where the client's own engine listens: DOCKER_HOST, else [docker] socket of berth.toml.  That engine
+ * serves no BuildKit, which compose would take before its classic builder, asked for or not.
+ */
 static int set_host(struct err *e)
 {
 	autofree struct conf *conf = calloc(1, sizeof(*conf));
 	char url[sizeof(conf->docker_socket) + 8];
 	const char *host = getenv("DOCKER_HOST");
 	struct config c;
+	int is_ours;
 
-	if (host && host[0])
-		return 0;
 	if (!conf)
 		return err_nomem(e);
 	if (config_load(&c, e) < 0 || conf_load(conf, &c, e) < 0)
 		return -1;
-	if (!conf->docker_socket[0] || access(conf->docker_socket, F_OK) < 0)
+	is_ours = conf->docker_socket[0] && access(conf->docker_socket, F_OK) == 0;
+	if (host && host[0])
+		return is_ours && is_host_socket(host, conf->docker_socket) && setenv("DOCKER_BUILDKIT", "0", 1) < 0 ? err_nomem(e) : 0;
+	if (!is_ours)
 		return err_set(e, ERR_NOT_FOUND,
 			       "compose speaks with an engine over a socket, "
 			       "and none is there; hint: [docker] socket in berth.toml, and "
 			       "start berthd");
 	snprintf(url, sizeof(url), "unix://%s", conf->docker_socket);
-	/* that engine serves no BuildKit */
-	return setenv("DOCKER_HOST", url, 1) < 0 || setenv("DOCKER_BUILDKIT", "0", 0) < 0 ? err_nomem(e) : 0;
+	return setenv("DOCKER_HOST", url, 1) < 0 || setenv("DOCKER_BUILDKIT", "0", 1) < 0 ? err_nomem(e) : 0;
 }
 
-/* The plug-in of version 2 is handed its own name as the first word; that of 1 is a program. */
+/* Becomes the plug-in in a folder of plug-ins, unless it is not there. */
+static void become_plugin(const char *dir, const char *below, char **words)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.3900s%s/docker-compose", dir, below);
+	execv(path, words);
+}
+
+/*
+ * The plug-in of version 2 is handed its own name as the first word; that of 1 is a program.  A
+ * plug-in that docker starts finds docker's own name in the variable, else it takes "compose" for
+ * a word of its user.
+ */
 static int become_compose(int argc, char **argv, struct err *e)
 {
 	autofree char **words = calloc((size_t)argc + 2, sizeof(*words));
-	const char *home = getenv("HOME");
+	const char *home = getenv("HOME"), *config = getenv("DOCKER_CONFIG");
 	static char plugin[] = "docker-compose", verb[] = "compose";
-	char path[600];
 	size_t i;
 
-	if (!words)
+	if (!words || setenv("DOCKER_CLI_PLUGIN_ORIGINAL_CLI_COMMAND", "docker", 1) < 0)
 		return err_nomem(e);
 	words[0] = plugin;
 	words[1] = verb;
 	memcpy(words + 2, argv + 1, (size_t)argc * sizeof(*words)); /* with its NULL */
 	fflush(stdout);
-	if (home && home[0] == '/') {
-		snprintf(path, sizeof(path), "%.500s/.docker/cli-plugins/docker-compose", home);
-		execv(path, words);
-	}
-	for (i = 0; i < ARRAY_LEN(plugin_dirs); i++) {
-		snprintf(path, sizeof(path), "%s/docker-compose", plugin_dirs[i]);
-		execv(path, words);
-	}
+	if (config && config[0] == '/')
+		become_plugin(config, "/cli-plugins", words);
+	else if (home && home[0] == '/')
+		become_plugin(home, "/.docker/cli-plugins", words);
+	for (i = 0; i < ARRAY_LEN(plugin_dirs); i++)
+		become_plugin(plugin_dirs[i], "", words);
+	unsetenv("DOCKER_CLI_PLUGIN_ORIGINAL_CLI_COMMAND");
 	words[1] = plugin;
 	execvp(plugin, words + 1);
 	return err_set(e, ERR_NOT_FOUND,
