@@ -60,6 +60,36 @@ static json_t *digest_name(const char *name, const char *digest)
 	return json_sprintf("%.*s@%s", repo_length(name), name, digest);
 }
 
+/* The part in front of a name that is kept short: "x" is "docker.io/library/x". */
+static const char *domain_of(const char *name)
+{
+	const size_t n = strcspn(name, "/");
+
+	if (!name[n])
+		return "docker.io/library/";
+	return strcspn(name, ".:") < n || !strncmp(name, "localhost/", 10) ? "" : "docker.io/";
+}
+
+/* Puts text among the others, once, in the order of whole names, as dockerd has them. */
+static void insert_name(json_t *names, json_t *text)
+{
+	const char *name = json_string_value(text), *other;
+	char whole[2][REF_NAME_MAX + DIGEST_SIZE + 20];
+	size_t i, n = json_array_size(names);
+	int order = -1;
+
+	snprintf(whole[0], sizeof(whole[0]), "%s%s", name ? domain_of(name) : "", name ? name : "");
+	for (i = 0; i < n && order < 0; i++) {
+		other = json_string_value(json_array_get(names, i));
+		snprintf(whole[1], sizeof(whole[1]), "%s%s", domain_of(other), other);
+		order = strcmp(whole[1], whole[0]);
+	}
+	if (order == 0)
+		json_decref(text);
+	else
+		json_array_insert_new(names, order > 0 ? i - 1 : n, text);
+}
+
 /* ---- the list ----------------------------------------------------------------------------- */
 
 static json_int_t image_created(const json_t *item)
@@ -227,9 +257,8 @@ json_t *engine_image_list(const json_t *list, const json_t *filters, struct err 
 			one = add_new(all, item);
 		if (engine_image_is_unnamed(name))
 			continue;
-		json_array_append_new(json_object_get(one, "RepoTags"), json_string(name));
-		json_array_append_new(json_object_get(one, "RepoDigests"),
-				      digest_name(name, digest));
+		insert_name(json_object_get(one, "RepoTags"), json_string(name));
+		insert_name(json_object_get(one, "RepoDigests"), digest_name(name, digest));
 	}
 	return all;
 }
@@ -247,8 +276,8 @@ static void add_image_names(json_t *doc, const json_t *list, const char *digest)
 
 		if (strcmp(image_item_text(item, "digest"), digest) || engine_image_is_unnamed(name))
 			continue;
-		json_array_append_new(tags, json_string(name));
-		json_array_append_new(digests, digest_name(name, digest));
+		insert_name(tags, json_string(name));
+		insert_name(digests, digest_name(name, digest));
 	}
 	json_object_set_new(doc, "RepoTags", tags);
 	json_object_set_new(doc, "RepoDigests", digests);

@@ -494,16 +494,10 @@ static int has_mount_word(const char *words, const char *word)
 static json_t *mount_point(const char *type, json_t *source, const char *target, size_t n, const char *mode, int writable)
 {
 	const int is_volume = !strcmp(type, "volume");
-	json_t *m = json_pack("{s:s,s:O,s:s%,s:s,s:b,s:s}", "Type", type, "Source", source, "Destination", target, n,
-			      "Mode", is_volume && !mode[0] ? "z" : mode, "RW", writable, "Propagation",
-			      strcmp(type, "bind") ? "" : "rprivate");
-
-	if (is_volume) {
-		json_object_set(m, "Name", source);
-		json_object_set_new(m, "Driver", json_string("local"));
-	}
-	json_decref(source);
-	return m;
+	/* in dockerd's order, which clients print */
+	return json_pack("{s:s,s:O*,s:o,s:s%,s:s*,s:s,s:b,s:s}", "Type", type, "Name", is_volume ? source : NULL, "Source", source,
+			 "Destination", target, n, "Driver", is_volume ? "local" : NULL, "Mode", is_volume && !mode[0] ? "z" : mode,
+			 "RW", writable, "Propagation", strcmp(type, "bind") ? "" : "rprivate");
 }
 
 /* "SOURCE:TARGET[:WORDS]" */
