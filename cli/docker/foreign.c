@@ -191,8 +191,8 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
 	char verb[] = "build", *find[] = { verb, NULL };
 	char place[PATH_MAX];
-	static const char *const lists[] = { "tag", "build-arg", "label", "add-host", "ulimit", "secret" };
-	static const char *const options[] = { "--tag", "--build-arg", "--label", "--add-host", "--ulimit", "--secret" };
+	static const char *const lists[] = { "tag", "build-arg", "label", "add-host", "ulimit", "secret", "output" };
+	static const char *const options[] = { "--tag", "--build-arg", "--label", "--add-host", "--ulimit", "--secret", "--output" };
 	struct door_args a;
 	int used, status;
 	struct err e;
@@ -278,8 +278,7 @@ static const struct opt build_options[] = {
 	{ "network", 0, OPT_VALUE, "string", "Set the networking mode for the RUN instructions",
 	  DOOR_TAKEN },
 	{ "no-cache", 0, OPT_FLAG, NULL, "Do not use cache when building the image", DOOR_TAKEN },
-	{ "output", 'o', OPT_LIST, "stringArray", "Output destination (format: \"type=local,dest=path\")", DOOR_REFUSED, COMPLETE_NONE,
-	  "the image goes into the store: docker save, or docker create and docker cp, take it or its files out" },
+	{ "output", 'o', OPT_LIST, "stringArray", "Output destination (format: \"type=local,dest=path\")", DOOR_TAKEN },
 	{ "platform", 0, OPT_VALUE, "string", "Set platform", DOOR_TAKEN },
 	{ "progress", 0, OPT_VALUE, "string", "Set type of progress output", DOOR_IGNORED },
 	{ "pull", 0, OPT_FLAG, NULL, "Always attempt to pull a newer version of the image",

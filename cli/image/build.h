@@ -25,7 +25,7 @@ struct build {
 	const char *target;
 	enum imageuse_pull pull;
 	uint64_t disk_bytes, memory_bytes; /* 0: as the configuration says */
-	const char *iidfile;
+	const char *iidfile, *output; /* files to write the digest and the image's files to, or NULL */
 	json_t *tags, *words;              /* words: of buildah's, as the caller said them */
 	json_t *secrets;		   /* id=ID[,src=FILE|,env=NAME], as they were given */
 	json_t *limits;			   /* [NAME, VALUE] of its sandbox, as berth create has them */

@@ -40,6 +40,7 @@ enum {
 	OPT_CPU_WEIGHT,
 	OPT_CPUSET,
 	OPT_IIDFILE,
+	OPT_OUTPUT,
 	OPT_NO_CACHE,
 	OPT_SECRET,
 	OPT_QUIET,
@@ -72,6 +73,7 @@ static const struct opt options[] = {
 	{"cpu-weight", 0, OPT_VALUE, "N", "share of a busy CPU, 1 to 10000 (default: 100)", OPT_CPU_WEIGHT},
 	{"cpuset", 0, OPT_VALUE, "LIST", "CPUs that the build may run on, such as 0-1,3", OPT_CPUSET},
 	{"iidfile", 0, OPT_VALUE, "FILE", "a file to write the image's digest to", OPT_IIDFILE, COMPLETE_FILE},
+	{"output", 'o', OPT_VALUE, "type=tar,dest=FILE", "also write the files of the image as a tar archive", OPT_OUTPUT},
 	{"no-cache", 0, OPT_FLAG, NULL, "run each step, also those that an earlier build has run", OPT_NO_CACHE},
 	{"secret", 0, OPT_LIST, "id=ID[,src=FILE|,env=NAME]", "what RUN --mount=type=secret shows to its step alone", OPT_SECRET},
 	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},
@@ -88,6 +90,29 @@ static int set_shm(struct build *b, const char *value, struct err *e)
 		return -1;
 	snprintf(text, sizeof(text), "%lluk", (unsigned long long)(bytes + 1023) / 1024);
 	return build_add_word(b, "--shm-size", text, e);
+}
+
+/* Docker's words for where the result goes: "type=tar,dest=FILE"; the store has it anyway. */
+static int set_output(struct build *b, const char *text, struct err *e)
+{
+	const char *dest = NULL, *word;
+	size_t n;
+	int is_tar = 0;
+
+	for (word = text; *word; word += n + (word[n] == ',')) {
+		n = strcspn(word, ",");
+		if (n == 8 && !strncmp(word, "type=tar", n))
+			is_tar = 1;
+		else if (n > 5 && !strncmp(word, "dest=", 5) && !word[n])
+			dest = word + 5;
+		else
+			break;
+	}
+	if (*word || !is_tar || !dest || !strcmp(dest, "-"))
+		return err_set(e, ERR_UNSUPPORTED, "--output %.100s: a build writes type=tar,dest=FILE, besides the image in the store; "
+			       "hint: --output type=tar,dest=out.tar, and tar -xf out.tar -C DIR for its files", text);
+	b->output = dest;
+	return 0;
 }
 
 static int set_build_option(void *ctx, int id, const char *value, struct err *e)
@@ -123,6 +148,8 @@ static int set_build_option(void *ctx, int id, const char *value, struct err *e)
 		return build_add_limit(b, "cpuset", value, e);
 	case OPT_IIDFILE:
 		return b->iidfile = value, 0;
+	case OPT_OUTPUT:
+		return set_output(b, value, e);
 	case OPT_NETWORK:
 		if (!strcmp(value, "host"))
 			return err_set(e, ERR_DENIED,
@@ -162,6 +189,13 @@ static int write_iidfile(const struct build *b, struct err *e)
 	return fd < 0 || io_write_all(fd, b->digest, strlen(b->digest)) < 0 ? err_sys(e, "write %.200s", b->iidfile) : 0;
 }
 
+static int write_output(const struct build *b, struct err *e)
+{
+	const char *const argv[] = { "berth", "image", "export", "--quiet", "--format", "rootfs", b->digest, b->output, NULL };
+
+	return b->output ? build_berth(argv, -1, -1, e) : 0;
+}
+
 static int berth_build_main(const struct command *self, int argc, char **argv)
 {
 	struct build b = BUILD_INIT;
@@ -175,7 +209,7 @@ static int berth_build_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && !help) {
 		b.context = argc - rest == 1 ? argv[rest] : NULL;
 		r = b.context ?
-			    build_run(&b, &e) < 0 || write_iidfile(&b, &e) < 0 ? -1 : 0 :
+			    build_run(&b, &e) < 0 || write_output(&b, &e) < 0 || write_iidfile(&b, &e) < 0 ? -1 : 0 :
 			    err_set(&e, ERR_USAGE, "one context is wanted; hint: berth build .");
 		if (r == 0)
 			print_build_done(&b);

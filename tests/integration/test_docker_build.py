@@ -520,6 +520,13 @@ def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
         door("build", "--network", "none", "-q", "--add-host", "one.test:10.1.2.3", "--shm-size", "8m", "--ulimit", "nofile=500", "--iidfile", iid, top, ok=True, timeout=120)
         with open(iid, encoding="ascii") as f:
             out = b.berth("run", f.read(), "cat", "/seen", ok=True).out
+        files = b.tmp("files.tar")
+        door("build", "--network", "none", "-q", "--add-host", "one.test:10.1.2.3", "--shm-size", "8m", "--ulimit", "nofile=500", "--output", f"type=tar,dest={files}", top, ok=True, timeout=120)
+        with tarfile.open(files) as t:
+            assert t.extractfile("seen").read().startswith(b"10.1.2.3\tone.test\n")
+        for wrong in ("type=local,dest=x", "type=tar", "out", "type=tar,dest=-"):
+            r = door("build", "--network", "none", "-o", wrong, top)
+            assert r.returncode != 0 and "type=tar,dest=FILE" in r.stderr, (wrong, r)
         assert out.startswith("10.1.2.3\tone.test\n") and " 8192 " in out and out.endswith("\n500\n"), out
         b.write(top + "/Dockerfile", 'FROM box:1\nRUN ["sh", "-c", "exit 9"]\n')
         failed = lines(d.good("POST", "/build?networkmode=none", tar_of(top), timeout=200))[-1]
