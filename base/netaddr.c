@@ -3,6 +3,7 @@
 #include "base/netaddr.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,33 @@ static int in_range(const struct netaddr *a, const char *net, unsigned bits)
 	uint8_t n[16] = { 0 };
 
 	return inet_pton(a->family == 4 ? AF_INET : AF_INET6, net, n) == 1 && prefix_equal(a->b, n, bits);
+}
+
+int netaddr_mac(const char *s, uint8_t ret[6])
+{
+	uint8_t mac[6];
+	int i, end = 0;
+
+	if (strspn(s, "0123456789abcdefABCDEF:") != 17 || s[17])
+		return -1;
+	for (i = 0; i < 6; i++)
+		if ((i < 5 && s[3 * i + 2] != ':') || sscanf(s + 3 * i, "%2hhx%n", &mac[i], &end) != 1 || end != 2)
+			return -1;
+	memcpy(ret, mac, 6);
+	return 0;
+}
+
+const char *netaddr_mac_text(const uint8_t m[6], char out[NETADDR_MAC_TEXT])
+{
+	snprintf(out, NETADDR_MAC_TEXT, "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+	return out;
+}
+
+int netaddr_mac_is_own(const uint8_t mac[6])
+{
+	static const uint8_t own[] = { NETADDR_MAC_OWN };
+
+	return !memcmp(mac, own, sizeof(own));
 }
 
 int netaddr_parse(const char *s, struct netaddr *ret)

@@ -27,6 +27,13 @@ struct netcidr {
 
 /* Parses a dotted quad or IPv6 as inet_pton(3) takes them; IPv4-mapped becomes IPv4. 0, or -1. */
 int netaddr_parse(const char *s, struct netaddr *ret);
+/* Parses a hardware address, "02:42:ac:11:00:0a". 0, or -1. */
+int netaddr_mac(const char *s, uint8_t ret[6]);
+#define NETADDR_MAC_TEXT 18
+const char *netaddr_mac_text(const uint8_t mac[6], char out[NETADDR_MAC_TEXT]);
+/* Hardware addresses that follow from an IPv4 address, which a sandbox cannot choose, begin with these bytes. */
+#define NETADDR_MAC_OWN 0x02, 0x62
+int netaddr_mac_is_own(const uint8_t mac[6]);
 const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT]);
 /* 127.0.0.1 or ::1 */
 void netaddr_loopback(int family, struct netaddr *ret);

@@ -42,6 +42,7 @@ static const struct {
 	{ "domainname", 0, "Domainname", TEXT },
 	{ "group-add", 1, "GroupAdd", LIST },
 	{ "hostname", 0, "Hostname", TEXT },
+	{ "mac-address", 0, "MacAddress", TEXT },
 	{ "init", 1, "Init", ON },
 	{ "link", 1, "Links", LIST },
 	{ "ipc", 1, "IpcMode", TEXT },

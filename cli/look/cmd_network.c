@@ -615,7 +615,7 @@ enum { JOIN_JSON = 1, JOIN_ALIAS, OPT_IP, JOIN_TENANT };
 
 static const struct opt connect_options[] = {
 	{ "alias", 0, OPT_LIST, "NAME", "another name of the sandbox on this network", JOIN_ALIAS },
-	{ "ip", 0, OPT_LIST, "ADDRESS", "the address of the sandbox on this network, of IPv4, IPv6 or one of each", OPT_IP },
+	{ "ip", 0, OPT_LIST, "ADDRESS", "an address of the sandbox on this network: one of IPv4, one of IPv6, one of its hardware", OPT_IP },
 	NETWORKS_TENANT(JOIN_TENANT),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", JOIN_JSON },
 };

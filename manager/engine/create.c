@@ -572,6 +572,7 @@ static const char *const known_config[] = {
 	"Hostname",
 	"Image",
 	"Labels",
+	"MacAddress",
 	"NetworkingConfig",
 	"OpenStdin",
 	"StdinOnce",
@@ -586,9 +587,7 @@ static const char *const known_config[] = {
 
 int engine_create_fold(json_t *body, struct err *e)
 {
-	static const char *const outer[] = { "MacAddress", NULL };
-
-	if (engine_fold(body, known_config, e) < 0 || engine_fold(body, outer, e) < 0)
+	if (engine_fold(body, known_config, e) < 0)
 		return -1;
 	make_word_lists(body);
 	return engine_host_fold(json_object_get(body, "HostConfig"), e);

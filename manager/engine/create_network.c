@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/netaddr.h"
 #include "base/num.h"
 #include "manager/engine/create.h"
 #include "manager/engine/name.h"
@@ -376,15 +377,51 @@ static int add_network_aliases(struct engine_create *c, const json_t *body, cons
 	return strcmp(c->called, c->name) ? add_alias(c, c->called, e) : 0;
 }
 
+/* Adds the hardware address to a list unless it is there; one that berth gave was copied from an inspect, as are addresses of a run before. */
+static int add_mac(json_t *list, const char *text, struct err *e)
+{
+	const json_t *last = json_array_get(list, json_array_size(list) - 1);
+	char own[NETADDR_MAC_TEXT];
+	uint8_t mac[6];
+
+	if (!text[0])
+		return 0;
+	if (netaddr_mac(text, mac) < 0)
+		return err_set(e, ERR_INVALID, "invalid MAC address: %.40s", text);
+	netaddr_mac_text(mac, own);
+	if (netaddr_mac_is_own(mac) || (last && !strcmp(json_string_value(last), own)))
+		return 0;
+	return json_array_append_new(list, json_string(own)) < 0 ? err_nomem(e) : 0;
+}
+
+/* A network that is not the container's own has an address already. */
+static int check_mac_mode(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+{
+	const char *mac = "";
+
+	if (engine_str(body, "MacAddress", &mac, e) < 0)
+		return -1;
+	if (mac[0] && (!strcmp(mode, "host") || !strncmp(mode, OF_CONTAINER, strlen(OF_CONTAINER))))
+		return err_set(e, ERR_INVALID, "conflicting options: mac-address and the network mode");
+	return mac[0] && !strcmp(mode, "none") ? engine_warn(c, e, "MacAddress was ignored: the container has no network") : 0;
+}
+
 /* Those of its endpoint; the bridge without a name gives its own. */
 static int add_endpoint_addresses(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
 {
 	const json_t *ends = json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
 	const json_t *text;
 	autojson json_t *list = json_array();
-	const int asks = engine_address_endpoint(json_object_get(ends, mode), list, e);
+	/* docker's client calls the bridge without a name "default" */
+	const json_t *end = json_object_get(ends, strcmp(mode, "bridge") || json_object_get(ends, mode) ? mode : "default");
+	const int asks = engine_address_endpoint(end, list, e);
+	const char *mac = "";
 	size_t i;
 
+	/* clients before API 1.44 say it of the container */
+	if (engine_str(end, "MacAddress", &mac, e) < 0 || (!mac[0] && engine_str(body, "MacAddress", &mac, e) < 0) ||
+	    add_mac(list, mac, e) < 0)
+		return -1;
 	if (asks > 0 && !strcmp(mode, "bridge"))
 		return err_set(e, ERR_INVALID, "user specified IP address is supported on user defined networks only");
 	json_array_foreach (list, i, text)
@@ -409,7 +446,7 @@ static int add_join(struct engine_create *c, const char *network, const json_t *
 		return err_nomem(e);
 	if (asks < 0)
 		return -1;
-	call_set(call, "ip", asks ? json_incref(addresses) : NULL);
+	call_set(call, "ip", json_array_size(addresses) ? json_incref(addresses) : NULL);
 	if (!strcmp(network, "host") || !strcmp(network, "none"))
 		return err_set(e, ERR_DENIED, "a container cannot be on %s and on another network",
 			       network);
@@ -496,7 +533,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	/* NetworkID and the addresses of a run before are there in what a client copied from inspect */
 	static const char *const of_endpoint[] = { "Aliases", "Links", "IPAMConfig", "NetworkID", "EndpointID", "Gateway", "IPAddress",
 						   "IPPrefixLen", "IPv6Gateway", "GlobalIPv6Address", "GlobalIPv6PrefixLen",
-						   "DNSNames", NULL };
+						   "DNSNames", "MacAddress", NULL };
 	const char *said = "", *mode, *network;
 	json_t *config, *ends, *end;
 
@@ -507,6 +544,8 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 	json_object_foreach(ends, network, end)
 		if (engine_address_endpoint(end, NULL, e) < 0 || engine_note_unknown(c, end, of_endpoint, "EndpointsConfig.", e) < 0)
 			return -1;
+	if (check_mac_mode(c, body, said, e) < 0)
+		return -1;
 	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
 		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);
 	mode = main_network(body, said);
@@ -548,7 +587,7 @@ int engine_address_endpoint(const json_t *end, json_t *ret_list, struct err *e)
 		json_array_append_new(ret_list, json_string(four));
 	if (ret_list && six[0])
 		json_array_append_new(ret_list, json_string(six));
-	return four[0] || six[0];
+	return ret_list && add_mac(ret_list, mac, e) < 0 ? -1 : four[0] || six[0];
 }
 
 /* One more value of an option that is a list. */

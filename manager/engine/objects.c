@@ -117,7 +117,8 @@ static json_t *network_containers(const json_t *record)
 		engine_endpoint_id(object_record_text(m, "id"), object_record_text(record, "name"), end);
 		json_object_set_new(all, id,
 				    json_pack("{s:s,s:s,s:o,s:o,s:o}", "Name", object_record_text(m, "name"),
-					      "EndpointID", end, "MacAddress", engine_mac(object_record_text(m, "address")), "IPv4Address",
+					      "EndpointID", end, "MacAddress", object_record_text(m, "mac")[0] ? json_string(object_record_text(m, "mac")) :
+						engine_mac(object_record_text(m, "address")), "IPv4Address",
 					      address_in_subnet(object_record_text(m, "address"), object_record_text(record, "subnet")),
 					      "IPv6Address",
 					      address_in_subnet(object_record_text(m, "address6"), object_record_text(record, "subnet6"))));
@@ -719,7 +720,7 @@ int engine_network_move(const struct engine_berth *b, const char *name, int conn
 		json_decref(call);
 		return -1;
 	}
-	call_set(call, "ip", asks ? json_incref(addresses) : NULL);
+	call_set(call, "ip", json_array_size(addresses) ? json_incref(addresses) : NULL);
 	if (connects && m->alias[0])
 		call_text(call, "alias", m->alias);
 	call_operand(call, m->id);

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/netaddr.h"
 #include "manager/engine/create.h"
 #include "manager/engine/name.h"
 #include "manager/host/labels.h"
@@ -388,6 +389,7 @@ static json_t *gateway_of(const char *subnet, const json_t *own, int *ret_bits)
 static json_t *ipam_config(const json_t *asked, const json_t *row)
 {
 	const json_t *said = json_object_get(asked, "IPAMConfig"), *text;
+	uint8_t mac[6];
 	json_t *ipam;
 	size_t i;
 
@@ -395,7 +397,8 @@ static json_t *ipam_config(const json_t *asked, const json_t *row)
 		return json_is_object(said) ? json_deep_copy(said) : json_null();
 	ipam = json_object();
 	json_array_foreach (json_object_get(row, "addresses"), i, text)
-		json_object_set(ipam, strchr(json_string_value(text), ':') ? "IPv6Address" : "IPv4Address", (json_t *)(size_t)text);
+		if (netaddr_mac(json_string_value(text), mac) < 0)
+			json_object_set(ipam, strchr(json_string_value(text), ':') ? "IPv6Address" : "IPv4Address", (json_t *)(size_t)text);
 	return ipam;
 }
 
@@ -411,7 +414,7 @@ void engine_endpoint_id(const char *id, const char *network, char ret[ENGINE_ID]
 struct endpoint_of {
 	const json_t *asked;	/* of EndpointsConfig */
 	const json_t *row;	/* of the record, where it joined */
-	const json_t *address, *pool, *gateway;
+	const json_t *address, *pool, *gateway, *mac;
 };
 
 static json_t *endpoint(const struct engine_view *v, const char *network, const struct endpoint_of *of)
@@ -428,7 +431,8 @@ static json_t *endpoint(const struct engine_view *v, const char *network, const 
 	return json_pack("{s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:s,s:i,s:s,s:s,s:i}", "IPAMConfig", ipam_config(asked, of->row), "Links",
 			 copy_or_null(json_object_get(asked, "Links")), "DriverOpts",
 			 copy_or_null(json_object_get(asked, "DriverOpts")), "Aliases", aliases_of(v, network, said),
-			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress", engine_mac(own),
+			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress",
+			 json_is_string(of->mac) ? json_incref((json_t *)(size_t)of->mac) : engine_mac(own),
 			 "IPAddress", own, "IPPrefixLen", bits, "IPv6Gateway", "", "GlobalIPv6Address", "",
 			 "GlobalIPv6PrefixLen", 0);
 }
@@ -461,7 +465,7 @@ json_t *engine_networks(const struct engine_view *v)
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		return all;
 	place = json_object_get(json_object_get(v->network, "policy"), "bridge");
-	of.address = json_object_get(v->network, "address");
+	of.address = json_object_get(v->network, "address"), of.mac = json_object_get(v->network, "mac");
 	of.pool = json_object_get(place, "pool"), of.gateway = json_object_get(place, "gateway");
 	json_object_set_new(all, called, endpoint(v, mode, &of));
 	json_array_foreach(json_object_get(v->record, "networks"), i, row) {
@@ -471,7 +475,7 @@ json_t *engine_networks(const struct engine_view *v)
 			continue;
 		called = engine_network_called(v, name);
 		of = (struct endpoint_of){ json_object_get(ends, called), row, said_on(v, name, "address"), said_on(v, name, "pool"),
-					   said_on(v, name, "gateway") };
+					   said_on(v, name, "gateway"), said_on(v, name, "mac") };
 		json_object_set_new(all, called, endpoint(v, name, &of));
 	}
 	return all;

@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/netaddr.h"
 #include "base/path.h"
 #include "manager/host/netmembers.h"
 #include "manager/host/nets.h"
@@ -232,6 +233,8 @@ static void add_member_addresses(const struct members *m, const char *id, json_t
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	autojson json_t *j = NULL;
 	struct err ignored;
+	uint8_t mac[6];
+	json_t *chosen;
 	char path[200];
 	size_t i;
 
@@ -245,6 +248,9 @@ static void add_member_addresses(const struct members *m, const char *id, json_t
 	for (i = 0; j && i < ARRAY_LEN(keys); i++)
 		if (json_object_get(j, keys[i]))
 			json_object_set(row, keys[i], json_object_get(j, keys[i]));
+	json_array_foreach (json_object_get(json_object_get(j, "policy"), "addresses"), i, chosen)
+		if (json_is_string(chosen) && netaddr_mac(json_string_value(chosen), mac) == 0)
+			json_object_set(row, "mac", chosen);
 }
 
 static int note_member(void *ctx, const char *id, int kept, json_t *record)

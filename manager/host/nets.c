@@ -455,12 +455,15 @@ int nets_check_addresses(const json_t *place, const char *network, const json_t 
 {
 	uint64_t n, first = 0;
 	const json_t *text;
+	uint8_t mac[6];
 	size_t i;
 
 	json_array_foreach (addresses, i, text) {
+		if (netaddr_mac(json_string_value(text), mac) == 0)
+			continue;
 		if (check_member_address(place, network, json_string_value(text), &n, e) < 0)
 			return -1;
-		if (i && n != first)
+		if (first && n != first)
 			return err_set(e, ERR_UNSUPPORTED, "the two addresses of --ip have different numbers in their subnets; hint: "
 				       "give one of them, and the other follows");
 		first = n;

@@ -252,16 +252,41 @@ int netopts_alias(struct netopts *o, const char *value, struct err *e)
 	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
 }
 
+/* 4 and 6 for IP, 1 for a hardware address, 0 for none of them. */
+static int address_kind(const char *text)
+{
+	struct netaddr a;
+	uint8_t mac[6];
+
+	return netaddr_mac(text, mac) == 0 ? 1 : netaddr_parse(text, &a) == 0 ? a.family : 0;
+}
+
+/* Neither for many, nor for none, nor one that follows from an address. */
+static int check_mac(const char *text, struct err *e)
+{
+	static const uint8_t none[6];
+	uint8_t mac[6];
+
+	if (netaddr_mac(text, mac) == 0 && !(mac[0] & 1) && memcmp(mac, none, sizeof(none)) && !netaddr_mac_is_own(mac))
+		return 0;
+	return err_set(e, ERR_INVALID, "the hardware address %.20s cannot be chosen: it is 0, is for many, or begins with 02:62 as those that "
+		       "berth gives; hint: --ip 02:42:ac:11:00:0a", text);
+}
+
 int netopts_ip(struct netopts *o, const char *value, struct err *e)
 {
 	json_t *list = json_object_get(policy(o), ADDRESSES);
-	const char *first = json_string_value(json_array_get(list, 0));
-	struct netaddr a;
+	const int kind = address_kind(value);
+	const json_t *one;
+	size_t i;
 
-	if (netaddr_parse(value, &a) < 0)
+	if (!kind)
 		return err_set(e, ERR_INVALID, "'%.80s' is not an address; hint: --ip 10.1.2.3, of the network's subnet", value);
-	if (json_array_size(list) > 1 || (first && !strchr(first, ':') == (a.family == 4)))
-		return err_set(e, ERR_LIMIT, "a sandbox has one address of IPv4 and one of IPv6 on a network");
+	if (kind == 1 && check_mac(value, e) < 0)
+		return -1;
+	json_array_foreach (list, i, one)
+		if (address_kind(json_string_value(one)) == kind)
+			return err_set(e, ERR_LIMIT, "a sandbox has one address of IPv4, one of IPv6 and one of its hardware on a network");
 	if (!list) {
 		list = json_array();
 		json_object_set_new(o->policy, ADDRESSES, list);
@@ -511,6 +536,10 @@ static int settle_joined(const struct netopts *o, const struct config *c, struct
 
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
+	const json_t *one;
+	int asks = 0;
+	size_t i;
+
 	if (s->network == NETWORK_JOINED)
 		return settle_joined(o, c, s, e);
 	if ((s->network == NETWORK_NONE || s->network == NETWORK_EGRESS) &&
@@ -523,7 +552,9 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 		return err_set(e, ERR_INVALID, "--alias has no meaning without a network that has a "
 					       "name; hint: --network NAME, made by berth network "
 					       "create");
-	if (json_object_get(o->policy, ADDRESSES) && !o->name[0])
+	json_array_foreach (json_object_get(o->policy, ADDRESSES), i, one)
+		asks |= address_kind(json_string_value(one)) > 1;
+	if (asks && !o->name[0])
 		return err_set(e, ERR_INVALID, "--ip has no meaning without a network that has a name; hint: --network NAME, made by "
 			       "berth network create");
 	if (json_object_get(o->policy, NAMESERVER_LINKS) && !o->name[0])

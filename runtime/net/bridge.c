@@ -122,9 +122,11 @@ static int parse_plan(struct bridge *b, const json_t *place, struct err *e)
 	netcidr_nth(&b->link.pool6, six, &b->link.gateway6);
 	b->plan.kept[0] = four, b->plan.kept[1] = six, b->plan.kept_count = 2;
 	json_array_foreach (asked, i, text) {
+		if (json_is_string(text) && netaddr_mac(json_string_value(text), b->link.mac) == 0)
+			continue;
 		if (!json_is_string(text) || number_of_address(b, json_string_value(text), &n, e) < 0)
 			return -1;
-		if (i && n != b->plan.wanted)
+		if (b->plan.has_wanted && n != b->plan.wanted)
 			return err_set(e, ERR_INTERNAL, "berth-net: two addresses with different numbers");
 		b->plan.wanted = n;
 		b->plan.has_wanted = 1;
@@ -283,12 +285,17 @@ static int write_member_record(struct bridge *b, struct err *e)
 static json_t *describe_bridge(const struct bridge *b, int loopback)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
+	char text[NETADDR_MAC_TEXT];
+	uint8_t m[6];
 
 	json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:b,s:b}", "bridge", b->name, "port", b->link.port,
 			      "address", netaddr_text(&b->link.address, v4),
 			      "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "",
 				      "route6", b->link.route6, "loopback", loopback);
 
+	link_mac_of(&b->link, m);
+	if (j)
+		json_object_set_new(j, "mac", json_string(netaddr_mac_text(m, text)));
 	if (b->policy.publish_count && j)
 		json_object_set_new(j, "ports", freeport_describe(&b->policy, &b->link));
 	if (b->unrouted && j)
@@ -300,6 +307,35 @@ static json_t *describe_bridge(const struct bridge *b, int loopback)
 	return j;
 }
 
+struct mac_search {
+	struct bridge *b;
+	struct err *e;
+};
+
+/* -1 for another member that has chosen our hardware address: frames for it would go astray. */
+static int differs_in_mac(void *ctx, const char *id)
+{
+	const struct mac_search *x = ctx;
+	struct err ignored;
+	autojson json_t *record = strcmp(id, x->b->id) ? pool_recorded(&x->b->pool, id, &ignored) : NULL;
+	const json_t *list = json_object_get(json_object_get(record, "policy"), "addresses"), *text;
+	uint8_t mac[6];
+	size_t i;
+
+	json_array_foreach (list, i, text)
+		if (json_is_string(text) && netaddr_mac(json_string_value(text), mac) == 0 && !memcmp(mac, x->b->link.mac, sizeof(mac)))
+			return err_set(x->e, ERR_EXISTS, "the hardware address %s is that of sandbox %.64s on the same network", json_string_value(text), id);
+	return 0;
+}
+
+static int check_mac_is_free(struct bridge *b, struct err *e)
+{
+	static const uint8_t none[6];
+	struct mac_search x = { b, e };
+
+	return memcmp(b->link.mac, none, sizeof(none)) ? pool_each(&b->pool, differs_in_mac, &x, e) : 0;
+}
+
 /* Forwarding, and the address, which is recorded before the kernel hears of it. */
 static int take_pool_address(struct bridge *b, struct err *e)
 {
@@ -308,6 +344,8 @@ static int take_pool_address(struct bridge *b, struct err *e)
 	if (bridge_lock(b, e) < 0)
 		return -1;
 	r = b->kind.peers ? members_room(&b->pool, b->network, b->limit, e) : 0;
+	if (r == 0)
+		r = check_mac_is_free(b, e);
 	if (r == 0)
 		r = need_forwarding(b, e);
 	if (r == 0)
@@ -378,7 +416,8 @@ static int make_bridge_member(struct bridge *b, struct err *e)
 static int adopt(struct bridge *b, const json_t *record, struct err *e)
 {
 	const char *v4 = "", *v6 = "", *port = "";
-	json_t *policy = NULL;
+	json_t *policy = NULL, *text;
+	size_t i;
 
 	if (json_get_str(record, "port", &port, "record", e) < 1 || json_get_str(record, "address", &v4, "record", e) < 1 ||
 	    json_get_str(record, "address6", &v6, "record", e) < 0 ||
@@ -387,6 +426,9 @@ static int adopt(struct bridge *b, const json_t *record, struct err *e)
 	netpolicy_release(&b->policy);
 	if (netpolicy_load(&b->policy, policy, e) < 0)
 		return -1;
+	json_array_foreach (json_object_get(policy, "addresses"), i, text)
+		if (json_is_string(text))
+			(void)netaddr_mac(json_string_value(text), b->link.mac);
 	b->link.with6 = v6[0] != '\0';
 	snprintf(b->link.port, sizeof(b->link.port), "%s", port);
 	if (netaddr_parse(v4, &b->link.address) < 0 || (v6[0] && netaddr_parse(v6, &b->link.address6) < 0))

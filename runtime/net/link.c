@@ -31,9 +31,20 @@
 
 void link_mac(const struct netaddr *v4, uint8_t mac[6])
 {
-	mac[0] = 0x02;	/* locally administered */
-	mac[1] = 0x62;
+	static const uint8_t own[] = { NETADDR_MAC_OWN };	/* locally administered */
+
+	memcpy(mac, own, sizeof(own));
 	memcpy(mac + 2, v4->b, 4);
+}
+
+void link_mac_of(const struct link_plan *p, uint8_t mac[6])
+{
+	static const uint8_t none[6];
+
+	if (memcmp(p->mac, none, sizeof(none)))
+		memcpy(mac, p->mac, 6);
+	else
+		link_mac(&p->address, mac);
 }
 
 static int af(const struct netaddr *a)
@@ -345,7 +356,7 @@ static int put_pair(struct nl *n, const struct link_plan *p, unsigned bridge, in
 	mnl_nlmsg_put_extra_header(nlh, sizeof(*m));	/* of the far end, within the attribute */
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, name_inside(p, inside));
 	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, (uint32_t)netns_fd);
-	link_mac(&p->address, mac);
+	link_mac_of(p, mac);
 	mnl_attr_put(nlh, IFLA_ADDRESS, 6, mac);
 	mnl_attr_nest_end(nlh, peer);
 	mnl_attr_nest_end(nlh, data);
@@ -413,7 +424,7 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 		r = nl_send(n, e) < 0 ? hint_lacking_links(e) : 0;
 	if (r == 0 && !(port = if_nametoindex(p->port)))
 		r = err_sys(e, "find the interface %s", p->port);
-	link_mac(&p->address, mac);
+	link_mac_of(p, mac);
 	if (r == 0 && (put_port_flags(n, p->port, port, e) < 0 || put_station(n, port, mac, e) < 0 ||
 		       put_neighbour(n, RTM_NEWNEIGH, bridge, &p->address, mac, e) < 0 ||
 		       (p->with6 && put_neighbour(n, RTM_NEWNEIGH, bridge, &p->address6, mac, e) < 0) ||

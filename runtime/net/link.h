@@ -21,6 +21,7 @@ struct link_plan {
 					 * number */
 	struct netcidr pool, pool6;
 	struct netaddr gateway, gateway6, address, address6;
+	uint8_t mac[6];			/* the hardware address that it chose; all 0: the one that follows from its address */
 	int with6;			/* there is IPv6 on the bridge */
 	int route6;			/* the host forwards IPv6, so there is a default route */
 	int internal;			/* no default route: only the pool is reached, by the bridge */
@@ -29,6 +30,8 @@ struct link_plan {
 
 /* Computes the hardware address that belongs to an IPv4 address. */
 void link_mac(const struct netaddr *v4, uint8_t mac[6]);
+/* The hardware address of the sandbox. */
+void link_mac_of(const struct link_plan *p, uint8_t mac[6]);
 /* Makes the bridge with its addresses, if it is missing. An interface that has its name must be a bridge. */
 int link_bridge(const struct link_plan *p, struct err *e);
 /* Makes the pair; the far end becomes ethN of netns_fd, with addresses, routes and neighbours. */

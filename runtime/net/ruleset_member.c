@@ -44,7 +44,7 @@ static void put_identity(struct nft *t, int add, const char *id, const struct li
 
 	snprintf(out, sizeof(out), "%s-out", id);
 	snprintf(in, sizeof(in), "%s-in", id);
-	link_mac(&l->address, mac);
+	link_mac_of(l, mac);
 	append_key_part(source.key, &source.key_len, mac, 6);
 	append_key_part(source.key, &source.key_len, a->b, f->len);
 	change_set_element(t, add, f->source, &source);
@@ -62,7 +62,7 @@ static struct nft_element hardware_key(const struct link_plan *l, const char *ob
 {
 	struct nft_element el = { .key_len = 6, .object = object };
 
-	link_mac(&l->address, el.key);
+	link_mac_of(l, el.key);
 	return el;
 }
 
@@ -319,7 +319,7 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 	if (f->by_mac) {
 		uint8_t mac[6];
 
-		link_mac(&f->l->address, mac);
+		link_mac_of(f->l, mac);
 		if (n < sizeof(mac) || memcmp(p, mac, sizeof(mac)))
 			return;
 	} else if (n < skip || (!key_holds_address(p + skip, n - (uint32_t)skip, &f->l->address) &&

@@ -324,7 +324,7 @@ def test_a_container_that_joined_a_network_later_is_among_its_containers_with_it
                 "Image": "host", "Cmd": ["sleep", "1000"], "MacAddress": "02:42:ac:11:00:0a", "HostConfig": {"NetworkMode": "bridge"},
                 "NetworkingConfig": {"EndpointsConfig": {"bridge": {"DriverOpts": {"a": "b"}, "Links": ["x:y"]}}}})
             told = " ".join(said["Warnings"])
-            assert "MacAddress" in told and "EndpointsConfig.DriverOpts" in told and "EndpointsConfig.Links" in told, said
+            assert "MacAddress" not in told and "EndpointsConfig.DriverOpts" in told and "EndpointsConfig.Links" in told, said
             d.good("POST", "/containers/box/start")
             assert d.good("GET", f"/networks/{net}")["Containers"] == {}
             d.good("POST", f"/networks/{net}/connect", {"Container": "box"})
@@ -347,6 +347,23 @@ def test_a_container_that_joined_a_network_later_is_among_its_containers_with_it
                     "Name": "box", "EndpointID": end["EndpointID"], "MacAddress": end["MacAddress"], "IPv4Address": place}, (shown, end)
             d.good("POST", f"/networks/{net}/disconnect", {"Container": "box"})
             assert d.good("GET", f"/networks/{net}")["Containers"] == {}
+            assert settings["MacAddress"] == bridge["MacAddress"] == "02:42:ac:11:00:0a", settings
+            d.good("POST", f"/networks/{net}/connect", {"Container": "box", "EndpointConfig": {"MacAddress": "02:42:AC:11:00:0b"}})
+            assert d.good("GET", f"/networks/{net}")["Containers"][said["Id"]]["MacAddress"].lower() == "02:42:ac:11:00:0b"
+            d.good("POST", "/containers/box/restart?t=0")
+            addresses = b.berth("exec", "box", "ip", "link", ok=True).out
+            assert "02:42:ac:11:00:0a" in addresses and "02:42:ac:11:00:0b" in addresses, addresses
+            ends = {"EndpointsConfig": {"late": {"MacAddress": "02:42:ac:11:00:0b"}}}
+            other = {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": "late"}, "NetworkingConfig": ends}
+            two = d.good("POST", "/containers/create", other)["Id"]
+            status, answer, _ = d.api("POST", f"/containers/{two}/start")
+            assert status >= 400 and "hardware address 02:42:ac:11:00:0b is that of sandbox" in answer["message"], answer
+            d.good("DELETE", f"/containers/{two}?force=1")
+            for text, wanted in (("01:42:ac:11:00:0b", "cannot be chosen"), ("02-42", "invalid MAC address"), ("02:62:0a:00:00:01", "")):
+                ends["EndpointsConfig"]["late"]["MacAddress"] = text
+                status, answer, _ = d.api("POST", "/containers/create?name=other", other)
+                assert wanted in answer.get("message", "") and (status == 201) == (not wanted), (text, status, answer)
+            d.good("DELETE", "/containers/other?force=1")
             d.good("DELETE", "/containers/box?force=1")
         finally:
             b.berth("network", "prune", timeout=30)

@@ -221,3 +221,20 @@ Test(netpolicy, a_member_of_a_network_is_narrower_and_never_wider)
 	netpolicy_release(&p);
 	netpolicy_release(&q);
 }
+
+Test(netaddr, hardware_addresses_are_six_bytes_in_hexadecimal)
+{
+	static const char *const wrong[] = { "", "02:42", "02:42:ac:11:00", "02:42:ac:11:00:0g", "02:42:ac:11:00:0a:", "02-42-ac-11-00-0a",
+					     "2:42:ac:11:00:0a0", "024:2:ac:11:00:0a", " 2:42:ac:11:00:0a", "+2:42:ac:11:00:0a" };
+	char text[NETADDR_MAC_TEXT];
+	uint8_t mac[6];
+	size_t i;
+
+	cr_assert_eq(netaddr_mac("02:42:AC:11:00:0a", mac), 0);
+	cr_expect_str_eq(netaddr_mac_text(mac, text), "02:42:ac:11:00:0a");
+	cr_expect(!netaddr_mac_is_own(mac));
+	cr_assert_eq(netaddr_mac("02:62:0a:00:00:01", mac), 0);
+	cr_expect(netaddr_mac_is_own(mac));
+	for (i = 0; i < ARRAY_LEN(wrong); i++)
+		cr_expect_eq(netaddr_mac(wrong[i], mac), -1, "%s", wrong[i]);
+}
