@@ -57,6 +57,40 @@ int engine_host_find(struct registry *r, const char *ref, char ret_id[65], int *
 	return registry_find(r, cut, ret_id, ret_kept, e);
 }
 
+/*
+ * From the next start on its network knows the container by its new name: berth's own name, which the network learns by
+ * itself, is another where Docker's is none of a host.
+ */
+static int rename_alias(struct registry *r, const char *id, const char *before, const char *name, struct err *e)
+{
+	char mapped[ENGINE_NAME], old[ENGINE_NAME] = "", now[ENGINE_NAME] = "";
+	autojson json_t *spec = NULL, *record = NULL;
+	json_t *options, *one;
+	size_t i;
+
+	if ((engine_name_box(before, mapped) <= 0 || !engine_name_alias(before, old)) &&
+	    (engine_name_box(name, mapped) <= 0 || !engine_name_alias(name, now)))
+		return 0;
+	if (engine_name_box(name, mapped) > 0)
+		engine_name_alias(name, now);
+	if (!(spec = registry_load(r, id, "spec.json", e)) || !(record = record_load_kept(r, id, e)))
+		return -1;
+	if (!json_object_get(record_network(record), "network"))
+		return 0;
+	options = json_object_get(spec, "options");
+	json_array_foreach (options, i, one) {
+		const char *option = json_string_value(json_array_get(one, 0)), *value = json_string_value(json_array_get(one, 1));
+
+		if (option && value && !strcmp(option, "alias") && !strcmp(value, old)) {
+			json_array_remove(options, i);
+			break;
+		}
+	}
+	if (now[0] && path_is_name(now))
+		json_array_append_new(options, json_pack("[s,s]", "alias", now));
+	return registry_save(r, id, "spec.json", spec, e);
+}
+
 int engine_host_rename(struct registry *r, const char *id, const char *name, struct err *e)
 {
 	char mapped[ENGINE_NAME];
@@ -64,6 +98,7 @@ int engine_host_rename(struct registry *r, const char *id, const char *name, str
 	struct err ignored;
 	autojson json_t *asked = NULL, *record = NULL;
 	const char *before;
+	char old[ENGINE_NAME_MAX + 1] = "";
 
 	if (differs < 0)
 		return engine_check_name(name, e);
@@ -73,9 +108,13 @@ int engine_host_rename(struct registry *r, const char *id, const char *name, str
 	if (record && !strcmp(engine_called(record, before ? before : ""), name))
 		return err_set(e, ERR_INVALID,
 			       "Renaming a container with the same name as its current name");
+	if (record)
+		snprintf(old, sizeof(old), "%s", engine_called(record, before ? before : ""));
 	if (registry_check_given(mapped, e) < 0 || registry_rename(r, id, mapped, e) < 0)
 		return -1;
 	events_add(r, "rename", id, json_pack("{s:s,s:s}", "name", mapped, "called", name));
+	if (asked && rename_alias(r, id, old, name, e) < 0)
+		return -1;
 	/* one that berth made has no such file, and the name that berth shows */
 	if (!asked || (!differs && !before))
 		return 0;

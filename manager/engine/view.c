@@ -410,6 +410,19 @@ void engine_endpoint_id(const char *id, const char *network, char ret[ENGINE_ID]
 	engine_digits(seed, ret);
 }
 
+/* The hardware address that was asked for; NULL for none. */
+static const json_t *asked_mac(const json_t *asked, const json_t *row)
+{
+	const json_t *text, *said = json_object_get(asked, "MacAddress");
+	uint8_t mac[6];
+	size_t i;
+
+	json_array_foreach (json_object_get(row, "addresses"), i, text)
+		if (netaddr_mac(json_string_value(text), mac) == 0)
+			return text;
+	return json_is_string(said) ? said : NULL;
+}
+
 /* What an endpoint is made of; each may be NULL. */
 struct endpoint_of {
 	const json_t *asked;	/* of EndpointsConfig */
@@ -422,6 +435,8 @@ static json_t *endpoint(const struct engine_view *v, const char *network, const 
 	const json_t *asked = of->asked, *said = json_object_get(of->row ? of->row : asked, of->row ? "aliases" : "Aliases");
 	const char *own = json_is_string(of->address) ? json_string_value(of->address) : "";
 	const char *subnet = json_is_string(of->pool) ? json_string_value(of->pool) : "";
+	/* before a start there is no other than the one that was asked for */
+	const json_t *mac = own[0] ? of->mac : asked_mac(asked, of->row);
 	char id[ENGINE_ID], end[ENGINE_ID];
 	int bits = 0;
 	json_t *gateway = own[0] ? gateway_of(subnet, of->gateway, &bits) : json_string("");
@@ -432,7 +447,7 @@ static json_t *endpoint(const struct engine_view *v, const char *network, const 
 			 copy_or_null(json_object_get(asked, "Links")), "DriverOpts",
 			 copy_or_null(json_object_get(asked, "DriverOpts")), "Aliases", aliases_of(v, network, said),
 			 "NetworkID", id, "EndpointID", own[0] ? end : "", "Gateway", gateway, "MacAddress",
-			 json_is_string(of->mac) ? json_incref((json_t *)(size_t)of->mac) : engine_mac(own),
+			 json_is_string(mac) ? json_incref((json_t *)(size_t)mac) : engine_mac(own),
 			 "IPAddress", own, "IPPrefixLen", bits, "IPv6Gateway", "", "GlobalIPv6Address", "",
 			 "GlobalIPv6PrefixLen", 0);
 }

@@ -356,6 +356,7 @@ def test_a_container_that_joined_a_network_later_is_among_its_containers_with_it
             ends = {"EndpointsConfig": {"late": {"MacAddress": "02:42:ac:11:00:0b"}}}
             other = {"Image": "host", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": "late"}, "NetworkingConfig": ends}
             two = d.good("POST", "/containers/create", other)["Id"]
+            assert d.good("GET", f"/containers/{two}/json")["NetworkSettings"]["Networks"]["late"]["MacAddress"] == "02:42:ac:11:00:0b"
             status, answer, _ = d.api("POST", f"/containers/{two}/start")
             assert status >= 400 and "hardware address 02:42:ac:11:00:0b is that of sandbox" in answer["message"], answer
             d.good("DELETE", f"/containers/{two}?force=1")

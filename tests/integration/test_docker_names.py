@@ -6,6 +6,7 @@ import urllib.parse
 import berthtest as b
 from dockerdoor import Doors, door
 from dockerlab import Engine
+from netlab import Lab
 
 COST = 15
 LONG = "GITEA-ACTIONS-TASK-1_WORKFLOW-Test-of-everything_JOB-build-and-run-on-a-runner"     # as its runner says it
@@ -58,6 +59,26 @@ def test_a_rename_gives_and_takes_such_names():
         assert status == 409 and '"/Taken" is already in use' in said["message"], said
         door("rename", "deadbeef", "Door.B", ok=True)
         assert d.good("GET", f"/containers/{made}/json")["Name"] == "/Door.B"
+
+
+@b.deadline(90)
+def test_a_network_knows_a_container_by_its_new_name_from_the_next_start():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            d.good("POST", "/networks/create", {"Name": "renaming"})
+            cid = d.create("sleep", "1000", name="First.One", image="box:1", HostConfig={"NetworkMode": "renaming"})
+            d.good("POST", f"/containers/{cid}/start")
+            for name, known, unknown in (("Second_One", "second_one", "first.one"), ("third", "third", "second_one")):
+                d.good("POST", f"/containers/{cid}/rename?name={name}")
+                d.good("POST", f"/containers/{cid}/restart?t=0")
+                ask = "nslookup {} 2>&1 | grep -c ^Name:"
+                for text, lacks in ((known, False), (unknown, True)):
+                    look = b.berth("run", "--network", "renaming", "box:1", "sh", "-c", ask.format(text)).out
+                    assert (look.strip() == "0") == lacks, (name, text, look)
+        finally:
+            d.api("DELETE", f"/containers/{cid}?force=1")
+            b.berth("network", "prune", timeout=30)
 
 
 @b.deadline(120)
