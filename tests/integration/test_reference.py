@@ -94,7 +94,10 @@ def differ(name, wanted):
 def test_the_document_of_routes_has_each_route():
     with Daemon() as d:
         paths = d.get("/openapi.json").json["paths"]
-    differ("routes.md", [(f"`{method.upper()} {path}`", op["summary"]) for path, item in paths.items() for method, op in item.items()])
+    # SDKs of Daytona of 2025 say toolbox twice, which the document tells in words
+    once = [path for path in paths if path.replace("/toolbox/{id}/toolbox/", "/toolbox/{id}/") not in paths or "/{id}/toolbox/" not in path]
+    assert len(once) < len(paths)
+    differ("routes.md", [(f"`{method.upper()} {path}`", op["summary"]) for path in once for method, op in paths[path].items()])
 
 
 def test_the_document_of_metrics_has_each_metric():
