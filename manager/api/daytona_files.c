@@ -326,12 +326,15 @@ struct arriving {
 	struct fileflow flow;
 	struct formstream form;
 	struct http_request *rq;
-	int is_bulk, is_path, is_file;
-	unsigned long number;	/* of the path */
+	int is_bulk, is_file;
+	json_t *paths;	/* by number: those whose files have not come; Python's SDK sends all paths first */
+	unsigned long number;	/* of the path that comes */
 	char name[4097];
 	size_t name_n;
 	unsigned files;
 };
+
+#define PATHS_MAX 1024
 
 static void arriving_free(void *ctx)
 {
@@ -339,6 +342,7 @@ static void arriving_free(void *ctx)
 
 	fileflow_release(&a->flow);
 	formstream_release(&a->form);
+	json_decref(a->paths);
 	daytona_leave(&a->where.place);
 	free(a);
 }
@@ -356,23 +360,34 @@ static int start_file(struct arriving *a, struct err *e)
 /* files[N].path, files[N].file */
 static int begin_bulk_part(struct arriving *a, const char *name, struct err *e)
 {
-	char *end;
+	const char *path;
+	char *end, key[24];
 	unsigned long n;
 
 	if (strncmp(name, "files[", 6))
 		return err_set(e, ERR_INVALID, "the form has an unknown part '%.60s'; hint: files[0].path and files[0].file", name);
 	n = strtoul(name + 6, &end, 10);
 	if (!strcmp(end, "].path")) {
-		a->is_path = 1;
 		a->name_n = 0;
 		a->number = n;
-		return 0;
+		return json_object_size(a->paths) < PATHS_MAX ? 0 : err_set(e, ERR_LIMIT, "the form has over %d paths before their files", PATHS_MAX);
 	}
-	if (strcmp(end, "].file") || !a->name_n || n != a->number)
+	snprintf(key, sizeof(key), "%lu", n);
+	path = json_string_value(json_object_get(a->paths, key));
+	if (strcmp(end, "].file") || !path)
 		return err_set(e, ERR_INVALID, "the form has a part '%.60s' without its path before it", name);
-	a->name[a->name_n] = '\0';
-	a->name_n = 0;
-	return daytona_path(&a->where.place, a->name, a->where.path, e) < 0 ? -1 : start_file(a, e);
+	if (daytona_path(&a->where.place, path, a->where.path, e) < 0)
+		return -1;
+	json_object_del(a->paths, key);
+	return start_file(a, e);
+}
+
+static int end_path(struct arriving *a, struct err *e)
+{
+	char key[24];
+
+	snprintf(key, sizeof(key), "%lu", a->number);
+	return json_object_set_new(a->paths, key, json_stringn(a->name, a->name_n)) < 0 ? err_set(e, ERR_INVALID, "a path of the form is not UTF-8") : 0;
 }
 
 static int begin_file_part(void *ctx, const struct form_part *p, struct err *e)
@@ -405,9 +420,9 @@ static int end_file_part(void *ctx, struct err *e)
 	struct filecounts ignored;
 	const int is_file = a->is_file;
 
-	a->is_file = a->is_path = 0;
+	a->is_file = 0;
 	a->files += is_file;
-	return is_file ? fileflow_end(&a->flow, &ignored, e) : 0;
+	return is_file ? fileflow_end(&a->flow, &ignored, e) : end_path(a, e);
 }
 
 static int begin_form(struct http_request *rq, int is_bulk, struct err *e)
@@ -421,6 +436,7 @@ static int begin_form(struct http_request *rq, int is_bulk, struct err *e)
 	box_init(&a->where.place.box, rq);
 	a->rq = rq;
 	a->is_bulk = is_bulk;
+	a->paths = json_object();
 	http_set_data(rq, a, arriving_free);
 	if (form_boundary(http_header(rq, "Content-Type"), boundary, e) < 0)
 		return -1;

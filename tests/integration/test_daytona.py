@@ -31,6 +31,9 @@ def test_recorded_requests_of_a_session():
         assert box.run("bash -c 'kill -9 $$'")[0] == 137
         status, out = box.run("head -c 9000000 /dev/zero | tr '\\0' x")
         assert status == 0 and len(out) < 9000000 and "bytes of output are left out here" in out and out.startswith("xxx"), len(out)
+        # Python's SDK sends all paths, then all files
+        r = box.upload(("files[0].path", None, b"/tmp/a"), ("files[1].path", None, b"b"), ("files[0].file", "x", b"A"), ("files[1].file", "y", b"B"))
+        assert r.json == {"uploaded": 2} and (box.get("/tmp/a").body, box.get("/workspace/b").body) == (b"A", b"B"), r
         r = box.ask("POST", "/process/execute", {"command": "sleep 100", "timeout": 1})
         assert r.status == 408 and r.json["statusCode"] == 408 and "timeout" in r.json["message"], r
         # the paths of the SDKs of 2025
