@@ -566,8 +566,12 @@ static int add_part_head(struct sending *s, const char *name, const char *path, 
 static int add_error_part(struct sending *s, const char *path, const struct err *why, struct err *e)
 {
 	autojson json_t *j = daytona_error(why);
-	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	autofree char *text = NULL;
 
+	/* SDKs before 0.170 show the part as it is */
+	if (daytona_age(s->where.place.box.rq) != DAYTONA_NEW)
+		return add_part_head(s, "error", path, "text/plain", e) < 0 ? -1 : buf_adds(&s->out, why->msg, e);
+	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	return !text ? err_nomem(e) : add_part_head(s, "error", path, "application/json", e) < 0 ? -1 : buf_adds(&s->out, text, e);
 }
 

@@ -9,6 +9,7 @@ from daemon import TENANT, TOKEN, Daemon
 COST = 60
 NEW = "@daytona/sdk@0.216.0"
 LEGACY = "@daytonaio/sdk@0.218.0"
+MIDDLE = "@daytonaio/sdk@0.150.0"
 OLD = "@daytonaio/sdk@0.25.6"
 
 
@@ -382,3 +383,36 @@ def test_volumes_and_snapshots():
     b.write(top + "/etc/hostname-of-image", "small\n")
     b.berth("image", "import", top, "small", ok=True)
     run(NEW, OBJECTS, TOKEN)
+
+
+BETWEEN = """
+import {Daytona} from 'PACKAGE'
+import assert from 'node:assert/strict'
+const daytona = new Daytona()
+const box = await daytona.create({labels: {k: 'v'}})
+assert.deepEqual((await daytona.list({k: 'v'})).items.map(s => s.id), [box.id])
+const p = box.process
+await p.createSession('s')
+const r = await p.executeSessionCommand('s', {command: 'cd /tmp; echo out; echo err >&2'})
+assert.deepEqual([r.exitCode, r.stdout, r.stderr], [0, 'out\\n', 'err\\n'])
+const logs = await p.getSessionCommandLogs('s', r.cmdId)
+assert.deepEqual([logs.stdout, logs.stderr], ['out\\n', 'err\\n'])
+const heard = [[], []]
+await p.getSessionCommandLogs('s', r.cmdId, o => heard[0].push(o), x => heard[1].push(x))
+assert.deepEqual(heard.map(h => h.join('')), ['out\\n', 'err\\n'])
+await box.fs.uploadFiles([{source: Buffer.from('a'), destination: '/tmp/a'}, {source: Buffer.from('b'), destination: 'd/b'}])
+assert.equal((await box.fs.downloadFile('d/b')).toString(), 'b')
+await assert.rejects(box.fs.downloadFile('/tmp/none'), e => e.message === 'open /tmp/none: No such file or directory')
+const bytes = []; let shown; const shows = new Promise(r => { shown = r })
+const pty = await p.createPty({id: 'p', cols: 90, rows: 30, onData: d => { bytes.push(...d); if (Buffer.from(bytes).toString().includes('30 90\\r')) shown() }})
+await pty.sendInput('stty size\\n'); await shows
+await pty.sendInput('exit 6\\n')
+assert.equal((await pty.wait()).exitCode, 6)
+await box.stop(); await box.start(); await box.delete()
+console.log('done')
+process.exit(0)
+"""
+
+
+def test_an_sdk_between():
+    run(MIDDLE, BETWEEN)
