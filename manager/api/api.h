@@ -163,6 +163,8 @@ int api_signal_number(const json_t *v, struct err *e);
 json_t *api_create(struct http_request *rq, const json_t *body, const json_t *own,
 		   struct err *e);
 
+/* Changes the sandbox of b, which was found, by options of berth update, as far as its asker may. */
+int api_update(struct http_request *rq, struct box *b, const json_t *options, struct err *e);
 /*
  * A checkpoint of the sandbox of b, which was found, as body says (schema CheckpointCreate): its
  * answer (CheckpointMade), a new reference, or NULL with e.

@@ -75,6 +75,11 @@ int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
 /* Translates E2B's create into a body of POST /v1/sandboxes: a new reference, or NULL with e. */
 json_t *e2b_create_request(const json_t *body, json_int_t timeout, int pauses, struct err *e);
 /*
+ * Changes the rules of the sandbox of b, which was found and has a network that rules can change: as of a create's
+ * allow_internet_access and network.  ERR_INVALID, ERR_UNSUPPORTED.
+ */
+int e2b_network_change(struct http_request *rq, struct box *b, const json_t *access, const json_t *network, struct err *e);
+/*
  * Stores the client's wishes for the network; network may be NULL.  What it does not say of
  * requests from outside (allowPublicTraffic, maskRequestHost) stays as it was.
  */

@@ -684,29 +684,34 @@ static int apply_e2b_rules(struct http_request *rq, struct box *b, const struct 
 	return options ? change_e2b_rules(rq, b, options, e) : -1;
 }
 
+int e2b_network_change(struct http_request *rq, struct box *b, const json_t *access, const json_t *network, struct err *e)
+{
+	autofree struct e2b_rules *r = calloc(1, sizeof(*r));
+	int result = r ? e2b_rules_check(network, e) : err_nomem(e);
+
+	if (result == 0)
+		result = e2b_rules_read(access, network, r, e);
+	if (result == 0)
+		result = box_lock(b, e);
+	if (result == 0)
+		result = apply_e2b_rules(rq, b, r, e);
+	if (r)
+		json_decref(r->names);
+	return result;
+}
+
 static int put_network(struct http_request *rq, struct err *e)
 {
 	const json_t *body = http_json(rq),
 		     *access = json_object_get(body, "allow_internet_access");
 	autojson json_t *record = NULL, *live = NULL;
-	autofree struct e2b_rules *r = calloc(1, sizeof(*r));
 	struct box b;
 	int result = e2b_look(&b, rq, &record, &live, e);
 
-	if (result == 0 && !r)
-		result = err_nomem(e);
 	if (result == 0)
-		result = e2b_rules_check(body, e);
-	if (result == 0)
-		result = e2b_rules_read(access, body, r, e);
-	if (result == 0)
-		result = box_lock(&b, e);
-	if (result == 0)
-		result = apply_e2b_rules(rq, &b, r, e);
+		result = e2b_network_change(rq, &b, access, body, e);
 	if (result == 0)
 		result = e2b_network_note(&b, access, body, e);
-	if (r)
-		json_decref(r->names);
 	box_close(&b);
 	return result < 0 ? -1 : http_reply_empty(rq, 204, e);
 }

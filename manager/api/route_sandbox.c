@@ -395,18 +395,18 @@ static int check_update(struct http_request *rq, const json_t *options, struct e
 	       err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids, allow-host, ...");
 }
 
+int api_update(struct http_request *rq, struct box *b, const json_t *options, struct err *e)
+{
+	return box_lock(b, e) < 0 || check_update(rq, options, e) < 0 ? -1 : update_found_sandbox(rq, b, options, e);
+}
+
 static int patch_sandbox(struct http_request *rq, struct err *e)
 {
-	const json_t *options = http_json(rq);
 	struct box b;
 	int r = box_find(&b, rq, e);
 
 	if (r == 0)
-		r = box_lock(&b, e);
-	if (r == 0)
-		r = check_update(rq, options, e);
-	if (r == 0)
-		r = update_found_sandbox(rq, &b, options, e);
+		r = api_update(rq, &b, http_json(rq), e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "updated", 1), e);
 }
