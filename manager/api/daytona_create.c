@@ -204,13 +204,12 @@ static int split(const char *text, json_t *list, struct err *e)
 }
 
 /* The rules of E2B's door say the same (e2b_rules.c): what is allowed, and that the rest is denied. */
-static json_t *network_of(const json_t *body, const struct config *config, struct err *e)
+json_t *daytona_network(const json_t *body, struct err *e)
 {
 	const char *nets = json_string_value(json_object_get(body, "networkAllowList"));
 	const char *names = json_string_value(json_object_get(body, "domainAllowList"));
 	const int blocked = json_is_true(json_object_get(body, "networkBlockAll"));
-	autojson json_t *asked = json_object();
-	json_t *allow = json_array();
+	json_t *asked, *allow = json_array();
 
 	if (split(nets, allow, e) < 0 || split(names, allow, e) < 0) {
 		json_decref(allow);
@@ -221,13 +220,23 @@ static json_t *network_of(const json_t *body, const struct config *config, struc
 		err_set(e, ERR_INVALID, "networkBlockAll goes without networkAllowList and domainAllowList");
 		return NULL;
 	}
+	asked = json_object();
 	if (blocked)
 		json_object_set_new(asked, "allow_internet_access", json_false());
 	else if (json_array_size(allow))
 		json_object_set_new(asked, "network", json_pack("{s:O,s:[s]}", "allowOut", allow, "denyOut", ALL_TRAFFIC));
 	json_decref(allow);
-	return e2b_rules_of_create(asked, config->network_enabled, e);
+	return asked;
 }
+
+static json_t *network_of(const json_t *body, const struct config *config, struct err *e)
+{
+	autojson json_t *asked = daytona_network(body, e);
+
+	return asked ? e2b_rules_of_create(asked, config->network_enabled, e) : NULL;
+}
+
+const char *const daytona_network_members[] = {"networkBlockAll", "networkAllowList", "domainAllowList", NULL};
 
 /* ---- all of it ---- */
 

@@ -31,6 +31,12 @@ enum daytona_interval { DAYTONA_STOP, DAYTONA_ARCHIVE, DAYTONA_DELETE, DAYTONA_I
 extern const char *const daytona_interval_names[DAYTONA_INTERVALS];
 /* Minutes as Daytona means them, in the manager's seconds. ERR_INVALID. */
 int daytona_interval_seconds(enum daytona_interval which, json_int_t minutes, json_int_t *ret, struct err *e);
+/*
+ * What networkBlockAll, networkAllowList and domainAllowList ask for, as allow_internet_access and network of E2B's
+ * create: a new reference, or NULL with ERR_INVALID or ERR_LIMIT.
+ */
+json_t *daytona_network(const json_t *body, struct err *e);
+extern const char *const daytona_network_members[];	/* the last is NULL */
 /* Labels: an object of strings, within the bounds of labels.h. ERR_INVALID, ERR_LIMIT. */
 int daytona_labels_check(const json_t *labels, struct err *e);
 /*

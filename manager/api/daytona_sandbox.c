@@ -18,6 +18,7 @@
 #include "manager/api/box.h"
 #include "manager/api/daytona.h"
 #include "manager/api/daytona_create.h"
+#include "manager/api/e2b.h"
 #include "manager/api/preview.h"
 #include "manager/api/route_manager.h"
 #include "manager/host/record.h"
@@ -699,6 +700,64 @@ static int post_daytona_public(struct http_request *rq, struct err *e)
 	return change_note(rq, "public", json_boolean(!strcmp(word, "true")), e);
 }
 
+/* More or less CPU and memory of one that runs or not; a disk stays as it was made. */
+static int post_daytona_resize(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq), *cpu = json_object_get(body, "cpu"), *memory = json_object_get(body, "memory");
+	autojson json_t *options = json_object();
+	struct found f;
+	int r;
+
+	if (json_is_number(json_object_get(body, "disk")))
+		return err_set(e, ERR_UNSUPPORTED, "a disk is not resized; hint: another sandbox with a larger disk");
+	if (json_is_number(cpu))
+		json_object_set_new(options, "cpus", json_sprintf("%.3f", json_number_value(cpu)));
+	if (json_is_number(memory))
+		json_object_set_new(options, "memory", json_integer((json_int_t)(json_number_value(memory) * GIB)));
+	r = find_of_request(&f, rq, e);
+	if (r == 0 && !f.box.id[0])
+		r = err_set(e, ERR_BUSY, "Sandbox is archived; hint: start it");
+	if (r == 0)
+		r = api_update(rq, &f.box, options, e);
+	if (r == 0)
+		r = look_again(&f, e);
+	return end_reply(&f, r, e);
+}
+
+/* The three members together replace what was; one that is not named is none. */
+static int post_network_settings(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	autojson json_t *asked = daytona_network(body, e);
+	const char *const *member;
+	struct found f;
+	json_t *note;
+	int r;
+
+	if (!asked)
+		return -1;
+	r = find_of_request(&f, rq, e);
+	if (r == 0 && f.box.kept)
+		r = err_set(e, ERR_BUSY, "Sandbox is not started");
+	if (r == 0)
+		r = e2b_network_change(rq, &f.box, json_object_get(asked, "allow_internet_access"), json_object_get(asked, "network"), e);
+	if (r == 0) {
+		note = json_copy((json_t *)(size_t)f.note);
+		for (member = daytona_network_members; *member; member++) {
+			json_t *v = json_object_get(body, *member);
+
+			if (v && !json_is_null(v))
+				json_object_set(note, *member, v);
+			else
+				json_object_del(note, *member);
+		}
+		r = service_set_meta(manager_of(rq), &f.who, f.name, DAYTONA_META, note, e);
+	}
+	if (r == 0)
+		r = look_again(&f, e);
+	return end_reply(&f, r, e);
+}
+
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 static int get_toolbox_url(struct http_request *rq, struct err *e)
@@ -797,10 +856,10 @@ const struct http_route daytona_sandbox_routes[] = {
 	{"POST", SANDBOX "/backup", refuse_control, "Daytona: refused", DOC},
 	{"POST", SANDBOX "/fork", refuse_control, "Daytona: refused", HTTP_JSON, HTTP_OPTIONAL, DOC},
 	{"POST", SANDBOX "/snapshot", refuse_control, "Daytona: refused", HTTP_JSON, HTTP_OPTIONAL, DOC},
-	{"POST", SANDBOX "/resize", refuse_control, "Daytona: refused", HTTP_JSON, DOC},
+	{"POST", SANDBOX "/resize", post_daytona_resize, "Daytona: other limits of CPU and memory", HTTP_JSON, .request = "DaytonaResize", DOC},
 	{"POST", SANDBOX "/recover", refuse_control, "Daytona: refused", .query = "skipStart:boolean", DOC},
 	{"POST", SANDBOX "/autopause/{interval}", refuse_control, "Daytona: refused", DOC},
-	{"POST", SANDBOX "/network-settings", refuse_control, "Daytona: refused", HTTP_JSON, DOC},
+	{"POST", SANDBOX "/network-settings", post_network_settings, "Daytona: other rules for its network", HTTP_JSON, .request = "DaytonaNetwork", DOC},
 	{"PUT", SANDBOX "/secrets", refuse_control, "Daytona: refused", HTTP_JSON, DOC},
 	{"POST", SANDBOX "/ssh-access", refuse_control, "Daytona: refused", .query = "expiresInMinutes:integer", DOC},
 	{"DELETE", SANDBOX "/ssh-access", refuse_control, "Daytona: refused", .query = "token:string", DOC},

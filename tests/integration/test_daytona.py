@@ -8,6 +8,7 @@ import berthtest as b
 import daytonawire
 from daemon import TOKEN, Daemon
 from daytonawire import SESSION, Client, Refused
+from netlab import need_net
 from previews import Previews
 
 COST = 20
@@ -67,12 +68,12 @@ def test_what_is_not_served_is_refused_in_daytonas_form():
         assert b.berth("ps", "-aq", ok=True).out == ""
         box = c.create()
         s = f"/sandbox/{box.id}"
-        for method, path in (("POST", s + "/fork"), ("POST", s + "/snapshot"), ("POST", s + "/backup"), ("POST", s + "/autopause/3"), ("GET", s + "/signing-key"),
+        for method, path, *body in (("POST", s + "/fork"), ("POST", s + "/snapshot"), ("POST", s + "/backup"), ("POST", s + "/autopause/3"), ("PUT", s + "/secrets", {"secrets": []}), ("GET", s + "/signing-key"),
                              ("POST", s + "/ssh-access"), ("POST", s + "/ports/80/signed-preview-url/t/expire"),
                              ("POST", box.toolbox + "/lsp/start"), ("GET", box.toolbox + "/lsp/document-symbols"), ("POST", box.toolbox + "/computeruse/start"),
                              ("GET", box.toolbox + "/computeruse/screenshot"), ("GET", box.toolbox + "/process/interpreter/context"),
                              ("POST", box.toolbox + "/env"), ("GET", box.toolbox + "/port")):
-            r = c.ask(method, path)
+            r = c.ask(method, path, *body)
             assert r.status == 501 and r.json["code"] == "NOT_IMPLEMENTED" and len(r.json["message"]) > 20, (path, r)
         for method, path, body in (("POST", "/process/execute", {"command": "true", "shell": "sh"}), ("POST", "/process/code-run", {"code": "1", "x": 1}),
                                    ("POST", "/process/session", {"sessionId": "a", "x": 1}), ("POST", "/process/pty", {"id": "a", "x": 1}),
@@ -234,3 +235,34 @@ def test_the_command_policy_sees_what_a_client_types():
         for path, body in (("/process/execute", {"command": "echo a; rm -rf /"}), ("/process/session/s/exec", {"command": "true && rm -fr /"})):
             r = box.ask("POST", path, body)
             assert r.status == 403 and "rm -rf /" in r.json["message"], (path, r)
+
+
+def allowed(box):
+    told = json.loads(b.berth("network", "inspect", "--json", box.id, ok=True).out)
+    return {"mode": told["mode"], **told["policy"]}
+
+
+def test_limits_and_the_network_change_while_it_runs():
+    need_net()
+    with Daemon("[daemon]\n[sandbox]\nnetwork_enabled = true\n" + SESSION, tcp=True) as d:
+        c = Client(d)
+        box = c.create(cpu=0.5, memory=0.25, domainAllowList="a.test, *.b.test")
+        rules = allowed(box)
+        assert rules["mode"] == "egress" and {"a.test", "*.b.test"} <= set(rules["allow_host"]), rules
+        told = c.ask("POST", f"/sandbox/{box.id}/resize", {"cpu": 1, "memory": 0.5})
+        assert (told.json["cpu"], told.json["memory"]) == (1, 0.5), told
+        stats = c.d.good("GET", f"/v1/sandboxes/{box.id}/stats", token=TOKEN)
+        assert 536870912 in stats.values(), stats
+        r = c.ask("POST", f"/sandbox/{box.id}/resize", {"disk": 2})
+        assert r.status == 501 and "disk" in r.json["message"], r
+        assert c.ask("POST", f"/sandbox/{box.id}/resize", {}).status == 400
+        r = c.ask("POST", f"/sandbox/{box.id}/network-settings", {"domainAllowList": "c.test"})
+        assert r.status == 200 and r.json["domainAllowList"] == "c.test" and "networkAllowList" not in r.json, r
+        assert "c.test" in allowed(box)["allow_host"] and "a.test" not in allowed(box)["allow_host"]
+        r = c.ask("POST", f"/sandbox/{box.id}/network-settings", {"networkBlockAll": True})
+        assert r.status == 200 and r.json["networkBlockAll"] is True and "c.test" not in allowed(box).get("allow_host", []), r
+        assert c.ask("POST", f"/sandbox/{box.id}/network-settings", {"domainAllowList": "not a name"}).status == 400
+        r = c.ask("POST", "/sandbox", {"domainAllowList": "a.test", "networkAllowList": "192.0.2.0/24"})
+        assert r.status == 501 and "192.0.2.0/24" in r.json["message"], r
+        closed = c.create(networkBlockAll=True)
+        assert allowed(closed)["mode"] in ("none", "egress") and not allowed(closed).get("allow_host"), allowed(closed)
