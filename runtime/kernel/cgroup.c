@@ -208,9 +208,8 @@ enum cgroup_mode cgroup_detect(void)
 	return CGROUP_NONE;
 }
 
-static int prepare_cgroup(struct cgroup *c, const char *parent, const char *name, struct err *e)
+static void clear_cgroup(struct cgroup *c, const struct cgroup_ops *ops, const char *parent, const char *name)
 {
-	enum cgroup_mode mode = cgroup_detect();
 	int i;
 
 	memset(c, 0, sizeof(*c));
@@ -221,12 +220,19 @@ static int prepare_cgroup(struct cgroup *c, const char *parent, const char *name
 		c->v1_fd[i] = -1;
 	for (i = 0; i < CGROUP_JOIN_MAX; i++)
 		c->join_fd[i] = -1;
+	c->ops = ops;
+	snprintf(c->parent, sizeof(c->parent), "%s", parent);
+	snprintf(c->name, sizeof(c->name), "%s", name);
+}
+
+static int prepare_cgroup(struct cgroup *c, const char *parent, const char *name, struct err *e)
+{
+	const enum cgroup_mode mode = cgroup_detect();
+
+	clear_cgroup(c, mode == CGROUP_NONE ? NULL : mode == CGROUP_V2 ? &cgroup_ops_v2 : &cgroup_ops_hybrid, parent, name);
 	if (mode == CGROUP_NONE)
 		return err_set(e, ERR_UNSUPPORTED, "no cgroup v2 hierarchy at /sys/fs/cgroup or /sys/fs/cgroup/unified; "
 			       "hint: mount one (mount -t cgroup2 cgroup2 /sys/fs/cgroup); `berth doctor` says more");
-	c->ops = mode == CGROUP_V2 ? &cgroup_ops_v2 : &cgroup_ops_hybrid;
-	snprintf(c->parent, sizeof(c->parent), "%s", parent);
-	snprintf(c->name, sizeof(c->name), "%s", name);
 	return 0;
 }
 
@@ -287,8 +293,7 @@ int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *na
 
 	if ((size_t)snprintf(full, sizeof(full), "%s/%s", of->name, name) >= sizeof(full))
 		return err_set(e, ERR_INTERNAL, "cgroup name %s is too long", name);
-	if (prepare_cgroup(c, of->parent, full, e) < 0)
-		return -1;
+	clear_cgroup(c, of->ops, of->parent, full);
 	if (c->ops->create_leaf(c, l ? l : &none, e) == 0 && let_in(c, of, owner, e) == 0)
 		return 0;
 	c->ops->remove(c, &ignored);

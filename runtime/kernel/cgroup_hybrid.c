@@ -138,7 +138,7 @@ static int limit_cpuset(const struct cgroup *c, const struct cgroup_limits *l, s
 	return cgroup_set_cpus(c->v1_fd[V1_CPUSET], l->cpuset, "cpuset.cpus", e);
 }
 
-static int hybrid_limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+static int limit_all_but_processes(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	if (l->memory_bytes != CGROUP_UNLIMITED && c->v1_fd[V1_MEMORY] < 0)
 		return missing("memory", "--memory", e);
@@ -152,11 +152,16 @@ static int hybrid_limit(struct cgroup *c, const struct cgroup_limits *l, struct 
 		return -1;
 	if (c->v1_fd[V1_CPU] >= 0 && hybrid_limit_cpu(c->v1_fd[V1_CPU], l, e) < 0)
 		return -1;
-	if (c->v1_fd[V1_PIDS] >= 0 && cgroup_set(c->v1_fd[V1_PIDS], "pids.max", l->pids, "max", e) < 0)
-		return -1;
 	if (l->cpuset[0] && limit_cpuset(c, l, e) < 0)
 		return -1;
 	return cgroup_io_limit_v1(c->v1_fd[V1_BLKIO], l, e);
+}
+
+static int hybrid_limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	if (limit_all_but_processes(c, l, e) < 0)
+		return -1;
+	return c->v1_fd[V1_PIDS] < 0 ? 0 : cgroup_set(c->v1_fd[V1_PIDS], "pids.max", l->pids, "max", e);
 }
 
 /* CPU and processes are lifted by hybrid_limit() itself. */
@@ -305,29 +310,39 @@ static int watch_oom(struct cgroup *c, struct err *e)
 	return 0;
 }
 
+/* Makes a cgroup below a controller, and opens what its processes join by. */
+static int make_v1(struct cgroup *c, int i, struct err *e)
+{
+	if (access(v1[i].root, F_OK) < 0)
+		return 0;	/* hybrid_limit() reports an error if a limit is requested */
+	c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, 1, e);
+	if (c->v1_fd[i] < 0)
+		return -1;
+	c->join_fd[i] = openat(c->v1_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+	return c->join_fd[i] < 0 ? err_sys(e, "open tasks of the %s cgroup", v1[i].controller) : 0;
+}
+
 static int open_v1(struct cgroup *c, int i, int make, struct err *e)
 {
 	char parent[128];
 	int first;
 
-	if (access(v1[i].root, F_OK) < 0)
-		return 0;	/* hybrid_limit() reports an error if a limit is requested */
-	snprintf(parent, sizeof(parent), "%s/%s/" SOCKETS, v1[i].root, c->parent);
-	first = make && i == V1_MEMORY && access(parent, F_OK) < 0;
-	c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, make, e);
-	if (c->v1_fd[i] < 0)
-		return make || e->code != ERR_NOT_FOUND ? -1 : 0;
-	if (!make)
+	if (!make && access(v1[i].root, F_OK) < 0)
 		return 0;
+	if (!make) {
+		c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, 0, e);
+		return c->v1_fd[i] >= 0 || e->code == ERR_NOT_FOUND ? 0 : -1;
+	}
+	snprintf(parent, sizeof(parent), "%s/%s/" SOCKETS, v1[i].root, c->parent);
+	first = i == V1_MEMORY && access(parent, F_OK) < 0;
+	if (make_v1(c, i, e) < 0)
+		return -1;
 	/*
 	 * while one cgroup counts sockets, others need not patch the kernel's code to begin and to
 	 * end that
 	 */
 	if (first)
 		cgroup_write(AT_FDCWD, parent, "-1");
-	c->join_fd[i] = openat(c->v1_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
-	if (c->join_fd[i] < 0)
-		return err_sys(e, "open tasks of the %s cgroup", v1[i].controller);
 	return 0;
 }
 
@@ -382,11 +397,12 @@ static int hybrid_complete(struct cgroup *c, const struct cgroup_limits *l, stru
 static int hybrid_create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
-	if (c->v2_fd < 0 || open_v1(c, V1_MEMORY, 1, e) < 0 || open_v1(c, V1_PIDS, 1, e) < 0)
+	if (c->v2_fd < 0 || make_v1(c, V1_MEMORY, e) < 0 || make_v1(c, V1_PIDS, e) < 0)
 		return -1;
-	if (l->cpu_milli != CGROUP_UNLIMITED && open_v1(c, V1_CPU, 1, e) < 0)
+	if (l->cpu_milli != CGROUP_UNLIMITED && make_v1(c, V1_CPU, e) < 0)
 		return -1;
-	return hybrid_limit(c, l, e);
+	/* a new cgroup has no limit of processes that would have to be lifted */
+	return l->pids == CGROUP_UNLIMITED ? limit_all_but_processes(c, l, e) : hybrid_limit(c, l, e);
 }
 
 /* The v2 tree has no controllers here, and v1 lets processes and children live side by side. */
