@@ -492,11 +492,17 @@ def test_a_command_that_is_held_for_its_client_waits_with_its_output():
 
 
 def test_a_service_in_which_nobody_executes_anything_has_one_cgroup_of_commands():
-    """The cgroup of the next command is made ahead only where a client has executed one."""
+    """
+    The cgroup of the next command is made ahead only where a client has executed one; and a new one, which has no limit of
+    processes, is not told so.
+    """
     b.needs_the_lean_program()
     log = b.tmp("strace")
     # strace ends with the keeper; while the main command sleeps, the keeper has nothing else to do
-    b.berth("create", "--auto-remove", "host", "sleep", "1", prefix=("strace", "-f", "-o", log, "-e", "trace=mkdir"), ok=True)
+    b.berth("create", "--auto-remove", "host", "sleep", "1", prefix=("strace", "-f", "-y", "-o", log, "-e", "trace=mkdir,openat"),
+            ok=True)
     with open(log) as f:
-        made = re.findall(r'mkdir\("/sys/fs/cgroup/\S*/c(\d+)"', f.read())
+        text = f.read()
+    made = re.findall(r'mkdir\("/sys/fs/cgroup/\S*/c(\d+)"', text)
     assert made and set(made) == {"1"}, made
+    assert not re.findall(r'openat\(\d+</sys/fs/cgroup/pids/\S*/c\d+>, "pids.max"', text), text
