@@ -20,6 +20,7 @@ import berthtest as b
 from daemon import UnixConnection
 from dockerdoor import door
 from dockerlab import Cli, Engine, python_docker
+from netlab import HOST, METADATA, OUTSIDE, Lab, need_bridge
 from registry import need
 
 COST = 30
@@ -533,3 +534,22 @@ def test_a_build_by_the_socket_takes_hosts_shm_and_all_files_that_were_sent():
         assert failed["errorDetail"] == {"code": 9, "message": "The command 'sh -c exit 9' returned a non-zero code: 9"}, failed
         status, said, _ = d.api("POST", "/build?networkmode=nosuch", tar_of(top))
         assert status >= 400 and "network nosuch not found" in said["message"], (status, said)
+
+
+@b.deadline(300)
+def test_add_fetches_an_address_by_the_network_of_the_build_alone():
+    """buildah fetches in the network of the build: what no sandbox reaches, ADD does not reach either (S50)."""
+    need_bridge()
+    with Lab(forwarding=True) as lab, Engine() as d:
+        b.berth("image", "import", b.busybox_rootfs("box"), "box:1", ok=True)
+        top = b.tmpdir("context")
+        b.write(top + "/Dockerfile", f"FROM box:1\nADD http://{OUTSIDE}/f /got\nADD --chown=3:4 http://{OUTSIDE}/g /dir/\n")
+        lines(d.good("POST", "/build?t=added:1&networkmode=bridge", tar_of(top), timeout=250))
+        out = b.berth("run", "added:1", "cat", "/got", "/dir/g", ok=True).out
+        assert out == f"hello from {OUTSIDE}\n" * 2, out
+        assert set(lab.web.peers) == {HOST}, lab.web.peers
+        for mode, address in (("none", OUTSIDE), ("bridge", METADATA), ("bridge", "127.0.0.1"), ("bridge", HOST)):
+            b.write(top + "/Dockerfile", f"FROM box:1\nADD http://{address}/f /got\n")
+            said = lines(d.good("POST", f"/build?networkmode={mode}&nocache=1", tar_of(top), timeout=250))[-1]
+            assert "errorDetail" in said, (mode, address, said)
+        assert not any(s.seen for s in lab.forbidden), "an address that no sandbox may reach"
