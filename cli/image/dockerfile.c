@@ -233,6 +233,34 @@ static void blank_link(struct reader *r, size_t n)
 	}
 }
 
+static int is_mount_word(const char *word, size_t n, const char *name)
+{
+	const size_t own = strlen(name);
+
+	return n >= own && !strncasecmp(word, name, own) && (n == own || (n == own + 5 && !strncasecmp(word + own, "=true", 5)));
+}
+
+/* --mount=VALUE of RUN: the context is read-only to each step, and no layer above it takes what a step writes. */
+static int check_run_mount(const char *value, size_t n, struct err *e)
+{
+	const char *word, *end = value + n;
+	int is_bind = 1, of_context = 1, writes = 0;
+	size_t len;
+
+	for (word = value; word < end; word += len + 1) {
+		len = strcspn(word, "," SPACES);
+		if (len > 5 && !strncasecmp(word, "type=", 5))
+			is_bind = len == 9 && !strncasecmp(word + 5, "bind", 4);
+		else if (len > 5 && !strncasecmp(word, "from=", 5))
+			of_context = 0;
+		else if (is_mount_word(word, len, "rw") || is_mount_word(word, len, "readwrite"))
+			writes = 1;
+	}
+	return !is_bind || !of_context || !writes ? 0 :
+	       err_set(e, ERR_UNSUPPORTED, "RUN --mount=%.*s: the context cannot be written to in a build; hint: leave rw out, and let the step "
+		       "copy what it changes", (int)(n < 200 ? n : 200), value);
+}
+
 /* Behind the flags, which it checks; NULL with e. */
 static const char *check_flags(struct reader *r, const struct instruction *is, const char *p, struct err *e)
 {
@@ -256,6 +284,8 @@ static const char *check_flags(struct reader *r, const struct instruction *is, c
 			/* and in the line that here-documents are written from */
 			memset(r->joined.data + (p - r->joined.data), ' ', all);
 		}
+		if (!strcmp(word, " mount ") && p[2 + n] == '=' && check_run_mount(p + 3 + n, all - n - 3, e) < 0)
+			return NULL;
 		if (!strcmp(is->name, "COPY") && !strcmp(word, " from ") && p[2 + n] == '=' &&
 		    check_copy_from(r, p + 3 + n, all - n - 3, e) < 0)
 			return NULL;

@@ -368,6 +368,9 @@ def test_a_wrong_Dockerfile_is_refused_before_any_step_runs():
     for text, said in WRONG:
         r = b.berth("build", "--pull", "never", "-", input=text, timeout=60)
         assert "STEP" not in r.err and said in r.err and r.code == 2, (text, r)
+    for mount in ("type=bind,rw,target=/src", "target=/src,readwrite=true"):
+        r = b.berth("build", "--pull", "never", "-", input=f"FROM box:1\nRUN --mount={mount} true\n", timeout=60)
+        assert r.code != 0 and "STEP" not in r.err and "the context cannot be written to" in r.err, r
     b.one_line_error(b.berth("build", "--pull", "never", "--target", "nosuch", "-", input="FROM box:1 AS a\n"), 2, 'target stage "nosuch" could not be found')
     top = context("")
     b.one_line_error(b.berth("build", top), 2, "the Dockerfile (Dockerfile) cannot be empty")
