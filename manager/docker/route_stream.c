@@ -126,6 +126,7 @@ struct waiting {
 	struct arrival arrival;
 	int awaits, removal; /* the next start first; the end is that nothing is left */
 	int done;
+	int gone_code; /* what is told when the start that it awaits does not come: that of its last run */
 	json_t *verdict;
 };
 
@@ -192,6 +193,22 @@ static int code_of(struct waiting *w)
 	return code;
 }
 
+#define NEVER_STARTED 127
+
+/* The status of a stopped container's last run. */
+static int last_code(struct waiting *w)
+{
+	struct engine_loaded d;
+	struct err ignored;
+	int code;
+
+	if (docker_load(&d, &w->box, 0, &ignored) < 0)
+		return NEVER_STARTED;
+	code = engine_started(&d.v)[0] ? engine_exit_code(&d.v) : NEVER_STARTED;
+	engine_loaded_release(&d);
+	return code;
+}
+
 static int await_all(struct waiting *w, struct http_request *rq, int *ret_code, struct err *e)
 {
 	int failed = 0, r;
@@ -205,7 +222,7 @@ static int await_all(struct waiting *w, struct http_request *rq, int *ret_code, 
 	}
 	if (!failed && await_box_end(w, rq, e) < 0)
 		return -1;
-	*ret_code = failed ? 127 : code_of(w);
+	*ret_code = failed ? w->gone_code : code_of(w);
 	return w->removal && !failed ? await_removal(w, rq, e) : 0;
 }
 
@@ -237,6 +254,7 @@ static int wait_begin(struct waiting *w, struct http_request *rq, struct err *e)
 		return docker_fail(rq, 400, e, "invalid condition: \"%.40s\"", condition);
 	/* with "not-running" a container that does not run has what is waited for */
 	w->awaits = w->box.kept && strcmp(condition, "not-running");
+	w->gone_code = w->awaits ? last_code(w) : 0;
 	if (http_endless(rq, e) < 0)
 		return -1;
 	return w->awaits ? arrival_join(docker_of(rq)->arrivals, &w->arrival, w->box.id, e) : 0;

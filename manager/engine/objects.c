@@ -818,7 +818,7 @@ static int make_volume_by_call(const struct engine_berth *b, const char *called,
 json_t *engine_volume_create(const struct engine_berth *b, const json_t *body, struct err *e)
 {
 	const char *name = "", *driver = "local";
-	json_t *labels, *options, *cluster;
+	json_t *labels, *options, *cluster, *made;
 	char fresh[ENGINE_ID];
 
 	*e = (struct err){ 0 };
@@ -835,7 +835,10 @@ json_t *engine_volume_create(const struct engine_berth *b, const json_t *body, s
 		err_sys(e, "choose a name");
 	if (e->code || make_volume_by_call(b, name[0] ? name : fresh, labels, options, !name[0], e) < 0)
 		return NULL;
-	return engine_volume_find(b, name[0] ? name : fresh, e);
+	made = engine_volume_find(b, name[0] ? name : fresh, e);
+	if (made && !options) /* nobody named any, not even none */
+		json_object_set_new(made, "Options", json_null());
+	return made;
 }
 
 int engine_volumes_make(const struct engine_berth *b, const json_t *volumes, int unnamed, struct err *e)

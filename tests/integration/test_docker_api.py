@@ -227,6 +227,16 @@ def test_attach_before_start_misses_nothing_and_removal_is_waited_for():
             assert d.api("GET", f"/containers/{cid}/json")[0] == 404
             s.close()
             w.close()
+        # a container that has ended: what is told at its removal is how
+        cid = d.create("sh", "-c", "exit 3", HostConfig={})
+        d.good("POST", f"/containers/{cid}/start")
+        assert d.good("POST", f"/containers/{cid}/wait") == {"StatusCode": 3}
+        w = UnixConnection(d.docker_socket, 60)
+        w.request("POST", f"/containers/{cid}/wait?condition=removed")
+        reply = w.getresponse()
+        d.good("DELETE", f"/containers/{cid}")
+        assert json.loads(reply.read()) == {"StatusCode": 3}
+        w.close()
         assert b.berth("ps", "-a", "-q", ok=True).out == ""
 
 
