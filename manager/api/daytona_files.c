@@ -438,14 +438,15 @@ static int begin_form(struct http_request *rq, int is_bulk, struct err *e)
 	a->is_bulk = is_bulk;
 	a->paths = json_object();
 	http_set_data(rq, a, arriving_free);
-	if (form_boundary(http_header(rq, "Content-Type"), boundary, e) < 0)
+	if ((is_bulk ? daytona_enter(&a->where.place, rq, e) : where_open(&a->where, rq, "path", e)) < 0 ||
+	    form_boundary(http_header(rq, "Content-Type"), boundary, e) < 0)
 		return -1;
 	formstream_init(&a->form, boundary);
 	a->form.begin = begin_file_part;
 	a->form.data = take_file_part;
 	a->form.end = end_file_part;
 	a->form.ctx = a;
-	return is_bulk ? daytona_enter(&a->where.place, rq, e) : where_open(&a->where, rq, "path", e);
+	return 0;
 }
 
 static int begin_bulk_upload(struct http_request *rq, struct err *e)
@@ -721,7 +722,11 @@ static int get_home_dir(struct http_request *rq, struct err *e)
 
 static int get_daemon_version(struct http_request *rq, struct err *e)
 {
-	return http_reply_json(rq, 0, json_pack("{s:s}", "version", BERTH_VERSION), e);
+	struct daytona_place p;
+	int r = daytona_enter(&p, rq, e);
+
+	daytona_leave(&p);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s}", "version", BERTH_VERSION), e);
 }
 
 #define DOC .response = "Document"

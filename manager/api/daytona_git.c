@@ -436,8 +436,11 @@ static int post_git_user(struct http_request *rq, struct err *e)
 
 static int refuse_credentials(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "no credentials are stored in a sandbox; hint: username and password of clone, pull and push");
+	struct daytona_place p;
+	int r = daytona_enter(&p, rq, e);
+
+	daytona_leave(&p);
+	return r < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "no credentials are stored in a sandbox; hint: username and password of clone, pull and push");
 }
 
 /* ---- looking ---- */

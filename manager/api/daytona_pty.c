@@ -353,11 +353,13 @@ static int get_pty_create_connect(struct http_request *rq, struct err *e)
 
 	if (!s)
 		return -1;
-	if (!websocket_is_asked(rq))
+	if (daytona_enter(&s->place, rq, e) < 0)
+		;
+	else if (!websocket_is_asked(rq))
 		err_set(e, ERR_INVALID, "this path is for a WebSocket; hint: POST process/pty");
 	else if (cols < 1 || cols > 10000 || rows < 1 || rows > 10000)
 		err_set(e, ERR_INVALID, "cols or rows is not a number from 1 to 10000");
-	else if (envs_offered(rq, &envs, e) == 0 && daytona_enter(&s->place, rq, e) == 0 &&
+	else if (envs_offered(rq, &envs, e) == 0 &&
 		 make_pty(&s->place, http_query(rq, "id"), http_query(rq, "cwd"), envs, cols, rows, s->command, e) == 0)
 		return reply_terminal(rq, s, e);
 	daytona_stream_free(s);

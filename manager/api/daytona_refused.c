@@ -2,40 +2,44 @@
 /* What of Daytona's toolbox berthd does not serve: each is refused with the words that say what to do instead. */
 #include "manager/api/daytona.h"
 
+/* A foreign sandbox and none are answered as by what is served. */
+static int look_first(struct http_request *rq, struct err *e)
+{
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	box_close(&b);
+	return r;
+}
+
 static int refuse_lsp(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "language servers are not served; hint: run one in a session, and speak with it by its stdin or a port");
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "language servers are not served; hint: run one in a session, and speak with it by its stdin or a port");
 }
 
 static int refuse_computer_use(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "computer use is not served; hint: an image with a VNC server, and its port by a preview");
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "computer use is not served; hint: an image with a VNC server, and its port by a preview");
 }
 
 static int refuse_interpreter(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "contexts of the code interpreter are not served; hint: process/code-run, or POST /execute of E2B's door");
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "contexts of the code interpreter are not served; hint: process/code-run, or POST /execute of E2B's door");
 }
 
 static int refuse_env(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "the environment of a sandbox is set when it is made; hint: envs of a command, or export in a session");
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "the environment of a sandbox is set when it is made; hint: envs of a command, or export in a session");
 }
 
 static int refuse_metrics(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "system metrics are not served here; hint: GET /v1/sandboxes/{id}/stats");
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "system metrics are not served here; hint: GET /v1/sandboxes/{id}/stats");
 }
 
 static int refuse_ports(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "ports are not listed; hint: a preview's address tells whether something listens");
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "ports are not listed; hint: a preview's address tells whether something listens");
 }
 
 #define JSON(path, run) DAYTONA_TOOLBOX("POST", path, run, "Daytona: refused", HTTP_JSON, HTTP_OPTIONAL, .response = "Document")

@@ -597,33 +597,36 @@ static int post_last_activity(struct http_request *rq, struct err *e)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static int set_interval(struct http_request *rq, const char *interval, json_int_t seconds, struct err *e)
-{
-	autojson json_t *args = json_pack("{s:I}", interval, seconds), *told = NULL;
-	struct found f;
-	int r = find_of_request(&f, rq, e);
-
-	if (r == 0)
-		r = (told = service_intervals(manager_of(rq), &f.who, f.name, args, e)) ? 0 : -1;
-	if (r == 0)
-		r = look_again(&f, e);
-	return end_reply(&f, r, e);
-}
-
-static int set_minutes(struct http_request *rq, enum daytona_interval which, struct err *e)
+static int read_minutes(struct http_request *rq, enum daytona_interval which, json_int_t *ret_seconds, struct err *e)
 {
 	const char *text = http_param(rq, "interval");
 	const int is_negative = text[0] == '-';
 	struct config config;
 	uint64_t n;
-	json_int_t seconds;
 
 	api_config(api_of(rq), &config);
-	if (num_u64(text + is_negative, "interval", 0, INT32_MAX, &n, e) < 0 ||
-	    daytona_interval_seconds(which, is_negative ? -(json_int_t)n : (json_int_t)n, &seconds, e) < 0 ||
-	    (which == DAYTONA_STOP && daytona_stop_check(seconds, &config, http_who(rq)->admin, e) < 0))
-		return -1;
-	return set_interval(rq, daytona_interval_names[which], seconds, e);
+	return num_u64(text + is_negative, "interval", 0, INT32_MAX, &n, e) < 0 ||
+			       daytona_interval_seconds(which, is_negative ? -(json_int_t)n : (json_int_t)n, ret_seconds, e) < 0 ||
+			       (which == DAYTONA_STOP && daytona_stop_check(*ret_seconds, &config, http_who(rq)->admin, e) < 0) ?
+		       -1 :
+		       0;
+}
+
+static int set_minutes(struct http_request *rq, enum daytona_interval which, struct err *e)
+{
+	autojson json_t *args = NULL, *told = NULL;
+	json_int_t seconds = 0;
+	struct found f;
+	int r = find_of_request(&f, rq, e);
+
+	if (r == 0)
+		r = read_minutes(rq, which, &seconds, e);
+	args = json_pack("{s:I}", daytona_interval_names[which], seconds);
+	if (r == 0)
+		r = (told = service_intervals(manager_of(rq), &f.who, f.name, args, e)) ? 0 : -1;
+	if (r == 0)
+		r = look_again(&f, e);
+	return end_reply(&f, r, e);
 }
 
 static int post_autostop(struct http_request *rq, struct err *e)
@@ -646,12 +649,11 @@ static int post_daytona_ttl(struct http_request *rq, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_update), *answer = NULL;
 	struct found f;
-	uint64_t n;
-	int r = num_u64(http_param(rq, "interval"), "ttlMinutes", 0, 366 * 1440, &n, e);
+	uint64_t n = 0;
+	int r = find_of_request(&f, rq, e);
 
-	if (r < 0)
-		return -1;
-	r = find_of_request(&f, rq, e);
+	if (r == 0)
+		r = num_u64(http_param(rq, "interval"), "ttlMinutes", 0, 366 * 1440, &n, e);
 	request_set_ttl_ms(ask, n * 60000);
 	if (r == 0 && f.box.kept)
 		r = err_set(e, ERR_BUSY, "Sandbox is not started, and its time is counted while it is");
@@ -662,12 +664,18 @@ static int post_daytona_ttl(struct http_request *rq, struct err *e)
 	return end_reply(&f, r, e);
 }
 
-/* Consumes value. */
+/* Consumes value; NULL with e: it is wrong, which is told of a sandbox that is there. */
 static int change_note(struct http_request *rq, const char *member, json_t *value, struct err *e)
 {
+	struct err wrong = *e;
 	struct found f;
 	json_t *note;
 	int r = find_of_request(&f, rq, e);
+
+	if (r == 0 && !value) {
+		*e = wrong;
+		r = -1;
+	}
 
 	if (r == 0 && !strcmp(member, "public") && !f.box.id[0])
 		r = err_set(e, ERR_BUSY, "Sandbox is archived; hint: start it");
@@ -688,16 +696,18 @@ static int put_daytona_labels(struct http_request *rq, struct err *e)
 {
 	const json_t *labels = json_object_get(http_json(rq), "labels");
 
-	return daytona_labels_check(labels, e) < 0 ? -1 : change_note(rq, "labels", json_deep_copy(labels), e);
+	return change_note(rq, "labels", daytona_labels_check(labels, e) < 0 ? NULL : json_deep_copy(labels), e);
 }
 
 static int post_daytona_public(struct http_request *rq, struct err *e)
 {
 	const char *word = http_param(rq, "interval");
 
-	if (strcmp(word, "true") && strcmp(word, "false"))
-		return err_set(e, ERR_INVALID, "isPublic is neither true nor false");
-	return change_note(rq, "public", json_boolean(!strcmp(word, "true")), e);
+	const int is_word = !strcmp(word, "true") || !strcmp(word, "false");
+
+	if (!is_word)
+		err_set(e, ERR_INVALID, "isPublic is neither true nor false");
+	return change_note(rq, "public", is_word ? json_boolean(!strcmp(word, "true")) : NULL, e);
 }
 
 /* More or less CPU and memory of one that runs or not; a disk stays as it was made. */
@@ -708,13 +718,13 @@ static int post_daytona_resize(struct http_request *rq, struct err *e)
 	struct found f;
 	int r;
 
-	if (json_is_number(json_object_get(body, "disk")))
-		return err_set(e, ERR_UNSUPPORTED, "a disk is not resized; hint: another sandbox with a larger disk");
 	if (json_is_number(cpu))
 		json_object_set_new(options, "cpus", json_sprintf("%.3f", json_number_value(cpu)));
 	if (json_is_number(memory))
 		json_object_set_new(options, "memory", json_integer((json_int_t)(json_number_value(memory) * GIB)));
 	r = find_of_request(&f, rq, e);
+	if (r == 0 && json_is_number(json_object_get(body, "disk")))
+		r = err_set(e, ERR_UNSUPPORTED, "a disk is not resized; hint: another sandbox with a larger disk");
 	if (r == 0 && !f.box.id[0])
 		r = err_set(e, ERR_BUSY, "Sandbox is archived; hint: start it");
 	if (r == 0)
@@ -775,12 +785,11 @@ static int reply_preview(struct http_request *rq, uint64_t ttl_ms, int is_signed
 	autojson json_t *given = NULL;
 	struct found f;
 	json_t *reply;
-	uint64_t port;
-	int r = num_u64(http_param(rq, "port"), "port", 1, UINT16_MAX, &port, e);
+	uint64_t port = 0;
+	int r = find_of_request(&f, rq, e);
 
-	if (r < 0)
-		return -1;
-	r = find_of_request(&f, rq, e);
+	if (r == 0)
+		r = num_u64(http_param(rq, "port"), "port", 1, UINT16_MAX, &port, e);
 	if (r == 0 && !f.box.id[0])
 		r = err_set(e, ERR_BUSY, "Sandbox is archived; hint: start it");
 	if (r == 0)
@@ -811,17 +820,25 @@ static int get_signed_preview(struct http_request *rq, struct err *e)
 
 /* ---- what is not served ------------------------------------------------------------------------ */
 
+/* First: the sandbox is there. */
+static int is_there(struct http_request *rq, struct err *e)
+{
+	struct found f;
+	int r = find_of_request(&f, rq, e);
+
+	found_release(&f);
+	return r;
+}
+
 static int refuse_expire(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "no single token of a preview is taken back; hint: DELETE /v1/sandboxes/{id}/ports/{port}/preview "
+	return is_there(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "no single token of a preview is taken back; hint: DELETE /v1/sandboxes/{id}/ports/{port}/preview "
 		       "takes back all tokens of the sandbox");
 }
 
 static int refuse_control(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_UNSUPPORTED, "this operation of Daytona's is not served by berthd; hint: berthd(8), Daytona, says what is");
+	return is_there(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "this operation of Daytona's is not served by berthd; hint: berthd(8), Daytona, says what is");
 }
 
 #define SANDBOX "/api/sandbox/{id}"

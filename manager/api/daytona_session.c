@@ -559,8 +559,11 @@ static int get_session_logs(struct http_request *rq, struct err *e)
 
 static int refuse_entrypoint(struct http_request *rq, struct err *e)
 {
-	(void)rq;
-	return err_set(e, ERR_NOT_FOUND, "the sandbox runs no entrypoint; hint: a session");
+	struct daytona_place p;
+	int r = daytona_enter(&p, rq, e);
+
+	daytona_leave(&p);
+	return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the sandbox runs no entrypoint; hint: a session");
 }
 
 #define SESSION "/process/session/{session}"

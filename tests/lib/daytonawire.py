@@ -16,6 +16,10 @@ MARKED = {"X-Daytona-SDK-Version": "0.115.2"}
 OLD = {"X-Daytona-SDK-Version": "0.25.6"}
 
 
+# a member of each kind that bodies of the door want
+DAYTONA = {"command": "true", "sessionId": "n", "data": "x", "labels": {}, "files": ["/x"], "pattern": "x", "newValue": "y", "path": "/x", "url": "u",
+           "message": "m", "author": "a", "email": "e", "branch": "b", "key": "k", "value": "v"}
+
 # the manager looks often, and at its end removes what is left
 SESSION = '[session]\nscan_interval = "50ms"\non_shutdown = "clean"\n'
 
