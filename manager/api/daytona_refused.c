@@ -12,34 +12,40 @@ static int look_first(struct http_request *rq, struct err *e)
 	return r;
 }
 
+/* Refuses a route of a sandbox that is there. */
+static int refuse_there(struct http_request *rq, const char *words, struct err *e)
+{
+	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "%s", words);
+}
+
 static int refuse_lsp(struct http_request *rq, struct err *e)
 {
-	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "language servers are not served; hint: run one in a session, and speak with it by its stdin or a port");
+	return refuse_there(rq, "language servers are not served; hint: run one in a session, and speak with it by its stdin or a port", e);
 }
 
 static int refuse_computer_use(struct http_request *rq, struct err *e)
 {
-	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "computer use is not served; hint: an image with a VNC server, and its port by a preview");
+	return refuse_there(rq, "computer use is not served; hint: an image with a VNC server, and its port by a preview", e);
 }
 
 static int refuse_interpreter(struct http_request *rq, struct err *e)
 {
-	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "contexts of the code interpreter are not served; hint: process/code-run, or POST /execute of E2B's door");
+	return refuse_there(rq, "contexts of the code interpreter are not served; hint: process/code-run, or POST /execute of E2B's door", e);
 }
 
 static int refuse_env(struct http_request *rq, struct err *e)
 {
-	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "the environment of a sandbox is set when it is made; hint: envs of a command, or export in a session");
+	return refuse_there(rq, "the environment of a sandbox is set when it is made; hint: envs of a command, or export in a session", e);
 }
 
 static int refuse_metrics(struct http_request *rq, struct err *e)
 {
-	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "system metrics are not served here; hint: GET /v1/sandboxes/{id}/stats");
+	return refuse_there(rq, "system metrics are not served here; hint: GET /v1/sandboxes/{id}/stats", e);
 }
 
 static int refuse_ports(struct http_request *rq, struct err *e)
 {
-	return look_first(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "ports are not listed; hint: a preview's address tells whether something listens");
+	return refuse_there(rq, "ports are not listed; hint: a preview's address tells whether something listens", e);
 }
 
 #define JSON(path, run) DAYTONA_TOOLBOX("POST", path, run, "Daytona: refused", HTTP_JSON, HTTP_OPTIONAL, .response = "Document")

@@ -832,13 +832,17 @@ static int is_there(struct http_request *rq, struct err *e)
 
 static int refuse_expire(struct http_request *rq, struct err *e)
 {
-	return is_there(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "no single token of a preview is taken back; hint: DELETE /v1/sandboxes/{id}/ports/{port}/preview "
+	if (is_there(rq, e) < 0)
+		return -1;
+	return err_set(e, ERR_UNSUPPORTED, "no single token of a preview is taken back; hint: DELETE /v1/sandboxes/{id}/ports/{port}/preview "
 		       "takes back all tokens of the sandbox");
 }
 
 static int refuse_control(struct http_request *rq, struct err *e)
 {
-	return is_there(rq, e) < 0 ? -1 : err_set(e, ERR_UNSUPPORTED, "this operation of Daytona's is not served by berthd; hint: berthd(8), Daytona, says what is");
+	if (is_there(rq, e) < 0)
+		return -1;
+	return err_set(e, ERR_UNSUPPORTED, "this operation of Daytona's is not served by berthd; hint: berthd(8), Daytona, says what is");
 }
 
 #define SANDBOX "/api/sandbox/{id}"
