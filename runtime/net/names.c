@@ -96,6 +96,7 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 		const struct link_plan *l, int own_resolver, const json_t *policy, struct err *e)
 {
 	autobuf struct buf resolv = BUF_INIT(FILE_MAX), lines = BUF_INIT(FILE_MAX);
+	const size_t host = strcspn(hostname, ".");
 	char text[NETADDR_TEXT];
 	size_t i;
 
@@ -113,8 +114,10 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 	    (!resolv.len && buf_adds(&resolv, "# made by berth\n", e) < 0))
 		return -1;
 	if (buf_addf(&lines, e, "# made by berth\n127.0.0.1\tlocalhost\n"
-		     "::1\tlocalhost ip6-localhost ip6-loopback\n%s\t%s\n",
+		     "::1\tlocalhost ip6-localhost ip6-loopback\n%s\t%s",
 		     netaddr_text(&l->address, text), hostname) < 0 ||
+	    /* a name with a domain is known without it, too */
+	    (hostname[host] && buf_addf(&lines, e, " %.*s", (int)host, hostname) < 0) || buf_adds(&lines, "\n", e) < 0 ||
 	    add_hosts_lines(&lines, json_object_get(policy, "hosts"), l, e) < 0)
 		return -1;
 	return write_names_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 :

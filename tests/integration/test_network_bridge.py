@@ -47,10 +47,10 @@ def test_out_by_name_and_address():
         got = tries((), wanted, base=BRIDGE)
         assert all(status == 200 for status, _ in got.values()), got
         assert set(lab.web.peers) == {HOST} and set(lab.web6.peers) == {HOST6}, "masqueraded"
-        r = b.run(*BRIDGE, "--hostname", "boxy", "host", "sh", "-c",
+        r = b.run(*BRIDGE, "--hostname", "boxy.example.test", "host", "sh", "-c",
                   "cat /etc/resolv.conf /etc/hosts; getent hosts boxy; cat /proc/sys/net/ipv6/conf/eth0/accept_ra; ls /sys/class/net; "
                   "echo x >/etc/hosts; touch /etc/other && echo writable", ok=True)
-        assert f"nameserver {DNS}\n" in r.out and "10.203.0." in r.out and " boxy\n" in r.out and r.out.endswith("writable\n"), b.describe(r)
+        assert f"nameserver {DNS}\n" in r.out and "10.203.0." in r.out and "\tboxy.example.test boxy\n" in r.out and r.out.endswith("writable\n"), b.describe(r)
         assert "Read-only" in r.err or "read-only" in r.err, b.describe(r)
         with Box("--name", "one", *BRIDGE) as x:
             assert fetch(x, "http://outside.test/") == "200"
