@@ -287,13 +287,13 @@ static int is_image(const struct engine_view *v, const char *want)
 	return digest && n >= 12 && (!strncmp(digest, want, n) || !strncmp(digest + 7, want, n));
 }
 
-/* By its name or its id. */
+/* By its name or the beginning of its id. */
 static int is_network(const char *name, const char *want)
 {
 	char mapped[ENGINE_NAME], id[ENGINE_ID];
 
 	engine_network_id(name, id);
-	return (engine_name_map(want, mapped) >= 0 && !strcmp(name, mapped)) || !strcmp(id, want);
+	return (engine_name_map(want, mapped) >= 0 && !strcmp(name, mapped)) || (want[0] && !strncmp(id, want, strlen(want)));
 }
 
 /* The one that it was made with, or one that it joined. */
@@ -313,6 +313,7 @@ static int is_on_network(const struct engine_view *v, const char *want)
 	return 0;
 }
 
+/* By its name, its place, or the path of a bind. */
 static int is_mounted(const struct engine_view *v, const char *want)
 {
 	autojson json_t *mounts = engine_mounts(v);
@@ -320,7 +321,7 @@ static int is_mounted(const struct engine_view *v, const char *want)
 	size_t i;
 
 	json_array_foreach (mounts, i, m) {
-		static const char *const keys[] = { "Name", "Destination" };
+		static const char *const keys[] = { "Name", "Destination", "Source" };
 		size_t k;
 
 		for (k = 0; k < ARRAY_LEN(keys); k++) {

@@ -201,6 +201,8 @@ def test_lists_are_filtered():
         assert names(where(name=["^/?db-1$"])) == ["db-1"] and names(where(status=["created"])) == ["db-1", "web-2"]
         assert names(where(status=["running"], name=["web"])) == ["web-1"] and names(where(ancestor=["nosuch"])) == []
         assert names("limit=2&all=0") != [] and len(names("limit=2")) == 2
+        nid = d.good("GET", "/networks/none")["Id"]
+        assert names(where(network=[nid[:5]])) == names(where(network=["none"])) != []
         cid = d.good("GET", "/containers/db-1/json")["Id"]
         assert names(where(id=[cid[:6]])) == names(where(id=[cid])) == ["db-1"]
         for bad in ("%7B", "[]", "%7B%22label%22:1%7D", "%7B%22nosuch%22:[%22x%22]%7D", "%7B%22name%22:[1]%7D"):
