@@ -273,6 +273,8 @@ int http_reply_hijack(struct http_request *rq, const char *type, const struct ht
 		      struct err *e);
 /* Sets the status that an error of this request gets instead of its code's. */
 void http_error_status(struct http_request *rq, int status);
+/* The status of a reply with this error. */
+int http_error_of(const struct http_request *rq, const struct err *e);
 /* The form of the body of such a reply, where no route decides it. */
 void http_error_shape(struct http_request *rq, json_t *(*shape)(const struct err *e));
 /* {"error":{"code","message","remedy"}} */

@@ -375,6 +375,13 @@ void http_error_status(struct http_request *rq, int status)
 	rq->error_status = status;
 }
 
+int http_error_of(const struct http_request *rq, const struct err *e)
+{
+	const int status = rq->error_status ? rq->error_status : err_http_status(e->code);
+
+	return status < 400 ? 500 : status;
+}
+
 void http_error_shape(struct http_request *rq, json_t *(*shape)(const struct err *e))
 {
 	rq->error_shape = shape;
@@ -382,7 +389,7 @@ void http_error_shape(struct http_request *rq, json_t *(*shape)(const struct err
 
 void http_reply_error(struct http_request *rq, const struct err *e)
 {
-	int status = rq->error_status ? rq->error_status : err_http_status(e->code);
+	const int status = http_error_of(rq, e);
 	struct err ignored;
 	const struct http_foreign *f = rq->server->o.foreign;
 	json_t *(*unknown)(const struct err *e) = rq->server->o.shape_unknown;
@@ -393,8 +400,6 @@ void http_reply_error(struct http_request *rq, const struct err *e)
 		    unknown && is_unknown && http_header(rq, "X-API-Key") ? unknown(e) :
 		    http_error_json(e);
 
-	if (status < 400)
-		status = 500;
 	/* those forms have no word for a client that is not known */
 	if (status == 401 && json_is_integer(json_object_get(j, "code")))
 		json_object_set_new(j, "code", json_integer(status));

@@ -102,6 +102,19 @@ static int attach_begin(struct attach *a, struct http_request *rq, int *ret_tty,
 	return a->logs ? 0 : pump_look(&a->pump, e);
 }
 
+/* As dockerd, which has taken the connection over by then: clients print the text as the stream's. */
+static int attach_refused(struct http_request *rq, struct err *e)
+{
+	const int status = http_error_of(rq, e);
+	char *text = NULL;
+	int n = asprintf(&text, "%s\r\n", e->msg);
+
+	if (n < 0)
+		return err_nomem(e);
+	return http_reply_data(rq, status, DOCKER_RAW_STREAM, text, (size_t)n, e) < 0 ? -1 :
+	       http_reply_header(rq, "Connection", "close", e);
+}
+
 static int post_attach(struct http_request *rq, struct err *e)
 {
 	struct attach *a = calloc(1, sizeof(*a));
@@ -114,7 +127,7 @@ static int post_attach(struct http_request *rq, struct err *e)
 	a->arrival.fd = -1;
 	if (attach_begin(a, rq, &tty, e) < 0) {
 		attach_free(a);
-		return -1;
+		return attach_refused(rq, e);
 	}
 	return http_reply_hijack(rq, tty ? DOCKER_RAW_STREAM : DOCKER_FRAMES, &h, e);
 }

@@ -548,6 +548,8 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 		return -1;
 	if (!strncmp(said, OF_CONTAINER, strlen(OF_CONTAINER)))
 		return join_container(c, body, host, said + strlen(OF_CONTAINER), e);
+	if (!strcmp(said, "host") && json_string_length(json_object_get(body, "MacAddress")))
+		return err_set(e, ERR_INVALID, "conflicting options: mac-address and the network mode");
 	mode = main_network(body, said);
 	if (add_network_mode(c, mode, e) < 0)
 		return -1;
