@@ -681,6 +681,10 @@ json_t *door_bind(const char *text, struct err *e)
 	autofree char *source = NULL, *real = NULL;
 	json_t *j;
 
+	if (!text[0] || colon == text) {
+		err_set(e, ERR_INVALID, text[0] ? "invalid spec: %.200s: empty section between colons" : "invalid empty volume spec", text);
+		return NULL;
+	}
 	if (text[0] != '.' || !colon) {
 		j = json_string(text);
 	} else {

@@ -249,7 +249,7 @@ static int push_docker_images(const struct door_args *a, struct err *e)
 				       name) :
 			       -1;
 	if (!door_on(a, "quiet"))
-		printf("The push refers to repository [%s]\n", name);
+		printf("The push refers to repository [%.*s]\n", engine_image_repo(name), name);
 	fflush(stdout);
 	call = call_of("push", name, NULL);
 	call_flag(call, "quiet");

@@ -211,8 +211,10 @@ static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t m
 
 	while (p->sent == p->out.len) {
 		p->sent = p->out.len = 0;
-		snprintf(text, sizeof(text),
-			 p->pushes ? "The push refers to repository [%s]" : "Pulling %s", p->name);
+		if (p->pushes)
+			snprintf(text, sizeof(text), "The push refers to repository [%.*s]", engine_image_repo(p->name), p->name);
+		else
+			snprintf(text, sizeof(text), "Pulling %s", p->name);
 		if (p->said == 2)
 			return 0;
 		if ((p->said == 0 ? say_image_status(p, text, &e) : go_on_with_image_flow(p, rq, &e)) < 0)
@@ -422,6 +424,9 @@ static int get_docker_image(struct http_request *rq, struct err *e)
 	autoclose int store = docker_store(rq, e);
 	autojson json_t *record = store < 0 ? NULL : catalog_inspect(store, name, e), *list = NULL;
 
+	/* clients ask so whether a name of any kind is that of an image */
+	if (!record && store >= 0 && e->code == ERR_INVALID)
+		return docker_fail(rq, 404, e, "No such image: %.300s", name);
 	if (!record)
 		return store < 0 ? -1 : docker_no_image(rq, name, e);
 	list = catalog_list(store, 0, e);
@@ -582,7 +587,10 @@ static int post_image_push(struct http_request *rq, struct err *e)
 
 	if (engine_image_ref(http_param(rq, "name"), tag, ref, sizeof(ref)) < 0)
 		return docker_fail(rq, 400, e, "invalid reference format");
-	return check_image_is_there(rq, ref, e) < 0 ? -1 : imageflow_push(rq, e);
+	if (check_image_is_there(rq, ref, e) == 0)
+		return imageflow_push(rq, e);
+	return e->code == ERR_NOT_FOUND ?
+		       docker_fail(rq, 404, e, "An image does not exist locally with the tag: %.300s", http_param(rq, "name")) : -1;
 }
 
 /* The names of the store that a client means by each of its own. */

@@ -40,6 +40,13 @@ static int repo_length(const char *name)
 	return colon && !strchr(colon, '/') ? (int)(colon - name) : (int)strlen(name);
 }
 
+int engine_image_repo(const char *name)
+{
+	const char *at = strchr(name, '@');
+
+	return at ? (int)(at - name) : repo_length(name);
+}
+
 int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n)
 {
 	const char *sep = !tag || !tag[0] ? "" : strchr(tag, ':') ? "@" : ":";

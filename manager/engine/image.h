@@ -29,6 +29,8 @@ int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n);
 /* Whether label, label! or until of a prune spare an item of catalog_list(). */
 int engine_image_kept_by(const json_t *filters, const json_t *item);
 /* "NAME:latest" of a name without a tag. */
+/* The length of a name without its tag and its digest. */
+int engine_image_repo(const char *name);
 const char *engine_image_tagged(const char *name, char *room, size_t n);
 /* Adds "CMD [...]", "ENV A=b" to words, as an option of berth commit and berth image import; ERR_INVALID in Docker's words. */
 int engine_image_change(json_t *words, const char *change, struct err *e);

@@ -232,6 +232,10 @@ def test_an_image_of_a_container_that_runs_does_not_go_by_its_id():
         assert d.api("GET", "/images/made:1/json")[0] == 404
         status, said, _ = d.api("DELETE", "/images/%20")
         assert status == 400 and "image name cannot be blank" in said["message"], said
+        # a name that no image can have is that of none
+        assert d.api("GET", "/images/FooBar/json")[0] == 404
+        status, said, _ = d.api("POST", "/images/nosuch/push", headers={"X-Registry-Auth": "e30="})
+        assert status == 404 and said["message"] == "An image does not exist locally with the tag: nosuch", said
 
 
 @b.deadline(120)

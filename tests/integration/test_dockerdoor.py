@@ -50,6 +50,8 @@ def test_values_without_effect_are_checked_and_told_once():
         r = run("--rm", "--oom-score-adj", "5", "--dns", "127.0.0.1", "-v", b.tmp("w") + ":/srv", "-v", b.tmp("w") + ":/srv", "host", "true", ok=True)
         assert r.stderr.count("OomScoreAdj") == 1 and r.stderr.count("--dns=127.0.0.1") == 1, r
         assert "invalid reference format" in run("host@foo", "true", ok=125).stderr
+        assert "invalid empty volume spec" in run("-v", "", "host", "true", ok=125).stderr
+        assert "empty section between colons" in run("-v", ":/v", "host", "true", ok=125).stderr
 
 
 @b.deadline(60)
