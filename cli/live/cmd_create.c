@@ -246,8 +246,9 @@ static int set_create_option(void *ctx, int id, const char *value, struct err *e
 		return c->no_start = 1, 0;
 	case PARAM_ASKED:
 		json_decref(c->asked);
-		c->asked = json_parse(value, strlen(value), ASKED_MAX, "--asked", e);
-		return c->asked ? 0 : -1;
+		c->asked = json_parse(value, strlen(value), ASKED_MAX, "its document", e);
+		return !c->asked ? -1 :
+		       json_is_object(c->asked) ? 0 : err_set(e, ERR_INVALID, "its document is not an object");
 	case PARAM_PULL:
 		c->pull = value;
 		return imageuse_policy(value, &policy, e);
