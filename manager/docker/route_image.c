@@ -320,18 +320,41 @@ int imageflow_look(struct http_request *rq, struct err *e)
 /* ---- either ------------------------------------------------------------------------------------
  */
 
-/* Each value of a parameter that a query may have several times, or NULL without memory. */
-static json_t *query_list(struct http_request *rq, const char *name, struct err *e)
+/* The instructions of a text, a line each; a backslash at the end of a line goes on with the next. */
+static int add_changes(json_t *list, const char *text, struct err *e)
 {
-	json_t *list = json_array();
+	autobuf struct buf line = BUF_INIT(strlen(text) + 2);
+	size_t n;
+
+	for (; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		if (n && text[n] && text[n + 1] && text[n - 1] == '\\') {
+			if (buf_add(&line, text, n - 1, e) < 0)
+				return -1;
+			continue;
+		}
+		if (buf_add(&line, text, n, e) < 0)
+			return -1;
+		if (line.len && json_array_append_new(list, json_stringn(line.data, line.len)) < 0)
+			return err_set(e, ERR_INVALID, "a change is not UTF-8");
+		line.len = 0;
+	}
+	return 0;
+}
+
+/* What the parameters "changes" say, or NULL with e. */
+static json_t *query_changes(struct http_request *rq, struct err *e)
+{
+	autojson json_t *list = json_array();
 	const char *text;
 	size_t i;
 
-	for (i = 0; list && (text = http_query_each(rq, name, i)); i++)
-		json_array_append_new(list, json_string(text));
+	for (i = 0; list && (text = http_query_each(rq, "changes", i)); i++)
+		if (add_changes(list, text, e) < 0)
+			return NULL;
 	if (!list)
 		err_nomem(e);
-	return list;
+	return json_incref(list);
 }
 
 int imageflow_create_begin(struct http_request *rq, struct err *e)
@@ -342,7 +365,7 @@ int imageflow_create_begin(struct http_request *rq, struct err *e)
 
 	if (!src || !src[0])
 		return 0;
-	changes = query_list(rq, "changes", e);
+	changes = query_changes(rq, e);
 	if (!changes)
 		return -1;
 	call = engine_import_call(&(struct engine_import){ .source = src,
@@ -669,14 +692,14 @@ static int post_load(struct http_request *rq, struct err *e)
 
 static json_t *commit_query_changes(struct http_request *rq, struct err *e)
 {
-	autojson json_t *list = json_array();
-	const char *change;
+	autojson json_t *list = json_array(), *said = query_changes(rq, e);
+	const json_t *change;
 	size_t i;
 
-	for (i = 0; (change = http_query_each(rq, "changes", i)); i++)
-		if (change[0] && engine_image_change(list, change, e) < 0)
+	json_array_foreach (said, i, change)
+		if (engine_image_change(list, json_string_value(change), e) < 0)
 			return NULL;
-	return json_incref(list);
+	return said ? json_incref(list) : NULL;
 }
 
 /* What the image inherits, and the changes of the request. */

@@ -206,6 +206,10 @@ def test_an_image_of_a_container_inherits_its_config():
         assert frames(d.api("GET", f"/containers/{x}/logs?stdout=1")[1])[1] == b"1 two words\n"
         # the request's config, and its changes, count more
         body = {"Labels": {"k": "other"}, "Env": ["A=3"]}
+        # several instructions in one text, as podman's clients send them
+        d.good("POST", "/commit?container=Made.Here&repo=made&tag=3&changes=" + urllib.parse.quote("CMD /bin/bar\nEXPOSE 9090\nENV A=b \\\n C=d\n"), body)
+        config = d.good("GET", "/images/made:3/json")["Config"]
+        assert config["Cmd"] == ["/bin/sh", "-c", "/bin/bar"] and config["ExposedPorts"] == {"9090/tcp": {}} and {"A=b", "C=d"} <= set(config["Env"]), config
         d.good("POST", "/commit?container=Made.Here&repo=made&tag=2&changes=" + urllib.parse.quote('CMD ["x"]') + "&changes=WORKDIR+/run", body)
         c = d.good("GET", "/images/made:2/json")["Config"]
         assert (c["Cmd"], c["WorkingDir"], c["Labels"]) == (["x"], "/run", {"k": "other", "session": "s1"}), c
