@@ -383,6 +383,12 @@ static int tell_untested(struct engine_create *c, const json_t *health, struct e
 	return 0;
 }
 
+static int is_probe(const char *kind)
+{
+	return !strcmp(kind, "CMD") || !strcmp(kind, "CMD-SHELL");
+}
+
+/* A kind that is none of Docker's is no check with dockerd either, which tells it to its log alone. */
 static int add_test(struct engine_create *c, const json_t *test, struct err *e)
 {
 	const char *kind = engine_item(test, 0, "Healthcheck.Test", e), *text;
@@ -397,8 +403,9 @@ static int add_test(struct engine_create *c, const json_t *test, struct err *e)
 		text = engine_item(test, 1, "Healthcheck.Test", e);
 		return text ? engine_word(c, e, "--health-cmd=%s", text) : -1;
 	}
-	if (strcmp(kind, "CMD"))
-		return err_set(e, ERR_INVALID, "unknown type of Healthcheck.Test: %.40s", kind);
+	if (!is_probe(kind))
+		return engine_warn(c, e, "the container has no health check: Healthcheck.Test begins with %.40s, and not with CMD or CMD-SHELL", kind) < 0 ?
+			       -1 : engine_word(c, e, "--no-health");
 	argv = json_copy((json_t *)(size_t)test);
 	json_array_remove(argv, 0);
 	dump = json_dumps(argv, JSON_COMPACT);
@@ -419,7 +426,7 @@ static int add_config_health(struct engine_create *c, const json_t *config, stru
 		return json_object_size(health) ? tell_untested(c, health, e) : 0;
 	if (add_test(c, test, e) < 0)
 		return -1;
-	if (!strcmp(json_string_value(json_array_get(test, 0)), "NONE"))
+	if (!is_probe(json_string_value(json_array_get(test, 0))))
 		return 0;
 	if (add_interval(c, health, "Interval", "health-interval", e) < 0 ||
 	    add_health_duration(c, health, "Timeout", "health-timeout", e) < 0 ||

@@ -389,6 +389,7 @@ def test_what_a_create_asks_wrongly_is_told_in_dockerds_words():
         assert "IpcMode shareable was ignored" in said({"HostConfig": {"NetworkMode": "none", "IpcMode": "shareable"}})[1]["Warnings"][0]
         assert "Healthcheck.Interval is 100 ms" in said({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50 * ms}})[1]["Warnings"][0]
         assert "Healthcheck.Interval was ignored" in said({"Healthcheck": {"Interval": 1000 * ms}})[1]["Warnings"][0]
+        assert "no health check" in said({"Healthcheck": {"Test": ["true"], "Interval": 1000 * ms}})[1]["Warnings"][0]
         assert said({}, "?platform=linux/foobar") == (404, "image with reference box:1 was found but does not match the specified platform: wanted linux/foobar, actual: linux/amd64")
         assert said({}, "?platform=foo") == (400, '"foo": unknown operating system or architecture: invalid argument')
         assert said({}, "?platform=LINUX/x86_64&name=right")[0] == 201
