@@ -203,7 +203,7 @@ static int move_on_docker_network(const struct door_args *a, int connects, struc
 	if (r == 0)
 		r = door_find(&s, a->words[1], e);
 	if (r == 0) {
-		const struct engine_move m = { a->words[0], a->words[1], s.id, alias, endpoint };
+		const struct engine_move m = { a->words[0], a->words[1], s.id, alias, endpoint, s.kept };
 
 		if (connects)
 			r = engine_load_joiner(&s.registry, s.id, s.kept, alias, e);

@@ -222,7 +222,7 @@ static int move_box_on_network(struct http_request *rq, int connects, struct err
 	if (r == 0) {
 		if (connects)
 			r = engine_load_joiner(&b.registry, b.id, b.kept, alias, e);
-		m.id = b.id, m.alias = alias, m.endpoint = endpoint;
+		m.id = b.id, m.alias = alias, m.endpoint = endpoint, m.stopped = b.kept;
 		r = r < 0 ? -1 : engine_network_move(&asker, name, connects, &m, e);
 	}
 	box_close(&b);

@@ -67,6 +67,7 @@ struct engine_move {
 	const char *id;		/* of the sandbox */
 	const char *alias;	/* its name for others, where that is not berth's own; or "" */
 	const json_t *endpoint;	/* EndpointConfig of POST /networks/{id}/connect, or NULL */
+	int stopped;		/* it does not run: to be on the network already is no error then */
 };
 
 /*

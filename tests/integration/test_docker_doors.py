@@ -57,6 +57,10 @@ def test_a_running_container_of_the_default_bridge_joins_and_leaves_networks():
                 assert not finds(ask, "web", "db") and not finds(ask, "db", "web")
                 assert "web is not connected to network back" in ask("network", "disconnect", "back", "web", ok=1).stderr
                 ask("network", "connect", "back", "web", ok=True)
+                ask("stop", "-t", "0", "web", ok=True)
+                ask("network", "connect", "back", "web", ok=True)    # as dockerd: a stopped one may be there already
+                assert "already exists" in ask("network", "connect", "--alias", "other", "back", "web", ok=1).stderr
+                ask("start", "web", ok=True)
                 ask("restart", "-t", "0", "web", ok=True)
                 assert finds(ask, "web", "db") and finds(ask, "db", "web")
                 # it leaves the bridge where it is stopped, as another network becomes its way out

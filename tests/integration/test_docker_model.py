@@ -57,9 +57,9 @@ class Model:
     def do_connect(self):
         name, net = self.some(), self.chance.choice(NETWORKS)
         if name:
-            known = net in self.boxes[name]["on"]
-            r = self.ask("network", "connect", net, name, ok=1 if known else True)
-            assert not known or "already exists in network " + net in r.stderr, r
+            refused = net in self.boxes[name]["on"] and self.boxes[name]["runs"]
+            r = self.ask("network", "connect", net, name, ok=1 if refused else True)
+            assert not refused or "already exists in network " + net in r.stderr, r
             self.boxes[name]["on"].add(net)
 
     def do_disconnect(self):
