@@ -31,6 +31,7 @@
 #include "runtime/fileop/extract.h"
 #include "runtime/fileop/look.h"
 #include "runtime/fileop/pack.h"
+#include "runtime/fileop/sftp.h"
 #include "runtime/fileop/watch.h"
 #include "runtime/fileop/write.h"
 
@@ -277,7 +278,7 @@ static const struct verb {
 } verbs[] = {
 	{ "read", 2, verb_read }, { "write", 3, verb_write }, { "pack", 2, verb_pack }, { "extract", 2, verb_extract },
 	{ "list", 1, look_list }, { "stat", 2, look_stat }, { "snap", 1, look_snap }, { "mkdir", 3, verb_mkdir },
-	{ "rm", 2, verb_rm }, { "mv", 2, verb_mv }, { "watch", 2, watch_tell },
+	{ "rm", 2, verb_rm }, { "mv", 2, verb_mv }, { "watch", 2, watch_tell }, { "sftp", 0, sftp_serve },
 };
 
 int main(int argc, char **argv)
