@@ -652,3 +652,30 @@ int keeper_op_port(struct keeper *k, const struct keeper_request *rq, struct err
 	keeper_answer(k, rq->client, json_object(), &fd, 1);
 	return 0;
 }
+
+#define LISTEN_WAITING 64	/* connections that its client has not accepted */
+
+/*
+ * "listen": hands over a socket that listens at a port of the sandbox's own loopback, 0 for a free
+ * one: what connects there comes to the client.  The sandbox gets no descriptor, and the port is
+ * free again when the client closes the socket.
+ */
+int keeper_op_listen(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	const uint64_t port = request_port(rq->json, 0);
+	const struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int one = 1;
+	autoclose int fd = -1;
+
+	if (port > UINT16_MAX)
+		return err_set(e, ERR_INVALID, "\"port\" is not a number from 0 to 65535");
+	fd = make_socket_in(k, AF_INET, e);
+	if (fd < 0)
+		return -1;
+	keeper_busy(k);
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 || bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    listen(fd, LISTEN_WAITING) < 0)
+		return err_code_sys(e, errno == EADDRINUSE ? ERR_EXISTS : ERR_SYS, "listen on port %d in sandbox %s", (int)port, k->spec->id);
+	keeper_answer(k, rq->client, json_object(), &fd, 1);
+	return 0;
+}

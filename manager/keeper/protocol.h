@@ -111,6 +111,7 @@ enum protocol_flags {
 	X(hold, "hold", 1, 0, 0, ) \
 	X(layers, "layers", 1, 0, 0, HAS(index)) \
 	X(leave, "leave", 1, 2, PROTOCOL_COMMAND, HAS(command) HAS(streams)) \
+	X(listen, "listen", 3, 0, PROTOCOL_RUNNING, SINCE(3, port)) \
 	X(network, "network", 1, 0, 0, ) \
 	X(network_join, "network-join", 2, 0, PROTOCOL_RUNNING, SINCE(2, name) SINCE(2, aliases) SINCE(3, addresses)) \
 	X(network_leave, "network-leave", 2, 0, PROTOCOL_RUNNING, SINCE(2, name)) \
