@@ -57,6 +57,7 @@ engine_d = manager/engine
 door_d = cli/docker
 net_d = runtime/net
 preview_d = runtime/preview
+ssh_d = runtime/ssh
 init_d = runtime/init
 fileop_d = runtime/fileop
 # of a folder that is not linked as a whole: what berth takes of berth-net's and of berthd's
@@ -64,7 +65,7 @@ SHARED = runtime/net/netcount.c runtime/net/netgroup.c runtime/net/netpolicy.c m
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c manager/ops/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
-$(foreach l,$(LAYERS) http remote mcp service api docker engine door net preview init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api docker engine door net preview ssh init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
@@ -121,6 +122,12 @@ LIBS_NET = $(shell $(PKG_CONFIG) --libs libmnl libnftnl libcares libseccomp jans
 ifneq ($(call has,libmnl libnftnl libcares),)
 PROGRAMS += $(BUILD)/berth-net
 endif
+# So is berth-ssh, which speaks SSH for berth ssh-proxy (apt-get install $(SSH_PACKAGES)).
+SSH_PACKAGES = libssh-dev
+LIBS_SSH = $(shell $(PKG_CONFIG) --libs libssh libseccomp jansson)
+ifneq ($(call has,libssh),)
+PROGRAMS += $(BUILD)/berth-ssh
+endif
 # So is berth-systemd, which berth-oci --systemd-cgroup takes.
 ifneq ($(call has,libsystemd),)
 PROGRAMS += $(BUILD)/berth-systemd
@@ -161,7 +168,7 @@ built = $(filter $(addprefix $(BUILD)/,$(1)),$(PROGRAMS))
 helpers = $(foreach p,$(call built,$(1)),libexec/berth/$(notdir $(p)):755:$(p))
 manuals = $(foreach p,$(wildcard $(1)),share/man/man$(subst .,,$(suffix $(p)))/$(notdir $(p)):644:$(p))
 documents = $(foreach p,README.md SECURITY.md GLOSSARY.md $(wildcard doc/* deploy/*),share/doc/berth/$(p):644:$(p))
-files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp berth-net berth-remote berth-http) \
+files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp berth-net berth-remote berth-http berth-ssh) \
 	$(call manuals,$(filter-out man/berth-docker.1,$(wildcard man/*.1)) man/*.5) \
 	lib/systemd/system/berth-boot.service:644:$(BUILD)/share/berth-boot.service \
 	share/bash-completion/completions/berth:644:$(BUILD)/share/berth.bash \
@@ -452,6 +459,10 @@ $(BUILD)/berth-net: $(BUILD)/cli/programs/berth-net.o $(net_o) $(runtime_a) $(se
 $(BUILD)/berth-preview: $(BUILD)/cli/programs/berth-preview.o $(preview_o) $(patsubst %,$(BUILD)/runtime/net/%.o,httpreq confine) $(runtime_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_PREVIEW)
+
+$(BUILD)/berth-ssh: $(BUILD)/cli/programs/berth-ssh.o $(ssh_o) $(BUILD)/runtime/net/confine.o $(runtime_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SSH)
 
 $(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 	$(call say,LD,$@)

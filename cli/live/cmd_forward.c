@@ -33,6 +33,7 @@
 #include "cli/commands.h"
 #include "cli/live/forwards.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/live/stdioway.h"
 #include "manager/keeper/netclient.h"
 #include "manager/keeper/protocol.h"
 #include "manager/keeper/wire.h"
@@ -664,15 +665,6 @@ static int run_forward(const struct forward_options *o, const char *ref, char **
 
 /* ---- standard input and output ---- */
 
-#define STDIO_BYTES 65536
-#define STDIO_WRITE 4096	/* a pipe that poll(2) calls writable takes that without waiting */
-
-struct stdio_way {
-	int from, to, ended;
-	size_t at, len;
-	char buf[STDIO_BYTES];
-};
-
 /* 1: connected; 0: nothing listens there; -1. */
 static int connect_inside(struct sandbox_ref *s, uint16_t port, int with6, int *ret_fd, struct err *e)
 {
@@ -696,65 +688,24 @@ static int connect_inside(struct sandbox_ref *s, uint16_t port, int with6, int *
 	return r;
 }
 
-static int read_stdio_way(struct stdio_way *w, struct err *e)
-{
-	const ssize_t n = read(w->from, w->buf, sizeof(w->buf));
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n < 0)
-		return err_sys(e, w->from == STDIN_FILENO ? "read standard input" : "read from the sandbox");
-	w->at = 0;
-	w->len = (size_t)n;
-	w->ended = n == 0;
-	/* the other direction goes on */
-	if (w->ended && w->to != STDOUT_FILENO)
-		shutdown(w->to, SHUT_WR);
-	return 0;
-}
-
-static int write_stdio_way(struct stdio_way *w, struct err *e)
-{
-	const size_t left = w->len - w->at;
-	const ssize_t n = write(w->to, w->buf + w->at, left < STDIO_WRITE ? left : STDIO_WRITE);
-
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		if (w->to == STDOUT_FILENO)
-			return err_sys(e, "write to standard output");
-		/* the server reads no more, but may have sent its answer */
-		w->ended = 1;
-		w->len = w->at;
-	}
-	w->at += n > 0 ? (size_t)n : 0;
-	return 0;
-}
-
 /* Until the server has ended its direction. */
-static int join_stdio(struct stdio_way way[2], struct err *e)
+static int join_stdio(struct stdioway way[2], struct err *e)
 {
-	struct pollfd p[4];
-	int i;
+	struct pollfd p[STDIOWAY_POLLS];
 
 	while (!way[1].ended) {
-		for (i = 0; i < 2; i++) {
-			const int full = way[i].at < way[i].len;
-
-			p[2 * i] = (struct pollfd){ .fd = full || way[i].ended ? -1 : way[i].from, .events = POLLIN };
-			p[2 * i + 1] = (struct pollfd){ .fd = full ? way[i].to : -1, .events = POLLOUT };
-		}
-		if (poll(p, 4, -1) < 0 && errno != EINTR)
+		stdioway_polls(way, p);
+		if (poll(p, STDIOWAY_POLLS, -1) < 0 && errno != EINTR)
 			return err_sys(e, "wait for data");
-		for (i = 0; i < 2; i++)
-			if ((p[2 * i].fd >= 0 && p[2 * i].revents && read_stdio_way(&way[i], e) < 0) ||
-			    (p[2 * i + 1].fd >= 0 && p[2 * i + 1].revents && write_stdio_way(&way[i], e) < 0))
-				return -1;
+		if (stdioway_move(way, p, e) < 0)
+			return -1;
 	}
 	return 0;
 }
 
 static int forward_stdio(const char *ref, const char *word, struct err *e)
 {
-	autofree struct stdio_way *way = calloc(2, sizeof(*way));
+	autofree struct stdioway *way = calloc(2, sizeof(*way));
 	struct sandbox_ref s;
 	autoclose int fd = -1;
 	uint64_t port;
@@ -776,9 +727,7 @@ static int forward_stdio(const char *ref, const char *word, struct err *e)
 	sandbox_ref_close(&s);
 	if (r < 0)
 		return -1;
-	way[0].from = STDIN_FILENO;
-	way[0].to = way[1].from = fd;
-	way[1].to = STDOUT_FILENO;
+	stdioway_init(way, fd);
 	return join_stdio(way, e);
 }
 
