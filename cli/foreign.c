@@ -35,7 +35,6 @@ static const struct row commands[] = {
 	{ "serve", NULL, "berthd serves sandboxes over HTTP" },
 	{ "snapshot", NULL, "berth checkpoint keeps the files of a sandbox as they are now, berth undo goes back to them" },
 	{ "snapshots", NULL, "berth checkpoints" },
-	{ "ssh", NULL, "berth shell opens a shell in a sandbox, berth exec runs one command there" },
 	{ "state", NULL, "berth inspect" },
 	{ "status", NULL, "berth ps lists sandboxes with their status, berth inspect shows all of one" },
 	{ "tag", NULL, "berth image tag" },

@@ -280,7 +280,7 @@ static int ssh_main(const struct command *self, int argc, char **argv)
 const struct command cmd_ssh = {
 	.name = "ssh",
 	.args = "SANDBOX [COMMAND...]",
-	.summary = "OpenSSH's client on a sandbox, which needs no server in it",
+	.summary = "run OpenSSH's client on a sandbox, which needs no server in it",
 	.detail = "Runs ssh with berth ssh-proxy as its ProxyCommand.  As ssh does, it joins the words of COMMAND\n"
 		  "with blanks for a shell in the sandbox.  The exit status is the command's, or 255.",
 	.opts = ssh_options,

@@ -22,7 +22,7 @@ MAN = os.path.join(b.TOP, "man")
 def commands():
     """The names in `berth help`."""
     out = b.berth("help", ok=True).out.split("\nHelp:\n")[0]
-    found = re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?:  |$)", out, re.M)
+    found = re.findall(r"^  ([a-z-]+(?: [a-z]+)?)(?:  |$)", out, re.M)
     assert "run" in found and "config show" in found and "doctor" in found, found
     return [c for c in found if c != "image"]        # which is a program of its own
 
@@ -59,7 +59,7 @@ def test_help_has_the_groups_of_the_manual():
     with open(os.path.join(MAN, "berth.1")) as f:
         part = f.read().split(".Sh COMMANDS\n")[1].split(".Ss completion\n")[0]
     manual = {g.split("\n")[0]: re.findall(r"^\.It Cm (.*)$", g, re.M) for g in part.split(".Ss ")[1:]}
-    printed = {g.split(":\n")[0]: re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?:  |$)", g.split(":\n")[1], re.M)
+    printed = {g.split(":\n")[0]: re.findall(r"^  ([a-z-]+(?: [a-z]+)?)(?:  |$)", g.split(":\n")[1], re.M)
                for g in out.split("\n\n")[2:-2]}
     assert printed == manual
     told = json.loads(b.berth("help", "--json", ok=True).out)

@@ -330,7 +330,7 @@ def test_what_a_hint_says_works_in_the_situation_that_prints_it():
 def test_words_of_other_tools_get_the_command_that_does_it():
     for line, said in (("rmi x", "berth image rm"), ("unpause x", "berth resume"), ("tag a b", "berth image tag"),
                        ("snapshot x", "berth checkpoint"), ("restore x", "berth undo"), ("clone x", "berth fork"), ("copy a b", "berth cp"),
-                       ("status", "berth ps"), ("df", "berth system df"), ("port-forward x 80", "berth port"), ("ssh x", "berth shell"),
+                       ("status", "berth ps"), ("df", "berth system df"), ("port-forward x 80", "berth port"),
                        ("search x", "berth pull"), ("images", "berth image ls"),
                        ("kill -9 x", "berth kill ends every process at once"),
                        ("stop -t 5 x", "--grace TIME"), ("stop --time 5 x", "--grace TIME"), ("restart -t 5 x", "--grace TIME"),

@@ -66,10 +66,10 @@ def loops(root):
     return found
 
 
-# What may stand in an idle state root: empty directories, lock files (never unlinked), models of blank file systems, what berthd accepted, the secret of E2B's keys, the image store
+# What may stand in an idle state root: empty directories, lock files (never unlinked), models of blank file systems, what berthd accepted, the secret of E2B's keys, the host key of SSH, the image store
 # and the skeleton of the host image.  A range of ids is free when the sandbox in its note is gone.  The spare directory
 # has a record, of spaces alone; run/swept says how far commands have looked for leftovers.
-KEPT_DIRS = ("store", "host", "ids", "manager")
+KEPT_DIRS = ("store", "host", "ids", "manager", "ssh")
 
 
 def says_nothing(path):

@@ -7,6 +7,7 @@ import socket
 import berthtest as b
 
 COUNTS, FLOODS, DEAF, ECHOES, SIX = 8000, 8001, 8002, 8003, 8004
+NOTHING_LISTENS = 9999
 PROGRAM = """
 import resource, selectors, socket, threading
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
