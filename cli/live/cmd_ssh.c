@@ -123,7 +123,7 @@ static int run_proxy(const struct ssh_given *g, const char *ref, struct err *e)
 	if (r == 0) {
 		/* each command has a connection of its own */
 		fd_close(&s.sock);
-		r = sshdesk_open(&d, &s.registry, s.id, sv[1], e);
+		r = sshdesk_open(&d, &s.registry, s.id, sv[1], NULL, e);
 		close(sv[1]);
 		if (r == 0) {
 			stdioway_init(way, sv[0]);

@@ -32,6 +32,7 @@
 #include "manager/api/api.h"
 #include "manager/api/e2b.h"
 #include "manager/api/preview.h"
+#include "manager/api/sshdoor.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 #include "manager/docker/docker.h"
@@ -334,6 +335,7 @@ static int serve_daemon(struct daemon *d, struct err *e)
 		return -1;
 	/* before any request: takes over what an earlier berthd left */
 	r = manager_start(&d->api, e) < 0 || docker_start(&d->api, e) < 0 || preview_start(&d->api, &d->api.previews, e) < 0 ||
+	    sshdoor_start(&d->api, &d->api.ssh, e) < 0 ||
 	    listen_all(d, count, e) < 0 ? -1 : 0;
 	if (r == 0) {
 		if (*overlap_of(&d->api.config, overlap, sizeof(overlap)))
@@ -357,6 +359,7 @@ static int serve_daemon(struct daemon *d, struct err *e)
 		unlink(d->socket_path);
 	/* an upload for one of those may take hours */
 	preview_stop(d->api.previews);
+	sshdoor_stop(d->api.ssh);
 	docker_ending(&d->api);
 	manager_ending(&d->api, STOP_GRACE_MS);
 	docker_stop(&d->api, STOP_GRACE_MS);
@@ -380,6 +383,7 @@ static int check_config(struct daemon *d, struct err *e)
 	if (d->api.config.daemon_listen[0] && (parse_address(d->api.config.daemon_listen, &a, &n, e) < 0 || check_tokens(&d->api, e) < 0))
 		return -1;
 	if (preview_check_config(&d->api.config, e) < 0 || otlp_check_config(&d->api.config, e) < 0 ||
+	    sshdoor_check_config(&d->api.config, e) < 0 ||
 	    service_check_config(&d->api.config, d->api.berth_path, e) < 0 || service_check_places(&d->api.config, e) < 0)
 		return -1;
 	if (*overlap_of(&d->api.config, overlap, sizeof(overlap)))

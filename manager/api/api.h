@@ -27,6 +27,7 @@ struct watchhub;
 struct once_table;
 struct docker;
 struct preview_server;
+struct sshdoor;
 struct uisessions;
 
 struct api {
@@ -58,6 +59,7 @@ struct api {
 	unsigned char e2b_secret[32];
 	struct docker *docker;		/* the Engine API, when it is on (manager/docker) */
 	struct preview_server *previews;	/* NULL: there are none (preview.h) */
+	struct sshdoor *ssh;		/* NULL: it is not on (sshdoor.h) */
 	void *manager;			/* pools and sessions, when they are on */
 };
 

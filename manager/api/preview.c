@@ -29,6 +29,7 @@
 #include "base/program.h"
 #include "manager/api/boxkey.h"
 #include "manager/api/e2b.h"
+#include "manager/api/listenaddr.h"
 #include "manager/api/tokens.h"
 #include "manager/host/conf.h"
 #include "manager/host/labels.h"
@@ -632,42 +633,14 @@ static void *run_preview(void *ctx)
 
 static int parse_preview_listen(const struct conf *c, struct sockaddr_storage *ret, socklen_t *ret_n, struct err *e)
 {
-	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
-	const char *text = c->preview_listen, *colon = strrchr(text, ':');
-	char host[64];
-	struct netaddr a;
-	uint64_t port;
+	const int is_loopback = listenaddr_parse("preview.listen", c->preview_listen, "127.0.0.1:8443", ret, ret_n, e);
 
-	if (!colon || (size_t)(colon - text) >= sizeof(host))
-		return err_set(e, ERR_CONFIG, "preview.listen '%.64s' is not ADDRESS:PORT; hint: 127.0.0.1:8443", text);
-	if (num_u64(colon + 1, "preview.listen's port", 0, 65535, &port, e) < 0)
+	if (is_loopback < 0)
 		return -1;
-	snprintf(host, sizeof(host), "%.*s", (int)(colon - text), text);
-	if (host[0] == '[' && host[strlen(host) - 1] == ']') {
-		host[strlen(host) - 1] = '\0';
-		memmove(host, host + 1, strlen(host));
-	}
-	if (netaddr_parse(host, &a) < 0)
-		return err_set(e, ERR_CONFIG, "preview.listen '%.64s' is not ADDRESS:PORT; hint: 127.0.0.1:8443", text);
-	memset(ret, 0, sizeof(*ret));
-	if (a.family == 6) {
-		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)port);
-		memcpy(&v6->sin6_addr, a.b, sizeof(v6->sin6_addr));
-		*ret_n = sizeof(*v6);
-		if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) || c->preview_certificate[0])
-			return 0;
-	} else {
-		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)port);
-		memcpy(&v4->sin_addr, a.b, sizeof(v4->sin_addr));
-		*ret_n = sizeof(*v4);
-		if (a.b[0] == 127 || c->preview_certificate[0])
-			return 0;
-	}
+	if (is_loopback || c->preview_certificate[0])
+		return 0;
 	return err_set(e, ERR_CONFIG, "preview.listen '%.64s' is not a loopback address, and there is no certificate; hint: preview.certificate "
-		       "and preview.key, because tokens must not cross a network in the clear", text);
+		       "and preview.key, because tokens must not cross a network in the clear", c->preview_listen);
 }
 
 static int check_preview(const struct conf *c, struct err *e)
@@ -737,17 +710,11 @@ static int listen_for_previews(struct preview_server *p, struct err *e)
 {
 	struct sockaddr_storage a;
 	socklen_t n;
-	int on = 1;
 
 	if (parse_preview_listen(&p->conf, &a, &n, e) < 0)
 		return -1;
-	p->listen_fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (p->listen_fd < 0 || setsockopt(p->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(p->listen_fd, (struct sockaddr *)&a, n) < 0 || listen(p->listen_fd, SOMAXCONN) < 0 ||
-	    getsockname(p->listen_fd, (struct sockaddr *)&a, &n) < 0)
-		return err_sys(e, "listen on %s", p->conf.preview_listen);
-	p->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
-	return 0;
+	p->listen_fd = listenaddr_listen(p->conf.preview_listen, &a, n, &p->port, e);
+	return p->listen_fd < 0 ? -1 : 0;
 }
 
 /* ---- start and end ---- */

@@ -205,9 +205,13 @@ const struct config_key conf_keys[] = {
 	{ "otlp", "headers_file", CONFIG_STRING, "", 0, 255, F(otlp_headers), check_dir, NULL,
 	  "file of mode 600 with lines of \"Name: value\" for its requests, such as Authorization" },
 	{ "otlp", "service_name", CONFIG_STRING, "berthd", 1, 64, F(otlp_service), NULL, NULL, "service.name of what is sent" },
+	{ "ssh", "listen", CONFIG_STRING, "", 0, 63, F(ssh_listen), NULL, NULL,
+	  "ADDRESS:PORT at which SSH clients reach sandboxes, with a token as password; empty means none" },
+	{ "ssh", "max_connections", CONFIG_COUNT, "64", 8, 512, F(ssh_max_connections), NULL, NULL,
+	  "connections at once, of which one name gets an eighth" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
-const char *const conf_sections[] = { "store", "storage", "session", "docker", "preview", "otlp" };
+const char *const conf_sections[] = { "store", "storage", "session", "docker", "preview", "otlp", "ssh" };
 const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {

@@ -65,6 +65,10 @@ struct conf {
 	char otlp_headers[256];		/* file of "Name: value"; "": none */
 	char otlp_service[65];
 
+	/* [ssh] */
+	char ssh_listen[64];		/* "127.0.0.1:2222"; "": none */
+	uint64_t ssh_max_connections;
+
 	struct conf_pool pools[CONF_POOLS_MAX];
 	size_t pool_count;
 };

@@ -231,7 +231,7 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 /* Tells whether berthd itself reads the section; berthd --check-config checks it. */
 static int is_service_section(const char *section)
 {
-	static const char *const names[] = { "docker", "otlp", "pool", "preview", "session", "storage", "store",
+	static const char *const names[] = { "docker", "otlp", "pool", "preview", "session", "ssh", "storage", "store",
 					     "tenant" };
 	size_t i = 0;
 

@@ -154,7 +154,7 @@ static int await_ready(struct sshdesk *d, struct err *e)
 	return -1;
 }
 
-int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn_fd, struct err *e)
+int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn_fd, const struct sshdesk_login *login, struct err *e)
 {
 	char *const argv[] = { (char *)"berth-ssh", NULL };
 	autoclose int program = program_open("berth-ssh", e);
@@ -164,9 +164,11 @@ int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn
 	for (i = 0; i < SSHDESK_SESSIONS; i++)
 		d->session[i].sock = d->session[i].err_fd = -1;
 	snprintf(d->id, sizeof(d->id), "%s", id);
+	if (login)
+		d->login = *login;
 	if (program < 0 || helper_start(&d->helper, program, argv, &conn_fd, 1, e) < 0)
 		return -1;
-	if (send_job(d, 0, e) < 0 || await_ready(d, e) < 0) {
+	if (send_job(d, login != NULL, e) < 0 || await_ready(d, e) < 0) {
 		sshdesk_close(d);
 		return -1;
 	}
@@ -328,7 +330,7 @@ static int ask_sftp(struct sshdesk *d, const json_t *q, int ours[3], size_t *ret
 }
 
 /* Sends rq, which it consumes, for the socket that the keeper makes. */
-static int take_socket(struct sshdesk *d, json_t *rq, int *ret_fd, struct err *e)
+static int take_keeper_socket(struct sshdesk *d, json_t *rq, int *ret_fd, struct err *e)
 {
 	autojson json_t *answer = NULL;
 	autoclose int sock = keeper_connect(d->registry, d->id, e);
@@ -347,7 +349,7 @@ static int ask_port(struct sshdesk *d, const json_t *q, int *ret_fd, struct err 
 
 	if (port < 1 || port > UINT16_MAX)
 		return err_set(e, ERR_INVALID, "no port");
-	return take_socket(d, netport_request((uint16_t)port, json_is_true(json_object_get(q, "ipv6"))), ret_fd, e);
+	return take_keeper_socket(d, netport_request((uint16_t)port, json_is_true(json_object_get(q, "ipv6"))), ret_fd, e);
 }
 
 static int ask_listen(struct sshdesk *d, const json_t *q, int *ret_fd, struct err *e)
@@ -356,7 +358,7 @@ static int ask_listen(struct sshdesk *d, const json_t *q, int *ret_fd, struct er
 	json_t *rq = protocol_request(OP_listen);
 
 	request_set_port(rq, port > 0 && port <= UINT16_MAX ? (uint64_t)port : 0);
-	return take_socket(d, rq, ret_fd, e);
+	return take_keeper_socket(d, rq, ret_fd, e);
 }
 
 static int ask_signal(struct sshdesk *d, const json_t *q, struct err *e)
@@ -373,14 +375,28 @@ static int ask_signal(struct sshdesk *d, const json_t *q, struct err *e)
 	return 0;
 }
 
-static int answer_question(struct sshdesk *d, const json_t *q, const char *ask, struct err *e)
+static int ask_login(struct sshdesk *d, const json_t *q, struct err *e)
+{
+	const char *user = json_string_value(json_object_get(q, "user")), *password = json_string_value(json_object_get(q, "password"));
+
+	/* once: a client has one sandbox */
+	if (!d->login.check || d->id[0] || !user || !password)
+		return err_set(e, ERR_DENIED, "denied");
+	return d->login.check(d->login.ctx, user, password, d->id, e);
+}
+
+static int answer_desk(struct sshdesk *d, const json_t *q, const char *ask, struct err *e)
 {
 	int fds[3] = { -1, -1, -1 }, r;
 	size_t count = 1;
 	struct err why = { 0 };
 	json_t *answer = json_pack("{s:O}", "n", json_object_get(q, "n"));
 
-	if (!strcmp(ask, "exec"))
+	if (!strcmp(ask, "login"))
+		r = (count = 0, ask_login(d, q, &why));
+	else if (!d->id[0])
+		r = err_set(&why, ERR_DENIED, "the client has not logged in");
+	else if (!strcmp(ask, "exec"))
 		r = ask_exec(d, q, fds, &count, &why);
 	else if (!strcmp(ask, "sftp"))
 		r = ask_sftp(d, q, fds, &count, &why);
@@ -420,7 +436,7 @@ static int hear_helper(struct sshdesk *d, struct err *e)
 		return err_set(e, ERR_INVALID, "%.400s", failed);
 	ask = json_string_value(json_object_get(q, "ask"));
 	if (ask)
-		return answer_question(d, q, ask, e);
+		return answer_desk(d, q, ask, e);
 	if (json_object_get(q, "signal"))
 		return ask_signal(d, q, e);
 	if (json_object_get(q, "close")) {

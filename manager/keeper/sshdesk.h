@@ -19,9 +19,16 @@
 #define SSHDESK_SESSIONS 16	/* as berth-ssh has them */
 #define SSHDESK_POLLS (1 + SSHDESK_SESSIONS)
 
+/* Who decides which sandbox a client with this name and password has: 0 with its id, or -1. */
+struct sshdesk_login {
+	int (*check)(void *ctx, const char *user, const char *password, char ret_id[65], struct err *e);
+	void *ctx;
+};
+
 struct sshdesk {
 	struct registry *registry;
-	char id[65];
+	char id[65];			/* "": the client has not logged in */
+	struct sshdesk_login login;
 	const char *user;	/* borrowed: runs the commands, "" as in berth exec; NULL: whom the client names */
 	struct helper helper;	/* berth-ssh */
 	struct sshdesk_session {
@@ -42,9 +49,9 @@ struct sshdesk {
 int sshdesk_key(struct registry *r, char *ret_known_hosts, size_t size, struct err *e);
 /*
  * Starts berth-ssh on the connection conn_fd of a client that has the rights of berth exec, for the running
- * sandbox id.  d is uninitialised storage.
+ * sandbox id; with login, id is "", and the client must prove more.  d is uninitialised storage.
  */
-int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn_fd, struct err *e);
+int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn_fd, const struct sshdesk_login *login, struct err *e);
 /* Fills SSHDESK_POLLS entries. */
 void sshdesk_polls(const struct sshdesk *d, struct pollfd *p);
 /* Serves what poll(2) found: 0; 1: the connection has ended; -1: berth-ssh failed. */

@@ -86,7 +86,7 @@ static uint64_t get_u64(struct sftp_in *p)
 	return high << 32 | get_u32(p);
 }
 
-static const unsigned char *get_bytes(struct sftp_in *p, uint32_t *ret_n)
+static const unsigned char *get_blob(struct sftp_in *p, uint32_t *ret_n)
 {
 	const unsigned char *at;
 
@@ -101,10 +101,10 @@ static const unsigned char *get_bytes(struct sftp_in *p, uint32_t *ret_n)
 }
 
 /* A path, in a buffer of PATH_MAX; "" is ".". */
-static void get_path(struct sftp_in *p, char *ret)
+static void get_name(struct sftp_in *p, char *ret)
 {
 	uint32_t n;
-	const unsigned char *at = get_bytes(p, &n);
+	const unsigned char *at = get_blob(p, &n);
 
 	ret[0] = '\0';
 	if (n >= PATH_MAX || memchr(at, 0, n)) {
@@ -134,8 +134,8 @@ static void get_attrs(struct sftp_in *p, struct sftp_attrs *ret)
 	}
 	if (ret->flags & ATTR_EXTENDED)
 		for (count = get_u32(p); count && !p->bad; count--) {
-			get_bytes(p, &n);
-			get_bytes(p, &n);
+			get_blob(p, &n);
+			get_blob(p, &n);
 		}
 }
 
@@ -155,7 +155,7 @@ static void put_u64(uint64_t v)
 	put_u32((uint32_t)v);
 }
 
-static void put_bytes(const void *p, size_t n)
+static void put_blob(const void *p, size_t n)
 {
 	if (n > SFTP_PACKET || out_len + 4 + n > sizeof(out_packet))
 		n = 0;
@@ -164,9 +164,9 @@ static void put_bytes(const void *p, size_t n)
 	out_len += n;
 }
 
-static void put_text(const char *s)
+static void put_string(const char *s)
 {
-	put_bytes(s, strlen(s));
+	put_blob(s, strlen(s));
 }
 
 static void put_attrs(const struct stat *st)
@@ -191,8 +191,8 @@ static void reply_status(uint32_t id, enum sftp_status status, const char *text)
 {
 	begin_reply(SFTP_STATUS, id);
 	put_u32(status);
-	put_text(text);
-	put_text("");
+	put_string(text);
+	put_string("");
 }
 
 static void reply_errno(uint32_t id, int number)
@@ -289,13 +289,13 @@ static void reply_handle(uint32_t id, int number)
 	const unsigned char name[4] = { 0, 0, (unsigned char)(number >> 8), (unsigned char)number };
 
 	begin_reply(SFTP_HANDLE, id);
-	put_bytes(name, sizeof(name));
+	put_blob(name, sizeof(name));
 }
 
 static struct sftp_handle *get_handle(struct sftp_in *p)
 {
 	uint32_t n, i;
-	const unsigned char *at = get_bytes(p, &n);
+	const unsigned char *at = get_blob(p, &n);
 
 	if (p->bad || n != 4)
 		return NULL;
@@ -311,7 +311,7 @@ static void sftp_open(uint32_t id, struct sftp_in *p)
 	uint32_t how;
 	int flags, fd, number;
 
-	get_path(p, path);
+	get_name(p, path);
 	how = get_u32(p);
 	get_attrs(p, &a);
 	if (p->bad)
@@ -341,7 +341,7 @@ static void sftp_opendir(uint32_t id, struct sftp_in *p)
 	DIR *dir;
 	int number, fd;
 
-	get_path(p, path);
+	get_name(p, path);
 	if (p->bad)
 		return;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
@@ -404,7 +404,7 @@ static void sftp_write(uint32_t id, struct sftp_in *p)
 	struct sftp_handle *h = get_handle(p);
 	uint64_t offset = get_u64(p);
 	uint32_t n;
-	const unsigned char *data = get_bytes(p, &n);
+	const unsigned char *data = get_blob(p, &n);
 	ssize_t w;
 
 	if (p->bad)
@@ -450,7 +450,7 @@ static void put_long_name(const struct stat *st, const char *name)
 	strftime(when, sizeof(when), time(NULL) - t < 183 * 86400 ? "%b %e %H:%M" : "%b %e  %Y", &tm);
 	n = snprintf(line, sizeof(line), "%s %3lu %-8u %-8u %8llu %s %s", mode, (unsigned long)st->st_nlink, st->st_uid, st->st_gid,
 		     (unsigned long long)st->st_size, when, name);
-	put_bytes(line, n > 0 && (size_t)n < sizeof(line) ? (size_t)n : 0);
+	put_blob(line, n > 0 && (size_t)n < sizeof(line) ? (size_t)n : 0);
 }
 
 static void sftp_readdir(uint32_t id, struct sftp_in *p)
@@ -471,7 +471,7 @@ static void sftp_readdir(uint32_t id, struct sftp_in *p)
 	while (count < NAMES_BATCH && out_len + NAME_ROOM < sizeof(out_packet) && (errno = 0, d = readdir(h->dir))) {
 		if (fstatat(h->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;	/* it is gone */
-		put_text(d->d_name);
+		put_string(d->d_name);
 		put_long_name(&st, d->d_name);
 		put_attrs(&st);
 		count++;
@@ -492,8 +492,8 @@ static void reply_name(uint32_t id, const char *name)
 
 	begin_reply(SFTP_NAME, id);
 	put_u32(1);
-	put_text(name);
-	put_text(name);
+	put_string(name);
+	put_string(name);
 	put_attrs(&none);
 }
 
@@ -503,7 +503,7 @@ static void sftp_realpath(uint32_t id, struct sftp_in *p)
 	char path[PATH_MAX], real[PATH_MAX + NAME_MAX + 2], *slash;
 	size_t n;
 
-	get_path(p, path);
+	get_name(p, path);
 	if (p->bad)
 		return;
 	if (realpath(path, real)) {
@@ -533,7 +533,7 @@ static void sftp_readlink(uint32_t id, struct sftp_in *p)
 	char path[PATH_MAX], link[PATH_MAX];
 	ssize_t n;
 
-	get_path(p, path);
+	get_name(p, path);
 	if (p->bad)
 		return;
 	n = readlink(path, link, sizeof(link) - 1);
@@ -586,7 +586,7 @@ static void sftp_setstat(uint32_t id, struct sftp_in *p, int nofollow)
 	char path[PATH_MAX];
 	struct sftp_attrs a;
 
-	get_path(p, path);
+	get_name(p, path);
 	get_attrs(p, &a);
 	if (!p->bad)
 		reply_result(id, set_attrs(path, -1, &a, nofollow));
@@ -621,7 +621,7 @@ static void sftp_stat(uint32_t id, struct sftp_in *p, int follow)
 	char path[PATH_MAX];
 	struct stat st = { 0 };
 
-	get_path(p, path);
+	get_name(p, path);
 	if (!p->bad)
 		reply_stat(id, follow ? stat(path, &st) : lstat(path, &st), &st);
 }
@@ -642,7 +642,7 @@ static void sftp_mkdir(uint32_t id, struct sftp_in *p)
 	char path[PATH_MAX];
 	struct sftp_attrs a;
 
-	get_path(p, path);
+	get_name(p, path);
 	get_attrs(p, &a);
 	if (!p->bad)
 		reply_result(id, mkdir(path, a.flags & ATTR_MODE ? a.mode & 07777 : 0777));
@@ -652,7 +652,7 @@ static void sftp_remove(uint32_t id, struct sftp_in *p, int is_dir)
 {
 	char path[PATH_MAX];
 
-	get_path(p, path);
+	get_name(p, path);
 	if (!p->bad)
 		reply_result(id, is_dir ? rmdir(path) : unlink(path));
 }
@@ -661,8 +661,8 @@ static void sftp_two(uint32_t id, struct sftp_in *p, int (*run)(const char *a, c
 {
 	char one[PATH_MAX], two[PATH_MAX];
 
-	get_path(p, one);
-	get_path(p, two);
+	get_name(p, one);
+	get_name(p, two);
 	if (!p->bad)
 		reply_result(id, run(one, two));
 }
@@ -694,7 +694,7 @@ static void sftp_statvfs(uint32_t id, struct sftp_in *p)
 	char path[PATH_MAX];
 	struct statvfs s;
 
-	get_path(p, path);
+	get_name(p, path);
 	if (!p->bad)
 		reply_statvfs(id, statvfs(path, &s), &s);
 }
@@ -739,7 +739,7 @@ static const struct sftp_extension {
 static void sftp_extended(uint32_t id, struct sftp_in *p)
 {
 	uint32_t n;
-	const unsigned char *at = get_bytes(p, &n);
+	const unsigned char *at = get_blob(p, &n);
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(extensions); i++)
@@ -782,8 +782,8 @@ static void greet(void)
 	/* the version is where other replies have their id */
 	begin_reply(SFTP_VERSION, 3);
 	for (i = 0; i < ARRAY_LEN(extensions); i++) {
-		put_text(extensions[i].name);
-		put_text(extensions[i].version);
+		put_string(extensions[i].name);
+		put_string(extensions[i].version);
 	}
 }
 

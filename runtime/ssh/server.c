@@ -26,7 +26,7 @@
 #include "runtime/net/confine.h"
 
 #define NOBODY 65534
-#define MEMORY_BYTES (512UL << 20)
+#define MEMORY_BYTES (128UL << 20)
 #define FILES_MAX (4 * SSH_CHANNELS + 64)
 #define OUT_BYTES 32768
 #define WINDOW_MAX (4U << 20)	/* more than libssh grants: the client sends beyond its window */
@@ -424,7 +424,7 @@ static struct chan_out *new_out(int fd)
 }
 
 /* Starts what the question names.  A refusal is told on the channel, with exit status 125. */
-static int begin_command(struct chan *c, json_t *question)
+static int begin_chan_command(struct chan *c, json_t *question)
 {
 	struct server *s = c->server;
 	char why[600] = "";
@@ -470,7 +470,7 @@ static int take_exec(ssh_session ssh, ssh_channel channel, const char *command, 
 	}
 	if (q && c->is_tty)
 		json_object_set_new(q, "tty", json_true());
-	return begin_command(c, q);
+	return begin_chan_command(c, q);
 }
 
 static int take_shell(ssh_session ssh, ssh_channel channel, void *ctx)
@@ -486,10 +486,10 @@ static int take_subsystem(ssh_session ssh, ssh_channel channel, const char *name
 	if (strcmp(name, "sftp") != 0)
 		return -1;
 	c->is_tty = 0;
-	return begin_command(c, json_pack("{s:s}", "ask", "sftp"));
+	return begin_chan_command(c, json_pack("{s:s}", "ask", "sftp"));
 }
 
-static void take_signal(ssh_session ssh, ssh_channel channel, const char *name, void *ctx)
+static void take_chan_signal(ssh_session ssh, ssh_channel channel, const char *name, void *ctx)
 {
 	struct chan *c = ctx;
 	const char *known;
@@ -521,7 +521,7 @@ static struct chan *new_chan(struct server *s, enum chan_kind kind)
 	c->ssh = ssh_channel_new(s->ssh);
 	c->callbacks = (struct ssh_channel_callbacks_struct){
 		.userdata = c, .channel_data_function = take_data, .channel_eof_function = take_eof, .channel_close_function = take_close,
-		.channel_signal_function = take_signal, .channel_pty_request_function = take_pty,
+		.channel_signal_function = take_chan_signal, .channel_pty_request_function = take_pty,
 		.channel_shell_request_function = take_shell, .channel_pty_window_change_function = take_size,
 		.channel_exec_request_function = take_exec, .channel_env_request_function = take_env,
 		.channel_subsystem_request_function = take_subsystem,
@@ -536,7 +536,7 @@ static struct chan *new_chan(struct server *s, enum chan_kind kind)
 	return c;
 }
 
-static ssh_channel take_session(ssh_session ssh, void *ctx)
+static ssh_channel take_chan_session(ssh_session ssh, void *ctx)
 {
 	struct server *s = ctx;
 	struct chan *c = s->is_in ? new_chan(s, CHAN_SESSION) : NULL;
@@ -551,7 +551,7 @@ static int is_loopback(const char *host)
 }
 
 /* A socket that is connected, or still connects: 127.0.0.1 first, then ::1. */
-static int connect_port(struct server *s, int port)
+static int connect_inside_port(struct server *s, int port)
 {
 	char why[600];
 	int fds[3], six;
@@ -590,7 +590,7 @@ static int take_direct(struct server *s, ssh_message m)
 	c = new_chan(s, CHAN_STREAM);
 	if (!c)
 		return 1;
-	fd = connect_port(s, port);
+	fd = connect_inside_port(s, port);
 	if (fd < 0 || begin_stream(c, fd) < 0 || ssh_message_channel_request_open_reply_accept_channel(m, c->ssh) != SSH_OK) {
 		free_chan(c);
 		return 1;
@@ -901,7 +901,7 @@ static int server_loop(struct server *s)
 
 /* ---- the beginning ---- */
 
-static int take_key(ssh_bind bind, const char *text, struct err *e)
+static int take_host_key(ssh_bind bind, const char *text, struct err *e)
 {
 	ssh_key key = NULL;
 
@@ -922,7 +922,7 @@ static int take_ssh_job(struct server *s, ssh_bind bind, pid_t *ret_parent, stru
 	    json_get_bool(job, "login", &s->login, "job", e) < 1 || json_get_str(job, "key", &key, "job", e) < 1)
 		return err_set(e, ERR_INTERNAL, "berth-ssh: a malformed job");
 	*ret_parent = (pid_t)parent;
-	return take_key(bind, key, e);
+	return take_host_key(bind, key, e);
 }
 
 static int begin_ssh(struct server *s, ssh_bind bind, struct err *e)
@@ -930,7 +930,7 @@ static int begin_ssh(struct server *s, ssh_bind bind, struct err *e)
 	static struct ssh_callbacks_struct callbacks = { .global_request_function = take_global };
 	static struct ssh_server_callbacks_struct server = {
 		.auth_none_function = take_none, .auth_password_function = take_password,
-		.channel_open_request_session_function = take_session,
+		.channel_open_request_session_function = take_chan_session,
 	};
 	const int no = 0;
 

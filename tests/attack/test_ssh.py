@@ -69,7 +69,7 @@ def test_berth_ssh_has_no_right_no_file_and_no_socket_to_make():
         kinds = sorted(os.readlink(f"/proc/{pid}/fd/{n}").split(":")[0] for n in os.listdir(f"/proc/{pid}/fd"))
         assert set(kinds) <= {"/dev/null", "socket", "pipe"}, kinds
         with open(f"/proc/{pid}/limits") as f:
-            assert any(line.startswith("Max address space") and "536870912" in line for line in f)
+            assert any(line.startswith("Max address space") and "134217728" in line for line in f)
         p.communicate(b"")
 
 
