@@ -682,7 +682,7 @@ def test_networks_and_volumes_are_among_the_events_by_both_doors():
                 read_all(s)
             d.good("GET", "/containers/box/top")
             d.good("GET", "/containers/box/archive?path=/etc/hostname")
-            d.good("POST", "/containers/box/kill?signal=USR1")
+            d.good("POST", "/containers/box/kill?signal=WINCH")
             d.good("POST", "/containers/box/rename?name=Box2")
             d.good("POST", "/containers/Box2/stop?t=0")
             d.good("DELETE", "/containers/Box2")
@@ -705,7 +705,7 @@ def test_networks_and_volumes_are_among_the_events_by_both_doors():
             assert [e["Type"] for e in told(label=["k=v"], event=["create"])] == ["network", "volume"]
             said = told(container=[box[:12]])
             assert [e["Action"] for e in said] == ["create", "start", "attach", "top", "archive-path", "kill", "rename", "die", "stop", "destroy"], said
-            assert said[5]["Actor"]["Attributes"]["signal"] == "10" and said[6]["Actor"]["Attributes"]["oldName"] == "/box", said
+            assert said[5]["Actor"]["Attributes"]["signal"] == "28" and said[6]["Actor"]["Attributes"]["oldName"] == "/box", said
             assert {e["Actor"]["Attributes"]["name"] for e in said[6:]} == {"Box2"}, said
             assert told(volume=["other"]) == [], told(volume=["other"])
             lines = door("events", "--since", "1h", "--until", until, "--filter", "type=volume", "--format", "{{.Action}} {{.Actor.ID}}", ok=True).stdout

@@ -131,7 +131,7 @@ def test_misuse_ends_with_125_and_says_what_is_wrong():
            (("run", "-p", "99999:1", "host"), 125, "port"), (("run", "--mount", "type=bind", "host"), 125, "target is required"),
            (("run", "--mount", "x=1,target=/x", "host"), 125, "unexpected key"), (("run", "--ulimit", "nofile", "host"), 125, "ulimit"),
            (("run", "--restart", "always", "--rm", "host"), 125, "conflicting options"), (("run", "--pull", "x", "host"), 125, "pull"),
-           (("run", "--blkio-weight", "5", "host"), 125, "from 10 to 1000"), (("run", "--mac-address", "02:42:ac:11:00:0a", "host"), 125, "is refused"),
+           (("run", "--blkio-weight", "5", "host"), 125, "from 10 to 1000"), (("run", "--link-local-ip", "169.254.1.2", "host"), 125, "is refused"),
            (("run", "--privileged", "host"), 125, "is refused here"), (("run", "--network", "host", "host"), 125, "is refused here"),
            (("run", "--pid", "host", "host"), 125, "is refused"), (("run", "-v", "/etc:/x", "host"), 125, "is refused here"),
            (("run", "--pull", "never", "nosuch:1"), 125, "No such image: nosuch:1"), (("-H", "tcp://x:1", "ps"), 1, "another engine"),
