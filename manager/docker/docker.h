@@ -122,6 +122,7 @@ struct arrival {
 	char id[65];
 	int fd; /* readable when there are news; -1: none */
 	enum arrival_news news;
+	int announced; /* the keeper was told that it comes */
 };
 
 struct arrivals *arrivals_new(void);
@@ -133,9 +134,10 @@ unsigned arrivals_count(struct arrivals *l, const char *id);
 void arrivals_tell(struct arrivals *l, const char *id, enum arrival_news news);
 /*
  * Waits until the sandbox of b runs: ARRIVAL_STARTED; ARRIVAL_FAILED when its start failed, or it
- * is gone; -1 with e when the client is.
+ * is gone; -1 with e when the client is.  stays: the caller comes to the keeper even so, else the
+ * keeper does not wait for it.
  */
-int arrival_wait(struct arrival *a, struct box *b, struct http_request *rq, struct err *e);
+int arrival_wait(struct arrival *a, struct box *b, int stays, struct http_request *rq, struct err *e);
 
 /* ---- a command's output and input (pump.c) ---- */
 

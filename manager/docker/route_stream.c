@@ -59,7 +59,7 @@ static void attach_run(void *ctx, struct http_request *rq, int fd, const char *e
 		return;
 	}
 	if (a->awaits) {
-		r = arrival_wait(&a->arrival, &a->box, rq, &e);
+		r = arrival_wait(&a->arrival, &a->box, a->pump.input, rq, &e);
 		/* a client of stdin alone may go as soon as it has started the container */
 		if (r != ARRIVAL_STARTED && !(r < 0 && e.code == ERR_NET && a->pump.input))
 			return;
@@ -227,7 +227,7 @@ static int await_all(struct waiting *w, struct http_request *rq, int *ret_code, 
 	int failed = 0, r;
 
 	if (w->awaits) {
-		r = arrival_wait(&w->arrival, &w->box, rq, e);
+		r = arrival_wait(&w->arrival, &w->box, 0, rq, e);
 		arrival_leave(&w->arrival);
 		if (r < 0)
 			return -1;
@@ -314,6 +314,7 @@ const struct http_route docker_stream_routes[] = {
  * even the shortest command waits for them.
  */
 
+#define FORGO_MS 10000 /* until the start of a client that has gone is through */
 #define LOOK_MS 100 /* for a start by another process: the command line, a restart */
 
 struct arrivals {
@@ -375,7 +376,8 @@ unsigned arrivals_count(struct arrivals *l, const char *id)
 
 	pthread_mutex_lock(&l->lock);
 	for (a = l->first; a; a = a->next)
-		n += !strcmp(a->id, id) && a->news == ARRIVAL_NONE;
+		if (!strcmp(a->id, id) && a->news == ARRIVAL_NONE)
+			n += a->announced = 1;
 	pthread_mutex_unlock(&l->lock);
 	return n;
 }
@@ -403,6 +405,16 @@ static enum arrival_news news_of(struct arrival *a)
 	return news;
 }
 
+static int is_announced(struct arrival *a)
+{
+	int announced;
+
+	pthread_mutex_lock(&a->list->lock);
+	announced = a->announced;
+	pthread_mutex_unlock(&a->list->lock);
+	return announced;
+}
+
 /* The record of a sandbox that starts is there before its keeper is. */
 static int is_up(struct box *b)
 {
@@ -414,13 +426,36 @@ static int is_up(struct box *b)
 	return sock >= 0;
 }
 
-int arrival_wait(struct arrival *a, struct box *b, struct http_request *rq, struct err *e)
+/*
+ * Comes in the place of a client that was announced to the keeper and went before it came: the keeper would hold the
+ * end of a short command for it.  docker run -d asks for a wait and goes like that.
+ */
+static void arrival_forgo(struct arrival *a, struct box *b, struct http_request *rq)
+{
+	autojson json_t *ask = protocol_request(OP_wait);
+	autoclose int sock = -1;
+	struct err ignored;
+
+	http_half_open(rq);
+	if (!is_announced(a) || (news_of(a) == ARRIVAL_NONE && http_wait(rq, a->fd, POLLIN, FORGO_MS, &ignored) <= 0) ||
+	    news_of(a) != ARRIVAL_STARTED)
+		return;
+	request_set_command(ask, KEEPER_MAIN);
+	sock = keeper_connect(&b->registry, b->id, &ignored);
+	if (sock >= 0)
+		(void)wire_request(sock, ask, NULL, 0, &ignored);
+}
+
+int arrival_wait(struct arrival *a, struct box *b, int stays, struct http_request *rq, struct err *e)
 {
 	enum arrival_news news;
 
 	for (;;) {
-		if (http_wait(rq, a->fd, POLLIN, LOOK_MS, e) < 0)
+		if (http_wait(rq, a->fd, POLLIN, LOOK_MS, e) < 0) {
+			if (!stays)
+				arrival_forgo(a, b, rq);
 			return -1;
+		}
 		news = news_of(a);
 		if (news != ARRIVAL_NONE)
 			return (int)news;

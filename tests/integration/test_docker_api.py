@@ -258,6 +258,21 @@ def test_stdin_is_half_closed_and_large_output_is_whole():
 
 
 @b.deadline(90)
+def test_a_waiter_that_goes_does_not_hold_the_end():
+    # as docker run -d does it: wait, start, and away; the keeper gives announced clients ten seconds to come
+    with Engine() as d:
+        for turn in range(8):
+            cid = d.create("true", name=f"short{turn}")
+            w = UnixConnection(d.docker_socket, 60)
+            w.request("POST", f"/containers/{cid}/wait?condition=next-exit")
+            w.getresponse()
+            assert d.api("POST", f"/containers/{cid}/start")[0] == 204
+            w.sock.close()
+            w.close()
+            b.wait_for(lambda cid=cid: d.good("GET", f"/containers/{cid}/json")["State"]["Status"] == "exited", 4, "its end")
+
+
+@b.deadline(90)
 def test_input_is_whole_when_its_client_goes_at_once():
     # as docker run -i -a stdin does it
     with Engine() as d:
