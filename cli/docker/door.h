@@ -113,5 +113,7 @@ int door_rows(const char *format, const json_t *rows, const struct door_column *
 	      struct err *e);
 /* One document: an indented array of all for format NULL or "", else what the template makes. */
 int door_documents(const char *format, const json_t *list, struct err *e);
+/* Whether door_documents() could print them: -1 with e if not. */
+int door_format_fits(const char *format, const json_t *list, struct err *e);
 
 #endif

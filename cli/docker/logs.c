@@ -227,6 +227,18 @@ static int stream_docker_events(struct stream *x, struct journal_reader *r, int 
 	}
 }
 
+/* A format that no event fits is told at once and not at the first event. */
+static int check_event_format(const char *format, struct err *e)
+{
+	autojson json_t *blank = json_pack("[{s:s,s:s,s:s,s:s,s:s,s:{s:s,s:{}},s:s,s:i,s:i}]", "status", "", "id", "", "from", "", "Type", "",
+					   "Action", "", "Actor", "ID", "", "Attributes", "scope", "", "time", 0, "timeNano", 0);
+
+	/* attributes are each event's own */
+	if (format && strstr(format, "Attributes"))
+		return 0;
+	return blank ? door_format_fits(format, blank, e) : err_nomem(e);
+}
+
 static int show_docker_events(const struct door_args *a, struct sandbox_ref *s, struct err *e)
 {
 	autojson json_t *filters = door_filters(a, e);
@@ -236,7 +248,7 @@ static int show_docker_events(const struct door_args *a, struct sandbox_ref *s, 
 	struct timespec now;
 	int result;
 
-	if (!filters || engine_logs_time(door_value(a, "since"), x.since, e) < 0 ||
+	if (!filters || check_event_format(x.format, e) < 0 || engine_logs_time(door_value(a, "since"), x.since, e) < 0 ||
 	    engine_logs_time(door_value(a, "until"), x.until, e) < 0 ||
 	    engine_events_times(door_value(a, "since"), door_value(a, "until"), e) < 0 ||
 	    engine_events_init(&x.events, filters, e) < 0)

@@ -234,9 +234,17 @@ int door_rows(const char *format, const json_t *rows, const struct door_column *
 	return set_table(&made, &out, e) < 0 ? -1 : print_rows_text(&out, e);
 }
 
+static const struct door_column none[] = { { NULL, NULL } };
+
+int door_format_fits(const char *format, const json_t *list, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+
+	return !format || !format[0] || !strcmp(format, "json") ? 0 : make_rows_text(format, 0, list, none, &out, e);
+}
+
 int door_documents(const char *format, const json_t *list, struct err *e)
 {
-	static const struct door_column none[] = { { NULL, NULL } };
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
 
 	if (!format || !format[0])

@@ -55,6 +55,15 @@ def test_values_without_effect_are_checked_and_told_once():
 
 
 @b.deadline(60)
+def test_a_format_that_no_event_fits_is_told_at_once():
+    with Doors():
+        assert "badField" in door("events", "--format", "{{.badField}}", ok=1).stderr
+        run("--name", "seen", "host", "true", ok=True)
+        line = "{{.Type}} {{.Action}} {{.Actor.Attributes.name}} {{index .Actor.Attributes \"image\"}}"
+        assert "container start seen host" in door("events", "--since", "1h", "--until", "0s", "--format", line, ok=True).stdout
+
+
+@b.deadline(60)
 def test_a_paused_container_is_not_joined():
     with Doors():
         door("run", "-d", "--name", "still", "--network", "none", "host", "sleep", "1000", ok=True)
