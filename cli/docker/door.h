@@ -56,6 +56,11 @@ static inline const char *door_text(const json_t *obj, const char *key)
 /* An array, borrowed; NULL when it was not given. */
 const json_t *door_list(const struct door_args *a, const char *flag);
 
+/* ---- which engine (foreign.c) ---- */
+
+/* Whether a value of DOCKER_HOST is the socket that [docker] of berth.toml names, by whatever path: /var/run is a link to /run. */
+int door_is_own_socket(const char *host);
+
 /* ---- what is told (verbs.c) ---- */
 
 /* Prints it as docker's client would say an error of its daemon; always 1. */

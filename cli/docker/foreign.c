@@ -25,13 +25,15 @@ static const char *const plugin_dirs[] = {
 	"/usr/libexec/docker/cli-plugins",
 };
 
-/* Whether DOCKER_HOST names that socket, by whatever path: /var/run is a link to /run. */
-static int is_host_socket(const char *host, const char *socket)
+int door_is_own_socket(const char *host)
 {
+	autofree struct conf *conf = calloc(1, sizeof(*conf));
 	struct stat a, b;
+	struct config c;
+	struct err e;
 
-	return !strncmp(host, "unix://", 7) && !stat(host + 7, &a) && !stat(socket, &b) && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
+	return conf && !strncmp(host, "unix://", 7) && config_load(&c, &e) == 0 && conf_load(conf, &c, &e) == 0 && conf->docker_socket[0] &&
+	       !stat(host + 7, &a) && !stat(conf->docker_socket, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /*
@@ -44,22 +46,20 @@ static int set_host(struct err *e)
 	char url[sizeof(conf->docker_socket) + 8];
 	const char *host = getenv("DOCKER_HOST");
 	struct config c;
-	int is_ours;
 
-	if (!conf)
+	if (!conf || setenv("DOCKER_BUILDKIT", "0", 1) < 0)
 		return err_nomem(e);
+	if (host && host[0]) /* one of ours: berth-docker refuses the others */
+		return 0;
 	if (config_load(&c, e) < 0 || conf_load(conf, &c, e) < 0)
 		return -1;
-	is_ours = conf->docker_socket[0] && access(conf->docker_socket, F_OK) == 0;
-	if (host && host[0])
-		return is_ours && is_host_socket(host, conf->docker_socket) && setenv("DOCKER_BUILDKIT", "0", 1) < 0 ? err_nomem(e) : 0;
-	if (!is_ours)
+	if (!conf->docker_socket[0] || access(conf->docker_socket, F_OK) < 0)
 		return err_set(e, ERR_NOT_FOUND,
 			       "compose speaks with an engine over a socket, "
 			       "and none is there; hint: [docker] socket in berth.toml, and "
 			       "start berthd");
 	snprintf(url, sizeof(url), "unix://%s", conf->docker_socket);
-	return setenv("DOCKER_HOST", url, 1) < 0 || setenv("DOCKER_BUILDKIT", "0", 1) < 0 ? err_nomem(e) : 0;
+	return setenv("DOCKER_HOST", url, 1) < 0 ? err_nomem(e) : 0;
 }
 
 /* Becomes the plug-in in a folder of plug-ins, unless it is not there. */

@@ -84,7 +84,7 @@ static int is_docker_host_here(const char *host)
 	for (i = 0; i < ARRAY_LEN(ours); i++)
 		if (!strcmp(host, ours[i]))
 			return 1;
-	return !host[0];
+	return !host[0] || door_is_own_socket(host);
 }
 
 /* Its value, and *i moved behind it; NULL when argv[*i] is another option. */

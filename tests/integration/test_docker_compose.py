@@ -6,6 +6,7 @@ import subprocess
 
 import berthtest as b
 import netlab
+from dockerdoor import door
 from dockerlab import Engine
 from netlab import Lab, need_bridge
 from registry import need
@@ -98,3 +99,23 @@ def test_a_project_of_three_services():
             compose.run("down", "-v", "-t", "0", ok=None)
             b.berth("network", "prune", timeout=30)
             b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")
+
+
+@b.deadline(60)
+def test_the_drop_in_starts_the_plug_in_as_docker_does():
+    """A plug-in of version 2 takes "compose" for a word of its user unless the variable is there; berthd has no BuildKit."""
+    top = b.tmpdir("plugins")
+    os.mkdir(top + "/cli-plugins")
+    plugin = top + "/cli-plugins/docker-compose"
+    b.write(plugin, '#!/bin/sh\necho "$DOCKER_CLI_PLUGIN_ORIGINAL_CLI_COMMAND|$DOCKER_HOST|$DOCKER_BUILDKIT|$*"\n')
+    os.chmod(plugin, 0o755)
+    with Engine() as d:
+        env = {"DOCKER_CONFIG": top, "DOCKER_BUILDKIT": "1", "BERTH_CONFIG": d.config_path}
+        linked = b.tmp("linked.sock")
+        os.symlink(d.docker_socket, linked)
+        for host in (f"unix://{d.docker_socket}", f"unix://{linked}"):
+            r = door("compose", "up", "-d", env={**env, "DOCKER_HOST": host}, ok=True)
+            assert r.stdout == f"docker|{host}|0|compose up -d\n", r
+        r = door("compose", "up", env=env, ok=True)
+        assert r.stdout == f"docker|unix://{d.docker_socket}|0|compose up\n", r
+        assert "means another engine" in door("compose", "up", env={**env, "DOCKER_HOST": "tcp://192.0.2.1:2375"}, ok=1).stderr
