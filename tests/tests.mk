@@ -15,7 +15,7 @@ BUILD_PACKAGES = gcc g++ make pkg-config musl-tools linux-libc-dev libc6-dev lib
 	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev \
 	libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev libmnl-dev libnftnl-dev libc-ares-dev libpsl-dev libssh-dev libsystemd-dev
 TEST_PACKAGES = python3-numpy zstd xz-utils libcriterion-dev python3 busybox-static file strace bubblewrap runc crun mmdebstrap umoci skopeo xfsprogs \
-	fish zsh git curl nftables openssl procps util-linux iproute2 attr e2fsprogs redis-server prometheus python3-requests python3-docker python3-ipython docker-registry buildah docker-compose nodejs chromium chromium-driver openssh-client rsync
+	fish zsh git curl nftables openssl procps util-linux iproute2 attr e2fsprogs redis-server prometheus python3-requests python3-docker python3-ipython docker-registry buildah docker-compose nodejs chromium chromium-driver openssh-client rsync python3-asyncssh
 
 python = /usr/bin/env PYTHONDONTWRITEBYTECODE=1 python3
 run_tests = $(python) tests/run.py --build $(BUILD) $(TEST_ARGS)

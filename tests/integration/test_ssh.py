@@ -13,6 +13,38 @@ from sshlab import SshBox, Terminal, servers
 COST = 40
 
 
+# what OpenSSH's client does not send or tell, by Debian's python3-asyncssh
+OTHER_CLIENT = r"""
+import asyncio, asyncssh, sys
+async def main():
+    async with asyncssh.connect("sandbox", config=None, username="berth", known_hosts=None, client_keys=None, agent_path=None,
+                                proxy_command=[sys.argv[1], "ssh-proxy", sys.argv[2]]) as c:
+        p = await c.create_process("trap 'echo got usr1; exit 5' USR1; echo up; while :; do sleep 0.05; done")
+        assert await p.stdout.readline() == "up\n"
+        p.send_signal("USR1")
+        assert await p.stdout.readline() == "got usr1\n"
+        await p.wait()
+        assert p.exit_status == 5, p.exit_status
+        p = await c.create_process("echo up; exec sleep 1000")
+        assert await p.stdout.readline() == "up\n"
+        p.send_signal("TERM")
+        await p.wait()
+        assert p.exit_signal[0] == "TERM", p.exit_signal
+        assert (await c.run("echo $X", env={"X": "y"})).stdout == "y\n"
+        async with c.start_sftp_client() as f:
+            await f.mkdir("/tmp/d")
+            assert "d" in await f.listdir("/tmp")
+asyncio.run(main())
+"""
+
+
+def test_another_client_sends_signals_and_sees_how_a_command_ended():
+    with SshBox() as x:
+        p = subprocess.run(["/usr/bin/python3", "-W", "ignore", "-c", OTHER_CLIENT, b.BERTH, x.id], env=b.environment(),
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60 * b.SLOW, text=True, check=False)
+        assert p.returncode == 0, p.stdout
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as s:
         return s.getsockname()[1]
