@@ -237,6 +237,7 @@ static int push_docker_images(const struct door_args *a, struct err *e)
 	autojson json_t *said = NULL, *doc = NULL;
 	struct sandbox_ref s;
 	char room[REF_MAX];
+	const char *tagged;
 
 	sandbox_ref_init(&s);
 	doc = door_image_document(&s, name, e);
@@ -256,8 +257,9 @@ static int push_docker_images(const struct door_args *a, struct err *e)
 	said = door_ask(call, e);
 	if (!said)
 		return -1;
-	return printf("%s: digest: %s\n", engine_image_tagged(name, room, sizeof(room)),
-		      door_text(said, "digest")) < 0;
+	tagged = engine_image_tagged(name, room, sizeof(room));
+	return printf("%s: digest: %s size: %lld\n", tagged + engine_image_repo(tagged) + 1, door_text(said, "digest"),
+		      (long long)json_integer_value(json_object_get(said, "size"))) < 0;
 }
 
 static int login(const struct door_args *a, struct err *e)

@@ -10,6 +10,7 @@ import threading
 import berthtest as b
 import ocilayout as oci
 import registry as reg
+from dockerdoor import door
 
 COST = 12
 
@@ -202,3 +203,14 @@ def test_parts_and_passwords():
             assert events(p)[-1]["event"] == "done" and m.manifests
             assert all(other.kept.get(d) == x for d, x in blobs.items()) and not other.credentials_seen()
     os.unlink(os.path.join(b.root(), "state", "auth.json"))
+
+
+@b.deadline(60)
+def test_the_drop_in_tells_a_push_as_docker_does():
+    with reg.Keeper() as m:
+        imported("told", [1000])
+        env = reg.config(insecure=[m.host])
+        door("tag", "told:1", f"{m.host}/team/told:1", ok=True, env=env)
+        said = door("push", f"{m.host}/team/told:1", ok=True, env=env).stdout.splitlines()
+        assert said[0] == f"The push refers to repository [{m.host}/team/told]", said
+        assert said[-1].startswith("1: digest: sha256:") and int(said[-1].split(" size: ")[1]) > 0, said
