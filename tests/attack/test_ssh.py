@@ -232,4 +232,4 @@ def test_sessions_and_channels_are_bounded():
             # the places are free again
             assert x.ssh("echo again", options=("-S", path), ok=True).out == "again\n"
         finally:
-            b.stop(master, signal.SIGTERM)
+            b.stop(master)

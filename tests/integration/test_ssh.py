@@ -231,7 +231,7 @@ def test_ports_lead_into_the_sandbox_and_no_further():
                 with s:
                     assert all_of(s) == b"", (host_name, port)
         finally:
-            b.stop(p, signal.SIGTERM)
+            b.stop(p)
 
 
 def test_a_port_of_the_sandbox_leads_to_the_client():
@@ -270,7 +270,7 @@ def test_agents_x11_and_sockets_by_path_are_refused():
             with socket.create_connection(("127.0.0.1", local), timeout=20 * b.SLOW) as s:
                 assert all_of(s) == b""
         finally:
-            b.stop(p, signal.SIGTERM)
+            b.stop(p)
         r = x.ssh("true", options=("-s",))
         assert r.code == 255 and "subsystem request failed" in r.err, r
 
@@ -289,7 +289,7 @@ def test_one_connection_carries_several_sessions():
                 assert p.communicate(b"end", timeout=30 * b.SLOW)[0] == b"end"
                 assert p.returncode == 0
         finally:
-            b.stop(master, signal.SIGTERM)
+            b.stop(master)
 
 
 def test_new_keys_in_the_middle_change_nothing():
