@@ -28,7 +28,7 @@ def names(text, word):
 
 
 # commands with a place in another's page
-BESIDE = {"logout": "berth-login", "completion": "berth"}
+BESIDE = {"logout": "berth-login", "completion": "berth", "ssh-config": "berth-ssh", "ssh-proxy": "berth-ssh"}
 
 
 def page_of_command(command):
