@@ -284,9 +284,10 @@ int ruleset_add(const char *id, const struct link_plan *l, const struct netpolic
 	put_member_policy(&t, 1, l, p);
 	if (nft_commit(&t, e) == 0)
 		return 0;
-	if (e->os_errno == EEXIST && p->publish_count)
-		return err_set(e, ERR_EXISTS, "port is already allocated: a port of --publish belongs to another sandbox; hint: berth network ls "
-			       "tells");
+	if (e->os_errno == EEXIST && p->publish_count) {
+		err_set(e, ERR_EXISTS, "port is already allocated: a port of --publish belongs to another sandbox; hint: berth network ls tells");
+		e->os_errno = EEXIST;	/* a caller with a range of ports takes another */
+	}
 	return -1;
 }
 
