@@ -44,11 +44,7 @@ static json_t *find_by_kind(struct sandbox_ref *s, const char *type, const char 
 		if (type[0] && strcmp(type, kinds[i].type))
 			continue;
 		doc = kinds[i].load(s, name, &why);
-		if (!doc && type[0] && why.code == ERR_NOT_FOUND) {
-			err_set(e, ERR_NOT_FOUND, "Error: No such %s: %.200s", type, name);
-			return NULL;
-		}
-		if (!doc && why.code != ERR_NOT_FOUND) {
+		if (!doc && (type[0] || why.code != ERR_NOT_FOUND)) {
 			*e = why;
 			return NULL;
 		}

@@ -130,7 +130,7 @@ def test_volumes_and_networks():
         finally:
             door("volume", "rm", "data")
         assert "no such volume" in door("volume", "rm", "data", ok=1).stderr
-        assert "Error: No such volume: data" in door("volume", "inspect", "data", ok=1).stderr
+        assert "no such volume" in door("volume", "inspect", "data", ok=1).stderr
         fresh = door("volume", "create", ok=True).stdout.strip()
         door("volume", "create", "named", ok=True)
         pruned = door("volume", "prune", "--force", ok=True).stdout
@@ -151,7 +151,7 @@ def test_volumes_and_networks():
         assert "pre-defined" in door("network", "rm", "bridge", ok=1).stderr
         assert sorted(door("network", "ls", "--format", "{{.Name}}", ok=True).stdout.split()) == ["back", "bridge", "host", "none"]
         assert door("network", "rm", nid, ok=True).stdout == nid + "\n"
-        assert "Error: No such network: back" in door("network", "inspect", "back", ok=1).stderr
+        assert "network back not found" in door("network", "inspect", "back", ok=1).stderr
 
 
 @b.deadline(90)
