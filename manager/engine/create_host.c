@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/create.h"
+#include "manager/host/config.h"
 
 /* ---- rights, restart policy, log ---- */
 
@@ -527,8 +528,11 @@ static int add_limit_of_cpus(struct engine_create *c, const json_t *host, struct
 	if (shares < 0)
 		return err_set(e, ERR_INVALID, "cpu-shares: invalid argument: %" JSON_INTEGER_FORMAT, shares);
 	milli = nano ? nano / 1000000 : quota > 0 ? engine_cpu_milli(quota, period) : 0;
-	if ((nano || quota > 0) && milli < 10)
-		milli = 10;
+	if ((nano || quota > 0) && milli < CPU_MILLI_MIN) {
+		milli = CPU_MILLI_MIN;
+		if (engine_warn(c, e, "the limit of CPU is 0.01, the least that berth gives") < 0)
+			return -1;
+	}
 	if (milli && engine_word(c, e, "--cpus=%" JSON_INTEGER_FORMAT ".%03d", milli / 1000,
 				 (int)(milli % 1000)) < 0)
 		return -1;

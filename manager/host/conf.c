@@ -14,7 +14,6 @@
 #define F(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
 #define P(f) offsetof(struct conf_pool, f), sizeof(((struct conf_pool *)0)->f)
 #define MEMORY_MIN (512u << 10)
-#define CPU_MILLI_MIN 10
 #define YEAR_MS (UINT64_C(366) * 86400000)
 
 static int check_one_of_two(const char *v, const char *what, const char *a, const char *b, struct err *e)

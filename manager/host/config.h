@@ -19,6 +19,7 @@
 #define CONFIG_PATH "/etc/berth/berth.toml"
 #define CONFIG_ACCEPTED "berthd.toml"	/* below run_dir: the configuration by which a berthd serves, for
 					 * the programs it starts (berthd(8)) */
+#define CPU_MILLI_MIN 10	/* the least CPU of a sandbox, in thousandths of one */
 #define CONFIG_MAX_BYTES (1024 * 1024)
 #define CONFIG_KEY_MAX 104	/* room in struct config for one source per row of config_keys */
 

@@ -119,7 +119,7 @@ const struct config_key config_keys[] = {
 	  "memory of a sandbox" },
 	{ "sandbox", "swap_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, FIELD(swap_bytes), NULL, NULL,
 	  "swap of a sandbox, on top of its memory" },
-	{ "sandbox", "cpu_limit", CONFIG_CPUS, "1.0", 10, 4096000, FIELD(cpu_milli), NULL, NULL,
+	{ "sandbox", "cpu_limit", CONFIG_CPUS, "1.0", CPU_MILLI_MIN, 4096000, FIELD(cpu_milli), NULL, NULL,
 	  "CPUs a sandbox may use at once" },
 	{ "sandbox", "pids_limit", CONFIG_COUNT, "512", 2, 4194304, FIELD(pids), NULL, NULL,
 	  "processes and threads of a sandbox" },

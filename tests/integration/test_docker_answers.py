@@ -387,6 +387,8 @@ def test_what_a_create_asks_wrongly_is_told_in_dockerds_words():
                            ({"CgroupnsMode": "x"}, "invalid cgroup namespace mode: x")):
             assert said({"HostConfig": {"NetworkMode": "none", **host}}) == (400, text), host
         assert "IpcMode shareable was ignored" in said({"HostConfig": {"NetworkMode": "none", "IpcMode": "shareable"}})[1]["Warnings"][0]
+        assert "the limit of CPU is 0.01" in said({"HostConfig": {"NetworkMode": "none", "NanoCpus": 500000}})[1]["Warnings"][0]
+        assert not said({"HostConfig": {"NetworkMode": "none", "NanoCpus": 10000000}})[1]["Warnings"]
         assert "Healthcheck.Interval is 100 ms" in said({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50 * ms}})[1]["Warnings"][0]
         assert "Healthcheck.Interval was ignored" in said({"Healthcheck": {"Interval": 1000 * ms}})[1]["Warnings"][0]
         assert "no health check" in said({"Healthcheck": {"Test": ["true"], "Interval": 1000 * ms}})[1]["Warnings"][0]
