@@ -228,7 +228,7 @@ xz -dc FILE | berth image import - NAME | image import fs.tar.xz x:1 | image imp
 %s %s%s%s | load img.tar | load -i img.tar
 SOURCE is an OCI layout, a docker-save archive, a root file system directory or its tar, or - for stdin | image import nosuch n:1 | image import fs n:1; image import img.tar n:2; image import layout n:3; image import - n:4 < fs.tar
 bzip2 -dc FILE | berth image import - NAME | image import fs.tar.bz2 bz:1 | image import - bz:1 < fs.tar
-[[IP:]HOSTPORT:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, 80 on a free port of it, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one | run --network bridge -p 80:80/x host true | run --dry-run --network bridge -p 8080:80 -p 80 -p 0.0.0.0:8081:80 -p [::]:8082:80 -p 127.0.0.1:8083:80/udp host true
+[[IP:]HOSTPORT[-LAST]:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, 80 on a free port of it, 8080-8090:80 on a free one of these, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one | run --network bridge -p 80:80/x host true | run --dry-run --network bridge -p 8080:80 -p 80 -p 8084-8090:80 -p 0.0.0.0:8081:80 -p [::]:8082:80 -p 127.0.0.1:8083:80/udp host true
 berth port ID 80 | port | port work
 such as 80 or 53/udp | port work 80/x | port work
 %s to %s | run --memory 1 host true | run --memory 512m host true
@@ -236,7 +236,6 @@ such as 80 or 53/udp | port work 80/x | port work
 digits only, %% to % | run --pids x host true | run --pids 100 host true
 %%.%03% to % | run --cpus 99999999 host true | run --cpus 1 host true
 --recursive | file rm work /tmp/tree | file rm --recursive work /tmp/tree
-0 to %u | run --user 99999999999 host true | run --user 1000 host true
 0 to %u, or a name | run --user 0:99999999999 host true | run --user 0:1000 host true; run --user 0:daemon host true
 a number needs no entry | run --user nosuch host true | run --user 1234 host true
 another command, or [policy] deny in berth.toml | sh work 'rm -rf /' | sh work 'rm -rf /tmp/nothing'
