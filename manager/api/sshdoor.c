@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/listenaddr.h"
-#include "manager/api/tokens.h"
+#include "manager/api/uisession.h"
 #include "manager/host/conf.h"
 #include "manager/keeper/sshdesk.h"
 #include "manager/service/dlog.h"
@@ -101,7 +101,7 @@ static void audit_login(const struct ssh_client *c, const char *what, const char
 	dlog_json(DLOG_NOTICE, json_pack("{s:s,s:o,s:s,s:s}", "event", what, "who", dlog_text(who), "peer", c->peer, "id", id));
 }
 
-/* A wrong token, a foreign sandbox and none are answered alike. */
+/* A wrong token, a foreign sandbox and none are answered alike.  A pass of the page opens the page alone (S60). */
 static int log_in(void *ctx, const char *user, const char *password, char ret_id[65], struct err *e)
 {
 	struct ssh_client *c = ctx;
@@ -109,7 +109,8 @@ static int log_in(void *ctx, const char *user, const char *password, char ret_id
 	struct http_who who = { 0 };
 	int kept, r = -1;
 
-	if ((size_t)(ref - user) < sizeof(c->user) && path_is_name(ref) && api_check_token(c->door->api, password, &who) && !who.only[0]) {
+	if ((size_t)(ref - user) < sizeof(c->user) && path_is_name(ref) && !uisessions_is_one(password) &&
+	    api_check_token(c->door->api, password, &who) && !who.only[0]) {
 		struct ssh_seen asks = { &c->registry, &who };
 
 		r = registry_find_seen(&c->registry, ref, is_seen_by_ssh, &asks, ret_id, &kept, e);

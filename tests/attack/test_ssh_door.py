@@ -18,8 +18,8 @@ COST = 30
 class Door(Daemon):
     """with Door() as d: d.ssh(user, token, "command")"""
 
-    def __init__(self, **kw):
-        super().__init__('[daemon]\n[ssh]\nlisten = "127.0.0.1:0"\n', tcp=True, **kw)
+    def __init__(self, config="", **kw):
+        super().__init__('[daemon]\n[ssh]\nlisten = "127.0.0.1:0"\n' + config, tcp=True, **kw)
 
     @property
     def ssh_port(self):
@@ -71,6 +71,19 @@ def test_a_token_that_is_removed_ends_its_connections():
         p.communicate(timeout=60 * b.SLOW)
         assert p.returncode == 255
         b.wait_for(lambda: not servers(), 20, "the end of berth-ssh")
+
+
+def test_a_pass_of_the_page_is_no_password():
+    """S60: a link is for the sign-in alone, and a session for the page; a client of SSH does not use them up either."""
+    with Door("[ui]\nenabled = true\n") as d:
+        box = d.create(token=TENANT, tcp=True)
+        link = d.post("/ui/links").json["url"].split("#link=")[1]
+        session = d.post("/ui/session", token=TENANT, tcp=True).json["session"]
+        for one in (link, session):
+            r = d.ssh(box, one, "echo in")
+            assert r.code == 255 and r.out == "", r
+        assert d.post("/ui/session", token=link, tcp=True).status == 200
+        assert d.ssh(box, TENANT, "echo in").out == "in\n"
 
 
 def test_clients_that_say_nothing_hold_few_places_and_nobody_up():
