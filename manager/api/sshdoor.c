@@ -21,11 +21,13 @@
 #include "manager/host/conf.h"
 #include "manager/keeper/sshdesk.h"
 #include "manager/service/dlog.h"
+#include "runtime/ssh/server.h"
 
 #define SSH_UNKNOWN 16		/* connections of clients that have not logged in */
 #define SSH_PER_NAME 8		/* a name gets one of as many parts of the places */
 #define SSH_LOOK_MS 1000	/* between two looks at whether the client has its rights still (S53) */
 #define SSH_DENIED_MS 1000	/* before a client hears that it is not let in */
+#define SSH_LOGIN_LATE_MS (SSH_LOGIN_MS + 5000)	/* berth-ssh ends a client earlier, unless the client has taken it over */
 #define SSH_NAME 65
 
 struct sshdoor {
@@ -48,6 +50,8 @@ struct ssh_client {
 	int fd;
 	char peer[INET6_ADDRSTRLEN];
 	struct http_who who;		/* name "": not logged in */
+	unsigned tries;
+	uint64_t login_until_ms, look_ms;
 	char user[200];
 	struct registry registry;
 	struct config config;
@@ -109,6 +113,10 @@ static int log_in(void *ctx, const char *user, const char *password, char ret_id
 	struct http_who who = { 0 };
 	int kept, r = -1;
 
+	/* berth-ssh counts them too, but reads what the client sends */
+	if (c->tries >= SSH_LOGIN_TRIES)
+		return err_set(e, ERR_DENIED, "denied");
+	c->tries++;
 	if ((size_t)(ref - user) < sizeof(c->user) && path_is_name(ref) && !uisessions_is_one(password) &&
 	    api_check_token(c->door->api, password, &who) && !who.only[0]) {
 		struct ssh_seen asks = { &c->registry, &who };
@@ -132,15 +140,29 @@ static int log_in(void *ctx, const char *user, const char *password, char ret_id
 
 /* ---- one connection ---- */
 
+static int is_ssh_over(void *ctx)
+{
+	struct ssh_client *c = ctx;
+	const uint64_t now = clock_ms();
+
+	if (atomic_load(&c->door->stopping))
+		return 1;
+	if (!c->who.name[0])
+		return now >= c->login_until_ms;
+	if (now < c->look_ms)
+		return 0;
+	c->look_ms = now + SSH_LOOK_MS;
+	return !api_holds(c->door->api, &c->who);
+}
+
 static void serve_ssh(struct ssh_client *c)
 {
-	const struct sshdesk_login login = { log_in, c };
+	const struct sshdesk_login login = { log_in, is_ssh_over, c };
 	struct pollfd p[SSHDESK_POLLS];
 	struct sshdesk desk;
 	struct err e = { 0 };
-	uint64_t look_ms = 0;
-	int r;
 
+	c->login_until_ms = clock_ms() + SSH_LOGIN_LATE_MS;
 	api_config(c->door->api, &c->config);
 	if (registry_open(&c->registry, &c->config, &e) < 0 || sshdesk_open(&desk, &c->registry, "", c->fd, &login, &e) < 0) {
 		dlog_error("a connection of SSH", &e);
@@ -152,13 +174,7 @@ static void serve_ssh(struct ssh_client *c)
 		sshdesk_polls(&desk, p);
 		if (poll(p, SSHDESK_POLLS, SSH_LOOK_MS) < 0 && errno != EINTR)
 			break;
-		r = sshdesk_serve(&desk, p, &e);
-		if (c->who.name[0] && clock_ms() >= look_ms) {
-			look_ms = clock_ms() + SSH_LOOK_MS;
-			if (!api_holds(c->door->api, &c->who))
-				r = 1;
-		}
-	} while (r == 0 && !atomic_load(&c->door->stopping));
+	} while (sshdesk_serve(&desk, p, &e) == 0 && !is_ssh_over(c));
 	sshdesk_close(&desk);
 }
 

@@ -11,8 +11,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -27,6 +29,8 @@
 #define DESK_PACKET 196608
 #define DESK_START_MS 10000	/* for berth-ssh to be ready */
 #define DESK_KEEPER_MS 30000
+#define DESK_LOOK_MS 500	/* between two looks at whether the connection must end */
+#define DESK_SEND_MS 2000	/* a berth-ssh that has taken nothing for as long is ended */
 #define DESK_FAILED 125
 #define KEY_DIR "ssh"		/* below the state directory */
 #define KEY_FILE "host_key"
@@ -113,7 +117,7 @@ static int send_desk(struct sshdesk *d, json_t *j, const int *fds, size_t count,
 	json_decref(j);
 	if (!text)
 		return err_nomem(e);
-	/* its end is seen where its packets come from */
+	/* its end is seen where its packets come from; that it takes none, by SO_SNDTIMEO */
 	if (fdpass_send(d->helper.sock, text, strlen(text), fds, count) < 0 && errno != EPIPE && errno != ECONNRESET)
 		return err_sys(e, "send to berth-ssh");
 	return 0;
@@ -157,6 +161,7 @@ static int await_ready(struct sshdesk *d, struct err *e)
 int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn_fd, const struct sshdesk_login *login, struct err *e)
 {
 	char *const argv[] = { (char *)"berth-ssh", NULL };
+	const struct timeval limit = { .tv_sec = DESK_SEND_MS / 1000 };
 	autoclose int program = program_open("berth-ssh", e);
 	size_t i;
 
@@ -168,6 +173,11 @@ int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn
 		d->login = *login;
 	if (program < 0 || helper_start(&d->helper, program, argv, &conn_fd, 1, e) < 0)
 		return -1;
+	if (setsockopt(d->helper.sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0) {
+		err_sys(e, "bound the time of berth-ssh");
+		sshdesk_close(d);
+		return -1;
+	}
 	if (send_job(d, login != NULL, e) < 0 || await_ready(d, e) < 0) {
 		sshdesk_close(d);
 		return -1;
@@ -262,22 +272,38 @@ static json_t *desk_argv(const json_t *q)
 			 "[ -x \"$SHELL\" ] && exec \"$SHELL\"; [ -x /bin/bash ] && exec /bin/bash; exec /bin/sh");
 }
 
-/* The terminal comes from the keeper. */
-static int take_terminal(struct sshdesk_session *s, int *ret_fd, struct err *e)
+/*
+ * Takes the one descriptor of a keeper's answer.  One that does not answer holds up neither the end
+ * of berthd nor that of the client's rights.
+ */
+static int take_keeper_fd(struct sshdesk *d, int sock, int *ret_fd, struct err *e)
 {
+	const uint64_t until = clock_ms() + DESK_KEEPER_MS;
 	autojson json_t *msg = NULL;
 	int fds[WIRE_FDS_MAX], r;
 	size_t n = 0;
 
-	r = wire_recv(s->sock, DESK_KEEPER_MS, &msg, fds, WIRE_FDS_MAX, &n, e);
+	do
+		r = wire_recv(sock, DESK_LOOK_MS, &msg, fds, WIRE_FDS_MAX, &n, e);
+	while (r < 0 && e->code == ERR_TIMEOUT && clock_ms() < until && !(d->login.is_over && d->login.is_over(d->login.ctx)));
 	if (r == 0)
 		return wire_ended(e);
-	if (r < 0 || wire_check(msg, e) < 0)
+	if (r < 0)
 		return -1;
-	if (n != 1)
-		return err_set(e, ERR_INTERNAL, "the keeper answered without a terminal");
-	*ret_fd = fds[0];
-	return fcntl(fds[0], F_SETFL, O_NONBLOCK | O_RDWR) < 0 ? err_sys(e, "set up a terminal") : 0;
+	r = wire_check(msg, e);
+	if (r == 0 && n == 1) {
+		*ret_fd = fds[0];
+		return 0;
+	}
+	close_all(fds, n);
+	return r < 0 ? -1 : err_set(e, ERR_INTERNAL, "the keeper answered without a descriptor");
+}
+
+static int take_terminal(struct sshdesk *d, const struct sshdesk_session *s, int *ret_fd, struct err *e)
+{
+	if (take_keeper_fd(d, s->sock, ret_fd, e) < 0)
+		return -1;
+	return fcntl(*ret_fd, F_SETFL, O_NONBLOCK | O_RDWR) < 0 ? err_sys(e, "set up a terminal") : 0;
 }
 
 static int ask_exec(struct sshdesk *d, const json_t *q, int ours[3], size_t *ret_count, struct err *e)
@@ -300,7 +326,7 @@ static int ask_exec(struct sshdesk *d, const json_t *q, int ours[3], size_t *ret
 	if (r == 0)
 		r = wire_request(s->sock, rq, theirs, tty ? 0 : 3, e);
 	if (r == 0 && tty)
-		r = take_terminal(s, &ours[0], e);
+		r = take_terminal(d, s, &ours[0], e);
 	close_all(theirs, 3);
 	*ret_count = tty ? 1 : 3;
 	if (r < 0)
@@ -332,15 +358,11 @@ static int ask_sftp(struct sshdesk *d, const json_t *q, int ours[3], size_t *ret
 /* Sends rq, which it consumes, for the socket that the keeper makes. */
 static int take_keeper_socket(struct sshdesk *d, json_t *rq, int *ret_fd, struct err *e)
 {
-	autojson json_t *answer = NULL;
 	autoclose int sock = keeper_connect(d->registry, d->id, e);
+	const int r = sock < 0 || wire_request(sock, rq, NULL, 0, e) < 0 ? -1 : take_keeper_fd(d, sock, ret_fd, e);
 
-	if (sock >= 0)
-		answer = keeper_call(sock, rq, NULL, 0, ret_fd, e);
 	json_decref(rq);
-	if (answer && *ret_fd < 0)
-		return err_set(e, ERR_INTERNAL, "the keeper answered without a socket");
-	return answer ? 0 : -1;
+	return r;
 }
 
 static int ask_port(struct sshdesk *d, const json_t *q, int *ret_fd, struct err *e)

@@ -19,9 +19,12 @@
 #define SSHDESK_SESSIONS 16	/* as berth-ssh has them */
 #define SSHDESK_POLLS (1 + SSHDESK_SESSIONS)
 
-/* Who decides which sandbox a client with this name and password has: 0 with its id, or -1. */
+/* Who decides which sandbox a client with this name and password has, and how long. */
 struct sshdesk_login {
+	/* 0 with its id, or -1 */
 	int (*check)(void *ctx, const char *user, const char *password, char ret_id[65], struct err *e);
+	/* whether the connection must end: asked about twice a second while a keeper does not answer */
+	int (*is_over)(void *ctx);
 	void *ctx;
 };
 

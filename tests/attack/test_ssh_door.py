@@ -2,6 +2,7 @@
 """
 Attacks S64 of SECURITY.md: berthd's door for SSH ([ssh] listen), whose password is a token.  What a client has there is S62.
 """
+import json
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ import berthtest as b
 from daemon import OTHER, TENANT, TOKEN, Daemon
 from sshlab import servers
 
-COST = 30
+COST = 90
 
 
 class Door(Daemon):
@@ -84,6 +85,39 @@ def test_a_pass_of_the_page_is_no_password():
             assert r.code == 255 and r.out == "", r
         assert d.post("/ui/session", token=link, tcp=True).status == 200
         assert d.ssh(box, TENANT, "echo in").out == "in\n"
+
+
+def test_a_keeper_that_does_not_answer_holds_up_no_stop_of_berthd():
+    with Door() as d:
+        box = d.create(token=TENANT, tcp=True)
+        keeper = json.loads(b.berth("inspect", box, ok=True).out)["supervisor_pid"]
+        shared = b.tmp("m")
+        argv, env = d.words(box, TENANT)
+        master = subprocess.Popen([argv[0], "-N", "-M", "-S", shared, *argv[1:]], env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        b.wait_for(lambda: os.path.exists(shared), 20, "the connection")
+        before = len(os.listdir(f"/proc/{d.p.pid}/fd"))
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            p = subprocess.Popen([argv[0], "-S", shared, "-W", "localhost:80", *argv[1:]], env=env, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            b.wait_for(lambda: len(os.listdir(f"/proc/{d.p.pid}/fd")) > before, 20, "the question to the keeper")
+            d.p.send_signal(signal.SIGTERM)
+            b.wait_for(lambda: not servers(), 10, "the end of berth-ssh")
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        for one in (p, master):
+            one.communicate(timeout=60 * b.SLOW)
+
+
+def test_a_berth_ssh_that_is_not_its_own_master_keeps_no_place():
+    """berth-ssh ends a client that does not log in; one that the client has taken over does not."""
+    with Door() as d, socket.create_connection(("127.0.0.1", d.ssh_port), timeout=90 * b.SLOW) as s:
+        assert s.recv(8) == b"SSH-2.0-"
+        pid, = servers()
+        os.kill(pid, signal.SIGSTOP)
+        while s.recv(4096):
+            pass
+        b.wait_for(lambda: not servers(), 20, "its end")
 
 
 def test_clients_that_say_nothing_hold_few_places_and_nobody_up():
