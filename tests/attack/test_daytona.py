@@ -3,11 +3,14 @@
 Daytona's door against tenants and sandboxes (S63 of SECURITY.md): another tenant's sandbox, paths of forms, bodies over the
 bounds, floods of sessions, terminals and WebSockets, and a sandbox that lies about its files.
 """
+import json
 import os
 
 import berthtest as b
-from daemon import OTHER, TOKEN, Daemon
+from daemon import OTHER, TENANT, TOKEN, Daemon
 from daytonawire import SESSION, Client, Refused
+from managed import Manager
+from netlab import need_net
 
 CONFIG = "[daemon]\n" + SESSION
 
@@ -57,6 +60,25 @@ def test_S63_another_tenants_sandbox_is_not_there():
                 assert e.args[0] == 404, (path, e)
         assert box.state() == "started" and alice.ask("GET", of).json["labels"] == {"a": "b"}
         assert [s["id"] for s in box.ask("GET", "/process/pty").json["sessions"]] == ["p"]
+
+
+@b.deadline(120)
+def test_S63_a_note_of_the_clients_own_makes_no_sandbox_daytonas():
+    need_net()
+    # rules of the operator's type, which PATCH of /v1 does not change for a tenant
+    strict = '[pool.strict]\nimage = "host"\noptions = ["network=egress", "allow-host=a.test", "disk=16m", "disk-inodes=1024"]\n'
+    with Daemon(CONFIG + strict, tcp=True) as d:
+        m, c = Manager(f"http://127.0.0.1:{d.port}", TENANT), Client(d)
+        name = m.create(sandbox_type="strict", meta={"daytona": {"labels": {}, "disk": 1}})
+        box = m.get_info(identity=name)["container_id"]
+        assert d.request("PATCH", f"/v1/sandboxes/{box}", {"allow-host": ["*:*"]}, tcp=True, token=TENANT).status == 403
+        for path, *body in (("network-settings", {}), ("public/true",), ("resize", {"cpu": 1}), ("autostop/1",)):
+            r = c.ask("POST", f"/sandbox/{box}/{path}", *body)
+            assert r.status == 404, (path, r)
+        assert c.ask("GET", f"/sandbox/{box}").status == 404
+        told = json.loads(b.berth("network", "inspect", "--json", box, ok=True).out)
+        assert told["policy"]["allow_host"] == ["a.test"], told
+        m.http.close()
 
 
 @b.deadline(120)
