@@ -357,6 +357,8 @@ static int get_pty_create_connect(struct http_request *rq, struct err *e)
 		;
 	else if (!websocket_is_asked(rq))
 		err_set(e, ERR_INVALID, "this path is for a WebSocket; hint: POST process/pty");
+	else if (websocket_check(rq, e) < 0)
+		;
 	else if (cols < 1 || cols > 10000 || rows < 1 || rows > 10000)
 		err_set(e, ERR_INVALID, "cols or rows is not a number from 1 to 10000");
 	else if (envs_offered(rq, &envs, e) == 0 &&

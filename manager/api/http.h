@@ -257,6 +257,8 @@ struct http_stream {
 	void *ctx;
 };
 int http_reply_stream(struct http_request *rq, int status, const char *type, const struct http_stream *st, struct err *e);
+/* Whether the client asked for an upgrade: without one a hijack has no reply for http_reply_header(). */
+int http_asks_for_upgrade(const struct http_request *rq);
 /*
  * The connection as a stream of bytes both ways, once the reply's head is out: 101 where the client
  * asked for an upgrade, else 200.  run() has the thread, waits in http_poll() on fd, which does not

@@ -468,7 +468,7 @@ static void on_upgrade(void *cls, struct MHD_Connection *mhd, void *con_cls, con
 	MHD_upgrade_action(urh, MHD_UPGRADE_ACTION_CLOSE);
 }
 
-static int asks_for_upgrade(const struct http_request *rq)
+int http_asks_for_upgrade(const struct http_request *rq)
 {
 	const char *connection = http_header(rq, "Connection");
 
@@ -482,7 +482,7 @@ int http_reply_hijack(struct http_request *rq, const char *type, const struct ht
 	rq->hijack = *h;
 	snprintf(rq->hijack_type, sizeof(rq->hijack_type), "%s", type);
 	rq->status = 200;
-	if (!asks_for_upgrade(rq))
+	if (!http_asks_for_upgrade(rq))
 		return 0;
 	if (http_reply_set(rq, 101, type, MHD_create_response_for_upgrade(on_upgrade, rq), e) < 0)
 		return -1;

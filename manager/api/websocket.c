@@ -20,7 +20,24 @@ int websocket_is_asked(const struct http_request *rq)
 {
 	const char *upgrade = http_header(rq, "Upgrade");
 
-	return upgrade && !strcasecmp(upgrade, "websocket");
+	/* without Connection: Upgrade there is no reply that could have fields */
+	return upgrade && !strcasecmp(upgrade, "websocket") && http_asks_for_upgrade(rq);
+}
+
+static int accept_of(const struct http_request *rq, char ret[32], struct err *e)
+{
+	const char *version = http_header(rq, "Sec-WebSocket-Version");
+
+	if (!websocket_is_asked(rq) || !version || strcmp(version, "13"))
+		return err_set(e, ERR_INVALID, "this path is for a WebSocket of version 13");
+	return websocket_accept(http_header(rq, "Sec-WebSocket-Key"), ret, e);
+}
+
+int websocket_check(const struct http_request *rq, struct err *e)
+{
+	char ignored[32];
+
+	return accept_of(rq, ignored, e);
 }
 
 int websocket_offers(const struct http_request *rq, const char *prefix, char *ret, size_t n)
@@ -71,16 +88,13 @@ int websocket_reply(struct http_request *rq, const char *subprotocol, void (*run
 {
 	struct upgraded *u = malloc(sizeof(*u));
 	struct http_hijack h = {run_websocket, upgraded_free, u, "websocket"};
-	const char *version = http_header(rq, "Sec-WebSocket-Version");
 	char accept[32];
 	int r = -1;
 
 	if (!u)
 		err_nomem(e);
-	else if (!websocket_is_asked(rq) || !version || strcmp(version, "13"))
-		err_set(e, ERR_INVALID, "this path is for a WebSocket of version 13");
 	else
-		r = websocket_accept(http_header(rq, "Sec-WebSocket-Key"), accept, e) < 0 || http_endless(rq, e) < 0 ? -1 : 0;
+		r = accept_of(rq, accept, e) < 0 || http_endless(rq, e) < 0 ? -1 : 0;
 	if (r < 0) {
 		release(ctx);
 		free(u);

@@ -35,6 +35,8 @@ int websocket_reply(struct http_request *rq, const char *subprotocol, void (*run
 		    void (*release)(void *ctx), void *ctx, struct err *e);
 /* Whether the request asks for one. */
 int websocket_is_asked(const struct http_request *rq);
+/* Whether it asks as it should: 0, or ERR_INVALID. */
+int websocket_check(const struct http_request *rq, struct err *e);
 /* Whether the client offers a subprotocol that begins like that; the whole name in ret, of n bytes. */
 int websocket_offers(const struct http_request *rq, const char *prefix, char *ret, size_t n);
 

@@ -8,7 +8,7 @@ import os
 
 import berthtest as b
 from daemon import OTHER, TENANT, TOKEN, Daemon
-from daytonawire import SESSION, Client, Refused
+from daytonawire import SESSION, Client, Refused, Socket
 from managed import Manager
 from netlab import need_net
 
@@ -157,3 +157,18 @@ def test_S63_what_a_tenant_can_make_grow_has_a_bound():
         status, out = box.run("yes | head -c 50000000")
         assert status == 0 and len(out) < 5 << 20
         assert box.ask("DELETE", "/process/session/s0").status == 204
+
+
+@b.deadline(60)
+def test_S63_half_a_handshake_is_refused():
+    with Daemon(CONFIG, tcp=True) as d:
+        box = Client(d).create()
+        path = "/api" + box.toolbox + "/process/pty/create-connect?id=p"
+        for connection, key in (("keep-alive", None), ("close", None), ("Upgrade", "short"), ("Upgrade", "!" * 24)):
+            try:
+                Socket(d, path, TENANT, connection=connection, key=key)
+                raise AssertionError((connection, key))
+            except Refused as e:
+                assert e.args[0] == 400, (connection, key, e)
+        # nor is a terminal left of one that was refused
+        assert box.ask("GET", "/process/pty").json["sessions"] == [] and d.p.poll() is None

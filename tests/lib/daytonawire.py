@@ -84,11 +84,11 @@ class Refused(Exception):
 class Socket:
     """A WebSocket of a client; frames as tests want them."""
 
-    def __init__(self, d, path, token, protocol=None, key=None):
+    def __init__(self, d, path, token, protocol=None, key=None, connection="Upgrade"):
         self.s = socket.create_connection(("127.0.0.1", d.port), 30 * b.SLOW)
         key = key or base64.b64encode(os.urandom(16)).decode()
         more = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
-        self.s.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer {token}\r\nConnection: Upgrade\r\n"
+        self.s.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer {token}\r\nConnection: {connection}\r\n"
                        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{more}\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head:
