@@ -207,6 +207,24 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
  * Makes the calls directly: musl's functions first block signals, five calls each, to reach threads
  * that init does not have.
  */
+/* Whether the kernel gave these, in whatever order (S1). */
+static int has_groups(const gid_t *wanted, size_t n)
+{
+	gid_t given[USER_GROUPS_MAX + 1];
+	const long got = syscall(SYS_getgroups, USER_GROUPS_MAX + 1, given);
+	size_t i, at;
+
+	if (got < 0 || (size_t)got != n)
+		return 0;
+	for (i = 0; i < n; i++) {
+		for (at = 0; at < n && given[at] != wanted[i]; at++)
+			;
+		if (at == n)
+			return 0;
+	}
+	return 1;
+}
+
 static int become_user(const struct user *who, struct err *e)
 {
 	/* the main group among the others, too: a program that takes another keeps it, and what is denied to it (CVE-2022-36109) */
@@ -219,6 +237,8 @@ static int become_user(const struct user *who, struct err *e)
 			groups[n++] = who->groups[i];
 	if (syscall(SYS_setgroups, n, groups) < 0)
 		return err_sys(e, "set supplementary groups");
+	if (!has_groups(groups, n))
+		return err_set(e, ERR_INTERNAL, "the kernel did not set the supplementary groups");
 	if (syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0)
 		return err_sys(e, "become group %u", who->gid);
 	if (syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
