@@ -91,9 +91,6 @@ static int serve_proxy(struct sshdesk *d, struct stdioway way[2], struct err *e)
 	while (!way[1].ended) {
 		stdioway_polls(way, p);
 		sshdesk_polls(d, p + STDIOWAY_POLLS);
-		/* berth-ssh has ended, and its last bytes are on their way */
-		if (r)
-			p[STDIOWAY_POLLS].fd = -1;
 		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
 			return err_sys(e, "wait for data");
 		if (stdioway_move(way, p, e) < 0)
@@ -102,6 +99,9 @@ static int serve_proxy(struct sshdesk *d, struct stdioway way[2], struct err *e)
 			r = sshdesk_serve(d, p + STDIOWAY_POLLS, e);
 		if (r < 0)
 			return -1;
+		/* berth-ssh has ended: its last bytes are on their way, and what it began ends before a client reads them */
+		if (r)
+			sshdesk_close(d);
 	}
 	return 0;
 }

@@ -366,7 +366,8 @@ static int take_pty(ssh_session ssh, ssh_channel channel, const char *term, int 
 	char text[64];
 
 	(void)ssh, (void)channel, (void)x, (void)y;
-	if (c->kind != CHAN_SESSION || strlen(term) > 40)
+	/* once: what is kept of it has no other bound */
+	if (c->kind != CHAN_SESSION || c->is_tty || strlen(term) > 40)
 		return -1;
 	c->is_tty = 1;
 	c->cols = cols > 0 && cols <= 10000 ? (unsigned)cols : 0;

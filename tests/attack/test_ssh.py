@@ -83,6 +83,25 @@ def text(s):
     return struct.pack(">I", len(s)) + s
 
 
+# what it kept of each was without a bound
+TWO_TERMINALS = r"""
+import asyncio, asyncssh, sys
+from asyncssh.packet import String, UInt32
+class Channel(asyncssh.channel.SSHClientChannel):
+    async def create(self, *_, **__):
+        await self._open(b"session")
+        size = (UInt32(80), UInt32(24), UInt32(0), UInt32(0), String(""))
+        print(*[bool(await self._make_request(b"pty-req", String("vt220"), *size)) for n in range(2)])
+        sys.exit()
+asyncssh.connection.SSHClientChannel = Channel
+async def main():
+    async with asyncssh.connect("sandbox", config=None, username="berth", known_hosts=None, client_keys=None, agent_path=None,
+                                proxy_command=[sys.argv[1], "ssh-proxy", sys.argv[2]]) as c:
+        await c.create_process("true")
+asyncio.run(main())
+"""
+
+
 class Sftp:
     """The protocol by hand, over ssh -s."""
 
@@ -205,6 +224,33 @@ def test_slow_readers_and_floods_cost_their_own_connection_bounded_memory():
             b.stop(r, signal.SIGKILL)
             r.stdin and r.stdin.close()
         b.wait_for(lambda: not servers() and not x.running("sleep"), 20, "the end")
+
+
+def wchan(pid):
+    with open(f"/proc/{pid}/wchan") as f:
+        return f.read()
+
+
+def test_what_a_client_began_ends_with_its_connection_though_it_reads_nothing():
+    with SshBox() as x:
+        p = x.start("echo up; trap '' PIPE; cat /dev/zero; sleep 1000")
+        b.read_until(p.stdout, b"up\n")
+        # it has bytes on their way, which nobody reads
+        os.kill(p.pid, signal.SIGSTOP)
+        try:
+            pid, = servers()
+            b.wait_for(lambda: any("pipe" in wchan(one) for one in x.running("cat")), 20, "a full pipe")
+            os.kill(pid, signal.SIGKILL)
+            b.wait_for(lambda: not x.running("sleep") and not x.running("cat"), 20, "the end of its command")
+        finally:
+            b.stop(p, signal.SIGKILL)
+
+
+def test_a_terminal_is_asked_for_once():
+    with SshBox() as x:
+        p = subprocess.run(["/usr/bin/python3", "-W", "ignore", "-c", TWO_TERMINALS, b.BERTH, x.id], env=b.environment(),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60 * b.SLOW, text=True, check=False)
+        assert p.stdout == "True False\n", p
 
 
 def test_no_client_reaches_another_sandbox():
