@@ -24,6 +24,7 @@
 #include "runtime/ssh/server.h"
 
 #define SSH_UNKNOWN 16		/* connections of clients that have not logged in */
+#define SSH_UNKNOWN_EACH 8	/* of these from one address, which locks no other out so */
 #define SSH_PER_NAME 8		/* a name gets one of as many parts of the places */
 #define SSH_LOOK_MS 1000	/* between two looks at whether the client has its rights still (S53) */
 #define SSH_DENIED_MS 1000	/* before a client hears that it is not let in */
@@ -198,6 +199,17 @@ static void *run_ssh_client(void *ctx)
 	return NULL;
 }
 
+/* With the lock held. */
+static int has_unknown_place(const struct sshdoor *d, const struct ssh_client *c)
+{
+	const struct ssh_client *o;
+	unsigned n = 0;
+
+	for (o = d->clients; o; o = o->next)
+		n += !o->who.name[0] && !strcmp(o->peer, c->peer);
+	return d->count < d->conf.ssh_max_connections && d->unknown < SSH_UNKNOWN && n < SSH_UNKNOWN_EACH;
+}
+
 static void begin_ssh_client(struct sshdoor *d, int fd, const struct sockaddr_storage *a)
 {
 	struct ssh_client *c = calloc(1, sizeof(*c));
@@ -214,7 +226,7 @@ static void begin_ssh_client(struct sshdoor *d, int fd, const struct sockaddr_st
 							    (const void *)&((const struct sockaddr_in *)a)->sin_addr, c->peer, sizeof(c->peer));
 	joint_keep_alive(fd);
 	pthread_mutex_lock(&d->lock);
-	if (d->count < d->conf.ssh_max_connections && d->unknown < SSH_UNKNOWN && pthread_attr_init(&attr) == 0) {
+	if (has_unknown_place(d, c) && pthread_attr_init(&attr) == 0) {
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 		c->next = d->clients;
 		d->clients = c;
@@ -250,8 +262,8 @@ static void *accept_ssh(void *ctx)
 		fd = accept4(d->listen_fd, (struct sockaddr *)&a, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			begin_ssh_client(d, fd, &a);
-		else if (errno == EMFILE || errno == ENFILE)
-			poll(NULL, 0, SSH_LOOK_MS);
+		else if (errno != EAGAIN && errno != ECONNABORTED)
+			poll(NULL, 0, SSH_LOOK_MS);	/* it waits still: too many descriptors, no memory */
 	}
 	return NULL;
 }
