@@ -436,7 +436,11 @@ static int begin_chan_command(struct chan *c, json_t *question)
 		return -1;
 	}
 	json_object_set_new(question, "id", json_integer((json_int_t)c->id));
-	json_object_set_new(question, "user", json_string(s->user));
+	/* nobody becomes the sandbox's own user by a name that is not UTF-8 */
+	if (json_object_set_new(question, "user", json_string(s->user)) < 0) {
+		json_decref(question);
+		return -1;
+	}
 	r = ask_starter(s, question, fds, why, sizeof(why));
 	c->kind = CHAN_COMMAND;
 	c->in_fd = fds[0];

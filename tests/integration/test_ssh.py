@@ -102,6 +102,8 @@ def test_the_name_of_the_user_is_who_runs_the_command():
         assert x.ssh("id -u", options=("-l", "root"), ok=True).out == "0\n"
         assert b.berth("ssh", "--user", "root", x.id, "id", "-u", ok=True).out == "0\n"
         assert "User 0:0" in b.berth("ssh-config", "-u", "0:0", x.id, ok=True).out
+        r = x.ssh("id -u", options=("-l", b"\xff"))
+        assert r.code == 255 and r.out == "", r
         r = x.ssh("id -u", options=("-l", "nosuchuser"))
         assert r.code in (125, 126, 127) and "nosuchuser" in r.err, r
         b.one_line_error(b.berth("ssh-config", "-u", "a b", x.id), 2, "not a user")
