@@ -513,14 +513,16 @@ static void take_chan_signal(ssh_session ssh, ssh_channel channel, const char *n
 static struct chan *new_chan(struct server *s, enum chan_kind kind)
 {
 	struct chan *c = NULL;
-	size_t i, sessions = 0;
+	size_t i, sessions = 0, streams = 0;
 
 	for (i = 0; i < SSH_CHANNELS; i++) {
 		if (s->chans[i].kind == CHAN_FREE)
 			c = &s->chans[i];
 		sessions += s->chans[i].kind == CHAN_SESSION || s->chans[i].kind == CHAN_COMMAND;
+		streams += s->chans[i].kind == CHAN_STREAM || s->chans[i].kind == CHAN_OPENING;
 	}
-	if (!c || (kind == CHAN_SESSION && sessions >= SSH_SESSIONS))
+	/* connections that the sandbox makes leave the sessions their places */
+	if (!c || (kind == CHAN_SESSION ? sessions >= SSH_SESSIONS : streams >= SSH_CHANNELS - SSH_SESSIONS))
 		return NULL;
 	*c = (struct chan){ .kind = kind, .server = s, .id = ++s->last_id, .in_fd = -1, .env = json_array() };
 	c->ssh = ssh_channel_new(s->ssh);

@@ -33,7 +33,7 @@
 #define SSH_PACKET 196608	/* bytes of a packet: below what a socket takes at once */
 #define SSH_CONN (HELPER_SOCK + 1)	/* the connection */
 #define SSH_CHANNELS 64	/* of a connection */
-#define SSH_SESSIONS 16		/* of these with a command */
+#define SSH_SESSIONS 16		/* of these with a command, and kept for those */
 #define SSH_LISTENS 16		/* ports that lead to the client */
 #define SSH_LOGIN_MS 30000	/* from the first byte to the client's login */
 #define SSH_LOGIN_TRIES 3

@@ -279,3 +279,30 @@ def test_sessions_and_channels_are_bounded():
             assert x.ssh("echo again", options=("-S", path), ok=True).out == "again\n"
         finally:
             b.stop(master)
+
+
+MANY = "import socket, time; held = [socket.create_connection(('127.0.0.1', 9000)) for n in range(64)]; time.sleep(1000)"
+
+
+def test_a_sandbox_that_connects_to_its_client_for_ever_leaves_the_sessions_their_places():
+    with SshBox() as x, socket.create_server(("127.0.0.1", 0), backlog=100) as host:
+        path = b.tmp("m")
+        port = host.getsockname()[1]
+        master = x.start("echo up; exec sleep 1000", options=("-M", "-S", path, "-o", "ExitOnForwardFailure=yes", "-R", f"9000:127.0.0.1:{port}"))
+        b.read_until(master.stdout, b"up\n")
+        flood = b.start("exec", x.id, "python3", "-c", MANY)
+        held = []
+        try:
+            host.settimeout(20 * b.SLOW)
+            while len(held) < 48:
+                held.append(host.accept()[0])
+            p = x.start("echo up; cat", options=("-S", path), stdin=subprocess.PIPE)
+            b.read_until(p.stdout, b"up\n")
+            # OpenSSH's client makes a connection of its own when a session is refused
+            assert len(servers()) == 1
+            p.communicate(b"", timeout=30 * b.SLOW)
+        finally:
+            for s in held:
+                s.close()
+            b.stop(flood, signal.SIGKILL)
+            b.stop(master)
