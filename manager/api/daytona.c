@@ -51,8 +51,9 @@ json_t *daytona_error(const struct err *e)
 			code = daytona_errors[i].code;
 		}
 	clock_utc((time_t)(clock_wall_ms() / 1000), now);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s}", "statusCode", status, "error", error, "message", e->msg, "code", code,
-			 "source", "berthd", "timestamp", now);
+	/* a program of the sandbox may have written it, and a long one is cut where it is */
+	return json_pack("{s:i,s:s,s:o,s:s,s:s,s:s}", "statusCode", status, "error", error, "message", daytona_text(e->msg, strlen(e->msg)), "code",
+			 code, "source", "berthd", "timestamp", now);
 }
 
 /* ---- generations ---------------------------------------------------------------------------- */

@@ -108,6 +108,9 @@ def test_S63_paths_of_a_form_end_in_the_sandbox():
             r = box.ask("POST", "/files/bulk-upload", body, {"Content-Type": kind})
             assert r.status == 400 and "statusCode" in r.json, (body[:40], r)
         assert box.ask("POST", "/files/bulk-download", {"paths": ["/tmp/a\r\nX: y"]}).status == 400
+        # a message that is cut within a character is one still
+        r = box.ask("POST", "/process/session", {"sessionId": "x" * 59 + "\u00e9"})
+        assert r.status == 400 and r.json["message"].startswith("sessionId 'xxx") and "\ufffd" in r.json["message"], r
         # names of the sandbox's are hostile: they stay text
         box.run("mkdir /tmp/d; touch '/tmp/d/a\"\n\\b'; printf x > '/tmp/d/\1'")
         r = box.ask("GET", "/files", **{"path": "/tmp/d"})
