@@ -167,33 +167,55 @@ static void add_waiting(struct otlp *o, enum signal_kind kind, json_t *record)
 		pthread_cond_signal(&o->wake);
 }
 
-void otlp_request(struct otlp *o, const struct otlp_request *rq)
+/* Consumes attributes; NULL without memory. */
+static json_t *span_of(const struct otlp_request *rq, const char *name, uint64_t end, json_t *attributes)
 {
-	const struct timespec now = clock_now(CLOCK_REALTIME);
-	const uint64_t end = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	json_t *span, *line, *attributes;
-	char name[160];
+	json_t *span = json_pack("{s:s,s:s,s:s,s:i,s:o,s:o,s:o}", "traceId", rq->trace->trace_id, "spanId", rq->trace->span_id, "name", name,
+				 "kind", KIND_SERVER, "startTimeUnixNano", nanoseconds(end - rq->us * 1000), "endTimeUnixNano", nanoseconds(end),
+				 "attributes", attributes);
 
-	if (!rq->trace->is_sampled)
-		return;
-	snprintf(name, sizeof(name), "%.16s %.120s", rq->method, rq->route);
-	attributes = attributes_of(rq);
-	span = json_pack("{s:s,s:s,s:s,s:i,s:o,s:o,s:O}", "traceId", rq->trace->trace_id, "spanId", rq->trace->span_id, "name", name,
-			 "kind", KIND_SERVER, "startTimeUnixNano", nanoseconds(end - rq->us * 1000), "endTimeUnixNano", nanoseconds(end),
-			 "attributes", attributes);
 	if (rq->trace->parent_id[0])
 		json_object_set_new(span, "parentSpanId", json_string(rq->trace->parent_id));
 	/* what the client did wrong is no error of a server's span */
 	if (rq->status >= 500)
 		json_object_set_new(span, "status", json_pack("{s:i,s:o}", "code", STATUS_ERROR, "message", dlog_text(rq->error ? rq->error : "")));
-	line = strcmp(rq->method, "GET") || rq->status == 401 || rq->status == 403 ?
-		       json_pack("{s:o,s:i,s:s,s:{s:s},s:s,s:s,s:o}", "timeUnixNano", nanoseconds(end), "severityNumber", rq->status < 400 ? 9 : 13,
-				 "severityText", rq->status < 400 ? "INFO" : "WARN", "body", "stringValue", name, "traceId", rq->trace->trace_id,
-				 "spanId", rq->trace->span_id, "attributes", json_incref(attributes)) :
-		       NULL;
-	json_decref(attributes);
+	return span;
+}
+
+static int has_audit_line(const struct otlp_request *rq)
+{
+	return strcmp(rq->method, "GET") || rq->status == 401 || rq->status == 403;
+}
+
+/* Consumes attributes; NULL without memory. */
+static json_t *audit_line_of(const struct otlp_request *rq, const char *name, uint64_t end, json_t *attributes)
+{
+	return json_pack("{s:o,s:i,s:s,s:{s:s},s:s,s:s,s:o}", "timeUnixNano", nanoseconds(end), "severityNumber", rq->status < 400 ? 9 : 13,
+			 "severityText", rq->status < 400 ? "INFO" : "WARN", "body", "stringValue", name, "traceId", rq->trace->trace_id,
+			 "spanId", rq->trace->span_id, "attributes", attributes);
+}
+
+void otlp_request(struct otlp *o, const struct otlp_request *rq)
+{
+	const struct timespec now = clock_now(CLOCK_REALTIME);
+	const uint64_t end = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	const int is_told = has_audit_line(rq);
+	autojson json_t *attributes = NULL;
+	json_t *span = NULL, *line = NULL;
+	char name[160];
+
+	/* a client chooses whether its trace is sampled, and not whether it is audited */
+	if (!rq->trace->is_sampled && !is_told)
+		return;
+	snprintf(name, sizeof(name), "%.16s %.120s", rq->method, rq->route);
+	attributes = attributes_of(rq);
+	if (rq->trace->is_sampled)
+		span = span_of(rq, name, end, json_incref(attributes));
+	if (is_told)
+		line = audit_line_of(rq, name, end, json_incref(attributes));
 	pthread_mutex_lock(&o->lock);
-	add_waiting(o, SIGNAL_TRACES, span);
+	if (span)
+		add_waiting(o, SIGNAL_TRACES, span);
 	if (line)
 		add_waiting(o, SIGNAL_LOGS, line);
 	pthread_mutex_unlock(&o->lock);

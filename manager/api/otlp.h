@@ -2,6 +2,7 @@
 /*
  * otlp - spans of requests and their audit lines, sent to a collector by OTLP/HTTP in JSON.
  *
+ * A span is sent when its trace is sampled, which a client may say; an audit line always.
  * A thread of its own sends what waits, in batches; a request never waits for the collector.  At most
  * OTLP_WAITING of each kind wait: further ones push out the oldest, and are counted.  A batch that the
  * collector may take later (429, 502 to 504, no answer) is sent again.

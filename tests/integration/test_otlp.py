@@ -101,7 +101,7 @@ def test_a_request_is_a_span_in_the_trace_of_its_client():
         assert found["berth_otlp_spans_sent_total"] >= 3 and found["berth_otlp_spans_dropped_total"] == 0, found
 
 
-def test_a_trace_that_is_not_sampled_is_passed_on_and_not_sent():
+def test_a_trace_that_is_not_sampled_is_passed_on_and_only_audited():
     with Collector() as c, Daemon(config(c.port)) as d:
         box = d.create("quiet")
         argv = {"argv": ["sh", "-c", "echo $TRACEPARENT"]}
@@ -115,6 +115,8 @@ def test_a_trace_that_is_not_sampled_is_passed_on_and_not_sent():
         assert own == "mine\n", own
         b.wait_for(lambda: len(c.spans("POST /v1/sandboxes/{id}/exec")) == 9, 30, "the spans of the others")
         assert all(s["traceId"] != TRACE for s in c.spans())
+        # a client does not choose whether it is audited
+        b.wait_for(lambda: any(x["traceId"] == TRACE for x in c.logs()), 30, "the audit line of the one that is not sampled")
 
 
 def test_a_collector_that_is_away_costs_requests_nothing_and_gets_all_later():
