@@ -261,7 +261,12 @@ static int run_pump(struct pumping *x, struct err *e)
 	}
 }
 
-/* What a client sent before it went is still for the command, and its going is the end of that. */
+#define FINISH_MS 10000 /* for the command to take a piece of it */
+
+/*
+ * What a client sent before it went is still for the command, and its going is the end of that.  One that reads none of
+ * it would keep a thread here, and a place in the keeper, for as long as it runs.
+ */
 static void finish_input(struct pumping *x)
 {
 	struct err e;
@@ -269,7 +274,7 @@ static void finish_input(struct pumping *x)
 	http_half_open(x->rq);
 	while (!x->told_closed) {
 		if (x->sending) {
-			if (http_wait(x->rq, x->send_sock, POLLIN, -1, &e) < 0)
+			if (http_wait(x->rq, x->send_sock, POLLIN, FINISH_MS, &e) <= 0)
 				return;
 			take_sent(x);
 			continue;

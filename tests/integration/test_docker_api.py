@@ -291,6 +291,29 @@ def test_input_is_whole_when_its_client_goes_at_once():
 
 
 @b.deadline(90)
+def test_input_that_nobody_reads_is_given_up_with_its_client():
+    with Engine() as d:
+        cid = d.create("sleep", "1000", OpenStdin=True)
+        assert d.api("POST", f"/containers/{cid}/start")[0] == 204
+
+        def threads():
+            return len(os.listdir(f"/proc/{d.p.pid}/task"))
+        attached = [d.hijack(f"/containers/{cid}/attach?stream=1&stdin=1")[0] for _ in range(8)]
+        for s in attached:
+            s.setblocking(False)
+            try:
+                while s.send(b"x" * 65536):
+                    pass
+            except BlockingIOError:
+                pass
+        held = threads()
+        for s in attached:
+            s.close()
+        b.wait_for(lambda: threads() <= held - 8, 60, "the end of the threads of clients that have gone")
+        assert d.api("DELETE", f"/containers/{cid}?force=1")[0] == 204
+
+
+@b.deadline(90)
 def test_logs_follow_to_the_end_and_show_the_last_lines():
     with Engine() as d:
         cid = d.create("sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; printf part; sleep 1000", name="talker")
