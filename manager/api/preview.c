@@ -84,6 +84,11 @@ int preview_is_public(const json_t *rules, unsigned port)
 	return 0;
 }
 
+int preview_is_open(const json_t *rules, unsigned port)
+{
+	return json_is_true(json_object_get(rules, PREVIEW_ALL)) || preview_is_public(rules, port);
+}
+
 static int code_of(const unsigned char secret[32], const char *id, unsigned port, const json_t *rules, const char *expires,
 		   char ret[2 * DIGEST + 1])
 {
@@ -356,7 +361,7 @@ static json_t *judge_preview(struct preview_question *q)
 	if (!resolve_label(q, label) || registry_find(&q->registry, q->id, found, &q->kept, &e) < 0 || strcmp(found, q->id) ||
 	    !owner_is_known(q) || !(q->rules = preview_rules(&q->registry, q->id, &e)))
 		return refuse_unknown();
-	q->public = is_public_by_face(q) || json_is_true(json_object_get(q->rules, PREVIEW_ALL)) || preview_is_public(q->rules, q->port);
+	q->public = is_public_by_face(q) || preview_is_open(q->rules, q->port);
 	if (q->public && !asked_text(q, "query")[0])
 		return NULL;
 	until = api_box_secret(q->p->api, &q->registry, 0, secret, &e) > 0 ? access_until(q, secret) : 0;

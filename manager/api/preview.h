@@ -42,6 +42,8 @@ const char *preview_domain(const struct preview_server *p, char *out, size_t n);
 json_t *preview_rules(struct registry *r, const char *id, struct err *e);
 /* Its place in the list of public ports, counted from 1, or 0. */
 int preview_is_public(const json_t *rules, unsigned port);
+/* Whether it is public: by that list, or because all ports are. */
+int preview_is_open(const json_t *rules, unsigned port);
 int preview_token(const unsigned char secret[32], const char *id, unsigned port, const json_t *rules, uint64_t expires_s,
 		  char ret[PREVIEW_TOKEN_SIZE], struct err *e);
 /* Until when (seconds of Unix time) it gives access, or 0. */

@@ -89,7 +89,7 @@ static json_t *describe_preview(struct preview_ask *p, const char *token, uint64
 	if (!url)
 		return NULL;
 	j = json_pack("{s:s,s:s,s:i,s:b,s:s*}", "url", url, "host", strstr(url, "://") + 3, "port", (int)p->port, "public",
-		      preview_is_public(p->rules, p->port) != 0, "name", name);
+		      preview_is_open(p->rules, p->port), "name", name);
 	if (j && token) {
 		json_object_set_new(j, "token", json_string(token));
 		json_object_set_new(j, "expires", json_integer((json_int_t)expires_s));

@@ -196,7 +196,11 @@ def test_a_link_of_a_port_opens_with_its_token_and_a_public_one_without():
         assert d.ask(label, "/").status != 200 and d.ask(label, "/", fields=["X-Daytona-Preview-Token: x" + link["token"]]).status != 200
         b.wait_for(lambda: d.ask(f"8000-{public.id}", "/").status == 200, 30, "the public server")
         assert d.ask(f"8000-{public.id}", "/").body == b"hello of " + public.id.encode()
+        # what takes one port back says that all are public still
+        for method in ("GET", "DELETE"):
+            assert d.good(method, f"/v1/sandboxes/{public.id}/ports/8000/preview", token=TOKEN)["public"] is True
         c.ask("POST", f"/sandbox/{public.id}/public/false")
+        assert d.good("GET", f"/v1/sandboxes/{public.id}/ports/8000/preview", token=TOKEN)["public"] is False
         assert d.ask(f"8000-{public.id}", "/").status != 200
         signed = c.ask("GET", f"/sandbox/{private.id}/ports/8000/signed-preview-url", expiresInSeconds=60).json
         assert signed["token"] in signed["url"] and signed["port"] == 8000, signed
