@@ -25,7 +25,7 @@
 
 #define SESSIONS_DIR "/tmp/.berth-daytona"
 #define SESSIONS_MAX 64
-#define SESSION_NAME_MAX 40
+#define SESSION_NAME_MAX 39	/* with the prefix, a dot and a command's id a name of the keeper's has 64 bytes */
 #define COMMAND_PREFIX "daytona."	/* of the keeper's names: and the session's, a dot, the command's */
 #define TEXT_MAX 120000			/* an argument of execve has 128 KiB */
 #define STATE_MAX (SHELLSTATE_MAX + 64)
@@ -160,6 +160,23 @@ static void keeper_name(const struct session *s, const char *command, char ret[6
 	snprintf(ret, 65, COMMAND_PREFIX "%s.%.16s", s->name, command);
 }
 
+/* Its entries in the keeper's list, a new array; not those of a session whose name goes on with a dot. */
+static json_t *session_commands(struct session *s, struct err *e)
+{
+	char prefix[65];
+	json_t *list, *one;
+	size_t i;
+
+	keeper_name(s, "", prefix);
+	list = daytona_commands(&s->place, prefix, e);
+	for (i = json_array_size(list); i-- > 0;) {
+		one = json_array_get(list, i);
+		if (strchr(json_string_value(json_object_get(one, "name")) + strlen(prefix), '.'))
+			json_array_remove(list, i);
+	}
+	return list;
+}
+
 /* {"id","command","exitCode"} of an entry in the keeper's list. */
 static json_t *describe_session_command(struct session *s, const json_t *one)
 {
@@ -178,13 +195,10 @@ static json_t *describe_session_command(struct session *s, const json_t *one)
 
 static json_t *describe_daytona_session(struct session *s, struct err *e)
 {
-	char prefix[65];
-	autojson json_t *list = NULL;
+	autojson json_t *list = session_commands(s, e);
 	json_t *commands = json_array(), *one;
 	size_t i;
 
-	keeper_name(s, "", prefix);
-	list = daytona_commands(&s->place, prefix, e);
 	json_array_foreach(list, i, one)
 		json_array_append_new(commands, describe_session_command(s, one));
 	if (list)
@@ -260,16 +274,13 @@ static int delete_daytona_session(struct http_request *rq, struct err *e)
 {
 	autojson json_t *list = NULL;
 	struct session s;
-	char prefix[65];
 	json_t *one;
 	size_t i;
 	const char *argv[] = {"rm", "rf", s.dir, NULL};
 	int r = open_session(&s, rq, e);
 
-	if (r == 0) {
-		keeper_name(&s, "", prefix);
-		r = (list = daytona_commands(&s.place, prefix, e)) ? 0 : -1;
-	}
+	if (r == 0)
+		r = (list = session_commands(&s, e)) ? 0 : -1;
 	json_array_foreach(list, i, one)
 		if (r == 0)
 			r = end_session_command(&s, one, e);
@@ -316,13 +327,10 @@ static json_t *session_argv(struct session *s, const char *text, struct err *e)
 /* One that runs: waits for its end, or refuses. */
 static int await_turn(struct session *s, int waits, struct err *e)
 {
-	autojson json_t *list = NULL;
-	char prefix[65];
+	autojson json_t *list = session_commands(s, e);
 	json_t *one;
 	size_t i;
 
-	keeper_name(s, "", prefix);
-	list = daytona_commands(&s->place, prefix, e);
 	if (!list)
 		return -1;
 	json_array_foreach(list, i, one) {

@@ -232,6 +232,21 @@ def test_code_runs_with_its_arguments_and_a_session_reads_input():
         assert box.ask("POST", "/process/session/in/exec", {"command": "pwd; echo $A"}).json["stdout"] == "/tmp\n1\n"
 
 
+def test_sessions_whose_names_look_alike_share_nothing():
+    with Daemon("[daemon]\n" + SESSION, tcp=True) as d:
+        box, long = Client(d).create(), "l" * 39
+        for name in ("a", "a.b", long):
+            assert box.ask("POST", "/process/session", {"sessionId": name}).status == 201
+        assert box.ask("POST", "/process/session", {"sessionId": long + "l"}).status == 400
+        run = box.ask("POST", "/process/session/a.b/exec", {"command": "sleep 1000", "runAsync": True}).json["cmdId"]
+        assert box.ask("POST", "/process/session/a/exec", {"command": "echo free", "runAsync": True}).status == 202
+        assert [c["command"] for c in box.ask("GET", "/process/session/a").json["commands"]] == ["echo free"]
+        assert box.ask("DELETE", "/process/session/a").status == 204
+        assert "exitCode" not in box.ask("GET", f"/process/session/a.b/command/{run}").json
+        run = box.ask("POST", f"/process/session/{long}/exec", {"command": "echo long"}).json["cmdId"]
+        assert box.ask("GET", f"/process/session/{long}").json["commands"] == [{"id": run, "command": "echo long", "exitCode": 0}]
+
+
 def test_the_command_policy_sees_what_a_client_types():
     with Daemon('[daemon]\n[policy]\ndeny = ["rm -rf /"]\n' + SESSION, tcp=True) as d:
         box = Client(d).create()
