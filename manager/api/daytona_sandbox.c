@@ -252,8 +252,12 @@ static int end_reply(struct found *f, int r, struct err *e)
 static int set_public(struct box *b, int on, struct err *e)
 {
 	autojson json_t *rules = NULL;
-	int r = registry_lock(&b->registry, e);
+	int r;
 
+	/* one that is archived, or was removed meanwhile, has no directory */
+	if (!b->id[0])
+		return err_set(e, ERR_BUSY, "Sandbox is archived; hint: start it");
+	r = registry_lock(&b->registry, e);
 	if (r < 0)
 		return -1;
 	rules = preview_rules(&b->registry, b->id, e);
@@ -689,9 +693,6 @@ static int change_note(struct http_request *rq, const char *member, json_t *valu
 		*e = wrong;
 		r = -1;
 	}
-
-	if (r == 0 && !strcmp(member, "public") && !f.box.id[0])
-		r = err_set(e, ERR_BUSY, "Sandbox is archived; hint: start it");
 	if (r == 0 && !strcmp(member, "public"))
 		r = set_public(&f.box, json_is_true(value), e);
 	if (r == 0) {

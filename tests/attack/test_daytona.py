@@ -175,3 +175,16 @@ def test_S63_half_a_handshake_is_refused():
                 assert e.args[0] == 400, (connection, key, e)
         # nor is a terminal left of one that was refused
         assert box.ask("GET", "/process/pty").json["sessions"] == [] and d.p.poll() is None
+
+
+@b.deadline(60)
+def test_S63_a_sandbox_of_another_door_is_not_daytonas():
+    with Daemon(CONFIG, tcp=True) as d:
+        c = Client(d)
+        for body in ({}, {"name": "plain"}):
+            made = d.request("POST", "/v1/sandboxes", body, tcp=True, token=TENANT).json
+            for ref in {made["id"], body.get("name", made["id"])}:
+                for method, path, *more in (("GET", ""), ("POST", "/stop"), ("POST", "/network-settings", {}), ("POST", "/resize", {"cpu": 1}), ("DELETE", "")):
+                    r = c.ask(method, f"/sandbox/{ref}{path}", *more)
+                    assert r.status == 404, (method, path, r)
+            assert d.request("GET", "/v1/sandboxes/" + made["id"], tcp=True, token=TENANT).json["status"] == "running"
