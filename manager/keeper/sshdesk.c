@@ -165,7 +165,7 @@ int sshdesk_open(struct sshdesk *d, struct registry *r, const char *id, int conn
 	autoclose int program = program_open("berth-ssh", e);
 	size_t i;
 
-	*d = (struct sshdesk){ .registry = r, .helper = { .sock = -1 } };
+	*d = (struct sshdesk){ .registry = r, .helper = { .sock = -1 }, .listen_sock = -1 };
 	for (i = 0; i < SSHDESK_SESSIONS; i++)
 		d->session[i].sock = d->session[i].err_fd = -1;
 	snprintf(d->id, sizeof(d->id), "%s", id);
@@ -197,6 +197,7 @@ void sshdesk_close(struct sshdesk *d)
 
 	for (i = 0; i < SSHDESK_SESSIONS; i++)
 		end_desk_session(&d->session[i]);
+	fd_close(&d->listen_sock);
 	helper_end(&d->helper, SIGKILL);
 }
 
@@ -355,10 +356,9 @@ static int ask_sftp(struct sshdesk *d, const json_t *q, int ours[3], size_t *ret
 	return r;
 }
 
-/* Sends rq, which it consumes, for the socket that the keeper makes. */
-static int take_keeper_socket(struct sshdesk *d, json_t *rq, int *ret_fd, struct err *e)
+/* Sends rq, which it consumes, over sock for the socket that the keeper makes. */
+static int take_keeper_socket(struct sshdesk *d, int sock, json_t *rq, int *ret_fd, struct err *e)
 {
-	autoclose int sock = keeper_connect(d->registry, d->id, e);
 	const int r = sock < 0 || wire_request(sock, rq, NULL, 0, e) < 0 ? -1 : take_keeper_fd(d, sock, ret_fd, e);
 
 	json_decref(rq);
@@ -368,19 +368,28 @@ static int take_keeper_socket(struct sshdesk *d, json_t *rq, int *ret_fd, struct
 static int ask_port(struct sshdesk *d, const json_t *q, int *ret_fd, struct err *e)
 {
 	const json_int_t port = json_integer_value(json_object_get(q, "port"));
+	autoclose int sock = -1;
 
 	if (port < 1 || port > UINT16_MAX)
 		return err_set(e, ERR_INVALID, "no port");
-	return take_keeper_socket(d, netport_request((uint16_t)port, json_is_true(json_object_get(q, "ipv6"))), ret_fd, e);
+	sock = keeper_connect(d->registry, d->id, e);
+	return take_keeper_socket(d, sock, netport_request((uint16_t)port, json_is_true(json_object_get(q, "ipv6"))), ret_fd, e);
 }
 
 static int ask_listen(struct sshdesk *d, const json_t *q, int *ret_fd, struct err *e)
 {
 	const json_int_t port = json_integer_value(json_object_get(q, "port"));
 	json_t *rq = protocol_request(OP_listen);
+	int r;
 
 	request_set_port(rq, port > 0 && port <= UINT16_MAX ? (uint64_t)port : 0);
-	return take_keeper_socket(d, rq, ret_fd, e);
+	if (d->listen_sock < 0)
+		d->listen_sock = keeper_connect(d->registry, d->id, e);
+	r = take_keeper_socket(d, d->listen_sock, rq, ret_fd, e);
+	/* an answer that comes later is not the next one's */
+	if (r < 0 && e->code == ERR_TIMEOUT)
+		fd_close(&d->listen_sock);
+	return r;
 }
 
 static int ask_signal(struct sshdesk *d, const json_t *q, struct err *e)
@@ -527,6 +536,13 @@ static int hear_keeper(struct sshdesk *d, struct sshdesk_session *s, struct err 
 	return json_object_get(msg, "ended") ? tell_end(d, s, json_object_get(msg, "verdict"), NULL, e) : 0;
 }
 
+/* The sandbox has ended, and its ports would keep its network. */
+static int hear_listen_sock(struct sshdesk *d, struct err *e)
+{
+	fd_close(&d->listen_sock);
+	return send_desk(d, json_pack("{s:b}", "over", 1), NULL, 0, e);
+}
+
 /* ---- the loop of its caller ---- */
 
 void sshdesk_polls(const struct sshdesk *d, struct pollfd *p)
@@ -536,6 +552,7 @@ void sshdesk_polls(const struct sshdesk *d, struct pollfd *p)
 	p[0] = (struct pollfd){ .fd = d->helper.sock, .events = POLLIN };
 	for (i = 0; i < SSHDESK_SESSIONS; i++)
 		p[1 + i] = (struct pollfd){ .fd = d->session[i].sock, .events = POLLIN };
+	p[1 + SSHDESK_SESSIONS] = (struct pollfd){ .fd = d->listen_sock, .events = POLLIN };
 }
 
 int sshdesk_serve(struct sshdesk *d, const struct pollfd *p, struct err *e)
@@ -547,6 +564,8 @@ int sshdesk_serve(struct sshdesk *d, const struct pollfd *p, struct err *e)
 		if (d->session[i].sock >= 0 && p[1 + i].fd == d->session[i].sock && p[1 + i].revents &&
 		    hear_keeper(d, &d->session[i], e) < 0)
 			return -1;
+	if (d->listen_sock >= 0 && p[1 + SSHDESK_SESSIONS].fd == d->listen_sock && p[1 + SSHDESK_SESSIONS].revents && hear_listen_sock(d, e) < 0)
+		return -1;
 	if (!p[0].revents)
 		return 0;
 	r = hear_helper(d, e);

@@ -17,7 +17,7 @@
 #include "manager/host/registry.h"
 
 #define SSHDESK_SESSIONS 16	/* as berth-ssh has them */
-#define SSHDESK_POLLS (1 + SSHDESK_SESSIONS)
+#define SSHDESK_POLLS (2 + SSHDESK_SESSIONS)
 
 /* Who decides which sandbox a client with this name and password has, and how long. */
 struct sshdesk_login {
@@ -34,6 +34,7 @@ struct sshdesk {
 	struct sshdesk_login login;
 	const char *user;	/* borrowed: runs the commands, "" as in berth exec; NULL: whom the client names */
 	struct helper helper;	/* berth-ssh */
+	int listen_sock;	/* to the keeper, once a port leads to the client: it closes with the sandbox; or -1 */
 	struct sshdesk_session {
 		int sock;	/* to the keeper; -1: a free place */
 		unsigned id;

@@ -82,6 +82,7 @@ struct server {
 	int sock;
 	unsigned asked, last_id;
 	int login, is_in, over;
+	int leaving;		/* the connection ends with the last command: its sandbox has ended */
 	int no_reader;		/* the request under way is eow@openssh.com */
 	unsigned tries;
 	char user[SSH_USER_MAX + 1];
@@ -130,11 +131,33 @@ static void add_note(struct chan *c, struct chan_out *o)
 	c->note = NULL;
 }
 
+/* A port that listened would keep the sandbox's network, and not lead from its next run. */
+static void leave_sandbox(struct server *s)
+{
+	size_t i;
+
+	for (i = 0; i < SSH_LISTENS; i++)
+		fd_close(&s->listens[i].fd);
+	s->leaving = 1;
+}
+
+static int has_left(const struct server *s)
+{
+	size_t i;
+
+	for (i = 0; i < SSH_CHANNELS; i++)
+		if (s->chans[i].kind == CHAN_SESSION || s->chans[i].kind == CHAN_COMMAND)
+			return 0;
+	return s->leaving && !(ssh_get_status(s->ssh) & SSH_WRITE_PENDING);
+}
+
 static void note_end(struct server *s, const json_t *j)
 {
 	struct chan *c = chan_of(s, (unsigned)json_integer_value(json_object_get(j, "ended")));
 	const char *name = json_string_value(json_object_get(j, "signal")), *note = json_string_value(json_object_get(j, "note"));
 
+	if (json_is_true(json_object_get(j, "over")))
+		leave_sandbox(s);
 	if (!c || c->kind != CHAN_COMMAND)
 		return;
 	c->ended = 1;
@@ -885,7 +908,7 @@ static int server_loop(struct server *s)
 	const uint64_t login_until = clock_ms() + SSH_LOGIN_MS;
 	size_t i;
 
-	while (!s->over) {
+	while (!s->over && !has_left(s)) {
 		fill_polls(s, p);
 		if (poll(p, sizeof(p) / sizeof(p[0]), s->is_in ? -1 : clock_poll_ms(login_until, clock_ms(), SSH_LOGIN_MS)) < 0 && errno != EINTR)
 			return -1;

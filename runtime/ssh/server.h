@@ -16,6 +16,7 @@
  *   {"job":{"parent","login","key"}}	first; "login": clients prove who they are; the key in PEM
  *   {"n":N,...}		the answer to a question, with its descriptors; "error": why it is refused
  *   {"ended":ID,"status","signal","note"}	a command has ended
+ *   {"over":true}		so has the sandbox, of which ports lead to the client
  * From it:
  *   {"ready":true}, or {"failed":TEXT} before its end
  *   {"n","ask":"login","user","password"}

@@ -255,6 +255,16 @@ def test_a_port_of_the_sandbox_leads_to_the_client():
         assert x.ssh("! timeout 5 bash -c '</dev/tcp/127.0.0.1/9000' 2>/dev/null", ok=True)
 
 
+def test_a_port_that_leads_to_the_client_ends_with_the_run_of_the_sandbox():
+    with SshBox() as x:
+        p = x.start(options=("-N", "-o", "ExitOnForwardFailure=yes", "-R", "9000:127.0.0.1:9", "-R", "9001:127.0.0.1:9"))
+        b.wait_for(lambda: x.ssh("bash -c '</dev/tcp/127.0.0.1/9001'").code == 0, 20, "the ports")
+        b.berth("stop", x.id, ok=True)
+        p.communicate(timeout=30 * b.SLOW)
+        assert p.returncode == 255
+        b.wait_for(lambda: not servers(), 20, "the end of berth-ssh")
+
+
 def test_agents_x11_and_sockets_by_path_are_refused():
     with SshBox() as x:
         local = free_port()
