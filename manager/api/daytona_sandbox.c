@@ -505,13 +505,9 @@ static int delete_daytona_sandbox(struct http_request *rq, struct err *e)
 
 static int note_archived(struct found *f, int archived, struct err *e)
 {
-	json_t *note;
-
 	if (json_is_true(json_object_get(f->note, "archived")) == archived)
 		return 0;
-	note = json_copy((json_t *)(size_t)f->note);
-	json_object_set_new(note, "archived", json_boolean(archived));
-	return service_set_meta(manager_of(f->box.rq), &f->who, f->name, DAYTONA_META, note, e);
+	return service_change_meta(manager_of(f->box.rq), &f->who, f->name, DAYTONA_META, json_pack("{s:b}", "archived", archived), e);
 }
 
 static int post_daytona_start(struct http_request *rq, struct err *e)
@@ -686,7 +682,6 @@ static int change_note(struct http_request *rq, const char *member, json_t *valu
 {
 	struct err wrong = *e;
 	struct found f;
-	json_t *note;
 	int r = find_of_request(&f, rq, e);
 
 	if (r == 0 && !value) {
@@ -695,11 +690,8 @@ static int change_note(struct http_request *rq, const char *member, json_t *valu
 	}
 	if (r == 0 && !strcmp(member, "public"))
 		r = set_public(&f.box, json_is_true(value), e);
-	if (r == 0) {
-		note = json_copy((json_t *)(size_t)f.note);
-		json_object_set(note, member, value);
-		r = service_set_meta(manager_of(rq), &f.who, f.name, DAYTONA_META, note, e);
-	}
+	if (r == 0)
+		r = service_change_meta(manager_of(rq), &f.who, f.name, DAYTONA_META, json_pack("{s:O}", member, value), e);
 	json_decref(value);
 	if (r == 0)
 		r = look_again(&f, e);
@@ -755,7 +747,7 @@ static int post_network_settings(struct http_request *rq, struct err *e)
 	autojson json_t *asked = daytona_network(body, e);
 	const char *const *member;
 	struct found f;
-	json_t *note;
+	json_t *told;
 	int r;
 
 	if (!asked)
@@ -766,16 +758,13 @@ static int post_network_settings(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = e2b_network_change(rq, &f.box, json_object_get(asked, "allow_internet_access"), json_object_get(asked, "network"), e);
 	if (r == 0) {
-		note = json_copy((json_t *)(size_t)f.note);
+		told = json_object();
 		for (member = daytona_network_members; *member; member++) {
 			json_t *v = json_object_get(body, *member);
 
-			if (v && !json_is_null(v))
-				json_object_set(note, *member, v);
-			else
-				json_object_del(note, *member);
+			json_object_set_new(told, *member, v ? json_incref(v) : json_null());
 		}
-		r = service_set_meta(manager_of(rq), &f.who, f.name, DAYTONA_META, note, e);
+		r = service_change_meta(manager_of(rq), &f.who, f.name, DAYTONA_META, told, e);
 	}
 	if (r == 0)
 		r = look_again(&f, e);

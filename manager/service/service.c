@@ -230,27 +230,35 @@ int service_archive_due(struct service *s, const char *name, struct err *e)
 
 struct meta_change {
 	const char *name;
-	json_t *value;
+	json_t *members;
 };
 
 static int change_meta(struct record *r, void *ctx, struct err *e)
 {
 	const struct meta_change *c = ctx;
-	json_t *meta = json_object_get(r->j, "meta");
+	json_t *meta = json_object_get(r->j, "meta"), *note = json_object_get(meta, c->name), *v;
+	const char *key;
 
 	if (!json_is_object(meta))
 		return err_set(e, ERR_CORRUPT, "the record of %s has no meta", r->name);
-	if (!c->value)
-		return json_object_del(meta, c->name) == 0;
-	return json_object_set(meta, c->name, c->value) < 0 ? err_nomem(e) : 1;
+	if (!json_is_object(note))
+		json_object_set_new(meta, c->name, note = json_object());
+	json_object_foreach(c->members, key, v)
+		if (json_is_null(v))
+			json_object_del(note, key);
+		else if (json_object_set(note, key, v) < 0)
+			return err_nomem(e);
+	return 1;
 }
 
-int service_set_meta(struct service *s, const struct service_who *who, const char *identity, const char *name, json_t *value, struct err *e)
+int service_change_meta(struct service *s, const struct service_who *who, const char *identity, const char *name, json_t *members, struct err *e)
 {
-	autojson json_t *held = value;
+	autojson json_t *held = members;
 	struct meta_change c = { name, held };
 	autorecord struct record r = { .j = NULL };
 
+	if (!held)
+		return err_set(e, ERR_INVALID, "what a record is to say is not valid UTF-8");
 	return record_load(s, who, identity, 1, &r, e) < 0 ? -1 : record_change(s, r.name, change_meta, &c, e);
 }
 

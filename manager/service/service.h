@@ -104,8 +104,8 @@ int service_stop(struct service *s, const struct service_who *who, const char *i
  */
 json_t *service_intervals(struct service *s, const struct service_who *who, const char *identity, const json_t *args, struct err *e);
 int service_archive(struct service *s, const struct service_who *who, const char *identity, struct err *e);
-/* Sets a member of "meta" in its record; consumes value, and NULL removes the member. */
-int service_set_meta(struct service *s, const struct service_who *who, const char *identity, const char *name, json_t *value, struct err *e);
+/* Changes members of an object in "meta" of its record, and leaves its others alone; consumes members, of which null removes one. */
+int service_change_meta(struct service *s, const struct service_who *who, const char *identity, const char *name, json_t *members, struct err *e);
 /* Returns the record, following redirect_to: a new reference. */
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* Gives "running", "exited", "archived", "recycled", "released" or "error". */

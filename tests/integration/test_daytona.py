@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import threading
+import urllib.request
 
 import berthtest as b
 import daytonawire
-from daemon import TOKEN, Daemon
+from daemon import TENANT, TOKEN, Daemon
 from daytonawire import SESSION, Client, Refused
 from netlab import need_net
 from previews import Previews
@@ -230,6 +232,27 @@ def test_code_runs_with_its_arguments_and_a_session_reads_input():
         d.stop(signal.SIGKILL)
         d.start()
         assert box.ask("POST", "/process/session/in/exec", {"command": "pwd; echo $A"}).json["stdout"] == "/tmp\n1\n"
+
+
+def test_changes_at_once_lose_none_of_each_other():
+    with Daemon("[daemon]\n" + SESSION, tcp=True) as d:
+        c = Client(d)
+        box = c.create()
+
+        def change(method, path, body):
+            rq = urllib.request.Request(f"http://127.0.0.1:{d.port}/api/sandbox/{box.id}/{path}", json.dumps(body).encode(), method=method,
+                                        headers={"Authorization": "Bearer " + TENANT, "Content-Type": "application/json"})
+            with urllib.request.urlopen(rq, timeout=30 * b.SLOW) as r:
+                assert r.status == 200
+        for i in range(30):
+            both = [threading.Thread(target=change, args=a) for a in (("PUT", "labels", {"labels": {"n": str(i)}}),
+                                                                    ("POST", "public/" + ("true", "false")[i % 2], {}))]
+            for t in both:
+                t.start()
+            for t in both:
+                t.join()
+            told = c.ask("GET", "/sandbox/" + box.id).json
+            assert (told["labels"], told["public"]) == ({"n": str(i)}, i % 2 == 0), (i, told)
 
 
 def test_sessions_whose_names_look_alike_share_nothing():
