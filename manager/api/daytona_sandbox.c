@@ -7,7 +7,6 @@
  * autoDeleteInterval.  Without a [storage] an archived sandbox is a stopped one whose files stay on
  * this host.  What the manager has no word for is a note, "daytona" in its "meta".
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +184,7 @@ static json_t *when_of(const json_t *info, const char *key)
 
 static json_t *whole_or_real(double v)
 {
-	return v == floor(v) ? json_integer((json_int_t)v) : json_real(v);
+	return v == (double)(json_int_t)v ? json_integer((json_int_t)v) : json_real(v);
 }
 
 static json_t *describe(struct http_request *rq, const json_t *info, const char *state)

@@ -40,8 +40,8 @@ static const struct ui_file files[] = {
  */
 static const char *const page_fields[] = {
 	"Content-Security-Policy",
-	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+	("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"),
 	"X-Frame-Options", "DENY",
 	"Referrer-Policy", "no-referrer",
 	"Cross-Origin-Opener-Policy", "same-origin",
