@@ -278,7 +278,8 @@ def test_a_helper_that_is_stopped_ends_at_its_deadline():
     r, w = os.pipe()
     p = b.start("file", "read", "--timeout", "2s", sb, "big", stdout=w)
     os.close(w)
-    told = execute(sb, "for i in 1 2 3 4 5; do for p in /proc/[0-9]*; do grep -q '^Name:.*berth-fileop' $p/status && kill -STOP ${p#/proc/} && echo stopped; done; done; true")
+    told = execute(sb, "for i in $(seq 500); do for p in /proc/[0-9]*; do grep -q '^Name:.*berth-fileop' $p/status && kill -STOP ${p#/proc/} && "
+                   "echo stopped && exit; done; done; true")
     assert "stopped" in told, told
     assert p.wait(20 * b.SLOW) == 124, p.stderr.read()
     os.close(r)
