@@ -6,15 +6,27 @@
 
 #define ERRORS 256	/* above the last, EHWPOISON, on every Linux but MIPS and SPARC */
 
+/*
+ * One text with a NUL behind each entry, and where each begins: no pointer, which the start of a
+ * position-independent program would have to write (and each process to hold) for each entry.
+ */
 static void table(const char *name, const char *(*get)(int), int n)
 {
+	unsigned at = 1;
 	int i;
 
-	printf("const char *const %s[] = {\n", name);
+	/* place 0 is that of an entry that is not there */
+	printf("const char %s_text[] = \"\\0\"\n", name);
 	for (i = 0; i < n; i++)
 		if (get(i))
-			printf("\t[%d] = \"%s\",\n", i, get(i));
-	printf("\t[%d] = 0,\n};\n", n - 1);
+			printf("\t\"%s\\0\"\n", get(i));
+	printf("\t;\nconst unsigned short %s[%d] = {\n", name, n);
+	for (i = 0; i < n; i++)
+		if (get(i)) {
+			printf("\t[%d] = %u,\n", i, at);
+			at += (unsigned)strlen(get(i)) + 1;
+		}
+	printf("};\n");
 }
 
 int main(void)

@@ -6,27 +6,32 @@
 #include <stddef.h>
 
 /* made by gen.c from glibc's own */
-extern const char *const libc_error_names[], *const libc_error_texts[], *const libc_signal_names[];
+extern const char libc_error_names_text[], libc_error_texts_text[], libc_signal_names_text[];
+extern const unsigned short libc_error_names[], libc_error_texts[], libc_signal_names[]; /* places in these; 0: none */
 extern const unsigned libc_errors, libc_signals;
 
 const char *strerrorname_np(int number);
 const char *sigabbrev_np(int number);
 const char *musl_strerror(int number);
 
+static const char *entry_of(const unsigned short *table, const char *text, int number, unsigned count)
+{
+	return number >= 0 && (unsigned)number < count && table[number] ? text + table[number] : NULL;
+}
+
 const char *strerrorname_np(int number)
 {
-	return number >= 0 && (unsigned)number < libc_errors ? libc_error_names[number] : NULL;
+	return entry_of(libc_error_names, libc_error_names_text, number, libc_errors);
 }
 
 const char *musl_strerror(int number)
 {
-	const char *text =
-		number >= 0 && (unsigned)number < libc_errors ? libc_error_texts[number] : NULL;
+	const char *text = entry_of(libc_error_texts, libc_error_texts_text, number, libc_errors);
 
 	return text ? text : "unknown error";
 }
 
 const char *sigabbrev_np(int number)
 {
-	return number >= 0 && (unsigned)number < libc_signals ? libc_signal_names[number] : NULL;
+	return entry_of(libc_signal_names, libc_signal_names_text, number, libc_signals);
 }

@@ -136,7 +136,7 @@ def test_an_idle_sandbox_is_small_from_the_start():
                     total += sum(int(line.split()[1]) for line in f if line.startswith(kinds))
             return total
 
-        b.wait_for(lambda: kib("Private_Dirty:") < 360, what=lambda: f"{kib('Private_Dirty:')} KiB, not less than 360")
+        b.wait_for(lambda: kib("Private_Dirty:") < 350, what=lambda: f"{kib('Private_Dirty:')} KiB, not less than 350")
         b.wait_for(lambda: kib("Private_Clean:", "Shared_Clean:") < 512, what=lambda: "less than 512 KiB of the program")
 
 
