@@ -51,6 +51,8 @@ struct ssh_given {
 	const char *user;
 	char *words[2 * ARGS_MORE];	/* for the client: borrowed, NULL at the end */
 	size_t count;
+	char **command;			/* behind the sandbox, for commands that take one */
+	int command_count;
 };
 
 static int add_client_word(struct ssh_given *g, const char *word, struct err *e)
@@ -79,6 +81,26 @@ static int set_ssh_option(void *ctx, int id, const char *value, struct err *e)
 	default:
 		return add_client_word(g, letters[id], e) < 0 || (value && add_client_word(g, value, e) < 0) ? -1 : 0;
 	}
+}
+
+/* Reads the command line, and runs what the command does with its sandbox. takes_command: words of one may follow. */
+static int run_ssh_command(const struct command *self, int argc, char **argv, int takes_command, const char *hint,
+			   int (*run)(const struct ssh_given *g, const char *ref, struct err *e))
+{
+	struct ssh_given g = { 0 };
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	r = command_options(self, argc, argv, set_ssh_option, &g, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	g.command = argv + rest + 1;
+	g.command_count = argc - rest - 1;
+	if (r == 0 && (g.command_count < 0 || (g.command_count && !takes_command)))
+		r = err_set(&e, ERR_USAGE, "a sandbox is wanted; hint: %s", hint);
+	if (r == 0)
+		r = run(&g, argv[rest], &e);
+	return r < 0 ? command_fail(self, &e, 0) : 0;
 }
 
 /* ---- ssh-proxy ---- */
@@ -138,18 +160,7 @@ static int run_proxy(const struct ssh_given *g, const char *ref, struct err *e)
 
 static int ssh_proxy_main(const struct command *self, int argc, char **argv)
 {
-	struct ssh_given g = { 0 };
-	struct err e = { 0 };
-	int rest, help = 0, r;
-
-	r = command_options(self, argc, argv, set_ssh_option, &g, &rest, &help, &e);
-	if (r == 0 && help)
-		return 0;
-	if (r == 0 && argc - rest != 1)
-		r = err_set(&e, ERR_USAGE, "a sandbox is wanted; hint: berth ssh-config ID shows how SSH clients run this");
-	if (r == 0)
-		r = run_proxy(&g, argv[rest], &e);
-	return r < 0 ? command_fail(self, &e, 0) : 0;
+	return run_ssh_command(self, argc, argv, 0, "berth ssh-config ID shows how SSH clients run this", run_proxy);
 }
 
 /* ---- what a client must know ---- */
@@ -178,6 +189,8 @@ static int describe_host(const struct ssh_given *g, const char *ref, struct ssh_
 
 	if (n < 0)
 		return err_sys(e, "find the path of berth");
+	if (n == sizeof(self) - 1)
+		return err_set(e, ERR_INVALID, "the path of berth has over %zu bytes", sizeof(self) - 2);
 	self[n] = '\0';
 	sandbox_ref_init(&s);
 	r = sandbox_ref_find(&s, ref, e);
@@ -212,26 +225,16 @@ static int print_host(const struct ssh_given *g, const char *ref, struct err *e)
 
 static int ssh_config_main(const struct command *self, int argc, char **argv)
 {
-	struct ssh_given g = { 0 };
-	struct err e = { 0 };
-	int rest, help = 0, r;
-
-	r = command_options(self, argc, argv, set_ssh_option, &g, &rest, &help, &e);
-	if (r == 0 && help)
-		return 0;
-	if (r == 0 && argc - rest != 1)
-		r = err_set(&e, ERR_USAGE, "a sandbox is wanted; hint: berth ssh-config ID >> ~/.ssh/config");
-	if (r == 0)
-		r = print_host(&g, argv[rest], &e);
-	return r < 0 ? command_fail(self, &e, 0) : 0;
+	return run_ssh_command(self, argc, argv, 0, "berth ssh-config ID >> ~/.ssh/config", print_host);
 }
 
 /* ---- ssh ---- */
 
-static int become_client(const struct ssh_given *g, const char *ref, char **command, int count, struct err *e)
+static int become_client(const struct ssh_given *g, const char *ref, struct err *e)
 {
 	struct ssh_host h = { .proxy = BUF_INIT(4096) };
-	autofree char **words = calloc(ARGS_MORE + g->count + (size_t)count + 1, sizeof(*words));
+	const size_t count = (size_t)g->command_count;
+	autofree char **words = calloc(ARGS_MORE + g->count + count + 1, sizeof(*words));
 	char known[340];
 	size_t n = 0, i;
 	int r = words ? describe_host(g, ref, &h, e) : err_nomem(e);
@@ -254,8 +257,8 @@ static int become_client(const struct ssh_given *g, const char *ref, char **comm
 		words[n++] = g->words[i];
 	words[n++] = (char *)"--";
 	words[n++] = (char *)(size_t)ref;
-	for (i = 0; i < (size_t)count; i++)
-		words[n++] = command[i];
+	for (i = 0; i < count; i++)
+		words[n++] = g->command[i];
 	execvp("ssh", words);
 	return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no ssh; hint: apt-get install openssh-client, or berth exec") :
 				 err_sys(e, "run ssh");
@@ -263,18 +266,7 @@ static int become_client(const struct ssh_given *g, const char *ref, char **comm
 
 static int ssh_main(const struct command *self, int argc, char **argv)
 {
-	struct ssh_given g = { 0 };
-	struct err e = { 0 };
-	int rest, help = 0, r;
-
-	r = command_options(self, argc, argv, set_ssh_option, &g, &rest, &help, &e);
-	if (r == 0 && help)
-		return 0;
-	if (r == 0 && argc - rest < 1)
-		r = err_set(&e, ERR_USAGE, "a sandbox is wanted; hint: berth ssh ID");
-	if (r == 0)
-		r = become_client(&g, argv[rest], argv + rest + 1, argc - rest - 1, &e);
-	return r < 0 ? command_fail(self, &e, 0) : 0;
+	return run_ssh_command(self, argc, argv, 1, "berth ssh ID", become_client);
 }
 
 const struct command cmd_ssh = {
