@@ -80,8 +80,8 @@ static void each_config_row(const struct shown *s, each_row *each, void *ctx)
 
 		each(ctx, &row);
 	}
-	for (i = 0; i < conf_section_count; i++)
-		service_rows(conf_sections[i], conf_sections[i], json_object_get(s->doc, conf_sections[i]), &s->conf, conf_keys,
+	for (i = 0; i < config_service_section_count; i++)
+		service_rows(config_service_sections[i], config_service_sections[i], json_object_get(s->doc, config_service_sections[i]), &s->conf, conf_keys,
 			     conf_key_count, each, ctx);
 	for (i = 0; i < s->conf.pool_count; i++) {
 		const struct conf_pool *p = &s->conf.pools[i];

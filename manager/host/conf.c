@@ -210,8 +210,6 @@ const struct config_key conf_keys[] = {
 	  "connections at once, of which one name gets an eighth" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
-const char *const conf_sections[] = { "store", "storage", "session", "docker", "preview", "otlp", "ssh" };
-const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {
 	{ "pool", "image", CONFIG_STRING, "", 0, 255, P(image), NULL, NULL, "image of the type; empty is [sandbox] image" },
@@ -355,9 +353,9 @@ static int conf_parse(const json_t *doc, struct conf *ret, const struct config *
 	memset(ret, 0, sizeof(*ret));
 	if (presets(ret, conf_keys, conf_key_count, e) < 0)
 		return -1;
-	for (i = 0; i < conf_section_count; i++) {
-		table = json_object_get(doc, conf_sections[i]);
-		if (table && apply_conf_table(ret, conf_keys, conf_key_count, conf_sections[i], conf_sections[i], table, e) < 0)
+	for (i = 0; i < config_service_section_count; i++) {
+		table = json_object_get(doc, config_service_sections[i]);
+		if (table && apply_conf_table(ret, conf_keys, conf_key_count, config_service_sections[i], config_service_sections[i], table, e) < 0)
 			return -1;
 	}
 	table = json_object_get(doc, "pool");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conf - the sections of berth.toml that only berthd reads: [store], [storage],
- * [session], [docker], [preview], [otlp] and one [pool.NAME] per type of sandbox.
+ * [session], [docker], [preview], [otlp], [ssh] and one [pool.NAME] per type of sandbox.
  *
  * Plain data but for the pools' JSON. Strict as config.h: an unknown key or a value out of range is
  * ERR_CONFIG.
@@ -75,9 +75,6 @@ struct conf {
 
 extern const struct config_key conf_keys[], conf_pool_keys[];
 extern const size_t conf_key_count, conf_pool_key_count;
-/* The sections of conf_keys, in their order. */
-extern const char *const conf_sections[];
-extern const size_t conf_section_count;
 
 /* Reads the file that config_load() reads. c: the values found there, for defaults. */
 int conf_load(struct conf *ret, const struct config *c, struct err *e);

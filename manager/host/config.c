@@ -228,16 +228,17 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 			err_hint(e, "berth config show lists sections and keys");
 }
 
+const char *const config_service_sections[] = { "store", "storage", "session", "docker", "preview", "otlp", "ssh" };
+const size_t config_service_section_count = ARRAY_LEN(config_service_sections);
+
 /* Tells whether berthd itself reads the section; berthd --check-config checks it. */
 static int is_service_section(const char *section)
 {
-	static const char *const names[] = { "docker", "otlp", "pool", "preview", "session", "ssh", "storage", "store",
-					     "tenant" };
 	size_t i = 0;
 
-	while (i < ARRAY_LEN(names) && strcmp(names[i], section))
+	while (i < config_service_section_count && strcmp(config_service_sections[i], section))
 		i++;
-	return i < ARRAY_LEN(names);
+	return i < config_service_section_count || !strcmp(section, "pool") || !strcmp(section, "tenant");
 }
 
 static int apply_section(struct config *c, const char *section, json_t *table, struct err *e)

@@ -139,6 +139,10 @@ struct config_key {
 	const char *help;	/* one line */
 };
 
+/* Sections that berthd alone reads (conf.h), but for [pool.NAME] and [tenant.NAME]. */
+extern const char *const config_service_sections[];
+extern const size_t config_service_section_count;
+
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;
 
