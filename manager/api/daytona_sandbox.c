@@ -573,24 +573,26 @@ static int post_daytona_archive(struct http_request *rq, struct err *e)
 	return end_reply(&f, r, e);
 }
 
-static int keeper_does(struct http_request *rq, enum protocol_op op, struct err *e)
+/* Consumes ask. */
+static int keeper_does(struct found *f, json_t *ask, struct err *e)
 {
-	autojson json_t *ask = protocol_request(op), *answer = NULL;
-	struct found f;
-	int r = find_of_request(&f, rq, e);
+	autojson json_t *request = ask, *answer = NULL;
 
-	if (r == 0 && f.box.kept)
-		r = err_set(e, ERR_BUSY, "Sandbox is not started");
-	if (r == 0)
-		r = (f.box.sock = keeper_connect(&f.box.registry, f.box.id, e)) < 0 ? -1 : 0;
-	if (r == 0)
-		r = (answer = box_call(&f.box, ask, NULL, 0, NULL, e)) ? 0 : -1;
-	return end_reply(&f, r, e);
+	if (f->box.kept)
+		return err_set(e, ERR_BUSY, "Sandbox is not started");
+	f->box.sock = keeper_connect(&f->box.registry, f->box.id, e);
+	answer = f->box.sock < 0 ? NULL : box_call(&f->box, request, NULL, 0, NULL, e);
+	return answer ? 0 : -1;
 }
 
 static int post_daytona_pause(struct http_request *rq, struct err *e)
 {
-	return keeper_does(rq, OP_pause, e);
+	struct found f;
+	int r = find_of_request(&f, rq, e);
+
+	if (r == 0)
+		r = keeper_does(&f, protocol_request(OP_pause), e);
+	return end_reply(&f, r, e);
 }
 
 /* A look at its root directory counts as use. */
@@ -659,20 +661,20 @@ static int post_autodelete(struct http_request *rq, struct err *e)
 /* "ttl" of berth update; of a stopped sandbox nobody counts the time. */
 static int post_daytona_ttl(struct http_request *rq, struct err *e)
 {
-	autojson json_t *ask = protocol_request(OP_update), *answer = NULL;
+	json_t *ask;
 	struct found f;
 	uint64_t n = 0;
 	int r = find_of_request(&f, rq, e);
 
 	if (r == 0)
 		r = num_u64(http_param(rq, "interval"), "ttlMinutes", 0, 366 * 1440, &n, e);
-	request_set_ttl_ms(ask, n * 60000);
 	if (r == 0 && f.box.kept)
 		r = err_set(e, ERR_BUSY, "Sandbox is not started, and its time is counted while it is");
-	if (r == 0)
-		r = (f.box.sock = keeper_connect(&f.box.registry, f.box.id, e)) < 0 ? -1 : 0;
-	if (r == 0)
-		r = (answer = box_call(&f.box, ask, NULL, 0, NULL, e)) ? 0 : -1;
+	if (r == 0) {
+		ask = protocol_request(OP_update);
+		request_set_ttl_ms(ask, n * 60000);
+		r = keeper_does(&f, ask, e);
+	}
 	return end_reply(&f, r, e);
 }
 
