@@ -43,7 +43,9 @@ unsigned cgroup_shown(const struct cgroup_limits *l)
 	unsigned shown = 0;
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(all) && cgroup_detect() == CGROUP_HYBRID; i++)
+	if (cgroup_detect() != CGROUP_HYBRID)
+		return 0;
+	for (i = 0; i < ARRAY_LEN(all); i++)
 		if ((v1[all[i]].always || l->cpuset[0]) && access(v1[all[i]].root, F_OK) == 0)
 			shown |= 1u << all[i];
 	return shown;
