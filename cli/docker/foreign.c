@@ -136,14 +136,15 @@ static int cannot(const struct command *self)
 			self->name);
 }
 
-static size_t add_build_list(const struct door_args *a, const char *flag, const char *option, const char **argv, size_t n)
+/* option: "--NAME", of docker's command line and of berth's. */
+static size_t add_build_list(const struct door_args *a, const char *option, const char **argv, size_t n)
 {
 	const json_t *one;
 	size_t i;
 
 	if (!n)
 		return 0;
-	json_array_foreach ((json_t *)(size_t)door_list(a, flag), i, one) {
+	json_array_foreach ((json_t *)(size_t)door_list(a, option + 2), i, one) {
 		if (n + BUILD_WORDS_SPARE > BUILD_WORDS_MAX)
 			return 0;
 		argv[n++] = option;
@@ -191,7 +192,6 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
 	char verb[] = "build", *find[] = { verb, NULL };
 	char place[PATH_MAX];
-	static const char *const lists[] = { "tag", "build-arg", "label", "add-host", "ulimit", "secret", "output" };
 	static const char *const options[] = { "--tag", "--build-arg", "--label", "--add-host", "--ulimit", "--secret", "--output" };
 	struct door_args a;
 	int used, status;
@@ -205,8 +205,8 @@ static int docker_build_main(const struct command *self, int argc, char **argv)
 	} else {
 		if (door_list(&a, "cache-from"))
 			door_say(0, "%s", ENGINE_BUILD_CACHE_FROM);
-		for (i = 0; i < ARRAY_LEN(lists); i++)
-			n = add_build_list(&a, lists[i], options[i], words, n);
+		for (i = 0; i < ARRAY_LEN(options); i++)
+			n = add_build_list(&a, options[i], words, n);
 		if (!n) {
 			door_release(&a);
 			return door_say(1, "docker build: more than %d options of a build", (BUILD_WORDS_MAX - BUILD_WORDS_SPARE) / 2);
